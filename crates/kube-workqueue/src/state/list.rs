@@ -1,0 +1,125 @@
+//! Doubly linked lists of slots over one shared vector of links: push, remove and pop in constant time, without
+//! a search. Knows nothing of keys.
+
+/// The place of a key in the table; small numbers, reused.
+pub(super) type Slot = u32;
+
+/// No slot: the end of a list.
+pub(super) const NONE: Slot = Slot::MAX;
+
+#[derive(Clone, Copy)]
+struct Link {
+    prev: Slot,
+    next: Slot,
+}
+
+const UNLINKED: Link = Link {
+    prev: NONE,
+    next: NONE,
+};
+
+/// Which of its two links puts a slot into a list. Lists of one kind must not share members.
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    /// Its turn: among the ready keys of a priority, or among those being worked on.
+    Turn = 0,
+    /// Its age: among all ready keys.
+    Age = 1,
+}
+
+/// The links of every slot, both kinds side by side: with many keys each touch is a cache miss.
+#[derive(Default)]
+pub(super) struct Links(Vec<[Link; 2]>);
+
+impl Links {
+    #[inline]
+    fn at(&mut self, kind: Kind, slot: Slot) -> &mut Link {
+        let index = slot as usize;
+        if index >= self.0.len() {
+            self.0.resize(index + 1, [UNLINKED; 2]);
+        }
+        &mut self.0[index][kind as usize]
+    }
+
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.0.capacity()
+    }
+
+    /// Gives the memory back. Every list over these links must be empty.
+    pub(super) fn reset(&mut self) {
+        self.0 = Vec::new();
+    }
+}
+
+/// First, last and number of the members of one list.
+#[derive(Clone, Copy)]
+pub(super) struct List {
+    kind: Kind,
+    head: Slot,
+    tail: Slot,
+    len: usize,
+}
+
+impl List {
+    pub(super) fn new(kind: Kind) -> Self {
+        List {
+            kind,
+            head: NONE,
+            tail: NONE,
+            len: 0,
+        }
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    #[inline]
+    pub(super) fn first(&self) -> Option<Slot> {
+        (self.head != NONE).then_some(self.head)
+    }
+
+    #[inline]
+    pub(super) fn push_back(&mut self, links: &mut Links, slot: Slot) {
+        *links.at(self.kind, slot) = Link {
+            prev: self.tail,
+            next: NONE,
+        };
+        match self.tail {
+            NONE => self.head = slot,
+            tail => links.at(self.kind, tail).next = slot,
+        }
+        self.tail = slot;
+        self.len += 1;
+    }
+
+    /// Takes out a slot that is a member.
+    #[inline]
+    pub(super) fn remove(&mut self, links: &mut Links, slot: Slot) {
+        let Link { prev, next } = std::mem::replace(links.at(self.kind, slot), UNLINKED);
+        match prev {
+            NONE => self.head = next,
+            prev => links.at(self.kind, prev).next = next,
+        }
+        match next {
+            NONE => self.tail = prev,
+            next => links.at(self.kind, next).prev = prev,
+        }
+        self.len -= 1;
+    }
+
+    pub(super) fn iter<'a>(&self, links: &'a Links) -> impl Iterator<Item = Slot> + use<'a> {
+        let kind = self.kind;
+        std::iter::successors(self.first(), move |slot| {
+            let link = links.0.get(*slot as usize)?[kind as usize];
+            (link.next != NONE).then_some(link.next)
+        })
+    }
+}

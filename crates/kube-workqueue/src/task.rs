@@ -1,0 +1,16 @@
+//! The only place that spawns. Whoever calls it keeps the `JoinSet`, and so notices how its tasks end.
+
+use std::future::Future;
+use tokio::task::JoinSet;
+
+/// Starts a task as a member of `set`.
+///
+/// # Panics
+///
+/// Outside a Tokio runtime.
+pub(crate) fn spawn<R: Send + 'static>(
+    set: &mut JoinSet<R>,
+    future: impl Future<Output = R> + Send + 'static,
+) {
+    set.spawn(future);
+}

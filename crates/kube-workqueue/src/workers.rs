@@ -1,0 +1,119 @@
+//! Tasks that work a queue off until it is shut down and empty.
+
+use crate::item::{Item, Verdict};
+use crate::{Key, WorkQueue, lease, task};
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use tokio::task::JoinSet;
+
+/// Starts `n` tasks that work `queue` off: each takes a key, awaits `work` for it, and takes the next.
+///
+/// The output of `work` is the [`Verdict`], unless it gave the item one itself: `()` ends the run, `Ok(())` also
+/// forgets the key's failures, `Err(_)` retries it rate-limited. If `work` panics, the panic ends nothing but this
+/// run: it is counted in [`Stats::panics`](crate::Stats::panics), the key comes back rate-limited, and the worker
+/// takes the next one. If the workers are aborted, the keys they were working on come back likewise.
+///
+/// The workers end when the queue is shut down and empty. `n = 0` starts none.
+///
+/// ```
+/// # use kube_workqueue::{Item, WorkQueue, workers};
+/// # async fn reconcile(_: &str) -> Result<(), std::io::Error> { Ok(()) }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let queue = WorkQueue::default();
+/// let workers = workers(4, &queue, |item: Item<String>| async move {
+///     reconcile(&item).await.inspect_err(|error| eprintln!("{}: {error}", *item))
+/// });
+///
+/// queue.add("shop/cart".to_owned());
+///
+/// queue.shut_down_with_drain().await;
+/// workers.join().await;
+/// # }
+/// ```
+///
+/// # Panics
+///
+/// Outside a Tokio runtime.
+pub fn workers<T, F, R>(n: usize, queue: &WorkQueue<T>, work: F) -> Workers
+where
+    T: Key,
+    F: Fn(Item<T>) -> R + Send + Sync + 'static,
+    R: Future<Output: Into<Verdict>> + Send + 'static,
+{
+    let work = Arc::new(work);
+    let mut tasks = JoinSet::new();
+    for _ in 0..n {
+        task::spawn(&mut tasks, work_off(queue.clone(), work.clone()));
+    }
+    Workers { tasks }
+}
+
+async fn work_off<T, F, R>(queue: WorkQueue<T>, work: Arc<F>)
+where
+    T: Key,
+    F: Fn(Item<T>) -> R,
+    R: Future<Output: Into<Verdict>>,
+{
+    while let Some(item) = queue.get().await {
+        let mut run = pin!(lease::run(item, &*work));
+        // A panic goes no further than this run; that the future is not polled after one makes it unwind safe.
+        let ended = poll_fn(
+            |cx| match catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(cx))) {
+                Ok(poll) => poll.map(Ok),
+                Err(panic) => Poll::Ready(Err(panic)),
+            },
+        );
+        if ended.await.is_err() {
+            queue.shared.change(|state, _| state.meter.panics += 1);
+        }
+    }
+}
+
+/// The tasks that [`workers`] started.
+///
+/// Keep it: dropped, it aborts them. The keys they were working on come back to the queue.
+#[must_use = "dropping it aborts the workers"]
+pub struct Workers {
+    tasks: JoinSet<()>,
+}
+
+impl Workers {
+    /// Waits until all workers have ended, which they do when the queue is shut down and empty.
+    ///
+    /// # Panics
+    ///
+    /// If a worker died of a panic outside its work: in `Hash`, `Eq`, `Clone` or `Drop` of the key.
+    pub async fn join(mut self) {
+        while let Some(ended) = self.tasks.join_next().await {
+            if let Err(error) = ended
+                && let Ok(panic) = error.try_into_panic()
+            {
+                resume_unwind(panic);
+            }
+        }
+    }
+
+    /// Aborts the workers at their next `.await` and waits until they are gone. The keys they were working on come
+    /// back rate-limited.
+    pub async fn abort(mut self) {
+        self.tasks.shutdown().await;
+    }
+
+    /// Lets the workers go on without anyone to notice their end.
+    pub fn detach(mut self) {
+        self.tasks.detach_all();
+    }
+}
+
+impl fmt::Debug for Workers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Workers")
+            .field("running", &self.tasks.len())
+            .finish()
+    }
+}

@@ -1,0 +1,104 @@
+//! `parallelize`: a port of client-go's `parallelizer_test.go`, and how it ends early.
+
+use kube_workqueue::parallelize;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
+
+async fn visits(workers: usize, pieces: usize, chunk: usize) -> Vec<u32> {
+    let seen: Arc<Vec<AtomicU32>> = Arc::new((0..pieces).map(|_| AtomicU32::new(0)).collect());
+    let counters = seen.clone();
+    parallelize(workers, pieces, chunk, move |piece| {
+        counters[piece].fetch_add(1, Ordering::Relaxed);
+    })
+    .await;
+    seen.iter().map(|count| count.load(Ordering::Relaxed)).collect()
+}
+
+/// Upstream: TestParallelizeUntil
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn every_piece_is_visited_exactly_once() {
+    for (pieces, workers, chunk) in [(1000, 10, 1), (1000, 10, 10), (1000, 10, 100), (999, 10, 13)] {
+        let seen = visits(workers, pieces, chunk).await;
+        assert_eq!(
+            seen,
+            vec![1; pieces],
+            "pieces {pieces}, workers {workers}, chunk {chunk}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn odd_numbers_are_taken_for_what_they_mean() {
+    for (pieces, workers, chunk) in [
+        (0, 10, 1),
+        (1, 0, 0),
+        (5, 0, 2),
+        (5, 3, 0),
+        (5, 3, usize::MAX),
+        (7, usize::MAX, 1),
+    ] {
+        let seen = visits(workers, pieces, chunk).await;
+        assert_eq!(
+            seen,
+            vec![1; pieces],
+            "pieces {pieces}, workers {workers}, chunk {chunk}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_single_thread_does_it_all() {
+    assert_eq!(visits(10, 1000, 7).await, vec![1; 1000]);
+}
+
+#[tokio::test]
+async fn dropping_the_future_leaves_out_what_has_not_begun() {
+    let begun = Arc::new(AtomicUsize::new(0));
+    let count = begun.clone();
+    let mut work = Box::pin(parallelize(1, 1_000_000, 1, move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+    }));
+
+    // One poll: it works until it has used up its share of the thread, then lets others run.
+    std::future::poll_fn(|cx| {
+        assert!(work.as_mut().poll(cx).is_pending());
+        std::task::Poll::Ready(())
+    })
+    .await;
+    drop(work);
+
+    let begun = begun.load(Ordering::Relaxed);
+    assert!((1..1_000_000).contains(&begun), "{begun}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_panic_of_the_work_reaches_the_caller() {
+    let task = tokio::spawn(parallelize(4, 1000, 1, |piece| {
+        assert!(piece != 500, "piece 500 is broken");
+    }));
+
+    assert!(task.await.unwrap_err().is_panic());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_panic_stops_the_others_within_their_chunk() {
+    const CHUNK: usize = 10_000_000;
+    let (begun, both) = (Arc::new(AtomicUsize::new(0)), Arc::new(Barrier::new(2)));
+    let count = begun.clone();
+    let task = tokio::spawn(parallelize(2, 2 * CHUNK, CHUNK, move |piece| {
+        if piece % CHUNK == 0 {
+            // Each of the two has a chunk of its own before one of them fails.
+            both.wait();
+        }
+        assert!(piece != CHUNK, "the second chunk is broken");
+        count.fetch_add(1, Ordering::Relaxed);
+        std::thread::yield_now();
+    }));
+
+    assert!(task.await.unwrap_err().is_panic());
+
+    assert!(
+        begun.load(Ordering::Relaxed) < CHUNK,
+        "the first chunk went on to its end"
+    );
+}

@@ -1,0 +1,158 @@
+//! How a queue ends, beyond what client-go's tests say.
+
+use crate::{let_others_run, millis, take};
+use kube_workqueue::{WorkQueue, workers};
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+#[tokio::test(start_paused = true)]
+async fn workers_work_off_what_is_queued_before_they_are_told_the_end() {
+    let queue = WorkQueue::default();
+    queue.add("foo");
+    queue.add("bar");
+
+    queue.shut_down();
+
+    assert_eq!(*queue.get().await.unwrap(), "foo");
+    assert_eq!(*queue.get().await.unwrap(), "bar");
+    assert!(queue.get().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn shut_down_wakes_every_waiting_worker() {
+    let queue = WorkQueue::<u32>::default();
+    let tasks: Vec<_> = (0..20)
+        .map(|_| {
+            let queue = queue.clone();
+            tokio::spawn(async move { queue.get().await.is_none() })
+        })
+        .collect();
+    let_others_run().await;
+    assert_eq!(queue.stats().waiting_workers, 20);
+
+    queue.shut_down();
+
+    for task in tasks {
+        assert!(task.await.unwrap());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn delayed_keys_are_dropped_by_a_shutdown_and_counted() {
+    let queue = WorkQueue::default();
+    queue.add_after("foo", millis(10));
+    queue.add_after("bar", millis(20));
+    queue.add("bar");
+
+    queue.shut_down_with_drain().await_with_worker(&queue).await;
+
+    let stats = queue.stats();
+    assert_eq!((stats.delayed, stats.discarded), (0, 2));
+    queue.add("late");
+    queue.add_after("late", millis(1));
+    assert_eq!(queue.stats().discarded, 4);
+    assert!(queue.get().await.is_none());
+}
+
+/// Awaits a drain while somebody works the queue off.
+trait WithWorker: Future<Output = ()> + Sized {
+    async fn await_with_worker(self, queue: &WorkQueue<&'static str>) {
+        let work = async { while queue.process(async |_item| {}).await {} };
+        tokio::join!(self, work);
+    }
+}
+
+impl<F: Future<Output = ()>> WithWorker for F {}
+
+#[tokio::test(start_paused = true)]
+async fn draining_an_idle_queue_takes_no_time() {
+    let queue = WorkQueue::<u32>::default();
+    queue.add_after(1, millis(10));
+    let start = Instant::now();
+    queue.shut_down_with_drain().await;
+    assert_eq!(start.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_begun_after_shut_down_waits_too() {
+    let queue = WorkQueue::default();
+    queue.add("foo");
+    let item = take(&queue);
+    queue.shut_down();
+    let drain = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.shut_down_with_drain().await }
+    });
+    let_others_run().await;
+    assert!(!drain.is_finished());
+
+    item.done();
+
+    drain.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_drain_leaves_the_queue_shut_down() {
+    let queue = WorkQueue::default();
+    queue.add("foo");
+    let drain = tokio::time::timeout(millis(1), queue.shut_down_with_drain());
+    assert!(drain.await.is_err());
+    assert!(queue.is_shutting_down());
+    take(&queue).done();
+    queue.shut_down_with_drain().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn shut_down_within_is_a_drain_if_there_is_time() {
+    let queue = WorkQueue::default();
+    let workers = workers(2, &queue, |_item| sleep(millis(10)));
+    for key in 0..10 {
+        queue.add(key);
+    }
+
+    assert_eq!(queue.shut_down_within(Duration::from_secs(1)).await, Ok(()));
+
+    assert_eq!(queue.stats().discarded, 0);
+    workers.join().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn shut_down_within_drops_what_is_queued_when_the_limit_passes() {
+    let queue = WorkQueue::default();
+    let workers = workers(2, &queue, |_item| sleep(millis(10)));
+    let start = Instant::now();
+    for key in 0..10 {
+        queue.add(key);
+    }
+    let_others_run().await;
+    queue.add(0);
+    queue.add_after(1, millis(1));
+
+    let undrained = queue.shut_down_within(millis(25)).await.unwrap_err();
+
+    // Key 0 was asked for again while it ran, so there were eleven runs to do. Three rounds of two have begun.
+    assert_eq!((undrained.queued, undrained.running), (5, 2));
+    assert_eq!(
+        undrained.to_string(),
+        "work queue not drained: 5 keys queued, 2 being worked on"
+    );
+    assert_eq!(start.elapsed(), millis(25));
+    workers.join().await;
+    assert_eq!(start.elapsed(), millis(30));
+    assert_eq!(queue.stats().discarded, 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn shut_down_within_drops_the_second_run_of_a_key_in_hand() {
+    let queue = WorkQueue::default();
+    queue.add("foo");
+    let item = take(&queue);
+    queue.add("foo");
+
+    let undrained = queue.shut_down_within(millis(1)).await.unwrap_err();
+
+    assert_eq!((undrained.queued, undrained.running), (1, 1));
+    item.done();
+    assert!(queue.get().await.is_none());
+    assert_eq!(queue.stats().depth, 0);
+}
