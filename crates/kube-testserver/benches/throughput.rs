@@ -1,0 +1,198 @@
+//! How much the server gives: megabytes of lists and events of watches per second.
+//!
+//! `cargo bench -p kube-testserver -- [objects] [watchers] [events]`, by default 200,000, 1,000 and 2,000.
+//! In process the numbers are the server's alone; over the socket hyper and the kernel take their share.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use kube_testserver::{TestServer, TestService};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+use tower_service::Service;
+
+fn main() {
+    let numbers: Vec<usize> = std::env::args()
+        .skip(1)
+        .filter_map(|argument| argument.parse().ok())
+        .collect();
+    let number = |at: usize, default: usize| numbers.get(at).copied().unwrap_or(default);
+    let (objects, watchers, events) = (number(0, 200_000), number(1, 1_000), number(2, 2_000));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(run(objects, watchers, events));
+}
+
+async fn run(objects: usize, watchers: usize, events: usize) {
+    let server = TestServer::builder()
+        .listen("127.0.0.1:0")
+        .await
+        .expect("a free port");
+    let started = Instant::now();
+    server.load((0..objects).map(pod));
+    report("load", objects, "objects", started.elapsed());
+
+    let (bytes, took) = list(&server.service(), "/api/v1/pods").await;
+    megabytes("list in process", bytes, took);
+    let accept = "/api/v1/pods?resourceVersion=0";
+    let (bytes, took) = list(&server.service(), accept).await;
+    megabytes("list in process, cached", bytes, took);
+    let (bytes, took) = paged(&server.service()).await;
+    megabytes("list in process, pages of 500", bytes, took);
+    let (bytes, took) = over_socket(&server, "/api/v1/pods").await;
+    megabytes("list over the socket", bytes, took);
+
+    for (count, label) in [(1, "watch, 1 watcher"), (watchers, "watch, many watchers")] {
+        let (delivered, took) = watch(&server, count, events).await;
+        report(label, delivered, "events", took);
+    }
+}
+
+fn pod(number: usize) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "namespace": format!("ns-{}", number % 100), "name": format!("pod-{number:06}"),
+            "labels": {"app": format!("app-{}", number % 50), "pod-template-hash": "7d9c6b5f4"},
+            "annotations": {"example.com/note": "n".repeat(400)},
+        },
+        "spec": {
+            "nodeName": format!("node-{}", number % 500), "serviceAccountName": "default",
+            "containers": (0..3).map(|container| json!({
+                "name": format!("c{container}"), "image": "registry.example/app/image:1.2.3",
+                "env": (0..8).map(|env| json!({"name": format!("VARIABLE_{env}"), "value": "v".repeat(30)})).collect::<Vec<_>>(),
+                "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}},
+            })).collect::<Vec<_>>(),
+        },
+        "status": {"phase": "Running", "podIP": "10.0.0.1", "hostIP": "10.1.0.1"},
+    })
+}
+
+fn get(path: &str) -> Request<Full<Bytes>> {
+    Request::get(path).body(Full::default()).expect("a request")
+}
+
+async fn list(service: &TestService, path: &str) -> (usize, Duration) {
+    let started = Instant::now();
+    let mut body = service
+        .clone()
+        .call(get(path))
+        .await
+        .expect("an answer")
+        .into_body();
+    let mut bytes = 0;
+    while let Some(frame) = body.frame().await {
+        bytes += frame.expect("whole").into_data().map_or(0, |data| data.len());
+    }
+    (bytes, started.elapsed())
+}
+
+async fn paged(service: &TestService) -> (usize, Duration) {
+    let started = Instant::now();
+    let (mut bytes, mut token) = (0, String::new());
+    loop {
+        let path = format!("/api/v1/pods?limit=500&continue={token}");
+        let body = service
+            .clone()
+            .call(get(&path))
+            .await
+            .expect("an answer")
+            .into_body();
+        let page = body.collect().await.expect("whole").to_bytes();
+        bytes += page.len();
+        // The token stands in the head of the page; the items need not be looked at.
+        let head = String::from_utf8_lossy(page.get(..1024.min(page.len())).unwrap_or_default()).into_owned();
+        match head
+            .split_once("\"continue\":\"")
+            .and_then(|(_, rest)| rest.split_once('"'))
+        {
+            Some((next, _)) => token = next.to_owned(),
+            None => return (bytes, started.elapsed()),
+        }
+    }
+}
+
+async fn over_socket(server: &TestServer, path: &str) -> (usize, Duration) {
+    let address = server.url().unwrap_or_default().replace("http://", "");
+    let mut stream = TcpStream::connect(address).await.expect("a connection");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: bench\r\nconnection: close\r\n\r\n");
+    let started = Instant::now();
+    stream.write_all(request.as_bytes()).await.expect("sent");
+    let (mut bytes, mut buffer) = (0, vec![0; 256 * 1024]);
+    loop {
+        match stream.read(&mut buffer).await.expect("whole") {
+            0 => return (bytes, started.elapsed()),
+            read => bytes += read,
+        }
+    }
+}
+
+async fn watch(server: &TestServer, watchers: usize, events: usize) -> (usize, Duration) {
+    let path = format!(
+        "/api/v1/configmaps?watch=true&resourceVersion={}",
+        server.resource_version()
+    );
+    let mut bodies = Vec::new();
+    for _ in 0..watchers {
+        bodies.push(
+            server
+                .service()
+                .call(get(&path))
+                .await
+                .expect("an answer")
+                .into_body(),
+        );
+    }
+    let started = Instant::now();
+    let readers = join_all(bodies.into_iter().map(|mut body| async move {
+        let mut seen = 0;
+        while seen < events {
+            let Some(Ok(frame)) = body.frame().await else {
+                break;
+            };
+            seen += frame
+                .into_data()
+                .map_or(0, |data| data.iter().filter(|&&byte| byte == b'\n').count());
+        }
+        seen
+    }));
+    let writer = async {
+        for number in 0..events {
+            server.put(json!({
+                "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "bench", "name": format!("c{}", number % 100)},
+                "data": {"n": format!("{watchers}-{number}"), "filling": "x".repeat(1000)},
+            }));
+            // Now and then the readers get their turn, as they would with writers on other connections.
+            if number % 10 == 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+    };
+    let (seen, ()) = tokio::join!(readers, writer);
+    (seen.into_iter().sum(), started.elapsed())
+}
+
+fn report(what: &str, count: usize, unit: &str, took: Duration) {
+    let rate = count as f64 / took.as_secs_f64();
+    println!(
+        "{what:32} {count:>10} {unit:8} in {:>7.2} s  {rate:>12.0} {unit}/s",
+        took.as_secs_f64()
+    );
+}
+
+fn megabytes(what: &str, bytes: usize, took: Duration) {
+    let size = bytes as f64 / 1e6;
+    let rate = size / took.as_secs_f64();
+    println!(
+        "{what:32} {size:>10.1} MB       in {:>7.2} s  {rate:>12.0} MB/s",
+        took.as_secs_f64()
+    );
+}

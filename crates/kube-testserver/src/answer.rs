@@ -1,0 +1,127 @@
+//! Responses with the headers every answer of an API server has.
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderName, HeaderValue, Response, StatusCode};
+
+use crate::accept::Accepted;
+use crate::body::TestBody;
+use crate::encode::Encoder;
+use crate::state::State;
+use crate::status::ApiError;
+use crate::storage::Stored;
+
+const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+const FLOW_SCHEMA: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
+const PRIORITY_LEVEL: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
+
+/// An answer with a body of this type.
+pub(crate) fn reply(status: StatusCode, content_type: &'static str, body: TestBody) -> Response<TestBody> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+/// A JSON answer.
+pub(crate) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<TestBody> {
+    reply(status, "application/json", TestBody::bytes(body))
+}
+
+/// One object in the form the client wants.
+pub(crate) fn object(
+    status: StatusCode,
+    accepted: Accepted,
+    encoder: &Encoder,
+    object: &Stored,
+) -> Response<TestBody> {
+    let bytes = encoder.object(object);
+    if accepted.yaml {
+        return yaml(status, &bytes);
+    }
+    json(status, bytes)
+}
+
+/// A list. Lists are streamed as JSON only; a client that wants YAML gets it converted as a whole.
+pub(crate) fn list(accepted: Accepted, body: TestBody) -> Response<TestBody> {
+    if accepted.yaml {
+        return yaml(StatusCode::OK, &body.into_bytes());
+    }
+    reply(StatusCode::OK, "application/json", body)
+}
+
+/// JSON rewritten as YAML.
+pub(crate) fn yaml(status: StatusCode, bytes: &[u8]) -> Response<TestBody> {
+    let text = serde_json::from_slice::<serde_json::Value>(bytes)
+        .map_err(|error| error.to_string())
+        .and_then(|value| serde_saphyr::to_string(&value).map_err(|error| error.to_string()));
+    match text {
+        Ok(text) => reply(status, "application/yaml", TestBody::bytes(text)),
+        Err(why) => error(&ApiError::internal(format!(
+            "the object cannot be written as YAML: {why}"
+        ))),
+    }
+}
+
+/// An error as a `Status` object.
+pub(crate) fn error(error: &ApiError) -> Response<TestBody> {
+    let mut response = json(error.http_status(), error.to_bytes());
+    if let Some(seconds) = error.retry_after_seconds() {
+        response
+            .headers_mut()
+            .insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+/// The plain-text answer for paths nobody serves.
+pub(crate) fn page_not_found() -> Response<TestBody> {
+    let mut response = reply(
+        StatusCode::NOT_FOUND,
+        "text/plain; charset=utf-8",
+        TestBody::bytes("404 page not found\n"),
+    );
+    response
+        .headers_mut()
+        .insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// Rewrites a JSON answer over many lines, for people.
+pub(crate) fn indent(response: Response<TestBody>) -> Response<TestBody> {
+    let json = response
+        .headers()
+        .get(CONTENT_TYPE)
+        .is_some_and(|value| value == "application/json");
+    if !json || response.body().is_watch() {
+        return response;
+    }
+    response.map(|body| {
+        let bytes = body.into_bytes();
+        match serde_json::from_slice::<serde_json::Value>(&bytes) {
+            Ok(value) => TestBody::bytes(format!("{value:#}\n")),
+            // Spoiled on purpose, most likely: it stays as it is.
+            Err(_) => TestBody::bytes(bytes),
+        }
+    })
+}
+
+/// Adds the headers that every answer has.
+pub(crate) fn finish(state: &State, response: &mut Response<TestBody>) {
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    if let Ok(id) = HeaderValue::from_str(&state.new_audit_id()) {
+        headers.insert(AUDIT_ID, id);
+    }
+    // Constant: the server has one flow and one priority level.
+    headers.insert(
+        FLOW_SCHEMA,
+        HeaderValue::from_static("5f0fb0ff-4d5c-4f5e-9a3e-6d2d8a1c0001"),
+    );
+    headers.insert(
+        PRIORITY_LEVEL,
+        HeaderValue::from_static("5f0fb0ff-4d5c-4f5e-9a3e-6d2d8a1c0002"),
+    );
+}

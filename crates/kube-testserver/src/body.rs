@@ -1,0 +1,210 @@
+//! The body of an answer: a few bytes, a list that is written as it is read, or a watch.
+//! Passive: nothing happens unless the client polls, and dropping it ends everything behind it at once.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+
+use crate::encode::Encoder;
+use crate::fault::Shaper;
+use crate::hub::InFlight;
+use crate::storage::Stored;
+use crate::watch::WatchBody;
+
+/// How much of a list is written at a time.
+const CHUNK: usize = 64 * 1024;
+
+/// The body of an answer of the test server.
+#[derive(Debug)]
+pub struct TestBody {
+    source: Source,
+    shaper: Option<Shaper>,
+    /// What was read from the source before the client asked for it.
+    first: Option<Chunk>,
+    /// Counts as in flight until the body is read or dropped.
+    in_flight: Option<InFlight>,
+}
+
+type Chunk = Option<Result<Bytes, io::Error>>;
+
+#[derive(Debug)]
+enum Source {
+    Bytes(Option<Bytes>),
+    List(ListBody),
+    Watch(Box<WatchBody>),
+}
+
+impl TestBody {
+    pub(crate) fn bytes(bytes: impl Into<Bytes>) -> TestBody {
+        let bytes = bytes.into();
+        TestBody::from(Source::Bytes(Some(bytes).filter(|bytes| !bytes.is_empty())))
+    }
+
+    pub(crate) fn list(list: ListBody) -> TestBody {
+        TestBody::from(Source::List(list))
+    }
+
+    pub(crate) fn watch(watch: WatchBody) -> TestBody {
+        TestBody::from(Source::Watch(Box::new(watch)))
+    }
+
+    fn from(source: Source) -> TestBody {
+        TestBody {
+            source,
+            shaper: None,
+            first: None,
+            in_flight: None,
+        }
+    }
+
+    pub(crate) fn is_watch(&self) -> bool {
+        matches!(self.source, Source::Watch(_))
+    }
+
+    /// All bytes of a list at once.
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        let mut out = Vec::new();
+        match self.source {
+            Source::Bytes(bytes) => out.extend_from_slice(&bytes.unwrap_or_default()),
+            Source::List(mut list) => {
+                while let Some(chunk) = list.next_chunk() {
+                    out.extend_from_slice(&chunk);
+                }
+            }
+            // A watch has no end; nobody asks for all of it.
+            Source::Watch(_) => {}
+        }
+        out
+    }
+
+    /// Waits until there is something to read, as a proxy does that holds the headers back so long.
+    pub(crate) async fn something_to_read(&mut self) {
+        if self.first.is_none() {
+            self.first = Some(std::future::poll_fn(|cx| self.source.poll(cx)).await);
+        }
+    }
+
+    pub(crate) fn shaped(mut self, shaper: Shaper) -> TestBody {
+        self.shaper = Some(shaper);
+        self
+    }
+
+    pub(crate) fn counted(mut self, in_flight: InFlight) -> TestBody {
+        self.in_flight = Some(in_flight);
+        self
+    }
+}
+
+impl Source {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Chunk> {
+        match self {
+            Source::Bytes(bytes) => Poll::Ready(bytes.take().map(Ok)),
+            Source::List(list) => Poll::Ready(list.next_chunk().map(Ok)),
+            Source::Watch(watch) => watch.poll(cx),
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        match self {
+            Source::Bytes(bytes) => bytes.is_none(),
+            Source::List(list) => list.is_done(),
+            Source::Watch(_) => false,
+        }
+    }
+}
+
+impl Body for TestBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        let this = self.get_mut();
+        let (source, first) = (&mut this.source, &mut this.first);
+        let mut next = |cx: &mut Context<'_>| match first.take() {
+            Some(chunk) => Poll::Ready(chunk),
+            None => source.poll(cx),
+        };
+        let polled = match &mut this.shaper {
+            Some(shaper) => shaper.poll(cx, next),
+            None => next(cx),
+        };
+        if let Poll::Ready(None | Some(Err(_))) = polled {
+            // The end: nothing is open any more, even if the client keeps what is left of the body.
+            this.source = Source::Bytes(None);
+            this.in_flight = None;
+        }
+        polled.map(|chunk| chunk.map(|chunk| chunk.map(Frame::data)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.shaper.is_none() && self.first.is_none() && self.source.is_done()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match (&self.source, &self.shaper, &self.first) {
+            (Source::Bytes(bytes), None, None) => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+            }
+            _ => SizeHint::default(),
+        }
+    }
+}
+
+/// A list, written chunk by chunk while the client reads.
+#[derive(Debug)]
+pub(crate) struct ListBody {
+    /// What comes before the items, opening bracket included; empty once it is written.
+    head: String,
+    items: std::vec::IntoIter<Arc<Stored>>,
+    encoder: Encoder,
+    first: bool,
+    done: bool,
+}
+
+impl ListBody {
+    pub(crate) fn new(head: String, items: Vec<Arc<Stored>>, encoder: Encoder) -> ListBody {
+        ListBody {
+            head,
+            items: items.into_iter(),
+            encoder,
+            first: true,
+            done: false,
+        }
+    }
+
+    fn next_chunk(&mut self) -> Option<Bytes> {
+        if self.done {
+            return None;
+        }
+        let mut out = Vec::with_capacity(CHUNK + CHUNK / 4);
+        out.extend_from_slice(std::mem::take(&mut self.head).as_bytes());
+        while out.len() < CHUNK {
+            match self.items.next() {
+                Some(object) => {
+                    if !self.first {
+                        out.push(b',');
+                    }
+                    self.first = false;
+                    self.encoder.item(&object, &mut out);
+                }
+                None => {
+                    out.extend_from_slice(b"]}\n");
+                    self.done = true;
+                    break;
+                }
+            }
+        }
+        Some(out.into())
+    }
+
+    fn is_done(&self) -> bool {
+        self.done
+    }
+}

@@ -1,0 +1,188 @@
+//! Settings of a server.
+
+use std::io;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock};
+use tokio::net::ToSocketAddrs;
+
+use crate::clock::Clock;
+use crate::fault::Faults;
+use crate::hub::Hub;
+use crate::journal::Journal;
+use crate::kinds::{Kind, Registry};
+use crate::list::PageCounts;
+use crate::replica::Replicas;
+use crate::server::TestServer;
+use crate::socket::Listening;
+use crate::state::{Config, Secret, State};
+use crate::storage::Store;
+
+/// Settings of a [`TestServer`]; every one has a default.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is made before `build`"]
+pub struct TestServerBuilder {
+    config: Config,
+    kinds: Vec<Kind>,
+    remote: bool,
+}
+
+impl TestServerBuilder {
+    pub(crate) fn new() -> TestServerBuilder {
+        TestServerBuilder {
+            config: Config {
+                token: None,
+                seed: 0,
+                bookmark_interval: Duration::from_secs(60),
+                // The largest window of a real server's watch cache.
+                watch_window: 102_400,
+                slow_watch: None,
+                // The limit of a real server.
+                body_limit: 3 * 1024 * 1024,
+                collect_garbage: false,
+                require_namespaces: false,
+                graceful_pods: false,
+                sharding: false,
+                replicas: 1,
+                default_namespace: "default".to_owned(),
+            },
+            kinds: Vec::new(),
+            remote: false,
+        }
+    }
+
+    /// Asks clients for a bearer token. The server's own clients send it.
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.config.token = Some(Secret::new(token));
+        self
+    }
+
+    /// The seed of everything random: uids, generated names, faults by chance. Two servers with one seed and the
+    /// same requests behave alike.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.config.seed = seed;
+        self
+    }
+
+    /// How often a watch gets a bookmark; 60 seconds unless set.
+    pub fn bookmark_interval(mut self, interval: Duration) -> Self {
+        self.config.bookmark_interval = interval;
+        self
+    }
+
+    /// How many changes of each resource are remembered; 102 400 unless set. Watches and exact lists from before
+    /// that get a 410.
+    pub fn watch_window(mut self, changes: usize) -> Self {
+        self.config.watch_window = changes;
+        self
+    }
+
+    /// Closes a watch whose client has fallen more than so many changes behind, as a real server does with slow
+    /// readers. Unless set, only the watch window is the limit.
+    pub fn slow_watch_limit(mut self, changes: usize) -> Self {
+        self.config.slow_watch = Some(changes);
+        self
+    }
+
+    /// The largest request body that is read; 3 MiB unless set.
+    pub fn body_limit(mut self, bytes: usize) -> Self {
+        self.config.body_limit = bytes;
+        self
+    }
+
+    /// Deletes objects whose owners are gone, as the garbage collector of a cluster does.
+    pub fn garbage_collection(mut self) -> Self {
+        self.config.collect_garbage = true;
+        self
+    }
+
+    /// Refuses objects in namespaces that do not exist, as a real server does. Unless set, namespaces need not
+    /// exist.
+    pub fn require_namespaces(mut self) -> Self {
+        self.config.require_namespaces = true;
+        self
+    }
+
+    /// Gives pods on a node their time to end, as a real server does: a deletion marks them, and they go when they
+    /// are deleted once more with `gracePeriodSeconds=0`, which a kubelet would do. Unless set, they go at once.
+    pub fn graceful_pods(mut self) -> Self {
+        self.config.graceful_pods = true;
+        self
+    }
+
+    /// Understands `shardSelector` on lists and watches, which is alpha in Kubernetes 1.36. Unless set, the parameter is
+    /// ignored without a word, as by any server that does not know it.
+    pub fn sharding(mut self) -> Self {
+        self.config.sharding = true;
+        self
+    }
+
+    /// Serves a custom kind, as if its definition had been posted.
+    pub fn kind(mut self, kind: Kind) -> Self {
+        self.kinds.push(kind);
+        self
+    }
+
+    /// Runs so many replicas over one storage; see [`TestServer::replica`]. One unless set.
+    pub fn replicas(mut self, count: usize) -> Self {
+        self.config.replicas = count;
+        self
+    }
+
+    /// The default namespace of the server's clients; `default` unless set.
+    pub fn default_namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.config.default_namespace = namespace.into();
+        self
+    }
+
+    /// Lets [`listen`](Self::listen) take addresses that others can reach. Think of a token, too: without one, whoever
+    /// can reach the server can do everything with it.
+    pub fn allow_remote(mut self) -> Self {
+        self.remote = true;
+        self
+    }
+
+    /// Makes the server and listens on a socket: `"127.0.0.1:0"` for any free port. Only loopback addresses are taken,
+    /// unless [`allow_remote`](Self::allow_remote) was said.
+    pub async fn listen(self, address: impl ToSocketAddrs) -> io::Result<TestServer> {
+        let remote = self.remote;
+        let state = self.into_state();
+        let listening = Listening::start(state.clone(), address, remote).await?;
+        Ok(TestServer::from_state(state, Some(Arc::new(listening))))
+    }
+
+    /// Makes the server, without a socket.
+    pub fn build(self) -> TestServer {
+        TestServer::from_state(self.into_state(), None)
+    }
+
+    fn into_state(self) -> Arc<State> {
+        let mut registry = builtin_kinds();
+        for kind in self.kinds {
+            registry.insert(kind);
+        }
+        Arc::new(State {
+            store: RwLock::new(Store::new(self.config.watch_window, self.config.collect_garbage)),
+            registry: RwLock::new(registry),
+            hub: Arc::new(Hub::default()),
+            journal: Journal::default(),
+            faults: Faults::new(self.config.seed ^ 0xfa17),
+            poisons: Arc::default(),
+            replicas: Replicas::new(self.config.replicas),
+            page_counts: PageCounts::default(),
+            clock: Arc::new(Clock::new()),
+            rng: Mutex::new(fastrand::Rng::with_seed(self.config.seed)),
+            audit: Mutex::new(fastrand::Rng::with_seed(self.config.seed ^ 0xa0d17)),
+            refusing: AtomicBool::new(false),
+            config: self.config,
+        })
+    }
+}
+
+/// The built-in kinds, put together once for all servers of the process.
+fn builtin_kinds() -> Registry {
+    static KINDS: OnceLock<Registry> = OnceLock::new();
+    KINDS.get_or_init(Registry::builtin).clone()
+}

@@ -1,0 +1,421 @@
+//! Writing requests: from method, path and body to what is written, and the answer to it.
+//! Takes a resolved kind and the raw body, gives the response. The rules of writing are in `write`.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use serde_json::{Value, json};
+
+use crate::accept::Accepted;
+use crate::answer;
+use crate::body::TestBody;
+use crate::encode::{Encoder, Form};
+use crate::field_error::FieldError;
+use crate::journal::SeenRequest;
+use crate::kinds::Kind;
+use crate::patch::{self, Manager, PatchType};
+use crate::protobuf;
+use crate::request::{ListOptions, Verb};
+use crate::select::Selection;
+use crate::state::State;
+use crate::status::ApiError;
+use crate::storage::{Store, Stored};
+use crate::write::{self, DeleteOptions, Deleted, Made, Origin, Part, Place, Propagation};
+
+/// Resources whose deletion is answered with the object; all others with a `Status`.
+const SHOWN_WHEN_DELETED: &[&str] = &[
+    "pods",
+    "podtemplates",
+    "persistentvolumes",
+    "persistentvolumeclaims",
+    "resourcequotas",
+    "serviceaccounts",
+    "services",
+    "storageclasses",
+    "csidrivers",
+    "csinodes",
+    "csistoragecapacities",
+    "volumeattachments",
+];
+
+/// A writing request.
+#[derive(Debug)]
+pub(crate) struct Writing<'a> {
+    pub(crate) state: &'a State,
+    pub(crate) kind: &'a Arc<Kind>,
+    pub(crate) seen: &'a SeenRequest,
+    pub(crate) body: &'a Bytes,
+}
+
+/// Does what is asked and answers.
+pub(crate) fn answer(writing: &Writing<'_>) -> Result<Response<TestBody>, ApiError> {
+    let Writing {
+        state, kind, seen, ..
+    } = writing;
+    let stored_as = state.registry.read().stored(kind);
+    let manager = patch::manager_name(seen.param("fieldManager"), seen.user_agent.as_deref());
+    let now = state.clock.timestamp();
+    let subresource = seen.subresource.as_deref().unwrap_or_default();
+    let place = Place {
+        kind,
+        stored_as: &stored_as,
+        namespace: seen.namespace.as_deref(),
+        name: seen.name.as_deref().unwrap_or_default(),
+        origin: Origin::Client,
+        dry_run: writing.dry_run()?,
+        manager: Some(Manager {
+            name: &manager,
+            subresource,
+            now: &now,
+        }),
+    };
+    match (seen.verb, subresource) {
+        (Verb::Create, "") if place.name.is_empty() => writing.create(&place),
+        (Verb::Create, "binding") => {
+            let binding = writing.json()?;
+            state.write(|store| write::bind(state, store, &place, &binding))?;
+            Ok(success(StatusCode::CREATED))
+        }
+        (Verb::Create, "eviction") => {
+            let eviction = writing.json()?;
+            let options = delete_options(&eviction["deleteOptions"], seen)?;
+            state.write(|store| write::delete(state, store, &place, &options))?;
+            Ok(success(StatusCode::CREATED))
+        }
+        (Verb::Update, "scale") => {
+            let scale = writing.json()?;
+            let scale = state.write(|store| write::write_scale(state, store, &place, |_| Ok(scale)))?;
+            Ok(answer::json(StatusCode::OK, scale.to_string()))
+        }
+        (Verb::Patch, "scale") => {
+            let patch_type = writing.patch_type()?;
+            let make = |present: &Value| writing.patched(patch_type, present);
+            let scale = state.write(|store| write::write_scale(state, store, &place, make))?;
+            Ok(answer::json(StatusCode::OK, scale.to_string()))
+        }
+        (Verb::Update, _) => {
+            let object = writing.object()?;
+            let make = |_: &Value| Ok(Made::Changed(object));
+            let updated =
+                state.write(|store| write::update(state, store, &place, part(subresource), make))?;
+            writing.show(StatusCode::OK, &updated)
+        }
+        (Verb::Patch, _) => writing.patch(&place, part(subresource)),
+        (Verb::Delete, "") => writing.delete(&place),
+        (Verb::DeleteCollection, "") => writing.delete_collection(&place),
+        _ => Err(ApiError::method_not_allowed()),
+    }
+}
+
+fn part(subresource: &str) -> Part {
+    match subresource {
+        "status" | "approval" => Part::Status,
+        _ => Part::Object,
+    }
+}
+
+impl Writing<'_> {
+    fn create(&self, place: &Place<'_>) -> Result<Response<TestBody>, ApiError> {
+        let object = self.object()?;
+        if self.kind.kind == "Binding" {
+            let name = object
+                .pointer("/metadata/name")
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned();
+            let pods = self.state.registry.read().resource("", "v1", "pods");
+            let Some(pods) = pods else {
+                return Err(ApiError::no_such_resource());
+            };
+            let place = Place {
+                kind: &pods,
+                stored_as: &pods,
+                name: &name,
+                ..place.clone()
+            };
+            self.state
+                .write(|store| write::bind(self.state, store, &place, &object))?;
+            return Ok(success(StatusCode::CREATED));
+        }
+        if !self.kind.is_stored() {
+            let review = write::review(self.kind, object, &self.state.clock.timestamp());
+            return Ok(answer::json(StatusCode::CREATED, review.to_string()));
+        }
+        let created = self
+            .state
+            .write(|store| write::create(self.state, store, place, object))?;
+        self.show(StatusCode::CREATED, &created)
+    }
+
+    fn patch(&self, place: &Place<'_>, part: Part) -> Result<Response<TestBody>, ApiError> {
+        let patch_type = self.patch_type()?;
+        if patch_type != PatchType::Apply {
+            let make = |present: &Value| Ok(Made::Changed(self.patched(patch_type, present)?));
+            let patched = self
+                .state
+                .write(|store| write::update(self.state, store, place, part, make))?;
+            return self.show(StatusCode::OK, &patched);
+        }
+        let applied = self.parse_body()?;
+        write::check_type(self.kind, &applied)?;
+        let force = self.seen.query.flag("force");
+        let (status, object) = self
+            .state
+            .write(|store| self.apply(store, place, part, &applied, force))?;
+        self.show(status, &object)
+    }
+
+    /// Server-side apply: to what is there, or as the first version.
+    fn apply(
+        &self,
+        store: &mut Store,
+        place: &Place<'_>,
+        part: Part,
+        applied: &Value,
+        force: bool,
+    ) -> Result<(StatusCode, Arc<Stored>), ApiError> {
+        let Some(manager) = &place.manager else {
+            return Err(ApiError::bad_request("nobody applies"));
+        };
+        let apply = |live: Option<&Value>| {
+            patch::apply(self.kind, live, applied, manager, force).map_err(|error| ApiError::patch(&error))
+        };
+        match place.current(store) {
+            Ok(_) => {
+                let make = |present: &Value| Ok(Made::Applied(apply(Some(present))?));
+                Ok((
+                    StatusCode::OK,
+                    write::update(self.state, store, place, part, make)?,
+                ))
+            }
+            Err(missing) if part == Part::Status => Err(missing),
+            Err(_) => {
+                let mut object = apply(None)?;
+                if let Some(name) = object.pointer("/metadata/name").and_then(Value::as_str)
+                    && name != place.name
+                {
+                    return Err(ApiError::bad_request(format!(
+                        "the name of the object ({name}) does not match the name on the URL ({})",
+                        place.name
+                    )));
+                }
+                write::set_name(&mut object, place.name);
+                let place = Place {
+                    manager: None,
+                    ..place.clone()
+                };
+                Ok((
+                    StatusCode::CREATED,
+                    write::create(self.state, store, &place, object)?,
+                ))
+            }
+        }
+    }
+
+    fn patch_type(&self) -> Result<PatchType, ApiError> {
+        let content_type = self.seen.content_type.as_deref().unwrap_or_default();
+        let patch_type = PatchType::of(content_type, self.kind).map_err(|error| ApiError::patch(&error))?;
+        let errors = patch_type.check_options(
+            self.seen.param("fieldManager"),
+            self.seen.query.optional_flag("force"),
+        );
+        if errors.is_empty() {
+            Ok(patch_type)
+        } else {
+            Err(ApiError::invalid("meta.k8s.io", "PatchOptions", "", &errors))
+        }
+    }
+
+    fn patched(&self, patch_type: PatchType, present: &Value) -> Result<Value, ApiError> {
+        let result = match patch_type {
+            PatchType::Json => patch::json_patch(present, self.body),
+            PatchType::Merge => patch::merge_patch(present, self.body),
+            PatchType::Strategic => patch::strategic_merge_patch(self.kind, present, self.body),
+            PatchType::Apply => return Err(ApiError::bad_request("this subresource cannot be applied to")),
+        };
+        result.map_err(|error| ApiError::patch(&error))
+    }
+
+    fn delete(&self, place: &Place<'_>) -> Result<Response<TestBody>, ApiError> {
+        let options = delete_options(&self.optional_json()?, self.seen)?;
+        let deleted = self
+            .state
+            .write(|store| write::delete(self.state, store, place, &options))?;
+        match deleted {
+            Deleted::Marked(object) => self.show(StatusCode::OK, &object),
+            Deleted::Gone(object) if SHOWN_WHEN_DELETED.contains(&self.kind.plural.as_str()) => {
+                self.show(StatusCode::OK, &object)
+            }
+            Deleted::Gone(object) => {
+                let mut details = json!({
+                    "name": object.meta.name, "kind": self.kind.plural, "uid": object.meta.uid,
+                });
+                if !self.kind.group.is_empty() {
+                    details["group"] = self.kind.group.as_str().into();
+                }
+                let status = json!({
+                    "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details,
+                });
+                Ok(answer::json(StatusCode::OK, status.to_string()))
+            }
+        }
+    }
+
+    fn delete_collection(&self, place: &Place<'_>) -> Result<Response<TestBody>, ApiError> {
+        let list = ListOptions::parse(&self.seen.query, false)?;
+        let selection = Selection::new(self.kind, place.namespace, &list)?;
+        let options = delete_options(&self.optional_json()?, self.seen)?;
+        let (deleted, revision) = self.state.write(|store| {
+            let prefix = selection.key_prefix();
+            let chosen: Vec<Arc<Stored>> = store
+                .collection(&place.collection())
+                .map(|objects| {
+                    objects
+                        .with_prefix(&prefix)
+                        .filter(|object| selection.matches(object))
+                        .cloned()
+                        .collect()
+                })
+                .unwrap_or_default();
+            let mut deleted = Vec::new();
+            for object in chosen {
+                let place = Place {
+                    namespace: object.meta.namespace.as_deref(),
+                    name: &object.meta.name,
+                    ..place.clone()
+                };
+                match write::delete(self.state, store, &place, &options) {
+                    Ok(gone) => deleted.push(gone.object().clone()),
+                    // Gone with one of the others before it.
+                    Err(error) if error.code() == 404 => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok((deleted, store.revision()))
+        })?;
+        let encoder = Encoder::new(self.state, self.kind, Form::Object);
+        let page = crate::list::Page {
+            items: deleted,
+            revision,
+            continue_token: None,
+            remaining: None,
+            shard: None,
+        };
+        let body = crate::list::write(page, encoder, &crate::fault::ListFault::default());
+        Ok(answer::reply(StatusCode::OK, "application/json", body))
+    }
+
+    fn show(&self, status: StatusCode, object: &Stored) -> Result<Response<TestBody>, ApiError> {
+        let accepted = Accepted::choose(self.seen.accept.as_deref(), false)?.including(&self.seen.query)?;
+        let encoder = Encoder::new(self.state, self.kind, accepted.form);
+        Ok(answer::object(status, accepted, &encoder, object))
+    }
+
+    fn dry_run(&self) -> Result<bool, ApiError> {
+        match self.seen.param("dryRun") {
+            None | Some("") => Ok(false),
+            Some("All") => Ok(true),
+            Some(other) => {
+                let error = FieldError::not_supported("dryRun", other, &["All"]);
+                let kind = match self.seen.verb {
+                    Verb::Create => "CreateOptions",
+                    Verb::Patch => "PatchOptions",
+                    Verb::Update => "UpdateOptions",
+                    _ => "DeleteOptions",
+                };
+                Err(ApiError::invalid("meta.k8s.io", kind, "", &[error]))
+            }
+        }
+    }
+
+    /// The body as an object of the kind.
+    fn object(&self) -> Result<Value, ApiError> {
+        let object = self.json()?;
+        write::check_type(self.kind, &object)?;
+        Ok(object)
+    }
+
+    fn optional_json(&self) -> Result<Value, ApiError> {
+        if self.body.is_empty() {
+            Ok(Value::Null)
+        } else {
+            self.json()
+        }
+    }
+
+    fn json(&self) -> Result<Value, ApiError> {
+        const READ: &[&str] = &["application/json", "application/yaml", protobuf::MEDIA_TYPE];
+        let content_type = self.seen.content_type.as_deref().unwrap_or("application/json");
+        match content_type.split(';').next().unwrap_or_default().trim() {
+            "" | "application/json" | "application/yaml" | "*/*" => self.parse_body(),
+            protobuf::MEDIA_TYPE if !self.kind.custom => protobuf::decode(self.body).map_err(|error| {
+                ApiError::bad_request(format!("the object provided is unrecognized: {error}"))
+            }),
+            _ => Err(ApiError::unsupported_media_type(READ)),
+        }
+    }
+
+    /// The body as JSON, or as YAML where it is no JSON.
+    fn parse_body(&self) -> Result<Value, ApiError> {
+        let unrecognized = |why: &dyn std::fmt::Display| {
+            ApiError::bad_request(format!(
+                "the object provided is unrecognized (must be of type {}): {why}",
+                self.kind.kind
+            ))
+        };
+        let wants_yaml = self
+            .seen
+            .content_type
+            .as_deref()
+            .is_some_and(|content_type| content_type.contains("yaml"));
+        match serde_json::from_slice(self.body) {
+            Ok(value) => Ok(value),
+            Err(error) if !wants_yaml => Err(unrecognized(&error)),
+            Err(_) => {
+                let text = std::str::from_utf8(self.body).map_err(|error| unrecognized(&error))?;
+                crate::manifest::yaml(text).map_err(|error| unrecognized(&error))
+            }
+        }
+    }
+}
+
+fn success(status: StatusCode) -> Response<TestBody> {
+    let body = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": status.as_u16(),
+    });
+    answer::json(status, body.to_string())
+}
+
+/// Delete options from the body and from the query; the body wins.
+fn delete_options(body: &Value, seen: &SeenRequest) -> Result<DeleteOptions, ApiError> {
+    let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    let grace = match body.get("gracePeriodSeconds").filter(|value| !value.is_null()) {
+        Some(value) => value.as_u64(),
+        None => seen
+            .param("gracePeriodSeconds")
+            .and_then(|value| value.parse().ok()),
+    };
+    let policy = text("/propagationPolicy").or_else(|| seen.param("propagationPolicy").map(str::to_owned));
+    let orphan = match body.get("orphanDependents").and_then(Value::as_bool) {
+        Some(orphan) => Some(orphan),
+        None => seen.query.optional_flag("orphanDependents"),
+    };
+    let propagation = match (policy.as_deref(), orphan) {
+        (Some("Background"), _) | (None, Some(false)) => Some(Propagation::Background),
+        (Some("Foreground"), _) => Some(Propagation::Foreground),
+        (Some("Orphan"), _) | (None, Some(true)) => Some(Propagation::Orphan),
+        (None | Some(""), None) | (Some(""), _) => None,
+        (Some(other), _) => {
+            let supported = &["Foreground", "Background", "Orphan"];
+            let error = FieldError::not_supported("propagationPolicy", other, supported);
+            return Err(ApiError::invalid("meta.k8s.io", "DeleteOptions", "", &[error]));
+        }
+    };
+    Ok(DeleteOptions {
+        uid: text("/preconditions/uid"),
+        resource_version: text("/preconditions/resourceVersion"),
+        grace_period_seconds: grace,
+        propagation,
+    })
+}

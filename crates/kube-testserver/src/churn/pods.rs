@@ -1,0 +1,177 @@
+//! The life of a pod, as its status tells it: scheduled, running, crashed, running again.
+
+use serde_json::{Map, Value, json};
+
+/// Where a pod stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Life {
+    /// Nobody has given it a node.
+    Pending,
+    /// It has a node; its containers are being made.
+    Scheduled,
+    /// It runs and is ready.
+    Running,
+    /// A container crashed and waits to be started again.
+    Crashed,
+    /// It has ended and stays so.
+    Ended,
+}
+
+impl Life {
+    /// Where a pod stands that somebody else made.
+    pub(super) fn of(pod: &Value) -> Self {
+        let text = |pointer: &str| pod.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        match text("/status/phase") {
+            "Succeeded" | "Failed" => Self::Ended,
+            "Running" if text("/status/containerStatuses/0/state/waiting/reason").is_empty() => Self::Running,
+            "Running" => Self::Crashed,
+            _ if text("/spec/nodeName").is_empty() => Self::Pending,
+            _ => Self::Scheduled,
+        }
+    }
+}
+
+/// Gives a pod a node.
+pub(super) fn schedule(pod: &mut Value, node: &str, host: &str, now: &str) {
+    set(pod, "spec", "nodeName", json!(node));
+    if !host.is_empty() {
+        set(pod, "status", "hostIP", json!(host));
+        set(pod, "status", "hostIPs", json!([{ "ip": host }]));
+    }
+    set(pod, "status", "phase", json!("Pending"));
+    set(
+        pod,
+        "status",
+        "conditions",
+        json!([pod_condition("PodScheduled", true, now)]),
+    );
+    let statuses = containers(pod, |name, image| {
+        json!({ "name": name, "image": image, "imageID": "", "ready": false, "started": false, "restartCount": 0,
+                "state": { "waiting": { "reason": "ContainerCreating" } } })
+    });
+    set(pod, "status", "containerStatuses", statuses);
+}
+
+/// Lets a pod run, for the first time or again.
+pub(super) fn run(pod: &mut Value, address: &str, now: &str) {
+    let before = pod
+        .pointer("/status/containerStatuses")
+        .cloned()
+        .unwrap_or(Value::Null);
+    let statuses = containers(pod, |name, image| {
+        let old = before
+            .as_array()
+            .into_iter()
+            .flatten()
+            .find(|status| status["name"] == name);
+        let restarts = old
+            .and_then(|status| status.get("restartCount"))
+            .cloned()
+            .unwrap_or_else(|| json!(0));
+        let last = old
+            .and_then(|status| status.get("lastState"))
+            .cloned()
+            .unwrap_or_else(|| json!({}));
+        json!({ "name": name, "image": image, "imageID": format!("{image}@sha256:0"), "ready": true, "started": true,
+                "restartCount": restarts, "lastState": last, "state": { "running": { "startedAt": now } } })
+    });
+    set(pod, "status", "phase", json!("Running"));
+    set(pod, "status", "containerStatuses", statuses);
+    let conditions = ["PodScheduled", "Initialized", "ContainersReady", "Ready"];
+    let conditions: Vec<Value> = conditions
+        .iter()
+        .map(|kind| pod_condition(kind, true, now))
+        .collect();
+    set(pod, "status", "conditions", json!(conditions));
+    if pod.pointer("/status/podIP").is_none() {
+        set(pod, "status", "podIP", json!(address));
+        set(pod, "status", "podIPs", json!([{ "ip": address }]));
+        set(pod, "status", "startTime", json!(now));
+    }
+}
+
+/// Lets the containers of a pod crash.
+pub(super) fn crash(pod: &mut Value, now: &str) {
+    let before = pod
+        .pointer("/status/containerStatuses")
+        .cloned()
+        .unwrap_or(Value::Null);
+    let statuses = containers(pod, |name, image| {
+        let old = before
+            .as_array()
+            .into_iter()
+            .flatten()
+            .find(|status| status["name"] == name);
+        let restarts = old
+            .and_then(|status| status["restartCount"].as_i64())
+            .unwrap_or(0)
+            .saturating_add(1);
+        json!({ "name": name, "image": image, "imageID": format!("{image}@sha256:0"), "ready": false,
+                "started": false, "restartCount": restarts,
+                "lastState": { "terminated": { "exitCode": 1, "reason": "Error", "finishedAt": now } },
+                "state": { "waiting": { "reason": "CrashLoopBackOff" } } })
+    });
+    set(pod, "status", "containerStatuses", statuses);
+    let conditions = [
+        ("PodScheduled", true),
+        ("Initialized", true),
+        ("ContainersReady", false),
+        ("Ready", false),
+    ];
+    let conditions: Vec<Value> = conditions
+        .iter()
+        .map(|(kind, holds)| pod_condition(kind, *holds, now))
+        .collect();
+    set(pod, "status", "conditions", json!(conditions));
+}
+
+fn pod_condition(kind: &str, holds: bool, now: &str) -> Value {
+    let status = if holds { "True" } else { "False" };
+    json!({ "type": kind, "status": status, "lastTransitionTime": now })
+}
+
+fn containers(pod: &Value, status: impl Fn(&str, &str) -> Value) -> Value {
+    let list = pod.pointer("/spec/containers").and_then(Value::as_array);
+    let text = |container: &Value, field: &str| -> String {
+        container
+            .get(field)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let statuses = list
+        .into_iter()
+        .flatten()
+        .map(|one| status(&text(one, "name"), &text(one, "image")));
+    Value::Array(statuses.collect())
+}
+
+/// Sets a field of a part of an object (`spec`, `status`), making the part if it is not there.
+pub(super) fn set(object: &mut Value, part: &str, field: &str, value: Value) {
+    let Value::Object(fields) = object else { return };
+    let part = fields.entry(part).or_insert_with(|| Value::Object(Map::new()));
+    if let Value::Object(part) = part {
+        part.insert(field.to_owned(), value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_goes_through_its_life() {
+        let mut pod = json!({ "spec": { "containers": [{ "name": "a", "image": "i" }] } });
+        assert_eq!(Life::of(&pod), Life::Pending);
+        schedule(&mut pod, "node-1", "192.168.0.1", "t");
+        assert_eq!(Life::of(&pod), Life::Scheduled);
+        run(&mut pod, "10.0.0.1", "t");
+        assert_eq!(Life::of(&pod), Life::Running);
+        crash(&mut pod, "t");
+        assert_eq!(Life::of(&pod), Life::Crashed);
+        run(&mut pod, "10.0.0.2", "t");
+        assert_eq!(Life::of(&pod), Life::Running);
+        assert_eq!(pod["status"]["containerStatuses"][0]["restartCount"], 1);
+        assert_eq!(pod["status"]["podIP"], "10.0.0.1");
+    }
+}

@@ -1,0 +1,130 @@
+//! How many objects of which resource a cluster starts with: `pods=500,nodes=20`.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Resources and how many objects of each there should be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Population {
+    counts: Vec<(String, usize)>,
+}
+
+/// A population that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PopulationError(String);
+
+impl PopulationError {
+    pub(super) fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
+
+impl fmt::Display for PopulationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for PopulationError {}
+
+impl Population {
+    /// No objects.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets how many objects of a resource there should be.
+    #[must_use]
+    pub fn with(mut self, resource: impl Into<String>, count: usize) -> Self {
+        let resource = resource.into();
+        self.counts.retain(|(known, _)| *known != resource);
+        self.counts.push((resource, count));
+        self
+    }
+
+    /// The number for a resource, `None` if it was not named.
+    pub fn count(&self, resource: &str) -> Option<usize> {
+        self.counts
+            .iter()
+            .find(|(known, _)| known == resource)
+            .map(|(_, count)| *count)
+    }
+
+    /// All resources and their numbers, in the order they were named.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.counts
+            .iter()
+            .map(|(resource, count)| (resource.as_str(), *count))
+    }
+
+    /// Whether nothing was asked for.
+    pub fn is_empty(&self) -> bool {
+        self.counts.is_empty()
+    }
+}
+
+impl FromStr for Population {
+    type Err = PopulationError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut population = Self::new();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let (resource, count) = part
+                .split_once('=')
+                .ok_or_else(|| PopulationError(format!("{part:?} has no number: write it as {part}=10")))?;
+            let count: usize = count.trim().parse().map_err(|_| {
+                PopulationError(format!(
+                    "{count:?} is not a number of {resource}: write it as {resource}=10"
+                ))
+            })?;
+            let resource = resource.trim();
+            if resource.is_empty() {
+                return Err(PopulationError(format!(
+                    "{part:?} names no resource: write it as pods={count}"
+                )));
+            }
+            if population.count(resource).is_some() {
+                return Err(PopulationError(format!(
+                    "{resource} is named twice: give one number for it"
+                )));
+            }
+            population = population.with(resource, count);
+        }
+        Ok(population)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resources_and_numbers_are_read() {
+        let population: Population = "pods=500, nodes=20,".parse().unwrap();
+        assert_eq!(
+            population.iter().collect::<Vec<_>>(),
+            [("pods", 500), ("nodes", 20)]
+        );
+        assert_eq!(population.count("services"), None);
+        assert!("".parse::<Population>().unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named_with_the_way_to_write_it() {
+        let error = |text: &str| text.parse::<Population>().unwrap_err().to_string();
+        assert_eq!(error("pods"), "\"pods\" has no number: write it as pods=10");
+        assert_eq!(
+            error("pods=many"),
+            "\"many\" is not a number of pods: write it as pods=10"
+        );
+        assert_eq!(error("=3"), "\"=3\" names no resource: write it as pods=3");
+        assert_eq!(
+            error("pods=1,pods=2"),
+            "pods is named twice: give one number for it"
+        );
+        assert_eq!(
+            error("pods=-1"),
+            "\"-1\" is not a number of pods: write it as pods=10"
+        );
+    }
+}

@@ -1,0 +1,209 @@
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Churn, Population, key_of};
+use crate::server::TestServer;
+
+fn cluster(seed: u64, population: &str) -> (TestServer, Churn) {
+    let server = TestServer::new();
+    let mut churn = Churn::new(server.clone(), seed);
+    churn.fill(&population.parse::<Population>().unwrap()).unwrap();
+    (server, churn)
+}
+
+fn number(object: &Value, pointer: &str) -> usize {
+    object
+        .pointer(pointer)
+        .and_then(Value::as_u64)
+        .map_or(0, |number| usize::try_from(number).unwrap())
+}
+
+/// Steps until a condition holds; the steps are bounded so that a cluster that never gets there fails the test.
+fn step_until(churn: &mut Churn, server: &TestServer, what: &str, holds: impl Fn(&TestServer) -> bool) {
+    for _ in 0..20_000 {
+        if holds(server) {
+            return;
+        }
+        churn.step();
+    }
+    panic!("{what}: not so after 20000 steps");
+}
+
+#[tokio::test]
+async fn a_filled_cluster_has_what_was_asked_for_and_is_healthy() {
+    let (server, _) = cluster(1, "pods=50,nodes=4,services=3,cm=2,deployments=7");
+
+    assert_eq!(server.count("pods"), 50);
+    assert_eq!(server.count("nodes"), 4);
+    assert_eq!(server.count("leases.coordination.k8s.io"), 4);
+    assert_eq!(server.count("deployments.apps"), 7);
+    assert_eq!(server.count("replicasets.apps"), 7);
+    assert_eq!(server.count("services"), 3);
+    assert_eq!(server.count("configmaps"), 2);
+    for deployment in server.objects("deployments.apps") {
+        assert_eq!(
+            number(&deployment, "/spec/replicas"),
+            number(&deployment, "/status/readyReplicas")
+        );
+    }
+    for pod in server.objects("pods") {
+        assert_eq!(pod["status"]["phase"], "Running");
+        assert!(
+            pod["spec"]["nodeName"]
+                .as_str()
+                .is_some_and(|node| node.starts_with("node-"))
+        );
+    }
+}
+
+#[tokio::test]
+async fn pods_without_deployments_belong_to_nobody() {
+    let (server, _) = cluster(1, "pods=5,deployments=0");
+    assert_eq!(server.count("replicasets.apps"), 0);
+    assert!(
+        server
+            .objects("pods")
+            .iter()
+            .all(|pod| pod["metadata"].get("ownerReferences").is_none())
+    );
+}
+
+#[tokio::test]
+async fn an_unknown_resource_is_named() {
+    let mut churn = Churn::new(TestServer::new(), 1);
+    let error = churn.fill(&"gadgets=3".parse().unwrap()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the server knows no resource \"gadgets\": see kubectl api-resources"
+    );
+}
+
+#[tokio::test]
+async fn the_same_seed_gives_the_same_history_and_another_seed_another() {
+    let history = |seed: u64| {
+        let (server, mut churn) = cluster(seed, "pods=30,nodes=3");
+        let writes: Vec<usize> = (0..300).map(|_| churn.step()).collect();
+        let pods: Vec<String> = server.objects("pods").iter().map(key_of).collect();
+        (writes, pods, server.resource_version())
+    };
+
+    assert_eq!(history(7), history(7));
+    assert_ne!(history(7), history(8));
+}
+
+#[tokio::test]
+async fn a_long_life_touches_everything_and_loses_nothing() {
+    let (server, mut churn) = cluster(3, "pods=40,nodes=3,configmaps=2");
+    let before: BTreeSet<String> = server.objects("pods").iter().map(key_of).collect();
+    let mut flapped = false;
+    for _ in 0..3000 {
+        assert!(
+            churn.step() > 0,
+            "a cluster with nodes always has something to do"
+        );
+        flapped |= churn
+            .nodes
+            .iter()
+            .any(|node| churn.due.contains(&super::Work::Node(node.clone())));
+    }
+
+    let pods = server.objects("pods");
+    let after: BTreeSet<String> = pods.iter().map(key_of).collect();
+    assert!((20..80).contains(&after.len()), "{} pods", after.len());
+    assert!(
+        before.intersection(&after).count() < before.len(),
+        "pods came and went"
+    );
+    assert!(flapped, "a node went away");
+    assert!(server.count("events") > 100 && server.count("events") <= churn.max_events);
+    let sets: BTreeSet<String> = server.objects("replicasets.apps").iter().map(key_of).collect();
+    for pod in &pods {
+        let owner = churn.replica_set_of(pod).unwrap();
+        assert!(
+            sets.contains(&owner),
+            "{} belongs to {owner}, which is gone",
+            key_of(pod)
+        );
+    }
+    let images: BTreeSet<String> = server
+        .objects("deployments.apps")
+        .iter()
+        .map(|one| {
+            one.pointer("/spec/template/spec/containers/0/image")
+                .unwrap()
+                .to_string()
+        })
+        .collect();
+    assert!(
+        images.iter().any(|image| !image.ends_with(":1.0.0\"")),
+        "deployments rolled"
+    );
+}
+
+#[tokio::test]
+async fn deployments_and_pods_that_others_make_come_to_life() {
+    let (server, mut churn) = cluster(5, "nodes=2");
+    server.create(json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "mine", "namespace": "default" },
+        "spec": { "replicas": 3, "selector": { "matchLabels": { "app": "mine" } }, "template": {
+            "metadata": { "labels": { "app": "mine" } },
+            "spec": { "containers": [{ "name": "a", "image": "a:1" }] } } },
+    }));
+    server.create(json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "alone", "namespace": "default" },
+        "spec": { "containers": [{ "name": "a", "image": "a:1" }] },
+    }));
+    let ready = |wanted: usize| {
+        move |server: &TestServer| {
+            let mine = server.object("deployments.apps", "default/mine").unwrap();
+            number(&mine, "/status/readyReplicas") == wanted
+                && number(&mine, "/status/updatedReplicas") == wanted
+        }
+    };
+
+    step_until(&mut churn, &server, "three pods are ready", ready(3));
+    step_until(&mut churn, &server, "the lone pod runs", |server| {
+        server
+            .object("pods", "default/alone")
+            .is_none_or(|pod| pod["status"]["phase"] == "Running")
+    });
+
+    let mut scaled = server.object("deployments.apps", "default/mine").unwrap();
+    scaled["spec"]["replicas"] = json!(5);
+    server.update(scaled);
+    step_until(&mut churn, &server, "five pods are ready", ready(5));
+
+    server.delete_key("deployments.apps", "default/mine");
+    step_until(&mut churn, &server, "its pods are gone", |server| {
+        server
+            .objects("pods")
+            .iter()
+            .all(|pod| !key_of(pod).contains("mine"))
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rate_is_kept_on_the_average() {
+    let (server, churn) = cluster(9, "pods=60,nodes=5");
+    let before = server.resource_version();
+
+    let _ = tokio::time::timeout(Duration::from_secs(60), churn.run(20.0)).await;
+
+    let written = server.resource_version() - before;
+    assert!(
+        (1000..1400).contains(&written),
+        "{written} writes in 60 s at 20/s"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rate_of_nothing_changes_nothing() {
+    let (server, churn) = cluster(9, "pods=6,nodes=1");
+    let before = server.resource_version();
+
+    let _ = tokio::time::timeout(Duration::from_secs(60), churn.run(0.0)).await;
+
+    assert_eq!(server.resource_version(), before);
+}

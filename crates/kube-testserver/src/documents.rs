@@ -1,0 +1,54 @@
+//! Paths that are not about objects: discovery, OpenAPI, health and version.
+
+use http::{Method, Response, StatusCode};
+use serde_json::{Value, json};
+
+use crate::answer;
+use crate::body::TestBody;
+use crate::state::State;
+use crate::status::ApiError;
+use crate::{discovery, openapi};
+
+/// The answer for a path that names no resource.
+pub(crate) fn answer(state: &State, method: &Method, path: &str, accept: Option<&str>) -> Response<TestBody> {
+    if !matches!(*method, Method::GET | Method::HEAD) {
+        return answer::error(&ApiError::method_not_allowed());
+    }
+    let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    if let ["healthz" | "livez" | "readyz", ..] = segments.as_slice() {
+        return answer::reply(StatusCode::OK, "text/plain; charset=utf-8", TestBody::bytes("ok"));
+    }
+    let aggregated = accept.is_some_and(discovery::wants_aggregated);
+    let registry = state.registry.read();
+    let document = match segments.as_slice() {
+        [] => Some(
+            json!({ "paths": ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3",
+                                     "/readyz", "/version"] }),
+        ),
+        ["version"] => Some(discovery::version()),
+        ["api"] if aggregated => return aggregate(&discovery::aggregated_core(&registry)),
+        ["apis"] if aggregated => return aggregate(&discovery::aggregated_groups(&registry)),
+        ["api"] => Some(discovery::core_versions("127.0.0.1")),
+        ["apis"] => Some(discovery::groups(&registry)),
+        ["apis", group] => discovery::group(&registry, group),
+        ["api", version] => discovery::resources(&registry, "", version),
+        ["apis", group, version] => discovery::resources(&registry, group, version),
+        ["openapi", "v2"] => Some(openapi::v2()),
+        ["openapi", "v3"] => Some(openapi::index(&registry)),
+        ["openapi", "v3", "api", version] => openapi::document(&registry, "", version),
+        ["openapi", "v3", "apis", group, version] => openapi::document(&registry, group, version),
+        _ => None,
+    };
+    match document {
+        Some(document) => answer::json(StatusCode::OK, document.to_string()),
+        None => answer::page_not_found(),
+    }
+}
+
+fn aggregate(document: &Value) -> Response<TestBody> {
+    answer::reply(
+        StatusCode::OK,
+        discovery::AGGREGATED,
+        TestBody::bytes(document.to_string()),
+    )
+}

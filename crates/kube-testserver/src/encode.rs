@@ -1,0 +1,233 @@
+//! Stored objects on their way out: as they are, as metadata only, as rows of a table, in another version, or spoiled
+//! on purpose.
+//! Takes stored objects, gives the bytes of list items and watch frames. Knows nothing of which ones are wanted.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use crate::clock::Clock;
+use crate::fault::{Poison, Poisons};
+use crate::kinds::Kind;
+use crate::state::State;
+use crate::storage::{Change, Stored};
+use crate::table::{self, IncludeObject};
+
+/// The types of watch events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EventType {
+    Added,
+    Modified,
+    Deleted,
+}
+
+impl EventType {
+    fn as_str(self) -> &'static str {
+        match self {
+            EventType::Added => "ADDED",
+            EventType::Modified => "MODIFIED",
+            EventType::Deleted => "DELETED",
+        }
+    }
+}
+
+/// What the client wants to see of each object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// The whole object.
+    Object,
+    /// `PartialObjectMetadata`.
+    Metadata,
+    /// A row of a `Table`.
+    Table(IncludeObject),
+}
+
+/// How objects are written into one answer.
+#[derive(Debug)]
+pub(crate) struct Encoder {
+    kind: Arc<Kind>,
+    /// The kind as it is kept, where that is another version than the one asked for.
+    stored_as: Option<Arc<Kind>>,
+    form: Form,
+    collection: Arc<str>,
+    /// What one fault spoils in this answer, and what is spoiled everywhere.
+    poison: Vec<(String, Poison)>,
+    poisons: Arc<Poisons>,
+    clock: Arc<Clock>,
+    /// Whether the columns of a table were described already; a watch does so in its first event only.
+    described: AtomicBool,
+}
+
+impl Encoder {
+    pub(crate) fn new(state: &State, kind: &Arc<Kind>, form: Form) -> Encoder {
+        let stored_as = Some(state.registry.read().stored(kind));
+        Encoder {
+            kind: kind.clone(),
+            stored_as: stored_as
+                .filter(|stored| stored.version != kind.version || stored.group != kind.group),
+            form,
+            collection: State::collection_of(kind),
+            poison: Vec::new(),
+            poisons: state.poisons.clone(),
+            clock: state.clock.clone(),
+            described: AtomicBool::new(false),
+        }
+    }
+
+    /// Spoils some objects, named by their keys.
+    pub(crate) fn spoiling(mut self, poison: Vec<(String, Poison)>) -> Encoder {
+        self.poison = poison;
+        self
+    }
+
+    pub(crate) fn form(&self) -> Form {
+        self.form
+    }
+
+    /// What stands before the metadata of a list.
+    pub(crate) fn list_head(&self) -> String {
+        let (api_version, kind) = match self.form {
+            Form::Object => (self.kind.api_version(), self.kind.list_kind.as_str()),
+            Form::Metadata => ("meta.k8s.io/v1".to_owned(), "PartialObjectMetadataList"),
+            Form::Table(_) => ("meta.k8s.io/v1".to_owned(), "Table"),
+        };
+        let (kind, api_version) = (json_string(kind), json_string(&api_version));
+        format!("{{\"kind\":{kind},\"apiVersion\":{api_version},\"metadata\":")
+    }
+
+    /// What stands between the metadata and the items of a list, bracket included.
+    pub(crate) fn list_middle(&self) -> String {
+        match self.form {
+            Form::Object | Form::Metadata => ",\"items\":[".to_owned(),
+            Form::Table(_) => {
+                let columns = Value::from(table::column_definitions(&self.kind));
+                format!(",\"columnDefinitions\":{columns},\"rows\":[")
+            }
+        }
+    }
+
+    /// The object alone, type included.
+    pub(crate) fn object(&self, object: &Stored) -> Bytes {
+        self.spoiled(object).unwrap_or_else(|| self.whole(object))
+    }
+
+    fn whole(&self, object: &Stored) -> Bytes {
+        match (self.form, &self.stored_as) {
+            (Form::Object, None) => object.bytes().clone(),
+            (Form::Object, Some(_)) => self.converted(object).to_string().into(),
+            (Form::Metadata, _) => {
+                let mut out = Vec::with_capacity(object.metadata().len() + 80);
+                write_metadata(object, &mut out);
+                out.into()
+            }
+            (Form::Table(include), _) => {
+                let describe = !self.described.swap(true, Ordering::Relaxed);
+                let now = self.clock.now();
+                table::table_of_one(&self.kind, &self.converted(object), include, describe, now)
+                    .to_string()
+                    .into()
+            }
+        }
+    }
+
+    fn converted(&self, object: &Stored) -> Value {
+        match &self.stored_as {
+            None => object.value(),
+            Some(stored) => self.kind.convert_from(stored, object.value()),
+        }
+    }
+
+    /// The object as an item of a list. Typed lists of built-in kinds leave the type out of their items.
+    pub(crate) fn item(&self, object: &Stored, out: &mut Vec<u8>) {
+        if let Some(spoiled) = self.spoiled(object) {
+            out.extend_from_slice(&spoiled);
+            return;
+        }
+        match (self.form, &self.stored_as) {
+            (Form::Metadata, _) => write_metadata(object, out),
+            (Form::Object, None) if !self.kind.items_carry_type() => {
+                out.push(b'{');
+                out.extend_from_slice(object.body());
+            }
+            (Form::Object, None) => out.extend_from_slice(object.bytes()),
+            (Form::Object, Some(_)) => {
+                let mut value = self.converted(object);
+                if !self.kind.items_carry_type()
+                    && let Some(map) = value.as_object_mut()
+                {
+                    map.remove("kind");
+                    map.remove("apiVersion");
+                }
+                out.extend_from_slice(value.to_string().as_bytes());
+            }
+            (Form::Table(include), _) => {
+                let row = table::row(&self.kind, &self.converted(object), include, self.clock.now());
+                out.extend_from_slice(row.to_string().as_bytes());
+            }
+        }
+    }
+
+    /// One frame of a watch.
+    pub(crate) fn event(&self, event: EventType, object: &Stored) -> Bytes {
+        frame(event.as_str(), &self.object(object))
+    }
+
+    /// The frame of a change for a watch that sees every object; encoded once for all such watches.
+    pub(crate) fn shared_event(&self, event: EventType, object: &Stored, change: &Change) -> Bytes {
+        if self.form == Form::Object && self.stored_as.is_none() && self.poison_of(object).is_none() {
+            change.shared_frame(|| frame(event.as_str(), object.bytes()))
+        } else {
+            self.event(event, object)
+        }
+    }
+
+    /// The object of a bookmark: nothing but its type and the version.
+    pub(crate) fn bookmark(&self, revision: u64) -> Value {
+        let metadata = json!({ "resourceVersion": revision.to_string() });
+        match self.form {
+            Form::Object => {
+                json!({ "kind": self.kind.kind, "apiVersion": self.kind.api_version(), "metadata": metadata })
+            }
+            Form::Metadata => {
+                json!({ "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata })
+            }
+            Form::Table(include) => table::table(&self.kind, metadata, [], include, false, self.clock.now()),
+        }
+    }
+
+    fn spoiled(&self, object: &Stored) -> Option<Bytes> {
+        Some(self.poison_of(object)?.spoil(&self.whole(object)))
+    }
+
+    fn poison_of(&self, object: &Stored) -> Option<Poison> {
+        let here = self.poison.iter().find(|(key, _)| **key == *object.key);
+        here.map(|(_, poison)| poison.clone())
+            .or_else(|| self.poisons.get(&self.collection, &object.key))
+    }
+}
+
+/// One frame: the event's type, the object, and the newline at the end.
+pub(crate) fn frame(event: &str, object: &[u8]) -> Bytes {
+    let mut out = Vec::with_capacity(object.len() + 40);
+    out.extend_from_slice(b"{\"type\":\"");
+    out.extend_from_slice(event.as_bytes());
+    out.extend_from_slice(b"\",\"object\":");
+    out.extend_from_slice(object);
+    out.extend_from_slice(b"}\n");
+    out.into()
+}
+
+fn write_metadata(object: &Stored, out: &mut Vec<u8>) {
+    out.extend_from_slice(
+        b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":",
+    );
+    out.extend_from_slice(object.metadata());
+    out.push(b'}');
+}
+
+/// A JSON string, quotes included.
+pub(crate) fn json_string(text: &str) -> String {
+    Value::from(text).to_string()
+}

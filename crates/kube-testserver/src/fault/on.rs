@@ -1,0 +1,262 @@
+//! Which requests a fault strikes: a matcher over what was asked, and how often it acts.
+//! Takes requests one by one, says yes or no. Knows nothing of what the fault then does.
+
+use crate::journal::SeenRequest;
+use crate::request::Verb;
+
+/// Which requests a fault strikes. Unless told otherwise it strikes the next matching one and no other.
+///
+/// ```
+/// use kube_testserver::On;
+///
+/// On::list("pods");                        // the next list of pods
+/// On::watch("pods").nth(3);                // the third watch of pods from now on
+/// On::list("pods").continued().forever();  // every page but the first
+/// On::any().namespace("shop").times(5);    // the next five requests in a namespace
+/// ```
+#[derive(Clone, Debug)]
+pub struct On {
+    verbs: Vec<Verb>,
+    resource: Option<String>,
+    namespace: Option<String>,
+    name: Option<String>,
+    path: Option<String>,
+    user_agent: Option<String>,
+    replica: Option<usize>,
+    params: Vec<(String, Option<String>)>,
+    skip: u64,
+    every: u64,
+    limit: Option<u64>,
+    chance: Option<f64>,
+}
+
+impl On {
+    /// Any request, discovery included.
+    pub fn any() -> On {
+        On {
+            verbs: Vec::new(),
+            resource: None,
+            namespace: None,
+            name: None,
+            path: None,
+            user_agent: None,
+            replica: None,
+            params: Vec::new(),
+            skip: 0,
+            every: 1,
+            limit: Some(1),
+            chance: None,
+        }
+    }
+
+    fn verb(verb: Verb, resource: &str) -> On {
+        On {
+            verbs: vec![verb],
+            resource: Some(resource.to_owned()),
+            ..On::any()
+        }
+    }
+
+    /// Lists of a resource, named by its plural (`pods`) or with its group (`deployments.apps`).
+    pub fn list(resource: &str) -> On {
+        On::verb(Verb::List, resource)
+    }
+
+    /// Watches of a resource, of both ways to begin.
+    pub fn watch(resource: &str) -> On {
+        On::verb(Verb::Watch, resource)
+    }
+
+    /// Watches that ask for the initial events (`sendInitialEvents=true`).
+    pub fn watch_list(resource: &str) -> On {
+        On::watch(resource).param("sendInitialEvents", "true")
+    }
+
+    /// Watches that go on from a resource version.
+    pub fn plain_watch(resource: &str) -> On {
+        On::watch(resource).without_param("sendInitialEvents")
+    }
+
+    /// Reads of one object.
+    pub fn get(resource: &str) -> On {
+        On::verb(Verb::Get, resource)
+    }
+
+    /// Creations.
+    pub fn create(resource: &str) -> On {
+        On::verb(Verb::Create, resource)
+    }
+
+    /// Updates of the whole object (`PUT`).
+    pub fn update(resource: &str) -> On {
+        On::verb(Verb::Update, resource)
+    }
+
+    /// Patches of any type.
+    pub fn patch(resource: &str) -> On {
+        On::verb(Verb::Patch, resource)
+    }
+
+    /// Deletions of one object.
+    pub fn delete(resource: &str) -> On {
+        On::verb(Verb::Delete, resource)
+    }
+
+    /// Everything about a resource.
+    pub fn resource(resource: &str) -> On {
+        On {
+            resource: Some(resource.to_owned()),
+            ..On::any()
+        }
+    }
+
+    /// Requests whose path begins with `prefix`.
+    pub fn path(prefix: &str) -> On {
+        On {
+            path: Some(prefix.to_owned()),
+            ..On::any()
+        }
+    }
+
+    /// Only within a namespace.
+    #[must_use]
+    pub fn namespace(mut self, namespace: &str) -> On {
+        self.namespace = Some(namespace.to_owned());
+        self
+    }
+
+    /// Only for the object of that name.
+    #[must_use]
+    pub fn name(mut self, name: &str) -> On {
+        self.name = Some(name.to_owned());
+        self
+    }
+
+    /// Only for clients whose `User-Agent` contains `part`.
+    #[must_use]
+    pub fn user_agent(mut self, part: &str) -> On {
+        self.user_agent = Some(part.to_owned());
+        self
+    }
+
+    /// Only at one replica, counted from 0.
+    #[must_use]
+    pub fn replica(mut self, replica: usize) -> On {
+        self.replica = Some(replica);
+        self
+    }
+
+    /// Only where a query parameter has this value.
+    #[must_use]
+    pub fn param(mut self, key: &str, value: &str) -> On {
+        self.params.push((key.to_owned(), Some(value.to_owned())));
+        self
+    }
+
+    /// Only where a query parameter is missing or empty.
+    #[must_use]
+    pub fn without_param(mut self, key: &str) -> On {
+        self.params.push((key.to_owned(), None));
+        self
+    }
+
+    /// Only pages after the first: requests with a continue token.
+    #[must_use]
+    pub fn continued(mut self) -> On {
+        self.params.push(("continue".to_owned(), Some(String::new())));
+        self
+    }
+
+    /// The n-th matching request from now on, counted from 1, and no other.
+    #[must_use]
+    pub fn nth(mut self, n: u64) -> On {
+        self.skip = n.saturating_sub(1);
+        self.limit = Some(1);
+        self
+    }
+
+    /// Leaves the first `n` matching requests alone.
+    #[must_use]
+    pub fn after(mut self, n: u64) -> On {
+        self.skip = n;
+        self
+    }
+
+    /// Strikes at most `n` times.
+    #[must_use]
+    pub fn times(mut self, n: u64) -> On {
+        self.limit = Some(n);
+        self
+    }
+
+    /// Strikes every n-th matching request, for as long as the fault is there.
+    #[must_use]
+    pub fn every(mut self, n: u64) -> On {
+        self.every = n.max(1);
+        self.limit = None;
+        self
+    }
+
+    /// Strikes for as long as the fault is there.
+    #[must_use]
+    pub fn forever(mut self) -> On {
+        self.limit = None;
+        self
+    }
+
+    /// Strikes with a probability, drawn from the server's seed, for as long as the fault is there.
+    #[must_use]
+    pub fn chance(mut self, probability: f64) -> On {
+        self.chance = Some(probability);
+        self.limit = None;
+        self
+    }
+
+    pub(super) fn matches(&self, request: &SeenRequest) -> bool {
+        let same = |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
+        (self.verbs.is_empty() || self.verbs.contains(&request.verb))
+            && self
+                .resource
+                .as_deref()
+                .is_none_or(|wanted| is_resource(wanted, request))
+            && same(&self.namespace, &request.namespace)
+            && same(&self.name, &request.name)
+            && self
+                .path
+                .as_deref()
+                .is_none_or(|prefix| request.path.starts_with(prefix))
+            && self.replica.is_none_or(|replica| replica == request.replica)
+            && self.user_agent.as_deref().is_none_or(|part| {
+                request
+                    .user_agent
+                    .as_deref()
+                    .is_some_and(|agent| agent.contains(part))
+            })
+            && self.params.iter().all(|(key, wanted)| {
+                let found = request.param(key).filter(|value| !value.is_empty());
+                match wanted.as_deref() {
+                    None => found.is_none(),
+                    Some("") => found.is_some(),
+                    Some(value) => found == Some(value),
+                }
+            })
+    }
+
+    /// Whether the fault acts on its `seen`-th match (from 0) after having acted `struck` times.
+    pub(super) fn strikes(&self, seen: u64, struck: u64, draw: impl FnOnce() -> f64) -> bool {
+        let due = seen >= self.skip && (seen - self.skip + 1).is_multiple_of(self.every);
+        due && self.limit.is_none_or(|limit| struck < limit)
+            && self.chance.is_none_or(|chance| draw() < chance)
+    }
+
+    pub(super) fn is_spent(&self, struck: u64) -> bool {
+        self.limit.is_some_and(|limit| struck >= limit)
+    }
+}
+
+fn is_resource(wanted: &str, request: &SeenRequest) -> bool {
+    match wanted.split_once('.') {
+        Some((plural, group)) => plural == request.resource && group == request.group,
+        None => wanted == request.resource,
+    }
+}

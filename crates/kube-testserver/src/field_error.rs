@@ -1,0 +1,255 @@
+//! One thing wrong with one field, worded as an API server words it.
+//!
+//! Takes a field path, a value and a detail; gives the text and the machine-readable cause that go into an
+//! `Invalid` status. Knows no HTTP and no kinds.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+/// What is wrong with the field. The names are those of `details.causes[].reason`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldErrorKind {
+    /// The field must have a value.
+    Required,
+    /// The value breaks a rule.
+    Invalid,
+    /// The value is of the wrong JSON type.
+    TypeInvalid,
+    /// The value is not one of the allowed ones.
+    NotSupported,
+    /// The value occurs twice where it may occur once.
+    Duplicate,
+    /// The value may not be set here.
+    Forbidden,
+    /// The value is longer than allowed.
+    TooLong,
+    /// There are more items than allowed.
+    TooMany,
+}
+
+impl FieldErrorKind {
+    /// The value of `details.causes[].reason`.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Required => "FieldValueRequired",
+            Self::Invalid => "FieldValueInvalid",
+            Self::TypeInvalid => "FieldValueTypeInvalid",
+            Self::NotSupported => "FieldValueNotSupported",
+            Self::Duplicate => "FieldValueDuplicate",
+            Self::Forbidden => "FieldValueForbidden",
+            Self::TooLong => "FieldValueTooLong",
+            Self::TooMany => "FieldValueTooMany",
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Required => "Required value",
+            Self::Invalid | Self::TypeInvalid => "Invalid value",
+            Self::NotSupported => "Unsupported value",
+            Self::Duplicate => "Duplicate value",
+            Self::Forbidden => "Forbidden",
+            Self::TooLong => "Too long",
+            Self::TooMany => "Too many",
+        }
+    }
+
+    fn shows_value(self) -> bool {
+        !matches!(self, Self::Required | Self::Forbidden | Self::TooLong)
+    }
+}
+
+/// One field and what is wrong with it.
+#[doc(alias = "field.Error")]
+#[derive(Clone, Debug, PartialEq)]
+pub struct FieldError {
+    /// The path of the field, such as `spec.names.plural` or `spec.versions[0].name`.
+    pub field: String,
+    /// What is wrong.
+    pub kind: FieldErrorKind,
+    /// The value that was refused; shown in the message for most kinds.
+    pub value: Value,
+    /// Why it was refused, for people.
+    pub detail: String,
+}
+
+impl FieldError {
+    fn new(field: impl Into<String>, kind: FieldErrorKind, value: Value, detail: impl Into<String>) -> Self {
+        Self {
+            field: field.into(),
+            kind,
+            value,
+            detail: detail.into(),
+        }
+    }
+
+    /// The field has no value but needs one.
+    pub fn required(field: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::new(field, FieldErrorKind::Required, Value::Null, detail)
+    }
+
+    /// The value breaks a rule, which `detail` states.
+    pub fn invalid(field: impl Into<String>, value: impl Into<Value>, detail: impl Into<String>) -> Self {
+        Self::new(field, FieldErrorKind::Invalid, value.into(), detail)
+    }
+
+    /// The value has the wrong JSON type.
+    pub fn type_invalid(
+        field: impl Into<String>,
+        value: impl Into<Value>,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self::new(field, FieldErrorKind::TypeInvalid, value.into(), detail)
+    }
+
+    /// The value is not one of `supported`.
+    pub fn not_supported(field: impl Into<String>, value: impl Into<Value>, supported: &[&str]) -> Self {
+        let quoted: Vec<String> = supported.iter().map(|text| quote(text)).collect();
+        let detail = format!("supported values: {}", quoted.join(", "));
+        Self::new(field, FieldErrorKind::NotSupported, value.into(), detail)
+    }
+
+    /// The value occurs twice.
+    pub fn duplicate(field: impl Into<String>, value: impl Into<Value>) -> Self {
+        Self::new(field, FieldErrorKind::Duplicate, value.into(), "")
+    }
+
+    /// The field may not be set here.
+    pub fn forbidden(field: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::new(field, FieldErrorKind::Forbidden, Value::Null, detail)
+    }
+
+    /// The value is longer than `max` bytes. The value itself is not kept.
+    pub fn too_long(field: impl Into<String>, max: usize) -> Self {
+        Self::new(
+            field,
+            FieldErrorKind::TooLong,
+            Value::Null,
+            format!("may not be more than {max} bytes"),
+        )
+    }
+
+    /// There are `count` items where `max` are allowed.
+    pub fn too_many(field: impl Into<String>, count: usize, max: usize) -> Self {
+        Self::new(
+            field,
+            FieldErrorKind::TooMany,
+            json!(count),
+            format!("must have at most {max} items"),
+        )
+    }
+
+    /// The message without the field's path: `Invalid value: "x": detail`.
+    pub fn body(&self) -> String {
+        let mut text = self.kind.words().to_owned();
+        if self.kind.shows_value() {
+            text.push_str(": ");
+            match &self.value {
+                Value::String(string) => text.push_str(&quote(string)),
+                other => text.push_str(&other.to_string()),
+            }
+        }
+        if !self.detail.is_empty() {
+            text.push_str(": ");
+            text.push_str(&self.detail);
+        }
+        text
+    }
+
+    /// The entry for `details.causes` of a status object.
+    pub fn cause(&self) -> Value {
+        json!({ "reason": self.kind.reason(), "message": self.body(), "field": self.field })
+    }
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.body())
+    }
+}
+
+impl std::error::Error for FieldError {}
+
+/// Several errors as one text: alone, or in brackets, each different text once.
+#[doc(alias = "ToAggregate")]
+pub fn aggregate(errors: &[FieldError]) -> String {
+    let mut texts: Vec<String> = Vec::new();
+    for error in errors {
+        let text = error.to_string();
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    match texts.len() {
+        1 => texts.remove(0),
+        _ => format!("[{}]", texts.join(", ")),
+    }
+}
+
+/// A string in double quotes with Go's escapes, as in the server's messages.
+pub fn quote(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\t' => quoted.push_str("\\t"),
+            '\u{7}' => quoted.push_str("\\a"),
+            '\u{8}' => quoted.push_str("\\b"),
+            '\u{b}' => quoted.push_str("\\v"),
+            '\u{c}' => quoted.push_str("\\f"),
+            control if u32::from(control) < 0x20 || control == '\u{7f}' => {
+                quoted.push_str(&format!("\\x{:02x}", u32::from(control)));
+            }
+            control if control.is_control() => quoted.push_str(&format!("\\u{:04x}", u32::from(control))),
+            plain => quoted.push(plain),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_read_like_those_of_a_server() {
+        let invalid = FieldError::invalid("metadata.name", "A b", "must be lower case");
+        assert_eq!(
+            invalid.to_string(),
+            "metadata.name: Invalid value: \"A b\": must be lower case"
+        );
+
+        let required = FieldError::required("spec.group", "");
+        assert_eq!(required.to_string(), "spec.group: Required value");
+
+        let unsupported = FieldError::not_supported("spec.scope", "Moon", &["Cluster", "Namespaced"]);
+        assert_eq!(
+            unsupported.to_string(),
+            "spec.scope: Unsupported value: \"Moon\": supported values: \"Cluster\", \"Namespaced\""
+        );
+        assert_eq!(unsupported.cause()["reason"], "FieldValueNotSupported");
+    }
+
+    #[test]
+    fn several_errors_stand_in_brackets_and_repeats_are_said_once() {
+        let one = FieldError::required("a", "");
+        let two = FieldError::required("b", "");
+
+        assert_eq!(aggregate(std::slice::from_ref(&one)), "a: Required value");
+        assert_eq!(
+            aggregate(&[one.clone(), one, two]),
+            "[a: Required value, b: Required value]"
+        );
+    }
+
+    #[test]
+    fn quoting_escapes_control_characters_as_go_does() {
+        assert_eq!(quote("a\"\\\n\u{1}\u{80}ü"), "\"a\\\"\\\\\\n\\x01\\u0080ü\"");
+    }
+}

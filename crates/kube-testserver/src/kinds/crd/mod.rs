@@ -1,0 +1,380 @@
+//! CustomResourceDefinitions: what is filled in, what is refused, and the kinds that come out.
+//!
+//! Takes the definition as JSON; gives its defaults, its status and its kinds.
+
+mod validate;
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{Column, Kind, ScalePaths, StoredAs};
+
+pub use validate::{validate_crd, validate_crd_update};
+
+/// The names of a custom resource.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    /// The resource's name in URLs.
+    pub plural: String,
+    /// The name of one object.
+    pub singular: String,
+    /// The kind.
+    pub kind: String,
+    /// The kind of a list.
+    pub list_kind: String,
+    /// Short names.
+    pub short_names: Vec<String>,
+    /// Categories.
+    pub categories: Vec<String>,
+}
+
+impl Names {
+    /// The names in `spec.names` of a definition; what is missing stays empty.
+    pub fn of(definition: &Value) -> Self {
+        let names = definition.pointer("/spec/names").unwrap_or(&Value::Null);
+        Self {
+            plural: text(names, "plural").to_owned(),
+            singular: text(names, "singular").to_owned(),
+            kind: text(names, "kind").to_owned(),
+            list_kind: text(names, "listKind").to_owned(),
+            short_names: texts(names, "shortNames"),
+            categories: texts(names, "categories"),
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        let mut names = json!({
+            "plural": self.plural, "singular": self.singular, "kind": self.kind, "listKind": self.list_kind,
+        });
+        if let Value::Object(fields) = &mut names {
+            for (name, list) in [
+                ("shortNames", &self.short_names),
+                ("categories", &self.categories),
+            ] {
+                if !list.is_empty() {
+                    fields.insert(name.to_owned(), json!(list));
+                }
+            }
+        }
+        names
+    }
+}
+
+/// Fills in what a definition may leave out: singular, list kind and conversion strategy.
+#[doc(alias = "SetDefaults_CustomResourceDefinition")]
+pub fn set_crd_defaults(definition: &mut Value) {
+    let Some(Value::Object(spec)) = definition.get_mut("spec") else {
+        return;
+    };
+    spec.entry("conversion")
+        .or_insert_with(|| json!({ "strategy": "None" }));
+    let Some(Value::Object(names)) = spec.get_mut("names") else {
+        return;
+    };
+    let kind = names
+        .get("kind")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned();
+    if kind.is_empty() {
+        return;
+    }
+    for (name, value) in [
+        ("singular", kind.to_lowercase()),
+        ("listKind", format!("{kind}List")),
+    ] {
+        if names.get(name).and_then(Value::as_str).is_none_or(str::is_empty) {
+            names.insert(name.to_owned(), Value::String(value));
+        }
+    }
+}
+
+/// The status a server gives to a definition whose names are free (`conflict` is `None`) or taken by another one.
+/// `now` is the time of the change; a condition that does not change keeps its own.
+pub fn crd_status(definition: &Value, conflict: Option<(&str, String)>, now: &str) -> Value {
+    let old = definition.get("status").unwrap_or(&Value::Null);
+    let (accepted, established) = match &conflict {
+        Some((reason, message)) => (
+            condition(old, now, "NamesAccepted", false, reason, message),
+            condition(
+                old,
+                now,
+                "Established",
+                false,
+                "NotAccepted",
+                "not all names are accepted",
+            ),
+        ),
+        None => (
+            condition(
+                old,
+                now,
+                "NamesAccepted",
+                true,
+                "NoConflicts",
+                "no conflicts found",
+            ),
+            condition(
+                old,
+                now,
+                "Established",
+                true,
+                "InitialNamesAccepted",
+                "the initial names have been accepted",
+            ),
+        ),
+    };
+    let mut stored = texts(old, "storedVersions");
+    stored.extend(
+        storage_version(definition).filter(|version| !texts(old, "storedVersions").contains(version)),
+    );
+    let names = match (&conflict, old.get("acceptedNames")) {
+        (None, _) => Names::of(definition).to_json(),
+        (Some(_), Some(names)) => names.clone(),
+        (Some(_), None) => json!({ "plural": "", "kind": "" }),
+    };
+    json!({ "acceptedNames": names, "conditions": [accepted, established], "storedVersions": stored })
+}
+
+fn condition(old: &Value, now: &str, kind: &str, holds: bool, reason: &str, message: &str) -> Value {
+    let status = if holds { "True" } else { "False" };
+    let conditions = old.get("conditions").and_then(Value::as_array);
+    let same = conditions
+        .into_iter()
+        .flatten()
+        .find(|old| text(old, "type") == kind && text(old, "status") == status);
+    let since = same.map_or(now, |old| text(old, "lastTransitionTime"));
+    json!({ "type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": since })
+}
+
+/// The kinds of a valid definition: one for each served version.
+pub(super) fn kinds(definition: &Value) -> Vec<Kind> {
+    let spec = definition.get("spec").unwrap_or(&Value::Null);
+    let names = Names::of(definition);
+    let served = items(spec, "versions")
+        .iter()
+        .filter(|version| flag(version, "served"));
+    served
+        .map(|version| {
+            let mut kind = Kind::new(text(spec, "group"), text(version, "name"), names.kind.as_str());
+            kind.plural.clone_from(&names.plural);
+            kind.singular.clone_from(&names.singular);
+            kind.list_kind.clone_from(&names.list_kind);
+            kind.short_names.clone_from(&names.short_names);
+            kind.categories.clone_from(&names.categories);
+            kind.namespaced = text(spec, "scope") == "Namespaced";
+            kind.stored = StoredAs {
+                group: kind.group.clone(),
+                version: storage_version(definition).unwrap_or_else(|| kind.version.clone()),
+                plural: names.plural.clone(),
+            };
+            kind.schema = version.pointer("/schema/openAPIV3Schema").cloned().map(Arc::new);
+            kind.columns = items(version, "additionalPrinterColumns")
+                .iter()
+                .filter_map(column)
+                .collect();
+            kind.selectable_fields = items(version, "selectableFields")
+                .iter()
+                .map(|item| text(item, "jsonPath").trim_start_matches('.').to_owned())
+                .collect();
+            if version
+                .pointer("/subresources/status")
+                .is_some_and(|status| !status.is_null())
+            {
+                kind.add_subresource("status");
+            }
+            if let Some(scale) = version
+                .pointer("/subresources/scale")
+                .filter(|scale| !scale.is_null())
+            {
+                kind.scale = scale_paths(scale);
+                kind.add_subresource("scale");
+            }
+            if flag(version, "deprecated") {
+                let said = version.get("deprecationWarning").and_then(Value::as_str);
+                let usual = || format!("{} {} is deprecated", kind.api_version(), kind.kind);
+                kind.deprecation_warning = Some(said.map_or_else(usual, str::to_owned));
+            }
+            kind
+        })
+        .collect()
+}
+
+/// A column, unless its path is one that we cannot follow; a server leaves such a cell empty.
+fn column(column: &Value) -> Option<Column> {
+    Some(Column {
+        name: text(column, "name").to_owned(),
+        kind: text(column, "type").to_owned(),
+        format: text(column, "format").to_owned(),
+        description: text(column, "description").to_owned(),
+        priority: column.get("priority").and_then(Value::as_i64).unwrap_or(0),
+        path: text(column, "jsonPath").parse().ok()?,
+    })
+}
+
+fn scale_paths(scale: &Value) -> Option<ScalePaths> {
+    Some(ScalePaths {
+        spec_replicas: text(scale, "specReplicasPath").parse().ok()?,
+        status_replicas: text(scale, "statusReplicasPath").parse().ok()?,
+        label_selector: match text(scale, "labelSelectorPath") {
+            "" => None,
+            path => path.parse().ok(),
+        },
+    })
+}
+
+fn storage_version(definition: &Value) -> Option<String> {
+    let versions = definition.pointer("/spec/versions")?.as_array()?;
+    versions
+        .iter()
+        .find(|version| flag(version, "storage"))
+        .map(|version| text(version, "name").to_owned())
+}
+
+fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+    value.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn flag(value: &Value, field: &str) -> bool {
+    value.get(field).and_then(Value::as_bool).unwrap_or(false)
+}
+
+fn items<'a>(value: &'a Value, field: &str) -> &'a [Value] {
+    value
+        .get(field)
+        .and_then(Value::as_array)
+        .map(Vec::as_slice)
+        .unwrap_or_default()
+}
+
+fn texts(value: &Value, field: &str) -> Vec<String> {
+    items(value, field)
+        .iter()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Registry;
+    use super::*;
+
+    pub(super) fn widgets() -> Value {
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": { "name": "widgets.example.com" },
+            "spec": {
+                "group": "example.com", "scope": "Namespaced",
+                "names": { "plural": "widgets", "kind": "Widget", "shortNames": ["wd"], "categories": ["all"] },
+                "versions": [
+                    {
+                        "name": "v1", "served": true, "storage": true,
+                        "schema": { "openAPIV3Schema": { "type": "object", "properties": {
+                            "spec": { "type": "object", "properties": { "color": { "type": "string" } } },
+                        } } },
+                        "subresources": { "status": {}, "scale": {
+                            "specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size",
+                        } },
+                        "additionalPrinterColumns": [
+                            { "name": "Color", "type": "string", "jsonPath": ".spec.color" },
+                        ],
+                        "selectableFields": [{ "jsonPath": ".spec.color" }],
+                    },
+                    {
+                        "name": "v1beta1", "served": true, "storage": false, "deprecated": true,
+                        "schema": { "openAPIV3Schema": { "type": "object" } },
+                    },
+                    {
+                        "name": "v1alpha1", "served": false, "storage": false,
+                        "schema": { "openAPIV3Schema": { "type": "object" } },
+                    },
+                ],
+            },
+        })
+    }
+
+    #[test]
+    fn a_definition_gives_one_kind_for_each_served_version() {
+        let mut registry = Registry::builtin();
+        let kinds = registry.insert_crd(&widgets()).unwrap();
+
+        assert_eq!(
+            kinds.iter().map(|kind| kind.version.as_str()).collect::<Vec<_>>(),
+            ["v1", "v1beta1"]
+        );
+        let v1 = registry.resource("example.com", "v1", "widgets").unwrap();
+        assert_eq!(
+            (v1.singular.as_str(), v1.list_kind.as_str()),
+            ("widget", "WidgetList")
+        );
+        assert!(v1.custom && v1.namespaced && v1.has_status() && v1.items_carry_type());
+        assert_eq!(v1.columns.len(), 1);
+        assert_eq!(v1.selectable_fields, ["spec.color"]);
+        let mut object = json!({});
+        v1.write_scale(&mut object, &json!({ "spec": { "replicas": 3 } }))
+            .unwrap();
+        assert_eq!(object, json!({ "spec": { "size": 3 } }));
+
+        let beta = registry.kind("example.com", "v1beta1", "Widget").unwrap();
+        assert_eq!(beta.stored, v1.stored);
+        assert_eq!(
+            beta.deprecation_warning.as_deref(),
+            Some("example.com/v1beta1 Widget is deprecated")
+        );
+        assert!(!beta.has_status());
+    }
+
+    #[test]
+    fn a_changed_definition_replaces_its_versions() {
+        let mut registry = Registry::builtin();
+        registry.insert_crd(&widgets()).unwrap();
+        let mut definition = widgets();
+        definition["spec"]["versions"][1]["served"] = json!(false);
+        registry.insert_crd(&definition).unwrap();
+
+        assert!(registry.resource("example.com", "v1beta1", "widgets").is_none());
+        assert!(registry.resource("example.com", "v1", "widgets").is_some());
+    }
+
+    #[test]
+    fn anything_but_a_definition_is_refused_without_a_panic() {
+        for odd in [
+            json!(null),
+            json!([]),
+            json!({ "spec": 3 }),
+            json!({ "spec": { "versions": "x", "names": 1 } }),
+        ] {
+            assert!(Registry::builtin().insert_crd(&odd).is_err(), "{odd}");
+        }
+    }
+
+    #[test]
+    fn the_status_says_established_or_which_name_is_taken() {
+        let definition = widgets();
+        let status = crd_status(&definition, None, "2026-01-01T00:00:00Z");
+        assert_eq!(status["storedVersions"], json!(["v1"]));
+        assert_eq!(status["conditions"][1]["type"], "Established");
+        assert_eq!(status["conditions"][1]["status"], "True");
+        assert_eq!(status["acceptedNames"]["plural"], "widgets");
+
+        let mut with_status = definition;
+        with_status["status"] = status;
+        let later = crd_status(
+            &with_status,
+            Some(("KindConflict", "taken".into())),
+            "2026-01-02T00:00:00Z",
+        );
+        assert_eq!(later["conditions"][0]["status"], "False");
+        assert_eq!(
+            later["conditions"][0]["lastTransitionTime"],
+            "2026-01-02T00:00:00Z"
+        );
+        let again = crd_status(&with_status, None, "2026-01-03T00:00:00Z");
+        assert_eq!(
+            again["conditions"][0]["lastTransitionTime"],
+            "2026-01-01T00:00:00Z"
+        );
+    }
+}

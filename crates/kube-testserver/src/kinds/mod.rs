@@ -1,0 +1,322 @@
+//! What kinds of objects there are, and what the server knows of each.
+//!
+//! A [`Kind`] is one version of one resource: its names, scope, verbs, subresources, columns and selectable fields.
+//! The [`Registry`] finds kinds by path or by name. Nothing here holds objects or speaks HTTP.
+
+mod builtin;
+mod convert;
+mod crd;
+mod fields;
+mod registry;
+mod scale;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+pub use crate::jsonpath::{JsonPath, JsonPathError};
+
+pub(crate) use crd::{Names, crd_status, set_crd_defaults, validate_crd, validate_crd_update};
+pub use registry::Registry;
+pub(crate) use scale::ScaleError;
+pub(crate) use scale::selector_text;
+
+/// The verb sets of the built-in kinds.
+pub mod verbs {
+    /// Everything an object store does.
+    pub const STORED: &[&str] = &[
+        "create",
+        "delete",
+        "deletecollection",
+        "get",
+        "list",
+        "patch",
+        "update",
+        "watch",
+    ];
+    /// Namespaces cannot be deleted by collection.
+    pub const NO_DELETECOLLECTION: &[&str] = &["create", "delete", "get", "list", "patch", "update", "watch"];
+    /// Questions to the server, such as access reviews: posted, answered, not stored.
+    pub const CREATE_ONLY: &[&str] = &["create"];
+    /// Facts of the server that nobody can write.
+    pub const READ_ONLY: &[&str] = &["get", "list"];
+    /// The usual subresource.
+    pub const SUBRESOURCE: &[&str] = &["get", "patch", "update"];
+}
+
+/// One version of one kind.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Kind {
+    /// The API group; empty for the core group.
+    pub group: String,
+    /// The version, such as `v1`.
+    pub version: String,
+    /// The kind, such as `Pod`.
+    pub kind: String,
+    /// The kind of a list, such as `PodList`.
+    pub list_kind: String,
+    /// The resource's name in URLs, such as `pods`.
+    pub plural: String,
+    /// The name for one object, such as `pod`.
+    pub singular: String,
+    /// Short names, such as `po`.
+    pub short_names: Vec<String>,
+    /// Categories, such as `all`.
+    pub categories: Vec<String>,
+    /// Whether objects live in a namespace.
+    pub namespaced: bool,
+    /// What can be done with the resource itself.
+    pub verbs: &'static [&'static str],
+    /// Its subresources.
+    pub subresources: Vec<Subresource>,
+    /// Where the scale subresource finds its numbers; `None` if there is no such subresource.
+    pub scale: Option<ScalePaths>,
+    /// Where and in which version the objects are kept.
+    pub stored: StoredAs,
+    /// Whether the kind was added to the server, rather than built in. Objects of such kinds carry `kind` and
+    /// `apiVersion` also inside lists.
+    pub custom: bool,
+    /// Fields beyond name and namespace that a field selector may use, for custom kinds.
+    pub selectable_fields: Vec<String>,
+    /// The columns of a table, for custom kinds; empty means name and age.
+    pub columns: Vec<Column>,
+    /// The OpenAPI schema, for custom kinds.
+    pub schema: Option<Arc<Value>>,
+    /// What a `Warning` header says on each request, for deprecated versions of custom kinds.
+    pub deprecation_warning: Option<String>,
+}
+
+/// A path below one object, such as `status`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subresource {
+    /// The path segment.
+    pub name: String,
+    /// Group, version and kind of its body, where they differ from the parent's.
+    pub body: Option<(&'static str, &'static str, &'static str)>,
+    /// What can be done with it.
+    pub verbs: &'static [&'static str],
+}
+
+/// Where a scale subresource reads and writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScalePaths {
+    /// The wanted number, such as `.spec.replicas`.
+    pub spec_replicas: JsonPath,
+    /// The present number, such as `.status.replicas`.
+    pub status_replicas: JsonPath,
+    /// The selector as text or as an object, such as `.status.selector`.
+    pub label_selector: Option<JsonPath>,
+}
+
+/// The collection and version in which objects are kept. Versions of one resource share a collection.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StoredAs {
+    /// The group of the collection.
+    pub group: String,
+    /// The version of what is kept.
+    pub version: String,
+    /// The resource's name.
+    pub plural: String,
+}
+
+/// One column of the table that `kubectl get` prints for a custom kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// The heading.
+    pub name: String,
+    /// `string`, `integer`, `number`, `boolean` or `date`.
+    pub kind: String,
+    /// A hint such as `int32`; often empty.
+    pub format: String,
+    /// What the column means.
+    pub description: String,
+    /// 0 for columns that are always shown; anything else only with `-o wide`.
+    pub priority: i64,
+    /// Where the value is.
+    pub path: JsonPath,
+}
+
+impl Kind {
+    /// A custom, namespaced kind without subresources, whose plural is the lower-case kind with an `s`.
+    pub fn new(group: impl Into<String>, version: impl Into<String>, kind: impl Into<String>) -> Self {
+        let (group, version, kind) = (group.into(), version.into(), kind.into());
+        let singular = kind.to_lowercase();
+        let plural = format!("{singular}s");
+        Self {
+            list_kind: format!("{kind}List"),
+            stored: StoredAs {
+                group: group.clone(),
+                version: version.clone(),
+                plural: plural.clone(),
+            },
+            group,
+            version,
+            kind,
+            plural,
+            singular,
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            namespaced: true,
+            verbs: verbs::STORED,
+            subresources: Vec::new(),
+            scale: None,
+            custom: true,
+            selectable_fields: Vec::new(),
+            columns: Vec::new(),
+            schema: None,
+            deprecation_warning: None,
+        }
+    }
+
+    /// Sets the resource's name in URLs.
+    #[must_use]
+    pub fn plural(mut self, plural: impl Into<String>) -> Self {
+        self.plural = plural.into();
+        self.stored.plural.clone_from(&self.plural);
+        self
+    }
+
+    /// Makes the kind cluster-scoped.
+    #[must_use]
+    pub fn cluster_scoped(mut self) -> Self {
+        self.namespaced = false;
+        self
+    }
+
+    /// Adds a short name.
+    #[must_use]
+    pub fn short_name(mut self, short_name: impl Into<String>) -> Self {
+        self.short_names.push(short_name.into());
+        self
+    }
+
+    /// Adds a category.
+    #[must_use]
+    pub fn category(mut self, category: impl Into<String>) -> Self {
+        self.categories.push(category.into());
+        self
+    }
+
+    /// Adds the status subresource: writes to the object then leave `status` alone, and the other way round.
+    #[must_use]
+    pub fn with_status(mut self) -> Self {
+        self.add_subresource("status");
+        self
+    }
+
+    /// Adds the scale subresource over `.spec.replicas` and `.status.replicas`.
+    #[must_use]
+    pub fn with_scale(mut self) -> Self {
+        self.scale = Some(ScalePaths {
+            spec_replicas: JsonPath::fields(["spec", "replicas"]),
+            status_replicas: JsonPath::fields(["status", "replicas"]),
+            label_selector: Some(JsonPath::fields(["status", "selector"])),
+        });
+        self.add_subresource("scale");
+        self
+    }
+
+    /// Allows a field in field selectors, such as `spec.color`.
+    #[must_use]
+    pub fn selectable_field(mut self, field: impl Into<String>) -> Self {
+        self.selectable_fields
+            .push(field.into().trim_start_matches('.').to_owned());
+        self
+    }
+
+    /// Adds a column to the table of this kind.
+    #[must_use]
+    pub fn column(mut self, name: impl Into<String>, kind: impl Into<String>, path: JsonPath) -> Self {
+        self.columns.push(Column {
+            name: name.into(),
+            kind: kind.into(),
+            format: String::new(),
+            description: String::new(),
+            priority: 0,
+            path,
+        });
+        self
+    }
+
+    fn add_subresource(&mut self, name: &str) {
+        if self.subresource(name).is_none() {
+            self.subresources.push(Subresource::new(name));
+        }
+    }
+
+    /// `v1` or `apps/v1`: the value of an object's `apiVersion`.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() {
+            self.version.clone()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
+
+    /// `pods` or `deployments.apps`: the resource as it is named in messages.
+    #[doc(alias = "GroupResource")]
+    pub fn group_resource(&self) -> String {
+        if self.group.is_empty() {
+            self.plural.clone()
+        } else {
+            format!("{}.{}", self.plural, self.group)
+        }
+    }
+
+    /// `Pod` or `Deployment.apps`: the kind as it is named in messages.
+    #[doc(alias = "GroupKind")]
+    pub fn group_kind(&self) -> String {
+        if self.group.is_empty() {
+            self.kind.clone()
+        } else {
+            format!("{}.{}", self.kind, self.group)
+        }
+    }
+
+    /// Whether the resource takes a verb, such as `watch`.
+    pub fn allows(&self, verb: &str) -> bool {
+        self.verbs.contains(&verb)
+    }
+
+    /// Whether objects of the kind are kept at all; reviews and bindings are only answered.
+    pub fn is_stored(&self) -> bool {
+        self.allows("list") && self.allows("create")
+    }
+
+    /// The subresource of that name.
+    pub fn subresource(&self, name: &str) -> Option<&Subresource> {
+        self.subresources
+            .iter()
+            .find(|subresource| subresource.name == name)
+    }
+
+    /// Whether there is a status subresource.
+    pub fn has_status(&self) -> bool {
+        self.subresource("status").is_some()
+    }
+
+    /// Whether items of a list carry `kind` and `apiVersion`: those of custom kinds do, those of built-in kinds do
+    /// not.
+    pub fn items_carry_type(&self) -> bool {
+        self.custom
+    }
+}
+
+impl Subresource {
+    /// A subresource by its name; the well-known ones get their own body kind and verbs.
+    pub fn new(name: &str) -> Self {
+        let (body, verbs) = match name {
+            "scale" => (Some(("autoscaling", "v1", "Scale")), verbs::SUBRESOURCE),
+            "eviction" => (Some(("policy", "v1", "Eviction")), verbs::CREATE_ONLY),
+            "binding" => (Some(("", "v1", "Binding")), verbs::CREATE_ONLY),
+            "finalize" => (None, &["update"][..]),
+            _ => (None, verbs::SUBRESOURCE),
+        };
+        Self {
+            name: name.to_owned(),
+            body,
+            verbs,
+        }
+    }
+}

@@ -1,0 +1,418 @@
+//! The kinds a server serves: found by path, by name, added and removed while it runs.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::builtin::{Row, VERSIONS, Version};
+use super::crd::{self, Names};
+use super::{Kind, ScalePaths, StoredAs, Subresource};
+use crate::field_error::FieldError;
+use crate::jsonpath::JsonPath;
+
+/// Every kind that is served, by group, version and plural.
+#[derive(Clone, Debug, Default)]
+pub struct Registry {
+    kinds: BTreeMap<(String, String, String), Arc<Kind>>,
+}
+
+impl Registry {
+    /// No kinds at all.
+    pub fn empty() -> Self {
+        Self::default()
+    }
+
+    /// The stable kinds of Kubernetes 1.37: what a server serves by default.
+    pub fn builtin() -> Self {
+        Self::from_versions(Version::is_stable)
+    }
+
+    /// All kinds of Kubernetes 1.37, those of alpha and beta versions too.
+    pub fn builtin_with_previews() -> Self {
+        Self::from_versions(|_| true)
+    }
+
+    fn from_versions(wanted: impl Fn(&Version) -> bool) -> Self {
+        let mut registry = Self::default();
+        for version in VERSIONS.iter().filter(|version| wanted(version)) {
+            for row in version.kinds {
+                registry.insert(builtin_kind(version, row));
+            }
+        }
+        registry
+    }
+
+    /// Adds a kind, or replaces the one with the same group, version and plural.
+    pub fn insert(&mut self, kind: Kind) -> Arc<Kind> {
+        let kind = Arc::new(kind);
+        let key = (kind.group.clone(), kind.version.clone(), kind.plural.clone());
+        self.kinds.insert(key, Arc::clone(&kind));
+        kind
+    }
+
+    /// The kind behind a path such as `/apis/{group}/{version}/{plural}`.
+    pub fn resource(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Kind>> {
+        self.kinds
+            .get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
+            .cloned()
+    }
+
+    /// The kind with that group, version and kind name, such as `("apps", "v1", "Deployment")`.
+    pub fn kind(&self, group: &str, version: &str, kind: &str) -> Option<Arc<Kind>> {
+        self.iter()
+            .find(|known| known.group == group && known.version == version && known.kind == kind)
+            .cloned()
+    }
+
+    /// The kind of an object, by its `apiVersion` and `kind`.
+    pub fn kind_of(&self, object: &Value) -> Option<Arc<Kind>> {
+        let api_version = object.get("apiVersion")?.as_str()?;
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        self.kind(group, version, object.get("kind")?.as_str()?)
+    }
+
+    /// The kind as it is kept: same collection, storage version. A custom resource may be kept in a version that is
+    /// not served.
+    pub fn stored(&self, kind: &Kind) -> Arc<Kind> {
+        let StoredAs {
+            group,
+            version,
+            plural,
+        } = &kind.stored;
+        self.resource(group, version, plural).unwrap_or_else(|| {
+            Arc::new(Kind {
+                version: version.clone(),
+                ..kind.clone()
+            })
+        })
+    }
+
+    /// All kinds that share a collection with this one, itself included.
+    pub fn sharing(&self, stored: &StoredAs) -> Vec<Arc<Kind>> {
+        self.iter()
+            .filter(|kind| kind.stored.group == stored.group && kind.stored.plural == stored.plural)
+            .cloned()
+            .collect()
+    }
+
+    /// Whether the group has any kind.
+    pub fn has_group(&self, group: &str) -> bool {
+        self.iter().any(|kind| kind.group == group)
+    }
+
+    /// Every kind, sorted by group, version and plural.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Kind>> {
+        self.kinds.values()
+    }
+
+    /// The groups in the order of discovery, the core group left out: built-in ones first, then custom ones by name.
+    pub fn groups(&self) -> Vec<String> {
+        let mut groups: Vec<String> = Vec::new();
+        for version in VERSIONS.iter().filter(|version| !version.group.is_empty()) {
+            if self.has_group(version.group) && !groups.iter().any(|group| group == version.group) {
+                groups.push(version.group.to_owned());
+            }
+        }
+        for kind in self.iter().filter(|kind| !kind.group.is_empty()) {
+            if !groups.contains(&kind.group) {
+                groups.push(kind.group.clone());
+            }
+        }
+        groups
+    }
+
+    /// The versions of a group, the preferred one first.
+    pub fn versions(&self, group: &str) -> Vec<String> {
+        let mut versions: Vec<String> = self
+            .iter()
+            .filter(|kind| kind.group == group)
+            .map(|kind| kind.version.clone())
+            .collect();
+        versions.sort_by(|a, b| compare_versions(a, b));
+        versions.dedup();
+        versions
+    }
+
+    /// The kinds of one group and version, by plural.
+    pub fn kinds_in(&self, group: &str, version: &str) -> Vec<Arc<Kind>> {
+        self.iter()
+            .filter(|kind| kind.group == group && kind.version == version)
+            .cloned()
+            .collect()
+    }
+
+    /// Takes over what a CustomResourceDefinition declares, replacing what it declared before: one kind for each
+    /// served version. Refuses a definition that a server would refuse.
+    pub(crate) fn insert_crd(&mut self, definition: &Value) -> Result<Vec<Arc<Kind>>, Vec<FieldError>> {
+        let mut definition = definition.clone();
+        crd::set_crd_defaults(&mut definition);
+        let errors = crd::validate_crd(&definition);
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let kinds = crd::kinds(&definition);
+        if let Some(kind) = kinds.first() {
+            self.remove(&kind.group, &kind.plural);
+        }
+        Ok(kinds.into_iter().map(|kind| self.insert(kind)).collect())
+    }
+
+    /// Removes every version of a custom resource; built-in ones stay. Gives what was removed.
+    pub fn remove(&mut self, group: &str, plural: &str) -> Vec<Arc<Kind>> {
+        let gone: Vec<_> = self
+            .kinds
+            .iter()
+            .filter(|(_, kind)| kind.custom && kind.group == group && kind.plural == plural)
+            .map(|(key, _)| key.clone())
+            .collect();
+        gone.into_iter()
+            .filter_map(|key| self.kinds.remove(&key))
+            .collect()
+    }
+
+    /// The first of the names that another resource of the group already has: the reason and message of the
+    /// `NamesAccepted` condition.
+    pub(crate) fn name_conflict(&self, group: &str, names: &Names) -> Option<(&'static str, String)> {
+        let others = || {
+            self.iter()
+                .filter(|kind| kind.group == group && kind.plural != names.plural)
+        };
+        let taken = |name: &str| {
+            others().any(|kind| {
+                kind.plural == name
+                    || kind.singular == name
+                    || kind.short_names.iter().any(|short| short == name)
+            })
+        };
+        let taken_kind = |name: &str| others().any(|kind| kind.kind == name || kind.list_kind == name);
+        let in_use = |reason, name: &str| Some((reason, format!("{name:?} is already in use")));
+        if taken(&names.plural) {
+            return in_use("PluralConflict", &names.plural);
+        }
+        if taken(&names.singular) {
+            return in_use("SingularConflict", &names.singular);
+        }
+        if let Some(short) = names.short_names.iter().find(|short| taken(short)) {
+            return in_use("ShortNamesConflict", short);
+        }
+        if taken_kind(&names.kind) {
+            return in_use("KindConflict", &names.kind);
+        }
+        if taken_kind(&names.list_kind) {
+            return in_use("ListKindConflict", &names.list_kind);
+        }
+        None
+    }
+}
+
+fn builtin_kind(version: &Version, row: &Row) -> Kind {
+    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let mut kind = Kind::new(version.group, version.version, row.kind).plural(row.plural);
+    kind.custom = false;
+    kind.namespaced = row.namespaced;
+    kind.short_names = words(row.short_names);
+    kind.categories = words(row.categories);
+    kind.verbs = row.verbs;
+    kind.subresources = row
+        .subresources
+        .split_whitespace()
+        .map(Subresource::new)
+        .collect();
+    if kind.subresource("scale").is_some() {
+        kind.scale = Some(ScalePaths {
+            spec_replicas: JsonPath::fields(["spec", "replicas"]),
+            status_replicas: JsonPath::fields(["status", "replicas"]),
+            label_selector: Some(JsonPath::fields(["spec", "selector"])),
+        });
+    }
+    // Events of both groups are one collection; of several versions the first in the table is kept.
+    let home = if version.group == "events.k8s.io" {
+        ""
+    } else {
+        version.group
+    };
+    let first = VERSIONS
+        .iter()
+        .find(|other| other.group == home && other.kinds.iter().any(|other| other.plural == row.plural));
+    kind.stored.group = home.to_owned();
+    kind.stored.version = first.map_or(version.version, |first| first.version).to_owned();
+    kind
+}
+
+/// The order of versions in discovery: stable before beta before alpha, newer before older, others last by name.
+#[doc(alias = "CompareKubeAwareVersionStrings")]
+fn compare_versions(a: &str, b: &str) -> Ordering {
+    match (parse_version(a), parse_version(b)) {
+        (Some(a), Some(b)) => Reverse(a).cmp(&Reverse(b)),
+        (Some(_), None) => Ordering::Less,
+        (None, Some(_)) => Ordering::Greater,
+        (None, None) => a.cmp(b),
+    }
+}
+
+/// `v2beta1` as (stability, major, minor); `None` for any other shape.
+fn parse_version(version: &str) -> Option<(u8, u64, u64)> {
+    let rest = version.strip_prefix('v')?;
+    let number = |text: &str| -> Option<u64> {
+        let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
+        if plain { text.parse().ok() } else { None }
+    };
+    for (word, stability) in [("alpha", 0), ("beta", 1)] {
+        if let Some((major, minor)) = rest.split_once(word) {
+            return Some((stability, number(major)?, number(minor)?));
+        }
+    }
+    Some((2, number(rest)?, 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn built_in_kinds_are_found_by_path_and_by_name() {
+        let registry = Registry::builtin();
+
+        let pods = registry.resource("", "v1", "pods").unwrap();
+        assert_eq!(
+            (pods.kind.as_str(), pods.list_kind.as_str(), pods.namespaced),
+            ("Pod", "PodList", true)
+        );
+        assert_eq!(pods.api_version(), "v1");
+        let deployments = registry.kind("apps", "v1", "Deployment").unwrap();
+        assert_eq!(deployments.group_resource(), "deployments.apps");
+        assert!(deployments.has_status() && deployments.scale.is_some());
+        assert!(
+            registry
+                .resource("", "v1", "nodes")
+                .is_some_and(|nodes| !nodes.namespaced)
+        );
+        assert!(registry.resource("apps", "v1beta1", "deployments").is_none());
+    }
+
+    #[test]
+    fn only_stable_versions_are_served_unless_previews_are_asked_for() {
+        assert!(
+            Registry::builtin()
+                .iter()
+                .all(|kind| !kind.version.contains("alpha"))
+        );
+        assert!(
+            Registry::builtin()
+                .resource("resource.k8s.io", "v1beta2", "deviceclasses")
+                .is_none()
+        );
+        assert!(
+            Registry::builtin_with_previews()
+                .resource("resource.k8s.io", "v1beta2", "deviceclasses")
+                .is_some()
+        );
+        assert!(!Registry::builtin().has_group("lifecycle.k8s.io"));
+    }
+
+    #[test]
+    fn every_kind_points_to_a_stored_version_that_exists() {
+        for registry in [Registry::builtin(), Registry::builtin_with_previews()] {
+            for kind in registry.iter() {
+                let home = (
+                    kind.stored.group.clone(),
+                    kind.stored.version.clone(),
+                    kind.stored.plural.clone(),
+                );
+                let stored = registry
+                    .kinds
+                    .get(&home)
+                    .unwrap_or_else(|| panic!("{home:?} is not there"));
+                assert_eq!(stored.stored, kind.stored);
+            }
+        }
+        let registry = Registry::builtin();
+        let events = registry.resource("events.k8s.io", "v1", "events").unwrap();
+        assert_eq!(registry.stored(&events).group, "");
+        let scalers = registry
+            .resource("autoscaling", "v1", "horizontalpodautoscalers")
+            .unwrap();
+        assert_eq!(registry.stored(&scalers).version, "v2");
+        assert_eq!(registry.sharing(&scalers.stored).len(), 2);
+    }
+
+    #[test]
+    fn groups_keep_their_order_and_custom_ones_follow() {
+        let mut registry = Registry::builtin();
+        registry.insert(Kind::new("b.example.com", "v1", "Widget"));
+        registry.insert(Kind::new("a.example.com", "v1", "Gadget"));
+
+        let groups = registry.groups();
+        assert_eq!(groups.first().map(String::as_str), Some("apiregistration.k8s.io"));
+        assert_eq!(groups.get(1).map(String::as_str), Some("apps"));
+        assert_eq!(&groups[groups.len() - 2..], ["a.example.com", "b.example.com"]);
+    }
+
+    #[test]
+    fn versions_are_ordered_by_stability_and_number() {
+        let mut versions = [
+            "foo10",
+            "v1alpha1",
+            "v1",
+            "v10",
+            "v2beta3",
+            "v11alpha2",
+            "v2",
+            "v12beta1",
+            "foo1",
+            "v01",
+        ];
+        versions.sort_by(|a, b| compare_versions(a, b));
+
+        assert_eq!(
+            versions,
+            [
+                "v10",
+                "v2",
+                "v1",
+                "v12beta1",
+                "v2beta3",
+                "v11alpha2",
+                "v1alpha1",
+                "foo1",
+                "foo10",
+                "v01"
+            ]
+        );
+        assert_eq!(Registry::builtin().versions("autoscaling"), ["v2", "v1"]);
+    }
+
+    #[test]
+    fn a_removed_custom_resource_is_gone_and_a_built_in_one_stays() {
+        let mut registry = Registry::builtin();
+        registry.insert(Kind::new("example.com", "v1", "Widget"));
+        registry.insert(Kind::new("example.com", "v2", "Widget"));
+
+        assert_eq!(registry.remove("example.com", "widgets").len(), 2);
+        assert!(!registry.has_group("example.com"));
+        assert!(registry.remove("", "pods").is_empty());
+        assert!(registry.resource("", "v1", "pods").is_some());
+    }
+
+    #[test]
+    fn names_in_use_are_reported_as_a_server_reports_them() {
+        let mut registry = Registry::builtin();
+        registry.insert(Kind::new("example.com", "v1", "Widget").short_name("wd"));
+        let names = Names {
+            plural: "wands".into(),
+            singular: "wand".into(),
+            kind: "Wand".into(),
+            list_kind: "WandList".into(),
+            short_names: vec!["wd".into()],
+            categories: vec![],
+        };
+
+        assert_eq!(
+            registry.name_conflict("example.com", &names),
+            Some(("ShortNamesConflict", "\"wd\" is already in use".to_owned()))
+        );
+        assert_eq!(registry.name_conflict("other.example.com", &names), None);
+    }
+}

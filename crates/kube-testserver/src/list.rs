@@ -1,0 +1,371 @@
+//! Lists: which version is read, which objects are on the page, and how the next page is found.
+//! Takes checked options, gives the answer's body. Knows nothing of HTTP beyond that.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use crate::body::{ListBody, TestBody};
+use crate::encode::{Encoder, Form, json_string};
+use crate::fault::ListFault;
+use crate::field_error::quote;
+use crate::request::{ListOptions, VersionMatch, parse_version};
+use crate::select::Selection;
+use crate::state::State;
+use crate::status::ApiError;
+use crate::storage::{Stored, View};
+
+/// One page of a list, not yet written.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub(crate) items: Vec<Arc<Stored>>,
+    pub(crate) revision: u64,
+    pub(crate) continue_token: Option<String>,
+    pub(crate) remaining: Option<usize>,
+    /// The shard the page is narrowed to; said back in the list's metadata.
+    pub(crate) shard: Option<String>,
+}
+
+/// Which state of the collection a list reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Read {
+    /// At least as new as everything written before the request.
+    Latest,
+    /// Whatever the replica has.
+    Any,
+    NotOlderThan(u64),
+    Exact(u64),
+    /// The state a continue token belongs to.
+    Continued(u64),
+}
+
+/// Reads one page.
+pub(crate) async fn page(
+    state: &State,
+    replica: usize,
+    collection: &str,
+    selection: &Selection,
+    options: &ListOptions,
+    fault: &ListFault,
+) -> Result<Page, ApiError> {
+    let prefix = selection.key_prefix();
+    let token = options
+        .continue_token
+        .as_deref()
+        .map(ContinueToken::decode)
+        .transpose()?;
+    let read = which_read(options, token.as_ref())?;
+    let from = match &token {
+        Some(token) => format!("{prefix}{}", token.start),
+        None => String::new(),
+    };
+    let expired = || ApiError::continue_expired(ContinueToken::new(-1, &prefix, &from).encode());
+    if fault.expire_continue && token.is_some() {
+        return Err(expired());
+    }
+
+    let cache = settle(state, replica, read).await?;
+    let store = state.store.read();
+    let revision = match (read, cache) {
+        (Read::Exact(revision) | Read::Continued(revision), _) => revision,
+        (_, Some(replica)) => state.visible(replica, &store),
+        (_, None) => store.revision(),
+    };
+    if fault.empty_page {
+        let start = if from.is_empty() {
+            format!("{prefix}\0")
+        } else {
+            from
+        };
+        let token = ContinueToken::new(signed(revision), &prefix, &start).encode();
+        return Ok(Page {
+            items: Vec::new(),
+            revision,
+            continue_token: Some(token),
+            remaining: None,
+            shard: selection.shard().map(str::to_owned),
+        });
+    }
+    let limit = if read == Read::Any || fault.ignore_limit {
+        0
+    } else {
+        options.limit
+    };
+    match store.view(cache, collection, revision) {
+        Ok(view) => {
+            let mut page = select(view, selection, &prefix, &from, limit, revision);
+            if selection.is_everything() {
+                let began = options.continue_token.as_deref().unwrap_or_default();
+                let scope = format!("{collection} {prefix}");
+                // The view is made again, and its objects counted, only for the first page of a list.
+                let count = || match store.view(cache, collection, revision) {
+                    Ok(Some(view)) => view.count(&prefix, &from),
+                    _ => 0,
+                };
+                page.remaining = state.page_counts.remaining(&scope, began, &page, count);
+            }
+            Ok(page)
+        }
+        Err(_) if token.is_some() => Err(expired()),
+        Err(_) => Err(ApiError::list_too_old()),
+    }
+}
+
+/// Decides which state is read, by the matrix of resource version, match and limit.
+fn which_read(options: &ListOptions, token: Option<&ContinueToken>) -> Result<Read, ApiError> {
+    if let Some(token) = token {
+        if !matches!(options.resource_version.as_str(), "" | "0") {
+            return Err(ApiError::bad_request(
+                "specifying resource version is not allowed when using continue",
+            ));
+        }
+        return Ok(match u64::try_from(token.rv) {
+            Ok(revision) => Read::Continued(revision),
+            Err(_) => Read::Latest,
+        });
+    }
+    let revision = parse_version(&options.resource_version).map_err(|error| {
+        let field = quote(&options.resource_version);
+        ApiError::bad_request(format!(
+            "invalid resource version: resourceVersion: Invalid value: {field}: {error}"
+        ))
+    })?;
+    Ok(
+        match (options.resource_version.as_str(), revision, options.version_match) {
+            ("", ..) => Read::Latest,
+            (_, 0, _) => Read::Any,
+            (_, revision, Some(VersionMatch::Exact)) => Read::Exact(revision),
+            (_, revision, Some(VersionMatch::NotOlderThan)) => Read::NotOlderThan(revision),
+            (_, revision, None) if options.limit > 0 => Read::Exact(revision),
+            (_, revision, None) => Read::NotOlderThan(revision),
+        },
+    )
+}
+
+/// Waits until the wanted state can be read, or says that it is too far ahead. Gives the replica whose cache is read;
+/// `None` for a read that goes past it.
+async fn settle(state: &State, replica: usize, read: Read) -> Result<Option<usize>, ApiError> {
+    match read {
+        Read::Any => Ok(Some(replica)),
+        Read::Latest => {
+            let head = state.store.read().revision();
+            // A replica that does not catch up in time asks the storage, so this cannot fail.
+            Ok(state.wait_for(replica, head).await.ok().map(|_| replica))
+        }
+        Read::NotOlderThan(revision) => match state.wait_for(replica, revision).await {
+            Ok(_) => Ok(Some(replica)),
+            Err(current) => Err(ApiError::too_large_resource_version(revision, current, 1)),
+        },
+        Read::Exact(revision) | Read::Continued(revision) => {
+            let head = state.store.read().revision();
+            if revision > head {
+                return Err(ApiError::too_large_resource_version(revision, head, 0));
+            }
+            Ok(None)
+        }
+    }
+}
+
+/// Picks the objects of one page and says where the next one begins.
+fn select(
+    view: Option<View<'_>>,
+    selection: &Selection,
+    prefix: &str,
+    from: &str,
+    limit: usize,
+    revision: u64,
+) -> Page {
+    let mut page = Page {
+        items: Vec::new(),
+        revision,
+        continue_token: None,
+        remaining: None,
+        shard: selection.shard().map(str::to_owned),
+    };
+    let Some(view) = view else { return page };
+    let mut objects = view.range(prefix, from);
+    for object in objects.by_ref() {
+        if selection.matches(object) {
+            page.items.push(object.clone());
+            if limit > 0 && page.items.len() == limit {
+                break;
+            }
+        }
+    }
+    // As in a real server, there is more if any object follows, selected or not: the last page may be empty.
+    if let Some(last) = page.items.last().filter(|_| page.items.len() == limit)
+        && objects.next().is_some()
+    {
+        let next = ContinueToken::new(signed(revision), prefix, &format!("{}\0", last.key));
+        page.continue_token = Some(next.encode());
+    }
+    page
+}
+
+/// How many objects follow where recent pages ended, by collection, scope and token.
+///
+/// Counting them anew for each page would make a list of many pages quadratic.
+#[derive(Debug, Default)]
+pub(crate) struct PageCounts {
+    recent: Mutex<VecDeque<(String, usize)>>,
+}
+
+/// How many lists can be read page by page at the same time without counting anew.
+const RECENT_PAGES: usize = 256;
+
+impl PageCounts {
+    /// Says how many objects follow a page, and remembers it for the next one. `count` counts all from where the page
+    /// began.
+    fn remaining(
+        &self,
+        scope: &str,
+        began: &str,
+        page: &Page,
+        count: impl FnOnce() -> usize,
+    ) -> Option<usize> {
+        let next = page.continue_token.as_deref()?;
+        let key = |token: &str| format!("{scope} {token}");
+        let mut recent = self.recent.lock();
+        let known = recent
+            .iter()
+            .find(|(place, _)| !began.is_empty() && *place == key(began));
+        let all = known.map_or_else(count, |(_, following)| *following);
+        let following = all.saturating_sub(page.items.len());
+        if recent.len() == RECENT_PAGES {
+            recent.pop_front();
+        }
+        recent.push_back((key(next), following));
+        Some(following)
+    }
+}
+
+fn signed(revision: u64) -> i64 {
+    i64::try_from(revision).unwrap_or(i64::MAX)
+}
+
+/// Writes a page: the type, the list's own metadata, then the items as the client reads them.
+pub(crate) fn write(page: Page, encoder: Encoder, fault: &ListFault) -> TestBody {
+    let revision = page.revision.saturating_add_signed(fault.version_shift);
+    let mut head = encoder.list_head();
+    head.push_str(&format!("{{\"resourceVersion\":\"{revision}\""));
+    match page.continue_token {
+        Some(token) => head.push_str(&format!(",\"continue\":{}", json_string(&token))),
+        None if fault.empty_continue => head.push_str(",\"continue\":\"\""),
+        None => {}
+    }
+    if let Some(remaining) = page.remaining {
+        head.push_str(&format!(",\"remainingItemCount\":{remaining}"));
+    }
+    if let Some(shard) = page.shard.filter(|_| encoder.form() == Form::Object) {
+        head.push_str(&format!(
+            ",\"shardInfo\":{{\"selector\":{}}}",
+            json_string(&shard)
+        ));
+    }
+    head.push('}');
+    if fault.null_items && page.items.is_empty() {
+        return TestBody::bytes(head + ",\"items\":null}\n");
+    }
+    head.push_str(&encoder.list_middle());
+    TestBody::list(ListBody::new(head, page.items, encoder))
+}
+
+/// Where the next page begins and which state it belongs to; opaque to clients.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct ContinueToken {
+    #[serde(default)]
+    v: String,
+    #[serde(default)]
+    rv: i64,
+    #[serde(default)]
+    start: String,
+}
+
+impl ContinueToken {
+    fn new(revision: i64, prefix: &str, from: &str) -> ContinueToken {
+        let start = from.strip_prefix(prefix).unwrap_or(from).to_owned();
+        ContinueToken {
+            v: "meta.k8s.io/v1".to_owned(),
+            rv: revision,
+            start,
+        }
+    }
+
+    fn encode(&self) -> String {
+        // Three plain fields: writing them cannot fail.
+        URL_SAFE_NO_PAD.encode(serde_json::to_vec(self).unwrap_or_default())
+    }
+
+    fn decode(token: &str) -> Result<ContinueToken, ApiError> {
+        let invalid = |why: String| {
+            ApiError::bad_request(format!("invalid continue token: continue key is not valid{why}"))
+        };
+        let bytes = URL_SAFE_NO_PAD
+            .decode(token)
+            .map_err(|error| invalid(format!(": {error}")))?;
+        let mut token: ContinueToken =
+            serde_json::from_slice(&bytes).map_err(|error| invalid(format!(": {error}")))?;
+        if token.v != "meta.k8s.io/v1" {
+            return Err(invalid(format!(
+                ": server does not recognize this encoded version {}",
+                token.v
+            )));
+        }
+        if token.rv == 0 {
+            return Err(invalid(
+                ": incorrect encoded start resourceVersion (version meta.k8s.io/v1)".to_owned(),
+            ));
+        }
+        if token.start.is_empty() {
+            return Err(invalid(
+                ": encoded start key empty (version meta.k8s.io/v1)".to_owned(),
+            ));
+        }
+        // A key that leads elsewhere than it says could reach into other collections.
+        let rooted = token.start.strip_prefix('/').unwrap_or(&token.start).to_owned();
+        if rooted
+            .split('/')
+            .any(|segment| matches!(segment, "" | "." | ".."))
+        {
+            return Err(invalid(format!(": {}", token.start)));
+        }
+        token.start = rooted;
+        Ok(token)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_come_back_as_they_went() {
+        let token = ContinueToken::new(42, "shop/", "shop/cart\0");
+
+        assert_eq!(token.start, "cart\0");
+        assert_eq!(ContinueToken::decode(&token.encode()), Ok(token));
+    }
+
+    #[test]
+    fn bad_tokens_are_refused() {
+        let refused =
+            |json: &str| ContinueToken::decode(&URL_SAFE_NO_PAD.encode(json)).map_err(|error| error.code());
+
+        assert_eq!(
+            ContinueToken::decode("%%%").map_err(|error| error.code()),
+            Err(400)
+        );
+        assert_eq!(refused("no json"), Err(400));
+        assert_eq!(refused(r#"{"v":"v9","rv":1,"start":"a"}"#), Err(400));
+        assert_eq!(refused(r#"{"v":"meta.k8s.io/v1","rv":0,"start":"a"}"#), Err(400));
+        assert_eq!(refused(r#"{"v":"meta.k8s.io/v1","rv":1,"start":""}"#), Err(400));
+        assert_eq!(
+            refused(r#"{"v":"meta.k8s.io/v1","rv":1,"start":"../secrets"}"#),
+            Err(400)
+        );
+    }
+}

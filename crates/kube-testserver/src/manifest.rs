@@ -1,0 +1,178 @@
+//! Manifests: YAML or JSON text with one or many objects, as people keep them in files.
+
+use std::fmt;
+
+use serde_json::Value;
+
+/// Why a manifest was not taken. The content of objects is not repeated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManifestError {
+    message: String,
+}
+
+impl ManifestError {
+    fn new(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+        }
+    }
+}
+
+impl fmt::Display for ManifestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ManifestError {}
+
+/// The objects of a manifest, in order. Documents are separated by `---`; empty ones are skipped, lists are taken
+/// apart. Every object must have `apiVersion`, `kind` and a name.
+pub fn objects(text: &str) -> Result<Vec<Value>, ManifestError> {
+    let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options())
+        .map_err(|error| ManifestError::new(format!("this is not valid YAML: {error}")))?;
+    let mut objects = Vec::new();
+    for (index, document) in documents.into_iter().enumerate() {
+        collect(document, &format!("document {}", index + 1), &mut objects)?;
+    }
+    Ok(objects)
+}
+
+/// One document of YAML as JSON.
+pub(crate) fn yaml(text: &str) -> Result<Value, ManifestError> {
+    serde_saphyr::from_str_with_options(text, options())
+        .map_err(|error| ManifestError::new(error.to_string()))
+}
+
+fn options() -> serde_saphyr::Options {
+    // A piece of the text beside the message could show a Secret.
+    serde_saphyr::options! { with_snippet: false }
+}
+
+fn collect(document: Value, place: &str, objects: &mut Vec<Value>) -> Result<(), ManifestError> {
+    let text = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default();
+    if !document.is_object() {
+        return Err(ManifestError::new(format!(
+            "{place} is not an object: write fields such as `kind: Pod`"
+        )));
+    }
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    for (name, value) in [("apiVersion", api_version), ("kind", kind)] {
+        if value.is_empty() {
+            return Err(ManifestError::new(format!(
+                "{place} has no {name}: every object needs one"
+            )));
+        }
+    }
+    if kind.ends_with("List") && document.get("items").is_some_and(Value::is_array) {
+        let Some(Value::Array(items)) = document.get("items").cloned() else {
+            return Ok(());
+        };
+        for (index, item) in items.into_iter().enumerate() {
+            collect(item, &format!("{place}, item {}", index + 1), objects)?;
+        }
+        return Ok(());
+    }
+    let named = |field: &str| {
+        let name = document
+            .pointer(&format!("/metadata/{field}"))
+            .and_then(Value::as_str);
+        name.is_some_and(|name| !name.is_empty())
+    };
+    if !named("name") && !named("generateName") {
+        return Err(ManifestError::new(format!(
+            "{place} ({kind}) has no metadata.name: give it one"
+        )));
+    }
+    objects.push(document);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn kinds(text: &str) -> Vec<String> {
+        objects(text)
+            .unwrap()
+            .iter()
+            .map(|object| object["kind"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    #[test]
+    fn documents_and_lists_become_objects_in_order() {
+        let text = "
+# comment
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+---
+---
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: ConfigMap
+  metadata: {name: a}
+  data: {port: \"80\"}
+- apiVersion: v1
+  kind: Secret
+  metadata: {generateName: b-}
+";
+        assert_eq!(kinds(text), ["Namespace", "ConfigMap", "Secret"]);
+        assert_eq!(kinds(""), Vec::<String>::new());
+        assert_eq!(
+            kinds("{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"p\"}}"),
+            ["Pod"]
+        );
+    }
+
+    #[test]
+    fn values_keep_their_type() {
+        let object = &objects(
+            "apiVersion: v1\nkind: X\nmetadata: {name: x}\nspec: {a: 1, b: \"1\", c: true, d: null}",
+        )
+        .unwrap()[0];
+        assert_eq!(
+            object["spec"],
+            serde_json::json!({ "a": 1, "b": "1", "c": true, "d": null })
+        );
+    }
+
+    #[test]
+    fn what_is_missing_is_named_with_its_place() {
+        let error = |text: &str| objects(text).unwrap_err().to_string();
+
+        assert_eq!(
+            error("kind: Pod"),
+            "document 1 has no apiVersion: every object needs one"
+        );
+        assert_eq!(
+            error("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Pod\n"),
+            "document 2 (Pod) has no metadata.name: give it one"
+        );
+        assert_eq!(
+            error("just text"),
+            "document 1 is not an object: write fields such as `kind: Pod`"
+        );
+        assert!(error("a: [").starts_with("this is not valid YAML: "));
+    }
+
+    #[test]
+    fn errors_do_not_show_the_text_around_them() {
+        let error =
+            objects("apiVersion: v1\nkind: Secret\ndata: {password: aHVudGVyMg==}\nbad: [").unwrap_err();
+        assert!(!error.to_string().contains("aHVudGVyMg"), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused_without_a_panic(text in "[a-z0-9:{}\\[\\]\\-&*!|> \n\"']{0,60}") {
+            let _ = objects(&text);
+        }
+    }
+}

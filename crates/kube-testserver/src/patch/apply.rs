@@ -1,0 +1,277 @@
+//! Server-side apply: a manager says all it wants of an object; the server keeps track of who wants what.
+
+use serde_json::Value;
+
+use super::compare::{compare, fields_of, same_but_managed_fields};
+use super::fieldset::{FieldSet, item_by_key, item_by_value};
+use super::managed::{Entry, Manager, Operation, entries_of, stripped, write};
+use super::shape::{ListShape, is_atomic_map, list_shape};
+use super::{Conflict, PatchError};
+use crate::kinds::Kind;
+
+/// Applies a configuration to an object, or makes the object if `live` is `None`.
+///
+/// Fields that the manager applied before and leaves out now go, unless someone else owns them too. A field that
+/// another manager owns with another value is a conflict; with `force` it changes hands.
+pub fn apply(
+    kind: &Kind,
+    live: Option<&Value>,
+    applied: &Value,
+    manager: &Manager<'_>,
+    force: bool,
+) -> Result<Value, PatchError> {
+    let applied = checked(kind, applied)?;
+    let wanted = fields_of(kind, &stripped(&applied));
+    let Some(live) = live else {
+        let mut object = applied;
+        let entries = if wanted.is_empty() {
+            Vec::new()
+        } else {
+            vec![Entry::new(kind, manager, Operation::Apply, wanted)]
+        };
+        write(&mut object, entries);
+        return Ok(object);
+    };
+
+    let mut entries = entries_of(live);
+    if entries.is_empty() {
+        // An object from before anybody kept track belongs to nobody in particular; its fields must still be fought
+        // for.
+        let before = Manager {
+            name: "before-first-apply",
+            ..manager.clone()
+        };
+        entries.push(Entry::new(
+            kind,
+            &before,
+            Operation::Update,
+            fields_of(kind, &stripped(live)),
+        ));
+    }
+    let own = entries
+        .iter()
+        .position(|entry| entry.belongs_to(kind, manager, Operation::Apply));
+    let own = own.map(|position| entries.remove(position));
+
+    let mut result = merge(kind, &mut Vec::new(), live, &applied);
+    if let Some(own) = &own {
+        let mut others = FieldSet::default();
+        entries.iter().for_each(|entry| others.union(&entry.fields));
+        let gone = own.fields.difference(&wanted).difference(&others);
+        let mut kept = wanted.clone();
+        kept.union(&others);
+        prune(kind, &mut Vec::new(), &mut result, &gone, &kept);
+    }
+
+    let comparison = compare(kind, &stripped(live), &stripped(&result));
+    let mut changed = comparison.modified;
+    changed.union(&comparison.added);
+    let mut conflicts = Vec::new();
+    for entry in &mut entries {
+        let contested = entry.fields.intersection(&changed);
+        if !force {
+            let conflict = |field| Conflict {
+                manager: entry.describe(),
+                field,
+            };
+            conflicts.extend(contested.paths().into_iter().map(conflict));
+        }
+        entry.fields = entry
+            .fields
+            .difference(&contested)
+            .difference(&comparison.removed);
+    }
+    if !conflicts.is_empty() {
+        return Err(PatchError::Conflicts(conflicts));
+    }
+    entries.retain(|entry| !entry.fields.is_empty());
+
+    if !wanted.is_empty() {
+        let mut entry = Entry::new(kind, manager, Operation::Apply, wanted);
+        if let Some(own) = own
+            && own.fields == entry.fields
+            && same_but_managed_fields(live, &result)
+        {
+            entry.time = own.time;
+        }
+        entries.push(entry);
+    }
+    write(&mut result, entries);
+    Ok(result)
+}
+
+/// The configuration without nulls, if it is one of this kind and version.
+fn checked(kind: &Kind, applied: &Value) -> Result<Value, PatchError> {
+    let Value::Object(fields) = applied else {
+        return Err(PatchError::BadRequest(
+            "error decoding patch: the configuration must be an object".to_owned(),
+        ));
+    };
+    let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
+    let (api_version, name) = (text("apiVersion"), text("kind"));
+    if (api_version, name) != (kind.api_version().as_str(), kind.kind.as_str()) {
+        return Err(PatchError::BadRequest(format!(
+            "invalid object type: {api_version}, Kind={name}"
+        )));
+    }
+    match applied.pointer("/metadata/managedFields") {
+        None | Some(Value::Null) => Ok(without_nulls(applied)),
+        Some(_) => Err(PatchError::BadRequest(
+            "metadata.managedFields must be nil".to_owned(),
+        )),
+    }
+}
+
+fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let kept = fields.iter().filter(|(_, value)| !value.is_null());
+            Value::Object(
+                kept.map(|(name, value)| (name.clone(), without_nulls(value)))
+                    .collect(),
+            )
+        }
+        Value::Array(items) => Value::Array(items.iter().map(without_nulls).collect()),
+        scalar => scalar.clone(),
+    }
+}
+
+/// The live value with the applied one laid over it.
+fn merge<'a>(kind: &Kind, path: &mut Vec<&'a str>, live: &Value, applied: &'a Value) -> Value {
+    match (live, applied) {
+        (Value::Object(live), Value::Object(applied)) if !is_atomic_map(kind, path) => {
+            let mut merged = live.clone();
+            for (name, value) in applied {
+                path.push(name);
+                let value = match live.get(name) {
+                    Some(before) => merge(kind, path, before, value),
+                    None => value.clone(),
+                };
+                path.pop();
+                merged.insert(name.clone(), value);
+            }
+            Value::Object(merged)
+        }
+        (Value::Array(live), Value::Array(applied)) => match list_shape(kind, path) {
+            ListShape::Atomic => Value::Array(applied.clone()),
+            ListShape::Set => {
+                let edges = |items: &[Value]| items.iter().map(|item| Some(item_by_value(item))).collect();
+                Value::Array(merge_items(
+                    live,
+                    applied,
+                    edges(live),
+                    edges(applied),
+                    |_, item| item.clone(),
+                ))
+            }
+            ListShape::Map(keys) => {
+                let edges = |items: &[Value]| -> Vec<_> {
+                    items.iter().map(|item| item_by_key(item, &keys)).collect()
+                };
+                let (live_edges, applied_edges) = (edges(live), edges(applied));
+                if live_edges.iter().chain(&applied_edges).any(Option::is_none) {
+                    // Without keys the items cannot be told apart: the list counts as one value.
+                    return Value::Array(applied.clone());
+                }
+                let both = |before: &Value, item: &'a Value| merge(kind, path, before, item);
+                Value::Array(merge_items(live, applied, live_edges, applied_edges, both))
+            }
+        },
+        (_, applied) => applied.clone(),
+    }
+}
+
+/// Joins two lists whose items are told apart by `Some` edge. The order of each is kept; an item that only the
+/// server has stands before the applied item that follows it.
+fn merge_items<'a>(
+    live: &[Value],
+    applied: &'a [Value],
+    live_edges: Vec<Option<String>>,
+    applied_edges: Vec<Option<String>>,
+    mut both: impl FnMut(&Value, &'a Value) -> Value,
+) -> Vec<Value> {
+    let partner = |edges: &[Option<String>], edge: &Option<String>| {
+        edges.iter().position(|other| edge.is_some() && other == edge)
+    };
+    let mut merged = Vec::with_capacity(live.len() + applied.len());
+    let mut rest = live.iter().zip(&live_edges).peekable();
+    for (item, edge) in applied.iter().zip(&applied_edges) {
+        while let Some((only, _)) = rest.next_if(|(_, edge)| partner(&applied_edges, edge).is_none()) {
+            merged.push(only.clone());
+        }
+        match partner(&live_edges, edge).and_then(|position| live.get(position)) {
+            Some(before) => {
+                merged.push(both(before, item));
+                rest.next_if(|(_, other)| *other == edge);
+            }
+            None => merged.push(item.clone()),
+        }
+    }
+    let only = rest.filter(|(_, edge)| partner(&applied_edges, edge).is_none());
+    merged.extend(only.map(|(item, _)| item.clone()));
+    merged
+}
+
+/// Takes out of a value what is in `gone`, as long as nothing in `kept` is below it.
+fn prune<'a>(kind: &Kind, path: &mut Vec<&'a str>, value: &mut Value, gone: &'a FieldSet, kept: &FieldSet) {
+    let nothing = FieldSet::default();
+    match value {
+        Value::Object(fields) => {
+            for (edge, below) in &gone.children {
+                let Some(name) = edge.strip_prefix("f:") else {
+                    continue;
+                };
+                let kept = kept.children.get(edge).unwrap_or(&nothing);
+                if let Some(child) = fields.get_mut(name) {
+                    let whole = below.here && kept.is_empty();
+                    if !whole {
+                        path.push(name);
+                        prune(kind, path, child, below, kept);
+                        path.pop();
+                    }
+                    // What is empty now and wanted by nobody was there only for what it held.
+                    if whole || (kept.is_empty() && is_hollow(child)) {
+                        fields.remove(name);
+                    }
+                }
+            }
+        }
+        Value::Array(items) => {
+            let shape = list_shape(kind, path);
+            let edge_of = |item: &Value| match &shape {
+                ListShape::Map(keys) => item_by_key(item, keys),
+                ListShape::Set => Some(item_by_value(item)),
+                ListShape::Atomic => None,
+            };
+            let mut remaining = Vec::with_capacity(items.len());
+            for mut item in std::mem::take(items) {
+                let edge = edge_of(&item);
+                let below = edge.as_ref().and_then(|edge| gone.children.get(edge));
+                let kept = edge
+                    .as_ref()
+                    .and_then(|edge| kept.children.get(edge))
+                    .unwrap_or(&nothing);
+                match below {
+                    Some(below) if below.here && kept.is_empty() => continue,
+                    Some(below) => prune(kind, path, &mut item, below, kept),
+                    None => {}
+                }
+                remaining.push(item);
+            }
+            *items = remaining;
+        }
+        _ => {}
+    }
+}
+
+fn is_hollow(value: &Value) -> bool {
+    match value {
+        Value::Object(fields) => fields.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+#[path = "apply_tests.rs"]
+mod tests;

@@ -1,0 +1,227 @@
+//! Reading requests: get, list and watch of one kind.
+//! Takes a resolved target and its options, gives the response. Writes nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Response, StatusCode};
+
+use crate::accept::Accepted;
+use crate::answer;
+use crate::body::TestBody;
+use crate::encode::Encoder;
+use crate::fault::Fault;
+use crate::field_error::quote;
+use crate::kinds::Kind;
+use crate::list;
+use crate::request::{ListOptions, Query, parse_version};
+use crate::select::Selection;
+use crate::state::State;
+use crate::status::ApiError;
+use crate::storage::storage_key;
+use crate::watch::{Start, WatchBody, WatchSpec};
+use crate::write::{self, Origin, Place};
+
+/// What a reading request is about.
+#[derive(Debug)]
+pub(crate) struct Target<'a> {
+    pub(crate) kind: &'a Arc<Kind>,
+    pub(crate) namespace: Option<&'a str>,
+    pub(crate) name: Option<&'a str>,
+    pub(crate) query: &'a Query,
+    pub(crate) accept: Option<&'a str>,
+    pub(crate) replica: usize,
+    pub(crate) fault: &'a Fault,
+}
+
+impl Target<'_> {
+    fn encoder(&self, state: &State, accepted: Accepted) -> Encoder {
+        Encoder::new(state, self.kind, accepted.form).spoiling(self.fault.poison.clone())
+    }
+
+    fn accepted(&self, streaming: bool) -> Result<Accepted, ApiError> {
+        Accepted::choose(self.accept, streaming)?.including(self.query)
+    }
+
+    fn selection(&self, state: &State, options: &ListOptions) -> Result<Selection, ApiError> {
+        let selection = Selection::new(self.kind, self.namespace, options)?;
+        // A server that does not know shards ignores the parameter without a word.
+        let shard = self.query.get("shardSelector").filter(|_| state.config.sharding);
+        selection.in_shard(shard.unwrap_or_default())
+    }
+
+    /// List options with the name in the path as a selector; a selector that contradicts it is refused.
+    fn options(&self, watch: bool) -> Result<ListOptions, ApiError> {
+        let mut options = ListOptions::parse(self.query, watch)?;
+        if let Some(name) = self.name {
+            match options.fields.exact("metadata.name") {
+                Some(selected) if selected != name => {
+                    return Err(ApiError::bad_request(format!(
+                        "fieldSelector metadata.name doesn't match requested name {}",
+                        quote(name)
+                    )));
+                }
+                _ => options.select_name(name)?,
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// `GET` of one object.
+pub(crate) async fn get(state: &State, target: Target<'_>) -> Result<Response<TestBody>, ApiError> {
+    let accepted = target.accepted(false)?;
+    let name = target.name.unwrap_or_default();
+    let asked = target.query.get("resourceVersion").unwrap_or_default();
+    let revision = parse_version(asked).map_err(|error| {
+        let asked = quote(asked);
+        ApiError::bad_request(format!(
+            "invalid resource version: resourceVersion: Invalid value: {asked}: {error}"
+        ))
+    })?;
+    if revision > 0
+        && let Err(current) = state.wait_for(target.replica, revision).await
+    {
+        return Err(ApiError::too_large_resource_version(revision, current, 1));
+    }
+    let encoder = target.encoder(state, accepted);
+    let found = {
+        let store = state.store.read();
+        let key = storage_key(target.namespace, name);
+        // Without a version the read is consistent; with one, what the replica has is good enough.
+        let at = if asked.is_empty() {
+            store.revision()
+        } else {
+            state.visible(target.replica, &store)
+        };
+        // A consistent read goes past the cache, and so past what the cache has lost.
+        let replica = (!asked.is_empty()).then_some(target.replica);
+        let view = store.view(replica, &State::collection_of(target.kind), at);
+        view.ok().flatten().and_then(|view| view.get(&key).cloned())
+    };
+    let object = found.ok_or_else(|| ApiError::not_found(&target.kind.group, &target.kind.plural, name))?;
+    Ok(answer::object(StatusCode::OK, accepted, &encoder, &object))
+}
+
+/// `GET` of the scale of one object.
+pub(crate) fn scale(state: &State, target: Target<'_>) -> Result<Response<TestBody>, ApiError> {
+    let stored_as = state.registry.read().stored(target.kind);
+    let place = Place {
+        kind: target.kind,
+        stored_as: &stored_as,
+        namespace: target.namespace,
+        name: target.name.unwrap_or_default(),
+        origin: Origin::Client,
+        dry_run: true,
+        manager: None,
+    };
+    let object = place.current(&state.store.read())?;
+    Ok(answer::json(
+        StatusCode::OK,
+        write::read_scale(&place, &object)?.to_string(),
+    ))
+}
+
+/// `GET` of a collection.
+pub(crate) async fn list(state: &State, target: Target<'_>) -> Result<Response<TestBody>, ApiError> {
+    let accepted = target.accepted(false)?;
+    let options = target.options(false)?;
+    let selection = target.selection(state, &options)?;
+    let collection = State::collection_of(target.kind);
+    let fault = &target.fault.list;
+    let page = list::page(state, target.replica, &collection, &selection, &options, fault).await?;
+    let body = list::write(page, target.encoder(state, accepted), fault);
+    Ok(answer::list(accepted, body))
+}
+
+/// `GET` with `watch=true`.
+pub(crate) async fn watch(state: &Arc<State>, target: Target<'_>) -> Result<Response<TestBody>, ApiError> {
+    let accepted = target.accepted(true)?;
+    let options = target.options(true)?;
+    let selection = target.selection(state, &options)?;
+    let collection = State::collection_of(target.kind);
+    let revision = parse_version(&options.resource_version).map_err(|error| {
+        // The storage's complaint finds no words on its way out: a 500 without a reason.
+        let asked = quote(&options.resource_version);
+        ApiError::unknown(format!("resourceVersion: Invalid value: {asked}: {error}"))
+    })?;
+
+    let mut fault = target.fault.watch.clone();
+    // A server that does not know the parameter begins with what there is only where no version was given.
+    let initial = options.initial_events && !(fault.ignore_initial_events && revision > 0);
+    fault.ignore_initial_events &= options.initial_events;
+    // Open before the first look at the store: no change can fall between the look and the registration.
+    let open = state.hub.open(&collection, target.namespace, target.replica);
+    let start = if initial {
+        initial_events(state, target.replica, &collection, &selection, &options, revision).await
+    } else {
+        plain_start(state, target.replica, &collection, &options, revision)
+    };
+    let timeout = match options.timeout {
+        Some(timeout) => timeout,
+        None => Duration::from_secs(state.rng.lock().u64(1800..3600)),
+    };
+    let spec = WatchSpec {
+        state: state.clone(),
+        open,
+        replica: target.replica,
+        collection,
+        selection,
+        encoder: target.encoder(state, accepted),
+        bookmarks: options.bookmarks,
+        timeout,
+        fault,
+    };
+    let body = TestBody::watch(WatchBody::new(spec, start));
+    Ok(answer::reply(StatusCode::OK, "application/json", body))
+}
+
+/// The objects a watch begins with: as new as the version asked for, or as everything written so far.
+async fn initial_events(
+    state: &State,
+    replica: usize,
+    collection: &str,
+    selection: &Selection,
+    options: &ListOptions,
+    revision: u64,
+) -> Start {
+    let wanted = match options.resource_version.as_str() {
+        "" => state.store.read().revision(),
+        _ => revision,
+    };
+    if let Err(current) = state.wait_for(replica, wanted).await {
+        return Start::Error(ApiError::too_large_resource_version(wanted, current, 1));
+    }
+    let store = state.store.read();
+    let revision = state.visible(replica, &store);
+    let objects = match store.view(Some(replica), collection, revision) {
+        Err(too_old) => return Start::Error(ApiError::too_old(revision, too_old.oldest)),
+        Ok(None) => Vec::new(),
+        Ok(Some(view)) => {
+            let prefix = selection.key_prefix();
+            view.range(&prefix, "")
+                .filter(|object| selection.matches(object))
+                .cloned()
+                .collect()
+        }
+    };
+    Start::Initial { objects, revision }
+}
+
+fn plain_start(
+    state: &State,
+    replica: usize,
+    collection: &str,
+    options: &ListOptions,
+    revision: u64,
+) -> Start {
+    let store = state.store.read();
+    if matches!(options.resource_version.as_str(), "" | "0") {
+        return Start::After(state.visible(replica, &store));
+    }
+    let oldest = store.floor(collection);
+    if revision < oldest {
+        return Start::Error(ApiError::too_old(revision, oldest));
+    }
+    Start::After(revision)
+}

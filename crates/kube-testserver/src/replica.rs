@@ -1,0 +1,93 @@
+//! Several servers over one storage: what each of them has heard of.
+//! Takes settings per replica, answers how far a replica can see. Writes always reach the storage at once.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::RwLock;
+
+use crate::status::ApiError;
+
+/// What one replica has heard of.
+#[derive(Clone, Debug, Default)]
+struct Replica {
+    position: Position,
+    /// The seconds a client is asked to wait while the replica's cache is not ready.
+    unready: Option<u64>,
+}
+
+/// How far a replica's cache has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Position {
+    /// As far as the storage.
+    #[default]
+    Head,
+    /// So many revisions behind.
+    Behind(u64),
+    /// Stopped at a revision.
+    At(u64),
+}
+
+/// All replicas, and the one that new requests go to unless they name another.
+#[derive(Debug)]
+pub(crate) struct Replicas {
+    replicas: RwLock<Vec<Replica>>,
+    chosen: AtomicUsize,
+}
+
+impl Replicas {
+    pub(crate) fn new(count: usize) -> Replicas {
+        Replicas {
+            replicas: RwLock::new(vec![Replica::default(); count.max(1)]),
+            chosen: AtomicUsize::new(0),
+        }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.replicas.read().len()
+    }
+
+    pub(crate) fn chosen(&self) -> usize {
+        self.chosen.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn choose(&self, replica: usize) {
+        self.chosen.store(replica, Ordering::Release);
+    }
+
+    /// The newest revision that a replica has heard of.
+    pub(crate) fn visible(&self, replica: usize, head: u64) -> u64 {
+        match self.replicas.read().get(replica).map(|replica| replica.position) {
+            None | Some(Position::Head) => head,
+            Some(Position::Behind(by)) => head.saturating_sub(by).max(1),
+            Some(Position::At(revision)) => revision.min(head),
+        }
+    }
+
+    /// The answer to lists and watches of a replica that is not ready.
+    pub(crate) fn unready(&self, replica: usize) -> Option<ApiError> {
+        let seconds = self.replicas.read().get(replica)?.unready?;
+        Some(ApiError::too_many_requests(seconds))
+    }
+
+    pub(crate) fn catch_up(&self, replica: usize) {
+        self.set(replica, |replica| replica.position = Position::Head);
+    }
+
+    pub(crate) fn stay_behind(&self, replica: usize, revisions: u64) {
+        self.set(replica, |replica| replica.position = Position::Behind(revisions));
+    }
+
+    pub(crate) fn stop_at(&self, replica: usize, revision: u64) {
+        self.set(replica, |replica| replica.position = Position::At(revision));
+    }
+
+    pub(crate) fn set_unready(&self, replica: usize, retry_after_seconds: Option<u64>) {
+        self.set(replica, |replica| replica.unready = retry_after_seconds);
+    }
+
+    fn set(&self, number: usize, change: impl FnOnce(&mut Replica)) {
+        if let Some(replica) = self.replicas.write().get_mut(number) {
+            change(replica);
+        }
+    }
+}

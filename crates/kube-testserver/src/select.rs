@@ -1,0 +1,104 @@
+//! Which objects a list or watch is about: namespace and selectors together.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::kinds::Kind;
+use crate::request::ListOptions;
+use crate::selector::{FieldSelector, LabelSelector};
+use crate::shard::ShardSelector;
+use crate::status::ApiError;
+use crate::storage::{Change, Stored};
+
+use crate::encode::EventType;
+
+/// The scope of one list or watch.
+#[derive(Clone, Debug)]
+pub(crate) struct Selection {
+    kind: Arc<Kind>,
+    pub(crate) namespace: Option<String>,
+    labels: LabelSelector,
+    fields: FieldSelector,
+    shard: Option<ShardSelector>,
+}
+
+impl Selection {
+    pub(crate) fn new(
+        kind: &Arc<Kind>,
+        namespace: Option<&str>,
+        options: &ListOptions,
+    ) -> Result<Selection, ApiError> {
+        let fields = kind
+            .check_fields(&options.fields)
+            .map_err(|error| ApiError::bad_request(error.to_string()))?;
+        Ok(Selection {
+            kind: kind.clone(),
+            namespace: namespace.map(str::to_owned),
+            labels: options.labels.clone(),
+            fields,
+            shard: None,
+        })
+    }
+
+    /// Narrows the selection to a shard.
+    pub(crate) fn in_shard(mut self, selector: &str) -> Result<Selection, ApiError> {
+        if !selector.is_empty() {
+            self.shard = Some(ShardSelector::parse(selector).map_err(ApiError::unknown)?);
+        }
+        Ok(self)
+    }
+
+    /// The shard the selection is narrowed to, as it was asked for.
+    pub(crate) fn shard(&self) -> Option<&str> {
+        self.shard.as_ref().map(ShardSelector::text)
+    }
+
+    /// Whether every object in the namespace is selected.
+    pub(crate) fn is_everything(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty() && self.shard.is_none()
+    }
+
+    /// What the keys of the selected objects begin with.
+    pub(crate) fn key_prefix(&self) -> String {
+        self.namespace
+            .as_ref()
+            .map(|namespace| format!("{namespace}/"))
+            .unwrap_or_default()
+    }
+
+    /// Whether an object is selected.
+    pub(crate) fn matches(&self, object: &Stored) -> bool {
+        let in_scope = self.namespace.is_none() || self.namespace == object.meta.namespace;
+        in_scope
+            && (self.labels.is_empty()
+                || self
+                    .labels
+                    .matches(|key| object.meta.labels.get(key).map(String::as_str)))
+            && (self.fields.is_empty() || self.fields.matches(|field| self.field(object, field)))
+            && self.shard.as_ref().is_none_or(|shard| shard.matches(object))
+    }
+
+    fn field<'a>(&self, object: &'a Stored, field: &str) -> Cow<'a, str> {
+        match field {
+            "metadata.name" => Cow::Borrowed(&object.meta.name),
+            "metadata.namespace" => Cow::Borrowed(object.meta.namespace.as_deref().unwrap_or_default()),
+            _ => Cow::Owned(object.with_field(
+                field,
+                |value| self.kind.field_value(value, field).into_owned(),
+                str::to_owned,
+            )),
+        }
+    }
+
+    /// What a change means to this scope: entering is ADDED, staying MODIFIED, leaving DELETED with the previous
+    /// object under the new version.
+    pub(crate) fn event<'a>(&self, change: &'a Change) -> Option<(EventType, &'a Arc<Stored>)> {
+        let was_in = change.old.as_ref().is_some_and(|object| self.matches(object));
+        match change.new.as_ref().filter(|object| self.matches(object)) {
+            Some(object) if was_in => Some((EventType::Modified, object)),
+            Some(object) => Some((EventType::Added, object)),
+            None if was_in => change.last_known().map(|object| (EventType::Deleted, object)),
+            None => None,
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The server as a test holds it: a handle to build, fill, look at and torment.
+
+mod objects;
+mod replica;
+mod seen;
+mod trouble;
+
+use std::io;
+use std::sync::Arc;
+
+use kube::{Client, Config};
+use serde_json::json;
+
+use crate::builder::TestServerBuilder;
+use crate::service::TestService;
+use crate::socket::Listening;
+use crate::state::State;
+
+pub use replica::ReplicaHandle;
+
+/// An API server in memory. Clones share it; it ends with the last of them and its clients.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), kube::Error> {
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kube::{Api, api::ListParams};
+/// use kube_testserver::{TestServer, builders::pod};
+///
+/// let server = TestServer::new();
+/// server.create(pod("shop", "cart"));
+///
+/// let pods: Api<Pod> = Api::namespaced(server.client(), "shop");
+/// assert_eq!(pods.list(&ListParams::default()).await?.items.len(), 1);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct TestServer {
+    state: Arc<State>,
+    listening: Option<Arc<Listening>>,
+}
+
+impl Default for TestServer {
+    fn default() -> TestServer {
+        TestServer::new()
+    }
+}
+
+/// Making one, and reaching it.
+impl TestServer {
+    /// A server without a socket: no task, no port, works on a paused clock.
+    pub fn new() -> TestServer {
+        TestServer::builder().build()
+    }
+
+    /// A server with other settings.
+    pub fn builder() -> TestServerBuilder {
+        TestServerBuilder::new()
+    }
+
+    pub(crate) fn from_state(state: Arc<State>, listening: Option<Arc<Listening>>) -> TestServer {
+        TestServer { state, listening }
+    }
+
+    /// A server on a free port of the loopback interface.
+    pub async fn start() -> io::Result<TestServer> {
+        TestServer::builder().listen("127.0.0.1:0").await
+    }
+
+    /// A client of this server: in process, or over the socket if it listens. It does not retry, so that what it
+    /// reports is what the server said. Must be called within a tokio runtime.
+    ///
+    /// # Panics
+    ///
+    /// If the client cannot be made, which no setting of the server can cause.
+    pub fn client(&self) -> Client {
+        if let Some(config) = self.config() {
+            return match Client::try_from(config) {
+                Ok(client) => client,
+                Err(error) => panic!("cannot make a client: {error}"),
+            };
+        }
+        Client::new(
+            self.service().signed_in(),
+            self.state.config.default_namespace.clone(),
+        )
+    }
+
+    /// The address it listens on, such as `http://127.0.0.1:41234`; `None` without a socket.
+    pub fn url(&self) -> Option<String> {
+        self.listening
+            .as_ref()
+            .map(|listening| format!("http://{}", listening.address()))
+    }
+
+    /// The configuration of a client over the socket; `None` without one. Retries are off.
+    pub fn config(&self) -> Option<Config> {
+        let mut config = Config::new(self.url()?.parse().ok()?);
+        config
+            .default_namespace
+            .clone_from(&self.state.config.default_namespace);
+        config.default_retry = false;
+        config.auth_info.token = self
+            .state
+            .config
+            .token
+            .as_ref()
+            .map(|token| token.expose().to_owned().into());
+        Some(config)
+    }
+
+    /// A kubeconfig for kubectl and others, as YAML; `None` without a socket.
+    pub fn kubeconfig(&self) -> Option<String> {
+        let user = match &self.state.config.token {
+            Some(token) => json!({ "token": token.expose() }),
+            None => json!({}),
+        };
+        let namespace = &self.state.config.default_namespace;
+        let name = "kube-testserver";
+        let kubeconfig = json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{ "name": name, "cluster": { "server": self.url()? } }],
+            "users": [{ "name": name, "user": user }],
+            "contexts": [{ "name": name, "context": { "cluster": name, "user": name, "namespace": namespace } }],
+            "current-context": name,
+        });
+        serde_saphyr::to_string(&kubeconfig).ok()
+    }
+
+    /// Closes the socket and every connection, and waits until that is done. Without a socket nothing happens.
+    pub async fn stop(&self) {
+        if let Some(listening) = &self.listening {
+            listening.stop().await;
+        }
+    }
+
+    /// The server as a tower service, for a client with layers of its own.
+    pub fn service(&self) -> TestService {
+        TestService::new(self.state.clone(), None)
+    }
+}

@@ -1,0 +1,342 @@
+//! Objects without HTTP: changed directly, looked at directly.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::TestServer;
+use crate::kinds::Kind;
+use crate::state::State;
+use crate::status::ApiError;
+use crate::storage::{Collection, Store, storage_key};
+use crate::write::{self, DeleteOptions, Made, Origin, Part, Place};
+
+/// Changing objects without HTTP. What is given is what is stored, status included; uid, creation time, generation
+/// and resource version are filled in as for any client.
+impl TestServer {
+    /// Creates an object, typed or as JSON with `apiVersion` and `kind`; gives it as it is stored.
+    ///
+    /// # Panics
+    ///
+    /// If a server would refuse it; the message says why. See [`TestServer::try_create`].
+    #[track_caller]
+    pub fn create<K: Serialize + DeserializeOwned>(&self, object: K) -> K {
+        expect("create", self.try_create(object))
+    }
+
+    /// Creates an object, or gives the error a client would get.
+    pub fn try_create<K: Serialize + DeserializeOwned>(&self, object: K) -> Result<K, ApiError> {
+        let object = to_value(object)?;
+        let kind = self.kind_of(&object)?;
+        let namespace = namespace_of(&kind, &object);
+        let created = self.write(&kind, namespace.as_deref(), "", |store, place| {
+            write::create(&self.state, store, place, object)
+        })?;
+        from_value(created.value())
+    }
+
+    /// Creates many objects, given as JSON with `apiVersion` and `kind`, in one step; gives their number.
+    ///
+    /// # Panics
+    ///
+    /// If a server would refuse one of them; those before it are stored.
+    #[track_caller]
+    pub fn load(&self, objects: impl IntoIterator<Item = Value>) -> usize {
+        expect("load", self.try_load(objects))
+    }
+
+    /// Creates many objects in one step, or gives the error a client would get for the first that is refused; those
+    /// before it are stored.
+    pub fn try_load(&self, objects: impl IntoIterator<Item = Value>) -> Result<usize, ApiError> {
+        self.state.write(|store| {
+            let mut count = 0;
+            for object in objects {
+                let kind = self.kind_of(&object)?;
+                let namespace = namespace_of(&kind, &object);
+                let stored_as = self.state.registry.read().stored(&kind);
+                let place = place(&kind, &stored_as, namespace.as_deref(), "");
+                write::create(&self.state, store, &place, object)?;
+                count += 1;
+            }
+            Ok(count)
+        })
+    }
+
+    /// Replaces an object, whatever version it has; gives it as it is stored.
+    ///
+    /// # Panics
+    ///
+    /// If a server would refuse it; the message says why. See [`TestServer::try_update`].
+    #[track_caller]
+    pub fn update<K: Serialize + DeserializeOwned>(&self, object: K) -> K {
+        expect("update", self.try_update(object))
+    }
+
+    /// Replaces an object, or gives the error a client would get.
+    pub fn try_update<K: Serialize + DeserializeOwned>(&self, object: K) -> Result<K, ApiError> {
+        let object = to_value(object)?;
+        let kind = self.kind_of(&object)?;
+        let namespace = namespace_of(&kind, &object);
+        let name = text_at(&object, "/metadata/name");
+        let updated = self.write(&kind, namespace.as_deref(), &name, |store, place| {
+            write::update(&self.state, store, place, Part::Object, |_| {
+                Ok(Made::Changed(object))
+            })
+        })?;
+        from_value(updated.value())
+    }
+
+    /// Creates an object, or replaces the one that is there; gives it as it is stored.
+    ///
+    /// # Panics
+    ///
+    /// If a server would refuse it; the message says why.
+    #[track_caller]
+    pub fn put<K: Serialize + DeserializeOwned + Clone>(&self, object: K) -> K {
+        match self.try_update(object.clone()) {
+            Err(error) if error.code() == 404 => self.create(object),
+            updated => expect("update", updated),
+        }
+    }
+
+    /// Changes an object in place; gives it as it is stored.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such object, or a server would refuse the change.
+    #[track_caller]
+    pub fn modify<'a, K>(
+        &self,
+        namespace: impl Into<Option<&'a str>>,
+        name: &str,
+        change: impl FnOnce(&mut K),
+    ) -> K
+    where
+        K: kube::Resource<DynamicType = ()> + Serialize + DeserializeOwned,
+    {
+        let namespace = namespace.into();
+        let kind = expect("modify", self.kind_for::<K>());
+        // Read and written under one lock, so that no other change can come between.
+        let modified = self.write(&kind, namespace, name, |store, place| {
+            write::update(&self.state, store, place, Part::Object, |object| {
+                let mut object: K = from_value(object.clone())?;
+                change(&mut object);
+                Ok(Made::Changed(to_value(object)?))
+            })
+        });
+        let modified = modified.and_then(|stored| from_value(stored.value()));
+        expect("modify", modified)
+    }
+
+    /// Deletes an object. With finalizers it is only marked, as a server does it. For cluster-scoped kinds the
+    /// namespace is `None`.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such object. See [`TestServer::try_delete`].
+    #[track_caller]
+    pub fn delete<'a, K>(&self, namespace: impl Into<Option<&'a str>>, name: &str)
+    where
+        K: kube::Resource<DynamicType = ()>,
+    {
+        expect("delete", self.try_delete::<K>(namespace, name));
+    }
+
+    /// Deletes an object, or gives the error a client would get.
+    pub fn try_delete<'a, K>(&self, namespace: impl Into<Option<&'a str>>, name: &str) -> Result<(), ApiError>
+    where
+        K: kube::Resource<DynamicType = ()>,
+    {
+        let kind = self.kind_for::<K>()?;
+        self.delete_object(&kind, namespace.into(), name)
+    }
+
+    /// Deletes an object by resource (`pods`, `deployments.apps`) and key (`namespace/name`, or `name`).
+    ///
+    /// # Panics
+    ///
+    /// If there is no such resource or object. See [`TestServer::try_delete_key`].
+    #[track_caller]
+    pub fn delete_key(&self, resource: &str, key: &str) {
+        expect("delete", self.try_delete_key(resource, key));
+    }
+
+    /// Deletes an object by resource and key, or gives the error a client would get.
+    pub fn try_delete_key(&self, resource: &str, key: &str) -> Result<(), ApiError> {
+        let kind = self.resource(resource)?;
+        match key.split_once('/') {
+            Some((namespace, name)) => self.delete_object(&kind, Some(namespace), name),
+            None => self.delete_object(&kind, None, key),
+        }
+    }
+
+    fn delete_object(&self, kind: &Arc<Kind>, namespace: Option<&str>, name: &str) -> Result<(), ApiError> {
+        self.write(kind, namespace, name, |store, place| {
+            write::delete(&self.state, store, place, &DeleteOptions::default())
+        })?;
+        Ok(())
+    }
+
+    pub(super) fn write<T>(
+        &self,
+        kind: &Arc<Kind>,
+        namespace: Option<&str>,
+        name: &str,
+        change: impl FnOnce(&mut Store, &Place<'_>) -> Result<T, ApiError>,
+    ) -> Result<T, ApiError> {
+        let stored_as = self.state.registry.read().stored(kind);
+        let place = place(kind, &stored_as, namespace, name);
+        self.state.write(|store| change(store, &place))
+    }
+}
+
+/// Looking at what is stored.
+impl TestServer {
+    /// The revision of the latest write.
+    pub fn resource_version(&self) -> u64 {
+        self.state.store.read().revision()
+    }
+
+    /// One object as it is stored.
+    pub fn get<'a, K>(&self, namespace: impl Into<Option<&'a str>>, name: &str) -> Option<K>
+    where
+        K: kube::Resource<DynamicType = ()> + DeserializeOwned,
+    {
+        let kind = self.kind_for::<K>().ok()?;
+        let key = storage_key(namespace.into(), name);
+        let store = self.state.store.read();
+        let object = store.collection(&State::collection_of(&kind))?.get(&key)?.value();
+        drop(store);
+        serde_json::from_value(object).ok()
+    }
+
+    /// One object as it is stored, by resource (`pods`, `deployments.apps`) and key (`namespace/name`, or `name`).
+    pub fn object(&self, resource: &str, key: &str) -> Option<Value> {
+        let kind = self.resource(resource).ok()?;
+        let key = match key.split_once('/') {
+            Some((namespace, name)) => crate::storage::storage_key(Some(namespace), name),
+            None => crate::storage::storage_key(None, key),
+        };
+        let store = self.state.store.read();
+        let object = store.collection(&State::collection_of(&kind))?.get(&key)?.value();
+        Some(object)
+    }
+
+    /// The kinds the server serves now; a snapshot.
+    pub fn kinds(&self) -> crate::kinds::Registry {
+        self.state.registry.read().clone()
+    }
+
+    /// The server's present time, as in `creationTimestamp`. It moves with tokio's clock.
+    pub fn timestamp(&self) -> String {
+        self.state.clock.timestamp()
+    }
+
+    /// All objects of a resource (`pods`, `deployments.apps`), sorted by key.
+    pub fn objects(&self, resource: &str) -> Vec<Value> {
+        let Ok(kind) = self.resource(resource) else {
+            return Vec::new();
+        };
+        let store = self.state.store.read();
+        let collection = store.collection(&State::collection_of(&kind));
+        collection
+            .map(|collection| collection.objects().map(|object| object.value()).collect())
+            .unwrap_or_default()
+    }
+
+    /// How many objects of a resource there are.
+    pub fn count(&self, resource: &str) -> usize {
+        let Ok(kind) = self.resource(resource) else {
+            return 0;
+        };
+        let store = self.state.store.read();
+        store
+            .collection(&State::collection_of(&kind))
+            .map_or(0, Collection::len)
+    }
+
+    fn kind_of(&self, object: &Value) -> Result<Arc<Kind>, ApiError> {
+        self.state.registry.read().kind_of(object).ok_or_else(|| {
+            let (api_version, kind) = (text_at(object, "/apiVersion"), text_at(object, "/kind"));
+            ApiError::bad_request(format!(
+                "the server knows no kind {kind:?} in {api_version:?}: set apiVersion and kind, or declare the kind \
+                 with TestServer::builder().kind(..) or a CustomResourceDefinition"
+            ))
+        })
+    }
+
+    fn kind_for<K: kube::Resource<DynamicType = ()>>(&self) -> Result<Arc<Kind>, ApiError> {
+        let (group, version, plural) = (K::group(&()), K::version(&()), K::plural(&()));
+        self.state
+            .registry
+            .read()
+            .resource(&group, &version, &plural)
+            .ok_or_else(|| {
+                ApiError::bad_request(format!("the server knows no {plural} in {group}/{version}"))
+            })
+    }
+
+    pub(super) fn resource(&self, resource: &str) -> Result<Arc<Kind>, ApiError> {
+        let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
+        let registry = self.state.registry.read();
+        let version = registry
+            .versions(group)
+            .into_iter()
+            .find(|version| registry.resource(group, version, plural).is_some());
+        version
+            .and_then(|version| registry.resource(group, &version, plural))
+            .ok_or_else(|| ApiError::bad_request(format!("the server knows no resource {resource:?}")))
+    }
+}
+
+/// Where the test itself writes.
+fn place<'a>(
+    kind: &'a Arc<Kind>,
+    stored_as: &'a Arc<Kind>,
+    namespace: Option<&'a str>,
+    name: &'a str,
+) -> Place<'a> {
+    Place {
+        kind,
+        stored_as,
+        namespace,
+        name,
+        origin: Origin::Test,
+        dry_run: false,
+        manager: None,
+    }
+}
+
+#[track_caller]
+pub(super) fn expect<T>(what: &str, result: Result<T, ApiError>) -> T {
+    match result {
+        Ok(value) => value,
+        Err(error) => panic!("cannot {what}: {error}"),
+    }
+}
+
+fn to_value(object: impl Serialize) -> Result<Value, ApiError> {
+    serde_json::to_value(object)
+        .map_err(|error| ApiError::bad_request(format!("the object is no JSON: {error}")))
+}
+
+fn from_value<K: DeserializeOwned>(value: Value) -> Result<K, ApiError> {
+    serde_json::from_value(value)
+        .map_err(|error| ApiError::internal(format!("the stored object does not fit its type: {error}")))
+}
+
+fn text_at(object: &Value, pointer: &str) -> String {
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned()
+}
+
+fn namespace_of(kind: &Kind, object: &Value) -> Option<String> {
+    let own = text_at(object, "/metadata/namespace");
+    kind.namespaced
+        .then(|| if own.is_empty() { "default".to_owned() } else { own })
+}

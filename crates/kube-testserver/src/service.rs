@@ -1,0 +1,366 @@
+//! The HTTP side: one request in, one response out.
+//! Takes any `http::Request`, notes it, lets the faults strike, and hands it to whoever knows the answer.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::{Buf, Bytes};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT, WARNING};
+use http::{HeaderMap, HeaderValue, Method, Request, Response};
+use http_body::Body;
+use http_body_util::{BodyExt, Limited};
+
+use crate::answer;
+use crate::body::TestBody;
+use crate::change::{self, Writing};
+use crate::documents;
+use crate::fault::{Answer, Fault, Shaper};
+use crate::field_error::quote;
+use crate::journal::SeenRequest;
+use crate::kinds::Kind;
+use crate::read::{self, Target};
+use crate::request::{Query, ResourcePath, Verb};
+use crate::state::State;
+use crate::status::ApiError;
+
+/// The server as a tower service: what an in-process `kube::Client` stands on.
+#[derive(Clone, Debug)]
+pub struct TestService {
+    state: Arc<State>,
+    /// `None`: whichever the server has chosen when the request comes.
+    replica: Option<usize>,
+    signed_in: bool,
+}
+
+impl TestService {
+    pub(crate) fn new(state: Arc<State>, replica: Option<usize>) -> TestService {
+        TestService {
+            state,
+            replica,
+            signed_in: false,
+        }
+    }
+
+    /// Takes every request as if it carried the server's token: what the server's own clients stand on.
+    #[must_use]
+    pub fn signed_in(mut self) -> TestService {
+        self.signed_in = true;
+        self
+    }
+}
+
+type Answering = Pin<Box<dyn Future<Output = Result<Response<TestBody>, io::Error>> + Send>>;
+
+impl<B> tower_service::Service<Request<B>> for TestService
+where
+    B: Body + Send + 'static,
+    B::Data: Buf + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Response = Response<TestBody>;
+    type Error = io::Error;
+    type Future = Answering;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), io::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Answering {
+        Box::pin(handle(self.clone(), request))
+    }
+}
+
+/// A request with everything about it that the answer depends on.
+struct Incoming {
+    method: Method,
+    path: Option<ResourcePath>,
+    seen: SeenRequest,
+    body: Result<Bytes, ApiError>,
+}
+
+async fn handle<B>(service: TestService, request: Request<B>) -> Result<Response<TestBody>, io::Error>
+where
+    B: Body + Send + 'static,
+    B::Data: Buf + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let TestService {
+        state,
+        replica,
+        signed_in,
+    } = service;
+    let replica = replica.unwrap_or_else(|| state.replicas.chosen());
+    let in_flight = state.hub.enter();
+    let (parts, body) = request.into_parts();
+    let path = ResourcePath::parse(parts.uri.path());
+    let head = parts.method == Method::HEAD;
+    let seen = seen(
+        &state,
+        replica,
+        &parts.method,
+        &parts.uri,
+        &parts.headers,
+        path.as_ref(),
+    );
+    let indented = wants_indented(&seen);
+    let number = state.journal.note(seen.clone());
+    state.hub.changed().notify_waiters();
+    let fault = state.faults.strike(&seen).unwrap_or_default();
+
+    if let Some(delay) = fault.delay {
+        tokio::time::sleep(delay).await;
+    }
+    let mut response = match &fault.answer {
+        _ if state.refuses_connections() => return Err(refused()),
+        Some(Answer::Refuse) => return Err(refused()),
+        Some(Answer::Hang) => std::future::pending().await,
+        Some(Answer::Reply {
+            status,
+            content_type,
+            body,
+        }) => {
+            let mut response = Response::new(TestBody::bytes(body.clone()));
+            *response.status_mut() = *status;
+            if let Some(content_type) = content_type {
+                response.headers_mut().insert(CONTENT_TYPE, content_type.clone());
+            }
+            response
+        }
+        None if !signed_in && !authorized(&state, &parts.headers) => answer::error(&ApiError::unauthorized()),
+        None => {
+            let body = read_body(&state, &parts.method, body).await;
+            let incoming = Incoming {
+                method: parts.method,
+                path,
+                seen,
+                body,
+            };
+            dispatch(&state, &incoming, &fault).await
+        }
+    };
+    if fault.watch.late_headers && response.body().is_watch() {
+        response.body_mut().something_to_read().await;
+    }
+    if indented {
+        response = answer::indent(response);
+    }
+    answer::finish(&state, &mut response);
+    if head {
+        *response.body_mut() = TestBody::bytes(Bytes::new());
+    }
+    for (name, value) in &fault.headers {
+        response.headers_mut().append(name, value.clone());
+    }
+    state.journal.answered(number, response.status().as_u16());
+    state.hub.changed().notify_waiters();
+    Ok(response.map(|mut body| {
+        if !fault.shape.is_nothing() {
+            body = body.shaped(Shaper::new(fault.shape));
+        }
+        body.counted(in_flight)
+    }))
+}
+
+fn seen(
+    state: &State,
+    replica: usize,
+    method: &Method,
+    uri: &http::Uri,
+    headers: &HeaderMap,
+    path: Option<&ResourcePath>,
+) -> SeenRequest {
+    let header = |name| {
+        headers
+            .get(name)
+            .and_then(|value: &http::HeaderValue| value.to_str().ok())
+            .map(str::to_owned)
+    };
+    let query = Query::parse(uri.query().unwrap_or_default());
+    SeenRequest {
+        verb: path
+            .and_then(|path| path.verb(method, &query))
+            .unwrap_or(Verb::Other),
+        method: method.to_string(),
+        path: uri.path().to_owned(),
+        resource: path.map(|path| path.resource.clone()).unwrap_or_default(),
+        group: path.map(|path| path.group.clone()).unwrap_or_default(),
+        namespace: path.and_then(|path| path.namespace.clone()),
+        name: path.and_then(|path| path.name.clone()),
+        subresource: path.and_then(|path| path.subresource.clone()),
+        accept: header(ACCEPT),
+        content_type: header(CONTENT_TYPE),
+        user_agent: header(USER_AGENT),
+        query,
+        replica,
+        at: state.clock.elapsed(),
+        status: None,
+    }
+}
+
+/// Whether a person reads along: the query says so, or the client is one that people use by hand.
+fn wants_indented(seen: &SeenRequest) -> bool {
+    let by_hand = |agent: &str| {
+        ["curl", "Wget", "Mozilla/5.0"]
+            .iter()
+            .any(|known| agent.starts_with(known))
+    };
+    match seen.query.optional_flag("pretty") {
+        Some(pretty) => pretty,
+        None => seen.verb != Verb::Watch && seen.user_agent.as_deref().is_some_and(by_hand),
+    }
+}
+
+fn authorized(state: &State, headers: &HeaderMap) -> bool {
+    let Some(token) = &state.config.token else {
+        return true;
+    };
+    let given = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    given
+        .and_then(|given| given.strip_prefix("Bearer "))
+        .is_some_and(|given| same_secret(given, token.expose()))
+}
+
+/// Compares without telling by its duration where two tokens differ.
+fn same_secret(given: &str, wanted: &str) -> bool {
+    let longest = given.len().max(wanted.len());
+    let differences = (0..longest)
+        .filter(|&at| given.as_bytes().get(at) != wanted.as_bytes().get(at))
+        .count();
+    differences == 0
+}
+
+fn refused() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::ConnectionRefused,
+        "connection refused by the test server, as asked for",
+    )
+}
+
+async fn read_body<B>(state: &State, method: &Method, body: B) -> Result<Bytes, ApiError>
+where
+    B: Body + Send,
+    B::Data: Buf + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    if matches!(*method, Method::GET | Method::HEAD) {
+        return Ok(Bytes::new());
+    }
+    let limit = state.config.body_limit;
+    match Limited::new(body, limit).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<http_body_util::LengthLimitError>() => Err(ApiError::body_too_large(limit)),
+        Err(error) => Err(ApiError::bad_request(format!(
+            "the body of the request ended early: {error}"
+        ))),
+    }
+}
+
+/// Finds out who answers.
+async fn dispatch(state: &Arc<State>, incoming: &Incoming, fault: &Fault) -> Response<TestBody> {
+    let Some(path) = &incoming.path else {
+        return documents::answer(
+            state,
+            &incoming.method,
+            &incoming.seen.path,
+            incoming.seen.accept.as_deref(),
+        );
+    };
+    let kind = state
+        .registry
+        .read()
+        .resource(&path.group, &path.version, &path.resource);
+    let Some(kind) = kind else {
+        let known = state
+            .registry
+            .read()
+            .kinds_in(&path.group, &path.version)
+            .iter()
+            .any(|kind| !kind.custom);
+        return if known {
+            answer::error(&ApiError::no_such_resource())
+        } else {
+            answer::page_not_found()
+        };
+    };
+    let mut response = match act(state, incoming, path, &kind, fault).await {
+        Ok(response) => response,
+        Err(error) => answer::error(&error),
+    };
+    if let Some(warning) = &kind.deprecation_warning
+        && let Ok(value) = HeaderValue::from_str(&format!("299 - {}", quote(warning)))
+    {
+        response.headers_mut().insert(WARNING, value);
+    }
+    response
+}
+
+async fn act(
+    state: &Arc<State>,
+    incoming: &Incoming,
+    path: &ResourcePath,
+    kind: &Arc<Kind>,
+    fault: &Fault,
+) -> Result<Response<TestBody>, ApiError> {
+    let seen = &incoming.seen;
+    check_allowed(seen, path, kind)?;
+    let target = Target {
+        kind,
+        namespace: path.namespace.as_deref(),
+        name: path.name.as_deref(),
+        query: &seen.query,
+        accept: seen.accept.as_deref(),
+        replica: seen.replica,
+        fault,
+    };
+    if matches!(seen.verb, Verb::List | Verb::Watch)
+        && let Some(unready) = state.replicas.unready(seen.replica)
+    {
+        return Err(unready);
+    }
+    match (seen.verb, path.subresource.as_deref()) {
+        (Verb::Get, Some("scale")) => read::scale(state, target),
+        (Verb::Get, _) => read::get(state, target).await,
+        (Verb::List, _) => read::list(state, target).await,
+        (Verb::Watch, _) => read::watch(state, target).await,
+        _ => change::answer(&Writing {
+            state,
+            kind,
+            seen,
+            body: incoming.body.as_ref().map_err(Clone::clone)?,
+        }),
+    }
+}
+
+/// Whether there is such a thing as this verb on this path.
+fn check_allowed(seen: &SeenRequest, path: &ResourcePath, kind: &Kind) -> Result<(), ApiError> {
+    let verb = seen.verb.as_str();
+    let allowed = match &path.subresource {
+        None => kind.allows(verb),
+        Some(name) => {
+            let subresource = kind.subresource(name).ok_or_else(ApiError::no_such_resource)?;
+            subresource.verbs.contains(&verb)
+        }
+    };
+    if path.namespace.is_some() && !kind.namespaced {
+        return Err(ApiError::no_such_resource());
+    }
+    let single = matches!(
+        seen.verb,
+        Verb::Get | Verb::Update | Verb::Patch | Verb::Delete | Verb::Create
+    );
+    if single && kind.namespaced && path.namespace.is_none() {
+        return Err(if path.name.is_some() {
+            ApiError::no_such_resource()
+        } else {
+            ApiError::method_not_allowed()
+        });
+    }
+    if allowed {
+        Ok(())
+    } else {
+        Err(ApiError::method_not_allowed())
+    }
+}

@@ -1,0 +1,129 @@
+//! The server on a socket: accepts connections and serves each with hyper.
+//! Takes a bound listener and the service, gives a handle whose end is the end of all connections.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream, ToSocketAddrs, lookup_host};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::service::TestService;
+use crate::state::State;
+use crate::task;
+
+/// How long a client may take to send the head of a request.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A server that listens; dropping the last handle closes the socket and every connection.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    address: SocketAddr,
+    stop: CancellationToken,
+    stopped: CancellationToken,
+}
+
+impl Listening {
+    /// Binds and starts to serve. Addresses beyond loopback are refused unless `remote`.
+    pub(crate) async fn start(
+        state: Arc<State>,
+        address: impl ToSocketAddrs,
+        remote: bool,
+    ) -> io::Result<Listening> {
+        let addresses: Vec<SocketAddr> = lookup_host(address).await?.collect();
+        if let Some(outside) = addresses
+            .iter()
+            .find(|address| !remote && !address.ip().is_loopback())
+        {
+            return Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                format!("{outside} can be reached by others; say allow_remote() if that is meant"),
+            ));
+        }
+        let listener = TcpListener::bind(addresses.as_slice()).await.map_err(|error| {
+            let wanted: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+            io::Error::new(
+                error.kind(),
+                format!("cannot listen on {}: {error}", wanted.join(", ")),
+            )
+        })?;
+        let listening = Listening {
+            address: listener.local_addr()?,
+            stop: CancellationToken::new(),
+            stopped: CancellationToken::new(),
+        };
+        let (stop, stopped) = (listening.stop.clone(), listening.stopped.clone());
+        task::spawn("accept", async move {
+            // Also where accepting ends by a panic: whoever waits for the end must hear of it.
+            let _stopped = stopped.drop_guard();
+            accept(state, listener, stop).await;
+        });
+        Ok(listening)
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Closes the socket and every connection, and waits until that is done.
+    pub(crate) async fn stop(&self) {
+        self.stop.cancel();
+        self.stopped.cancelled().await;
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// Accepts until told to stop. The connections end with the set they are in.
+async fn accept(state: Arc<State>, listener: TcpListener, stop: CancellationToken) {
+    let mut connections = JoinSet::new();
+    loop {
+        // Both branches are cancel-safe: a connection not accepted now is accepted the next time.
+        let accepted = tokio::select! {
+            () = stop.cancelled() => break,
+            accepted = listener.accept() => accepted,
+        };
+        task::reap("connection", &mut connections);
+        match accepted {
+            Ok((stream, _)) if state.refuses_connections() => refuse(&stream),
+            Ok((stream, _)) => task::spawn_in(&mut connections, serve(state.clone(), stream)),
+            Err(error) => {
+                // Out of file descriptors, most likely: the next try would fail as fast as this one.
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+    connections.shutdown().await;
+}
+
+fn refuse(stream: &TcpStream) {
+    // Without lingering the close is a reset. If it cannot be set, the close is a plain one.
+    let _ = stream.set_zero_linger();
+}
+
+async fn serve(state: Arc<State>, stream: TcpStream) {
+    // Small frames must not wait for each other; without it they only come later.
+    let _ = stream.set_nodelay(true);
+    // A connection stays with the replica it was made to.
+    let replica = state.replicas.chosen();
+    let service = TowerToHyperService::new(TestService::new(state, Some(replica)));
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+    if let Err(error) = served {
+        // A client that went away, or a fault that was asked for.
+        tracing::debug!(%error, "a connection ended");
+    }
+}

@@ -1,0 +1,160 @@
+//! Everything a server is made of, shared by its clients, connections and watches.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock};
+
+use crate::clock::Clock;
+use crate::fault::{Faults, Poisons};
+use crate::hub::Hub;
+use crate::journal::Journal;
+use crate::kinds::{Kind, Registry};
+use crate::list::PageCounts;
+use crate::replica::Replicas;
+use crate::storage::Store;
+
+/// What a server was built with.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) token: Option<Secret>,
+    pub(crate) seed: u64,
+    pub(crate) bookmark_interval: Duration,
+    pub(crate) watch_window: usize,
+    /// A watch that falls further behind than this is closed; `None`: only when the window has passed it.
+    pub(crate) slow_watch: Option<usize>,
+    pub(crate) body_limit: usize,
+    pub(crate) collect_garbage: bool,
+    pub(crate) require_namespaces: bool,
+    pub(crate) graceful_pods: bool,
+    pub(crate) sharding: bool,
+    pub(crate) replicas: usize,
+    pub(crate) default_namespace: String,
+}
+
+/// A token: it is compared, sent and written into kubeconfigs, but never shown.
+#[derive(Clone)]
+pub(crate) struct Secret(String);
+
+impl Secret {
+    pub(crate) fn new(secret: impl Into<String>) -> Secret {
+        Secret(secret.into())
+    }
+
+    pub(crate) fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[hidden]")
+    }
+}
+
+/// The server behind the handles.
+pub(crate) struct State {
+    pub(crate) config: Config,
+    pub(crate) store: RwLock<Store>,
+    pub(crate) registry: RwLock<Registry>,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) journal: Journal,
+    pub(crate) faults: Faults,
+    pub(crate) poisons: Arc<Poisons>,
+    pub(crate) replicas: Replicas,
+    pub(crate) page_counts: PageCounts,
+    pub(crate) clock: Arc<Clock>,
+    /// Where uids, generated names and the length of watches come from.
+    pub(crate) rng: Mutex<fastrand::Rng>,
+    /// Where the ids of answers come from: apart, so that a read does not change the next uid.
+    pub(crate) audit: Mutex<fastrand::Rng>,
+    pub(crate) refusing: AtomicBool,
+}
+
+/// Never the objects: some of them are secrets.
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("State")
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How long a request waits for a version that the server has not reached yet.
+const FRESHNESS_WAIT: Duration = Duration::from_secs(3);
+
+impl State {
+    /// Changes the store and whatever follows from that, then wakes whoever waits for such a change.
+    pub(crate) fn write<T>(&self, change: impl FnOnce(&mut Store) -> T) -> T {
+        let (result, touched, revision) = {
+            let mut store = self.store.write();
+            let result = change(&mut store);
+            crate::write::settle(self, &mut store);
+            (result, store.take_touched(), store.revision())
+        };
+        if !touched.is_empty() {
+            self.hub.wake(&touched, revision, self.config.watch_window);
+        }
+        result
+    }
+
+    /// The newest revision that a replica has heard of.
+    pub(crate) fn visible(&self, replica: usize, store: &Store) -> u64 {
+        self.replicas.visible(replica, store.revision())
+    }
+
+    /// Whether new connections are refused.
+    pub(crate) fn refuses_connections(&self) -> bool {
+        self.refusing.load(Ordering::Acquire)
+    }
+
+    /// Waits until a replica has reached `revision`; gives the revision it has reached in the end.
+    pub(crate) async fn wait_for(&self, replica: usize, revision: u64) -> Result<u64, u64> {
+        let deadline = tokio::time::Instant::now() + FRESHNESS_WAIT;
+        loop {
+            // Listening starts before looking, so that no write can fall in between.
+            let changed = self.hub.changed().notified();
+            let mut changed = std::pin::pin!(changed);
+            changed.as_mut().enable();
+            let now = self.visible(replica, &self.store.read());
+            if now >= revision {
+                return Ok(now);
+            }
+            if tokio::time::timeout_at(deadline, changed).await.is_err() {
+                return Err(now);
+            }
+        }
+    }
+
+    /// A new uid, drawn from the server's seed.
+    pub(crate) fn new_uid(&self) -> String {
+        random_uuid(&mut self.rng.lock())
+    }
+
+    /// A new id for an answer.
+    pub(crate) fn new_audit_id(&self) -> String {
+        random_uuid(&mut self.audit.lock())
+    }
+
+    /// The name under which a kind's objects are kept: `deployments.apps`. Versions of a resource share it.
+    pub(crate) fn collection_of(kind: &Kind) -> Arc<str> {
+        match kind.stored.group.as_str() {
+            "" => kind.stored.plural.as_str().into(),
+            group => format!("{}.{group}", kind.stored.plural).into(),
+        }
+    }
+}
+
+/// An identifier in the form of a version 4 UUID.
+fn random_uuid(rng: &mut fastrand::Rng) -> String {
+    let random = rng.u128(..);
+    let bits = (random & !(0xf << 76) & !(0x3 << 62)) | (0x4 << 76) | (0x2 << 62);
+    let hex = format!("{bits:032x}");
+    let (a, rest) = hex.split_at(8);
+    let (b, rest) = rest.split_at(4);
+    let (c, rest) = rest.split_at(4);
+    let (d, e) = rest.split_at(4);
+    format!("{a}-{b}-{c}-{d}-{e}")
+}

@@ -1,0 +1,448 @@
+//! Errors as an API server words them: one `Status` object each, with code, reason, details and causes.
+//! Takes what went wrong, gives the JSON and the headers. Knows nothing of requests or storage.
+
+use std::fmt;
+
+use bytes::Bytes;
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+
+use crate::field_error::{FieldError, aggregate};
+use crate::patch::PatchError;
+
+/// A failure as the server answers it.
+///
+/// The same value is an HTTP answer, an in-band ERROR event of a watch, and the error of the direct mutations
+/// (`try_create` and the like).
+#[doc(alias = "StatusError")]
+#[derive(Clone, Debug, PartialEq)]
+pub struct ApiError {
+    code: u16,
+    reason: String,
+    message: String,
+    details: Map<String, Value>,
+    metadata: Map<String, Value>,
+    indented: bool,
+    /// Whether `details` are there even if they say nothing, as in the server's generic answers.
+    generic: bool,
+}
+
+/// The resource an error is about: group and plural name, `apps` and `deployments`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Subject<'a> {
+    pub(crate) group: &'a str,
+    pub(crate) resource: &'a str,
+}
+
+impl fmt::Display for Subject<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.group {
+            "" => f.write_str(self.resource),
+            group => write!(f, "{}.{group}", self.resource),
+        }
+    }
+}
+
+impl Subject<'_> {
+    fn details(&self, name: &str) -> Map<String, Value> {
+        let mut details = Map::new();
+        for (key, value) in [("name", name), ("group", self.group), ("kind", self.resource)] {
+            if !value.is_empty() {
+                details.insert(key.to_owned(), Value::from(value));
+            }
+        }
+        details
+    }
+}
+
+const MODIFIED: &str =
+    "the object has been modified; please apply your changes to the latest version and try again";
+const INCONSISTENT_CONTINUE: &str = "The provided continue parameter is too old to display a consistent list result. \
+     You can start a new list without the continue parameter, or use the continue token in this response to retrieve \
+     the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that \
+     were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
+
+impl ApiError {
+    /// Any failure: HTTP code, machine-readable reason, and text for people.
+    pub fn new(code: u16, reason: impl Into<String>, message: impl Into<String>) -> ApiError {
+        ApiError {
+            code,
+            reason: reason.into(),
+            message: message.into(),
+            details: Map::new(),
+            metadata: Map::new(),
+            indented: false,
+            generic: false,
+        }
+    }
+
+    /// 400 `BadRequest`.
+    pub fn bad_request(message: impl Into<String>) -> ApiError {
+        ApiError::new(400, "BadRequest", message)
+    }
+
+    /// 401 `Unauthorized`.
+    pub fn unauthorized() -> ApiError {
+        ApiError::new(401, "Unauthorized", "Unauthorized")
+    }
+
+    /// 403 `Forbidden`, in the words of the RBAC authorizer. `namespace` is `None` at cluster scope.
+    pub fn forbidden(
+        user: &str,
+        verb: &str,
+        group: &str,
+        resource: &str,
+        namespace: Option<&str>,
+    ) -> ApiError {
+        let subject = Subject { group, resource };
+        let scope = match namespace {
+            Some(namespace) => format!("in the namespace \"{namespace}\""),
+            None => "at the cluster scope".to_owned(),
+        };
+        let message = format!(
+            "{subject} is forbidden: User \"{user}\" cannot {verb} resource \"{resource}\" in API group \"{group}\" {scope}"
+        );
+        ApiError {
+            details: subject.details(""),
+            ..ApiError::new(403, "Forbidden", message)
+        }
+    }
+
+    /// 403 of a creation in a namespace that is on its way out.
+    pub(crate) fn namespace_terminating(
+        group: &str,
+        resource: &str,
+        name: &str,
+        namespace: &str,
+    ) -> ApiError {
+        let subject = Subject { group, resource };
+        let message = format!(
+            "{subject} \"{name}\" is forbidden: unable to create new content in namespace {namespace} because it is \
+             being terminated"
+        );
+        let mut error = ApiError {
+            details: subject.details(name),
+            ..ApiError::new(403, "Forbidden", message)
+        };
+        let cause = json!({
+            "reason": "NamespaceTerminating",
+            "message": format!("namespace {namespace} is being terminated"),
+            "field": "metadata.namespace",
+        });
+        error.details.insert("causes".to_owned(), json!([cause]));
+        error
+    }
+
+    /// 404 `NotFound` of one object.
+    pub fn not_found(group: &str, resource: &str, name: &str) -> ApiError {
+        let subject = Subject { group, resource };
+        let message = format!("{subject} \"{name}\" not found");
+        ApiError {
+            details: subject.details(name),
+            ..ApiError::new(404, "NotFound", message)
+        }
+    }
+
+    /// 404 of a path under a known group and version where nothing is served.
+    pub(crate) fn no_such_resource() -> ApiError {
+        let message = "the server could not find the requested resource";
+        ApiError {
+            generic: true,
+            ..ApiError::new(404, "NotFound", message)
+        }
+    }
+
+    /// 405 `MethodNotAllowed`.
+    pub fn method_not_allowed() -> ApiError {
+        let message = "the server does not allow this method on the requested resource";
+        ApiError {
+            generic: true,
+            ..ApiError::new(405, "MethodNotAllowed", message)
+        }
+    }
+
+    /// 406 `NotAcceptable`; like the real one its JSON is indented over many lines.
+    pub fn not_acceptable(accepted: &[&str]) -> ApiError {
+        let message = format!(
+            "only the following media types are accepted: {}",
+            accepted.join(", ")
+        );
+        ApiError {
+            indented: true,
+            ..ApiError::new(406, "NotAcceptable", message)
+        }
+    }
+
+    /// 409 `AlreadyExists`.
+    pub fn already_exists(group: &str, resource: &str, name: &str) -> ApiError {
+        let subject = Subject { group, resource };
+        let message = format!("{subject} \"{name}\" already exists");
+        ApiError {
+            details: subject.details(name),
+            ..ApiError::new(409, "AlreadyExists", message)
+        }
+    }
+
+    /// 409 `Conflict` because the object has changed since the client read it.
+    pub fn conflict(group: &str, resource: &str, name: &str) -> ApiError {
+        ApiError::conflict_because(group, resource, name, MODIFIED)
+    }
+
+    /// 409 `Conflict` with another cause than a changed object.
+    pub(crate) fn conflict_because(
+        group: &str,
+        resource: &str,
+        name: &str,
+        why: impl fmt::Display,
+    ) -> ApiError {
+        let subject = Subject { group, resource };
+        let message = format!("Operation cannot be fulfilled on {subject} \"{name}\": {why}");
+        ApiError {
+            details: subject.details(name),
+            ..ApiError::new(409, "Conflict", message)
+        }
+    }
+
+    /// 410 `Expired` with any text.
+    #[doc(alias = "NewResourceExpired")]
+    pub fn expired(message: impl Into<String>) -> ApiError {
+        ApiError::new(410, "Expired", message)
+    }
+
+    /// 410 of a watch or cached read whose version has left the window.
+    pub fn too_old(asked: u64, oldest: u64) -> ApiError {
+        ApiError::expired(format!("too old resource version: {asked} ({oldest})"))
+    }
+
+    /// 410 of a list at an exact version that is no longer known.
+    pub(crate) fn list_too_old() -> ApiError {
+        ApiError::expired("The resourceVersion for the provided list is too old.")
+    }
+
+    /// 410 of a continue token; `token` leads on through an inconsistent list.
+    pub(crate) fn continue_expired(token: String) -> ApiError {
+        let mut error = ApiError::expired(INCONSISTENT_CONTINUE);
+        error.metadata.insert("continue".to_owned(), token.into());
+        error
+    }
+
+    /// What went wrong with a patch.
+    pub(crate) fn patch(error: &PatchError) -> ApiError {
+        let mut status = ApiError::new(error.code(), error.reason(), error.message());
+        status.generic = error.code() == 422;
+        let causes = error.causes();
+        if !causes.is_empty() {
+            status.details.insert("causes".to_owned(), causes.into());
+        }
+        status
+    }
+
+    /// 413 of a request body above the limit.
+    pub(crate) fn body_too_large(limit: usize) -> ApiError {
+        ApiError::new(
+            413,
+            "RequestEntityTooLarge",
+            format!("Request entity too large: limit is {limit}"),
+        )
+    }
+
+    /// 415 of a request body in a format nobody reads.
+    pub(crate) fn unsupported_media_type(accepted: &[&str]) -> ApiError {
+        ApiError::new(
+            415,
+            "UnsupportedMediaType",
+            format!(
+                "the body of the request was in an unknown format - accepted media types include: {}",
+                accepted.join(", ")
+            ),
+        )
+    }
+
+    /// 422 `Invalid` with one cause per field. `kind` is the kind, not the resource.
+    pub(crate) fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> ApiError {
+        let subject = Subject {
+            group,
+            resource: kind,
+        };
+        let message = format!("{subject} \"{name}\" is invalid: {}", aggregate(errors));
+        let mut details = subject.details(name);
+        details.insert(
+            "causes".to_owned(),
+            errors.iter().map(FieldError::cause).collect(),
+        );
+        ApiError {
+            details,
+            ..ApiError::new(422, "Invalid", message)
+        }
+    }
+
+    /// 429 `TooManyRequests` as the watch cache answers while it is not ready.
+    pub fn too_many_requests(retry_after_seconds: u64) -> ApiError {
+        let message = "storage is (re)initializing";
+        ApiError::new(429, "TooManyRequests", message).retry_after(retry_after_seconds)
+    }
+
+    /// 500 `InternalError`.
+    pub fn internal(message: impl Into<String>) -> ApiError {
+        let message = message.into();
+        let mut error = ApiError::new(
+            500,
+            "InternalError",
+            format!("Internal error occurred: {message}"),
+        );
+        error
+            .details
+            .insert("causes".to_owned(), json!([{ "message": message }]));
+        error
+    }
+
+    /// 500 without a reason: what the server says for an error it has no words for.
+    pub(crate) fn unknown(message: impl Into<String>) -> ApiError {
+        ApiError::new(500, "", message)
+    }
+
+    /// 503 `ServiceUnavailable`.
+    pub fn unavailable(message: impl Into<String>) -> ApiError {
+        ApiError::new(503, "ServiceUnavailable", message)
+    }
+
+    /// 504 `Timeout` of a request for a version the server has not reached.
+    #[doc(alias = "NewTooLargeResourceVersionError")]
+    pub fn too_large_resource_version(asked: u64, current: u64, retry_after_seconds: u64) -> ApiError {
+        let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
+        let mut error = ApiError::new(504, "Timeout", message);
+        error.details.insert(
+            "causes".to_owned(),
+            json!([{ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" }]),
+        );
+        error.retry_after(retry_after_seconds)
+    }
+
+    /// Asks the client to wait; it shows in `details.retryAfterSeconds` and in the `Retry-After` header.
+    #[must_use]
+    pub fn retry_after(mut self, seconds: u64) -> ApiError {
+        if seconds > 0 {
+            self.details
+                .insert("retryAfterSeconds".to_owned(), seconds.into());
+        }
+        self
+    }
+
+    /// The HTTP code.
+    pub fn code(&self) -> u16 {
+        self.code
+    }
+
+    /// The machine-readable reason, such as `AlreadyExists`.
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+
+    /// The text for people.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The seconds a client is asked to wait.
+    pub fn retry_after_seconds(&self) -> Option<u64> {
+        self.details.get("retryAfterSeconds").and_then(Value::as_u64)
+    }
+
+    /// The `Status` object.
+    pub fn to_value(&self) -> Value {
+        let mut status = json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": self.metadata,
+            "status": "Failure",
+            "message": self.message,
+            "code": self.code,
+        });
+        if !self.reason.is_empty() {
+            status["reason"] = Value::from(self.reason.as_str());
+        }
+        if self.generic || !self.details.is_empty() {
+            status["details"] = Value::Object(self.details.clone());
+        }
+        status
+    }
+
+    pub(crate) fn to_bytes(&self) -> Bytes {
+        let value = self.to_value();
+        if self.indented {
+            format!("{value:#}\n").into()
+        } else {
+            format!("{value}\n").into()
+        }
+    }
+
+    pub(crate) fn http_status(&self) -> StatusCode {
+        StatusCode::from_u16(self.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({} {})", self.message, self.code, self.reason)
+    }
+}
+
+impl std::error::Error for ApiError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_object_is_named_with_its_group() {
+        let error = ApiError::not_found("apps", "deployments", "cart");
+
+        assert_eq!(
+            error.to_value(),
+            json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+                   "message": "deployments.apps \"cart\" not found", "reason": "NotFound",
+                   "details": {"name": "cart", "group": "apps", "kind": "deployments"}, "code": 404})
+        );
+    }
+
+    #[test]
+    fn an_invalid_object_has_one_cause_per_field() {
+        let errors = [
+            FieldError::forbidden("resourceVersionMatch", "not here"),
+            FieldError::required("metadata.name", "name or generateName is required"),
+        ];
+
+        let error = ApiError::invalid("meta.k8s.io", "ListOptions", "", &errors);
+
+        assert_eq!(
+            error.message(),
+            "ListOptions.meta.k8s.io \"\" is invalid: [resourceVersionMatch: Forbidden: not here, \
+             metadata.name: Required value: name or generateName is required]"
+        );
+        let causes = &error.to_value()["details"]["causes"];
+        assert_eq!(causes[0]["field"], "resourceVersionMatch");
+        assert_eq!(causes[1]["reason"], "FieldValueRequired");
+    }
+
+    #[test]
+    fn a_version_from_the_future_carries_the_cause_clients_look_for() {
+        let error = ApiError::too_large_resource_version(9, 5, 1);
+
+        assert_eq!(
+            error.message(),
+            "Timeout: Too large resource version: 9, current: 5"
+        );
+        assert_eq!(
+            error.to_value()["details"]["causes"][0]["reason"],
+            "ResourceVersionTooLarge"
+        );
+        assert_eq!(error.retry_after_seconds(), Some(1));
+    }
+
+    #[test]
+    fn a_not_acceptable_status_spans_lines() {
+        let text = ApiError::not_acceptable(&["application/json"]).to_bytes();
+
+        assert!(text.iter().filter(|&&byte| byte == b'\n').count() > 3);
+    }
+}

@@ -1,0 +1,347 @@
+//! The objects of one resource and the history of their changes.
+//! Takes finished objects, gives views of the collection as it was at a revision. Knows nothing of HTTP or selectors.
+
+use std::collections::{BTreeMap, VecDeque, btree_map};
+use std::iter::Peekable;
+use std::ops::Bound;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+
+use super::object::Stored;
+
+/// One change of one object. Shared by every watcher, so that a change is encoded once and not once per watcher.
+#[derive(Debug)]
+pub(crate) struct Change {
+    pub(crate) revision: u64,
+    pub(crate) old: Option<Arc<Stored>>,
+    pub(crate) new: Option<Arc<Stored>>,
+    last_known: OnceLock<Option<Arc<Stored>>>,
+    frame: OnceLock<Bytes>,
+}
+
+impl Change {
+    fn new(revision: u64, old: Option<Arc<Stored>>, new: Option<Arc<Stored>>) -> Change {
+        Change {
+            revision,
+            old,
+            new,
+            last_known: OnceLock::new(),
+            frame: OnceLock::new(),
+        }
+    }
+
+    /// The key of the object that changed.
+    pub(crate) fn key(&self) -> &Arc<str> {
+        static NONE: OnceLock<Arc<str>> = OnceLock::new();
+        match self.new.as_ref().or(self.old.as_ref()) {
+            Some(object) => &object.key,
+            // A change without an object on either side is never made.
+            None => NONE.get_or_init(|| "".into()),
+        }
+    }
+
+    /// The previous object under the revision of this change: the payload of a DELETED event, whether the object
+    /// was removed or only left a selection.
+    pub(crate) fn last_known(&self) -> Option<&Arc<Stored>> {
+        self.last_known
+            .get_or_init(|| {
+                self.old
+                    .as_ref()
+                    .map(|old| Arc::new(old.at_revision(self.revision)))
+            })
+            .as_ref()
+    }
+
+    /// The frame of this change for watchers without a selector, encoded by the first of them.
+    pub(crate) fn shared_frame(&self, encode: impl FnOnce() -> Bytes) -> Bytes {
+        self.frame.get_or_init(encode).clone()
+    }
+}
+
+/// The asked revision is no longer in the history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TooOld {
+    /// The oldest revision that can still be asked for.
+    pub(crate) oldest: u64,
+}
+
+/// Current objects by key, and the changes that led to them as far back as the window reaches.
+#[derive(Debug)]
+pub(crate) struct Collection {
+    objects: BTreeMap<Arc<str>, Arc<Stored>>,
+    history: VecDeque<Arc<Change>>,
+    /// Changes up to and including this revision are forgotten.
+    floor: u64,
+    window: usize,
+}
+
+impl Collection {
+    pub(crate) fn new(floor: u64, window: usize) -> Collection {
+        Collection {
+            objects: BTreeMap::new(),
+            history: VecDeque::new(),
+            floor,
+            window: window.max(1),
+        }
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<&Arc<Stored>> {
+        self.objects.get(key)
+    }
+
+    pub(crate) fn objects(&self) -> impl Iterator<Item = &Arc<Stored>> {
+        self.objects.values()
+    }
+
+    /// The objects whose key begins with `prefix`.
+    pub(crate) fn with_prefix<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a Arc<Stored>> {
+        let from = self
+            .objects
+            .range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
+        from.take_while(move |(key, _)| key.starts_with(prefix))
+            .map(|(_, object)| object)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    pub(crate) fn floor(&self) -> u64 {
+        self.floor
+    }
+
+    pub(crate) fn put(&mut self, object: Arc<Stored>) -> Arc<Change> {
+        let old = self.objects.insert(object.key.clone(), object.clone());
+        self.remember(Change::new(object.revision, old, Some(object)))
+    }
+
+    pub(crate) fn remove(&mut self, key: &str, revision: u64) -> Option<Arc<Change>> {
+        let old = self.objects.remove(key)?;
+        Some(self.remember(Change::new(revision, Some(old), None)))
+    }
+
+    fn remember(&mut self, change: Change) -> Arc<Change> {
+        let change = Arc::new(change);
+        self.history.push_back(change.clone());
+        self.trim();
+        change
+    }
+
+    fn trim(&mut self) {
+        while self.history.len() > self.window
+            && let Some(forgotten) = self.history.pop_front()
+        {
+            self.floor = self.floor.max(forgotten.revision);
+        }
+    }
+
+    /// Forgets the changes up to and including `revision`.
+    pub(crate) fn compact(&mut self, revision: u64) {
+        self.floor = self.floor.max(revision);
+        while self
+            .history
+            .front()
+            .is_some_and(|change| change.revision <= revision)
+        {
+            self.history.pop_front();
+        }
+    }
+
+    /// Changes how many changes are remembered; a smaller window forgets at once.
+    pub(crate) fn set_window(&mut self, window: usize) {
+        self.window = window.max(1);
+        self.trim();
+    }
+
+    /// The changes after `revision`, oldest first. The caller has checked `revision` against [`Self::floor`].
+    pub(crate) fn changes_after(&self, revision: u64) -> impl DoubleEndedIterator<Item = &Arc<Change>> {
+        let start = self.history.partition_point(|change| change.revision <= revision);
+        self.history.range(start..)
+    }
+
+    /// How many changes there are after one revision and up to another.
+    pub(crate) fn count_changes(&self, after: u64, until: u64) -> usize {
+        let position = |revision: u64| self.history.partition_point(|change| change.revision <= revision);
+        position(until).saturating_sub(position(after))
+    }
+
+    /// The collection as it was at `revision`.
+    pub(crate) fn view(&self, revision: u64) -> Result<View<'_>, TooOld> {
+        if revision < self.floor {
+            return Err(TooOld { oldest: self.floor });
+        }
+        // Undone from the newest to the oldest, so that the oldest change after `revision` has the last word.
+        let mut undone = BTreeMap::new();
+        for change in self.changes_after(revision).rev() {
+            undone.insert(change.key().clone(), change.old.clone());
+        }
+        Ok(View {
+            objects: &self.objects,
+            undone,
+        })
+    }
+
+    /// Takes the collection back to `revision` and forgets what came after it, as a restored backup would.
+    pub(crate) fn rewind(&mut self, revision: u64) -> Result<(), TooOld> {
+        let undone = self.view(revision)?.undone;
+        for (key, old) in undone {
+            match old {
+                Some(object) => self.objects.insert(key, object),
+                None => self.objects.remove(&key),
+            };
+        }
+        while self
+            .history
+            .back()
+            .is_some_and(|change| change.revision > revision)
+        {
+            self.history.pop_back();
+        }
+        Ok(())
+    }
+}
+
+/// A collection at one revision: the current objects, with what differed then laid over them.
+#[derive(Debug)]
+pub(crate) struct View<'a> {
+    objects: &'a BTreeMap<Arc<str>, Arc<Stored>>,
+    undone: BTreeMap<Arc<str>, Option<Arc<Stored>>>,
+}
+
+impl View<'_> {
+    /// Lays one more difference over the view; `None` means the object is not there.
+    pub(crate) fn overlay(&mut self, key: Arc<str>, object: Option<Arc<Stored>>) {
+        self.undone.insert(key, object);
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<&Arc<Stored>> {
+        match self.undone.get(key) {
+            Some(then) => then.as_ref(),
+            None => self.objects.get(key),
+        }
+    }
+
+    /// How many objects [`Self::range`] would give.
+    pub(crate) fn count(&self, prefix: &str, from: &str) -> usize {
+        if self.undone.is_empty() && prefix.is_empty() && from.is_empty() {
+            return self.objects.len();
+        }
+        self.range(prefix, from).count()
+    }
+
+    /// The objects whose key starts with `prefix`, from the key `from` on, sorted by key.
+    pub(crate) fn range<'v>(
+        &'v self,
+        prefix: &'v str,
+        from: &'v str,
+    ) -> Box<dyn Iterator<Item = &'v Arc<Stored>> + 'v> {
+        let start = Bound::Included(if from > prefix { from } else { prefix });
+        let current = self.objects.range::<str, _>((start, Bound::Unbounded));
+        if self.undone.is_empty() {
+            let objects = current.map(|(_, object)| object);
+            return Box::new(objects.take_while(move |object| object.key.starts_with(prefix)));
+        }
+        let undone = self.undone.range::<str, _>((start, Bound::Unbounded));
+        let merged = Merged {
+            current: current.peekable(),
+            undone: undone.peekable(),
+        };
+        Box::new(merged.take_while(move |object| object.key.starts_with(prefix)))
+    }
+}
+
+type Objects<'v> = btree_map::Range<'v, Arc<str>, Arc<Stored>>;
+type Differences<'v> = btree_map::Range<'v, Arc<str>, Option<Arc<Stored>>>;
+
+/// Current objects with the differences laid over them, sorted by key.
+struct Merged<'v> {
+    current: Peekable<Objects<'v>>,
+    undone: Peekable<Differences<'v>>,
+}
+
+impl<'v> Iterator for Merged<'v> {
+    type Item = &'v Arc<Stored>;
+
+    fn next(&mut self) -> Option<&'v Arc<Stored>> {
+        loop {
+            let now = self.current.peek().map(|(key, _)| &***key);
+            let then = self.undone.peek().map(|(key, _)| &***key);
+            match (now, then) {
+                (None, None) => return None,
+                (Some(key), other) if other.is_none_or(|other| key < other) => {
+                    return self.current.next().map(|(_, object)| object);
+                }
+                _ => {
+                    if now == then {
+                        self.current.next();
+                    }
+                    if let Some(object) = self.undone.next().and_then(|(_, then)| then.as_ref()) {
+                        return Some(object);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn pod(name: &str, revision: u64) -> Arc<Stored> {
+        let value = json!({"metadata": {"namespace": "shop", "name": name}});
+        let object = value.as_object().expect("an object");
+        Arc::new(Stored::encode("v1", "Pod", object, revision))
+    }
+
+    fn seen(collection: &Collection, revision: u64) -> Vec<String> {
+        let view = collection.view(revision).expect("within the window");
+        view.range("", "")
+            .map(|object| format!("{}@{}", object.key, object.revision))
+            .collect()
+    }
+
+    #[test]
+    fn a_view_shows_the_collection_as_it_was() {
+        let mut collection = Collection::new(0, 100);
+        collection.put(pod("b", 1));
+        collection.put(pod("d", 2));
+        collection.put(pod("a", 3));
+        collection.put(pod("b", 4));
+        collection.remove("shop/d", 5);
+        collection.put(pod("d", 6));
+
+        assert_eq!(seen(&collection, 0), Vec::<String>::new());
+        assert_eq!(seen(&collection, 2), ["shop/b@1", "shop/d@2"]);
+        assert_eq!(seen(&collection, 4), ["shop/a@3", "shop/b@4", "shop/d@2"]);
+        assert_eq!(seen(&collection, 5), ["shop/a@3", "shop/b@4"]);
+        assert_eq!(seen(&collection, 6), ["shop/a@3", "shop/b@4", "shop/d@6"]);
+    }
+
+    #[test]
+    fn the_window_forgets_the_oldest_changes() {
+        let mut collection = Collection::new(0, 2);
+        for revision in 1..=4 {
+            collection.put(pod("a", revision));
+        }
+
+        assert_eq!(collection.floor(), 2);
+        assert_eq!(collection.view(1).map(|_| ()), Err(TooOld { oldest: 2 }));
+        assert_eq!(seen(&collection, 2), ["shop/a@2"]);
+    }
+
+    #[test]
+    fn rewind_restores_and_forgets_what_came_after() {
+        let mut collection = Collection::new(0, 100);
+        collection.put(pod("a", 1));
+        collection.put(pod("b", 2));
+        collection.remove("shop/a", 3);
+
+        collection.rewind(1).expect("within the window");
+
+        assert_eq!(seen(&collection, 1), ["shop/a@1"]);
+        assert_eq!(collection.changes_after(0).count(), 1);
+    }
+}

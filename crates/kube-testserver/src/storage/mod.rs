@@ -1,0 +1,307 @@
+//! All collections under one revision counter, like one etcd.
+//! Takes finished objects and keys, gives revisions, views and changes. Knows nothing of HTTP, selectors or time.
+
+mod collection;
+mod object;
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+
+pub(crate) use collection::{Change, Collection, TooOld, View};
+pub(crate) use object::{Stored, storage_key};
+
+/// Where a change happened: the resource (`deployments.apps`) and the namespace. Watches are woken by it.
+pub(crate) type Touched = (Arc<str>, Option<String>);
+
+/// Where an object lies: collection and key.
+pub(crate) type Spot = (Arc<str>, Arc<str>);
+
+/// A deletion, whole or begun, that others may have to follow.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// The object is gone.
+    Removed {
+        collection: Arc<str>,
+        object: Arc<Stored>,
+    },
+    /// The object waits for its deletion, since just now.
+    Marked {
+        collection: Arc<str>,
+        object: Arc<Stored>,
+    },
+}
+
+/// The whole state of the server.
+#[derive(Debug)]
+pub(crate) struct Store {
+    revision: u64,
+    compacted: u64,
+    window: usize,
+    collections: HashMap<Arc<str>, Collection>,
+    touched: Vec<Touched>,
+    events: VecDeque<Event>,
+    /// The objects that name an owner, by its uid.
+    dependents: HashMap<String, BTreeSet<Spot>>,
+    /// Where each object lies, by its uid. Kept only where somebody asks for it.
+    uids: Option<HashMap<String, Spot>>,
+    /// Changes that replicas are to miss: replica, collection, key.
+    to_lose: Vec<(usize, String, String)>,
+    /// Changes that replicas have missed.
+    lost: Vec<(usize, Arc<str>, Arc<Change>)>,
+}
+
+/// Reading.
+impl Store {
+    /// An empty store whose collections remember `window` changes each. As in etcd the first revision is 1.
+    /// With `find_by_uid` objects can be found by their uid.
+    pub(crate) fn new(window: usize, find_by_uid: bool) -> Store {
+        Store {
+            revision: 1,
+            compacted: 0,
+            window,
+            collections: HashMap::new(),
+            touched: Vec::new(),
+            events: VecDeque::new(),
+            dependents: HashMap::new(),
+            uids: find_by_uid.then(HashMap::new),
+            to_lose: Vec::new(),
+            lost: Vec::new(),
+        }
+    }
+
+    /// The revision of the latest write.
+    pub(crate) fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// The collection of a resource, if anything was ever written to it.
+    pub(crate) fn collection(&self, resource: &str) -> Option<&Collection> {
+        self.collections.get(resource)
+    }
+
+    /// All collections with the resource they hold.
+    pub(crate) fn collections(&self) -> impl Iterator<Item = (&Arc<str>, &Collection)> {
+        self.collections.iter()
+    }
+
+    /// The oldest revision at which `resource` can be listed or watched.
+    pub(crate) fn floor(&self, resource: &str) -> u64 {
+        self.collections
+            .get(resource)
+            .map_or(self.compacted, Collection::floor)
+    }
+
+    /// A collection at `revision`, as the cache of a replica has it or, without one, as it is; `None` where nothing was
+    /// ever written to it.
+    pub(crate) fn view(
+        &self,
+        replica: Option<usize>,
+        resource: &str,
+        revision: u64,
+    ) -> Result<Option<View<'_>>, TooOld> {
+        let Some(collection) = self.collections.get(resource) else {
+            return if revision < self.compacted {
+                Err(TooOld {
+                    oldest: self.compacted,
+                })
+            } else {
+                Ok(None)
+            };
+        };
+        let mut view = collection.view(revision)?;
+        for (_, _, change) in self
+            .lost
+            .iter()
+            .filter(|(at, place, _)| Some(*at) == replica && **place == *resource)
+        {
+            if change.revision > revision {
+                continue;
+            }
+            // Only as long as nothing has happened to the object since.
+            let unchanged = match (&change.new, view.get(change.key())) {
+                (Some(new), Some(now)) => new.revision == now.revision,
+                (None, None) => true,
+                _ => false,
+            };
+            if unchanged {
+                view.overlay(change.key().clone(), change.old.clone());
+            }
+        }
+        Ok(Some(view))
+    }
+
+    /// Whether a replica has missed a change.
+    pub(crate) fn is_lost(&self, replica: usize, change: &Change) -> bool {
+        self.lost
+            .iter()
+            .any(|(at, _, lost)| *at == replica && lost.revision == change.revision)
+    }
+
+    /// Where the objects lie that name this owner.
+    pub(crate) fn dependents(&self, owner: &str) -> Vec<Spot> {
+        let spots = self.dependents.get(owner);
+        spots
+            .map(|spots| spots.iter().cloned().collect())
+            .unwrap_or_default()
+    }
+
+    /// Whether there is an object with this uid. Always `false` for a store that does not keep track.
+    pub(crate) fn has_uid(&self, uid: &str) -> bool {
+        self.uids.as_ref().is_some_and(|uids| uids.contains_key(uid))
+    }
+
+    /// Where the object with this uid lies.
+    pub(crate) fn place_of(&self, uid: &str) -> Option<Spot> {
+        self.uids.as_ref()?.get(uid).cloned()
+    }
+}
+
+/// Writing.
+impl Store {
+    /// Writes one object; `build` is told the revision it gets.
+    pub(crate) fn put(&mut self, resource: &Arc<str>, build: impl FnOnce(u64) -> Stored) -> Arc<Stored> {
+        self.revision += 1;
+        let object = Arc::new(build(self.revision));
+        self.touched
+            .push((resource.clone(), object.meta.namespace.clone()));
+        let change = self.collection_mut(resource).put(object.clone());
+        self.lose(resource, &change);
+        if let Some(old) = &change.old {
+            self.unlink(resource, old);
+        }
+        self.link(resource, &object);
+        if object.meta.deleting && change.old.as_ref().is_none_or(|old| !old.meta.deleting) {
+            self.events.push_back(Event::Marked {
+                collection: resource.clone(),
+                object: object.clone(),
+            });
+        }
+        object
+    }
+
+    /// Removes one object and gives it back as it was last known, under the revision of its removal.
+    pub(crate) fn remove(&mut self, resource: &Arc<str>, key: &str) -> Option<Arc<Stored>> {
+        let revision = self.revision + 1;
+        let change = self.collections.get_mut(resource)?.remove(key, revision)?;
+        self.revision = revision;
+        self.lose(resource, &change);
+        let object = change.last_known()?.clone();
+        self.touched
+            .push((resource.clone(), object.meta.namespace.clone()));
+        self.unlink(resource, &object);
+        self.events.push_back(Event::Removed {
+            collection: resource.clone(),
+            object: object.clone(),
+        });
+        Some(object)
+    }
+
+    /// Forgets every change up to and including `revision`, in all collections.
+    pub(crate) fn compact(&mut self, revision: u64) {
+        let revision = revision.min(self.revision);
+        self.compacted = self.compacted.max(revision);
+        for collection in self.collections.values_mut() {
+            collection.compact(revision);
+        }
+    }
+
+    /// Sets how many changes one collection remembers.
+    pub(crate) fn set_window(&mut self, resource: &Arc<str>, window: usize) {
+        self.collection_mut(resource).set_window(window);
+    }
+
+    /// Takes everything back to `revision`, as a restored backup would. Refused, and nothing changed, where the
+    /// history of a collection does not reach that far.
+    pub(crate) fn rewind(&mut self, revision: u64) -> Result<(), TooOld> {
+        let floors = self.collections.values().map(Collection::floor);
+        let oldest = floors.fold(self.compacted, u64::max);
+        if revision < oldest {
+            return Err(TooOld { oldest });
+        }
+        for collection in self.collections.values_mut() {
+            collection.rewind(revision)?;
+        }
+        self.revision = self.revision.min(revision.max(1));
+        self.lost.retain(|(_, _, change)| change.revision <= revision);
+        self.relink();
+        Ok(())
+    }
+
+    /// Raises the counter without a write, as writes to resources nobody looks at would.
+    pub(crate) fn skip_revisions(&mut self, count: u64) {
+        self.revision = self.revision.saturating_add(count);
+    }
+
+    /// What changed since the last call.
+    pub(crate) fn take_touched(&mut self) -> Vec<Touched> {
+        std::mem::take(&mut self.touched)
+    }
+
+    /// The next deletion that nobody has followed yet.
+    pub(crate) fn next_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Makes a replica miss the next change of an object.
+    pub(crate) fn lose_next(&mut self, replica: usize, resource: &str, key: &str) {
+        self.to_lose.push((replica, resource.to_owned(), key.to_owned()));
+    }
+
+    fn lose(&mut self, resource: &Arc<str>, change: &Arc<Change>) {
+        let lost = &mut self.lost;
+        self.to_lose.retain(|(replica, collection, key)| {
+            let hit = *collection == **resource && **key == **change.key();
+            if hit {
+                lost.push((*replica, resource.clone(), change.clone()));
+            }
+            !hit
+        });
+    }
+
+    fn collection_mut(&mut self, resource: &Arc<str>) -> &mut Collection {
+        let (compacted, window) = (self.compacted, self.window);
+        self.collections
+            .entry(resource.clone())
+            .or_insert_with(|| Collection::new(compacted, window))
+    }
+
+    fn link(&mut self, resource: &Arc<str>, object: &Stored) {
+        let spot = (resource.clone(), object.key.clone());
+        for owner in &object.meta.owners {
+            let spots = self.dependents.entry(owner.uid.clone()).or_default();
+            spots.insert(spot.clone());
+        }
+        if let Some(uids) = &mut self.uids {
+            uids.insert(object.meta.uid.clone(), spot);
+        }
+    }
+
+    fn unlink(&mut self, resource: &Arc<str>, object: &Stored) {
+        let spot = (resource.clone(), object.key.clone());
+        for owner in &object.meta.owners {
+            if let Some(spots) = self.dependents.get_mut(&owner.uid) {
+                spots.remove(&spot);
+                if spots.is_empty() {
+                    self.dependents.remove(&owner.uid);
+                }
+            }
+        }
+        if let Some(uids) = &mut self.uids {
+            uids.remove(&object.meta.uid);
+        }
+    }
+
+    fn relink(&mut self) {
+        self.dependents.clear();
+        if let Some(uids) = &mut self.uids {
+            uids.clear();
+        }
+        let mut all = Vec::new();
+        for (resource, objects) in &self.collections {
+            all.extend(objects.objects().map(|object| (resource.clone(), object.clone())));
+        }
+        for (resource, object) in all {
+            self.link(&resource, &object);
+        }
+    }
+}

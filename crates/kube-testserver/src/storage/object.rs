@@ -1,0 +1,277 @@
+//! One stored object: its JSON, written once, and the few facts the server asks for again and again.
+//! Takes a JSON map, gives bytes that lists and watches copy as they are. Knows nothing of collections or HTTP.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parking_lot::RwLock;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// What selectors, deletion and garbage collection need to know without parsing the JSON again.
+#[derive(Debug, Default)]
+pub(crate) struct Meta {
+    pub(crate) namespace: Option<String>,
+    pub(crate) name: String,
+    pub(crate) uid: String,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) owners: Vec<Owner>,
+    pub(crate) has_finalizers: bool,
+    pub(crate) deleting: bool,
+}
+
+/// One entry of `metadata.ownerReferences`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub(crate) uid: String,
+    pub(crate) block_owner_deletion: bool,
+}
+
+/// An object at one revision. Cheap to share, never changed.
+pub(crate) struct Stored {
+    pub(crate) key: Arc<str>,
+    pub(crate) revision: u64,
+    pub(crate) meta: Arc<Meta>,
+    bytes: Bytes,
+    /// End of `{"kind":…,"apiVersion":…,`: what typed lists leave out of their items.
+    body_start: usize,
+    /// The object behind `"metadata":`, braces included.
+    metadata: Range<usize>,
+    /// The digits of `metadata.resourceVersion`, without the quotes.
+    digits: Range<usize>,
+    /// Values of fields that selectors asked for, so that each object is parsed once for them and not once per watch.
+    fields: RwLock<Vec<(Box<str>, Box<str>)>>,
+}
+
+/// Never the object itself: it may be a secret.
+impl fmt::Debug for Stored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.key, self.revision)
+    }
+}
+
+/// The key under which an object lies: `namespace/name`, or `name` for cluster-scoped kinds.
+///
+/// One string, not a pair, because lists are sorted by it: `a-b/x` comes before `a/x`.
+pub(crate) fn storage_key(namespace: Option<&str>, name: &str) -> String {
+    match namespace {
+        Some(namespace) => format!("{namespace}/{name}"),
+        None => name.to_owned(),
+    }
+}
+
+impl Stored {
+    /// Writes `object` with the given type and revision.
+    pub(crate) fn encode(
+        api_version: &str,
+        kind: &str,
+        object: &Map<String, Value>,
+        revision: u64,
+    ) -> Stored {
+        let mut out = Vec::with_capacity(512);
+        out.extend_from_slice(b"{\"kind\":");
+        write_value(&mut out, kind);
+        out.extend_from_slice(b",\"apiVersion\":");
+        write_value(&mut out, api_version);
+        out.push(b',');
+        let body_start = out.len();
+
+        out.extend_from_slice(b"\"metadata\":");
+        let metadata_start = out.len();
+        out.push(b'{');
+        out.extend_from_slice(b"\"resourceVersion\":\"");
+        let digits_start = out.len();
+        out.extend_from_slice(revision.to_string().as_bytes());
+        let digits = digits_start..out.len();
+        out.push(b'"');
+        let empty = Map::new();
+        let metadata = object
+            .get("metadata")
+            .and_then(Value::as_object)
+            .unwrap_or(&empty);
+        for (key, value) in metadata.iter().filter(|(key, _)| *key != "resourceVersion") {
+            write_entry(&mut out, key, value);
+        }
+        out.push(b'}');
+        let metadata_range = metadata_start..out.len();
+
+        for (key, value) in object {
+            if !matches!(key.as_str(), "kind" | "apiVersion" | "metadata") {
+                write_entry(&mut out, key, value);
+            }
+        }
+        out.push(b'}');
+
+        let meta = Meta::read(metadata);
+        Stored {
+            key: storage_key(meta.namespace.as_deref(), &meta.name).into(),
+            revision,
+            meta: Arc::new(meta),
+            bytes: Bytes::from(out),
+            body_start,
+            metadata: metadata_range,
+            digits,
+            fields: RwLock::default(),
+        }
+    }
+
+    /// The same object with another resource version: what a DELETED event carries.
+    pub(crate) fn at_revision(&self, revision: u64) -> Stored {
+        let digits = revision.to_string();
+        let grown = |at: usize| at - self.digits.len() + digits.len();
+        let mut out = Vec::with_capacity(self.bytes.len() + digits.len());
+        out.extend_from_slice(&self.bytes[..self.digits.start]);
+        out.extend_from_slice(digits.as_bytes());
+        out.extend_from_slice(&self.bytes[self.digits.end..]);
+        Stored {
+            key: self.key.clone(),
+            revision,
+            meta: self.meta.clone(),
+            bytes: Bytes::from(out),
+            body_start: self.body_start,
+            metadata: self.metadata.start..grown(self.metadata.end),
+            digits: self.digits.start..grown(self.digits.end),
+            fields: RwLock::new(self.fields.read().clone()),
+        }
+    }
+
+    /// The whole object as it was written, type included.
+    pub(crate) fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// Everything behind the type, without the opening brace: `"metadata":{…},…}`.
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.bytes[self.body_start..]
+    }
+
+    /// The JSON object behind `"metadata":`.
+    pub(crate) fn metadata(&self) -> &[u8] {
+        &self.bytes[self.metadata.clone()]
+    }
+
+    /// Passes the value of a selectable field to `test`; `read` takes it from the parsed object the first time.
+    pub(crate) fn with_field<T>(
+        &self,
+        field: &str,
+        read: impl FnOnce(&Value) -> String,
+        test: impl FnOnce(&str) -> T,
+    ) -> T {
+        if let Some((_, value)) = self.fields.read().iter().find(|(name, _)| **name == *field) {
+            return test(value);
+        }
+        let value = read(&self.value());
+        let result = test(&value);
+        self.fields.write().push((field.into(), value.into()));
+        result
+    }
+
+    /// The object as a value, for patches, tables and the test's own eyes.
+    pub(crate) fn value(&self) -> Value {
+        // Written by `encode` from a value, so it always parses; a null would be seen at once.
+        serde_json::from_slice(&self.bytes).unwrap_or(Value::Null)
+    }
+}
+
+impl Meta {
+    fn read(metadata: &Map<String, Value>) -> Meta {
+        let text = |key: &str| metadata.get(key).and_then(Value::as_str).map(str::to_owned);
+        let owners = metadata
+            .get("ownerReferences")
+            .and_then(Value::as_array)
+            .map(|owners| owners.iter().filter_map(Owner::read).collect())
+            .unwrap_or_default();
+        let labels = metadata
+            .get("labels")
+            .and_then(Value::as_object)
+            .map(|labels| {
+                labels
+                    .iter()
+                    .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+                    .collect()
+            })
+            .unwrap_or_default();
+        Meta {
+            namespace: text("namespace").filter(|namespace| !namespace.is_empty()),
+            name: text("name").unwrap_or_default(),
+            uid: text("uid").unwrap_or_default(),
+            labels,
+            owners,
+            has_finalizers: metadata
+                .get("finalizers")
+                .and_then(Value::as_array)
+                .is_some_and(|finalizers| !finalizers.is_empty()),
+            deleting: metadata.get("deletionTimestamp").is_some_and(|at| !at.is_null()),
+        }
+    }
+}
+
+impl Owner {
+    fn read(value: &Value) -> Option<Owner> {
+        Some(Owner {
+            uid: value.get("uid")?.as_str()?.to_owned(),
+            block_owner_deletion: value
+                .get("blockOwnerDeletion")
+                .and_then(Value::as_bool)
+                .unwrap_or(false),
+        })
+    }
+}
+
+fn write_entry(out: &mut Vec<u8>, key: &str, value: &Value) {
+    out.push(b',');
+    write_value(out, key);
+    out.push(b':');
+    write_value(out, value);
+}
+
+fn write_value(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
+    // Writing strings and JSON values to memory has no way to fail: keys are strings and the writer is a `Vec`.
+    let written = serde_json::to_writer(out, value);
+    debug_assert!(written.is_ok(), "a JSON value is always writable");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn stored(value: &Value, revision: u64) -> Stored {
+        Stored::encode("v1", "Pod", value.as_object().expect("an object"), revision)
+    }
+
+    #[test]
+    fn parts_of_the_bytes_are_where_they_are_said_to_be() {
+        let pod = stored(
+            &json!({"metadata": {"name": "cart", "namespace": "shop", "resourceVersion": "1"}, "spec": {"a": "\""}}),
+            99,
+        );
+
+        assert_eq!(
+            pod.value(),
+            json!({"kind": "Pod", "apiVersion": "v1", "spec": {"a": "\""},
+                   "metadata": {"name": "cart", "namespace": "shop", "resourceVersion": "99"}})
+        );
+        assert_eq!(&*pod.key, "shop/cart");
+        assert!(pod.body().starts_with(b"\"metadata\":{"));
+        let metadata: Value = serde_json::from_slice(pod.metadata()).expect("metadata is an object");
+        assert_eq!(metadata["name"], "cart");
+    }
+
+    #[test]
+    fn another_revision_changes_the_digits_only() {
+        let pod = stored(&json!({"metadata": {"name": "cart"}, "data": {"x": "9"}}), 9);
+
+        let later = pod.at_revision(100_000);
+
+        let mut expected = pod.value();
+        expected["metadata"]["resourceVersion"] = json!("100000");
+        assert_eq!(later.value(), expected);
+        let metadata: Value = serde_json::from_slice(later.metadata()).expect("metadata is an object");
+        assert_eq!(metadata, expected["metadata"]);
+        assert_eq!(later.at_revision(9).bytes(), pod.bytes());
+    }
+}

@@ -1,0 +1,89 @@
+//! Headings.
+
+use serde_json::{Value, json};
+
+/// One heading of a table of a built-in kind.
+pub(super) struct Column {
+    name: &'static str,
+    kind: &'static str,
+    format: &'static str,
+    priority: i64,
+}
+
+impl Column {
+    /// The name of an object where it is shown with `-o wide` only.
+    pub(super) const fn wide_name(name: &'static str) -> Self {
+        Self {
+            name,
+            kind: "string",
+            format: "name",
+            priority: 1,
+        }
+    }
+
+    pub(super) fn definition(&self) -> Value {
+        definition(self.name, self.kind, self.format, "", self.priority)
+    }
+}
+
+/// A column definition as it is on the wire.
+pub(super) fn definition(name: &str, kind: &str, format: &str, description: &str, priority: i64) -> Value {
+    json!({ "name": name, "type": kind, "format": format, "description": description, "priority": priority })
+}
+
+/// The first column of nearly every table.
+pub(super) const NAME: Column = Column {
+    name: "Name",
+    kind: "string",
+    format: "name",
+    priority: 0,
+};
+/// The time since the object was created.
+pub(super) const AGE: Column = text("Age");
+/// What is shown of a kind that has no columns of its own.
+pub(super) const CREATED_AT: &[Column] = &[
+    NAME,
+    Column {
+        name: "Created At",
+        kind: "date",
+        format: "",
+        priority: 0,
+    },
+];
+
+pub(super) const fn text(name: &'static str) -> Column {
+    Column {
+        name,
+        kind: "string",
+        format: "",
+        priority: 0,
+    }
+}
+
+pub(super) const fn integer(name: &'static str) -> Column {
+    Column {
+        name,
+        kind: "integer",
+        format: "",
+        priority: 0,
+    }
+}
+
+pub(super) const fn boolean(name: &'static str) -> Column {
+    Column {
+        name,
+        kind: "boolean",
+        format: "",
+        priority: 0,
+    }
+}
+
+/// A column that is shown with `-o wide` only.
+pub(super) const fn wide(name: &'static str) -> Column {
+    Column {
+        name,
+        kind: "string",
+        format: "",
+        priority: 1,
+    }
+}

@@ -1,0 +1,464 @@
+//! Watches: one passive body per watch, reading the shared history from its own position.
+//! Takes a scope and a starting point, gives frames. Nothing is queued per watch and no task runs behind it.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::json;
+use tokio::time::{Instant, Sleep};
+
+use crate::encode::{Encoder, EventType, frame};
+use crate::fault::{BookmarkForm, WatchFault, broken};
+use crate::hub::{OpenWatch, Order};
+use crate::select::Selection;
+use crate::state::State;
+use crate::status::ApiError;
+use crate::storage::Stored;
+
+mod edits;
+
+use edits::Edits;
+
+/// How many bytes of frames are written at a time.
+const CHUNK: usize = 32 * 1024;
+
+/// Longer than any test or program runs, and shorter than what a clock can add up.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// The last bookmark comes this long before the watch's own end.
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
+
+/// Where a watch begins.
+#[derive(Debug)]
+pub(crate) enum Start {
+    /// With ADDED for each of these, then the end marker, then what follows the revision.
+    Initial {
+        objects: Vec<Arc<Stored>>,
+        revision: u64,
+    },
+    /// With what follows the revision.
+    After(u64),
+    /// With this error, and then it ends.
+    Error(ApiError),
+}
+
+/// What a watch is made of, apart from its state.
+#[derive(Debug)]
+pub(crate) struct WatchSpec {
+    pub(crate) state: Arc<State>,
+    pub(crate) open: OpenWatch,
+    pub(crate) replica: usize,
+    pub(crate) collection: Arc<str>,
+    pub(crate) selection: Selection,
+    pub(crate) encoder: Encoder,
+    pub(crate) bookmarks: bool,
+    pub(crate) timeout: Duration,
+    pub(crate) fault: WatchFault,
+}
+
+/// One event on its way out.
+#[derive(Clone, Debug)]
+pub(crate) struct Outgoing {
+    key: Arc<str>,
+    frame: Bytes,
+}
+
+/// The body of one watch.
+#[derive(Debug)]
+pub(crate) struct WatchBody {
+    spec: WatchSpec,
+    phase: Phase,
+    /// Everything up to this revision has been sent, or was not for this watch.
+    position: u64,
+    /// Frames ready to go.
+    ready: VecDeque<Bytes>,
+    edits: Edits,
+    events_sent: u64,
+    flushed: bool,
+    deadline: Pin<Box<Sleep>>,
+    /// The end that a fault asks for, where it comes by time.
+    cut_short: Option<Pin<Box<Sleep>>>,
+    bookmark: Pin<Box<Sleep>>,
+    last_bookmark_sent: bool,
+    /// Set while a fault holds the events back.
+    held: Option<Pin<Box<Sleep>>>,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Initial {
+        objects: std::vec::IntoIter<Arc<Stored>>,
+        revision: u64,
+    },
+    Live,
+    Failed(ApiError),
+    Ended,
+}
+
+type Chunk = Option<Result<Bytes, io::Error>>;
+
+impl WatchBody {
+    pub(crate) fn new(spec: WatchSpec, start: Start) -> WatchBody {
+        let (phase, position) = match start {
+            Start::Initial { objects, revision } => (
+                Phase::Initial {
+                    objects: objects.into_iter(),
+                    revision,
+                },
+                revision,
+            ),
+            Start::After(revision) => (Phase::Live, revision),
+            Start::Error(error) => (Phase::Failed(error), 0),
+        };
+        WatchBody {
+            phase,
+            position,
+            ready: VecDeque::new(),
+            edits: Edits::new(spec.fault.edits.clone()),
+            events_sent: 0,
+            flushed: false,
+            deadline: sleep(spec.timeout),
+            cut_short: spec.fault.end_in.map(sleep),
+            bookmark: sleep(spec.state.config.bookmark_interval),
+            last_bookmark_sent: false,
+            held: None,
+            spec,
+        }
+    }
+
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Chunk> {
+        // Before anything is looked at, so that no wake-up falls between looking and waiting.
+        self.spec.open.waker().register(cx.waker());
+        loop {
+            match self.spec.open.order() {
+                Order::None | Order::Finish => {}
+                Order::Close => return self.end(cx, None),
+                Order::Break => return self.end(cx, Some(broken())),
+            }
+            if let Some(chunk) = self.take_ready() {
+                return Poll::Ready(Some(Ok(chunk)));
+            }
+            if matches!(self.phase, Phase::Ended) {
+                return Poll::Ready(None);
+            }
+            if self
+                .spec
+                .fault
+                .silent_after
+                .is_some_and(|after| self.events_sent >= after)
+            {
+                // Half-open: not even the deadline ends it; the server's orders and the client's drop do.
+                return if self.spec.open.order() == Order::Finish {
+                    self.end(cx, None)
+                } else {
+                    Poll::Pending
+                };
+            }
+            if let Some(end) = self.forced_end(cx) {
+                return end;
+            }
+            if self.deadline.as_mut().poll(cx).is_ready() {
+                return self.end(cx, None);
+            }
+            if !self.fill(cx) && self.ready.is_empty() {
+                // Looked at again only now: whatever came before the order has been read from the history.
+                return if self.spec.open.order() == Order::Finish {
+                    self.end(cx, None)
+                } else {
+                    Poll::Pending
+                };
+            }
+        }
+    }
+
+    /// The ends that faults ask for.
+    fn forced_end(&mut self, cx: &mut Context<'_>) -> Option<Poll<Chunk>> {
+        let fault = &self.spec.fault;
+        let counted = fault.end_after.is_some_and(|after| self.events_sent >= after);
+        let timed = self
+            .cut_short
+            .as_mut()
+            .is_some_and(|sleep| sleep.as_mut().poll(cx).is_ready());
+        if counted || timed {
+            let error = self.spec.fault.broken_end.then(broken);
+            return Some(self.end(cx, error));
+        }
+        if let Some((_, error)) = self
+            .spec
+            .fault
+            .error_after
+            .take_if(|(after, _)| self.events_sent >= *after)
+        {
+            self.phase = Phase::Failed(error);
+        }
+        None
+    }
+
+    fn end(&mut self, cx: &mut Context<'_>, error: Option<io::Error>) -> Poll<Chunk> {
+        if error.is_some() && !std::mem::replace(&mut self.flushed, true) {
+            // One breath, in which a socket writes out what it was given: an error would discard it.
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.phase = Phase::Ended;
+        self.ready.clear();
+        Poll::Ready(error.map(Err))
+    }
+
+    /// How many more events may be sent before a counting fault acts.
+    fn room(&self) -> u64 {
+        let fault = &self.spec.fault;
+        [
+            fault.silent_after,
+            fault.end_after,
+            fault.error_after.as_ref().map(|(after, _)| *after),
+        ]
+        .into_iter()
+        .flatten()
+        .map(|after| after.saturating_sub(self.events_sent))
+        .min()
+        .unwrap_or(u64::MAX)
+    }
+
+    /// All ready frames as one chunk. A lone frame goes out without being copied.
+    fn take_ready(&mut self) -> Option<Bytes> {
+        if self.spec.fault.no_newlines {
+            for frame in &mut self.ready {
+                if frame.ends_with(b"\n") {
+                    frame.truncate(frame.len() - 1);
+                }
+            }
+        }
+        let first = self.ready.pop_front()?;
+        if self.ready.is_empty() {
+            return Some(first);
+        }
+        let mut out = Vec::with_capacity(first.len() + self.ready.iter().map(Bytes::len).sum::<usize>());
+        out.extend_from_slice(&first);
+        for frame in self.ready.drain(..) {
+            out.extend_from_slice(&frame);
+        }
+        Some(out.into())
+    }
+
+    /// Makes more frames ready; `false` where there is nothing to do but wait.
+    fn fill(&mut self, cx: &mut Context<'_>) -> bool {
+        if let Some(held) = self.held.as_mut() {
+            if held.as_mut().poll(cx).is_pending() {
+                return false;
+            }
+            self.held = None;
+        }
+        if self.release_edited() {
+            return true;
+        }
+        match &mut self.phase {
+            Phase::Ended => false,
+            Phase::Failed(error) => {
+                let frame = frame("ERROR", error.to_value().to_string().as_bytes());
+                self.ready.push_back(frame);
+                self.phase = Phase::Ended;
+                true
+            }
+            Phase::Initial { .. } => {
+                self.fill_initial();
+                true
+            }
+            Phase::Live => self.fill_live() || self.fill_bookmark(cx),
+        }
+    }
+
+    fn fill_initial(&mut self) {
+        let mut batch = Vec::new();
+        let mut size = 0;
+        let mut exhausted = false;
+        let room = usize::try_from(self.room_for_batch()).unwrap_or(usize::MAX);
+        let Phase::Initial { objects, revision } = &mut self.phase else {
+            return;
+        };
+        let revision = *revision;
+        while size < CHUNK && batch.len() < room {
+            let Some(object) = objects.next() else {
+                exhausted = true;
+                break;
+            };
+            let frame = self.spec.encoder.event(EventType::Added, &object);
+            size += frame.len();
+            batch.push(Outgoing {
+                key: object.key.clone(),
+                frame,
+            });
+        }
+        self.push(batch);
+        if exhausted {
+            self.phase = Phase::Live;
+            if self.spec.bookmarks && !self.spec.fault.no_end_marker && !self.spec.fault.ignore_initial_events
+            {
+                let marker = self.bookmark_frame(revision, true);
+                self.ready.push_back(marker);
+            }
+        }
+    }
+
+    /// Takes what is new for this watch; `false` where that is nothing.
+    fn fill_live(&mut self) -> bool {
+        match self.read_history() {
+            None => {
+                // As a real server does it: closed without a word; the 410 comes on the next attempt.
+                self.phase = Phase::Ended;
+                true
+            }
+            Some(batch) => {
+                let any = !batch.is_empty();
+                self.push(batch);
+                any
+            }
+        }
+    }
+
+    /// Reads the shared history from this watch's position; `None` where the watch was left behind.
+    fn read_history(&mut self) -> Option<Vec<Outgoing>> {
+        let room = usize::try_from(self.room_for_batch()).unwrap_or(usize::MAX);
+        let spec = &self.spec;
+        let store = spec.state.store.read();
+        let visible = spec.state.visible(spec.replica, &store);
+        let mut batch = Vec::new();
+        if visible <= self.position {
+            // Also where a watch was asked for a version that is still to come: silence until it is passed.
+            return Some(batch);
+        }
+        if self.position < store.floor(&spec.collection) {
+            return None;
+        }
+        let Some(collection) = store.collection(&spec.collection) else {
+            self.position = visible;
+            return Some(batch);
+        };
+        let behind = collection.count_changes(self.position, visible);
+        if spec.state.config.slow_watch.is_some_and(|limit| behind > limit) {
+            return None;
+        }
+        let mut size = 0;
+        for change in collection.changes_after(self.position).take(behind) {
+            if size >= CHUNK || batch.len() >= room {
+                return Some(batch);
+            }
+            self.position = change.revision;
+            if store.is_lost(spec.replica, change) {
+                continue;
+            }
+            if let Some((event, object)) = spec.selection.event(change) {
+                let frame = if spec.selection.is_everything() {
+                    spec.encoder.shared_event(event, object, change)
+                } else {
+                    spec.encoder.event(event, object)
+                };
+                size += frame.len();
+                batch.push(Outgoing {
+                    key: change.key().clone(),
+                    frame,
+                });
+            }
+        }
+        self.position = visible;
+        Some(batch)
+    }
+
+    /// Sends the bookmark that is due, if one is.
+    fn fill_bookmark(&mut self, cx: &mut Context<'_>) -> bool {
+        if !self.spec.bookmarks || self.spec.fault.no_bookmarks {
+            return false;
+        }
+        let last_at = self.deadline.deadline() - LAST_BOOKMARK.min(self.spec.timeout / 2);
+        if !self.last_bookmark_sent && self.bookmark.deadline() > last_at {
+            self.bookmark.as_mut().reset(last_at);
+        }
+        if self.last_bookmark_sent || self.bookmark.as_mut().poll(cx).is_pending() {
+            return false;
+        }
+        let now = Instant::now();
+        self.last_bookmark_sent = now >= last_at;
+        self.bookmark
+            .as_mut()
+            .reset(now + self.spec.state.config.bookmark_interval.min(LONGEST));
+        let visible = {
+            let store = self.spec.state.store.read();
+            self.spec.state.visible(self.spec.replica, &store)
+        };
+        if visible < self.position {
+            // The server is behind what the client has seen: it says nothing rather than go back.
+            return true;
+        }
+        let frame = self.bookmark_frame(self.position, false);
+        self.ready.push_back(frame);
+        true
+    }
+
+    fn bookmark_frame(&self, revision: u64, end_of_initial: bool) -> Bytes {
+        let fault = &self.spec.fault;
+        let revision = revision.saturating_add_signed(fault.bookmark_shift);
+        let mut object = self.spec.encoder.bookmark(revision);
+        if fault.bookmark_form == BookmarkForm::OtherKind {
+            object["apiVersion"] = json!("example.com/v1");
+            object["kind"] = json!("SomethingElse");
+        }
+        if end_of_initial {
+            object["metadata"]["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
+        }
+        if fault.bookmark_form == BookmarkForm::WithoutMetadata
+            && let Some(map) = object.as_object_mut()
+        {
+            map.remove("metadata");
+        }
+        frame("BOOKMARK", object.to_string().as_bytes())
+    }
+
+    /// How many events may be read at once: with edits in force one by one, so that each meets them in order.
+    fn room_for_batch(&self) -> u64 {
+        if self.edits.is_empty() { self.room() } else { 1 }
+    }
+
+    fn push(&mut self, batch: Vec<Outgoing>) {
+        if self.edits.is_empty() {
+            self.events_sent += batch.len() as u64;
+            self.ready.extend(batch.into_iter().map(|event| event.frame));
+            return;
+        }
+        for event in batch {
+            let faults = &self.spec.state.faults;
+            self.edits.take(event, || faults.draw());
+        }
+        self.release_edited();
+    }
+
+    /// Lets out what the edits have let through; `false` if that is nothing.
+    fn release_edited(&mut self) -> bool {
+        let mut any = false;
+        while self.room() > 0 {
+            match self.edits.next() {
+                Some(edits::Out::Frame(frame)) => {
+                    self.events_sent += 1;
+                    self.ready.push_back(frame);
+                    any = true;
+                }
+                Some(edits::Out::Wait(time)) => {
+                    self.held = Some(sleep(time));
+                    return any;
+                }
+                None => break,
+            }
+        }
+        any
+    }
+}
+
+/// Sleeps for any time a client may ask for, also one that no clock can show.
+fn sleep(time: Duration) -> Pin<Box<Sleep>> {
+    Box::pin(tokio::time::sleep(time.min(LONGEST)))
+}

@@ -1,0 +1,231 @@
+//! Creation of an object.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::metadata::{check, has_generation, metadata_mut, text};
+use super::{Origin, Place, check_depth, definition, into_map};
+use crate::patch;
+use crate::state::State;
+use crate::status::ApiError;
+use crate::storage::{Store, Stored, storage_key};
+
+/// How long a name made from `generateName` may be before its random end.
+const GENERATED_BASE: usize = 58;
+const SUFFIX: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+
+const OTHER_NAMESPACE: &str =
+    "the namespace of the provided object does not match the namespace sent on the request";
+
+/// Creates an object. The name comes from the object (or `generateName`), not from the place.
+pub(crate) fn create(
+    state: &State,
+    store: &mut Store,
+    place: &Place<'_>,
+    object: Value,
+) -> Result<Arc<Stored>, ApiError> {
+    check_depth(&object)?;
+    let mut object = into_map(place.kind, object)?;
+    let collection = place.collection();
+    if place.origin == Origin::Client {
+        if !matches!(text(metadata_mut(&mut object), "resourceVersion"), "" | "0") {
+            return Err(ApiError::unknown(
+                "resourceVersion should not be set on objects to be created",
+            ));
+        }
+        if place.kind.has_status() {
+            object.remove("status");
+        }
+    }
+    let namespace = settle_namespace(place, metadata_mut(&mut object))?;
+    settle_name(
+        state,
+        store,
+        &collection,
+        namespace.as_deref(),
+        metadata_mut(&mut object),
+    );
+    let mut errors = check(place.kind, metadata_mut(&mut object));
+    let name = text(metadata_mut(&mut object), "name").to_owned();
+    if place.is(definition::GROUP, definition::KIND) {
+        definition::prepare(state, &mut object, None, &mut errors);
+    }
+    if !errors.is_empty() {
+        return Err(place.invalid(&name, &errors));
+    }
+    if state.config.require_namespaces && place.origin == Origin::Client {
+        require_namespace(store, place, namespace.as_deref(), &name)?;
+    }
+    let key = storage_key(namespace.as_deref(), &name);
+    if store
+        .collection(&collection)
+        .is_some_and(|objects| objects.get(&key).is_some())
+    {
+        return Err(ApiError::already_exists(
+            &place.kind.group,
+            &place.kind.plural,
+            &name,
+        ));
+    }
+    own_fields(state, place, &mut object);
+    fill_defaults(place, &mut object);
+    let mut object = Value::Object(object);
+    if let Some(manager) = &place.manager {
+        patch::track_update(place.kind, None, &mut object, manager);
+    }
+    let object = place.keep(object)?;
+    if place.is(definition::GROUP, definition::KIND) && !place.dry_run {
+        definition::serve(state, &object)?;
+    }
+    Ok(place.put(store, &object))
+}
+
+/// The namespace of the object: its own, that of the path, or `default` for what a test gives without one.
+fn settle_namespace(
+    place: &Place<'_>,
+    metadata: &mut Map<String, Value>,
+) -> Result<Option<String>, ApiError> {
+    let own = text(metadata, "namespace").to_owned();
+    if !place.kind.namespaced {
+        if !own.is_empty() && place.origin == Origin::Client {
+            return Err(ApiError::bad_request(OTHER_NAMESPACE));
+        }
+        metadata.remove("namespace");
+        return Ok(None);
+    }
+    let namespace = match place.namespace {
+        Some(namespace) if !own.is_empty() && own != namespace => {
+            return Err(ApiError::bad_request(OTHER_NAMESPACE));
+        }
+        Some(namespace) => namespace.to_owned(),
+        None if own.is_empty() => "default".to_owned(),
+        None => own,
+    };
+    metadata.insert("namespace".to_owned(), namespace.clone().into());
+    Ok(Some(namespace))
+}
+
+/// Makes a free name from `generateName` where the object has none.
+fn settle_name(
+    state: &State,
+    store: &Store,
+    collection: &str,
+    namespace: Option<&str>,
+    metadata: &mut Map<String, Value>,
+) {
+    let base = text(metadata, "generateName");
+    if !text(metadata, "name").is_empty() || base.is_empty() {
+        return;
+    }
+    let base: String = base.chars().take(GENERATED_BASE).collect();
+    loop {
+        let name = format!("{base}{}", random_suffix(state));
+        let key = storage_key(namespace, &name);
+        if store
+            .collection(collection)
+            .is_none_or(|objects| objects.get(&key).is_none())
+        {
+            metadata.insert("name".to_owned(), name.into());
+            return;
+        }
+    }
+}
+
+fn random_suffix(state: &State) -> String {
+    let mut rng = state.rng.lock();
+    (0..5)
+        .filter_map(|_| rng.choice(SUFFIX))
+        .map(|&byte| char::from(byte))
+        .collect()
+}
+
+/// Sets what only the server may set. A test may set it, too.
+fn own_fields(state: &State, place: &Place<'_>, object: &mut Map<String, Value>) {
+    let client = place.origin == Origin::Client;
+    let metadata = metadata_mut(object);
+    metadata.remove("resourceVersion");
+    metadata.remove("selfLink");
+    if client || text(metadata, "uid").is_empty() {
+        metadata.insert("uid".to_owned(), state.new_uid().into());
+    }
+    if client || text(metadata, "creationTimestamp").is_empty() {
+        metadata.insert("creationTimestamp".to_owned(), state.clock.timestamp().into());
+    }
+    if client {
+        metadata.remove("deletionTimestamp");
+        metadata.remove("deletionGracePeriodSeconds");
+    }
+    if has_generation(place.kind) {
+        if client || !metadata.get("generation").is_some_and(Value::is_number) {
+            metadata.insert("generation".to_owned(), 1.into());
+        }
+    } else if client {
+        metadata.remove("generation");
+    }
+}
+
+/// The few defaults that clients look at.
+fn fill_defaults(place: &Place<'_>, object: &mut Map<String, Value>) {
+    let (group, kind) = (place.kind.group.as_str(), place.kind.kind.as_str());
+    match (group, kind) {
+        ("", "Namespace") => {
+            let name = text(metadata_mut(object), "name").to_owned();
+            let labels = metadata_mut(object).entry("labels").or_insert_with(|| json!({}));
+            if let Some(labels) = labels.as_object_mut() {
+                labels.insert("kubernetes.io/metadata.name".to_owned(), name.into());
+            }
+            object
+                .entry("spec")
+                .or_insert_with(|| json!({ "finalizers": ["kubernetes"] }));
+            object
+                .entry("status")
+                .or_insert_with(|| json!({ "phase": "Active" }));
+        }
+        ("", "Pod") => {
+            let status = object.entry("status").or_insert_with(|| json!({}));
+            if let Some(status) = status.as_object_mut() {
+                status.entry("phase").or_insert_with(|| json!("Pending"));
+            }
+        }
+        ("", "Secret") => {
+            // What a client writes in plain text is kept in base64, as `data`.
+            if let Some(Value::Object(plain)) = object.remove("stringData")
+                && let Some(data) = object.entry("data").or_insert_with(|| json!({})).as_object_mut()
+            {
+                for (key, value) in plain {
+                    data.insert(key, base64_of(value.as_str().unwrap_or_default()).into());
+                }
+            }
+            object.entry("type").or_insert_with(|| json!("Opaque"));
+        }
+        _ => {}
+    }
+}
+
+fn base64_of(text: &str) -> String {
+    use base64::Engine;
+    base64::engine::general_purpose::STANDARD.encode(text)
+}
+
+fn require_namespace(
+    store: &Store,
+    place: &Place<'_>,
+    namespace: Option<&str>,
+    name: &str,
+) -> Result<(), ApiError> {
+    let Some(namespace) = namespace else { return Ok(()) };
+    match store
+        .collection("namespaces")
+        .and_then(|objects| objects.get(namespace))
+    {
+        None => Err(ApiError::not_found("", "namespaces", namespace)),
+        Some(found) if found.meta.deleting => Err(ApiError::namespace_terminating(
+            &place.kind.group,
+            &place.kind.plural,
+            name,
+            namespace,
+        )),
+        Some(_) => Ok(()),
+    }
+}

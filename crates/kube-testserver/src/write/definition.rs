@@ -1,0 +1,101 @@
+//! CustomResourceDefinitions: what is stored of them, and the kinds they make the server serve.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::field_error::FieldError;
+use crate::hub::Order;
+use crate::kinds::{self, Names};
+use crate::state::State;
+use crate::status::ApiError;
+use crate::storage::Stored;
+
+pub(super) const GROUP: &str = "apiextensions.k8s.io";
+pub(super) const KIND: &str = "CustomResourceDefinition";
+pub(super) const COLLECTION: &str = "customresourcedefinitions.apiextensions.k8s.io";
+/// Holds a definition until the objects of its kind are gone.
+pub(super) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// Fills in defaults and the status, and collects what is wrong.
+pub(super) fn prepare(
+    state: &State,
+    object: &mut Map<String, Value>,
+    old: Option<&Map<String, Value>>,
+    errors: &mut Vec<FieldError>,
+) {
+    let mut definition = Value::Object(std::mem::take(object));
+    kinds::set_crd_defaults(&mut definition);
+    match old {
+        Some(old) => errors.extend(kinds::validate_crd_update(
+            &definition,
+            &Value::Object(old.clone()),
+        )),
+        None => errors.extend(kinds::validate_crd(&definition)),
+    }
+    if errors.is_empty() {
+        let group = definition
+            .pointer("/spec/group")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let conflict = state
+            .registry
+            .read()
+            .name_conflict(group, &Names::of(&definition));
+        let status = kinds::crd_status(&definition, conflict, &state.clock.timestamp());
+        if let Some(map) = definition.as_object_mut() {
+            map.insert("status".to_owned(), status);
+        }
+    }
+    if let Value::Object(map) = definition {
+        *object = map;
+    }
+}
+
+/// Serves what the definition declares, from now on.
+pub(super) fn serve(state: &State, definition: &Map<String, Value>) -> Result<(), ApiError> {
+    let definition = Value::Object(definition.clone());
+    let name = definition
+        .pointer("/metadata/name")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let established = definition
+        .pointer("/status/conditions")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .any(|condition| condition["type"] == "Established" && condition["status"] == "True");
+    if established {
+        let served = state.registry.write().insert_crd(&definition);
+        served.map_err(|errors| ApiError::invalid(GROUP, KIND, name, &errors))?;
+    }
+    Ok(())
+}
+
+/// Serves the kind no longer; its watches end once they have told of the last deletion.
+pub(super) fn stop_serving(state: &State, definition: &Stored) {
+    let definition = definition.value();
+    let text = |pointer: &str| {
+        definition
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
+    state
+        .registry
+        .write()
+        .remove(text("/spec/group"), text("/spec/names/plural"));
+    let collection = collection_of(&definition);
+    state.hub.end(Order::Finish, |watched, _| watched == &*collection);
+}
+
+/// The collection that the definition's objects lie in.
+pub(super) fn collection_of(definition: &Value) -> Arc<str> {
+    let text = |pointer: &str| {
+        definition
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
+    format!("{}.{}", text("/spec/names/plural"), text("/spec/group")).into()
+}

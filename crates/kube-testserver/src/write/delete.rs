@@ -1,0 +1,205 @@
+//! Deletion of an object: at once, or marked and held by its finalizers.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::metadata::metadata_mut;
+use super::{Origin, Place, definition, into_map};
+use crate::state::State;
+use crate::status::ApiError;
+use crate::storage::{Store, Stored};
+
+/// What becomes of the objects that the deleted one owns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Propagation {
+    Background,
+    Foreground,
+    Orphan,
+}
+
+/// What a client asks of a deletion.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DeleteOptions {
+    pub(crate) uid: Option<String>,
+    pub(crate) resource_version: Option<String>,
+    pub(crate) grace_period_seconds: Option<u64>,
+    pub(crate) propagation: Option<Propagation>,
+}
+
+/// How a deletion went.
+#[derive(Debug)]
+pub(crate) enum Deleted {
+    /// The object is gone; this is how it last looked.
+    Gone(Arc<Stored>),
+    /// The object waits for its finalizers or for its time.
+    Marked(Arc<Stored>),
+}
+
+impl Deleted {
+    pub(crate) fn object(&self) -> &Arc<Stored> {
+        match self {
+            Deleted::Gone(object) | Deleted::Marked(object) => object,
+        }
+    }
+}
+
+/// The finalizers that stand for a way of propagation.
+pub(super) const FOREGROUND: &str = "foregroundDeletion";
+pub(super) const ORPHAN: &str = "orphan";
+
+/// Deletes one object.
+pub(crate) fn delete(
+    state: &State,
+    store: &mut Store,
+    place: &Place<'_>,
+    options: &DeleteOptions,
+) -> Result<Deleted, ApiError> {
+    let current = place.current(store)?;
+    check_preconditions(place, &current, options)?;
+    let waits = current.meta.has_finalizers || options.propagation.is_some() || state.config.graceful_pods;
+    if !waits
+        && !place.dry_run
+        && !place.is("", "Namespace")
+        && !place.is(definition::GROUP, definition::KIND)
+    {
+        // The common case, without a look into the object.
+        let gone = store
+            .remove(&place.collection(), &place.key())
+            .ok_or_else(|| place.not_found())?;
+        return Ok(Deleted::Gone(gone));
+    }
+    let mut object = into_map(place.kind, current.value())?;
+    let finalizers = wanted_finalizers(place, &mut object, options.propagation);
+    let grace = grace_period(state, place, &object, options);
+    if finalizers.is_empty() && grace == 0 {
+        if place.dry_run {
+            return Ok(Deleted::Gone(current));
+        }
+        let gone = store
+            .remove(&place.collection(), &place.key())
+            .ok_or_else(|| place.not_found())?;
+        return Ok(Deleted::Gone(gone));
+    }
+
+    let metadata = metadata_mut(&mut object);
+    let same_finalizers = metadata.get("finalizers") == Some(&json!(finalizers));
+    if current.meta.deleting && (same_finalizers || finalizers.is_empty()) {
+        return Ok(Deleted::Marked(current));
+    }
+    if !finalizers.is_empty() {
+        metadata.insert("finalizers".to_owned(), json!(finalizers));
+    }
+    if !current.meta.deleting {
+        metadata.insert(
+            "deletionTimestamp".to_owned(),
+            state.clock.timestamp_in(grace).into(),
+        );
+        metadata.insert("deletionGracePeriodSeconds".to_owned(), grace.into());
+        if let Some(generation) = metadata.get("generation").and_then(Value::as_i64) {
+            metadata.insert("generation".to_owned(), (generation + 1).into());
+        }
+    }
+    if place.is("", "Namespace") {
+        object.insert("status".to_owned(), json!({ "phase": "Terminating" }));
+    }
+    Ok(Deleted::Marked(place.put(store, &object)))
+}
+
+fn check_preconditions(place: &Place<'_>, current: &Stored, options: &DeleteOptions) -> Result<(), ApiError> {
+    // The message names the kind where others name the resource; so does the real one.
+    let conflict =
+        |why: String| ApiError::conflict_because(&place.kind.group, &place.kind.kind, place.name, why);
+    if let Some(uid) = options.uid.as_deref().filter(|uid| *uid != current.meta.uid) {
+        return Err(conflict(format!(
+            "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been \
+             deleted and then recreated",
+            current.meta.uid
+        )));
+    }
+    let version = current.revision.to_string();
+    if let Some(asked) = options
+        .resource_version
+        .as_deref()
+        .filter(|asked| *asked != version)
+    {
+        return Err(conflict(format!(
+            "the ResourceVersion in the precondition ({asked}) does not match the ResourceVersion in record \
+             ({version}). The object might have been modified"
+        )));
+    }
+    Ok(())
+}
+
+/// The finalizers the object has while it waits: its own, and those that the propagation asks for.
+///
+/// A namespace and a definition always wait: for their contents. Those are removed right after.
+fn wanted_finalizers(
+    place: &Place<'_>,
+    object: &mut Map<String, Value>,
+    propagation: Option<Propagation>,
+) -> Vec<String> {
+    let list = metadata_mut(object).get("finalizers").and_then(Value::as_array);
+    let mut finalizers: Vec<String> = list
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect();
+    let kept: &[&str] = match propagation {
+        None => &[FOREGROUND, ORPHAN],
+        Some(Propagation::Background) => &[],
+        Some(Propagation::Foreground) => &[FOREGROUND],
+        Some(Propagation::Orphan) => &[ORPHAN],
+    };
+    finalizers.retain(|name| !matches!(name.as_str(), FOREGROUND | ORPHAN) || kept.contains(&name.as_str()));
+    let added = match propagation {
+        Some(Propagation::Foreground) => Some(FOREGROUND),
+        Some(Propagation::Orphan) => Some(ORPHAN),
+        _ => None,
+    };
+    if let Some(added) = added
+        && !finalizers.iter().any(|name| name == added)
+    {
+        finalizers.push(added.to_owned());
+    }
+    if place.is(definition::GROUP, definition::KIND)
+        && !finalizers.iter().any(|name| name == definition::CLEANUP)
+    {
+        finalizers.push(definition::CLEANUP.to_owned());
+    }
+    if place.is("", "Namespace") && !finalizers.iter().any(|name| name == super::garbage::CONTENTS) {
+        finalizers.push(super::garbage::CONTENTS.to_owned());
+    }
+    finalizers
+}
+
+/// How long a pod is given to end. Only pods are, only if the server was told to be so gentle, and only once they run
+/// somewhere.
+fn grace_period(
+    state: &State,
+    place: &Place<'_>,
+    object: &Map<String, Value>,
+    options: &DeleteOptions,
+) -> u64 {
+    if !state.config.graceful_pods || !place.is("", "Pod") || place.origin == Origin::Test {
+        return 0;
+    }
+    let at = |pointer: &[&str]| {
+        let (first, rest) = pointer.split_first()?;
+        rest.iter()
+            .try_fold(object.get(*first)?, |value, key| value.get(*key))
+    };
+    let scheduled = at(&["spec", "nodeName"])
+        .and_then(Value::as_str)
+        .is_some_and(|node| !node.is_empty());
+    let ended = matches!(
+        at(&["status", "phase"]).and_then(Value::as_str),
+        Some("Succeeded" | "Failed")
+    );
+    if !scheduled || ended {
+        return 0;
+    }
+    let own = at(&["spec", "terminationGracePeriodSeconds"]).and_then(Value::as_u64);
+    options.grace_period_seconds.or(own).unwrap_or(30)
+}

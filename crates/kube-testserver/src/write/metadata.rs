@@ -1,0 +1,165 @@
+//! The fields of `metadata` that the server owns or checks: names, uid, timestamps, generation.
+
+use serde_json::{Map, Value};
+
+use crate::field_error::FieldError;
+use crate::kinds::Kind;
+use crate::names;
+
+/// Built-in kinds whose objects count the changes of their specification. Custom kinds all do.
+const COUNTED: &[&str] = &[
+    "Pod",
+    "ReplicationController",
+    "Deployment",
+    "DaemonSet",
+    "ReplicaSet",
+    "StatefulSet",
+    "Job",
+    "CronJob",
+    "Ingress",
+    "IngressClass",
+    "NetworkPolicy",
+    "PodDisruptionBudget",
+    "EndpointSlice",
+    "PriorityClass",
+    "FlowSchema",
+    "PriorityLevelConfiguration",
+    "CustomResourceDefinition",
+    "ValidatingWebhookConfiguration",
+    "MutatingWebhookConfiguration",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionPolicyBinding",
+    "ResourceSlice",
+    "DeviceClass",
+];
+
+/// Whether objects of the kind have a generation.
+pub(super) fn has_generation(kind: &Kind) -> bool {
+    kind.custom || COUNTED.contains(&kind.kind.as_str())
+}
+
+/// Whether two objects differ in what the generation counts: everything but metadata and, where it is a
+/// subresource, status.
+pub(super) fn differs(kind: &Kind, old: &Map<String, Value>, new: &Map<String, Value>) -> bool {
+    let counted = |key: &str| key != "metadata" && (key != "status" || (kind.custom && !kind.has_status()));
+    let keys = old.keys().chain(new.keys());
+    keys.into_iter()
+        .any(|key| counted(key) && !same(old.get(key), new.get(key)))
+}
+
+/// Whether two fields say the same; a null says as little as a missing one.
+pub(super) fn same(old: Option<&Value>, new: Option<&Value>) -> bool {
+    old.filter(|value| !value.is_null()) == new.filter(|value| !value.is_null())
+}
+
+/// `metadata` as a map, made if it is missing; anything but an object is replaced.
+pub(super) fn metadata_mut(object: &mut Map<String, Value>) -> &mut Map<String, Value> {
+    let metadata = object
+        .entry("metadata")
+        .or_insert_with(|| Value::Object(Map::new()));
+    if !metadata.is_object() {
+        *metadata = Value::Object(Map::new());
+    }
+    match metadata {
+        Value::Object(map) => map,
+        // Made an object two lines above.
+        _ => unreachable!("metadata is an object"),
+    }
+}
+
+pub(super) fn text<'a>(metadata: &'a Map<String, Value>, key: &str) -> &'a str {
+    metadata.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Whether an object waits for its deletion and nothing holds it any more.
+pub(super) fn is_gone(metadata: &Map<String, Value>) -> bool {
+    let deleting = metadata.get("deletionTimestamp").is_some_and(|at| !at.is_null());
+    let held = metadata
+        .get("finalizers")
+        .and_then(Value::as_array)
+        .is_some_and(|list| !list.is_empty());
+    let graced = metadata
+        .get("deletionGracePeriodSeconds")
+        .and_then(Value::as_u64)
+        .unwrap_or(0)
+        > 0;
+    deleting && !held && !graced
+}
+
+/// Checks name, labels, annotations, finalizers and owner references.
+pub(super) fn check(kind: &Kind, metadata: &Map<String, Value>) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let name = text(metadata, "name");
+    if name.is_empty() {
+        errors.push(FieldError::required(
+            "metadata.name",
+            "name or generateName is required",
+        ));
+    } else {
+        for broken in name_rule(kind)(name) {
+            errors.push(FieldError::invalid("metadata.name", name, broken));
+        }
+    }
+    if let Some(labels) = metadata.get("labels").and_then(Value::as_object) {
+        for (key, value) in labels {
+            for broken in names::label_key(key) {
+                errors.push(FieldError::invalid("metadata.labels", key.as_str(), broken));
+            }
+            let value = value.as_str().unwrap_or_default();
+            for broken in names::label_value(value) {
+                errors.push(FieldError::invalid("metadata.labels", value, broken));
+            }
+        }
+    }
+    if let Some(annotations) = metadata.get("annotations").and_then(Value::as_object) {
+        let mut size = 0;
+        for (key, value) in annotations {
+            size += key.len() + value.as_str().map_or(0, str::len);
+            for broken in names::label_key(&key.to_lowercase()) {
+                errors.push(FieldError::invalid("metadata.annotations", key.as_str(), broken));
+            }
+        }
+        if size > 256 * 1024 {
+            errors.push(FieldError::too_long("metadata.annotations", 256 * 1024));
+        }
+    }
+    errors.extend(check_owners(metadata));
+    errors
+}
+
+fn check_owners(metadata: &Map<String, Value>) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let owners = metadata.get("ownerReferences").and_then(Value::as_array);
+    for (position, owner) in owners.into_iter().flatten().enumerate() {
+        for (field, what) in [
+            ("apiVersion", "version"),
+            ("kind", "kind"),
+            ("name", "name"),
+            ("uid", "uid"),
+        ] {
+            if owner
+                .get(field)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .is_empty()
+            {
+                let path = format!("metadata.ownerReferences[{position}].{field}");
+                errors.push(FieldError::invalid(path, "", format!("{what} must not be empty")));
+            }
+        }
+    }
+    errors
+}
+
+fn name_rule(kind: &Kind) -> fn(&str) -> Vec<String> {
+    match (kind.group.as_str(), kind.kind.as_str()) {
+        ("", "Namespace") => names::dns_1123_label,
+        ("", "Service") => names::dns_1035_label,
+        ("rbac.authorization.k8s.io", _) | ("coordination.k8s.io" | "apiregistration.k8s.io", _) => {
+            names::path_segment
+        }
+        _ => names::dns_1123_subdomain,
+    }
+}

@@ -1,0 +1,178 @@
+//! Writing: create, update, delete and what follows from them, as an API server and its controllers do it.
+//! Takes JSON objects, gives stored ones or the error to answer. Knows nothing of HTTP.
+
+mod create;
+mod definition;
+mod delete;
+mod garbage;
+mod metadata;
+mod review;
+mod subresource;
+mod update;
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::field_error::FieldError;
+use crate::kinds::Kind;
+use crate::nesting::{DEEPEST, is_deeper};
+use crate::patch::Manager;
+use crate::state::State;
+use crate::status::ApiError;
+use crate::storage::{Store, Stored, storage_key};
+
+pub(crate) use create::create;
+pub(crate) use delete::{DeleteOptions, Deleted, Propagation, delete};
+pub(crate) use garbage::settle;
+pub(crate) use review::review;
+pub(crate) use subresource::{bind, read_scale, write_scale};
+pub(crate) use update::{Made, Part, update};
+
+/// Who writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// A client: the rules for subresources and server-owned fields hold.
+    Client,
+    /// The test itself: what it gives is what is stored, status included.
+    Test,
+}
+
+/// Where a write goes and on whose behalf.
+#[derive(Clone, Debug)]
+pub(crate) struct Place<'a> {
+    pub(crate) kind: &'a Arc<Kind>,
+    /// The kind as it is kept.
+    pub(crate) stored_as: &'a Arc<Kind>,
+    pub(crate) namespace: Option<&'a str>,
+    /// Empty for a creation: there the object says its name.
+    pub(crate) name: &'a str,
+    pub(crate) origin: Origin,
+    pub(crate) dry_run: bool,
+    /// Under which name the written fields are recorded; nothing is recorded without one.
+    pub(crate) manager: Option<Manager<'a>>,
+}
+
+impl Place<'_> {
+    pub(crate) fn collection(&self) -> Arc<str> {
+        State::collection_of(self.kind)
+    }
+
+    fn key(&self) -> String {
+        storage_key(self.namespace, self.name)
+    }
+
+    /// The object that is there.
+    pub(crate) fn current(&self, store: &Store) -> Result<Arc<Stored>, ApiError> {
+        let found = store
+            .collection(&self.collection())
+            .and_then(|objects| objects.get(&self.key()));
+        found.cloned().ok_or_else(|| self.not_found())
+    }
+
+    pub(crate) fn not_found(&self) -> ApiError {
+        ApiError::not_found(&self.kind.group, &self.kind.plural, self.name)
+    }
+
+    pub(crate) fn invalid(&self, name: &str, errors: &[FieldError]) -> ApiError {
+        ApiError::invalid(&self.kind.group, &self.kind.kind, name, errors)
+    }
+
+    fn is(&self, group: &str, kind: &str) -> bool {
+        self.kind.group == group && self.kind.kind == kind
+    }
+
+    fn same_version(&self) -> bool {
+        self.kind.version == self.stored_as.version && self.kind.group == self.stored_as.group
+    }
+
+    /// A stored object in the version asked for.
+    pub(crate) fn show(&self, stored: &Stored) -> Value {
+        let value = stored.value();
+        if self.same_version() {
+            value
+        } else {
+            self.kind.convert_from(self.stored_as, value)
+        }
+    }
+
+    /// An object of the version asked for as it is kept.
+    fn keep(&self, object: Value) -> Result<Map<String, Value>, ApiError> {
+        let kept = if self.same_version() {
+            object
+        } else {
+            self.stored_as.convert_from(self.kind, object)
+        };
+        match kept {
+            Value::Object(map) => Ok(map),
+            _ => Err(no_object(self.kind)),
+        }
+    }
+
+    /// Stores an object, or only says how it would be stored.
+    fn put(&self, store: &mut Store, object: &Map<String, Value>) -> Arc<Stored> {
+        let kind = self.stored_as;
+        let (api_version, kind_name) = (kind.api_version(), kind.kind.as_str());
+        if self.dry_run {
+            return Arc::new(Stored::encode(&api_version, kind_name, object, store.revision()));
+        }
+        let collection = self.collection();
+        store.put(&collection, |revision| {
+            Stored::encode(&api_version, kind_name, object, revision)
+        })
+    }
+}
+
+fn no_object(kind: &Kind) -> ApiError {
+    ApiError::bad_request(format!(
+        "the object provided is unrecognized (must be of type {}): it is no JSON object",
+        kind.kind
+    ))
+}
+
+/// The map behind a value, or the error for something else.
+fn into_map(kind: &Kind, value: Value) -> Result<Map<String, Value>, ApiError> {
+    match value {
+        Value::Object(map) => Ok(map),
+        _ => Err(no_object(kind)),
+    }
+}
+
+/// Gives an object its name, whatever its metadata looked like before.
+pub(crate) fn set_name(object: &mut Value, name: &str) {
+    if let Some(object) = object.as_object_mut() {
+        metadata::metadata_mut(object).insert("name".to_owned(), name.into());
+    }
+}
+
+/// Refuses what is nested too deep to be read again.
+fn check_depth(value: &Value) -> Result<(), ApiError> {
+    if is_deeper(value, DEEPEST) {
+        return Err(ApiError::bad_request(format!(
+            "the object is nested deeper than {DEEPEST} levels"
+        )));
+    }
+    Ok(())
+}
+
+/// Checks apiVersion and kind of what a client sent.
+pub(crate) fn check_type(kind: &Kind, object: &Value) -> Result<(), ApiError> {
+    if !object.is_object() {
+        return Err(no_object(kind));
+    }
+    let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
+    let (sent_version, sent_kind) = (text("apiVersion"), text("kind"));
+    if !sent_version.is_empty() && sent_version != kind.api_version() {
+        return Err(ApiError::bad_request(format!(
+            "the API version in the data ({sent_version}) does not match the expected API version ({})",
+            kind.api_version()
+        )));
+    }
+    if !sent_kind.is_empty() && sent_kind != kind.kind {
+        return Err(ApiError::bad_request(format!(
+            "{sent_kind} in version \"{}\" cannot be handled as a {}: the kinds differ",
+            kind.version, kind.kind
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! Custom kinds: declared in code, or by a definition posted while the server runs.
+
+use http::Method;
+use kube_testserver::TestServer;
+use kube_testserver::kinds::Kind;
+use serde_json::{Value, json};
+
+use crate::common::{Watch, get, send};
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const WIDGETS: &str = "/apis/example.com/v1/namespaces/shop/widgets";
+
+fn definition() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "shortNames": ["wd"]},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                    "properties": {"spec": {"type": "object", "properties": {"color": {"type": "string"}}}}}},
+                "subresources": {"status": {}},
+                "selectableFields": [{"jsonPath": ".spec.color"}],
+            }],
+        },
+    })
+}
+
+fn widget(name: &str, color: &str) -> Value {
+    json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": {"color": color}})
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_declared_in_code_is_served() {
+    let server = TestServer::builder()
+        .kind(Kind::new("example.com", "v1", "Widget"))
+        .build();
+
+    let created = send(&server, Method::POST, WIDGETS, &widget("a", "red")).await;
+
+    assert_eq!(created.status, 201, "{}", created.text);
+    let list = get(&server, "/apis/example.com/v1/widgets").await;
+    assert_eq!(list.names(), ["shop/a"]);
+    assert_eq!(
+        list.json()["items"][0]["kind"],
+        "Widget",
+        "custom items carry their type"
+    );
+    server.create({
+        let mut direct = widget("b", "blue");
+        direct["metadata"]["namespace"] = json!("shop");
+        direct
+    });
+    assert_eq!(server.count("widgets.example.com"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_posted_definition_makes_its_kind_served() {
+    let server = TestServer::new();
+    assert_eq!(get(&server, WIDGETS).await.text, "404 page not found\n");
+
+    let posted = send(&server, Method::POST, DEFINITIONS, &definition()).await;
+    assert_eq!(posted.status, 201, "{}", posted.text);
+    let conditions = posted.json()["status"]["conditions"].clone();
+    assert!(conditions.as_array().is_some_and(|all| {
+        all.iter()
+            .any(|one| one["type"] == "Established" && one["status"] == "True")
+    }));
+
+    let created = send(&server, Method::POST, WIDGETS, &widget("a", "red"))
+        .await
+        .json();
+    assert_eq!(created["metadata"]["generation"], 1);
+    send(&server, Method::POST, WIDGETS, &widget("b", "blue")).await;
+    assert_eq!(
+        get(&server, &format!("{WIDGETS}?fieldSelector=spec.color%3Dblue"))
+            .await
+            .names(),
+        ["shop/b"]
+    );
+    let resources = get(&server, "/apis/example.com/v1").await.json();
+    assert_eq!(resources["resources"][0]["shortNames"], json!(["wd"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bad_definition_is_refused() {
+    let server = TestServer::new();
+    let mut bad = definition();
+    bad["metadata"]["name"] = json!("wrong");
+
+    let refused = send(&server, Method::POST, DEFINITIONS, &bad).await;
+
+    assert_eq!(refused.error().0, 422);
+    assert_eq!(get(&server, WIDGETS).await.status, 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_custom_object_is_updated_only_with_its_version() {
+    let server = TestServer::new();
+    send(&server, Method::POST, DEFINITIONS, &definition()).await;
+    let created = send(&server, Method::POST, WIDGETS, &widget("a", "red"))
+        .await
+        .json();
+
+    let blind = send(
+        &server,
+        Method::PUT,
+        &format!("{WIDGETS}/a"),
+        &widget("a", "blue"),
+    )
+    .await;
+    assert_eq!(
+        blind.error().2,
+        "Widget.example.com \"a\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update"
+    );
+
+    let mut seeing = widget("a", "blue");
+    seeing["metadata"]["resourceVersion"] = created["metadata"]["resourceVersion"].clone();
+    let updated = send(&server, Method::PUT, &format!("{WIDGETS}/a"), &seeing)
+        .await
+        .json();
+    assert_eq!(
+        (
+            updated["spec"]["color"].as_str(),
+            updated["metadata"]["generation"].as_i64()
+        ),
+        (Some("blue"), Some(2))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_its_definition_a_kind_goes_and_its_watches_end() {
+    let server = TestServer::new();
+    send(&server, Method::POST, DEFINITIONS, &definition()).await;
+    send(&server, Method::POST, WIDGETS, &widget("a", "red")).await;
+    let mut watch = Watch::open(&server, "/apis/example.com/v1/widgets?watch=true").await;
+    assert_eq!(watch.ready().await, ["ADDED shop/a@3"]);
+
+    let deleted = send(
+        &server,
+        Method::DELETE,
+        &format!("{DEFINITIONS}/widgets.example.com"),
+        &Value::Null,
+    )
+    .await;
+
+    assert_eq!(deleted.status, 200);
+    assert_eq!(watch.ready().await, ["DELETED shop/a@5", "end"]);
+    assert_eq!(get(&server, WIDGETS).await.text, "404 page not found\n");
+    assert_eq!(server.count("customresourcedefinitions.apiextensions.k8s.io"), 0);
+
+    send(&server, Method::POST, DEFINITIONS, &definition()).await;
+    let again = get(&server, WIDGETS).await;
+    assert_eq!(again.names(), Vec::<String>::new());
+    assert!(again.version() > 5, "versions go on");
+}

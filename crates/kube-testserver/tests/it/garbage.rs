@@ -1,0 +1,142 @@
+//! What follows from deletions: owned objects and the contents of namespaces.
+
+use http::Method;
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::Pod;
+use kube_testserver::TestServer;
+use kube_testserver::builders::{Build, config_map, deployment, namespace, pod, replica_set};
+use serde_json::{Value, json};
+
+use crate::common::{Watch, send};
+
+const WEB: &str = "/apis/apps/v1/namespaces/shop/deployments/web";
+
+fn cluster() -> TestServer {
+    TestServer::builder().garbage_collection().build()
+}
+
+#[test]
+fn owned_objects_go_with_their_last_owner() {
+    let server = cluster();
+    let web = server.create(deployment("shop", "web"));
+    let set = server.create(replica_set("shop", "web-1").owner(&web));
+    let other = server.create(config_map("shop", "other"));
+    server.create(pod("shop", "a").owner(&set));
+    server.create(pod("shop", "b").owner(&set).owner(&other));
+
+    server.delete::<Deployment>("shop", "web");
+
+    assert_eq!(
+        (server.count("deployments.apps"), server.count("replicasets.apps")),
+        (0, 0)
+    );
+    assert_eq!(server.get::<Pod>("shop", "a"), None);
+    let b = server.get::<Pod>("shop", "b").expect("it has another owner");
+    assert_eq!(
+        b.metadata.owner_references.map(|owners| owners.len()),
+        Some(1),
+        "the dangling reference is gone"
+    );
+}
+
+#[test]
+fn without_garbage_collection_nothing_follows() {
+    let server = TestServer::new();
+    let web = server.create(deployment("shop", "web"));
+    server.create(replica_set("shop", "web-1").owner(&web));
+
+    server.delete::<Deployment>("shop", "web");
+
+    assert_eq!(server.count("replicasets.apps"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn orphans_stay_and_forget_their_owner() {
+    let server = cluster();
+    let web = server.create(deployment("shop", "web"));
+    server.create(replica_set("shop", "web-1").owner(&web));
+
+    send(
+        &server,
+        Method::DELETE,
+        WEB,
+        &json!({"propagationPolicy": "Orphan"}),
+    )
+    .await;
+
+    assert_eq!(server.count("deployments.apps"), 0);
+    let set = server.get::<ReplicaSet>("shop", "web-1").expect("it stays");
+    assert_eq!(set.metadata.owner_references, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_the_foreground_the_owner_goes_last() {
+    let server = cluster();
+    let web = server.create(deployment("shop", "web"));
+    let mut set = replica_set("shop", "web-1")
+        .owner(&web)
+        .finalizer("example.com/hold");
+    if let Some(owner) = set
+        .metadata
+        .owner_references
+        .as_mut()
+        .and_then(|owners| owners.first_mut())
+    {
+        owner.block_owner_deletion = Some(true);
+    }
+    server.create(set);
+
+    let marked = send(
+        &server,
+        Method::DELETE,
+        WEB,
+        &json!({"propagationPolicy": "Foreground"}),
+    )
+    .await
+    .json();
+    assert_eq!(marked["metadata"]["finalizers"], json!(["foregroundDeletion"]));
+    assert_eq!(
+        (server.count("deployments.apps"), server.count("replicasets.apps")),
+        (1, 1)
+    );
+
+    server.modify::<ReplicaSet>("shop", "web-1", |set| set.metadata.finalizers = None);
+    assert_eq!(
+        (server.count("deployments.apps"), server.count("replicasets.apps")),
+        (0, 0)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_takes_its_contents_with_it() {
+    let server = TestServer::new();
+    server.create(namespace("shop"));
+    server.create(pod("shop", "a"));
+    server.create(config_map("shop", "held").finalizer("example.com/hold"));
+    server.create(pod("other", "b"));
+    let mut watch = Watch::open(&server, "/api/v1/namespaces?watch=true&resourceVersion=2").await;
+
+    let marked = send(&server, Method::DELETE, "/api/v1/namespaces/shop", &Value::Null)
+        .await
+        .json();
+    assert_eq!(marked["status"]["phase"], "Terminating");
+    assert_eq!(
+        (
+            server.count("namespaces"),
+            server.count("pods"),
+            server.count("configmaps")
+        ),
+        (1, 1, 1)
+    );
+
+    server.modify::<k8s_openapi::api::core::v1::ConfigMap>("shop", "held", |held| {
+        held.metadata.finalizers = None
+    });
+    assert_eq!((server.count("namespaces"), server.count("configmaps")), (0, 0));
+    let events = watch.ready().await;
+    assert!(
+        events[0].starts_with("MODIFIED shop@") && events[1].starts_with("DELETED shop@"),
+        "{events:?}"
+    );
+    assert_eq!(events.len(), 2);
+}

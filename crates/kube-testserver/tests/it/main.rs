@@ -1,0 +1,18 @@
+//! The server as its clients see it: in process, on the paused clock.
+
+mod common;
+mod custom;
+mod faults;
+mod fuzz;
+mod garbage;
+mod kube_clients;
+mod list;
+mod patch;
+mod poison;
+mod replicas;
+mod scale;
+mod server;
+mod socket;
+mod table;
+mod watch;
+mod write;

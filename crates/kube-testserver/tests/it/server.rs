@@ -1,0 +1,165 @@
+//! The handle: direct changes, what was seen, what is open.
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, ListParams};
+use kube_testserver::builders::{Build, config_map, pod};
+use kube_testserver::{TestServer, Verb};
+use serde_json::{Value, json};
+
+use crate::common::get;
+
+#[tokio::test(start_paused = true)]
+async fn a_kube_client_lists_and_gets() {
+    let server = TestServer::new();
+    server.create(pod("shop", "cart").label("app", "cart"));
+    let pods: Api<Pod> = Api::namespaced(server.client(), "shop");
+
+    let list = pods
+        .list(&ListParams::default().labels("app=cart"))
+        .await
+        .expect("a list");
+
+    assert_eq!(list.items.len(), 1);
+    let cart = pods.get("cart").await.expect("the pod");
+    assert_eq!(Some(&cart), list.items.first());
+    assert!(cart.metadata.uid.is_some() && cart.metadata.creation_timestamp.is_some());
+    server.assert_nothing_open();
+}
+
+#[test]
+fn objects_are_changed_without_http_and_without_a_runtime() {
+    let server = TestServer::new();
+
+    let created: Pod = server.create(pod("shop", "cart"));
+    let dynamic: Value = server.create(json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "shop", "name": "settings"}, "data": {"a": "1"},
+    }));
+    let updated = server.update(created.clone().label("app", "cart"));
+
+    assert_eq!(created.metadata.resource_version.as_deref(), Some("2"));
+    assert_eq!(dynamic["metadata"]["resourceVersion"], "3");
+    assert_eq!(updated.metadata.uid, created.metadata.uid);
+    assert_eq!(server.get::<Pod>("shop", "cart"), Some(updated));
+    assert_eq!(
+        (
+            server.resource_version(),
+            server.count("pods"),
+            server.count("configmaps")
+        ),
+        (4, 1, 1)
+    );
+    server.delete::<Pod>("shop", "cart");
+    server.delete_key("configmaps", "shop/settings");
+    assert_eq!(server.objects("pods"), Vec::<Value>::new());
+    assert_eq!(server.resource_version(), 6);
+}
+
+#[test]
+fn misuse_is_refused_with_a_clear_error() {
+    let server = TestServer::new();
+    server.create(pod("shop", "cart"));
+
+    let twice = server.try_create(pod("shop", "cart")).expect_err("it exists");
+    assert_eq!(twice.message(), "pods \"cart\" already exists");
+    let missing = server
+        .try_update(pod("shop", "other"))
+        .expect_err("it does not exist");
+    assert_eq!(missing.message(), "pods \"other\" not found");
+    let unknown = server
+        .try_create(json!({"apiVersion": "example.com/v1", "kind": "Widget"}))
+        .expect_err("unknown");
+    assert!(unknown.message().contains("\"Widget\""), "{unknown}");
+    let bad_name = server
+        .try_create(config_map("shop", "Not_A_Name"))
+        .expect_err("a bad name");
+    assert_eq!(bad_name.code(), 422);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_clients_asked_is_remembered() {
+    let server = TestServer::new();
+    get(&server, "/api/v1/pods?limit=5").await;
+    get(&server, "/api/v1/namespaces/shop/pods/x").await;
+    get(&server, "/version").await;
+
+    let seen = server.requests();
+
+    let lines: Vec<String> = seen.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        lines,
+        [
+            "GET /api/v1/pods?limit=5 -> 200",
+            "GET /api/v1/namespaces/shop/pods/x -> 404",
+            "GET /version -> 200"
+        ]
+    );
+    assert_eq!(
+        [seen[0].verb, seen[1].verb, seen[2].verb],
+        [Verb::List, Verb::Get, Verb::Other]
+    );
+    assert_eq!(seen[0].param("limit"), Some("5"));
+    assert_eq!(server.count_requests(Verb::List, "pods"), 1);
+    server.clear_requests();
+    assert!(server.requests().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_is_asked_for() {
+    let server = TestServer::builder().token("secret").build();
+
+    let refused = get(&server, "/api/v1/pods").await;
+
+    assert_eq!(
+        refused.error(),
+        (401, "Unauthorized".to_owned(), "Unauthorized".to_owned())
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn conditions_are_waited_for() {
+    let server = TestServer::new();
+    let (_, _) = tokio::join!(
+        server.until("a list was asked for", |server| server
+            .count_requests(Verb::List, "pods")
+            == 1),
+        get(&server, "/api/v1/pods"),
+    );
+}
+
+#[tokio::test(start_paused = true)]
+#[should_panic(expected = "a miracle: not so after 30s")]
+async fn a_condition_that_never_holds_is_reported() {
+    TestServer::new().until("a miracle", |_| false).await;
+}
+
+#[test]
+fn what_is_secret_is_never_shown() {
+    let server = TestServer::builder().token("t0ken").build();
+    server.create(json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": "shop", "name": "key"}, "data": {"a": "czNjcmV0"},
+    }));
+
+    let shown = format!(
+        "{server:?} {:?} {:#?}",
+        TestServer::builder().token("t0ken"),
+        server.service()
+    );
+
+    assert!(!shown.contains("t0ken") && !shown.contains("czNjcmV0"), "{shown}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_seed_makes_one_story() {
+    let story = async |seed: u64| {
+        let server = TestServer::builder().seed(seed).build();
+        get(&server, "/api/v1/pods").await;
+        let pod: Pod = server.create(pod("shop", "a"));
+        let config_map: Value = server.create(json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "shop", "generateName": "c-"},
+        }));
+        (pod.metadata.uid, config_map["metadata"]["name"].clone())
+    };
+
+    assert_eq!(story(1).await, story(1).await);
+    assert_ne!(story(1).await, story(2).await);
+}
