@@ -1,0 +1,295 @@
+//! Which part of a collection is wanted: namespaces, labels, fields. Half of an informer's identity.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use crate::selector::{ParseSelectorError, Selector};
+
+/// Which objects of a kind are wanted; everything by default.
+///
+/// Two scopes that select the same in other words are equal, so that those who ask for the same share one
+/// watch.
+///
+/// ```
+/// use kube_informers::Scope;
+///
+/// let scope = Scope::namespace("shop").labels("app=web")?.fields("spec.nodeName=node-1")?;
+/// assert_eq!(scope.to_string(), "namespace shop, labels app=web, fields spec.nodeName=node-1");
+/// # Ok::<(), kube_informers::ParseSelectorError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[doc(alias = "TweakListOptionsFunc")]
+#[doc(alias = "WithNamespace")]
+pub struct Scope {
+    /// `None` for all of them.
+    namespaces: Option<BTreeSet<String>>,
+    labels: Selector,
+    fields: BTreeSet<String>,
+}
+
+impl Scope {
+    /// Everything, in all namespaces.
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// One namespace.
+    pub fn namespace(namespace: impl Into<String>) -> Self {
+        Self::namespaces([namespace])
+    }
+
+    /// Several namespaces. Each of them is watched on its own, since a request covers one or all.
+    pub fn namespaces(namespaces: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self {
+            namespaces: Some(namespaces.into_iter().map(Into::into).collect()),
+            ..Self::default()
+        }
+    }
+
+    /// The same selectors in these namespaces.
+    #[must_use]
+    pub fn in_namespaces(self, namespaces: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self {
+            namespaces: Some(namespaces.into_iter().map(Into::into).collect()),
+            ..self
+        }
+    }
+
+    /// The same selectors in all namespaces.
+    #[must_use]
+    pub fn in_all_namespaces(self) -> Self {
+        Self {
+            namespaces: None,
+            ..self
+        }
+    }
+
+    /// Only objects with such labels; in addition to what was asked for before.
+    ///
+    /// # Errors
+    ///
+    /// The selector cannot be read.
+    #[doc(alias = "labelSelector")]
+    pub fn labels(mut self, selector: &str) -> Result<Self, ParseSelectorError> {
+        self.labels = self.labels.and(selector.parse()?);
+        Ok(self)
+    }
+
+    /// Only objects with such fields, as in `spec.nodeName=node-1,status.phase!=Running`; in addition to what
+    /// was asked for before. Which fields can be asked for depends on the kind, and the server says so.
+    ///
+    /// # Errors
+    ///
+    /// The selector cannot be read.
+    #[doc(alias = "fieldSelector")]
+    pub fn fields(mut self, selector: &str) -> Result<Self, ParseSelectorError> {
+        self.fields.extend(field_terms(selector)?);
+        Ok(self)
+    }
+
+    /// The namespaces, or `None` for all of them.
+    pub fn selected_namespaces(&self) -> Option<&BTreeSet<String>> {
+        self.namespaces.as_ref()
+    }
+
+    /// The label selector; it selects everything unless told otherwise.
+    pub fn label_selector(&self) -> &Selector {
+        &self.labels
+    }
+
+    /// The field selector, if there is one.
+    pub fn field_selector(&self) -> Option<String> {
+        let terms: Vec<&str> = self.fields.iter().map(String::as_str).collect();
+        (!terms.is_empty()).then(|| terms.join(","))
+    }
+
+    /// The scopes of one request each that make up this one: one per namespace, or the whole.
+    pub fn members(&self) -> Vec<Self> {
+        match &self.namespaces {
+            None => vec![self.clone()],
+            Some(namespaces) => namespaces
+                .iter()
+                .map(|namespace| Self {
+                    namespaces: Some([namespace.clone()].into()),
+                    ..self.clone()
+                })
+                .collect(),
+        }
+    }
+
+    /// The selectors alone, for a text: `, labels app=web, fields spec.nodeName=node-1`.
+    pub(crate) fn conditions(&self) -> String {
+        let mut text = String::new();
+        if !self.labels.is_everything() {
+            text.push_str(&format!(", labels {}", self.labels));
+        }
+        if let Some(fields) = self.field_selector() {
+            text.push_str(&format!(", fields {fields}"));
+        }
+        text
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self
+            .namespaces
+            .as_ref()
+            .map(|names| names.iter().map(String::as_str).collect::<Vec<_>>());
+        match names.as_deref() {
+            None => f.write_str("all namespaces")?,
+            Some([]) => f.write_str("no namespace")?,
+            Some([namespace]) => write!(f, "namespace {namespace}")?,
+            Some(namespaces) => write!(f, "namespaces {}", namespaces.join(", "))?,
+        }
+        f.write_str(&self.conditions())
+    }
+}
+
+/// The terms of a field selector, each written in one way.
+fn field_terms(selector: &str) -> Result<Vec<String>, ParseSelectorError> {
+    let mut terms = Vec::new();
+    let mut start = 0;
+    let mut escaped = false;
+    for (at, c) in selector.char_indices().chain([(selector.len(), ',')]) {
+        if escaped && at < selector.len() {
+            escaped = false;
+            continue;
+        }
+        escaped = c == '\\';
+        if c == ',' {
+            let text = selector.get(start..at).unwrap_or_default();
+            if !text.trim().is_empty() {
+                terms.push(field_term(text).map_err(|(offset, problem)| {
+                    ParseSelectorError::new("field selector", selector, start + offset, problem)
+                })?);
+            }
+            start = at + 1;
+        }
+    }
+    Ok(terms)
+}
+
+fn field_term(text: &str) -> Result<String, (usize, &'static str)> {
+    let Some(at) = text.find(['=', '!']) else {
+        return Err((text.len(), "expected `=` or `!=`"));
+    };
+    let (path, rest) = text.split_at(at);
+    let (operator, value) = match rest {
+        rest if rest.starts_with("!=") => ("!=", rest.get(2..)),
+        rest if rest.starts_with("==") => ("=", rest.get(2..)),
+        rest if rest.starts_with('=') => ("=", rest.get(1..)),
+        _ => return Err((at, "expected `=` or `!=`")),
+    };
+    let path = path.trim();
+    if path.is_empty() || path.contains(|c: char| c.is_whitespace() || c == '\\') {
+        return Err((0, "expected the path of a field"));
+    }
+    let value = value.unwrap_or_default().trim();
+    let mut escaped = false;
+    for c in value.chars() {
+        match (std::mem::take(&mut escaped), c) {
+            (true, '\\' | ',' | '=') => {}
+            (true, _) => return Err((at, "only `\\\\`, `\\,` and `\\=` can be escaped in the value")),
+            (false, '\\') => escaped = true,
+            (false, '=') => return Err((at, "expected `\\=` for `=` in the value")),
+            (false, _) => {}
+        }
+    }
+    if escaped {
+        return Err((text.len(), "expected something after `\\`"));
+    }
+    Ok(format!("{path}{operator}{value}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_scope_is_everything_and_one_request() {
+        let scope = Scope::default();
+
+        assert_eq!(scope.to_string(), "all namespaces");
+        assert_eq!(scope.members(), [Scope::all()]);
+        assert_eq!(scope.field_selector(), None);
+        assert!(scope.label_selector().is_everything());
+    }
+
+    #[test]
+    fn several_namespaces_are_several_requests_with_the_same_selectors() {
+        let scope = Scope::namespaces(["b", "a", "b"]).labels("x=1").unwrap();
+
+        assert_eq!(scope.to_string(), "namespaces a, b, labels x=1");
+        assert_eq!(
+            scope.members(),
+            [
+                Scope::namespace("a").labels("x=1").unwrap(),
+                Scope::namespace("b").labels("x=1").unwrap()
+            ]
+        );
+    }
+
+    #[test]
+    fn no_namespace_is_not_every_namespace() {
+        let scope = Scope::namespaces([""; 0]);
+
+        assert_eq!(scope.members(), []);
+        assert_eq!(scope.to_string(), "no namespace");
+        assert_ne!(scope, Scope::all());
+    }
+
+    #[test]
+    fn the_same_in_other_words_is_the_same_scope() {
+        let one = Scope::all()
+            .labels("b=2,a=1")
+            .unwrap()
+            .fields("y!=2, x==1")
+            .unwrap();
+        let other = Scope::all()
+            .labels("a=1")
+            .unwrap()
+            .labels("b in (2)")
+            .unwrap()
+            .fields("x=1,y!=2,")
+            .unwrap();
+
+        assert_eq!(one, other);
+        assert_eq!(one.field_selector().as_deref(), Some("x=1,y!=2"));
+    }
+
+    #[test]
+    fn a_field_selector_is_checked() {
+        for good in ["metadata.name=a", "a=", "a=b\\,c", "a=\\=\\\\", "", " , "] {
+            assert!(Scope::all().fields(good).is_ok(), "{good:?}");
+        }
+        let cases = [
+            ("a", "expected `=` or `!=` at position 2"),
+            ("a=1,b", "expected `=` or `!=` at position 6"),
+            ("a=1,=2", "expected the path of a field at position 5"),
+            ("a=b=c", "expected `\\=` for `=` in the value at position 2"),
+            (
+                "a=\\x",
+                "only `\\\\`, `\\,` and `\\=` can be escaped in the value at position 2",
+            ),
+            ("a!b", "expected `=` or `!=` at position 2"),
+            ("a=b\\", "expected something after `\\` at position 5"),
+        ];
+        for (selector, problem) in cases {
+            let error = Scope::all().fields(selector).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                format!("{selector:?} is not a field selector: {problem}")
+            );
+        }
+    }
+
+    #[test]
+    fn a_bad_label_selector_is_refused_when_the_scope_is_built() {
+        let error = Scope::namespace("shop").labels("app=web=x").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "\"app=web=x\" is not a label selector: expected `,` or the end at position 8"
+        );
+    }
+}
