@@ -1,16 +1,21 @@
 //! client-go's informers for Rust.
 #![forbid(unsafe_code)]
 
+mod client;
+pub mod codec;
 mod key;
 mod object;
 mod quarantine;
 mod scope;
 mod selector;
+pub mod source;
 mod version;
 
+pub use client::client;
 pub use key::{ObjectKey, ParseKeyError};
 pub use object::{Object, OwnerRef};
 pub use quarantine::{BadObject, Problem};
 pub use scope::Scope;
 pub use selector::{ParseSelectorError, Selector};
+pub use source::{ListWatch, ListerWatcher, Script, SourceError};
 pub use version::{ParseVersionError, ResourceVersion};

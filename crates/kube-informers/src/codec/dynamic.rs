@@ -1,0 +1,88 @@
+//! Reads a `DynamicObject` without the detour of its derived `Deserialize`.
+//!
+//! That one buffers the whole object twice because of `#[serde(flatten)]`; here each member is read once, to
+//! where it belongs. The result is the same, except that the types are filled in where a list left them out.
+
+use std::any::{Any, TypeId};
+use std::fmt;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::{DynamicObject, TypeMeta};
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::{Map, Value};
+
+use super::{Expected, explain};
+
+/// Whether `K` is `DynamicObject`.
+pub(super) fn is_dynamic<K: 'static>() -> bool {
+    TypeId::of::<K>() == TypeId::of::<DynamicObject>()
+}
+
+/// Decodes a `DynamicObject` for a caller that calls it `K`.
+pub(super) fn decode<K: 'static>(bytes: &[u8], expected: &Expected) -> Result<K, String> {
+    let read: Read = serde_json::from_slice(bytes).map_err(|error| explain::<Read>(bytes, &error))?;
+    let mut object = Some(read.into_object(expected));
+    (&mut object as &mut dyn Any)
+        .downcast_mut::<Option<K>>()
+        .and_then(Option::take)
+        .ok_or_else(|| "this decoder reads dynamic objects only".to_owned())
+}
+
+struct Read {
+    api_version: Option<String>,
+    kind: Option<String>,
+    metadata: ObjectMeta,
+    data: Map<String, Value>,
+}
+
+impl Read {
+    fn into_object(self, expected: &Expected) -> DynamicObject {
+        DynamicObject {
+            // The items of a typed list leave both out, and a watch does not: an object is the same either way.
+            types: Some(TypeMeta {
+                api_version: self.api_version.unwrap_or_else(|| expected.api_version.clone()),
+                kind: self.kind.unwrap_or_else(|| expected.kind.clone()),
+            }),
+            metadata: self.metadata,
+            data: Value::Object(self.data),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Read {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ReadVisitor)
+    }
+}
+
+struct ReadVisitor;
+
+impl<'de> Visitor<'de> for ReadVisitor {
+    type Value = Read;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Read, A::Error> {
+        let mut read = Read {
+            api_version: None,
+            kind: None,
+            metadata: ObjectMeta::default(),
+            data: Map::new(),
+        };
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "apiVersion" => read.api_version = map.next_value()?,
+                "kind" => read.kind = map.next_value()?,
+                "metadata" => read.metadata = map.next_value()?,
+                _ => {
+                    let value = map.next_value()?;
+                    read.data.insert(key, value);
+                }
+            }
+        }
+        Ok(read)
+    }
+}
