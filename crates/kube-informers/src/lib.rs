@@ -3,19 +3,23 @@
 
 mod client;
 pub mod codec;
+mod delta;
 mod key;
 mod object;
 mod quarantine;
 mod scope;
 mod selector;
 pub mod source;
+mod target;
 mod version;
 
 pub use client::client;
+pub use delta::{Delta, Replacement, Tombstone};
 pub use key::{ObjectKey, ParseKeyError};
 pub use object::{Object, OwnerRef};
 pub use quarantine::{BadObject, Problem};
 pub use scope::Scope;
 pub use selector::{ParseSelectorError, Selector};
 pub use source::{ListWatch, ListerWatcher, Script, SourceError};
+pub use target::{BoxFuture, Target, TargetError};
 pub use version::{ParseVersionError, ResourceVersion};
