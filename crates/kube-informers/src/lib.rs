@@ -7,6 +7,7 @@ mod delta;
 mod key;
 mod object;
 mod quarantine;
+mod reflector;
 mod scope;
 mod selector;
 pub mod source;
@@ -18,6 +19,10 @@ pub use delta::{Delta, Replacement, Tombstone};
 pub use key::{ObjectKey, ParseKeyError};
 pub use object::{Object, OwnerRef};
 pub use quarantine::{BadObject, Problem};
+pub use reflector::{
+    BackoffConfig, Deadlines, InitialList, Jitter, Operation, Reflector, ReflectorConfig, ReflectorHandle,
+    ReflectorState, ReflectorStats, RelistReason, Resume, StreamEnd, Transform,
+};
 pub use scope::Scope;
 pub use selector::{ParseSelectorError, Selector};
 pub use source::{ListWatch, ListerWatcher, Script, SourceError};

@@ -1,0 +1,233 @@
+//! How long to wait before trying again: exponential, jittered, and a bucket that bounds the rate of tries.
+//! Pure: the clock and the dice are passed in.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// The pauses between failing attempts.
+///
+/// The n-th pause is `initial × factorⁿ`, at most `max`, stretched by up to `jitter` of itself. The sequence
+/// starts over only after real progress, never because time has passed.
+///
+/// However short the pauses: after a first five, watches are started at most 24 times a minute.
+#[doc(alias = "wait.Backoff")]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BackoffConfig {
+    /// The first pause. client-go: 800 ms.
+    pub initial: Duration,
+    /// Each pause is so many times as long as the one before. client-go: 2.
+    pub factor: f64,
+    /// No pause is longer than this, before jitter. client-go: 30 s.
+    pub max: Duration,
+    /// A pause is stretched by a random part of up to this share of itself. client-go: 1.0.
+    pub jitter: f64,
+}
+
+impl Default for BackoffConfig {
+    fn default() -> Self {
+        Self {
+            initial: Duration::from_millis(800),
+            factor: 2.0,
+            max: Duration::from_secs(30),
+            jitter: 1.0,
+        }
+    }
+}
+
+/// A server may ask for patience, but not for ever.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(300);
+
+/// Where in the sequence of pauses we are.
+#[derive(Debug)]
+pub(crate) struct Backoff {
+    config: BackoffConfig,
+    failures: u32,
+}
+
+impl Backoff {
+    pub(crate) fn new(config: BackoffConfig) -> Self {
+        Self { config, failures: 0 }
+    }
+
+    /// The next pause. `dice` is uniform in [0, 1).
+    pub(crate) fn next(&mut self, dice: f64, retry_after: Option<Duration>) -> Duration {
+        let longest = self.config.max.as_secs_f64();
+        let exponent = i32::try_from(self.failures.min(1000)).unwrap_or(1000);
+        let base = (self.config.initial.as_secs_f64() * self.config.factor.powi(exponent)).min(longest);
+        self.failures = self.failures.saturating_add(1);
+        let own = Duration::from_secs_f64((base * (1.0 + self.config.jitter.max(0.0) * dice)).max(0.0));
+        // Spread over a fifth, so that all whom the server sent away do not come back together.
+        let asked = retry_after.map(|asked| asked.min(LONGEST_RETRY_AFTER).mul_f64(1.0 + 0.2 * dice));
+        asked.map_or(own, |asked| own.max(asked))
+    }
+
+    pub(crate) fn reset(&mut self) {
+        self.failures = 0;
+    }
+}
+
+/// A token bucket over the starts of watches: a server that ends every watch at once, cleanly and with an
+/// event each, must not be asked more often than this.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    tokens: f64,
+    filled: Option<Instant>,
+}
+
+impl Pace {
+    const BURST: f64 = 5.0;
+    /// 24 a minute: below the ceiling of 30 requests per informer and minute.
+    const PER_SECOND: f64 = 0.4;
+
+    pub(crate) fn new() -> Self {
+        Self {
+            tokens: Self::BURST,
+            filled: None,
+        }
+    }
+
+    /// Takes a token; answers when the start may happen.
+    pub(crate) fn take(&mut self, now: Instant) -> Instant {
+        if let Some(filled) = self.filled {
+            let gained = now.saturating_duration_since(filled).as_secs_f64() * Self::PER_SECOND;
+            self.tokens = (self.tokens + gained).min(Self::BURST);
+        }
+        self.filled = Some(now);
+        self.tokens -= 1.0;
+        if self.tokens >= 0.0 {
+            now
+        } else {
+            now + Duration::from_secs_f64(-self.tokens / Self::PER_SECOND)
+        }
+    }
+}
+
+/// For how long errors inside the server are answered by watching again instead of listing.
+#[doc(alias = "MaxInternalErrorRetryDuration")]
+#[derive(Debug)]
+pub(crate) struct RetryWindow {
+    length: Duration,
+    opened: Option<Instant>,
+    last: Option<Instant>,
+}
+
+impl RetryWindow {
+    /// A window starts over when so much time passes without an error.
+    const QUIET: Duration = Duration::from_secs(60);
+
+    pub(crate) fn new(length: Duration) -> Self {
+        Self {
+            length,
+            opened: None,
+            last: None,
+        }
+    }
+
+    /// An internal error happened: may it be retried without a list?
+    pub(crate) fn allows(&mut self, now: Instant) -> bool {
+        if self.length.is_zero() {
+            return false;
+        }
+        let quiet = self
+            .last
+            .is_none_or(|last| now.saturating_duration_since(last) >= Self::QUIET);
+        if quiet {
+            self.opened = Some(now);
+        }
+        self.last = Some(now);
+        self.opened
+            .is_some_and(|opened| now.saturating_duration_since(opened) <= self.length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pauses(backoff: &mut Backoff, dice: f64, n: usize) -> Vec<f64> {
+        (0..n).map(|_| backoff.next(dice, None).as_secs_f64()).collect()
+    }
+
+    #[test]
+    fn pauses_double_up_to_the_maximum_and_stay_there() {
+        let mut backoff = Backoff::new(BackoffConfig::default());
+
+        assert_eq!(
+            pauses(&mut backoff, 0.0, 8),
+            [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0]
+        );
+        for _ in 0..10_000 {
+            assert_eq!(backoff.next(0.0, None), Duration::from_secs(30));
+        }
+    }
+
+    #[test]
+    fn jitter_stretches_a_pause_to_at_most_twice_its_base() {
+        let mut backoff = Backoff::new(BackoffConfig::default());
+
+        assert_eq!(backoff.next(0.5, None), Duration::from_millis(1200));
+        assert!(backoff.next(0.999, None) < Duration::from_millis(3200));
+    }
+
+    #[test]
+    fn only_a_reset_starts_the_sequence_over() {
+        let mut backoff = Backoff::new(BackoffConfig::default());
+        pauses(&mut backoff, 0.0, 5);
+
+        backoff.reset();
+
+        assert_eq!(backoff.next(0.0, None), Duration::from_millis(800));
+    }
+
+    #[test]
+    fn the_server_may_ask_for_more_patience_but_not_for_less() {
+        let mut backoff = Backoff::new(BackoffConfig::default());
+
+        assert_eq!(
+            backoff.next(0.0, Some(Duration::from_secs(7))),
+            Duration::from_secs(7)
+        );
+        assert_eq!(
+            backoff.next(0.0, Some(Duration::from_millis(1))),
+            Duration::from_millis(1600)
+        );
+        assert_eq!(backoff.next(0.0, Some(Duration::MAX)), Duration::from_secs(300));
+    }
+
+    #[test]
+    fn a_burst_of_watch_starts_is_paced() {
+        let mut pace = Pace::new();
+        let now = Instant::now();
+
+        let waits: Vec<f64> = (0..7).map(|_| (pace.take(now) - now).as_secs_f64()).collect();
+
+        assert_eq!(waits, [0.0, 0.0, 0.0, 0.0, 0.0, 2.5, 5.0]);
+        let later = now + Duration::from_secs(60);
+        assert_eq!(pace.take(later), later);
+    }
+
+    /// Upstream: TestRetryWithDeadline
+    #[test]
+    fn internal_errors_are_retried_within_their_window() {
+        let start = Instant::now();
+        let at = |seconds: u64| start + Duration::from_secs(seconds);
+
+        let mut never = RetryWindow::new(Duration::ZERO);
+        assert!(!never.allows(at(0)));
+
+        let mut short = RetryWindow::new(Duration::from_secs(1));
+        assert_eq!(
+            [short.allows(at(0)), short.allows(at(1)), short.allows(at(2))],
+            [true, true, false]
+        );
+
+        let mut restarted = RetryWindow::new(Duration::from_secs(30));
+        assert!(restarted.allows(at(0)));
+        assert!(!restarted.allows(at(31)));
+        assert!(
+            restarted.allows(at(91)),
+            "a minute without an error opens a new window"
+        );
+    }
+}

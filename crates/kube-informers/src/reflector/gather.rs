@@ -1,0 +1,103 @@
+//! What a list or watch-list has brought so far.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::delta::Replacement;
+use crate::key::ObjectKey;
+use crate::object::Object;
+use crate::quarantine::BadObject;
+
+/// The objects of a collection that is not complete yet.
+pub(super) struct Gathered<K> {
+    objects: Vec<Option<Arc<K>>>,
+    unreadable: Vec<Option<BadObject>>,
+    /// Where each key stands; built at the first removal, because most collections see none while they are being
+    /// read.
+    places: Option<HashMap<ObjectKey, Vec<Place>>>,
+}
+
+/// An index into one of the two lists.
+#[derive(Clone, Copy)]
+enum Place {
+    Object(usize),
+    Unreadable(usize),
+}
+
+impl<K: Object> Gathered<K> {
+    pub(super) fn new() -> Self {
+        Self {
+            objects: Vec::new(),
+            unreadable: Vec::new(),
+            places: None,
+        }
+    }
+
+    /// One more object. An earlier state of it, if there may be one, must have been removed.
+    pub(super) fn put(&mut self, object: Arc<K>) {
+        if let Some(places) = &mut self.places {
+            let place = Place::Object(self.objects.len());
+            places.entry(ObjectKey::of(&*object)).or_default().push(place);
+        }
+        self.objects.push(Some(object));
+    }
+
+    /// One that cannot be read. An earlier state of it that could stays.
+    pub(super) fn put_unreadable(&mut self, bad: BadObject) {
+        if let (Some(places), Some(key)) = (&mut self.places, &bad.key) {
+            let place = Place::Unreadable(self.unreadable.len());
+            places.entry(key.clone()).or_default().push(place);
+        }
+        self.unreadable.push(Some(bad));
+    }
+
+    /// The object was deleted, dropped or replaced by a later state while the collection was being read.
+    pub(super) fn remove(&mut self, key: &ObjectKey) {
+        let (objects, unreadable) = (&self.objects, &self.unreadable);
+        let places = self.places.get_or_insert_with(|| places(objects, unreadable));
+        for place in places.remove(key).into_iter().flatten() {
+            match place {
+                Place::Object(at) => take_at(&mut self.objects, at),
+                Place::Unreadable(at) => take_at(&mut self.unreadable, at),
+            }
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::new();
+    }
+
+    pub(super) fn take(&mut self, resource_version: Option<String>) -> Replacement<K> {
+        let gathered = std::mem::replace(self, Self::new());
+        Replacement {
+            objects: gathered.objects.into_iter().flatten().collect(),
+            unreadable: gathered.unreadable.into_iter().flatten().collect(),
+            resource_version,
+        }
+    }
+}
+
+fn places<K: Object>(
+    objects: &[Option<Arc<K>>],
+    unreadable: &[Option<BadObject>],
+) -> HashMap<ObjectKey, Vec<Place>> {
+    let mut places: HashMap<ObjectKey, Vec<Place>> = HashMap::new();
+    for (at, object) in objects.iter().enumerate() {
+        if let Some(object) = object {
+            let key = ObjectKey::of(&**object);
+            places.entry(key).or_default().push(Place::Object(at));
+        }
+    }
+    for (at, bad) in unreadable.iter().enumerate() {
+        if let Some(key) = bad.as_ref().and_then(|bad| bad.key.clone()) {
+            places.entry(key).or_default().push(Place::Unreadable(at));
+        }
+    }
+    places
+}
+
+fn take_at<T>(slots: &mut [Option<T>], at: usize) {
+    if let Some(slot) = slots.get_mut(at) {
+        *slot = None;
+    }
+}

@@ -1,0 +1,78 @@
+//! The transform: the user's last word on an object before anybody else sees it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use crate::key::ObjectKey;
+use crate::object::Object;
+use crate::quarantine::{BadObject, Problem};
+use crate::source::Fetched;
+
+/// Changes an object, drops it (`Ok(None)`), or fails, which puts that one object into quarantine.
+#[doc(alias = "TransformFunc")]
+pub type Transform<K> =
+    Arc<dyn Fn(K) -> Result<Option<K>, Box<dyn std::error::Error + Send + Sync>> + Send + Sync>;
+
+/// What became of an object.
+pub(super) enum Transformed<K> {
+    Object(Arc<K>),
+    Dropped {
+        key: ObjectKey,
+        resource_version: Option<String>,
+    },
+    Bad(BadObject),
+}
+
+/// Runs the transform exactly once for each decoded object; what the cache holds already went through it.
+pub(super) fn transformed<K: Object>(
+    transform: Option<&Transform<K>>,
+    fetched: Fetched<K>,
+) -> Transformed<K> {
+    let object = match fetched {
+        Fetched::Unchanged(object) => return Transformed::Object(object),
+        Fetched::New(object) => object,
+    };
+    if object.name().is_empty() {
+        return Transformed::Bad(BadObject {
+            key: None,
+            ..bad_object(&object, Problem::Nameless)
+        });
+    }
+    let Some(transform) = transform else {
+        return Transformed::Object(Arc::new(object));
+    };
+
+    // The object moves into the closure, so its identity is noted first.
+    let mut bad = bad_object(&object, Problem::Nameless);
+    let key = ObjectKey::of(&object);
+    match catch_unwind(AssertUnwindSafe(|| transform(object))) {
+        Ok(Ok(Some(object))) if object.name().is_empty() => {
+            bad.problem = Problem::Transform("it removed the name".to_owned());
+            Transformed::Bad(bad)
+        }
+        Ok(Ok(Some(object))) => Transformed::Object(Arc::new(object)),
+        Ok(Ok(None)) => Transformed::Dropped {
+            key,
+            resource_version: bad.resource_version,
+        },
+        Ok(Err(error)) => {
+            bad.problem = Problem::Transform(error.to_string());
+            Transformed::Bad(bad)
+        }
+        // The text of a panic may quote the object, so it is not repeated.
+        Err(_) => {
+            bad.problem = Problem::Transform("it panicked".to_owned());
+            Transformed::Bad(bad)
+        }
+    }
+}
+
+fn bad_object<K: Object>(object: &K, problem: Problem) -> BadObject {
+    BadObject {
+        key: Some(ObjectKey::of(object)),
+        uid: object.uid().map(str::to_owned),
+        resource_version: object.resource_version().map(str::to_owned),
+        problem,
+        size: 0,
+    }
+}
