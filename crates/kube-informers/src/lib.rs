@@ -7,6 +7,7 @@ mod delta;
 mod key;
 mod object;
 mod quarantine;
+pub mod queue;
 mod reflector;
 mod scope;
 mod selector;
