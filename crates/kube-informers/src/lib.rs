@@ -4,6 +4,7 @@
 mod client;
 pub mod codec;
 mod delta;
+mod event;
 mod key;
 mod object;
 mod quarantine;
@@ -12,11 +13,13 @@ mod reflector;
 mod scope;
 mod selector;
 pub mod source;
+pub mod store;
 mod target;
 mod version;
 
 pub use client::client;
 pub use delta::{Delta, Replacement, Tombstone};
+pub use event::{Cause, Event};
 pub use key::{ObjectKey, ParseKeyError};
 pub use object::{Object, OwnerRef};
 pub use quarantine::{BadObject, Problem};
@@ -27,5 +30,6 @@ pub use reflector::{
 pub use scope::Scope;
 pub use selector::{ParseSelectorError, Selector};
 pub use source::{ListWatch, ListerWatcher, Script, SourceError};
+pub use store::{Index, Snapshot, Store, UnknownIndex};
 pub use target::{BoxFuture, Target, TargetError};
 pub use version::{ParseVersionError, ResourceVersion};

@@ -1,0 +1,170 @@
+//! `TtlStore`: values that are forgotten some time after they were put in. No timer, no task: what is too old
+//! is dropped when somebody looks.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::Duration;
+
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+
+use crate::key::ObjectKey;
+
+/// A store whose values live for a limited time.
+///
+/// A value is gone once it is strictly older than its time to live; a time to live of zero means for ever.
+/// Putting it in again makes it young again. Reading drops what is too old and does not make anything younger.
+///
+/// The clock is a function that gives the time since some fixed moment: with tokio's clock, which tests can
+/// pause, `move || start.elapsed()`, where `start` is the `Instant` at which the store was made. Any other
+/// clock will do:
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use std::time::Duration;
+/// use kube_informers::store::TtlStore;
+///
+/// let clock = Arc::new(AtomicU64::new(0));
+/// let seconds = clock.clone();
+/// let names = TtlStore::with_key(
+///     |name: &String| name.clone(),
+///     Duration::from_secs(30),
+///     move || Duration::from_secs(seconds.load(Ordering::Relaxed)),
+/// );
+/// names.insert("cart".to_owned());
+///
+/// clock.store(30, Ordering::Relaxed);
+/// assert!(names.get("cart").is_some());
+/// clock.store(31, Ordering::Relaxed);
+/// assert!(names.get("cart").is_none());
+/// ```
+#[doc(alias = "ExpirationCache")]
+#[doc(alias = "NewTTLStore")]
+pub struct TtlStore<V, Q = ObjectKey> {
+    key: Box<dyn Fn(&V) -> Q + Send + Sync>,
+    now: Box<dyn Fn() -> Duration + Send + Sync>,
+    ttl: Duration,
+    entries: Mutex<HashMap<Q, Stamped<V>, RandomState>>,
+}
+
+#[doc(alias = "TimestampedEntry")]
+struct Stamped<V> {
+    value: Arc<V>,
+    since: Duration,
+    ttl: Duration,
+}
+
+impl<V> Stamped<V> {
+    #[doc(alias = "TTLPolicy")]
+    fn is_expired(&self, now: Duration) -> bool {
+        !self.ttl.is_zero() && now.saturating_sub(self.since) > self.ttl
+    }
+}
+
+impl<V, Q: Hash + Eq + Clone> TtlStore<V, Q> {
+    /// A store with a key function, a time to live for all values, and a clock.
+    pub fn with_key(
+        key: impl Fn(&V) -> Q + Send + Sync + 'static,
+        ttl: Duration,
+        now: impl Fn() -> Duration + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            key: Box::new(key),
+            now: Box::new(now),
+            ttl,
+            entries: Mutex::default(),
+        }
+    }
+
+    /// Puts a value in, and returns the one it takes the place of.
+    #[doc(alias = "Add")]
+    #[doc(alias = "Update")]
+    pub fn insert(&self, value: impl Into<Arc<V>>) -> Option<Arc<V>> {
+        self.insert_for(self.ttl, value)
+    }
+
+    /// Puts a value in that has a time to live of its own.
+    pub fn insert_for(&self, ttl: Duration, value: impl Into<Arc<V>>) -> Option<Arc<V>> {
+        let (key, stamped, now) = self.stamp(ttl, value.into());
+        let old = self.entries.lock().insert(key, stamped);
+        old.filter(|old| !old.is_expired(now)).map(|old| old.value)
+    }
+
+    /// Takes a value out.
+    pub fn remove<B>(&self, key: &B) -> Option<Arc<V>>
+    where
+        Q: Borrow<B>,
+        B: Hash + Eq + ?Sized,
+    {
+        let now = (self.now)();
+        let old = self.entries.lock().remove(key);
+        old.filter(|old| !old.is_expired(now)).map(|old| old.value)
+    }
+
+    /// Exchanges everything; all values are young.
+    pub fn replace<T: Into<Arc<V>>>(&self, values: impl IntoIterator<Item = T>) {
+        let stamped = values.into_iter().map(|value| {
+            let (key, stamped, _) = self.stamp(self.ttl, value.into());
+            (key, stamped)
+        });
+        let new = stamped.collect();
+        let old = std::mem::replace(&mut *self.entries.lock(), new);
+        // Dropping the values may take a while: without the lock.
+        drop(old);
+    }
+
+    /// The value under a key, unless it is too old.
+    #[doc(alias = "GetByKey")]
+    pub fn get<B>(&self, key: &B) -> Option<Arc<V>>
+    where
+        Q: Borrow<B>,
+        B: Hash + Eq + ?Sized,
+    {
+        let now = (self.now)();
+        let mut entries = self.entries.lock();
+        let stamped = entries.get(key)?;
+        if !stamped.is_expired(now) {
+            return Some(stamped.value.clone());
+        }
+        let expired = entries.remove(key);
+        drop(entries);
+        drop(expired);
+        None
+    }
+
+    /// All values that are not too old, in no particular order.
+    pub fn list(&self) -> Vec<Arc<V>> {
+        let now = (self.now)();
+        let mut entries = self.entries.lock();
+        let expired: Vec<_> = entries.extract_if(|_, stamped| stamped.is_expired(now)).collect();
+        let values = entries.values().map(|stamped| stamped.value.clone()).collect();
+        drop(entries);
+        drop(expired);
+        values
+    }
+
+    /// All keys, also of values that are too old and that nobody has looked at since.
+    #[doc(alias = "ListKeys")]
+    pub fn keys(&self) -> Vec<Q> {
+        self.entries.lock().keys().cloned().collect()
+    }
+
+    fn stamp(&self, ttl: Duration, value: Arc<V>) -> (Q, Stamped<V>, Duration) {
+        // User code, called before the lock is taken.
+        let (key, since) = ((self.key)(&value), (self.now)());
+        (key, Stamped { value, since, ttl }, since)
+    }
+}
+
+impl<V, Q> fmt::Debug for TtlStore<V, Q> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TtlStore")
+            .field("ttl", &self.ttl)
+            .field("len", &self.entries.lock().len())
+            .finish_non_exhaustive()
+    }
+}
