@@ -1,0 +1,325 @@
+//! `Listener`: our end of one handler or subscription: its mailbox, and what is known about it.
+//!
+//! The dispatcher puts in, a worker or a subscription takes out, a registration looks on.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use super::change::Notice;
+use super::in_hand::InHand;
+use super::mailbox::{Attended, Leftovers, Mailbox, Phase};
+use crate::event::Event;
+use crate::handler::{Backlog, HandlerOptions, OnPanic, RunnerKind};
+use crate::object::Object;
+use crate::registration::{Control, End, HandlerId, Progress};
+use crate::store::Snapshot;
+
+tokio::task_local! {
+    /// The address of the listener whose handler is running here, so that a handler can be told apart that waits
+    /// for its own removal.
+    pub(super) static CALLING: usize;
+}
+
+pub(crate) struct Listener<K> {
+    id: HandlerId,
+    name: Arc<str>,
+    coalesces: bool,
+    on_panic: OnPanic,
+    mailbox: Mutex<Mailbox<K>>,
+    /// A copy of the mailbox's phase, for a glance between two events: nothing more is told.
+    leaving: AtomicBool,
+    /// Taken out and not yet told, the event being told included. Written only by whoever takes out.
+    in_hand: AtomicUsize,
+    delivered: AtomicU64,
+    panics: AtomicU64,
+    ended: AtomicBool,
+    progress: watch::Sender<Progress>,
+    /// Whatever must live as long as something may still be told.
+    keeps: Mutex<Option<Arc<dyn Any + Send + Sync>>>,
+}
+
+impl<K: Object> Listener<K> {
+    pub(super) fn new(
+        id: HandlerId,
+        name: Arc<str>,
+        options: &HandlerOptions,
+        attended: Attended<K>,
+    ) -> Self {
+        Self {
+            id,
+            name,
+            coalesces: options.backlog == Backlog::CoalesceByKey,
+            on_panic: options.on_panic,
+            mailbox: Mutex::new(Mailbox::new(options.backlog, attended)),
+            leaving: AtomicBool::new(false),
+            in_hand: AtomicUsize::new(0),
+            delivered: AtomicU64::new(0),
+            panics: AtomicU64::new(0),
+            ended: AtomicBool::new(false),
+            progress: watch::Sender::new(Progress::default()),
+            keeps: Mutex::new(None),
+        }
+    }
+
+    // What the dispatcher does.
+
+    pub(super) fn push_batch(&self, events: &Arc<[Event<K>]>) {
+        let wake = self.mailbox.lock().push_batch(events);
+        wake.wake();
+    }
+
+    pub(super) fn push_initial(&self, snapshot: Snapshot<K>) {
+        self.mailbox.lock().push_initial(snapshot);
+    }
+
+    pub(super) fn push_resync(&self, snapshot: &Snapshot<K>) {
+        let wake = self.mailbox.lock().push_resync(snapshot);
+        wake.wake();
+    }
+
+    pub(super) fn push_synced(&self) {
+        let (synced, wake) = {
+            let mut mailbox = self.mailbox.lock();
+            // Acquire: with nothing in hand, the calls before have returned, and what they did is seen.
+            mailbox.push_synced(self.in_hand.load(Ordering::Acquire))
+        };
+        wake.wake();
+        self.note_synced(synced);
+    }
+
+    /// The informer stops. May be called again with `drain: false` to cut a drain short.
+    pub(super) fn close(&self, drain: bool) -> Option<Leftovers<K>> {
+        if !drain {
+            let wake = self.mailbox.lock().cancel();
+            let leftovers = self.leave(End::Stopped);
+            wake.wake();
+            return Some(leftovers);
+        }
+        let (over, wake) = {
+            let mut mailbox = self.mailbox.lock();
+            if mailbox.phase == Phase::Open {
+                mailbox.phase = Phase::Draining;
+            }
+            let over = match mailbox.attended {
+                Attended::NotYet(_) | Attended::Never => true,
+                Attended::Stream => mailbox.is_empty() && self.in_hand.load(Ordering::Acquire) == 0,
+                Attended::Expected(_) | Attended::Worker => false,
+            };
+            (over, mailbox.on_data())
+        };
+        wake.wake();
+        over.then(|| self.leave(End::Stopped))
+    }
+
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.leaving.load(Ordering::Acquire)
+    }
+
+    /// Whether it has ended: nobody will take anything out any more.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    // What whoever takes out does.
+
+    /// A worker will come. `false` if there is nothing to do for one: a stream, or a handler removed before.
+    pub(super) fn expect(&self) -> bool {
+        self.mailbox.lock().expect()
+    }
+
+    /// A worker begins: it gets the handler, unless that was removed before.
+    pub(super) fn attend(&self) -> Option<RunnerKind<K>> {
+        self.mailbox.lock().attend()
+    }
+
+    /// Ready when there is something to take; with an error when there never will be.
+    pub(crate) fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
+        let ready = self.mailbox.lock().poll_ready(cx);
+        if let Poll::Ready(Err(end)) = ready {
+            // A drain that has come to its end is noticed here first.
+            drop(self.leave(end));
+        }
+        ready
+    }
+
+    pub(super) async fn ready(&self) -> Result<(), End> {
+        std::future::poll_fn(|cx| self.poll_ready(cx)).await
+    }
+
+    pub(super) fn poll_cancelled(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.mailbox.lock().poll_cancelled(cx)
+    }
+
+    pub(super) async fn cancelled(&self) {
+        std::future::poll_fn(|cx| self.poll_cancelled(cx)).await;
+    }
+
+    /// Takes what comes next, with how many events are queued behind it. Everything taken before has been told.
+    pub(crate) fn take(&self) -> Option<(InHand<K>, usize)> {
+        let (item, queued, synced) = {
+            let mut mailbox = self.mailbox.lock();
+            let (item, synced) = mailbox.take();
+            // Under the lock, so that `pending` counts what is taken on one side or the other.
+            self.in_hand
+                .store(item.as_ref().map_or(0, |item| item.events()), Ordering::Release);
+            (item, mailbox.queued(), synced)
+        };
+        self.note_synced(synced);
+        Some((InHand::new(item?, self.coalesces), queued))
+    }
+
+    /// One event has been told: the handler returned, or panicked, or the stream gave it out.
+    pub(crate) fn told(&self, in_hand: usize) {
+        // One writer, so no read-modify-write is needed.
+        let delivered = self.delivered.load(Ordering::Relaxed);
+        self.delivered.store(delivered + 1, Ordering::Relaxed);
+        self.in_hand.store(in_hand, Ordering::Release);
+    }
+
+    /// The handler panicked, which may be its end.
+    pub(super) fn panicked(&self) {
+        let panics = self.panics.load(Ordering::Relaxed);
+        self.panics.store(panics + 1, Ordering::Relaxed);
+        if self.on_panic == OnPanic::End {
+            drop(self.leave(End::Panicked));
+        }
+    }
+
+    /// Everything in hand has been told.
+    pub(crate) fn put_down(&self, hand: &InHand<K>) {
+        if hand.is_bulk() {
+            self.mailbox.lock().bulk_told();
+        }
+        // Objects of a replay or resync that needed no telling have kept this above zero.
+        self.in_hand.store(0, Ordering::Release);
+    }
+
+    /// Takes note if a synced notice comes next, without taking anything else. Nothing is in hand.
+    pub(crate) fn settle(&self) {
+        let synced = self.mailbox.lock().pass_notice();
+        self.note_synced(synced);
+    }
+
+    pub(super) fn awaits(&self, object: &Arc<K>) -> bool {
+        self.mailbox.lock().awaits(object)
+    }
+
+    pub(super) fn fold_initial(&self, object: &Arc<K>) -> Option<Notice<K>> {
+        self.mailbox.lock().fold_initial(object)
+    }
+
+    /// Nothing more is told. The first reason stands.
+    pub(crate) fn leave(&self, end: End) -> Leftovers<K> {
+        let (leftovers, unattended, wake) = {
+            let mut mailbox = self.mailbox.lock();
+            let left = mailbox.leave(end);
+            self.leaving.store(true, Ordering::Release);
+            left
+        };
+        // A worker that runs says itself when it has ended.
+        if unattended {
+            self.finish();
+        }
+        wake.wake();
+        self.release();
+        leftovers
+    }
+
+    fn release(&self) {
+        let kept = self.keeps.lock().take();
+        drop(kept);
+    }
+
+    /// Nothing is being told any more either.
+    pub(super) fn finish(&self) {
+        let end = match self.mailbox.lock().phase {
+            Phase::Leaving(end) => end,
+            Phase::Open | Phase::Draining => End::Stopped,
+        };
+        self.ended.store(true, Ordering::Release);
+        self.progress.send_if_modified(|now| {
+            let first = now.ended.is_none();
+            now.ended.get_or_insert(end);
+            first
+        });
+    }
+
+    fn note_synced(&self, synced: bool) {
+        if synced {
+            self.progress
+                .send_if_modified(|now| !std::mem::replace(&mut now.synced, true));
+        }
+    }
+
+    /// Identifies it while it is in use.
+    pub(super) fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    #[cfg(test)]
+    pub(super) fn slots(&self) -> usize {
+        self.mailbox.lock().slots()
+    }
+}
+
+impl<K: Object> Control for Listener<K> {
+    fn id(&self) -> HandlerId {
+        self.id
+    }
+
+    fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    fn pending(&self) -> usize {
+        if self.has_ended() {
+            return 0;
+        }
+        let mailbox = self.mailbox.lock();
+        let in_hand = self.in_hand.load(Ordering::Acquire);
+        match mailbox.phase {
+            Phase::Open | Phase::Draining => mailbox.queued() + in_hand,
+            // Only the call that runs; no other begins.
+            Phase::Leaving(_) => in_hand.min(1),
+        }
+    }
+
+    fn delivered(&self) -> u64 {
+        self.delivered.load(Ordering::Relaxed)
+    }
+
+    fn panics(&self) -> u64 {
+        self.panics.load(Ordering::Relaxed)
+    }
+
+    fn progress(&self) -> watch::Receiver<Progress> {
+        self.progress.subscribe()
+    }
+
+    fn remove(&self) {
+        drop(self.leave(End::Removed));
+    }
+
+    fn is_removed(&self) -> bool {
+        self.mailbox.lock().phase == Phase::Leaving(End::Removed)
+    }
+
+    fn keep(&self, guard: Arc<dyn Any + Send + Sync>) {
+        *self.keeps.lock() = Some(guard);
+        // Whoever left before that has released nothing yet.
+        if self.is_leaving() {
+            self.release();
+        }
+    }
+
+    fn is_calling(&self) -> bool {
+        CALLING
+            .try_with(|calling| *calling == self.address())
+            .unwrap_or(false)
+    }
+}

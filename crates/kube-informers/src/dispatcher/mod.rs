@@ -1,0 +1,251 @@
+//! `Dispatcher`: events in, one mailbox per handler out.
+//!
+//! Pure data: it owns no task and reads no clock. It is called under the lock that also guards the store's writer,
+//! so that joining (snapshot plus position) is one step; it sees neither the writer nor any user code.
+
+mod change;
+mod folding;
+mod in_hand;
+mod listener;
+mod mailbox;
+mod resync;
+#[cfg(test)]
+mod tests;
+mod worker;
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+use tracing::trace;
+
+pub(crate) use in_hand::InHand;
+pub(crate) use listener::Listener;
+use mailbox::{Attended, Leftovers};
+use resync::Resync;
+
+use crate::event::Event;
+use crate::handler::{HandlerOptions, Runner};
+use crate::object::Object;
+use crate::registration::{Control, HandlerId, NotAdded, Registration};
+use crate::store::Snapshot;
+use crate::task::Spawner;
+
+/// The handlers and subscriptions of one informer.
+#[doc(alias = "sharedProcessor")]
+pub(crate) struct Dispatcher<K: Object> {
+    entries: Vec<Entry<K>>,
+    next_id: u64,
+    life: Life,
+}
+
+#[doc(alias = "processorListener")]
+struct Entry<K: Object> {
+    listener: Arc<Listener<K>>,
+    resync: Option<Resync>,
+}
+
+enum Life {
+    /// Handlers wait for the start.
+    New,
+    /// Every handler has a worker.
+    Started(Spawner),
+    /// Nobody joins any more.
+    Closed,
+}
+
+impl<K: Object> Dispatcher<K> {
+    pub(crate) fn new() -> Self {
+        Self {
+            entries: Vec::new(),
+            next_id: 1,
+            life: Life::New,
+        }
+    }
+
+    /// Adds a handler. It is told of everything in `snapshot` as initial, then of all that is dispatched from now
+    /// on; `synced` says whether nothing initial is to come beyond the snapshot.
+    ///
+    /// Takes constant time: the snapshot is taken apart by the handler's own worker.
+    ///
+    /// # Errors
+    ///
+    /// When the dispatcher is closed.
+    pub(crate) fn add(
+        &mut self,
+        options: &HandlerOptions,
+        runner: Runner<K>,
+        now: Instant,
+        snapshot: Snapshot<K>,
+        synced: bool,
+    ) -> Result<Registration, NotAdded> {
+        let Runner { name, kind } = runner;
+        let name: Arc<str> = options.name.clone().unwrap_or(name).into();
+        if matches!(self.life, Life::Closed) {
+            return Err(NotAdded {
+                handler: name,
+                informer: String::new(),
+            });
+        }
+        let listener = self.join(options, name, Attended::NotYet(kind), now, snapshot, synced);
+        self.start_worker(&listener);
+        Ok(Registration::new(listener))
+    }
+
+    /// Adds a subscription, which takes from the listener by itself. After a close it has nothing to take.
+    pub(crate) fn subscribe(
+        &mut self,
+        options: &HandlerOptions,
+        now: Instant,
+        snapshot: Snapshot<K>,
+        synced: bool,
+    ) -> Arc<Listener<K>> {
+        let name = options.name.as_deref().unwrap_or("subscription").into();
+        let listener = self.join(options, name, Attended::Stream, now, snapshot, synced);
+        if matches!(self.life, Life::Closed) {
+            drop(listener.close(false));
+        }
+        listener
+    }
+
+    fn join(
+        &mut self,
+        options: &HandlerOptions,
+        name: Arc<str>,
+        attended: Attended<K>,
+        now: Instant,
+        snapshot: Snapshot<K>,
+        synced: bool,
+    ) -> Arc<Listener<K>> {
+        let id = HandlerId(self.next_id);
+        self.next_id += 1;
+        let listener = Arc::new(Listener::new(id, name, options, attended));
+        listener.push_initial(snapshot);
+        if synced {
+            listener.push_synced();
+        }
+        self.forget_ended();
+        self.entries.push(Entry {
+            listener: listener.clone(),
+            resync: options.resync.and_then(|period| Resync::every(period, now)),
+        });
+        listener
+    }
+
+    /// Starts a worker for every handler that has none, and from now on for each that is added.
+    pub(crate) fn start(&mut self, spawner: &Spawner, now: Instant) {
+        if !matches!(self.life, Life::New) {
+            return;
+        }
+        self.life = Life::Started(spawner.clone());
+        for entry in &mut self.entries {
+            if let Some(resync) = &mut entry.resync {
+                resync.restart(now);
+            }
+        }
+        for entry in &self.entries {
+            self.start_worker(&entry.listener);
+        }
+    }
+
+    fn start_worker(&self, listener: &Arc<Listener<K>>) {
+        if let Life::Started(spawner) = &self.life
+            && listener.expect()
+        {
+            let name = format!("handler {}", listener.name());
+            spawner.spawn(name, worker::work(listener.clone(), spawner.clone()));
+        }
+    }
+
+    /// Tells everybody. The events lie in memory once, however many handlers keep all of them.
+    #[doc(alias = "distribute")]
+    pub(crate) fn dispatch(&mut self, events: Vec<Event<K>>) {
+        if events.is_empty() {
+            return;
+        }
+        self.forget_ended();
+        if tracing::enabled!(tracing::Level::TRACE) {
+            let handlers = self.entries.len();
+            for event in &events {
+                trace!(%event, handlers, "dispatching");
+            }
+        }
+        if self.entries.is_empty() {
+            return;
+        }
+        let events: Arc<[Event<K>]> = events.into();
+        for entry in &self.entries {
+            entry.listener.push_batch(&events);
+        }
+    }
+
+    /// Everything initial has been dispatched: each handler is synced once it has returned from what it was told
+    /// so far.
+    pub(crate) fn synced(&mut self) {
+        for entry in &self.entries {
+            entry.listener.push_synced();
+        }
+    }
+
+    /// When a handler is next to be told everything again; `None` before the start and while nobody wants that.
+    pub(crate) fn next_resync(&self) -> Option<Instant> {
+        if !matches!(self.life, Life::Started(_)) {
+            return None;
+        }
+        self.entries
+            .iter()
+            .filter(|entry| !entry.listener.is_leaving())
+            .filter_map(|entry| entry.resync.as_ref().map(Resync::due))
+            .min()
+    }
+
+    /// Tells the handlers whose time has come everything again, and sets their next time.
+    #[doc(alias = "shouldResync")]
+    pub(crate) fn resync_due(&mut self, now: Instant, snapshot: &Snapshot<K>) {
+        if !matches!(self.life, Life::Started(_)) {
+            return;
+        }
+        for entry in &mut self.entries {
+            if entry.resync.as_mut().is_some_and(|resync| resync.take_due(now)) {
+                entry.listener.push_resync(snapshot);
+            }
+        }
+    }
+
+    /// Ends everybody. With `drain` they are told what is queued first; without, what is queued is dropped,
+    /// asynchronous calls are cancelled at their next await and blocking ones are waited for 100 ms. May be called
+    /// again without `drain` to cut a drain short.
+    ///
+    /// What is returned may hold handlers that were never started: drop it where no lock is held.
+    pub(crate) fn close(&mut self, drain: bool) -> Vec<Leftovers<K>> {
+        self.life = Life::Closed;
+        let leftovers = self
+            .entries
+            .iter()
+            .filter_map(|entry| entry.listener.close(drain))
+            .collect();
+        self.forget_ended();
+        leftovers
+    }
+
+    /// The handlers and subscriptions that have not ended, in the order in which they joined.
+    pub(crate) fn registrations(&self) -> Vec<Registration> {
+        self.entries
+            .iter()
+            .filter(|entry| !entry.listener.is_leaving())
+            .map(|entry| Registration::new(entry.listener.clone()))
+            .collect()
+    }
+
+    /// A listener that is leaving stays until its last call has returned, so that a close can reach it.
+    fn forget_ended(&mut self) {
+        self.entries.retain(|entry| !entry.listener.has_ended());
+    }
+}
+
+impl<K: Object> Drop for Dispatcher<K> {
+    fn drop(&mut self) {
+        if !matches!(self.life, Life::Closed) {
+            drop(self.close(false));
+        }
+    }
+}

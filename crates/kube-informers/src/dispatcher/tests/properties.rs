@@ -1,0 +1,337 @@
+//! Random histories and random handlers: what each is told must hold the invariants.
+
+use std::collections::BTreeMap;
+
+use futures_util::FutureExt;
+use proptest::prelude::*;
+
+use super::*;
+use crate::handler::{asynchronous, blocking};
+
+#[derive(Clone, Debug)]
+enum Op {
+    /// Makes the object appear, or change.
+    Touch(u8),
+    Delete(u8, bool),
+    /// Deletes and makes anew under the same name, in one batch.
+    Recreate(u8),
+    /// Ends the batch.
+    Flush,
+    Join {
+        coalesces: bool,
+    },
+    Leave(u8),
+    /// One listener takes some events.
+    Take(u8, u8),
+    Resync,
+    Synced,
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        8 => (0..5_u8).prop_map(Op::Touch),
+        3 => (0..5_u8, any::<bool>()).prop_map(|(key, observed)| Op::Delete(key, observed)),
+        2 => (0..5_u8).prop_map(Op::Recreate),
+        5 => Just(Op::Flush),
+        1 => any::<bool>().prop_map(|coalesces| Op::Join { coalesces }),
+        1 => any::<u8>().prop_map(Op::Leave),
+        6 => (any::<u8>(), 1..4_u8).prop_map(|(who, many)| Op::Take(who, many)),
+        1 => Just(Op::Resync),
+        1 => Just(Op::Synced),
+    ]
+}
+
+/// The collection as a store would hold it, and the batch of events not yet dispatched.
+#[derive(Default)]
+struct World {
+    live: BTreeMap<String, Arc<Thing>>,
+    batch: Vec<Event<Thing>>,
+    version: u64,
+    synced: bool,
+}
+
+impl World {
+    fn touch(&mut self, key: u8) {
+        self.version += 1;
+        let name = format!("k{key}-");
+        let event = match self.live.get(&name) {
+            None => {
+                let new = thing_of_uid(&name, &format!("uid{}", self.version), self.version);
+                self.live.insert(name, new.clone());
+                Event::Added {
+                    object: new,
+                    initial: !self.synced,
+                }
+            }
+            Some(old) => {
+                let (old, new) = (old.clone(), thing_of_uid(&name, &old.uid, self.version));
+                self.live.insert(name, new.clone());
+                updated(&old, &new)
+            }
+        };
+        self.batch.push(event);
+    }
+
+    fn delete(&mut self, key: u8, observed: bool) {
+        self.version += 1;
+        if let Some(old) = self.live.remove(&format!("k{key}-")) {
+            self.batch.push(if observed {
+                deleted(&thing_of_uid(&old.name, &old.uid, self.version))
+            } else {
+                missed(&old)
+            });
+        }
+    }
+
+    fn snapshot(&self) -> Snapshot<Thing> {
+        self.live.values().cloned().collect()
+    }
+
+    fn flush(&mut self, stage: &mut Stage) {
+        stage.dispatch(std::mem::take(&mut self.batch));
+    }
+}
+
+/// One listener, and what follows from what it was told.
+struct Witness {
+    subscription: Subscription<Thing>,
+    coalesces: bool,
+    told: BTreeMap<String, Arc<Thing>>,
+    /// What was there when it joined and was not told yet; `None` for those before the first sync.
+    expected: Option<BTreeMap<String, Arc<Thing>>>,
+    /// Deleted objects it may have to be told of still, at most.
+    joined_with: usize,
+    sequence: Vec<String>,
+}
+
+impl Witness {
+    fn join(stage: &mut Stage, world: &World, coalesces: bool) -> Self {
+        let options = if coalesces {
+            coalescing()
+        } else {
+            HandlerOptions::default()
+        };
+        let listener = stage.dispatcher.subscribe(
+            &options.resync(Duration::from_secs(1)),
+            Instant::now(),
+            world.snapshot(),
+            world.synced,
+        );
+        Self {
+            subscription: Subscription::new(listener),
+            coalesces,
+            told: BTreeMap::new(),
+            expected: world.synced.then(|| world.live.clone()),
+            joined_with: world.live.len(),
+            sequence: Vec::new(),
+        }
+    }
+
+    /// Takes one event and checks it against what was told before; `false` if there is none.
+    fn take(&mut self) -> Result<bool, TestCaseError> {
+        let was_synced = self.subscription.has_synced();
+        let Some(event) = self.subscription.next().now_or_never().flatten() else {
+            return Ok(false);
+        };
+        self.sequence.push(text(&event));
+        let name = event.object().name.clone();
+        let known = self.told.get(&name);
+        match &event {
+            Event::Added { object, initial } => {
+                // H2: an add only of what is unknown.
+                prop_assert!(known.is_none(), "{} of what is known", text(&event));
+                if let (true, Some(expected)) = (*initial, &mut self.expected) {
+                    // H7: initial once, of what was there, and before the sync.
+                    let there = expected.remove(&name);
+                    prop_assert!(there.is_some_and(|there| there.uid == object.uid));
+                    prop_assert!(!was_synced, "initial after the sync");
+                }
+                self.told.insert(name, object.clone());
+            }
+            Event::Updated { old, new, resync } => {
+                // H3, H4, H12.
+                let known = known
+                    .ok_or_else(|| TestCaseError::fail(format!("{} of what is unknown", text(&event))))?;
+                prop_assert!(
+                    Arc::ptr_eq(known, old),
+                    "{} but last told {}",
+                    text(&event),
+                    known.version
+                );
+                prop_assert_eq!(&old.uid, &new.uid);
+                prop_assert_eq!(*resync, old.version == new.version);
+                self.told.insert(name, new.clone());
+            }
+            Event::Deleted { object, .. } => {
+                let known = known
+                    .ok_or_else(|| TestCaseError::fail(format!("{} of what is unknown", text(&event))))?;
+                prop_assert_eq!(&known.uid, &object.uid);
+                self.told.remove(&name);
+            }
+        }
+        Ok(true)
+    }
+
+    /// H11: what waits is bounded by what is alive, what is to be replayed or told again, and what it knows.
+    fn check_backlog(&self, live: usize) -> Result<(), TestCaseError> {
+        if self.coalesces {
+            let keys = 5;
+            let bound = self.joined_with + live + keys * 4;
+            prop_assert!(self.subscription.pending() <= bound);
+        }
+        Ok(())
+    }
+}
+
+/// Runs a history. Gives what each witness was told, in the order of joining.
+fn run(ops: &[Op], keep_others: bool) -> Result<Vec<Vec<String>>, TestCaseError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let mut stage = Stage::started();
+        let mut world = World::default();
+        // The first two stay to the end.
+        let mut witnesses = vec![
+            Some(Witness::join(&mut stage, &world, false)),
+            Some(Witness::join(&mut stage, &world, true)),
+        ];
+        let mut told = Vec::new();
+        for op in ops {
+            match *op {
+                Op::Touch(key) => world.touch(key),
+                Op::Delete(key, observed) => world.delete(key, observed),
+                Op::Recreate(key) => {
+                    world.delete(key, true);
+                    world.touch(key);
+                }
+                Op::Flush => world.flush(&mut stage),
+                Op::Join { coalesces } => {
+                    // Joining happens under the lock that applies batches, never inside one.
+                    world.flush(&mut stage);
+                    if keep_others {
+                        witnesses.push(Some(Witness::join(&mut stage, &world, coalesces)));
+                    }
+                }
+                Op::Leave(who) => {
+                    let who = 2 + who as usize % 8;
+                    if let Some(slot) = witnesses.get_mut(who) {
+                        slot.take();
+                    }
+                }
+                Op::Take(who, many) => {
+                    let who = who as usize % 10;
+                    if let Some(Some(witness)) = witnesses.get_mut(who) {
+                        for _ in 0..many {
+                            witness.take()?;
+                        }
+                    }
+                }
+                Op::Resync => {
+                    world.flush(&mut stage);
+                    tokio::time::advance(Duration::from_secs(1)).await;
+                    stage.dispatcher.resync_due(Instant::now(), &world.snapshot());
+                }
+                Op::Synced => {
+                    world.flush(&mut stage);
+                    world.synced = true;
+                    stage.dispatcher.synced();
+                }
+            }
+            for witness in witnesses.iter().flatten() {
+                witness.check_backlog(world.live.len())?;
+            }
+        }
+        world.flush(&mut stage);
+        stage.dispatcher.synced();
+
+        for witness in witnesses.iter_mut().flatten() {
+            while witness.take()? {}
+            // H1, H13: what it was told adds up to what there is.
+            prop_assert_eq!(witness.subscription.pending(), 0);
+            let same = witness.told.len() == world.live.len()
+                && world.live.iter().all(|(name, object)| {
+                    witness
+                        .told
+                        .get(name)
+                        .is_some_and(|told| Arc::ptr_eq(told, object))
+                });
+            prop_assert!(same, "told {:?}", witness.sequence);
+            // H8.
+            prop_assert!(witness.subscription.has_synced());
+            if !witness.coalesces
+                && let Some(expected) = &witness.expected
+            {
+                prop_assert!(expected.is_empty(), "never told: {:?}", expected.keys());
+            }
+            told.push(std::mem::take(&mut witness.sequence));
+        }
+        Ok(told)
+    })
+}
+
+proptest! {
+    #[test]
+    fn every_listener_is_told_a_history_that_holds_the_invariants(ops in prop::collection::vec(op(), 0..150)) {
+        let told = run(&ops, true)?;
+
+        // H10: without the others, the first two are told the very same.
+        let alone = run(&ops, false)?;
+        prop_assert_eq!(&told[..2], &alone[..2]);
+    }
+
+    /// H9, H10: whatever the neighbours do, a well-behaved handler is told exactly what was dispatched.
+    #[test]
+    fn neighbours_that_panic_hang_block_or_leave_change_nothing(
+        ops in prop::collection::vec(op(), 0..80),
+        panics_on in 0..20_usize,
+        leaves_after in 0..40_usize,
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let mut stage = Stage::started();
+            let mut world = World { synced: true, ..World::default() };
+            let (record, noisy) = (Record::default(), Record::default());
+            let mut count = 0;
+            let noted = noisy.clone();
+            let panicking = stage.add(move |event: Event<Thing>| {
+                count += 1;
+                assert!(count % 20 != panics_on, "on purpose");
+                noted.note(&event);
+            });
+            stage.add(asynchronous(|_: Event<Thing>| std::future::pending()));
+            stage.add(record.handler());
+            let leaver = stage.add(blocking(|_: Event<Thing>| ()));
+            stage.add_with(coalescing(), asynchronous(|_: Event<Thing>| tokio::task::yield_now()), nothing());
+
+            let mut expected = Vec::new();
+            for (n, op) in ops.iter().enumerate() {
+                match *op {
+                    Op::Touch(key) => world.touch(key),
+                    Op::Delete(key, observed) => world.delete(key, observed),
+                    Op::Recreate(key) => {
+                        world.delete(key, true);
+                        world.touch(key);
+                    }
+                    _ => {
+                        expected.extend(world.batch.iter().map(text));
+                        world.flush(&mut stage);
+                        tokio::task::yield_now().await;
+                    }
+                }
+                if n == leaves_after {
+                    leaver.remove().await;
+                }
+            }
+            quiet().await;
+
+            prop_assert_eq!(panicking.delivered(), expected.len() as u64);
+            prop_assert_eq!(noisy.take().len() as u64 + panicking.panics(), expected.len() as u64);
+            prop_assert_eq!(record.take(), expected);
+            stage.stop(false).await;
+            Ok(())
+        })?;
+    }
+}

@@ -1,0 +1,138 @@
+//! `Subscription`: the events of an informer as a stream, without a task behind it.
+
+use std::any::Any;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use futures_core::Stream;
+
+use crate::dispatcher::{InHand, Listener};
+use crate::event::Event;
+use crate::object::Object;
+use crate::registration::{Control, End, HandlerEnded, HandlerId, wait_synced};
+
+/// A stream of events: first what is there as added and initial, then every change, until the informer stops.
+///
+/// Nothing runs on its behalf; events wait until they are taken, all of them or coalesced by key as
+/// [`Backlog`](crate::Backlog) says. Dropping it unsubscribes.
+pub struct Subscription<K: Object> {
+    listener: Arc<Listener<K>>,
+    hand: InHand<K>,
+    keep_alive: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl<K: Object> Subscription<K> {
+    pub(crate) fn new(listener: Arc<Listener<K>>) -> Self {
+        Self {
+            listener,
+            hand: InHand::nothing(),
+            keep_alive: None,
+        }
+    }
+
+    /// The same in a handle that keeps `guard` alive.
+    pub(crate) fn keeping(mut self, guard: Arc<dyn Any + Send + Sync>) -> Self {
+        self.keep_alive = Some(guard);
+        self
+    }
+
+    /// The next event; `None` when the informer has stopped. Cancel-safe: an event is either returned or kept.
+    pub async fn next(&mut self) -> Option<Event<K>> {
+        std::future::poll_fn(|cx| self.poll_event(cx)).await
+    }
+
+    /// The number of the subscription within its informer.
+    pub fn id(&self) -> HandlerId {
+        self.listener.id()
+    }
+
+    /// What statistics call it.
+    pub fn name(&self) -> &str {
+        self.listener.name()
+    }
+
+    /// Whether the informer is synced and everything that was there at the time of subscribing has been taken.
+    #[doc(alias = "HasSynced")]
+    pub fn has_synced(&self) -> bool {
+        self.listener.progress().borrow().synced
+    }
+
+    /// Waits until [`has_synced`](Self::has_synced). Borrows nothing, for events must be taken meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// When the informer stopped, or the subscription was dropped, before.
+    pub fn synced(&self) -> impl Future<Output = Result<(), HandlerEnded>> + Send + use<K> {
+        wait_synced(self.listener.progress(), self.listener.name().clone())
+    }
+
+    /// How many events wait to be taken.
+    pub fn pending(&self) -> usize {
+        self.listener.pending()
+    }
+
+    /// How many events have been taken.
+    pub fn delivered(&self) -> u64 {
+        self.listener.delivered()
+    }
+
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event<K>>> {
+        loop {
+            if self.listener.is_leaving() {
+                // What is in hand is dropped like what is queued.
+                self.hand = InHand::nothing();
+                return Poll::Ready(None);
+            }
+            if let Some((notice, left)) = self.hand.next(&self.listener) {
+                self.listener.told(left);
+                if left == 0 {
+                    self.put_down();
+                    // So that the last initial event makes it synced, and not the one after.
+                    self.listener.settle();
+                }
+                return Poll::Ready(Some(notice.event));
+            }
+            // Nothing was left to tell of what was in hand.
+            self.put_down();
+            if ready!(self.listener.poll_ready(cx)).is_ok()
+                && let Some((hand, _)) = self.listener.take()
+            {
+                self.hand = hand;
+            }
+        }
+    }
+
+    fn put_down(&mut self) {
+        self.listener.put_down(&self.hand);
+        self.hand = InHand::nothing();
+    }
+}
+
+impl<K: Object> Stream for Subscription<K> {
+    type Item = Event<K>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event<K>>> {
+        self.get_mut().poll_event(cx)
+    }
+}
+
+impl<K: Object> Drop for Subscription<K> {
+    fn drop(&mut self) {
+        drop(self.listener.leave(End::Removed));
+    }
+}
+
+/// Name and numbers only.
+impl<K: Object> fmt::Debug for Subscription<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subscription")
+            .field("id", &self.id().0)
+            .field("name", &self.name())
+            .field("pending", &self.pending())
+            .field("delivered", &self.delivered())
+            .finish_non_exhaustive()
+    }
+}
