@@ -7,7 +7,10 @@ mod delta;
 mod dispatcher;
 mod event;
 mod handler;
+pub mod indexes;
+mod informer;
 mod key;
+mod lister;
 mod object;
 mod quarantine;
 pub mod queue;
@@ -29,7 +32,12 @@ pub use handler::{
     Asynchronous, Backlog, Blocking, EventHandler, Filtered, HandlerOptions, Handlers, OnPanic, asynchronous,
     blocking, filtered,
 };
+pub use informer::{
+    HandlerStats, Informer, InformerBuilder, InformerStats, InformerTask, LowLevelInformer, MemberStats,
+    NotReached, NotSynced, QueueKind, Stopped, Totals,
+};
 pub use key::{ObjectKey, ParseKeyError};
+pub use lister::{Lister, NamespaceLister, NotFound};
 pub use object::{Object, OwnerRef};
 pub use quarantine::{BadObject, Problem};
 pub use reflector::{

@@ -1,0 +1,91 @@
+//! The usual ways to an informer: from a client and a scope.
+
+use std::sync::Arc;
+
+use kube::core::{ApiResource, DynamicObject};
+use serde::de::DeserializeOwned;
+
+use super::{Informer, InformerBuilder};
+use crate::object::Object;
+use crate::scope::Scope;
+use crate::source::{ListWatch, ListerWatcher, ResourceType};
+
+impl<K: Object + DeserializeOwned> Informer<K> {
+    /// All objects of a type, in all namespaces.
+    pub fn all(client: kube::Client) -> InformerBuilder<K>
+    where
+        K: kube::Resource<DynamicType: Default>,
+    {
+        Self::scoped(client, Scope::all())
+    }
+
+    /// The objects of a type in one namespace.
+    pub fn namespaced(client: kube::Client, namespace: &str) -> InformerBuilder<K>
+    where
+        K: kube::Resource<DynamicType: Default>,
+    {
+        Self::scoped(client, Scope::namespace(namespace))
+    }
+
+    /// The objects of a type in a scope: some namespaces, some labels, some fields.
+    #[doc(alias = "NewFilteredPodInformer")]
+    pub fn scoped(client: kube::Client, scope: Scope) -> InformerBuilder<K>
+    where
+        K: kube::Resource<DynamicType: Default>,
+    {
+        Self::from_list_watch(ListWatch::new(client, scope))
+    }
+
+    /// The objects of a resource, read as a struct of your own with only the fields it wants.
+    ///
+    /// ```
+    /// # use kube_informers::{Informer, Object, Scope};
+    /// # #[derive(serde::Deserialize)] struct Meta { name: String, namespace: Option<String> }
+    /// #[derive(serde::Deserialize)]
+    /// struct PodName {
+    ///     metadata: Meta,
+    /// }
+    /// # impl Object for PodName {
+    /// #     fn name(&self) -> &str { &self.metadata.name }
+    /// #     fn namespace(&self) -> Option<&str> { self.metadata.namespace.as_deref() }
+    /// #     fn uid(&self) -> Option<&str> { None }
+    /// #     fn resource_version(&self) -> Option<&str> { None }
+    /// # }
+    ///
+    /// # fn example(client: kube::Client) {
+    /// let pods = kube::core::ApiResource::erase::<k8s_openapi::api::core::v1::Pod>(&());
+    /// let names = Informer::<PodName>::projected(client, &pods, Scope::all()).start();
+    /// # }
+    /// ```
+    pub fn projected(
+        client: kube::Client,
+        resource: impl Into<ResourceType>,
+        scope: Scope,
+    ) -> InformerBuilder<K> {
+        Self::from_list_watch(ListWatch::projected(client, resource, scope))
+    }
+}
+
+impl Informer<DynamicObject> {
+    /// The objects of a resource known only at run time, custom resources included.
+    #[doc(alias = "ForResource")]
+    #[doc(alias = "NewFilteredDynamicInformer")]
+    #[inline] // Not generic: a plain function would compile a whole informer into the library.
+    pub fn for_resource(
+        client: kube::Client,
+        resource: &ApiResource,
+        scope: Scope,
+    ) -> InformerBuilder<DynamicObject> {
+        Self::from_list_watch(ListWatch::for_resource(client, resource, scope))
+    }
+}
+
+impl<K: Object> Informer<K> {
+    /// The objects of a [`ListWatch`], with the options it was given. A scope of several namespaces becomes one
+    /// watch each, seen as one cache.
+    pub fn from_list_watch(list_watch: ListWatch<K>) -> InformerBuilder<K> {
+        let name = list_watch.describe();
+        let members = list_watch.members().into_iter();
+        Self::from_sources(members.map(|member| Arc::new(member) as Arc<dyn ListerWatcher<K>>)).name(name)
+    }
+}

@@ -1,0 +1,439 @@
+//! The process loop: takes batches from the queues, applies them to the store and tells the handlers.
+//!
+//! The one place where the store's writer and the dispatcher meet: both are in `Core`, behind one mutex, so that
+//! joining (a snapshot plus a position) is one step. User code never runs under it.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, Span, debug, info_span, warn};
+
+use super::errors::{NotReached, NotSynced, Stopped};
+use super::stats::{HandlerStats, InformerStats, MemberStats, Totals};
+use crate::dispatcher::Dispatcher;
+use crate::handler::{HandlerOptions, Runner};
+use crate::object::Object;
+use crate::queue::{Batch, DEFAULT_BATCH, DeltaQueue};
+use crate::reflector::{Reflector, ReflectorHandle, ReflectorState};
+use crate::registration::{NotAdded, Registration};
+use crate::source::ResourceType;
+use crate::store::{DeltaWriter as StoreWriter, Origin, Prepared, Store};
+use crate::subscription::Subscription;
+use crate::task::{Spawner, TaskDied};
+use crate::version::ResourceVersion;
+
+/// What all handles of an informer and its task share.
+pub(super) struct Shared<K: Object> {
+    pub(super) name: String,
+    /// What the server calls what is in the store, if it comes from one.
+    pub(super) resource: Option<ResourceType>,
+    core: Mutex<Core<K>>,
+    /// A handle that does not keep the informer alive.
+    pub(super) store: Store<K>,
+    /// One for each member watch, as are the reflectors.
+    queues: Vec<Arc<dyn DeltaQueue<K>>>,
+    pub(super) reflectors: Vec<ReflectorHandle>,
+    /// Stop now.
+    pub(super) stop: CancellationToken,
+    /// Ask the server no more, and deliver what is there. A child of `stop`.
+    pub(super) drain: CancellationToken,
+    pub(super) life: watch::Sender<Life>,
+    /// Counts the applied batches, for those who wait for a version.
+    pub(super) applied: watch::Sender<u64>,
+    default_resync: Option<Duration>,
+    /// Whether a handler keeps the informer alive although nobody holds its registration.
+    pub(super) handlers_keep_alive: bool,
+    resyncs_changed: Notify,
+    /// Starts the reflectors and the handlers.
+    spawner: OnceLock<Spawner>,
+    /// Started the informer's own task, unless its owner runs that.
+    starter: OnceLock<Spawner>,
+}
+
+struct Core<K: Object> {
+    writer: StoreWriter<K>,
+    dispatcher: Dispatcher<K>,
+    /// Which members have their first list in the store.
+    synced: Vec<bool>,
+    totals: Totals,
+}
+
+/// What has happened to the informer. Nothing of it is ever taken back.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Life {
+    pub(super) started: bool,
+    pub(super) synced: bool,
+    pub(super) stopped: bool,
+}
+
+impl<K: Object> Shared<K> {
+    pub(super) fn new(
+        name: String,
+        resource: Option<ResourceType>,
+        writer: StoreWriter<K>,
+        queues: Vec<Arc<dyn DeltaQueue<K>>>,
+        reflectors: Vec<ReflectorHandle>,
+        default_resync: Option<Duration>,
+        handlers_keep_alive: bool,
+    ) -> Arc<Self> {
+        let stop = CancellationToken::new();
+        Arc::new(Self {
+            name,
+            resource,
+            store: writer.store(),
+            core: Mutex::new(Core {
+                writer,
+                dispatcher: Dispatcher::new(),
+                synced: vec![false; queues.len()],
+                totals: Totals::default(),
+            }),
+            queues,
+            reflectors,
+            drain: stop.child_token(),
+            stop,
+            life: watch::Sender::new(Life::default()),
+            applied: watch::Sender::new(0),
+            default_resync,
+            handlers_keep_alive,
+            resyncs_changed: Notify::new(),
+            spawner: OnceLock::new(),
+            starter: OnceLock::new(),
+        })
+    }
+
+    pub(super) fn add_handler(
+        &self,
+        mut options: HandlerOptions,
+        runner: Runner<K>,
+        now: Instant,
+    ) -> Result<Registration, NotAdded> {
+        options.resync = options.resync.or(self.default_resync);
+        let mut core = self.core.lock();
+        let synced = core.all_synced();
+        let added = core
+            .dispatcher
+            .add(&options, runner, now, self.store.list(), synced);
+        drop(core);
+        self.resyncs_changed.notify_one();
+        added.map_err(|error| NotAdded {
+            informer: self.name.clone(),
+            ..error
+        })
+    }
+
+    pub(super) fn subscribe(&self, mut options: HandlerOptions, now: Instant) -> Subscription<K> {
+        options.resync = options.resync.or(self.default_resync);
+        let mut core = self.core.lock();
+        let synced = core.all_synced();
+        let listener = core
+            .dispatcher
+            .subscribe(&options, now, self.store.list(), synced);
+        drop(core);
+        self.resyncs_changed.notify_one();
+        Subscription::new(listener)
+    }
+
+    /// Whether every member watch has reached the version.
+    pub(super) fn has_reached(&self, wanted: &ResourceVersion) -> Result<bool, NotReached> {
+        for version in self.versions() {
+            let Some(version) = version else { return Ok(false) };
+            let version: ResourceVersion = version.parse().map_err(NotReached::NotComparable)?;
+            if version < *wanted {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The version of each member watch; the store knows only those that have delivered something.
+    fn versions(&self) -> Vec<Option<String>> {
+        let mut versions = self.store.resource_versions();
+        versions.resize(self.queues.len(), None);
+        versions
+    }
+
+    /// Of several watches, the one that is worst off.
+    pub(super) fn state(&self) -> ReflectorState {
+        let rank = |state: &ReflectorState| match state {
+            ReflectorState::BackingOff { .. } => 4,
+            ReflectorState::Listing { .. } => 3,
+            ReflectorState::Idle => 2,
+            ReflectorState::Watching { .. } => 1,
+            ReflectorState::Stopped => 0,
+        };
+        let states = self.reflectors.iter().map(ReflectorHandle::state);
+        states.max_by_key(rank).unwrap_or(ReflectorState::Idle)
+    }
+
+    pub(super) fn stopped_error(&self) -> Stopped {
+        Stopped {
+            informer: self.name.clone(),
+        }
+    }
+
+    pub(super) fn not_synced(&self, after: Duration) -> NotSynced {
+        let failed = self.reflectors.iter().filter_map(ReflectorHandle::last_error);
+        let (last_error, attempts) = failed
+            .max_by_key(|(_, attempts)| *attempts)
+            .map_or((None, 0), |(error, n)| (Some(error), n));
+        NotSynced {
+            informer: self.name.clone(),
+            after,
+            state: self.state(),
+            last_error,
+            attempts,
+        }
+    }
+
+    pub(super) fn stats(&self) -> InformerStats {
+        let core = self.core.lock();
+        let handlers = core
+            .dispatcher
+            .registrations()
+            .iter()
+            .map(HandlerStats::of)
+            .collect();
+        let totals = core.totals.clone();
+        drop(core);
+        InformerStats {
+            objects: self.store.len(),
+            quarantined: self.store.quarantine().len(),
+            totals,
+            handlers,
+            members: self
+                .reflectors
+                .iter()
+                .zip(&self.queues)
+                .zip(self.versions())
+                .map(|((reflector, queue), resource_version)| MemberStats {
+                    state: reflector.state(),
+                    resource_version,
+                    queue: queue.stats(),
+                    reflector: reflector.stats(),
+                })
+                .collect(),
+        }
+    }
+
+    /// Waits until nothing of the informer runs any more.
+    pub(super) async fn ended(self: &Arc<Self>) {
+        if !self.life.borrow().started {
+            // Nobody runs it, and nobody will: a task that is run later finds the token cancelled.
+            self.finish();
+        }
+        let mut life = self.life.subscribe();
+        let _ = life.wait_for(|life| life.stopped).await;
+        // The informer's own task first: it may have been started but not have come to run, and then it is the
+        // one that still holds the reflectors and their sources.
+        for spawner in [self.starter.get(), self.spawner.get()].into_iter().flatten() {
+            spawner.wait().await;
+        }
+    }
+
+    /// The end, whatever led to it. Idempotent.
+    fn finish(&self) {
+        self.stop.cancel();
+        for queue in &self.queues {
+            queue.close();
+        }
+        let leftovers = self.core.lock().dispatcher.close(false);
+        // Handlers that were never started are dropped here, outside the lock: they are user code.
+        drop(leftovers);
+        self.life
+            .send_if_modified(|life| !std::mem::replace(&mut life.stopped, true));
+    }
+
+    /// Applies what the queues bring until they are closed, and tells handlers again what they want told again.
+    async fn process(&self) {
+        let members = self.queues.iter().enumerate();
+        let members = join_all(members.map(|(member, queue)| self.process_member(member, queue)));
+        // All branches are cancel-safe: a dropped pop has taken nothing, and a batch is applied without awaiting.
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => {}
+            _ = members => {}
+            () = self.resyncs() => {}
+        }
+    }
+
+    async fn process_member(&self, member: usize, queue: &Arc<dyn DeltaQueue<K>>) {
+        while let Some(batch) = queue.pop_batch(DEFAULT_BATCH).await {
+            self.apply(member, queue, batch);
+            // One busy informer must not keep the others of a runtime waiting.
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn apply(&self, member: usize, queue: &Arc<dyn DeltaQueue<K>>, mut batch: Batch<K>) {
+        let deltas = std::mem::take(&mut batch.deltas);
+        let origin = Origin {
+            member,
+            initial: batch.initial,
+            in_order: queue.in_order(),
+        };
+        // Index functions are user code: they run here, before any lock is taken.
+        let prepared = Prepared::new(&self.store, origin, deltas);
+        let mut events = Vec::new();
+
+        let mut core = self.core.lock();
+        let applied = core.writer.apply(prepared, &mut events);
+        core.totals.add(&applied);
+        core.dispatcher.dispatch(events);
+        // Only now the batch counts as processed, and the notice that everything initial was told goes behind the
+        // last of it, before anything else can be dispatched.
+        batch.done();
+        let newly_synced = queue.has_synced() && core.note_synced(member);
+        if newly_synced {
+            core.dispatcher.synced();
+        }
+        drop(core);
+
+        for problem in &applied.problems {
+            warn!(informer = %self.name, "{problem}; its last good version stays");
+        }
+        if newly_synced {
+            debug!(informer = %self.name, objects = self.store.len(), "synced");
+            self.life.send_modify(|life| life.synced = true);
+        }
+        self.applied
+            .send_modify(|batches| *batches = batches.wrapping_add(1));
+    }
+
+    async fn resyncs(&self) {
+        loop {
+            let due = self.core.lock().dispatcher.next_resync();
+            let wait = async {
+                match due {
+                    Some(due) => sleep_until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
+            // Both are cancel-safe: the time is computed anew, and `Notify` keeps a permit.
+            tokio::select! {
+                () = wait => {
+                    let mut core = self.core.lock();
+                    let snapshot = self.store.list();
+                    core.dispatcher.resync_due(Instant::now(), &snapshot);
+                }
+                () = self.resyncs_changed.notified() => {}
+            }
+        }
+    }
+}
+
+impl<K: Object> Core<K> {
+    fn all_synced(&self) -> bool {
+        self.synced.iter().all(|synced| *synced)
+    }
+
+    /// Takes note that a member is synced; says whether that makes the informer synced.
+    fn note_synced(&mut self, member: usize) -> bool {
+        match self.synced.get_mut(member) {
+            Some(synced) if !*synced => {
+                *synced = true;
+                self.all_synced()
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The work of an informer, to be run once.
+///
+/// Made by [`InformerBuilder::build`](super::InformerBuilder::build); dropping it without running it stops the
+/// informer.
+#[must_use = "an informer does nothing until its task is run"]
+pub struct InformerTask<K: Object> {
+    reflectors: Vec<Reflector<K>>,
+    finish: Finish<K>,
+}
+
+/// Ends the informer when it is dropped: also when the future of `run` is dropped half-way.
+struct Finish<K: Object>(Arc<Shared<K>>);
+
+impl<K: Object> Drop for Finish<K> {
+    fn drop(&mut self) {
+        self.0.finish();
+    }
+}
+
+impl<K: Object> InformerTask<K> {
+    pub(super) fn new(shared: Arc<Shared<K>>, reflectors: Vec<Reflector<K>>) -> Self {
+        Self {
+            reflectors,
+            finish: Finish(shared),
+        }
+    }
+
+    /// Runs until the informer is shut down, its last handle is gone, or the future is dropped.
+    ///
+    /// Must be called on a tokio runtime with a timer; handlers run on it too.
+    ///
+    /// # Errors
+    ///
+    /// One of the library's own tasks panicked.
+    #[doc(alias = "RunWithContext")]
+    pub async fn run(self) -> Result<(), TaskDied> {
+        let Self { reflectors, finish } = self;
+        let shared = finish.0.clone();
+        if shared.stop.is_cancelled() {
+            return Ok(());
+        }
+        let span = info_span!("informer", name = %shared.name);
+        let spawner = shared
+            .spawner
+            .get_or_init(|| Spawner::new(Handle::current(), span.clone()))
+            .clone();
+        shared.core.lock().dispatcher.start(&spawner, Instant::now());
+        shared.life.send_modify(|life| life.started = true);
+
+        for (reflector, queue) in reflectors.into_iter().zip(&shared.queues) {
+            let drain = shared.drain.clone();
+            let queue = queue.clone();
+            spawner.spawn(format!("reflect {}", shared.name), async move {
+                reflector.run(drain).await;
+                queue.close();
+            });
+        }
+
+        // Cancel-safe both: dropping `process` is how it is stopped.
+        let died = tokio::select! {
+            biased;
+            died = spawner.died() => Some(died),
+            () = shared.process().instrument(span) => None,
+        };
+        if died.is_none() && !shared.stop.is_cancelled() {
+            // The queues are drained: let the handlers have what was dispatched, until somebody says stop.
+            let leftovers = shared.core.lock().dispatcher.close(true);
+            drop(leftovers);
+            tokio::select! {
+                biased;
+                () = shared.stop.cancelled() => {}
+                () = spawner.wait() => {}
+            }
+        }
+        drop(finish);
+        spawner.wait().await;
+        died.map_or(Ok(()), Err)
+    }
+
+    /// Runs on a task of its own, on the current runtime.
+    pub(super) fn spawn(self) {
+        let shared = self.finish.0.clone();
+        let name = shared.name.clone();
+        let starter = shared
+            .starter
+            .get_or_init(|| Spawner::new(Handle::current(), Span::none()));
+        starter.spawn(format!("informer {name}"), async move {
+            if let Err(died) = self.run().await {
+                tracing::error!(informer = %name, %died, "the informer stopped");
+            }
+        });
+    }
+}

@@ -1,0 +1,89 @@
+//! `WeakInformer`: knows an informer without keeping it alive.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use super::errors::NotSynced;
+use super::process::Shared;
+use super::{Alive, Informer};
+use crate::object::Object;
+
+/// A look at an informer from outside; to hold one is not to use it.
+pub(crate) struct WeakInformer<K: Object> {
+    shared: Weak<Shared<K>>,
+    alive: Weak<Alive>,
+}
+
+/// How waiting for an informer ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Settled {
+    Synced,
+    /// Stopped because nobody used it any more.
+    Unused,
+    /// Stopped although it is in use.
+    Stopped,
+}
+
+impl<K: Object> Informer<K> {
+    pub(crate) fn downgrade(&self) -> WeakInformer<K> {
+        WeakInformer {
+            shared: Arc::downgrade(&self.shared),
+            alive: Arc::downgrade(&self.alive),
+        }
+    }
+}
+
+impl<K: Object> WeakInformer<K> {
+    /// A handle, if the informer is in use and has not stopped.
+    pub(crate) fn upgrade(&self) -> Option<Informer<K>> {
+        let alive = self.alive.upgrade()?;
+        let shared = self.shared.upgrade()?;
+        (!shared.stop.is_cancelled()).then_some(Informer { shared, alive })
+    }
+
+    /// Whether it can be used no more.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.alive.strong_count() == 0
+            || self
+                .shared
+                .upgrade()
+                .is_none_or(|shared| shared.stop.is_cancelled())
+    }
+
+    /// Waits until it is synced or has stopped. Does not keep it alive meanwhile.
+    pub(crate) async fn settled(&self) -> Settled {
+        let Some(shared) = self.shared.upgrade() else {
+            return Settled::Unused;
+        };
+        let mut life = shared.life.subscribe();
+        match life.wait_for(|life| life.synced || life.stopped).await {
+            Ok(life) if life.synced => Settled::Synced,
+            _ if self.alive.strong_count() == 0 => Settled::Unused,
+            _ => Settled::Stopped,
+        }
+    }
+
+    /// What is in the way of it; `None` if it is synced or gone altogether.
+    pub(crate) fn not_synced(&self, after: Duration) -> Option<NotSynced> {
+        let shared = self.shared.upgrade()?;
+        let synced = shared.life.borrow().synced;
+        (!synced).then(|| shared.not_synced(after))
+    }
+
+    /// Stops it and waits until nothing of it runs any more.
+    pub(crate) async fn shutdown(&self) {
+        if let Some(shared) = self.shared.upgrade() {
+            shared.stop.cancel();
+            shared.ended().await;
+        }
+    }
+}
+
+impl<K: Object> Clone for WeakInformer<K> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: self.shared.clone(),
+            alive: self.alive.clone(),
+        }
+    }
+}
