@@ -1,0 +1,72 @@
+//! What can be said about a factory that does not get there.
+
+use std::fmt;
+
+use crate::informer::NotSynced;
+
+/// Not every informer of a factory has its collection in the cache: who is missing, and why.
+#[derive(Clone, Debug)]
+#[doc(alias = "SyncResult")]
+pub struct FactoryNotSynced {
+    /// The informers that are missing, sorted by name. Empty if the factory was shut down.
+    pub missing: Vec<NotSynced>,
+    /// How many informers were waited for.
+    pub of: usize,
+    why: Why,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Why {
+    Missing,
+    NotStarted,
+    ShutDown,
+}
+
+impl FactoryNotSynced {
+    pub(super) fn missing(missing: Vec<NotSynced>, of: usize) -> Self {
+        Self::new(missing, of, Why::Missing)
+    }
+
+    pub(super) fn not_started(missing: Vec<NotSynced>, of: usize) -> Self {
+        Self::new(missing, of, Why::NotStarted)
+    }
+
+    pub(super) fn shut_down() -> Self {
+        Self::new(Vec::new(), 0, Why::ShutDown)
+    }
+
+    fn new(mut missing: Vec<NotSynced>, of: usize, why: Why) -> Self {
+        missing.sort_by(|left, right| left.informer.cmp(&right.informer));
+        Self { missing, of, why }
+    }
+
+    /// Whether the factory was shut down.
+    pub fn is_shut_down(&self) -> bool {
+        self.why == Why::ShutDown
+    }
+}
+
+impl fmt::Display for FactoryNotSynced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.missing.iter().map(|missing| &*missing.informer).collect();
+        match self.why {
+            Why::ShutDown => f.write_str("the factory was shut down; make a new one"),
+            Why::NotStarted => write!(
+                f,
+                "not started: {}; call `start` after asking for informers",
+                names.join(", ")
+            ),
+            Why::Missing => {
+                write!(f, "{} of {} informers are not synced", names.len(), self.of)?;
+                let mut before = ": ";
+                for missing in &self.missing {
+                    write!(f, "{before}{missing}")?;
+                    before = "; ";
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl std::error::Error for FactoryNotSynced {}

@@ -1,0 +1,82 @@
+//! What makes two requests the same: the identity of a shared informer.
+
+use std::any::TypeId;
+
+use crate::object::Object;
+use crate::scope::Scope;
+use crate::source::ResourceType;
+
+/// The type of the objects, and which objects.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    object: TypeId,
+    what: What,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum What {
+    /// A collection of the API, as the factory's options have it.
+    Collection {
+        group: String,
+        /// `None` follows whatever version the server serves.
+        version: Option<String>,
+        plural: String,
+        metadata_only: bool,
+        scope: Scope,
+    },
+    /// What a function builds.
+    Constructor { function: TypeId, scope: Scope },
+    /// What the user calls so.
+    Named { name: String, scope: Scope },
+}
+
+impl Key {
+    pub(super) fn of<K: Object>(what: What) -> Self {
+        Self {
+            object: TypeId::of::<K>(),
+            what,
+        }
+    }
+}
+
+impl What {
+    pub(super) fn collection(resource: &ResourceType, scope: &Scope) -> Self {
+        let api = resource.api();
+        Self::Collection {
+            group: api.group.clone(),
+            version: Some(api.version.clone()),
+            plural: api.plural.clone(),
+            metadata_only: resource.is_metadata_only(),
+            scope: scope.clone(),
+        }
+    }
+
+    pub(super) fn any_version(resource: &ResourceType, scope: &Scope) -> Self {
+        let mut what = Self::collection(resource, scope);
+        if let Self::Collection { version, .. } = &mut what {
+            *version = None;
+        }
+        what
+    }
+
+    pub(super) fn constructor<F: 'static>(_: &F, scope: &Scope) -> Self {
+        const {
+            assert!(
+                size_of::<F>() == 0,
+                "the constructor captures values, or is a pointer to a function: its type does not say what it \
+                 builds. Use `informer_named`, which takes a name for it"
+            );
+        }
+        Self::Constructor {
+            function: TypeId::of::<F>(),
+            scope: scope.clone(),
+        }
+    }
+
+    pub(super) fn named(name: &str, scope: &Scope) -> Self {
+        Self::Named {
+            name: name.to_owned(),
+            scope: scope.clone(),
+        }
+    }
+}

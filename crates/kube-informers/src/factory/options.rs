@@ -1,0 +1,215 @@
+//! `FactoryBuilder`: what is chosen once for all informers of a factory.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::SharedInformerFactory;
+use crate::informer::{InformerBuilder, QueueKind};
+use crate::object::Object;
+use crate::reflector::{ReflectorConfig, StreamEnd, Transform};
+use crate::scope::Scope;
+use crate::selector::ParseSelectorError;
+use crate::source::{ListWatch, Query};
+
+/// What a factory will be: [`SharedInformerFactory::builder`].
+#[doc(alias = "SharedInformerOption")]
+#[must_use = "nothing happens before `build`"]
+pub struct FactoryBuilder {
+    client: kube::Client,
+    scope: Scope,
+    options: Options,
+}
+
+type RequestHook = Arc<dyn Fn(&mut Query) + Send + Sync>;
+type ErrorHook = Arc<dyn Fn(&StreamEnd<'_>) + Send + Sync>;
+
+/// The options that all informers of a factory share.
+#[derive(Default)]
+pub(super) struct Options {
+    name: Option<String>,
+    resync: Option<Duration>,
+    resync_of: HashMap<TypeId, Option<Duration>>,
+    /// A `Transform<K>` for each `K`.
+    transform_of: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
+    config: ReflectorConfig,
+    queue: QueueKind,
+    drop_managed_fields: bool,
+    hook: Option<RequestHook>,
+    on_watch_error: Option<ErrorHook>,
+}
+
+impl FactoryBuilder {
+    pub(super) fn new(client: kube::Client) -> Self {
+        Self {
+            client,
+            scope: Scope::all(),
+            options: Options::default(),
+        }
+    }
+
+    /// Which objects of each kind: namespaces, labels, fields. Namespaces do not apply to kinds that live in none.
+    ///
+    /// Selectors apply to every kind; a field that a kind cannot be selected by is refused by the server. To select
+    /// for one kind only, ask a [scoped](SharedInformerFactory::scoped) view.
+    #[doc(alias = "WithTweakListOptions")]
+    pub fn scope(mut self, scope: Scope) -> Self {
+        self.scope = scope;
+        self
+    }
+
+    /// Only this namespace; selectors stay as they are.
+    #[doc(alias = "WithNamespace")]
+    pub fn namespace(self, namespace: impl Into<String>) -> Self {
+        self.namespaces([namespace])
+    }
+
+    /// Only these namespaces, seen as one; selectors stay as they are.
+    pub fn namespaces(mut self, namespaces: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.scope = self.scope.in_namespaces(namespaces);
+        self
+    }
+
+    /// Only objects with such labels; in addition to what was asked for before.
+    ///
+    /// # Errors
+    ///
+    /// The selector cannot be read.
+    pub fn labels(mut self, selector: &str) -> Result<Self, ParseSelectorError> {
+        self.scope = self.scope.labels(selector)?;
+        Ok(self)
+    }
+
+    /// Only objects with such fields; in addition to what was asked for before.
+    ///
+    /// # Errors
+    ///
+    /// The selector cannot be read.
+    pub fn fields(mut self, selector: &str) -> Result<Self, ParseSelectorError> {
+        self.scope = self.scope.fields(selector)?;
+        Ok(self)
+    }
+
+    /// How often handlers that do not say otherwise are told everything again. Default: never.
+    #[doc(alias = "defaultResync")]
+    pub fn resync(mut self, period: Duration) -> Self {
+        self.options.resync = Some(period);
+        self
+    }
+
+    /// The same for the informers of one type; `None` for never.
+    #[doc(alias = "WithCustomResyncConfig")]
+    pub fn resync_for<K: Object>(mut self, period: impl Into<Option<Duration>>) -> Self {
+        self.options.resync_of.insert(TypeId::of::<K>(), period.into());
+        self
+    }
+
+    /// Changes each object of a type before anybody sees it; see [`InformerBuilder::transform`].
+    #[doc(alias = "WithTransform")]
+    pub fn transform_for<K: Object>(self, change: impl Fn(&mut K) + Send + Sync + 'static) -> Self {
+        self.try_transform_for(move |mut object: K| {
+            change(&mut object);
+            Ok(Some(object))
+        })
+    }
+
+    /// The same for a function that may drop the object or fail; see [`InformerBuilder::try_transform`].
+    pub fn try_transform_for<K: Object>(
+        mut self,
+        change: impl Fn(K) -> Result<Option<K>, Box<dyn std::error::Error + Send + Sync>> + Send + Sync + 'static,
+    ) -> Self {
+        let transform: Transform<K> = Arc::new(change);
+        let of_type = &mut self.options.transform_of;
+        of_type.insert(TypeId::of::<K>(), Box::new(transform));
+        self
+    }
+
+    /// A name for logs and errors, where a program has several factories.
+    #[doc(alias = "WithInformerName")]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.options.name = Some(name.into());
+        self
+    }
+
+    /// Called for every list and every watch request of every informer; see [`ListWatch::options`].
+    #[doc(alias = "WithTweakListOptions")]
+    #[doc(alias = "TweakListOptionsFunc")]
+    pub fn options(mut self, hook: impl Fn(&mut Query) + Send + Sync + 'static) -> Self {
+        self.options.hook = Some(Arc::new(hook));
+        self
+    }
+
+    /// Leaves `metadata.managedFields` out of every object; see [`ListWatch::drop_managed_fields`].
+    #[doc(alias = "TransformStripManagedFields")]
+    pub fn drop_managed_fields(mut self, drop: bool) -> Self {
+        self.options.drop_managed_fields = drop;
+        self
+    }
+
+    /// How informers list, watch and wait.
+    pub fn config(mut self, config: ReflectorConfig) -> Self {
+        self.options.config = config;
+        self
+    }
+
+    /// Changes part of how informers list, watch and wait.
+    pub fn configure(mut self, change: impl FnOnce(&mut ReflectorConfig)) -> Self {
+        change(&mut self.options.config);
+        self
+    }
+
+    /// What stands between the watch and the cache.
+    pub fn queue(mut self, queue: QueueKind) -> Self {
+        self.options.queue = queue;
+        self
+    }
+
+    /// Sees every end of a list or watch of every informer; see [`InformerBuilder::on_watch_error`].
+    #[doc(alias = "SetWatchErrorHandler")]
+    pub fn on_watch_error(mut self, hook: impl Fn(&StreamEnd<'_>) + Send + Sync + 'static) -> Self {
+        self.options.on_watch_error = Some(Arc::new(hook));
+        self
+    }
+
+    /// The factory. Nothing runs yet.
+    pub fn build(self) -> SharedInformerFactory {
+        SharedInformerFactory::from_options(self.client, self.scope, self.options)
+    }
+}
+
+impl Options {
+    /// What concerns requests and bytes.
+    pub(super) fn wire<K: Object>(&self, list_watch: ListWatch<K>) -> ListWatch<K> {
+        let list_watch = list_watch.drop_managed_fields(self.drop_managed_fields);
+        match &self.hook {
+            None => list_watch,
+            Some(hook) => {
+                let hook = hook.clone();
+                list_watch.options(move |query| hook(query))
+            }
+        }
+    }
+
+    /// What concerns everything behind the source.
+    pub(super) fn apply<K: Object>(&self, builder: InformerBuilder<K>) -> InformerBuilder<K> {
+        let kind = TypeId::of::<K>();
+        let mut builder = builder.config(self.config.clone()).queue(self.queue);
+        if let Some(period) = self.resync_of.get(&kind).copied().unwrap_or(self.resync) {
+            builder = builder.resync(period);
+        }
+        let transform = self.transform_of.get(&kind);
+        if let Some(transform) = transform.and_then(|transform| transform.downcast_ref::<Transform<K>>()) {
+            let transform = transform.clone();
+            builder = builder.try_transform(move |object| transform(object));
+        }
+        if let Some(hook) = &self.on_watch_error {
+            let hook = hook.clone();
+            builder = builder.on_watch_error(move |end| hook(end));
+        }
+        match &self.name {
+            Some(factory) => builder.rename(|name| format!("{name} ({factory})")),
+            None => builder,
+        }
+    }
+}
