@@ -1,0 +1,329 @@
+//! `InOrderQueue` beyond client-go: bookmarks, sync, requeue, back-pressure, cancellation.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use kube_informers::queue::{Batch, Closed, DeltaQueue, Failure, Finished, InOrderQueue, PopError};
+use kube_informers::{Delta, Replacement, Target};
+use parking_lot::Mutex;
+use tokio::time::advance;
+
+use super::support::{
+    Thing, accept, added, bad, bookmark, deleted, drain, key, pop_flagged, replaced, replaced_at, texts,
+    thing, try_pop, updated,
+};
+
+fn filled(deltas: impl IntoIterator<Item = Delta<Thing>>) -> InOrderQueue<Thing> {
+    let queue = InOrderQueue::new();
+    accept(&queue, deltas);
+    queue
+}
+
+#[test]
+fn of_adjacent_bookmarks_the_last_is_kept() {
+    let queue = filled([
+        bookmark(1),
+        bookmark(2),
+        added("foo", 3),
+        bookmark(4),
+        bookmark(5),
+    ]);
+
+    assert_eq!(texts(&queue.list()), ["Bookmark@2", "Added foo=3", "Bookmark@5"]);
+}
+
+#[test]
+fn bookmarks_travel_with_their_batch_and_lists_and_resyncs_alone() {
+    let queue = filled([
+        added("foo", 1),
+        bookmark(2),
+        updated("foo", 3),
+        replaced_at(4, &[]),
+        bookmark(5),
+        Delta::SyncAll,
+        deleted("bar", 6),
+    ]);
+
+    assert_eq!(
+        drain(&queue, 10),
+        [
+            vec!["Added foo=1", "Bookmark@2", "Updated foo=3"],
+            vec!["ReplacedAll@4[]"],
+            vec!["Bookmark@5"],
+            vec!["SyncAll"],
+            vec!["Deleted bar=6"]
+        ]
+    );
+}
+
+#[test]
+fn a_bookmark_before_the_first_list_is_not_part_of_the_initial_population() {
+    let sync = Delta::Sync(thing("bar", 1));
+    let queue = filled([
+        bookmark(1),
+        Delta::SyncAll,
+        sync,
+        replaced_at(2, &[]),
+        added("foo", 3),
+    ]);
+    assert!(!queue.has_synced());
+
+    let flags: Vec<(Vec<String>, bool)> = (0..5).map(|_| pop_flagged(&queue)).collect();
+
+    let initial: Vec<bool> = flags.iter().map(|(_, initial)| *initial).collect();
+    assert_eq!(initial, [false, false, false, true, false]);
+    assert!(queue.has_synced());
+}
+
+#[test]
+fn synced_only_when_the_first_list_has_been_processed_even_an_empty_one() {
+    let queue = filled([replaced_at(1, &[])]);
+
+    let batch = try_pop(&queue, 1).unwrap();
+    assert!(batch.initial);
+    assert!(!queue.has_synced());
+    assert!(queue.synced().now_or_never().is_none());
+    drop(batch);
+
+    assert!(queue.has_synced());
+    assert_eq!(queue.synced().now_or_never(), Some(Ok(())));
+}
+
+#[test]
+fn a_requeued_first_list_is_still_initial() {
+    let queue = filled([replaced_at(1, &[("foo", 1)]), added("bar", 2)]);
+
+    try_pop(&queue, 10).unwrap().requeue();
+
+    assert!(!queue.has_synced());
+    assert_eq!(
+        pop_flagged(&queue),
+        (vec!["ReplacedAll@1[foo=1]".to_owned()], true)
+    );
+    assert!(queue.has_synced());
+}
+
+#[test]
+fn a_requeued_batch_goes_back_where_it_was() {
+    let queue = filled([added("foo", 1), added("bar", 2), updated("foo", 3)]);
+    let mut batch = try_pop(&queue, 2).unwrap();
+    accept(&queue, [updated("bar", 4)]);
+
+    // The first one has been processed, the second has not.
+    batch.deltas.remove(0);
+    batch.requeue();
+
+    assert_eq!(
+        texts(&queue.list()),
+        ["Added bar=2", "Updated foo=3", "Updated bar=4"]
+    );
+    assert_eq!(queue.len(), 3);
+}
+
+#[test]
+fn the_next_pop_waits_until_the_one_before_has_ended() {
+    let queue = filled([added("foo", 1), added("bar", 2)]);
+    let first = try_pop(&queue, 1).unwrap();
+    let mut second = queue.pop_batch(1);
+    assert!((&mut second).now_or_never().is_none());
+
+    first.done();
+
+    let second = second.now_or_never().flatten().unwrap();
+    assert_eq!(texts(&second.done()), ["Added bar=2"]);
+}
+
+#[tokio::test]
+async fn a_process_function_may_call_the_queue() {
+    let queue = filled([added("foo", 1)]);
+
+    let popped = queue
+        .pop(|deltas, info| {
+            assert_eq!(texts(deltas), ["Added foo=1"]);
+            assert!(!info.initial);
+            assert!(queue.is_empty());
+            queue.accept(added("bar", 2)).map_err(Failure::lose)
+        })
+        .await;
+
+    assert_eq!(texts(&popped.unwrap()), ["Added foo=1"]);
+    assert_eq!(texts(&queue.list()), ["Added bar=2"]);
+}
+
+#[tokio::test]
+async fn a_failed_process_function_loses_or_requeues() {
+    let queue = filled([added("foo", 1), added("bar", 2)]);
+
+    let lost = queue.pop(|_, _| Err(Failure::lose("broken"))).await;
+    assert!(matches!(lost, Err(PopError::Process(error)) if error.to_string() == "broken"));
+    assert_eq!(texts(&queue.list()), ["Added bar=2"]);
+
+    let requeued = queue.pop(|_, _| Err(Failure::requeue("not now"))).await;
+    assert!(matches!(requeued, Err(PopError::Process(error)) if error.to_string() == "not now"));
+    assert_eq!(texts(&queue.list()), ["Added bar=2"]);
+}
+
+#[tokio::test]
+async fn a_panic_puts_the_batch_back() {
+    let queue = Arc::new(filled([replaced_at(1, &[("foo", 1)])]));
+
+    let popper = queue.clone();
+    let panicked = std::panic::AssertUnwindSafe(async move {
+        let _batch = popper.pop_batch(10).await;
+        panic!("process loop");
+    })
+    .catch_unwind()
+    .await;
+
+    assert!(panicked.is_err());
+    assert!(!queue.has_synced());
+    assert_eq!(
+        pop_flagged(&*queue),
+        (vec!["ReplacedAll@1[foo=1]".to_owned()], true)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_pop_takes_nothing() {
+    let queue = InOrderQueue::new();
+    let waited = tokio::time::timeout(Duration::from_secs(1), queue.pop_batch(1)).await;
+    assert!(waited.is_err());
+
+    accept(&queue, [added("foo", 1)]);
+
+    assert_eq!(drain(&queue, 1), [["Added foo=1"]]);
+}
+
+#[test]
+fn a_closed_queue_is_drained_and_still_takes() {
+    let queue = filled([added("foo", 1)]);
+    queue.close();
+    accept(&queue, [added("bar", 2)]);
+    assert!(queue.is_closed());
+
+    let batch = try_pop(&queue, 1).unwrap();
+    // Not at its end yet: what is in process may come back.
+    let mut next = queue.pop_batch(1);
+    assert!((&mut next).now_or_never().is_none());
+    batch.requeue();
+
+    let batch = next.now_or_never().flatten().unwrap();
+    assert_eq!(texts(&batch.done()), ["Added foo=1"]);
+    assert_eq!(drain(&queue, 1), [["Added bar=2"]]);
+    assert!(matches!(queue.pop_batch(1).now_or_never(), Some(None)));
+}
+
+#[test]
+fn closing_before_sync_is_told_to_those_who_wait_for_it() {
+    let queue = InOrderQueue::<Thing>::new();
+    let mut synced = queue.synced();
+    assert!((&mut synced).now_or_never().is_none());
+
+    queue.close();
+
+    assert_eq!(synced.now_or_never(), Some(Err(Closed)));
+}
+
+#[test]
+fn a_full_queue_says_so_and_takes_nevertheless() {
+    let queue = InOrderQueue::new().capacity(2);
+    accept(&queue, [added("foo", 1)]);
+    assert!(queue.has_room());
+    assert_eq!(queue.room().now_or_never(), Some(()));
+
+    accept(&queue, [added("foo", 2)]);
+    assert!(!queue.has_room());
+    accept(&queue, [added("foo", 3)]);
+    assert_eq!(queue.len(), 3);
+
+    let mut room = queue.room();
+    assert!((&mut room).now_or_never().is_none());
+    let batch = try_pop(&queue, 2).unwrap();
+    assert_eq!(room.now_or_never(), Some(()));
+    batch.requeue();
+    assert!(!queue.has_room());
+}
+
+#[test]
+fn a_list_counts_as_many_as_its_objects() {
+    let queue = InOrderQueue::new().capacity(2);
+
+    accept(&queue, [replaced(&[("foo", 1), ("bar", 2)])]);
+
+    assert_eq!(queue.len(), 1);
+    assert!(!queue.has_room());
+    drain(&queue, 1);
+    assert!(queue.has_room());
+}
+
+#[test]
+fn a_closed_queue_lets_nobody_wait_for_room() {
+    let queue = InOrderQueue::new().capacity(0);
+    accept(&queue, [added("foo", 1)]);
+    let mut room = queue.room();
+    assert!((&mut room).now_or_never().is_none());
+
+    queue.close();
+
+    assert_eq!(room.now_or_never(), Some(()));
+}
+
+#[test]
+fn it_can_be_read_while_it_runs() {
+    let list = Delta::ReplacedAll(Replacement {
+        objects: vec![thing("foo", 2), thing("bar", 3)],
+        unreadable: vec![bad("baz", None), bad("", None)],
+        resource_version: Some("3".to_owned()),
+    });
+    let queue = filled([added("foo", 1), list, deleted("foo", 4)]);
+
+    assert_eq!(
+        texts(&queue.get(&key("foo"))),
+        ["Added foo=1", "Replaced foo=2", "Deleted foo=4"]
+    );
+    assert_eq!(texts(&queue.get(&key("baz"))), ["Unreadable baz"]);
+    assert!(queue.get(&key("nobody")).is_empty());
+    assert_eq!(queue.keys(), [key("foo"), key("bar"), key("baz")]);
+    assert_eq!(queue.len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn its_numbers_tell_length_pops_and_the_last_processing_time() {
+    let queue = filled([added("foo", 1), added("bar", 2)]);
+    let before = queue.stats();
+    assert_eq!((before.len, before.pops, before.last_pop), (2, 0, None));
+
+    let batch = try_pop(&queue, 1).unwrap();
+    advance(Duration::from_secs(5)).await;
+    batch.done();
+
+    let after = queue.stats();
+    assert_eq!(
+        (after.len, after.pops, after.last_pop),
+        (1, 1, Some(Duration::from_secs(5)))
+    );
+}
+
+#[test]
+fn a_queue_of_ones_own_is_told_how_each_batch_ended() {
+    let ended = Arc::new(Mutex::new(Vec::new()));
+    let batch = || {
+        let ended = ended.clone();
+        Batch::new(vec![added("foo", 1)], false, move |finished| {
+            ended.lock().push(match finished {
+                Finished::Processed => vec!["processed".to_owned()],
+                Finished::Requeued(rest) => texts(&rest),
+            });
+        })
+    };
+
+    batch().done();
+    drop(batch());
+    batch().requeue();
+    let failed = batch().process(|_, _| Err(Failure::requeue("not now")));
+
+    assert_eq!(failed.map(|_| ()).unwrap_err().to_string(), "not now");
+    let expected = [["processed"], ["processed"], ["Added foo=1"], ["Added foo=1"]];
+    assert_eq!(*ended.lock(), expected);
+}

@@ -1,0 +1,9 @@
+//! What the queues promise beyond client-go.
+
+mod delta_fifo;
+mod fifo;
+mod hammer;
+mod in_order;
+mod model_delta_fifo;
+mod model_lines;
+pub mod support;

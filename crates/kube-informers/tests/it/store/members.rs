@@ -1,0 +1,99 @@
+//! Several watches in one store.
+
+use kube_informers::Delta;
+use kube_informers::store::Origin;
+
+use super::thing::*;
+
+fn from(member: usize) -> Origin {
+    Origin {
+        member,
+        ..Origin::default()
+    }
+}
+
+fn two_members() -> Cache {
+    let mut cache = Cache::new();
+    cache.apply_from(from(0), [list("5", &["a/x:u1@1", "a/y:u2@2"])]);
+    cache.apply_from(from(1), [list("6", &["b/x:u3@3"])]);
+    cache.told();
+    cache
+}
+
+#[test]
+fn a_list_of_one_member_leaves_the_others_alone() {
+    let mut cache = two_members();
+
+    cache.apply_from(from(0), [list("9", &["a/y:u2@2"])]);
+
+    assert_eq!(cache.told(), ["deleted a/x (missed)"]);
+    assert_eq!(cache.held(), ["a/y@2", "b/x@3"]);
+}
+
+#[test]
+fn each_member_has_its_own_version() {
+    let mut cache = two_members();
+
+    cache.apply_from(from(1), [bookmark("20")]);
+
+    let store = cache.writer.store();
+    assert_eq!(
+        store.resource_versions(),
+        [Some("5".to_owned()), Some("20".to_owned())]
+    );
+    assert_eq!(store.resource_version(), None, "there is none for all of them");
+}
+
+#[test]
+fn a_resync_of_one_member_tells_its_objects_only() {
+    let mut cache = two_members();
+
+    cache.apply_from(from(1), [Delta::SyncAll]);
+
+    assert_eq!(cache.told(), ["updated b/x (resync)"]);
+}
+
+#[test]
+fn the_objects_of_a_member_that_is_given_up_leave_the_scope() {
+    let mut cache = two_members();
+    cache.apply_from(from(0), [Delta::Unreadable(bad("a/bad:u9@9"))]);
+
+    let applied = cache.writer.drop_member(0, &mut cache.events);
+
+    assert_eq!(
+        cache.told(),
+        ["deleted a/x (left scope)", "deleted a/y (left scope)"]
+    );
+    assert_eq!((applied.deleted, applied.vanished), (2, 0));
+    let store = cache.writer.store();
+    assert_eq!(store.resource_versions(), [None, Some("6".to_owned())]);
+    assert_eq!(store.quarantine(), []);
+    assert_eq!(cache.held(), ["b/x@3"]);
+}
+
+#[test]
+fn a_quarantine_ends_only_with_a_list_of_the_member_it_came_from() {
+    let mut cache = two_members();
+    cache.apply_from(from(0), [Delta::Unreadable(bad("a/bad:u9@9"))]);
+
+    cache.apply_from(from(1), [list("10", &[])]);
+    assert_eq!(cache.writer.store().quarantine().len(), 1);
+
+    cache.apply_from(from(0), [list("11", &[])]);
+    assert_eq!(cache.writer.store().quarantine(), []);
+}
+
+#[test]
+fn an_object_that_moved_to_another_shard_survives_its_late_farewell_from_the_first() {
+    let mut cache = two_members();
+
+    // The second shard is quicker to say that it has the object than the first to say that it lost it.
+    cache.apply_from(from(1), [added("a/x:u1@8")]);
+    cache.apply_from(from(0), [deleted("a/x:u1@8")]);
+    cache.apply_from(from(0), [list("9", &["a/y:u2@2"])]);
+
+    assert_eq!(cache.told(), ["updated a/x 1 -> 8"]);
+    assert_eq!(cache.held(), ["a/x@8", "a/y@2", "b/x@3"]);
+    cache.apply_from(from(1), [deleted("a/x:u1@10")]);
+    assert_eq!(cache.told(), ["deleted a/x"]);
+}

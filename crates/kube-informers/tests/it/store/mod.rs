@@ -1,0 +1,10 @@
+//! The store: what it does beyond client-go's.
+
+mod apply;
+mod by_hand;
+mod concurrency;
+mod index;
+mod members;
+mod model;
+mod quarantine;
+pub mod thing;

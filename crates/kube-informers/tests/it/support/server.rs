@@ -1,0 +1,200 @@
+//! What the end-to-end tests share: an informer on the embedded server, a log of events as text, virtual time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube_informers::{Event, Informer, InformerBuilder, Jitter, Object};
+use kube_testserver::{SeenRequest, TestServer};
+use parking_lot::Mutex;
+
+/// An informer of all pods, with jitter that can be repeated.
+pub fn pods(server: &TestServer) -> InformerBuilder<Pod> {
+    Informer::<Pod>::all(server.client()).configure(|config| config.jitter = Jitter::Seeded(7))
+}
+
+/// The same without watch-lists: pages, then a watch.
+pub fn paged_pods(server: &TestServer) -> InformerBuilder<Pod> {
+    pods(server).configure(|config| config.watch_list = false)
+}
+
+/// An informer of all pods that is synced.
+pub async fn synced_pods(server: &TestServer) -> Informer<Pod> {
+    synced(pods(server)).await
+}
+
+pub async fn synced<K: Object>(builder: InformerBuilder<K>) -> Informer<K> {
+    let informer = builder.start();
+    informer.synced_within(secs(30)).await.expect("it syncs");
+    informer
+}
+
+pub const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+pub const fn minutes(minutes: u64) -> Duration {
+    Duration::from_secs(60 * minutes)
+}
+
+/// Lets so much virtual time pass. On the paused clock it passes only while nothing can run.
+pub async fn pass(time: Duration) {
+    tokio::time::sleep(time).await;
+}
+
+/// Lets everything run that can run now.
+pub async fn settle() {
+    pass(Duration::from_millis(1)).await;
+}
+
+/// Waits until a condition holds, looked at every 10 ms of virtual time.
+///
+/// # Panics
+///
+/// If it does not hold within five virtual minutes.
+#[track_caller]
+pub fn until<'a>(what: &'a str, condition: impl Fn() -> bool + 'a) -> impl Future<Output = ()> + 'a {
+    let caller = std::panic::Location::caller();
+    async move {
+        let deadline = tokio::time::Instant::now() + minutes(5);
+        while !condition() {
+            assert!(
+                tokio::time::Instant::now() < deadline,
+                "{what}: not so after five minutes ({caller})"
+            );
+            pass(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+/// Makes the server forget what the informer would resume from, and breaks its watch: it has to list again.
+pub fn force_relist(server: &TestServer) {
+    server.skip_versions(5);
+    server.compact();
+    server.break_watches();
+}
+
+/// `namespace/name@version` of every object in the cache, sorted.
+pub fn cached<K: Object>(informer: &Informer<K>) -> Vec<String> {
+    let mut objects: Vec<_> = informer
+        .store()
+        .list()
+        .iter()
+        .map(|object| at(&**object))
+        .collect();
+    objects.sort();
+    objects
+}
+
+/// The same of every object of a resource at the server.
+pub fn stored(server: &TestServer, resource: &str) -> Vec<String> {
+    let text = |object: &serde_json::Value, pointer: &str| {
+        object
+            .pointer(pointer)
+            .and_then(serde_json::Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let objects = server.objects(resource);
+    let mut objects: Vec<_> = objects
+        .iter()
+        .map(|object| {
+            let namespace = text(object, "/metadata/namespace");
+            let slash = if namespace.is_empty() { "" } else { "/" };
+            let name = text(object, "/metadata/name");
+            format!(
+                "{namespace}{slash}{name}@{}",
+                text(object, "/metadata/resourceVersion")
+            )
+        })
+        .collect();
+    objects.sort();
+    objects
+}
+
+pub fn at<K: Object>(object: &K) -> String {
+    let namespace = object
+        .namespace()
+        .map(|namespace| format!("{namespace}/"))
+        .unwrap_or_default();
+    format!(
+        "{namespace}{}@{}",
+        object.name(),
+        object.resource_version().unwrap_or_default()
+    )
+}
+
+/// Names only, for those who do not care about versions.
+pub fn names<K: Object>(informer: &Informer<K>) -> Vec<String> {
+    let mut names: Vec<_> = informer
+        .store()
+        .list()
+        .iter()
+        .map(|object| object.name().to_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+/// What a handler was told, as text without versions.
+#[derive(Clone, Default)]
+pub struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A handler that writes into the log.
+    pub fn handler<K: Object>(&self) -> impl FnMut(Event<K>) + Send + 'static {
+        let log = self.clone();
+        move |event| log.push(&event)
+    }
+
+    pub fn push<K: Object>(&self, event: &Event<K>) {
+        self.0.lock().push(told(event));
+    }
+
+    pub fn all(&self) -> Vec<String> {
+        self.0.lock().clone()
+    }
+
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock())
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.lock().len()
+    }
+}
+
+/// `updated shop/cart` of `updated shop/cart 7 -> 9`: versions are compared elsewhere.
+pub fn told<K: Object>(event: &Event<K>) -> String {
+    match event {
+        Event::Updated { resync: false, .. } => format!("updated {}", event.key()),
+        _ => event.to_string(),
+    }
+}
+
+/// Requests in each full minute of the server's life.
+pub fn requests_per_minute(server: &TestServer) -> BTreeMap<u64, usize> {
+    let mut minutes = BTreeMap::new();
+    for request in server.requests() {
+        *minutes.entry(request.at.as_secs() / 60).or_default() += 1;
+    }
+    minutes
+}
+
+/// No informer may ask more often than this, whatever the server does (faults.md, L1).
+#[track_caller]
+pub fn assert_gentle(server: &TestServer) {
+    for (minute, count) in requests_per_minute(server) {
+        assert!(count <= 30, "{count} requests in minute {minute}");
+    }
+}
+
+/// The pauses between one request and the next.
+pub fn gaps(requests: &[SeenRequest]) -> Vec<Duration> {
+    requests.windows(2).map(|pair| pair[1].at - pair[0].at).collect()
+}

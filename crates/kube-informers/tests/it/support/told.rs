@@ -1,0 +1,62 @@
+//! What a handler was told, as text, and to be waited for.
+
+use std::sync::{Arc, Mutex};
+
+use k8s_openapi::api::core::v1::Pod;
+use kube_informers::{Event, EventHandler};
+use tokio::sync::watch;
+
+/// A log of events. Clones are handles of the same log.
+#[derive(Clone)]
+pub struct Told {
+    events: Arc<Mutex<Vec<String>>>,
+    changes: Arc<watch::Sender<u64>>,
+}
+
+impl Told {
+    pub fn new() -> Self {
+        Self {
+            events: Arc::default(),
+            changes: Arc::new(watch::Sender::new(0)),
+        }
+    }
+
+    /// A handler that writes here.
+    pub fn handler(&self) -> impl EventHandler<Pod> + use<> {
+        self.handler_of(Event::to_string)
+    }
+
+    /// A handler that writes here in words of the test's own.
+    pub fn handler_of<F>(&self, text: F) -> impl EventHandler<Pod> + use<F>
+    where
+        F: Fn(&Event<Pod>) -> String + Send + 'static,
+    {
+        let log = self.clone();
+        handler(move |event| log.note(text(&event)))
+    }
+
+    /// Adds a line.
+    pub fn note(&self, line: String) {
+        self.events.lock().unwrap().push(line);
+        self.changes.send_modify(|count| *count += 1);
+    }
+
+    /// What is there.
+    pub fn lines(&self) -> Vec<String> {
+        self.events.lock().unwrap().clone()
+    }
+
+    /// Waits until there are so many lines, and takes them all.
+    pub async fn take(&self, count: usize) -> Vec<String> {
+        let mut changes = self.changes.subscribe();
+        while self.events.lock().unwrap().len() < count {
+            changes.changed().await.unwrap();
+        }
+        std::mem::take(&mut *self.events.lock().unwrap())
+    }
+}
+
+/// Helps the compiler see that a closure is a handler of pods.
+fn handler(handler: impl FnMut(Event<Pod>) + Send + 'static) -> impl EventHandler<Pod> {
+    handler
+}

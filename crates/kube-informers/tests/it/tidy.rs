@@ -1,0 +1,249 @@
+//! The shape of the library: who may import whom, and what appears in one place only.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Each module and what it may see of the crate. A stage sees its input and output types, nothing to its right.
+const MAY_IMPORT: &[(&str, &[&str])] = &[
+    ("object", &[]),
+    ("key", &["object"]),
+    ("version", &[]),
+    ("quarantine", &["key"]),
+    ("selector", &["object"]),
+    ("scope", &["selector"]),
+    (
+        "source",
+        &["codec", "key", "object", "quarantine", "scope", "selector"],
+    ),
+    ("codec", &["key", "object", "quarantine", "source"]),
+    ("client", &[]),
+    ("delta", &["key", "object", "quarantine"]),
+    ("target", &["delta"]),
+    (
+        "reflector",
+        &[
+            "delta",
+            "key",
+            "object",
+            "quarantine",
+            "source",
+            "target",
+            "version",
+        ],
+    ),
+    (
+        "queue",
+        &["delta", "key", "object", "quarantine", "target", "version"],
+    ),
+    ("event", &["key", "object"]),
+    (
+        "store",
+        &[
+            "delta",
+            "event",
+            "key",
+            "object",
+            "quarantine",
+            "source",
+            "version",
+        ],
+    ),
+    ("indexes", &["object", "store"]),
+    (
+        "lister",
+        &["indexes", "key", "object", "selector", "source", "store"],
+    ),
+    ("handler", &["event", "key", "object", "target"]),
+    ("registration", &["target"]),
+    ("task", &[]),
+    (
+        "dispatcher",
+        &[
+            "event",
+            "handler",
+            "key",
+            "object",
+            "registration",
+            "store",
+            "target",
+            "task",
+        ],
+    ),
+    (
+        "subscription",
+        &["dispatcher", "event", "handler", "object", "registration"],
+    ),
+    (
+        "informer",
+        &[
+            "client",
+            "codec",
+            "delta",
+            "dispatcher",
+            "event",
+            "handler",
+            "key",
+            "lister",
+            "object",
+            "quarantine",
+            "queue",
+            "reflector",
+            "registration",
+            "scope",
+            "selector",
+            "source",
+            "store",
+            "subscription",
+            "target",
+            "task",
+            "version",
+        ],
+    ),
+    (
+        "factory",
+        &[
+            "informer",
+            "object",
+            "reflector",
+            "scope",
+            "selector",
+            "source",
+            "target",
+            "task",
+        ],
+    ),
+];
+
+fn sources() -> Vec<(PathBuf, String)> {
+    fn walk(folder: &Path, into: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                walk(&path, into);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                into.push(path);
+            }
+        }
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut paths = Vec::new();
+    walk(&root, &mut paths);
+    paths.sort();
+    paths
+        .into_iter()
+        .filter(|path| !path.iter().any(|part| part == "tests" || part == "tests.rs"))
+        .map(|path| {
+            (
+                path.strip_prefix(&root).unwrap().to_owned(),
+                code(&fs::read_to_string(&path).unwrap()),
+            )
+        })
+        .collect()
+}
+
+/// The code of a file, without comments and without its unit tests.
+fn code(text: &str) -> String {
+    let text = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or(text);
+    text.lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// The top-level module a file belongs to; `None` for the crate's front page.
+fn module(path: &Path) -> Option<String> {
+    let first = path.components().next()?.as_os_str().to_str()?;
+    let name = first.strip_suffix(".rs").unwrap_or(first);
+    (name != "lib").then(|| name.to_owned())
+}
+
+fn imports(code: &str) -> BTreeSet<String> {
+    code.match_indices("crate::")
+        // `kube_crate::x` and the like are other crates.
+        .filter(|(at, _)| !code[..*at].ends_with(|c: char| c.is_alphanumeric() || c == '_'))
+        .map(|(at, _)| {
+            code[at + "crate::".len()..]
+                .chars()
+                .take_while(|c| c.is_alphanumeric() || *c == '_')
+                .collect()
+        })
+        .filter(|name: &String| name.starts_with(char::is_lowercase))
+        .collect()
+}
+
+#[test]
+fn stages_import_only_leftwards() {
+    for (path, code) in sources() {
+        let Some(module) = module(&path) else { continue };
+        let allowed = MAY_IMPORT
+            .iter()
+            .find(|(name, _)| *name == module)
+            .unwrap_or_else(|| panic!("{module} is not in the table of this test: say what it may import"))
+            .1;
+        for import in imports(&code) {
+            assert!(
+                import == module || allowed.contains(&import.as_str()),
+                "{} imports crate::{import}, which is not to its left",
+                path.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn the_table_names_existing_modules_only() {
+    let modules: BTreeSet<String> = sources().iter().filter_map(|(path, _)| module(path)).collect();
+    for (name, imports) in MAY_IMPORT {
+        for module in imports.iter().chain([name]) {
+            assert!(modules.contains(*module), "there is no module {module}");
+        }
+    }
+}
+
+#[test]
+fn store_and_dispatcher_meet_in_one_place() {
+    let meeting: Vec<String> = sources()
+        .into_iter()
+        .filter(|(_, code)| code.contains("StoreWriter") && code.contains("Dispatcher"))
+        .map(|(path, _)| path.display().to_string())
+        .filter(|path| path != "lib.rs")
+        .collect();
+
+    assert_eq!(meeting, ["informer/process.rs"]);
+}
+
+#[test]
+fn the_store_needs_no_runtime() {
+    for (path, code) in sources() {
+        if module(&path).as_deref() == Some("store") {
+            assert!(!code.contains("tokio"), "{} names tokio", path.display());
+        }
+    }
+}
+
+#[test]
+fn only_the_codec_knows_json() {
+    for (path, code) in sources() {
+        let allowed = ["codec", "source"].map(str::to_owned);
+        if module(&path).is_some_and(|module| !allowed.contains(&module)) {
+            assert!(
+                !code.contains("serde_json"),
+                "{} names serde_json",
+                path.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn files_hold_one_idea() {
+    for (path, code) in sources() {
+        let lines = code.lines().count();
+        assert!(
+            lines <= 600,
+            "{} has {lines} lines of code: which of its ideas moves out?",
+            path.display()
+        );
+    }
+}
