@@ -1,0 +1,432 @@
+//! What comes from outside and is wrong: always a clear sentence or a quarantined object, never a panic, never a hot
+//! loop, never an emptied cache.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube_informers::{Informer, InformerBuilder, Problem};
+use kube_testserver::builders::{Build, pod};
+use kube_testserver::{ApiError, Fault, On, Poison, TestServer, Verb};
+
+use crate::support::*;
+
+/// The sentence of an informer that cannot sync.
+async fn complaint(informer: &Informer<Pod>) -> String {
+    let error = informer
+        .synced_within(minutes(2))
+        .await
+        .expect_err("it cannot sync");
+    error.to_string()
+}
+
+/// Starts against a server that always answers so; gives the complaint after ten minutes of few requests, and then
+/// that it recovers.
+async fn refused(fault: Fault, build: fn(&TestServer) -> InformerBuilder<Pod>) -> String {
+    let server = TestServer::new();
+    server.create(pod("ns", "a"));
+    let trouble = server.fault(On::resource("pods").forever(), fault);
+    let informer = build(&server).start();
+
+    let sentence = complaint(&informer).await;
+    pass(minutes(8)).await;
+    assert_gentle(&server);
+    assert!(informer.store().is_empty() && !informer.has_synced());
+    trouble.clear();
+    informer.synced_within(minutes(3)).await.expect("it recovers");
+    assert_eq!(names(&informer), ["a"]);
+    sentence
+}
+
+/// A synced informer, then this trouble for ten minutes: it keeps what it has, asks rarely and recovers.
+async fn struck(fault: Fault, build: fn(&TestServer) -> InformerBuilder<Pod>) -> Informer<Pod> {
+    let server = TestServer::new();
+    server.create(pod("ns", "a"));
+    let informer = synced(build(&server)).await;
+    let log = Log::new();
+    let handler = informer.add_event_handler(log.handler()).unwrap();
+    handler.synced().await.unwrap();
+
+    let trouble = server.fault(On::resource("pods").forever(), fault);
+    force_relist(&server);
+    server.create(pod("ns", "b"));
+    for _ in 0..10 {
+        pass(minutes(1)).await;
+        assert!(
+            informer.store().contains(&"ns/a".parse().unwrap()),
+            "an emptied cache"
+        );
+    }
+    assert_gentle(&server);
+    trouble.clear();
+    until("it recovers", || names(&informer) == ["a", "b"]).await;
+    assert_eq!(log.take(), ["added ns/a (initial)", "added ns/b"]);
+    informer
+}
+
+fn assert_says(sentence: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(sentence.contains(part), "{part:?} is not in: {sentence}");
+    }
+}
+
+#[test]
+fn a_malformed_kubeconfig_is_refused_with_a_clear_error() {
+    let not_yaml = kube::config::Kubeconfig::from_yaml("clusters: [").unwrap_err();
+    assert_says(&not_yaml.to_string(), &["parse"]);
+
+    let no_context =
+        kube::config::Kubeconfig::from_yaml("apiVersion: v1\nkind: Config\ncurrent-context: gone\n").unwrap();
+    let options = kube::config::KubeConfigOptions::default();
+    let error =
+        futures_util::FutureExt::now_or_never(kube::Config::from_custom_kubeconfig(no_context, &options));
+    let error = error.expect("nothing to wait for").unwrap_err();
+    assert_says(&error.to_string(), &["gone"]);
+}
+
+/// A real socket, hence the real clock: nobody listens at a port that was just given back.
+#[tokio::test]
+async fn an_unreachable_server_is_named_as_such() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", free.local_addr().unwrap());
+    drop(free);
+    let config = kube::Config::new(address.parse().unwrap());
+    let client = kube_informers::client(config).unwrap();
+    let informer = Informer::<Pod>::all(client).start();
+
+    let sentence = informer
+        .synced_within(Duration::from_millis(500))
+        .await
+        .unwrap_err()
+        .to_string();
+
+    assert_says(
+        &sentence,
+        &[
+            "pods in all namespaces",
+            "is the server running, and is its address right?",
+        ],
+    );
+    informer.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_fails_is_no_hot_loop() {
+    for build in [pods, paged_pods] {
+        let sentence = refused(Fault::refuse(), build).await;
+        assert_says(&sentence, &["pods in all namespaces", "failed attempts"]);
+        struck(Fault::refuse(), build).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusals_say_what_to_do() {
+    for build in [pods, paged_pods] {
+        let sentence = refused(Fault::status(401), build).await;
+        assert_says(
+            &sentence,
+            &["401", "the credentials are missing, wrong or expired"],
+        );
+        let sentence = refused(Fault::status(403), build).await;
+        assert_says(
+            &sentence,
+            &[
+                "403 Forbidden",
+                "grant the verbs list and watch on pods in all namespaces to this user",
+            ],
+        );
+        let sentence = refused(Fault::status(404), build).await;
+        assert_says(&sentence, &["404", "the server does not serve this resource"]);
+        for code in [401, 403, 404, 405, 500, 503] {
+            struck(Fault::status(code), build).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_no_api_server_is_found_out() {
+    for build in [pods, paged_pods] {
+        // A web page at every path, with a good status and with a bad one.
+        let page = || "<html><body>Welcome to nginx, password hunter2</body></html>".to_owned();
+        for fault in [Fault::default().html(page()), Fault::status(502).html(page())] {
+            let sentence = refused(fault.clone(), build).await;
+            assert_says(&sentence, &["HTML"]);
+            assert!(!sentence.contains("hunter2"), "{sentence}");
+            struck(fault, build).await;
+        }
+        // JSON of something else, and nothing at all.
+        for body in [
+            "{\"hello\":\"world hunter2\"}",
+            "[]",
+            "null",
+            "42",
+            "\"hunter2\"",
+            "",
+        ] {
+            let fault = Fault::default().body("application/json", body);
+            let sentence = refused(fault.clone(), build).await;
+            assert_says(&sentence, &["pods in all namespaces", "failed attempts"]);
+            assert!(!sentence.contains("hunter2"), "{sentence}");
+            struck(fault, build).await;
+        }
+        let sentence = refused(Fault::status(503).text("upstream connect error"), build).await;
+        assert_says(&sentence, &["503", "upstream connect error"]);
+    }
+}
+
+/// Only the watch is answered by a page: the list works, and must not be repeated because of it.
+#[tokio::test(start_paused = true)]
+async fn html_in_place_of_a_watch_does_not_lead_to_lists() {
+    let server = TestServer::new();
+    server.create(pod("ns", "a"));
+    let trouble = server.fault(
+        On::plain_watch("pods").forever(),
+        Fault::default().html("<html>a proxy</html>"),
+    );
+    let informer = synced(paged_pods(&server)).await;
+    server.create(pod("ns", "b"));
+
+    pass(minutes(10)).await;
+
+    assert_gentle(&server);
+    assert_eq!(server.count_requests(Verb::List, "pods"), 1);
+    assert_says(&informer.state().to_string(), &["HTML"]);
+    trouble.clear();
+    until("it recovers", || names(&informer) == ["a", "b"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_truncated_list_is_not_taken_for_the_whole() {
+    for build in [pods, paged_pods] {
+        for fault in [Fault::truncate(300), Fault::cut(300), Fault::stall(300)] {
+            let sentence = refused(fault.clone(), build).await;
+            assert_says(&sentence, &["failed attempts"]);
+            struck(fault, build).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_truncated_watch_frame_never_happened() {
+    for fault in [Fault::truncate(150), Fault::cut(150)] {
+        let server = TestServer::new();
+        server.create(pod("ns", "a"));
+        let informer = synced(paged_pods(&server)).await;
+        server.fault(On::plain_watch("pods").times(2), fault);
+        server.break_watches();
+        server.create(pod("ns", "b"));
+        server.create(pod("ns", "c"));
+
+        until("it comes by the third watch", || {
+            names(&informer) == ["a", "b", "c"]
+        })
+        .await;
+        assert_eq!(informer.stats().members[0].reflector.lists, 1);
+        assert!(informer.quarantine().is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_without_a_name_costs_itself_only() {
+    for build in [pods, paged_pods] {
+        for poison in [
+            Poison::MissingName,
+            Poison::MissingMetadata,
+            Poison::Null,
+            Poison::edit(|object| object["metadata"]["name"] = "".into()),
+        ] {
+            let server = TestServer::new();
+            for name in ["a", "b", "c"] {
+                server.create(pod("ns", name));
+            }
+            server.poison("pods", "ns/b", poison);
+            let informer = synced(build(&server)).await;
+
+            assert_eq!(names(&informer), ["a", "c"]);
+            let stats = informer.stats();
+            assert_eq!(stats.members[0].reflector.unreadable, 1, "it is counted");
+
+            // The same on a live watch.
+            server.create(pod("ns", "d"));
+            server.modify::<Pod>("ns", "b", |pod| pod.metadata.labels = None);
+            server.create(pod("ns", "e"));
+            until("the watch goes on", || names(&informer) == ["a", "c", "d", "e"]).await;
+            assert_eq!(informer.stats().members[0].reflector.lists, 1);
+            pass(minutes(10)).await;
+            assert_gentle(&server);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_of_20_mb_is_taken_and_a_larger_one_than_allowed_is_quarantined() {
+    for paged in [false, true] {
+        let server = TestServer::new();
+        for name in ["a", "big"] {
+            server.create(pod("ns", name));
+        }
+        server.poison("pods", "ns/big", Poison::Huge(20 << 20));
+        let builder = if paged { paged_pods } else { pods };
+        let informer = synced(builder(&server)).await;
+        assert_eq!(names(&informer), ["a", "big"]);
+
+        let source = kube_informers::ListWatch::<Pod>::new(server.client(), kube_informers::Scope::all());
+        let small = Informer::from_list_watch(source.max_object_size(1 << 20))
+            .configure(|config| config.watch_list = !paged);
+        let small = synced(small).await;
+        assert_eq!(names(&small), ["a"]);
+        let quarantine = small.quarantine();
+        assert_eq!(quarantine.len(), 1);
+        assert_eq!(quarantine[0].key.as_str(), "ns/big");
+        assert_eq!(quarantine[0].object.problem, Problem::TooLarge { limit: 1 << 20 });
+        assert!(quarantine[0].object.size > 20 << 20);
+
+        // It shrinks: a good version is all it takes.
+        server.cure("pods", "ns/big");
+        server.modify::<Pod>("ns", "big", |pod| *pod = pod.clone().label("small", "now"));
+        until("it is there", || names(&small) == ["a", "big"]).await;
+        assert!(small.quarantine().is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_token_the_server_rejects_leads_to_a_whole_list_and_then_to_patience() {
+    // Expired: asked for once more, without pages.
+    let server = TestServer::new();
+    for number in 0..7 {
+        server.create(pod("ns", &format!("p{number}")));
+    }
+    let paged = || paged_pods(&server).configure(|config| config.page_size = Some(2));
+    server.fault(On::list("pods").continued().forever(), Fault::expire_continue());
+    let informer = synced(paged()).await;
+    assert_eq!(informer.store().len(), 7);
+    assert_eq!(server.count_requests(Verb::List, "pods"), 3);
+    informer.shutdown().await;
+
+    // Refused as nonsense: no way to go on, but no hot loop either.
+    server.clear_faults();
+    server.clear_requests();
+    let nonsense = Fault::error(ApiError::bad_request("continue key is not valid"));
+    let trouble = server.fault(On::list("pods").continued().forever(), nonsense);
+    let informer = paged().start();
+    let sentence = complaint(&informer).await;
+    assert_says(&sentence, &["400 BadRequest", "continue key is not valid"]);
+    pass(minutes(8)).await;
+    assert_gentle(&server);
+    trouble.clear();
+    informer.synced_within(minutes(3)).await.expect("it recovers");
+    assert_eq!(informer.store().len(), 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_that_no_decoder_likes_cost_themselves_only() {
+    for build in [pods, paged_pods] {
+        for poison in [
+            Poison::WrongType,
+            Poison::BadEnum,
+            Poison::InvalidUtf8,
+            Poison::OtherKind("v1".to_owned(), "Node".to_owned()),
+        ] {
+            let server = TestServer::new();
+            for name in ["a", "b", "c"] {
+                server.create(pod("ns", name));
+            }
+            server.poison("pods", "ns/b", poison.clone());
+            let informer = synced(build(&server)).await;
+            assert_eq!(names(&informer), ["a", "c"], "{poison:?}");
+            let quarantine = informer.quarantine();
+            assert_eq!(quarantine.len(), 1, "{poison:?}");
+            assert_eq!(quarantine[0].key.as_str(), "ns/b");
+            // A second bad version changes nothing, a deletion ends it.
+            server.modify::<Pod>("ns", "b", |pod| *pod = pod.clone().label("x", "y"));
+            server.create(pod("ns", "d"));
+            until("the watch goes on", || names(&informer) == ["a", "c", "d"]).await;
+            server.delete::<Pod>("ns", "b");
+            until("the quarantine ends", || informer.quarantine().is_empty()).await;
+            assert_eq!(informer.stats().members[0].reflector.lists, 1, "{poison:?}");
+        }
+    }
+}
+
+/// Bytes that break the frame or the list around the object cannot be blamed on one object; what is known stays.
+#[tokio::test(start_paused = true)]
+async fn bytes_that_break_the_list_around_them_never_empty_the_cache() {
+    for build in [pods, paged_pods] {
+        for poison in [
+            Poison::GarbageAfter("}}{".into()),
+            Poison::Raw("{\"metadata\":".into()),
+            Poison::Raw("nonsense".into()),
+            Poison::StatusObject,
+        ] {
+            let server = TestServer::new();
+            server.create(pod("ns", "a"));
+            let informer = synced(build(&server)).await;
+            server.create(pod("ns", "b"));
+            until("both are there", || informer.store().len() == 2).await;
+
+            server.poison("pods", "ns/b", poison.clone());
+            server.modify::<Pod>("ns", "b", |pod| *pod = pod.clone().label("x", "y"));
+            force_relist(&server);
+            for _ in 0..10 {
+                pass(minutes(1)).await;
+                assert_eq!(names(&informer), ["a", "b"], "{poison:?}");
+            }
+            assert_gentle(&server);
+
+            server.clear_faults();
+            server.modify::<Pod>("ns", "b", |pod| *pod = pod.clone().label("x", "z"));
+            until("it recovers", || cached(&informer) == stored(&server, "pods")).await;
+            assert!(informer.quarantine().is_empty(), "{poison:?}");
+        }
+    }
+}
+
+/// An item without a name may be any object the list seems to lack.
+#[tokio::test(start_paused = true)]
+async fn a_list_of_items_nobody_can_identify_does_not_empty_the_cache() {
+    use kube_informers::QueueKind;
+    for queue in [QueueKind::default(), QueueKind::Keyed { capacity: 10 }] {
+        for build in [pods, paged_pods] {
+            let server = TestServer::new();
+            for name in ["a", "b", "c"] {
+                server.create(pod("ns", name));
+            }
+            let informer = synced(build(&server).queue(queue)).await;
+            let log = Log::new();
+            let handler = informer.add_event_handler(log.handler()).unwrap();
+            handler.synced().await.unwrap();
+            log.take();
+
+            for name in ["ns/a", "ns/b", "ns/c"] {
+                server.poison("pods", name, Poison::Null);
+            }
+            force_relist(&server);
+            until("it has listed again", || {
+                informer.stats().members[0].reflector.lists == 2
+            })
+            .await;
+            pass(minutes(5)).await;
+            assert_eq!(names(&informer), ["a", "b", "c"]);
+            assert_eq!(informer.quarantine().len(), 3);
+            assert_eq!(log.all(), [""; 0]);
+
+            // One of them is really gone, and one of the items has a UID: the doubt is about that one only.
+            server.delete::<Pod>("ns", "b");
+            server.clear_faults();
+            server.poison("pods", "ns/a", Poison::MissingName);
+            force_relist(&server);
+            until("it has listed again", || {
+                informer.stats().members[0].reflector.lists == 3
+            })
+            .await;
+            settle().await;
+            assert_eq!(log.take(), ["deleted ns/b (missed)"]);
+            assert_eq!(names(&informer), ["a", "c"]);
+
+            server.clear_faults();
+            force_relist(&server);
+            until("all is well", || informer.quarantine().is_empty()).await;
+            assert_eq!(cached(&informer), stored(&server, "pods"));
+            assert_eq!(log.all(), [""; 0]);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! A handler that checks what it is told, as it is told.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube_informers::{Event, Object};
+use parking_lot::Mutex;
+
+use super::model::Collection;
+
+/// What one handler was told, folded, and what was wrong with it.
+#[derive(Clone)]
+pub struct Observer(Arc<Mutex<Told>>);
+
+#[derive(Default)]
+struct Told {
+    name: &'static str,
+    objects: BTreeMap<String, Arc<Pod>>,
+    /// Every state that was told: key, version, UID.
+    states: Vec<(String, String, String)>,
+    initial: usize,
+    events: usize,
+    log: Vec<String>,
+    wrong: Vec<String>,
+}
+
+impl Observer {
+    pub fn new(name: &'static str) -> Self {
+        Self(Arc::new(Mutex::new(Told {
+            name,
+            ..Told::default()
+        })))
+    }
+
+    pub fn tell(&self, event: &Event<Pod>) {
+        self.0.lock().tell(event);
+    }
+
+    /// What the events lead to, from nothing.
+    pub fn fold(&self) -> Collection {
+        let told = self.0.lock();
+        told.objects
+            .iter()
+            .map(|(key, pod)| (key.clone(), ident(pod)))
+            .collect()
+    }
+
+    pub fn states(&self) -> Vec<(String, String, String)> {
+        self.0.lock().states.clone()
+    }
+
+    pub fn initial(&self) -> usize {
+        self.0.lock().initial
+    }
+
+    pub fn events(&self) -> usize {
+        self.0.lock().events
+    }
+
+    pub fn log(&self) -> Vec<String> {
+        self.0.lock().log.clone()
+    }
+
+    /// The first complaint.
+    pub fn wrong(&self) -> Option<String> {
+        self.0.lock().wrong.first().cloned()
+    }
+}
+
+fn ident(pod: &Pod) -> (String, String) {
+    (
+        Object::resource_version(pod).unwrap_or_default().to_owned(),
+        Object::uid(pod).unwrap_or_default().to_owned(),
+    )
+}
+
+impl Told {
+    fn tell(&mut self, event: &Event<Pod>) {
+        self.events += 1;
+        self.log.push(event.to_string());
+        let key = event.key().as_str().to_owned();
+        let held = self.objects.get(&key).cloned();
+        match event {
+            Event::Added { object, initial } => {
+                if held.is_some() {
+                    self.complain("H2: added twice", event);
+                }
+                self.initial += usize::from(*initial);
+                self.keep(key, object);
+            }
+            Event::Updated { old, new, resync } => {
+                match held {
+                    None => self.complain("H2: updated before it was added", event),
+                    Some(held) if !Arc::ptr_eq(&held, old) => {
+                        self.complain("H3: old is not what was last told", event);
+                    }
+                    Some(_) => {}
+                }
+                if Object::uid(&**old) != Object::uid(&**new) {
+                    self.complain("H4: an update across UIDs", event);
+                }
+                if !resync && version(old) >= version(new) {
+                    self.complain("C2: an update that goes back, or nowhere", event);
+                }
+                self.keep(key, new);
+            }
+            Event::Deleted { object, .. } => {
+                match held {
+                    None => self.complain("H2: deleted before it was added", event),
+                    Some(held) if Object::uid(&*held) != Object::uid(&**object) => {
+                        self.complain("H4: another object was deleted than was told", event);
+                    }
+                    Some(_) => {}
+                }
+                self.objects.remove(&key);
+            }
+        }
+    }
+
+    fn keep(&mut self, key: String, object: &Arc<Pod>) {
+        let (version, uid) = ident(object);
+        self.states.push((key.clone(), version, uid));
+        self.objects.insert(key, object.clone());
+    }
+
+    fn complain(&mut self, what: &str, event: &Event<Pod>) {
+        let text = format!("{}: {what}: {event}", self.name);
+        self.wrong.push(text);
+    }
+}
+
+fn version(pod: &Pod) -> u64 {
+    Object::resource_version(pod)
+        .and_then(|version| version.parse().ok())
+        .unwrap_or_default()
+}

@@ -1,0 +1,383 @@
+//! One run: writes and trouble, checks after every step, then healing, then silence.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube_informers::{
+    Backlog, Event, HandlerOptions, Informer, Jitter, Object, QueueKind, Registration, Scope, asynchronous,
+};
+use kube_testserver::TestServer;
+
+use super::model::{Collection, Dice, Model, SELECTOR};
+use super::observer::Observer;
+use super::trouble;
+use crate::support::{minutes, pass, secs};
+
+/// What kind of run.
+pub struct Plan {
+    watch_list: bool,
+    keyed: bool,
+    calm: bool,
+}
+
+impl Plan {
+    pub fn watch_list() -> Self {
+        Self {
+            watch_list: true,
+            keyed: false,
+            calm: false,
+        }
+    }
+
+    pub fn pages() -> Self {
+        Self {
+            watch_list: false,
+            ..Self::watch_list()
+        }
+    }
+
+    pub fn keyed(self) -> Self {
+        Self { keyed: true, ..self }
+    }
+
+    pub fn calm(self) -> Self {
+        Self { calm: true, ..self }
+    }
+}
+
+pub fn run(seed: u64, plan: &Plan) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let mut run = Run::new(seed, plan);
+        run.disturb().await;
+        run.heal().await;
+        run.silence().await;
+        run.stop().await;
+    });
+}
+
+struct Run<'a> {
+    plan: &'a Plan,
+    dice: Dice,
+    model: Model,
+    informer: Informer<Pod>,
+    observers: Vec<(Observer, Registration)>,
+    late: Option<(Observer, Registration, usize)>,
+    /// Some trouble can only be noticed by waiting.
+    slow: bool,
+    reported: u64,
+}
+
+impl<'a> Run<'a> {
+    fn new(seed: u64, plan: &'a Plan) -> Self {
+        let mut dice = Dice(seed);
+        let server = TestServer::builder()
+            .seed(seed)
+            .bookmark_interval(secs(*dice.pick(&[5, 20, 60])))
+            .build();
+        let mut model = Model::new(server.clone(), dice.below(8) + 1);
+        for _ in 0..dice.below(12) {
+            model.write(&mut dice);
+        }
+        let capacity = dice.below(8) as usize + 1;
+        let queue = if plan.keyed {
+            QueueKind::Keyed { capacity }
+        } else {
+            QueueKind::InOrder { capacity }
+        };
+        let scope = Scope::all().labels(SELECTOR).expect("a selector");
+        let page_size = dice.below(4) as u32 + 1;
+        let informer = Informer::<Pod>::scoped(server.client(), scope)
+            .queue(queue)
+            .configure(|config| {
+                config.jitter = Jitter::Seeded(seed);
+                config.watch_list = plan.watch_list;
+                config.page_size = Some(page_size);
+            })
+            .start();
+
+        let keep_all = Observer::new("keep-all");
+        let inline = keep_all.clone();
+        let inline = informer
+            .add_event_handler(move |event: Event<Pod>| inline.tell(&event))
+            .expect("it runs");
+        let coalescing = Observer::new("coalescing");
+        let slow = coalescing.clone();
+        let slow = asynchronous(move |event: Event<Pod>| {
+            let slow = slow.clone();
+            async move {
+                slow.tell(&event);
+                tokio::time::sleep(Duration::from_millis(300)).await;
+            }
+        });
+        let options = HandlerOptions::default().backlog(Backlog::CoalesceByKey);
+        let slow = informer.add_event_handler_with(options, slow).expect("it runs");
+        Self {
+            plan,
+            dice,
+            model,
+            informer,
+            observers: vec![(keep_all, inline), (coalescing, slow)],
+            late: None,
+            slow: false,
+            reported: 0,
+        }
+    }
+
+    /// Writes and trouble, with a look at everything after each step.
+    async fn disturb(&mut self) {
+        let steps = 20 + self.dice.below(40);
+        let joins_at = self.dice.below(steps);
+        for step in 0..steps {
+            if step == joins_at {
+                self.join();
+            }
+            for _ in 0..self.dice.below(4) {
+                self.model.write(&mut self.dice);
+            }
+            if !self.plan.calm && self.dice.one_in(2) {
+                self.slow |= trouble::strike(&mut self.model, &mut self.dice, !self.plan.keyed);
+            }
+            match self.dice.below(6) {
+                0 => tokio::task::yield_now().await,
+                1 => {
+                    for _ in 0..self.dice.below(20) {
+                        tokio::task::yield_now().await;
+                        self.check();
+                    }
+                }
+                2 => pass(Duration::from_millis(1)).await,
+                3 => pass(Duration::from_millis(self.dice.below(2000))).await,
+                4 => pass(secs(self.dice.below(10))).await,
+                _ => pass(secs(self.dice.below(70))).await,
+            }
+            self.check();
+        }
+        if self.late.is_none() {
+            self.join();
+        }
+    }
+
+    /// A handler joins in the middle.
+    fn join(&mut self) {
+        let observer = Observer::new("late");
+        let there = self.informer.store().len();
+        let expected = if self.informer.has_synced() { there } else { 0 };
+        let telling = observer.clone();
+        let registration = self
+            .informer
+            .add_event_handler(move |event: Event<Pod>| telling.tell(&event))
+            .expect("it runs");
+        self.late = Some((observer.clone(), registration.clone(), expected));
+        self.observers.push((observer, registration));
+    }
+
+    /// What must hold at every moment.
+    fn check(&mut self) {
+        let store = self.informer.store();
+        if !self.informer.has_synced() && !self.plan.keyed {
+            self.demand(
+                store.is_empty(),
+                "C13: something is in the cache before all of it is",
+            );
+        }
+        if let Some(version) = store.resource_version() {
+            let version: u64 = version.parse().expect("a number");
+            self.demand(version >= self.reported, "C5: the version went back");
+            self.reported = version;
+            let expected = self.model.at(version).clone();
+            self.same("C3: cache and collection", self.cached(), expected);
+        } else {
+            let never = self.reported == 0 || self.plan.keyed;
+            self.demand(never, "the version was forgotten");
+        }
+        for (observer, registration) in &self.observers {
+            if let Some(wrong) = observer.wrong() {
+                self.demand(false, &wrong);
+            }
+            // Nothing is on its way to a handler that has returned from everything.
+            if registration.pending() == 0 && registration.has_synced() {
+                self.same("H1: fold of a handler and cache", observer.fold(), self.cached());
+            }
+        }
+    }
+
+    /// Faults off, spoiled objects whole again: soon cache, handlers and server agree.
+    async fn heal(&mut self) {
+        self.model.server.clear_faults();
+        self.model.server.set_watch_window("pods", 1000);
+        self.model.journal.push("heal".to_owned());
+        let patience = if self.slow { minutes(12) } else { minutes(3) };
+        let healed_at = tokio::time::Instant::now();
+        loop {
+            pass(Duration::from_millis(500)).await;
+            self.check();
+            // A good version is what gets an object out of quarantine.
+            for bad in self.informer.quarantine() {
+                let name = bad.key.name().to_owned();
+                let namespace = bad.key.namespace().unwrap_or_default().to_owned();
+                if self.model.server.get::<Pod>(namespace.as_str(), &name).is_some() {
+                    let value = self.dice.next();
+                    self.model.touch(&namespace, &name, value);
+                }
+            }
+            if self.is_healed() {
+                break;
+            }
+            let waited = healed_at.elapsed();
+            if waited > patience {
+                self.demand(self.informer.has_synced(), "C7: it is not synced after healing");
+                self.demand(
+                    self.informer.quarantine().is_empty(),
+                    "C10: there is a quarantine",
+                );
+                self.same("C7: cache and server", self.cached(), self.model.now().clone());
+                for (observer, _) in &self.observers {
+                    self.same("H1: fold and server", observer.fold(), self.model.now().clone());
+                }
+                self.demand(false, "something is pending for ever");
+            }
+        }
+        for (observer, _) in &self.observers {
+            for (key, version, uid) in observer.states() {
+                if !self.model.existed(&key, &version, &uid) {
+                    self.demand(false, &format!("C1: {key}@{version} of {uid} never existed"));
+                }
+            }
+        }
+        if let Some((observer, _, expected)) = &self.late
+            && *expected > 0
+        {
+            let initial = observer.initial();
+            self.demand(
+                initial == *expected,
+                &format!("H7: {initial} initial events, {expected} objects at joining"),
+            );
+        }
+        if self.plan.calm {
+            let stats = self.informer.stats().members[0].reflector.clone();
+            self.demand(stats.lists == 1 && stats.errors.is_empty(), &format!("{stats:?}"));
+        }
+    }
+
+    fn is_healed(&self) -> bool {
+        let now = self.model.now();
+        let version = self.informer.store().resource_version();
+        let version = version.and_then(|version| version.parse::<u64>().ok());
+        self.informer.has_synced()
+            && version >= Some(self.model.changed())
+            && self.informer.quarantine().is_empty()
+            && self.cached() == *now
+            && self.observers.iter().all(|(observer, registration)| {
+                observer.fold() == *now && registration.pending() == 0 && registration.has_synced()
+            })
+    }
+
+    /// Nothing changes any more, so nobody is told anything (C8), and nobody asks too often (L1).
+    async fn silence(&mut self) {
+        let told: Vec<_> = self
+            .observers
+            .iter()
+            .map(|(observer, _)| observer.events())
+            .collect();
+        pass(minutes(4)).await;
+        self.check();
+        let after: Vec<_> = self
+            .observers
+            .iter()
+            .map(|(observer, _)| observer.events())
+            .collect();
+        self.demand(told == after, "C8: events although nothing happened");
+        let mut per_minute = std::collections::BTreeMap::<u64, usize>::new();
+        for request in self.model.server.requests() {
+            // The pages of one list count as one request.
+            if let Some(at) = request.at.checked_sub(secs(10))
+                && request.param("continue").is_none()
+            {
+                *per_minute.entry(at.as_secs() / 60).or_default() += 1;
+            }
+        }
+        let most = per_minute.values().max().copied().unwrap_or_default();
+        self.demand(most <= 30, &format!("L1: {most} requests in a minute"));
+    }
+
+    async fn stop(&mut self) {
+        self.informer.shutdown().await;
+        self.model.server.assert_nothing_open();
+        let alive = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+        self.demand(alive == 0, &format!("L3: {alive} tasks are left"));
+    }
+
+    fn cached(&self) -> Collection {
+        let snapshot = self.informer.store().list();
+        let ident = |pod: &Pod| {
+            (
+                Object::resource_version(pod).unwrap_or_default().to_owned(),
+                Object::uid(pod).unwrap_or_default().to_owned(),
+            )
+        };
+        let objects = snapshot.iter();
+        objects
+            .map(|pod| {
+                let key = kube_informers::ObjectKey::of(&**pod);
+                (key.as_str().to_owned(), ident(pod))
+            })
+            .collect()
+    }
+
+    /// Compares all but what is in quarantine.
+    fn same(&self, what: &str, mut left: Collection, mut right: Collection) {
+        let quarantine: BTreeSet<_> = self
+            .informer
+            .quarantine()
+            .iter()
+            .map(|bad| bad.key.as_str().to_owned())
+            .collect();
+        left.retain(|key, _| !quarantine.contains(key));
+        right.retain(|key, _| !quarantine.contains(key));
+        if left != right {
+            self.demand(false, &format!("{what} differ:\n  {left:?}\n  {right:?}"));
+        }
+    }
+
+    #[track_caller]
+    fn demand(&self, holds: bool, what: &str) {
+        if holds {
+            return;
+        }
+        let tail = |lines: &[String], n: usize| lines[lines.len().saturating_sub(n)..].join("\n  ");
+        let mut told = String::new();
+        for (observer, registration) in &self.observers {
+            told.push_str(&format!(
+                "\n{} ({} pending):\n  {}",
+                registration.name(),
+                registration.pending(),
+                tail(&observer.log(), 12)
+            ));
+        }
+        let requests: Vec<_> = self
+            .model
+            .server
+            .requests()
+            .iter()
+            .map(|request| format!("{:.3} {request}", request.at.as_secs_f64()))
+            .collect();
+        panic!(
+            "{what}\nversion {:?}, quarantine {:?}, {}\n  {}\nrequests\n  {}{told}",
+            self.informer.store().resource_version(),
+            self.informer
+                .quarantine()
+                .iter()
+                .map(|bad| bad.key.as_str().to_owned())
+                .collect::<Vec<_>>(),
+            self.informer.state(),
+            tail(&self.model.journal, 25),
+            tail(&requests, 40),
+        );
+    }
+}

@@ -1,0 +1,21 @@
+//! `SharedInformerFactory` on the embedded server.
+
+mod accessors;
+mod custom;
+mod for_resource;
+mod identity;
+mod life;
+mod options;
+mod sync;
+
+use kube_informers::{FactoryBuilder, Jitter, SharedInformerFactory};
+use kube_testserver::TestServer;
+
+/// A factory whose jitter can be repeated.
+pub fn builder(server: &TestServer) -> FactoryBuilder {
+    SharedInformerFactory::builder(server.client()).configure(|config| config.jitter = Jitter::Seeded(7))
+}
+
+pub fn factory(server: &TestServer) -> SharedInformerFactory {
+    builder(server).build()
+}

@@ -1,0 +1,136 @@
+//! What is chosen once for a whole factory.
+
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube_informers::{HandlerOptions, Scope};
+use kube_testserver::TestServer;
+use kube_testserver::builders::{Build, config_map, pod};
+
+use super::builder;
+use crate::support::{Log, names, pass, secs, settle};
+
+#[tokio::test(start_paused = true)]
+async fn resyncs_are_those_of_the_factory_of_the_type_or_of_the_handler() {
+    let server = TestServer::new();
+    server.create(pod("shop", "cart"));
+    server.create(config_map("shop", "settings"));
+    let factory = builder(&server)
+        .resync(secs(60))
+        .resync_for::<ConfigMap>(secs(20))
+        .resync_for::<k8s_openapi::api::core::v1::Secret>(None)
+        .build();
+    let (pods, maps, own) = (Log::new(), Log::new(), Log::new());
+    factory
+        .informer::<Pod>()
+        .add_event_handler(pods.handler())
+        .unwrap();
+    factory
+        .informer::<Pod>()
+        .add_event_handler_with(HandlerOptions::default().resync(secs(15)), own.handler())
+        .unwrap();
+    factory
+        .informer::<ConfigMap>()
+        .add_event_handler(maps.handler())
+        .unwrap();
+    factory.start();
+    factory.wait_for_sync_within(secs(1)).await.unwrap();
+
+    pass(secs(61)).await;
+
+    let resyncs = |log: &Log| log.all().iter().filter(|told| told.contains("resync")).count();
+    assert_eq!((resyncs(&pods), resyncs(&maps), resyncs(&own)), (1, 3, 4));
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transform_is_for_one_type_and_may_drop_objects() {
+    let server = TestServer::new();
+    server.create(pod("shop", "cart"));
+    server.create(config_map("shop", "settings"));
+    server.create(config_map("shop", "other"));
+    let factory = builder(&server)
+        .transform_for(|pod: &mut Pod| pod.spec = None)
+        .try_transform_for(|map: ConfigMap| {
+            let wanted = map.metadata.name.as_deref() == Some("settings");
+            Ok(wanted.then_some(map))
+        })
+        .build();
+    let (pods, maps) = (factory.informer::<Pod>(), factory.informer::<ConfigMap>());
+    factory.start();
+    factory.wait_for_sync_within(secs(30)).await.unwrap();
+
+    assert!(pods.lister().get("shop/cart").unwrap().spec.is_none());
+    assert_eq!(names(&maps), ["settings"]);
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn name_hook_and_managed_fields_reach_every_informer() {
+    let server = TestServer::new();
+    let mut cart = pod("shop", "cart");
+    cart.metadata.managed_fields = Some(vec![Default::default()]);
+    server.create(cart);
+    let factory = builder(&server)
+        .name("till")
+        .drop_managed_fields(true)
+        .options(|query| query.set("fieldValidation", "Ignore"))
+        .build();
+    let pods = factory.informer::<Pod>();
+    let maps = factory.informer::<ConfigMap>();
+    factory.start();
+    factory.wait_for_sync_within(secs(30)).await.unwrap();
+    settle().await;
+
+    assert_eq!(pods.name(), "pods in all namespaces (till)");
+    assert_eq!(maps.name(), "configmaps in all namespaces (till)");
+    assert!(
+        pods.lister()
+            .get("shop/cart")
+            .unwrap()
+            .metadata
+            .managed_fields
+            .is_none()
+    );
+    for request in server.requests() {
+        assert_eq!(request.param("fieldValidation"), Some("Ignore"));
+    }
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn selectors_of_the_factory_are_checked_when_it_is_built() {
+    let server = TestServer::new();
+    server.create(Build::label(pod("shop", "cart"), "app", "web"));
+    server.create(pod("shop", "db"));
+
+    let Err(error) = builder(&server).labels("app==web==x") else {
+        panic!("that is no selector")
+    };
+    assert_eq!(
+        error.to_string(),
+        "\"app==web==x\" is not a label selector: expected `,` or the end at position 9"
+    );
+    let Err(error) = builder(&server).fields("status.phase") else {
+        panic!("that is no selector")
+    };
+    assert!(
+        error
+            .to_string()
+            .starts_with("\"status.phase\" is not a field selector"),
+        "{error}"
+    );
+
+    let factory = builder(&server)
+        .labels("app=web")
+        .unwrap()
+        .namespace("shop")
+        .build();
+    assert_eq!(
+        factory.scope(),
+        &Scope::namespace("shop").labels("app=web").unwrap()
+    );
+    let pods = factory.informer::<Pod>();
+    factory.start();
+    factory.wait_for_sync_within(secs(30)).await.unwrap();
+    assert_eq!(names(&pods), ["cart"]);
+    factory.shutdown().await;
+}

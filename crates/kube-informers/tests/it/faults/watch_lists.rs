@@ -1,0 +1,170 @@
+//! F16 to F18: watch-lists that do not end, are not understood, or break half-way.
+
+use k8s_openapi::api::core::v1::Pod;
+use kube_testserver::builders::pod;
+use kube_testserver::{ApiError, Fault, On, SeenRequest, TestServer, Verb};
+use tokio::time::Instant;
+
+use crate::support::*;
+
+fn watch_lists(server: &TestServer) -> usize {
+    let is_one = |request: &SeenRequest| {
+        request.verb == Verb::Watch && request.param("sendInitialEvents") == Some("true")
+    };
+    server.requests().into_iter().filter(is_one).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn f16_a_watch_list_that_never_ends_is_given_up_and_remembered() {
+    for fault in [
+        Fault::no_end_marker(),
+        Fault::no_end_marker().and(Fault::no_bookmarks()),
+        Fault::no_end_marker().and(Fault::close_after_events(2)),
+        Fault::silent(),
+        Fault::silent_after_events(1),
+    ] {
+        let server = TestServer::new();
+        for name in ["a", "b", "c"] {
+            server.create(pod("ns", name));
+        }
+        server.fault(On::watch_list("pods").forever(), fault);
+        let begin = Instant::now();
+        let informer = pods(&server).start();
+        informer.synced_within(secs(26)).await.expect("it syncs");
+        assert!(begin.elapsed() <= secs(26), "{:?}", begin.elapsed());
+        assert_eq!(names(&informer), ["a", "b", "c"]);
+
+        pass(minutes(2)).await;
+        force_relist(&server);
+        until("it has listed again", || {
+            informer.stats().members[0].reflector.lists == 2
+        })
+        .await;
+        assert_eq!(watch_lists(&server), 1, "the verdict is remembered");
+        assert_gentle(&server);
+
+        // After ten minutes it deserves another chance.
+        pass(minutes(10)).await;
+        server.clear_faults();
+        force_relist(&server);
+        until("it has listed again", || {
+            informer.stats().members[0].reflector.lists == 3
+        })
+        .await;
+        assert_eq!(watch_lists(&server), 2);
+        assert_eq!(informer.stats().members[0].reflector.watch_lists, 1);
+    }
+}
+
+/// Changes and bookmarks that come all the time are no reason to wait for ever.
+#[tokio::test(start_paused = true)]
+async fn f16_a_busy_collection_without_an_end_marker_is_given_up_all_the_same() {
+    let server = TestServer::builder().bookmark_interval(secs(2)).build();
+    server.create(pod("ns", "a"));
+    server.fault(On::watch_list("pods").forever(), Fault::no_end_marker());
+    let informer = pods(&server).start();
+    let begin = Instant::now();
+    while !informer.has_synced() {
+        assert!(begin.elapsed() <= secs(26), "it waits for ever");
+        server.modify::<Pod>("ns", "a", |pod| {
+            let time = begin.elapsed().as_secs().to_string();
+            pod.metadata
+                .labels
+                .get_or_insert_default()
+                .insert("time".to_owned(), time);
+        });
+        pass(secs(1)).await;
+    }
+    until("it keeps up", || cached(&informer) == stored(&server, "pods")).await;
+}
+
+/// A large collection that trickles in is not given up while it comes.
+#[tokio::test(start_paused = true)]
+async fn f16_a_slow_watch_list_that_makes_progress_is_waited_for() {
+    let server = TestServer::new();
+    for number in 0..40 {
+        server.create(pod("ns", &format!("p{number}")));
+    }
+    server.fault(On::watch_list("pods"), Fault::trickle(100, secs(1)));
+    let informer = pods(&server).start();
+
+    informer.synced_within(minutes(10)).await.expect("it syncs");
+    assert_eq!(server.requests().len(), 1, "by the one watch-list");
+    assert!(informer.stats().members[0].reflector.last_list_duration > secs(60));
+}
+
+#[tokio::test(start_paused = true)]
+async fn f17_any_refusal_of_a_watch_list_leads_to_a_list() {
+    for fault in [
+        Fault::status(400),
+        Fault::status(404),
+        Fault::status(405),
+        Fault::status(422),
+        Fault::status(500),
+        Fault::status(501),
+        Fault::status(504),
+        Fault::refuse_watch_list(),
+        Fault::error_event(ApiError::bad_request("unknown parameter")),
+        Fault::error_event(ApiError::internal("failed on purpose")),
+        Fault::default().html("<html>a proxy</html>"),
+    ] {
+        let server = TestServer::new();
+        server.create(pod("ns", "a"));
+        server.fault(On::watch_list("pods").forever(), fault.clone());
+        let informer = pods(&server).start();
+
+        informer
+            .synced_within(secs(5))
+            .await
+            .unwrap_or_else(|error| panic!("{fault:?}: {error}"));
+        assert_eq!(names(&informer), ["a"]);
+        server.create(pod("ns", "b"));
+        until("it watches", || informer.store().len() == 2).await;
+        assert_eq!(watch_lists(&server), 1);
+        assert_eq!(server.count_requests(Verb::List, "pods"), 1);
+    }
+}
+
+/// "Not now" is no refusal: the list would be refused too.
+#[tokio::test(start_paused = true)]
+async fn f17_a_throttled_watch_list_is_tried_again() {
+    let server = TestServer::new();
+    server.create(pod("ns", "a"));
+    server.fault(On::watch_list("pods").times(2), Fault::status(429).retry_after(3));
+    let begin = Instant::now();
+    let informer = synced_pods(&server).await;
+
+    assert!(begin.elapsed() >= secs(6), "{:?}", begin.elapsed());
+    assert_eq!((watch_lists(&server), informer.store().len()), (3, 1));
+    assert_eq!(server.count_requests(Verb::List, "pods"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn f18_what_a_broken_watch_list_had_brought_is_forgotten() {
+    for fault in [
+        Fault::break_after_events(2),
+        Fault::close_after_events(2),
+        Fault::error_event_after(2, ApiError::internal("failed on purpose")),
+        Fault::error_event_after(2, ApiError::expired("too old")),
+        Fault::error_event_after(2, ApiError::too_many_requests(1)),
+    ] {
+        let server = TestServer::new();
+        for name in ["a", "b", "c"] {
+            server.create(pod("ns", name));
+        }
+        // The attempt after it is held back, so that something can happen in between.
+        server.fault(On::watch_list("pods"), fault.clone());
+        server.fault(On::resource("pods").nth(2), Fault::delay(secs(2)));
+        let informer = pods(&server).start();
+        let log = Log::new();
+        let handler = informer.add_event_handler(log.handler()).unwrap();
+        settle().await;
+        assert!(informer.store().is_empty(), "nobody sees half a list");
+        server.delete::<Pod>("ns", "a");
+
+        informer.synced_within(secs(30)).await.unwrap();
+        handler.synced().await.unwrap();
+        assert_eq!(names(&informer), ["b", "c"], "{fault:?}");
+        assert_eq!(log.all(), ["added ns/b (initial)", "added ns/c (initial)"]);
+    }
+}

@@ -1,0 +1,344 @@
+//! F15, F19 to F21, F24 to F26, F31: watches that fall silent, are refused, or end at once.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube_informers::{Informer, ReflectorState};
+use kube_testserver::builders::pod;
+use kube_testserver::{ApiError, Fault, On, TestServer, Verb};
+use tokio::time::Instant;
+
+use crate::support::*;
+
+fn relists(informer: &Informer<Pod>) -> u64 {
+    informer.stats().members[0].reflector.relists.values().sum()
+}
+
+#[tokio::test(start_paused = true)]
+async fn f15_a_half_open_watch_is_noticed_by_its_missing_bookmarks() {
+    let server = TestServer::new();
+    let informer = synced_pods(&server).await;
+    pass(minutes(5)).await;
+    // The next one is opened and never says a word.
+    server.fault(On::plain_watch("pods"), Fault::silent());
+    server.break_watches();
+    pass(secs(2)).await;
+
+    let begin = Instant::now();
+    server.create(pod("ns", "a"));
+    until("it is noticed", || informer.store().len() == 1).await;
+
+    // And a short pause before the next one.
+    assert!(begin.elapsed() <= secs(153), "{:?}", begin.elapsed());
+    assert_eq!(relists(&informer), 0);
+    assert_eq!(
+        informer.stats().members[0].reflector.errors.get("deadline"),
+        Some(&1)
+    );
+}
+
+/// Where no bookmark was ever seen, the watch's own time-out is all there is to go by.
+#[tokio::test(start_paused = true)]
+async fn f15_without_bookmarks_the_time_out_of_the_watch_decides() {
+    let server = TestServer::new();
+    server.fault(On::plain_watch("pods").times(1), Fault::silent());
+    let informer = synced(paged_pods(&server)).await;
+    server.create(pod("ns", "a"));
+
+    let begin = Instant::now();
+    while informer.store().is_empty() {
+        assert!(begin.elapsed() <= secs(606), "{:?}", begin.elapsed());
+        pass(secs(1)).await;
+    }
+    assert!(begin.elapsed() >= secs(300));
+    assert_eq!(relists(&informer), 0);
+}
+
+/// A quiet collection is not a dead watch: with bookmarks or without, it stays open to its end.
+#[tokio::test(start_paused = true)]
+async fn f15_a_quiet_watch_is_left_alone() {
+    for no_bookmarks in [true, false] {
+        let server = TestServer::new();
+        if no_bookmarks {
+            server.fault(On::plain_watch("pods").forever(), Fault::no_bookmarks());
+        }
+        let informer = synced(paged_pods(&server)).await;
+        pass(minutes(60)).await;
+
+        let stats = informer.stats().members[0].reflector.clone();
+        assert!(stats.errors.is_empty(), "{stats:?}");
+        assert!((7..=13).contains(&stats.watches), "{} watches", stats.watches);
+        assert_eq!(stats.lists, 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn f19_an_expired_version_leads_to_one_list_at_least_as_new() {
+    for as_event in [true, false] {
+        let server = TestServer::new();
+        server.create(pod("ns", "a"));
+        let informer = synced(paged_pods(&server)).await;
+        let last = informer.store().resource_version().unwrap();
+        let fault = if as_event {
+            Fault::error_event(ApiError::too_old(1, 5))
+        } else {
+            Fault::status(410)
+        };
+        server.clear_requests();
+        server.fault(On::plain_watch("pods"), fault);
+        server.break_watches();
+        server.create(pod("ns", "b"));
+
+        until("it has recovered", || names(&informer) == ["a", "b"]).await;
+        let lists: Vec<_> = server
+            .requests()
+            .into_iter()
+            .filter(|request| request.verb == Verb::List)
+            .collect();
+        assert_eq!(lists.len(), 1);
+        assert_eq!(lists[0].param("resourceVersion"), Some(last.as_str()));
+        assert_eq!(lists[0].param("resourceVersionMatch"), Some("NotOlderThan"));
+        assert_eq!(relists(&informer), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn f20_a_resume_refused_by_status_leads_to_a_list_only_where_the_version_is_to_blame() {
+    for (code, lists) in [
+        (410, 2),
+        (400, 2),
+        (422, 2),
+        (500, 1),
+        (503, 1),
+        (504, 1),
+        (429, 1),
+        (403, 1),
+    ] {
+        let server = TestServer::new();
+        server.create(pod("ns", "a"));
+        let informer = synced(paged_pods(&server)).await;
+        server.fault(On::plain_watch("pods").times(2), Fault::status(code));
+        server.break_watches();
+        server.create(pod("ns", "b"));
+
+        until("it has recovered", || names(&informer) == ["a", "b"]).await;
+        let expected = if lists == 1 { 1..=1 } else { 2..=3 };
+        let listed = server.count_requests(Verb::List, "pods");
+        assert!(expected.contains(&listed), "{code}: {listed} lists");
+    }
+}
+
+/// A server that accepts every list and refuses every watch is not listed in a tight loop.
+#[tokio::test(start_paused = true)]
+async fn f20_a_watch_that_is_always_refused_is_no_list_loop() {
+    for fault in [
+        Fault::status(410),
+        Fault::status(400),
+        Fault::status(404),
+        Fault::error_event(ApiError::expired("too old")),
+        Fault::error_event(ApiError::internal("failed on purpose")),
+        Fault::error(ApiError::too_large_resource_version(9, 5, 1)),
+    ] {
+        for build in [pods, paged_pods] {
+            let server = TestServer::new();
+            server.create(pod("ns", "a"));
+            server.fault(On::plain_watch("pods").forever(), fault.clone());
+            let informer = synced(build(&server)).await;
+            server.break_watches();
+            pass(minutes(20)).await;
+
+            assert_gentle(&server);
+            let requests = server.requests().len();
+            assert!(requests <= 20 * 6, "{requests} requests in 20 minutes: {fault:?}");
+            assert_eq!(names(&informer), ["a"]);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn f21_watches_that_end_at_once_or_soon_are_bounded_and_no_reason_to_list() {
+    for fault in [
+        Fault::close_after_events(0),
+        Fault::close_after(Duration::from_millis(1100)),
+        Fault::close_after(secs(5)),
+        Fault::break_after(Duration::ZERO),
+        Fault::break_after(secs(2)),
+        Fault::close_after_events(1),
+        Fault::break_after_events(1),
+    ] {
+        let server = TestServer::new();
+        server.fault(On::plain_watch("pods").forever(), fault.clone());
+        let informer = synced(paged_pods(&server)).await;
+        for number in 0..600 {
+            if number % 3 == 0 {
+                server.create(pod("ns", &format!("p{number}")));
+            }
+            pass(secs(1)).await;
+        }
+
+        assert_gentle(&server);
+        assert_eq!(server.count_requests(Verb::List, "pods"), 1, "{fault:?}");
+        server.clear_faults();
+        until("it catches up", || cached(&informer) == stored(&server, "pods")).await;
+        assert_eq!(server.count_requests(Verb::List, "pods"), 1, "{fault:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn f24_throttling_is_respected_and_never_leads_to_a_list() {
+    for fault in [
+        Fault::status(429).retry_after(20),
+        Fault::status(429)
+            .text("Too many requests, please try again later.")
+            .retry_after(20),
+        Fault::status(503).text("busy").retry_after(20),
+        Fault::error_event(ApiError::too_many_requests(20)),
+    ] {
+        let server = TestServer::new();
+        server.create(pod("ns", "a"));
+        let informer = synced(paged_pods(&server)).await;
+        server.clear_requests();
+        server.fault(On::plain_watch("pods").times(3), fault.clone());
+        server.break_watches();
+        server.create(pod("ns", "b"));
+
+        until("it has recovered", || names(&informer) == ["a", "b"]).await;
+        let requests = server.requests();
+        assert_eq!(requests.len(), 4, "{fault:?}");
+        for gap in gaps(&requests) {
+            assert!((secs(20)..=secs(30)).contains(&gap), "{gap:?}: {fault:?}");
+        }
+        assert_eq!(server.count_requests(Verb::List, "pods"), 0);
+    }
+    // The same for a first list.
+    let server = TestServer::new();
+    server.fault(
+        On::resource("pods").times(3),
+        Fault::status(429).text("slow down").retry_after(20),
+    );
+    let informer = pods(&server).start();
+    informer.synced_within(minutes(2)).await.expect("it syncs");
+    for gap in gaps(&server.requests()) {
+        assert!(gap >= secs(20), "{gap:?}");
+    }
+}
+
+/// Refused is a state with a reason, not a flood of requests.
+#[tokio::test(start_paused = true)]
+async fn f25_a_permanent_refusal_is_a_state_with_a_reason() {
+    for code in [401, 403, 404, 405] {
+        let server = TestServer::new();
+        server.fault(On::resource("pods").forever(), Fault::status(code));
+        let informer = paged_pods(&server).start();
+        pass(minutes(60)).await;
+
+        let ReflectorState::BackingOff {
+            error,
+            attempts,
+            since,
+            ..
+        } = informer.state()
+        else {
+            panic!("{code}: {}", informer.state());
+        };
+        assert_eq!(error.api().unwrap().code, code);
+        assert!(since.elapsed() > minutes(59), "{:?}", since.elapsed());
+        let requests = server.requests().len();
+        assert_eq!(attempts as usize, requests);
+        assert!(requests <= 130, "{code}: {requests} requests in an hour");
+        informer.shutdown().await;
+    }
+}
+
+/// A definition that is deleted and made again: the cache keeps serving, and then tells the whole difference.
+#[tokio::test(start_paused = true)]
+async fn f26_a_resource_that_goes_and_comes_back_is_told_as_a_difference() {
+    for build in [pods, paged_pods] {
+        let server = TestServer::new();
+        for name in ["a", "b"] {
+            server.create(pod("ns", name));
+        }
+        let informer = synced(build(&server)).await;
+        let log = Log::new();
+        let handler = informer.add_event_handler(log.handler()).unwrap();
+        handler.synced().await.unwrap();
+        log.take();
+
+        server.fault(On::resource("pods").forever(), Fault::status(404));
+        server.break_watches();
+        server.delete::<Pod>("ns", "a");
+        server.recreate("pods", "ns/b");
+        server.create(pod("ns", "c"));
+        pass(minutes(5)).await;
+        assert_eq!(names(&informer), ["a", "b"], "an error never empties the cache");
+        assert_eq!(log.all(), [""; 0]);
+
+        server.clear_faults();
+        until("it is told", || log.len() == 4).await;
+        let mut told = log.take();
+        let position = |told: &[String], what: &str| told.iter().position(|line| line == what).unwrap();
+        assert_eq!(
+            position(&told, "deleted ns/b (missed)") + 1,
+            position(&told, "added ns/b"),
+            "{told:?}"
+        );
+        told.sort();
+        assert_eq!(
+            told,
+            [
+                "added ns/b",
+                "added ns/c",
+                "deleted ns/a (missed)",
+                "deleted ns/b (missed)"
+            ]
+        );
+    }
+}
+
+/// Conversion fails for a while: lists and watches answer 500.
+#[tokio::test(start_paused = true)]
+async fn f26_a_failing_conversion_leaves_the_last_good_state() {
+    let server = TestServer::new();
+    server.create(pod("ns", "a"));
+    let informer = synced_pods(&server).await;
+    server.fault(
+        On::resource("pods").forever(),
+        Fault::error(ApiError::internal("conversion webhook failed")),
+    );
+    server.compact();
+    server.skip_versions(3);
+    server.break_watches();
+    pass(minutes(10)).await;
+
+    assert_eq!(names(&informer), ["a"]);
+    assert!(informer.state().to_string().contains("conversion webhook failed"));
+    server.clear_faults();
+    server.create(pod("ns", "b"));
+    until("it recovers", || names(&informer) == ["a", "b"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn f31_synced_once_and_healthy_now_are_two_answers() {
+    let server = TestServer::new();
+    let informer = synced_pods(&server).await;
+    assert!(matches!(informer.state(), ReflectorState::Watching { .. }));
+
+    server.fault(On::resource("pods").forever(), Fault::refuse());
+    server.break_watches();
+    pass(minutes(10)).await;
+    assert!(informer.has_synced());
+    informer
+        .synced_within(Duration::ZERO)
+        .await
+        .expect("it is synced");
+    let ReflectorState::BackingOff { since, attempts, .. } = informer.state() else {
+        panic!("{}", informer.state());
+    };
+    assert!(since.elapsed() > minutes(9) && attempts > 10);
+
+    server.clear_faults();
+    until("it is healthy again", || {
+        matches!(informer.state(), ReflectorState::Watching { .. })
+    })
+    .await;
+}

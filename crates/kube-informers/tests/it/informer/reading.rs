@@ -1,0 +1,187 @@
+//! The read side: late handlers and indexes, own writes, the keyed queue.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube_informers::{Event, HandlerOptions, NotReached, QueueKind};
+use kube_testserver::builders::{Build, pod};
+use kube_testserver::{Fault, On, TestServer};
+
+use crate::support::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_late_handler_is_told_what_is_there_and_then_what_follows() {
+    let server = TestServer::new();
+    server.create(pod("ns", "a"));
+    let informer = synced_pods(&server).await;
+    server.create(pod("ns", "b"));
+    until("it is there", || informer.store().len() == 2).await;
+    let log = Log::new();
+    let late = informer.add_event_handler(log.handler()).unwrap();
+    assert!(!late.has_synced());
+    late.synced().await.unwrap();
+    let mut told = log.take();
+    told.sort();
+    assert_eq!(told, ["added ns/a (initial)", "added ns/b (initial)"]);
+
+    server.create(pod("ns", "c"));
+    until("it is told", || log.len() == 1).await;
+    assert_eq!(log.take(), ["added ns/c"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_index_knows_everything_and_keeps_up() {
+    let server = TestServer::new();
+    for number in 0..10 {
+        let team = if number % 2 == 0 { "even" } else { "odd" };
+        server.create(pod("ns", &format!("p{number}")).label("team", team));
+    }
+    let informer = synced_pods(&server).await;
+    let teams = |pod: &Pod| pod.metadata.labels.clone().unwrap_or_default().remove("team");
+    let index = informer.add_index("team", teams).unwrap();
+    assert_eq!((index.count("even"), index.count("odd")), (5, 5));
+    assert!(informer.add_index("team", teams).is_err(), "the name is taken");
+
+    server.modify::<Pod>("ns", "p0", |pod| *pod = pod.clone().label("team", "odd"));
+    server.delete::<Pod>("ns", "p1");
+    until("it keeps up", || {
+        (index.count("even"), index.count("odd")) == (4, 5)
+    })
+    .await;
+    // A handler finds the index as new as its event.
+    let (sender, mut seen) = tokio::sync::mpsc::unbounded_channel();
+    let from_handler = index.clone();
+    let handler = informer
+        .add_event_handler(move |event: Event<Pod>| {
+            let _ = sender.send((event.is_initial(), from_handler.count("new")));
+        })
+        .unwrap();
+    handler.synced().await.unwrap();
+    server.create(pod("ns", "n").label("team", "new"));
+    loop {
+        if let (false, count) = seen.recv().await.unwrap() {
+            assert_eq!(count, 1);
+            break;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_own_write_can_be_waited_for_and_read_back() {
+    let server = TestServer::new();
+    let informer = synced_pods(&server).await;
+    // The event is on its way for a while.
+    server.fault(
+        On::plain_watch("pods"),
+        Fault::delay_events(kube_testserver::Which::All, secs(2)),
+    );
+    server.break_watches();
+    pass(secs(5)).await;
+    let written = server.create(pod("ns", "a")).metadata.resource_version.unwrap();
+    assert!(informer.store().is_empty());
+
+    let since = tokio::time::Instant::now();
+    informer.wait_for(&written, secs(10)).await.expect("it comes");
+    assert!(
+        (secs(1)..secs(4)).contains(&since.elapsed()),
+        "{:?}",
+        since.elapsed()
+    );
+    assert_eq!(cached(&informer), [format!("ns/a@{written}")]);
+    informer
+        .wait_for(&written, Duration::ZERO)
+        .await
+        .expect("it is there already");
+    informer
+        .wait_for("1", Duration::ZERO)
+        .await
+        .expect("older than what is there");
+
+    let error = informer.wait_for("99999", secs(3)).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!("the cache has not reached version 99999 after 3s; it is at {written}")
+    );
+    for nonsense in ["", "abc", "12x", "-3"] {
+        let error = informer.wait_for(nonsense, secs(3)).await.unwrap_err();
+        assert!(
+            matches!(error, NotReached::NotComparable(_)),
+            "{nonsense}: {error}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_a_version_before_the_first_list_works_too() {
+    let server = TestServer::new();
+    let written = server.create(pod("ns", "a")).metadata.resource_version.unwrap();
+    let informer = pods(&server).start();
+    informer
+        .wait_for(&written, secs(5))
+        .await
+        .expect("the list has it");
+    assert_eq!(names(&informer), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_keyed_queue_leads_to_the_same_and_reports_a_version_when_it_is_empty() {
+    let server = TestServer::new();
+    for number in 0..5 {
+        server.create(pod("ns", &format!("p{number}")));
+    }
+    let keyed = synced(pods(&server).queue(QueueKind::Keyed { capacity: 3 })).await;
+    let in_order = synced_pods(&server).await;
+    assert!(keyed.store().resource_version().is_some());
+    let log = Log::new();
+    let handler = keyed.add_event_handler(log.handler()).unwrap();
+    handler.synced().await.unwrap();
+    log.take();
+
+    for round in 0..20 {
+        for number in 0..5 {
+            let name = format!("p{number}");
+            match (round + number) % 4 {
+                0 => drop(server.recreate("pods", &format!("ns/{name}"))),
+                _ => drop(server.modify::<Pod>("ns", &name, |pod| {
+                    *pod = pod.clone().label("round", &round.to_string());
+                })),
+            }
+        }
+        for _ in 0..round {
+            tokio::task::yield_now().await;
+            if let Some(version) = keyed.store().resource_version() {
+                // Whenever it names a version, it holds what the other holds at that version.
+                if in_order.store().resource_version().as_ref() == Some(&version) {
+                    assert_eq!(cached(&keyed), cached(&in_order));
+                }
+            }
+        }
+    }
+    let last = server.resource_version().to_string();
+    keyed.wait_for(&last, secs(5)).await.expect("it is drained");
+    in_order.wait_for(&last, secs(5)).await.expect("it is there");
+    assert_eq!(cached(&keyed), stored(&server, "pods"));
+    assert_eq!(cached(&keyed), cached(&in_order));
+    assert_eq!(keyed.store().resource_version(), Some(last));
+}
+
+#[tokio::test(start_paused = true)]
+async fn resyncs_are_per_handler_and_exact() {
+    let server = TestServer::new();
+    server.create(pod("ns", "a"));
+    let informer = synced(pods(&server).resync(secs(100))).await;
+    let (default, own, never) = (Log::new(), Log::new(), Log::new());
+    informer.add_event_handler(default.handler()).unwrap();
+    let often = HandlerOptions::default().resync(secs(10));
+    informer.add_event_handler_with(often, own.handler()).unwrap();
+    let off = HandlerOptions::default().resync(Duration::ZERO);
+    informer.add_event_handler_with(off, never.handler()).unwrap();
+
+    pass(secs(305)).await;
+    assert_eq!([&default, &own, &never].map(Log::len), [1 + 3, 1 + 30, 1]);
+    assert_eq!(default.all()[1], "updated ns/a (resync)");
+    assert!(
+        server.requests().len() <= 2,
+        "a resync asks the server for nothing"
+    );
+}

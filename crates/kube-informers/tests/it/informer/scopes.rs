@@ -1,0 +1,136 @@
+//! Which objects: selectors, one namespace, several namespaces.
+
+use k8s_openapi::api::core::v1::Pod;
+use kube_informers::{Informer, NotReached, Scope};
+use kube_testserver::builders::pod;
+use kube_testserver::{Fault, On, TestServer};
+
+use crate::support::*;
+
+fn on_node(namespace: &str, name: &str, node: &str) -> Pod {
+    let mut pod = pod(namespace, name);
+    pod.spec.get_or_insert_default().node_name = Some(node.to_owned());
+    pod
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_field_selector_is_asked_of_the_server_and_tells_who_comes_and_goes() {
+    let server = TestServer::new();
+    server.create(on_node("ns", "here", "n1"));
+    server.create(on_node("ns", "there", "n2"));
+    let scope = Scope::all().fields("spec.nodeName=n1").unwrap();
+    let informer = synced(Informer::<Pod>::scoped(server.client(), scope)).await;
+    let log = Log::new();
+    let handler = informer.add_event_handler(log.handler()).unwrap();
+    handler.synced().await.unwrap();
+    assert_eq!(log.take(), ["added ns/here (initial)"]);
+    assert!(
+        informer.name().contains("spec.nodeName=n1"),
+        "{}",
+        informer.name()
+    );
+
+    server.create(on_node("ns", "new", "n1"));
+    server.create(on_node("ns", "other", "n2"));
+    server.delete::<Pod>("ns", "here");
+    until("it is told", || log.len() == 2).await;
+    assert_eq!(log.take(), ["added ns/new", "deleted ns/here"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_namespace_is_all_that_is_asked_for() {
+    let server = TestServer::new();
+    server.create(pod("a", "x"));
+    server.create(pod("b", "x"));
+    let informer = synced(Informer::<Pod>::namespaced(server.client(), "a")).await;
+    assert_eq!(informer.name(), "pods in a");
+    assert_eq!(informer.store().keys().len(), 1);
+    assert!(
+        server
+            .requests()
+            .iter()
+            .all(|request| request.namespace.as_deref() == Some("a"))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_namespaces_are_one_cache_with_one_version_each() {
+    let server = TestServer::new();
+    for namespace in ["a", "b", "c"] {
+        server.create(pod(namespace, "x"));
+    }
+    let builder = Informer::<Pod>::scoped(server.client(), Scope::namespaces(["a", "b"]));
+    let informer = synced(builder).await;
+    assert_eq!(informer.store().len(), 2);
+    assert_eq!(informer.stats().members.len(), 2);
+    assert_eq!(
+        informer.store().resource_version(),
+        None,
+        "there is no single one"
+    );
+    assert!(informer.store().resource_versions().iter().all(Option::is_some));
+    let log = Log::new();
+    let handler = informer.add_event_handler(log.handler()).unwrap();
+    handler.synced().await.unwrap();
+    log.take();
+
+    // One of the two has to list again, and finds a deletion. The other does not notice.
+    let other = informer.stats().members[1].reflector.clone();
+    server.fault(On::plain_watch("pods").namespace("a"), Fault::status(410));
+    server.break_watches();
+    server.delete::<Pod>("a", "x");
+    until("it is told", || log.len() == 1).await;
+    assert_eq!(log.take(), ["deleted a/x (missed)"]);
+    assert_eq!(informer.store().namespace("b").len(), 1);
+    pass(secs(10)).await;
+    let members = informer.stats().members;
+    assert_eq!(members[0].reflector.lists, 2);
+    assert_eq!((members[1].reflector.lists, other.lists), (1, 1));
+
+    // Reading one's own write needs all members: the other one learns of it by a bookmark.
+    let written = server.create(pod("a", "y")).metadata.resource_version.unwrap();
+    let early = informer.wait_for(&written, secs(5)).await.unwrap_err();
+    assert!(matches!(early, NotReached::Deadline { .. }), "{early}");
+    informer
+        .wait_for(&written, minutes(3))
+        .await
+        .expect("a bookmark comes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_may_not_be_listed_is_named_while_the_others_are_there() {
+    let server = TestServer::new();
+    server.create(pod("a", "x"));
+    server.create(pod("b", "x"));
+    let trouble = server.fault(On::resource("pods").namespace("b").forever(), Fault::status(403));
+    let informer = Informer::<Pod>::scoped(server.client(), Scope::namespaces(["a", "b"])).start();
+
+    let error = informer.synced_within(secs(30)).await.unwrap_err();
+    assert_eq!(error.last_error.as_ref().unwrap().api().unwrap().code, 403);
+    assert!(error.to_string().contains("403"), "{error}");
+    assert_eq!(
+        informer.store().namespace("a").len(),
+        1,
+        "what is there can be read"
+    );
+    trouble.clear();
+    informer
+        .synced_within(minutes(2))
+        .await
+        .expect("then all are there");
+    assert_eq!(informer.store().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scope_that_cannot_be_is_refused_with_a_sentence() {
+    let server = TestServer::new();
+    let informer = Informer::<Pod>::namespaced(server.client(), "Not A Name").start();
+    let error = informer.synced_within(secs(5)).await.unwrap_err().to_string();
+    assert!(error.contains("cannot be the name of a namespace"), "{error}");
+    pass(minutes(10)).await;
+    assert_eq!(server.requests().len(), 0);
+
+    let nodes = Informer::<k8s_openapi::api::core::v1::Node>::namespaced(server.client(), "a").start();
+    let error = nodes.synced_within(secs(5)).await.unwrap_err().to_string();
+    assert!(error.contains("namespace"), "{error}");
+}

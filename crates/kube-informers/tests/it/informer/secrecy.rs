@@ -1,0 +1,159 @@
+//! Logs, errors and `Debug` never show what is in an object, nor credentials.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube_informers::{Event, Informer};
+use kube_testserver::builders::{Build, secret};
+use kube_testserver::{Fault, On, Poison, TestServer};
+use parking_lot::Mutex;
+use tracing::instrument::WithSubscriber;
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::support::*;
+
+const CANARY: &str = "canary-7f3a9";
+
+/// Everything that is logged, in memory.
+#[derive(Clone, Default)]
+struct Captured(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Captured {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Captured {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+fn full_of_secrets(name: &str) -> Secret {
+    let mut object = secret("ns", name).annotation("note", CANARY);
+    object.data = Some([("password".to_owned(), ByteString(CANARY.into()))].into());
+    object.string_data = Some([("token".to_owned(), CANARY.to_owned())].into());
+    object
+}
+
+/// Once through everything that logs, with a canary in every place a secret can be.
+async fn through_everything(texts: Arc<Mutex<Vec<String>>>) {
+    let server = TestServer::builder().token(CANARY).build();
+    let seen = texts.clone();
+    let show = move |text: String| seen.lock().push(text);
+    for name in ["a", "bad", "nameless"] {
+        server.create(full_of_secrets(name));
+    }
+    server.poison(
+        "secrets",
+        "ns/bad",
+        Poison::edit(|object| object["data"] = CANARY.into()),
+    );
+    server.poison("secrets", "ns/nameless", Poison::MissingName);
+    let ends = texts.clone();
+    for watch_list in [true, false] {
+        let ends = ends.clone();
+        let informer = Informer::<Secret>::all(server.client())
+            .configure(|config| {
+                config.watch_list = watch_list;
+                config.consistency_check = true;
+            })
+            .index("by-note", |object: &Secret| {
+                assert!(object.metadata.name.as_deref() != Some("unindexable"), "no index");
+                object
+                    .metadata
+                    .annotations
+                    .as_ref()
+                    .and_then(|all| all.get("note").cloned())
+            })
+            .unwrap()
+            .try_transform(|object| {
+                assert!(
+                    object.metadata.name.as_deref() != Some("untransformable"),
+                    "no transform"
+                );
+                Ok(Some(object))
+            })
+            .on_watch_error(move |end| ends.lock().push(format!("{end} {end:?}")));
+        let informer = synced(informer).await;
+        let events = texts.clone();
+        informer
+            .add_event_handler(move |event: Event<Secret>| {
+                events.lock().push(format!("{event} {event:?}"));
+                assert!(event.key().name() != "panics", "on purpose");
+            })
+            .unwrap();
+        for name in ["b", "panics", "unindexable", "untransformable"] {
+            server.put(full_of_secrets(name));
+        }
+        server.modify::<Secret>("ns", "bad", |object| object.type_ = None);
+        pass(secs(1)).await;
+        // Whatever a server or proxy may answer with in the middle of it.
+        let page = format!("<html>{CANARY}</html>");
+        for fault in [
+            Fault::status(500).html(page.clone()),
+            Fault::default().html(page),
+            Fault::default().body("application/json", format!("{{\"password\":\"{CANARY}\"}}")),
+            Fault::default().body(
+                "application/json",
+                format!("{{\"items\":[{{\"data\":{{\"x\":\"{CANARY}"),
+            ),
+            Fault::truncate(400),
+            Fault::status(410),
+        ] {
+            server.fault(On::resource("secrets").times(2), fault);
+            force_relist(&server);
+            pass(minutes(2)).await;
+            show(format!("{} {:?}", informer.state(), informer.state()));
+        }
+        show(format!("{:?} {:?}", informer.stats(), informer.quarantine()));
+        show(format!("{:?}", informer.store().list().len()));
+        show(format!("{:?}", informer.synced_within(secs(0)).await));
+        informer.shutdown().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_canary_is_ever_seen_in_logs_errors_or_debug_output() {
+    let log = Captured::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_writer(log.clone())
+        .with_ansi(false)
+        .finish();
+    let texts = Arc::new(Mutex::new(Vec::new()));
+    // Tasks are started inside, and take the subscriber of the default of their thread: set it for all of it.
+    // With a single subscriber in the process, tracing asks whichever thread meets a log line first whether anybody
+    // wants it, and remembers the answer of a thread without one. A second subscriber makes it ask them all.
+    let _second = tracing::Dispatch::new(tracing_subscriber::fmt().finish());
+    let guard = tracing::subscriber::set_default(subscriber);
+    through_everything(texts.clone()).with_current_subscriber().await;
+    drop(guard);
+
+    let log = String::from_utf8_lossy(&log.0.lock()).into_owned();
+    let ours: Vec<_> = log
+        .lines()
+        .filter(|line| line.contains("kube_informers"))
+        .collect();
+    assert!(ours.len() > 100, "{} lines", ours.len());
+    for expected in ["ns/bad", "received", "decoded", "queued", "telling", "panicked"] {
+        assert!(log.contains(expected), "{expected} is logged");
+    }
+    let encoded = "Y2FuYXJ5LTdmM2E5";
+    for line in log.lines() {
+        assert!(!line.contains(CANARY) && !line.contains(encoded), "{line}");
+    }
+    for text in texts.lock().iter() {
+        assert!(!text.contains(CANARY) && !text.contains(encoded), "{text}");
+    }
+}

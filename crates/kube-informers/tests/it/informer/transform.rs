@@ -1,0 +1,134 @@
+//! The transform: once per version, before anybody sees the object; it may change, drop or refuse it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use k8s_openapi::api::core::v1::Pod;
+use kube_informers::Problem;
+use kube_testserver::TestServer;
+use kube_testserver::builders::{Build, pod};
+
+use crate::support::*;
+
+fn label(server: &TestServer, name: &str, value: &str) {
+    server.modify::<Pod>("ns", name, |pod| *pod = pod.clone().label("x", value));
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_runs_once_per_version_also_over_a_relist() {
+    for build in [pods, paged_pods] {
+        let server = TestServer::new();
+        for name in ["a", "b"] {
+            server.create(pod("ns", name));
+        }
+        let calls = Arc::new(AtomicUsize::new(0));
+        let count = calls.clone();
+        let builder = build(&server).transform(move |pod| {
+            let n = count.fetch_add(1, Ordering::SeqCst);
+            pod.metadata
+                .annotations
+                .get_or_insert_default()
+                .insert("n".to_owned(), n.to_string());
+            pod.spec = None;
+        });
+        let informer = synced(builder).await;
+        assert_eq!(calls.load(Ordering::SeqCst), 2);
+        let log = Log::new();
+        let handler = informer.add_event_handler(log.handler()).unwrap();
+        handler.synced().await.unwrap();
+        log.take();
+        assert!(informer.store().list().iter().all(|pod| pod.spec.is_none()));
+
+        label(&server, "a", "1");
+        until("it is told", || log.len() == 1).await;
+        assert_eq!(calls.load(Ordering::SeqCst), 3);
+
+        force_relist(&server);
+        until("it has listed again", || {
+            informer.stats().members[0].reflector.lists == 2
+        })
+        .await;
+        settle().await;
+        assert_eq!(calls.load(Ordering::SeqCst), 3, "what is known went through it");
+        assert_eq!(log.len(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_it_drops_leaves_and_comes_back() {
+    for build in [pods, paged_pods] {
+        let server = TestServer::new();
+        server.create(pod("ns", "a"));
+        server.create(pod("ns", "hidden").label("x", "hide"));
+        let builder = build(&server).try_transform(|pod| {
+            let hide = pod
+                .metadata
+                .labels
+                .as_ref()
+                .is_some_and(|labels| labels["x"] == "hide");
+            Ok((!hide).then_some(pod))
+        });
+        let informer = synced(builder).await;
+        let log = Log::new();
+        let handler = informer.add_event_handler(log.handler()).unwrap();
+        handler.synced().await.unwrap();
+        assert_eq!(log.take(), ["added ns/a (initial)"]);
+
+        label(&server, "a", "hide");
+        until("it is told", || log.len() == 1).await;
+        assert_eq!(log.take(), ["deleted ns/a (left scope)"]);
+        assert!(informer.store().is_empty() && informer.quarantine().is_empty());
+        label(&server, "a", "hide");
+        label(&server, "hidden", "show");
+        label(&server, "a", "show");
+        until("it is told", || log.len() == 2).await;
+        assert_eq!(log.take(), ["added ns/hidden", "added ns/a"]);
+
+        // Dropped, then really deleted: nobody is told twice.
+        label(&server, "a", "hide");
+        server.delete::<Pod>("ns", "a");
+        server.delete::<Pod>("ns", "hidden");
+        until("it is told", || log.len() == 2).await;
+        assert_eq!(log.take(), ["deleted ns/a (left scope)", "deleted ns/hidden"]);
+        assert_eq!(informer.stats().members[0].reflector.lists, 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_it_refuses_is_quarantined_and_recovers() {
+    for build in [pods, paged_pods] {
+        let server = TestServer::new();
+        server.create(pod("ns", "a"));
+        server.create(pod("ns", "b").label("x", "bad"));
+        let builder = build(&server).try_transform(|pod| {
+            let bad = pod
+                .metadata
+                .labels
+                .as_ref()
+                .is_some_and(|labels| labels["x"] == "bad");
+            if bad {
+                Err("no such colour".into())
+            } else {
+                Ok(Some(pod))
+            }
+        });
+        let informer = synced(builder).await;
+        assert_eq!(names(&informer), ["a"]);
+        label(&server, "a", "bad");
+        until("both are in quarantine", || informer.quarantine().len() == 2).await;
+        for bad in informer.quarantine() {
+            assert_eq!(
+                bad.object.problem,
+                Problem::Transform("no such colour".to_owned())
+            );
+        }
+        assert_eq!(names(&informer), ["a"], "its last good version stays");
+        assert!(informer.store().is_stale(&"ns/a".parse().unwrap()));
+
+        label(&server, "a", "good");
+        label(&server, "b", "good");
+        until("both are there", || cached(&informer) == stored(&server, "pods")).await;
+        assert!(informer.quarantine().is_empty());
+        assert!(!informer.store().is_stale(&"ns/a".parse().unwrap()));
+    }
+}

@@ -1,0 +1,541 @@
+//! Beginning and end: nothing runs before it is told to, everything ends when it is told to, and nothing is left.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube_informers::{
+    Event, HandlerOptions, Informer, InformerBuilder, OnPanic, QueueKind, ReflectorState, asynchronous,
+    blocking,
+};
+use kube_testserver::builders::pod;
+use kube_testserver::{Fault, On, TestServer, Verb};
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+
+use crate::support::*;
+
+/// A server with a client of its own, and how many tasks there are without any informer.
+struct Stage {
+    server: TestServer,
+    client: kube::Client,
+    tasks: usize,
+}
+
+impl Stage {
+    async fn new(server: TestServer) -> Self {
+        let client = server.client();
+        settle().await;
+        Self {
+            tasks: Handle::current().metrics().num_alive_tasks(),
+            client,
+            server,
+        }
+    }
+
+    fn pods(&self) -> InformerBuilder<Pod> {
+        Informer::<Pod>::all(self.client.clone())
+    }
+
+    fn paged(&self) -> InformerBuilder<Pod> {
+        self.pods().configure(|config| config.watch_list = false)
+    }
+
+    /// Stops it; nothing may be left after 100 ms.
+    #[track_caller]
+    fn stops(&self, informer: Informer<Pod>) -> impl Future<Output = ()> + '_ {
+        let caller = std::panic::Location::caller();
+        async move {
+            let since = Instant::now();
+            informer.shutdown().await;
+            let took = since.elapsed();
+            assert!(took <= Duration::from_millis(100), "it took {took:?} ({caller})");
+            assert!(informer.is_stopped());
+            assert!(matches!(
+                informer.state(),
+                ReflectorState::Stopped | ReflectorState::Idle
+            ));
+            self.nothing_is_left();
+            let requests = self.server.requests().len();
+            pass(minutes(10)).await;
+            assert_eq!(self.server.requests().len(), requests, "{caller}");
+        }
+    }
+
+    #[track_caller]
+    fn nothing_is_left(&self) {
+        self.server.assert_nothing_open();
+        assert_eq!(Handle::current().metrics().num_alive_tasks(), self.tasks);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_runs_before_it_is_started() {
+    let stage = Stage::new(TestServer::new()).await;
+
+    let builder = stage.pods();
+    let (informer, task) = builder.build();
+    let log = Log::new();
+    let handler = informer.add_event_handler(log.handler()).unwrap();
+    let _subscription = informer.subscribe();
+    informer
+        .add_index("by-name", |pod: &Pod| pod.metadata.name.clone())
+        .unwrap();
+    pass(minutes(5)).await;
+
+    assert_eq!(stage.server.requests().len(), 0);
+    stage.nothing_is_left();
+    assert!(!informer.has_started() && !informer.is_stopped());
+    assert!(matches!(informer.state(), ReflectorState::Idle));
+    assert!(!handler.has_synced());
+
+    // Stopped before it was started: the task finds nothing to do, and nobody can join any more.
+    let since = Instant::now();
+    informer.shutdown().await;
+    task.run().await.expect("no task died");
+    assert_eq!(since.elapsed(), Duration::ZERO);
+    assert_eq!(stage.server.requests().len(), 0);
+    assert!(informer.synced().await.is_err());
+    let refused = informer.add_event_handler(|_: Event<Pod>| {}).unwrap_err();
+    assert!(refused.to_string().contains("has stopped already"), "{refused}");
+    stage.nothing_is_left();
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_stops_at_once_while_a_list_is_not_answered_or_not_complete() {
+    for fault in [
+        Fault::hang(),
+        Fault::stall(100),
+        Fault::trickle(1, secs(1)),
+        Fault::delay(secs(40)),
+    ] {
+        let stage = Stage::new(TestServer::new()).await;
+        stage.server.create(pod("ns", "a"));
+        stage.server.fault(On::list("pods").forever(), fault);
+        let informer = stage.paged().start();
+        pass(secs(5)).await;
+        assert!(matches!(informer.state(), ReflectorState::Listing { .. }));
+
+        stage.stops(informer).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_stops_at_once_in_the_middle_of_a_watch_list() {
+    for fault in [
+        Fault::hang(),
+        Fault::stall(100),
+        Fault::no_end_marker(),
+        Fault::silent_after_events(1),
+    ] {
+        let stage = Stage::new(TestServer::new()).await;
+        stage.server.create(pod("ns", "a"));
+        stage.server.create(pod("ns", "b"));
+        stage.server.fault(On::watch_list("pods").forever(), fault);
+        let informer = stage.pods().start();
+        pass(secs(5)).await;
+        assert!(matches!(informer.state(), ReflectorState::Listing { .. }));
+        assert!(informer.store().is_empty());
+
+        stage.stops(informer).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_stops_at_once_while_it_watches() {
+    for paged in [true, false] {
+        let stage = Stage::new(TestServer::new()).await;
+        let builder = if paged { stage.paged() } else { stage.pods() };
+        let informer = synced(builder).await;
+        pass(secs(5)).await;
+        assert!(matches!(informer.state(), ReflectorState::Watching { .. }));
+        assert_eq!(stage.server.open_watches(), 1);
+
+        stage.stops(informer).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_stops_at_once_while_it_waits_after_a_failure() {
+    for (on, synced) in [(On::resource("pods"), false), (On::plain_watch("pods"), true)] {
+        let stage = Stage::new(TestServer::new()).await;
+        stage.server.fault(on.forever(), Fault::status(500));
+        let informer = stage.paged().start();
+        pass(secs(40)).await;
+        assert_eq!(informer.has_synced(), synced);
+        assert!(matches!(informer.state(), ReflectorState::BackingOff { .. }));
+
+        stage.stops(informer).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_stops_at_once_with_a_full_queue_and_undelivered_events() {
+    for queue in [
+        QueueKind::InOrder { capacity: 1 },
+        QueueKind::Keyed { capacity: 1 },
+    ] {
+        for turns in 0..40 {
+            let stage = Stage::new(TestServer::new()).await;
+            let informer = synced(stage.pods().queue(queue)).await;
+            let log = Log::new();
+            informer.add_event_handler(log.handler()).unwrap();
+            for number in 0..30 {
+                stage.server.create(pod("ns", &format!("p{number}")));
+            }
+            for _ in 0..turns {
+                tokio::task::yield_now().await;
+            }
+
+            let since = Instant::now();
+            informer.shutdown().await;
+            assert!(since.elapsed() <= Duration::from_millis(100));
+            let told = log.len();
+            pass(secs(1)).await;
+            assert_eq!(log.len(), told, "no call after the end");
+            stage.nothing_is_left();
+        }
+    }
+}
+
+/// A handler that lets go of the last handle in the middle of its call is not told everything that waits for it: it
+/// is stopped at the next occasion the runtime has to let others run.
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_stops_the_informer_is_stopped_too() {
+    let stage = Stage::new(TestServer::new()).await;
+    for number in 0..1000 {
+        stage.server.create(pod("ns", &format!("p{number}")));
+    }
+    let (informer, task) = stage.pods().build();
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = calls.clone();
+    let last_handle = Mutex::new(Some(informer.clone()));
+    let registration = informer
+        .add_event_handler(move |_: Event<Pod>| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            drop(last_handle.lock().unwrap().take());
+        })
+        .unwrap();
+    drop((informer, registration));
+
+    task.run().await.expect("no task died");
+
+    let told = calls.load(Ordering::SeqCst);
+    assert!((1..300).contains(&told), "{told} calls");
+    stage.nothing_is_left();
+    pass(minutes(1)).await;
+    assert_eq!(calls.load(Ordering::SeqCst), told);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_asynchronous_handler_is_cancelled_at_its_await() {
+    let stage = Stage::new(TestServer::new()).await;
+    stage.server.create(pod("ns", "a"));
+    stage.server.create(pod("ns", "b"));
+    let informer = stage.pods().start();
+    let begun = Arc::new(AtomicUsize::new(0));
+    let count = begun.clone();
+    let handler = informer
+        .add_event_handler(asynchronous(move |_: Event<Pod>| {
+            let count = count.clone();
+            async move {
+                count.fetch_add(1, Ordering::SeqCst);
+                std::future::pending::<()>().await;
+            }
+        }))
+        .unwrap();
+    until("the handler is in its call", || begun.load(Ordering::SeqCst) == 1).await;
+    assert_eq!((handler.pending(), handler.delivered()), (2, 0));
+
+    stage.stops(informer).await;
+
+    assert_eq!(begun.load(Ordering::SeqCst), 1);
+    assert!(handler.synced().await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_asynchronous_handler_may_wait_for_the_end_of_its_own_informer() {
+    let stage = Stage::new(TestServer::new()).await;
+    stage.server.create(pod("ns", "a"));
+    let informer = stage.pods().start();
+    let own = informer.clone();
+    informer
+        .add_event_handler(asynchronous(move |_: Event<Pod>| {
+            let own = own.clone();
+            async move { own.shutdown().await }
+        }))
+        .unwrap();
+
+    until("it has stopped", || informer.is_stopped()).await;
+    settle().await;
+    stage.nothing_is_left();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_blocking_handler_that_does_not_return_is_left_behind_and_not_called_again() {
+    let stage = Stage::new(TestServer::new()).await;
+    stage.server.create(pod("ns", "a"));
+    stage.server.create(pod("ns", "b"));
+    let informer = synced(stage.pods()).await;
+    let (entered, mut is_in) = tokio::sync::mpsc::unbounded_channel();
+    let (release, gate) = std::sync::mpsc::channel::<()>();
+    let calls = Arc::new(AtomicUsize::new(0));
+    let count = calls.clone();
+    informer
+        .add_event_handler(blocking(move |_: Event<Pod>| {
+            count.fetch_add(1, Ordering::SeqCst);
+            let _ = entered.send(());
+            let _ = gate.recv();
+        }))
+        .unwrap();
+    is_in.recv().await.expect("the handler is called");
+
+    // The paused clock stands still while a thread works, so it is moved by hand.
+    let mut stopped = Box::pin(informer.shutdown());
+    for _ in 0..20 {
+        assert!((&mut stopped).now_or_never().is_none());
+        tokio::task::yield_now().await;
+    }
+    tokio::time::advance(Duration::from_millis(101)).await;
+    stopped.await;
+    stage.nothing_is_left();
+
+    drop(release);
+    // The thread ends by itself: its sender goes with the handler.
+    assert_eq!(is_in.recv().await, None);
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_handle_keeps_it_alive_and_the_last_one_gone_stops_it() {
+    type Keep = fn(&Informer<Pod>) -> Box<dyn std::any::Any>;
+    let keeps: [(&str, Keep); 6] = [
+        ("informer", |informer| Box::new(informer.clone())),
+        ("store", |informer| Box::new(informer.store())),
+        ("index", |informer| {
+            Box::new(
+                informer
+                    .add_index("node", |pod: &Pod| pod.metadata.name.clone())
+                    .unwrap(),
+            )
+        }),
+        ("found index", |informer| {
+            informer
+                .add_index("found", |pod: &Pod| pod.metadata.name.clone())
+                .unwrap();
+            Box::new(informer.store().index("found"))
+        }),
+        ("subscription", |informer| Box::new(informer.subscribe())),
+        ("registration", |informer| {
+            Box::new(informer.add_event_handler(|_: Event<Pod>| {}).unwrap())
+        }),
+    ];
+    for (what, keep) in keeps {
+        let stage = Stage::new(TestServer::new()).await;
+        let informer = synced(stage.pods()).await;
+        let kept = keep(&informer);
+        drop(informer);
+        pass(minutes(11)).await;
+        assert_eq!(stage.server.open_watches(), 1, "{what} keeps it alive");
+
+        drop(kept);
+        pass(Duration::from_millis(100)).await;
+        stage.nothing_is_left();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_an_object_or_a_view_of_statistics_keeps_nothing_alive() {
+    let stage = Stage::new(TestServer::new()).await;
+    stage.server.create(pod("ns", "a"));
+    let informer = synced(stage.pods()).await;
+    let snapshot = informer.store().list();
+    let object = informer.store().get_by(Some("ns"), "a");
+    let _stats = informer.stats();
+
+    drop(informer);
+    pass(Duration::from_millis(100)).await;
+
+    stage.nothing_is_left();
+    assert_eq!(snapshot.len(), 1);
+    assert!(object.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_panics_and_ends_leaves_the_informer_alone() {
+    let stage = Stage::new(TestServer::new()).await;
+    let informer = synced(stage.pods()).await;
+    let options = HandlerOptions::default().on_panic(OnPanic::End);
+    let ended = informer
+        .add_event_handler_with(options, |_: Event<Pod>| panic!("on purpose"))
+        .unwrap();
+    stage.server.create(pod("ns", "a"));
+    until("it has ended", || ended.ended().is_some()).await;
+
+    stage.server.create(pod("ns", "b"));
+    until("the cache goes on", || informer.store().len() == 2).await;
+    stage.stops(informer).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn draining_delivers_what_was_received_and_asks_for_nothing_more() {
+    let stage = Stage::new(TestServer::new()).await;
+    let informer = synced(stage.pods()).await;
+    let log = Log::new();
+    let slow = log.clone();
+    let handler = informer
+        .add_event_handler(asynchronous(move |event: Event<Pod>| {
+            let slow = slow.clone();
+            async move {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                slow.push(&event);
+            }
+        }))
+        .unwrap();
+    for number in 0..20 {
+        stage.server.create(pod("ns", &format!("p{number}")));
+    }
+    until("all are in the cache", || informer.store().len() == 20).await;
+    assert!(handler.pending() > 10);
+
+    let since = Instant::now();
+    informer.drain_within(secs(10)).await;
+
+    assert_eq!(log.len(), 20);
+    assert!(since.elapsed() < secs(1), "{:?}", since.elapsed());
+    assert!(informer.is_stopped());
+    stage.nothing_is_left();
+}
+
+#[tokio::test(start_paused = true)]
+async fn draining_ends_in_time_even_if_a_handler_does_not() {
+    let stage = Stage::new(TestServer::new()).await;
+    let informer = synced(stage.pods()).await;
+    informer
+        .add_event_handler(asynchronous(|_: Event<Pod>| std::future::pending()))
+        .unwrap();
+    stage.server.create(pod("ns", "a"));
+    until("it is in the cache", || informer.store().len() == 1).await;
+
+    let since = Instant::now();
+    informer.drain_within(secs(2)).await;
+
+    assert!((secs(2)..=Duration::from_millis(2100)).contains(&since.elapsed()));
+    stage.nothing_is_left();
+}
+
+#[tokio::test(start_paused = true)]
+async fn draining_before_the_start_or_after_the_end_returns() {
+    let stage = Stage::new(TestServer::new()).await;
+    let (informer, task) = stage.pods().build();
+    informer.drain_within(secs(5)).await;
+    task.run().await.expect("no task died");
+    assert!(informer.is_stopped());
+    informer.drain_within(secs(5)).await;
+    tokio::join!(
+        informer.shutdown(),
+        informer.shutdown(),
+        informer.drain_within(secs(1))
+    );
+    stage.nothing_is_left();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_is_dropped_instead_of_run_stops_the_informer() {
+    let stage = Stage::new(TestServer::new()).await;
+    let (informer, task) = stage.pods().build();
+    let mut events = informer.subscribe();
+    let handler = informer.add_event_handler(|_: Event<Pod>| {}).unwrap();
+
+    drop(task);
+
+    assert!(informer.is_stopped());
+    assert_eq!(
+        informer.synced().await.unwrap_err().to_string(),
+        "the informer of pods in all namespaces has stopped; build a new one"
+    );
+    assert!(events.next().await.is_none());
+    assert!(handler.synced().await.is_err());
+    informer.shutdown().await;
+    stage.nothing_is_left();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_dropped_half_way_stops_everything() {
+    let stage = Stage::new(TestServer::new()).await;
+    stage.server.create(pod("ns", "a"));
+    let (informer, task) = stage.pods().build();
+    let begun = Arc::new(AtomicUsize::new(0));
+    let count = begun.clone();
+    informer
+        .add_event_handler(asynchronous(move |_: Event<Pod>| {
+            count.fetch_add(1, Ordering::SeqCst);
+            std::future::pending()
+        }))
+        .unwrap();
+
+    let mut run = Box::pin(task.run());
+    tokio::select! {
+        _ = &mut run => panic!("nobody stopped it"),
+        () = until("the handler is called", || begun.load(Ordering::SeqCst) == 1) => {}
+    }
+    assert_eq!(stage.server.open_watches(), 1);
+    drop(run);
+    informer.shutdown().await;
+
+    assert!(informer.is_stopped());
+    stage.nothing_is_left();
+    assert_eq!(
+        informer.store().len(),
+        1,
+        "what is in the cache can still be read"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_informers_on_one_client_end_apart() {
+    let stage = Stage::new(TestServer::new()).await;
+    let first = synced(stage.pods()).await;
+    let second = synced(Informer::<ConfigMap>::all(stage.client.clone())).await;
+    let third = synced(stage.pods()).await;
+    assert_eq!(stage.server.open_watches(), 3);
+
+    first.shutdown().await;
+    assert_eq!(stage.server.open_watches(), 2);
+    stage.server.create(pod("ns", "a"));
+    until("the other one goes on", || third.store().len() == 1).await;
+    assert!(first.store().is_empty());
+
+    tokio::join!(second.shutdown(), third.shutdown());
+    stage.nothing_is_left();
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_who_wait_are_told_when_it_stops() {
+    let stage = Stage::new(TestServer::new()).await;
+    stage.server.fault(On::resource("pods").forever(), Fault::hang());
+    let informer = stage.pods().start();
+    let mut events = informer.subscribe();
+    settle().await;
+
+    let waits = async {
+        tokio::join!(
+            informer.synced(),
+            informer.synced_within(minutes(60)),
+            informer.wait_for("5", minutes(60)),
+            events.next(),
+        )
+    };
+    let mut waits = Box::pin(waits);
+    assert!((&mut waits).now_or_never().is_none());
+    informer.shutdown().await;
+    let since = Instant::now();
+    let (synced, within, reached, event) = waits.await;
+
+    assert_eq!(since.elapsed(), Duration::ZERO);
+    assert!(synced.is_err() && within.is_err() && reached.is_err() && event.is_none());
+    assert_eq!(stage.server.count_requests(Verb::Watch, "pods"), 1);
+    stage.nothing_is_left();
+}

@@ -1,0 +1,17 @@
+//! The library as a user sees it. One binary.
+
+mod bad_input;
+mod exact;
+mod factory;
+mod faults;
+mod informer;
+mod kube_rs_findings;
+mod lifecycle;
+mod lister;
+mod parity;
+mod parity_page;
+mod queue;
+mod reflector;
+mod store;
+mod support;
+mod tidy;

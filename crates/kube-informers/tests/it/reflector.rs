@@ -1,0 +1,253 @@
+//! Rules of the reflector that client-go has no test for.
+
+use std::sync::{Arc, Mutex};
+
+use k8s_openapi::api::core::v1::Pod;
+use kube_informers::queue::InOrderQueue;
+use kube_informers::source::{ApiError, ListAnswer, WatchAnswer, WatchItem};
+use kube_informers::{
+    BadObject, BoxFuture, Delta, Informer, LowLevelInformer, ObjectKey, Problem, Reflector, Resume, Target,
+    TargetError,
+};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::support::{
+    Recorded, Sink, api, list_first, ms, not_within, pod_at, reflect, seconds, watch_list_first, within,
+};
+
+#[tokio::test(start_paused = true)]
+async fn a_target_that_refuses_every_list_is_offered_one_more_and_more_rarely() {
+    let source = Recorded::new();
+    for _ in 0..5 {
+        source.on_list(ListAnswer::page([], "1"));
+    }
+    let sink = (1..=4).fold(Sink::new(), |sink, nth| sink.refusing("ReplacedAll", nth));
+
+    reflect(list_first(), &source, &sink, async |run| {
+        let requests = run.source.seen(6).await;
+        assert_eq!(requests[5], "watch rv=1");
+        assert_eq!(run.pauses(), [800, 1600, 3200, 6400].map(ms));
+        assert_eq!(run.resumes(), [Resume::RetrySync; 4]);
+        assert_eq!(run.handle.stats().lists, 1);
+        assert_eq!(run.handle.stats().target_errors, 4);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_refused_list_no_watch_is_opened_even_if_one_had_to_wait_for_its_turn() {
+    let source = Recorded::new();
+    // Five watches that end at once with an event each use up the turns there are.
+    source.on_list(ListAnswer::page([], "1"));
+    for version in 2..=6 {
+        let pod = pod_at("a", &version.to_string());
+        let answer = WatchAnswer::new().modified(pod);
+        source.on_watch(match version {
+            6 => answer.failure(api(410, "Expired")),
+            _ => answer,
+        });
+    }
+    source.on_list(ListAnswer::page([], "7"));
+    source.on_list(ListAnswer::page([pod_at("a", "6")], "8"));
+    let sink = Sink::new().refusing("ReplacedAll", 2);
+
+    reflect(list_first(), &source, &sink, async |run| {
+        let requests = run.source.seen(9).await;
+        assert_eq!(requests[6..], ["list rv=6+", "list rv=7+", "watch rv=8"]);
+        assert_eq!(run.sink.pods(), ["a@6"]);
+    })
+    .await;
+}
+
+/// A target whose room the test controls.
+#[derive(Clone)]
+struct Narrow {
+    sink: Sink,
+    open: Arc<watch::Sender<bool>>,
+}
+
+impl Target<Pod> for Narrow {
+    fn accept(&self, delta: Delta<Pod>) -> Result<(), TargetError> {
+        self.sink.accept(delta)
+    }
+
+    fn has_room(&self) -> bool {
+        *self.open.borrow()
+    }
+
+    fn room(&self) -> BoxFuture<'_, ()> {
+        let mut open = self.open.subscribe();
+        Box::pin(async move {
+            let _ = open.wait_for(|open| *open).await;
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_while_the_target_was_full_is_not_the_servers() {
+    let source = Recorded::new();
+    source.on_list(ListAnswer::page([], "1"));
+    source.on_watch(
+        WatchAnswer::new()
+            .bookmark("2")
+            .after(seconds(60))
+            .bookmark("3")
+            .after(seconds(10))
+            .bookmark("4")
+            .after(seconds(100))
+            .bookmark("5")
+            .hang(),
+    );
+    let narrow = Narrow {
+        sink: Sink::new(),
+        open: Arc::new(watch::Sender::new(true)),
+    };
+    let stop = CancellationToken::new();
+    let reflector = Reflector::new(source.clone(), narrow.clone()).config(list_first());
+
+    let testing = async {
+        narrow.sink.seen(3).await;
+        // The bookmarks are a minute apart, so that 150 s of silence would end the watch.
+        // What is being read when the room ends is still delivered.
+        narrow.open.send_replace(false);
+        narrow.sink.seen(4).await;
+        not_within(seconds(3600), narrow.sink.seen(5)).await;
+        narrow.open.send_replace(true);
+        assert_eq!(within(seconds(120), narrow.sink.seen(5)).await[4], "bookmark @5");
+        stop.cancel();
+    };
+    tokio::join!(reflector.run(stop.clone()), testing);
+
+    assert_eq!(source.requests(), ["list rv=- limit=500", "watch rv=1"]);
+}
+
+fn unreadable(name: &str, version: &str) -> WatchItem<Pod> {
+    WatchItem::Unreadable {
+        deleted: false,
+        object: BadObject {
+            key: Some(ObjectKey::cluster(name)),
+            uid: None,
+            resource_version: Some(version.to_owned()),
+            problem: Problem::Decode("spec: wrong type".to_owned()),
+            size: 10,
+        },
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_list_hands_over_each_object_once_in_its_last_state() {
+    let source = Recorded::with_watch_list();
+    source.on_watch(
+        WatchAnswer::new()
+            .added(pod_at("a", "1"))
+            .item(unreadable("b", "2"))
+            .added(pod_at("c", "3"))
+            .item(unreadable("d", "4"))
+            .modified(pod_at("a", "5"))
+            .modified(pod_at("b", "6"))
+            .modified(pod_at("a", "7"))
+            .deleted(pod_at("c", "8"))
+            .added(pod_at("c", "9"))
+            .initial_events_end("9")
+            .hang(),
+    );
+    let unread = Arc::new(Mutex::new(Vec::new()));
+    let log = unread.clone();
+    let sink = Sink::new();
+    let target = Both(sink.clone(), move |delta: &Delta<Pod>| {
+        if let Delta::ReplacedAll(list) = delta {
+            let keys = list.unreadable.iter().filter_map(|bad| bad.key.as_ref());
+            log.lock().unwrap().extend(keys.map(ToString::to_string));
+        }
+    });
+    let stop = CancellationToken::new();
+    let reflector = Reflector::new(source, target).config(watch_list_first());
+
+    let testing = async {
+        assert_eq!(
+            within(seconds(60), sink.seen(1)).await,
+            ["replaced @9 [b@6 a@7 c@9]"]
+        );
+        stop.cancel();
+    };
+    tokio::join!(reflector.run(stop.clone()), testing);
+
+    assert_eq!(*unread.lock().unwrap(), ["d"]);
+}
+
+/// A sink somebody else looks over the shoulder of.
+struct Both<F>(Sink, F);
+
+impl<F: Fn(&Delta<Pod>) + Send + Sync + 'static> Target<Pod> for Both<F> {
+    fn accept(&self, delta: Delta<Pod>) -> Result<(), TargetError> {
+        (self.1)(&delta);
+        self.0.accept(delta)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn f24_a_server_that_asks_for_patience_with_a_watch_list_gets_it_also_from_the_list() {
+    let source = Recorded::with_watch_list();
+    for _ in 0..2 {
+        source.on_watch(WatchAnswer::error(ApiError {
+            retry_after: Some(seconds(20)),
+            ..api(503, "ServiceUnavailable")
+        }));
+    }
+    source.on_list(ListAnswer::page([], "1"));
+
+    reflect(watch_list_first(), &source, &Sink::new(), async |run| {
+        assert_eq!(
+            run.source.seen(4).await,
+            [
+                "watch-list rv=-",
+                "watch-list rv=-",
+                "list rv=- limit=500",
+                "watch rv=1"
+            ]
+        );
+        assert_eq!(run.source.times(), [0, 20, 40, 40].map(seconds));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_is_busy_listing_does_not_blame_the_refused_watch_list() {
+    let source = Recorded::with_watch_list();
+    source.on_watch(WatchAnswer::error(api(422, "Invalid")));
+    source.on_list(ListAnswer::new().objects([pod_at("a", "1")]).hang());
+    let informer = Informer::from_source(source).config(watch_list_first()).start();
+
+    let error = informer.synced_within(seconds(5)).await.unwrap_err();
+
+    assert_eq!(
+        error.to_string(),
+        "the informer of pods is not synced after 5s: listing (1 objects so far), after the server answered 422 \
+         Invalid (1 failed attempts)"
+    );
+    informer.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_low_level_informer_has_the_error_hook_too() {
+    let source = Recorded::new();
+    source.on_list(ListAnswer::error(api(403, "Forbidden")));
+    let stop = CancellationToken::new();
+    let stopping = stop.clone();
+    let ends = Arc::new(Mutex::new(Vec::new()));
+    let log = ends.clone();
+    let informer = LowLevelInformer::new(source, Arc::new(InOrderQueue::new()), |_, _| Ok(()))
+        .config(list_first())
+        .on_watch_error(move |end| {
+            log.lock().unwrap().push(end.to_string());
+            stopping.cancel();
+        });
+
+    within(seconds(60), informer.run(stop)).await;
+
+    assert_eq!(
+        *ends.lock().unwrap(),
+        ["list of pods ended: the server answered 403 Forbidden; trying again in 0.8 s"]
+    );
+}
