@@ -1,0 +1,40 @@
+//! What the example programs share: a cluster to talk to.
+//!
+//! With a kubeconfig (or inside a cluster) that one is used; without, or with `KUBE_INFORMERS_EMBEDDED` set, the
+//! embedded server. The programs that write anything use the embedded server always.
+
+use kube::{Client, Config};
+use kube_testserver::TestServer;
+use kube_testserver::churn::{Churn, Population};
+
+/// A client, and the server behind it if it is our own.
+pub struct Cluster {
+    /// The client to use.
+    pub client: Client,
+    /// The embedded server; `None` when a real cluster is used.
+    pub server: Option<TestServer>,
+}
+
+/// The cluster of the current context, or the embedded server.
+pub async fn cluster() -> Result<Cluster, Box<dyn std::error::Error>> {
+    if std::env::var_os("KUBE_INFORMERS_EMBEDDED").is_none()
+        && let Ok(config) = Config::infer().await
+    {
+        println!("using the cluster at {}", config.cluster_url);
+        return Ok(Cluster {
+            client: kube_informers::client(config)?,
+            server: None,
+        });
+    }
+    println!("no cluster is configured: using the embedded server, with some pods that come and go");
+    let server = TestServer::new();
+    let population = Population::new()
+        .with("nodes", 5)
+        .with("deployments", 4)
+        .with("pods", 40);
+    Churn::new(server.clone(), 1).fill(&population)?;
+    Ok(Cluster {
+        client: server.client(),
+        server: Some(server),
+    })
+}

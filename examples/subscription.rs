@@ -1,0 +1,39 @@
+//! Events as a stream: first what is there, then every change; deletions missed while disconnected included.
+
+use k8s_openapi::api::core::v1::Pod;
+use kube_informers::{Cause, Event, Informer};
+use kube_testserver::TestServer;
+use kube_testserver::builders::pod;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let server = TestServer::new();
+    server.create(pod("shop", "cart"));
+    let pods = Informer::<Pod>::all(server.client()).start();
+    let mut events = pods.subscribe();
+    pods.synced().await?;
+
+    // The connection breaks, the pod goes while nobody watches, and the server forgets its history: the next watch
+    // is refused, and only a list shows that the pod is gone.
+    server.delete::<Pod>("shop", "cart");
+    server.create(pod("shop", "till"));
+    server.compact();
+    server.break_watches();
+
+    let mut told = Vec::new();
+    while let Some(event) = events.next().await {
+        println!("{event}");
+        told.push(event.to_string());
+        match event {
+            Event::Deleted {
+                cause: Cause::Missed, ..
+            } => println!("  (nobody saw it happen)"),
+            Event::Added { initial: false, .. } => break,
+            _ => {}
+        }
+    }
+    assert!(told.contains(&"added shop/cart (initial)".to_owned()));
+    assert!(told.iter().any(|event| event.starts_with("deleted shop/cart")));
+    pods.shutdown().await;
+    Ok(())
+}
