@@ -1,6 +1,9 @@
 //! Writing with kubectl: create, apply, patch, scale, label, delete.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use crate::cluster::Cluster;
 
@@ -334,8 +337,11 @@ async fn a_living_cluster_follows_what_kubectl_asks_for() {
     cluster.ok(&format!("apply -f {}", path.display())).await;
 
     cluster.ok("rollout status deploy web --timeout=50s").await;
-    let pods = cluster.ok("get pods -l app=web -o name").await;
-    assert!(pods.lines().count() >= 1, "{pods}");
+    // Pods come and go here, so there may be a moment without any.
+    let pods = async { while cluster.ok("get pods -l app=web -o name").await.trim().is_empty() {} };
+    timeout(Duration::from_secs(50), pods)
+        .await
+        .expect("the deployment has a pod");
 
     cluster.ok("set image deploy/web log=log:2").await;
     cluster.ok("rollout status deploy web --timeout=50s").await;
