@@ -39,7 +39,8 @@ pub enum QueueKind {
         capacity: usize,
     },
     /// Changes of one object are applied together, as client-go did up to 1.32. Across objects the order is lost,
-    /// so the cache has a version only while the queue is empty.
+    /// so the cache has a version only while the queue is empty. A server that repeats an old event of an object that is
+    /// gone can bring it back until the next list: only the order across objects shows that the event is old.
     #[doc(alias = "DeltaFIFO")]
     Keyed {
         /// How many changes may wait before the watch is read no further.
