@@ -23,7 +23,7 @@ use crate::queue::{Batch, DEFAULT_BATCH, DeltaQueue};
 use crate::reflector::{Reflector, ReflectorHandle, ReflectorState};
 use crate::registration::{NotAdded, Registration};
 use crate::source::ResourceType;
-use crate::store::{DeltaWriter as StoreWriter, Origin, Prepared, Store};
+use crate::store::{DeltaWriter, Origin, Prepared, Store};
 use crate::subscription::Subscription;
 use crate::task::{Spawner, TaskDied};
 use crate::version::ResourceVersion;
@@ -57,7 +57,7 @@ pub(super) struct Shared<K: Object> {
 }
 
 struct Core<K: Object> {
-    writer: StoreWriter<K>,
+    writer: DeltaWriter<K>,
     dispatcher: Dispatcher<K>,
     /// Which members have their first list in the store.
     synced: Vec<bool>,
@@ -76,7 +76,7 @@ impl<K: Object> Shared<K> {
     pub(super) fn new(
         name: String,
         resource: Option<ResourceType>,
-        writer: StoreWriter<K>,
+        writer: DeltaWriter<K>,
         queues: Vec<Arc<dyn DeltaQueue<K>>>,
         reflectors: Vec<ReflectorHandle>,
         default_resync: Option<Duration>,

@@ -205,7 +205,7 @@ fn the_table_names_existing_modules_only() {
 fn store_and_dispatcher_meet_in_one_place() {
     let meeting: Vec<String> = sources()
         .into_iter()
-        .filter(|(_, code)| code.contains("StoreWriter") && code.contains("Dispatcher"))
+        .filter(|(_, code)| code.contains("DeltaWriter") && code.contains("Dispatcher"))
         .map(|(path, _)| path.display().to_string())
         .filter(|path| path != "lib.rs")
         .collect();
