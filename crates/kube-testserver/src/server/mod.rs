@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use kube::{Client, Config};
 use serde_json::json;
+use tokio::net::ToSocketAddrs;
 
 use crate::builder::TestServerBuilder;
 use crate::service::TestService;
@@ -127,6 +128,39 @@ impl TestServer {
             "current-context": name,
         });
         serde_saphyr::to_string(&kubeconfig).ok()
+    }
+
+    /// Listens on a socket, on a loopback address only: the same server, with what it holds, behind another handle. After
+    /// [`stop`](Self::stop) the old address is free to be taken again.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use kube_testserver::{TestServer, builders::pod};
+    ///
+    /// let server = TestServer::start().await?;
+    /// server.create(pod("shop", "cart"));
+    /// let address = server.url().unwrap().replace("http://", "");
+    ///
+    /// server.stop().await; // clients cannot reach it, the objects stay
+    /// let again = server.listen(&address).await?;
+    ///
+    /// assert_eq!(again.url(), server.url());
+    /// assert!(again.get::<Pod>("shop", "cart").is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The address cannot be taken, or is not a loopback address.
+    pub async fn listen(&self, address: impl ToSocketAddrs) -> io::Result<TestServer> {
+        let listening = Listening::start(self.state.clone(), address, false).await?;
+        Ok(TestServer::from_state(
+            self.state.clone(),
+            Some(Arc::new(listening)),
+        ))
     }
 
     /// Closes the socket and every connection, and waits until that is done. Without a socket nothing happens.
