@@ -1,0 +1,62 @@
+//! What a scenario needs of its server, said once for both: as flags of kube-apiserver and as settings of the embedded
+//! server.
+
+use kube_testserver::{TestServer, TestServerBuilder};
+
+/// What a scenario needs of its server.
+#[derive(Clone, Debug, Default)]
+pub struct Setup {
+    own: bool,
+    sharding: bool,
+    flags: Vec<String>,
+}
+
+impl Setup {
+    /// A server like any other, which others may use at the same time. It must not be harmed.
+    pub fn shared() -> Setup {
+        Setup::default()
+    }
+
+    /// A server that nobody else uses: it can be killed, and its history forgotten.
+    pub fn own() -> Setup {
+        Setup {
+            own: true,
+            ..Setup::default()
+        }
+    }
+
+    /// A server of its own that understands `shardSelector`, which is off unless asked for.
+    pub fn sharding() -> Setup {
+        Setup {
+            sharding: true,
+            ..Setup::own()
+        }
+        .flag("--feature-gates=ShardedListAndWatch=true")
+    }
+
+    /// A flag for kube-apiserver. It says nothing to the embedded server.
+    #[must_use]
+    pub fn flag(mut self, flag: &str) -> Setup {
+        self.own = true;
+        self.flags.push(flag.to_owned());
+        self
+    }
+
+    pub(crate) fn is_own(&self) -> bool {
+        self.own
+    }
+
+    pub(crate) fn flags(&self) -> &[String] {
+        &self.flags
+    }
+
+    /// The embedded server, as strict as a real one.
+    pub(crate) fn embedded(&self) -> TestServerBuilder {
+        let builder = TestServer::builder().require_namespaces().graceful_pods();
+        if self.sharding {
+            builder.sharding()
+        } else {
+            builder
+        }
+    }
+}

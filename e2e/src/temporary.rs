@@ -1,0 +1,31 @@
+//! A directory that is gone when its owner is.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A fresh directory, removed with everything in it on drop.
+#[derive(Debug)]
+pub(crate) struct Temporary(PathBuf);
+
+impl Temporary {
+    pub(crate) fn new() -> io::Result<Temporary> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("kube-informers-e2e-{}-{number}", std::process::id()));
+        // A process of the same number may have been killed before it could clean up.
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir(&path)?;
+        Ok(Temporary(path))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

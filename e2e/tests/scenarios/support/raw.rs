@@ -1,0 +1,78 @@
+//! Plain requests, for what no client library would send: their status and their body.
+
+use http_body_util::BodyExt;
+use kube::Client;
+use kube::client::Body;
+use serde_json::Value;
+
+/// An answer.
+#[derive(Debug)]
+pub struct Answer {
+    pub code: u16,
+    pub content_type: String,
+    pub retry_after: Option<String>,
+    pub text: String,
+    pub json: Value,
+}
+
+impl Answer {
+    /// A text inside the body: `answer.text_at("/metadata/resourceVersion")`.
+    pub fn text_at(&self, pointer: &str) -> &str {
+        self.json
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    }
+
+    /// Code, reason and message of an error.
+    pub fn status(&self) -> (u16, &str, &str) {
+        (self.code, self.text_at("/reason"), self.text_at("/message"))
+    }
+
+    /// The names of the items of a list.
+    pub fn names(&self) -> Vec<&str> {
+        let items = self.json.pointer("/items").and_then(Value::as_array);
+        items
+            .into_iter()
+            .flatten()
+            .filter_map(|item| item.pointer("/metadata/name").and_then(Value::as_str))
+            .collect()
+    }
+}
+
+/// A GET that accepts JSON.
+pub async fn get(client: &Client, path: &str) -> Result<Answer, kube::Error> {
+    get_as(client, path, "application/json").await
+}
+
+/// A GET that accepts what is said.
+pub async fn get_as(client: &Client, path: &str, accept: &str) -> Result<Answer, kube::Error> {
+    let request = http::Request::get(path)
+        .header(http::header::ACCEPT, accept)
+        .body(Body::empty())
+        .map_err(kube::Error::HttpError)?;
+    let (head, body) = client.send(request).await?.into_parts();
+    let bytes = body.collect().await?.to_bytes();
+    let header = |name: http::HeaderName| {
+        let value = head.headers.get(name)?;
+        Some(String::from_utf8_lossy(value.as_bytes()).into_owned())
+    };
+    Ok(Answer {
+        code: head.status.as_u16(),
+        content_type: header(http::header::CONTENT_TYPE).unwrap_or_default(),
+        retry_after: header(http::header::RETRY_AFTER),
+        text: String::from_utf8_lossy(&bytes).into_owned(),
+        json: serde_json::from_slice(&bytes).unwrap_or(Value::Null),
+    })
+}
+
+/// The frames of a watch that ends by itself: give it a `timeoutSeconds`.
+pub async fn frames(client: &Client, path: &str) -> Result<Vec<Value>, kube::Error> {
+    let answer = get(client, path).await?;
+    assert_eq!(answer.code, 200, "{path}: {}", answer.text);
+    Ok(answer
+        .text
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect())
+}

@@ -1,0 +1,183 @@
+//! What one handler was told, and whether that is a story that can have happened.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use kube_informers::{Cause, Event, EventHandler, Object, ObjectKey, ResourceVersion};
+use kube_informers_e2e::PATIENCE;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+/// Identity of one state of one object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct State {
+    pub uid: String,
+    pub version: String,
+}
+
+impl State {
+    pub fn of<K: Object>(object: &K) -> State {
+        State {
+            uid: object.uid().unwrap_or_default().to_owned(),
+            version: object.resource_version().unwrap_or_default().to_owned(),
+        }
+    }
+}
+
+/// One call of a handler.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Told {
+    Added { now: State, initial: bool },
+    Updated { old: State, now: State },
+    Deleted { last: State, cause: Cause },
+}
+
+/// A log of a handler's calls; clones share it.
+#[derive(Clone, Debug)]
+pub struct Story {
+    calls: Arc<Mutex<Vec<(ObjectKey, Told)>>>,
+    changes: Arc<watch::Sender<usize>>,
+}
+
+impl Story {
+    pub fn new() -> Story {
+        Story {
+            calls: Arc::default(),
+            changes: Arc::new(watch::Sender::new(0)),
+        }
+    }
+
+    /// A handler that writes here.
+    pub fn handler<K: Object>(&self) -> impl EventHandler<K> + use<K> {
+        let story = self.clone();
+        move |event: Event<K>| {
+            let told = match &event {
+                Event::Added { object, initial } => Told::Added {
+                    now: State::of(&**object),
+                    initial: *initial,
+                },
+                Event::Updated { old, new, .. } => Told::Updated {
+                    old: State::of(&**old),
+                    now: State::of(&**new),
+                },
+                Event::Deleted { object, cause } => Told::Deleted {
+                    last: State::of(&**object),
+                    cause: *cause,
+                },
+            };
+            story.calls().push((event.key(), told));
+            story.changes.send_modify(|count| *count += 1);
+        }
+    }
+
+    fn calls(&self) -> MutexGuard<'_, Vec<(ObjectKey, Told)>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many calls there have been.
+    pub fn len(&self) -> usize {
+        self.calls().len()
+    }
+
+    /// The calls after the first so many, in short: `added cart`, `updated cart`, `deleted cart (missed)`.
+    pub fn since(&self, first: usize) -> Vec<String> {
+        let words = |(key, told): &(ObjectKey, Told)| {
+            let what = match told {
+                Told::Added { initial: true, .. } => "added (initial)".to_owned(),
+                Told::Added { .. } => "added".to_owned(),
+                Told::Updated { .. } => "updated".to_owned(),
+                Told::Deleted {
+                    cause: Cause::Observed,
+                    ..
+                } => "deleted".to_owned(),
+                Told::Deleted { cause, .. } => format!("deleted ({cause:?})").to_lowercase(),
+            };
+            format!("{what} {}", key.name())
+        };
+        self.calls().iter().skip(first).map(words).collect()
+    }
+
+    /// The calls about one object.
+    pub fn of(&self, name: &str) -> Vec<Told> {
+        let calls = self.calls();
+        let of_it = calls.iter().filter(|(key, _)| key.name() == name);
+        of_it.map(|(_, told)| told.clone()).collect()
+    }
+
+    /// Waits until the log satisfies a condition.
+    pub async fn until(&self, what: &str, condition: impl Fn(&Story) -> bool) {
+        let mut changes = self.changes.subscribe();
+        let waited = timeout(PATIENCE, async {
+            loop {
+                changes.borrow_and_update();
+                if condition(self) {
+                    return;
+                }
+                // The sender lives in `self`.
+                let _ = changes.changed().await;
+            }
+        });
+        if waited.await.is_err() {
+            panic!(
+                "{what}: not so after {PATIENCE:?}; {} calls, the last of them {:?}",
+                self.len(),
+                self.last(5)
+            );
+        }
+    }
+
+    fn last(&self, count: usize) -> Vec<String> {
+        self.since(self.len().saturating_sub(count))
+    }
+
+    /// What the handler must believe to be there now. Panics where a call contradicts those before it.
+    pub fn believed(&self) -> BTreeMap<ObjectKey, State> {
+        let mut there: BTreeMap<ObjectKey, State> = BTreeMap::new();
+        let mut left: BTreeMap<ObjectKey, State> = BTreeMap::new();
+        for (key, told) in self.calls().iter() {
+            let known = there.get(key);
+            match told {
+                Told::Added { now, .. } => {
+                    assert_eq!(known, None, "{key} was added twice");
+                    if let Some(last) = left.get(key) {
+                        assert!(
+                            is_later(&last.version, &now.version),
+                            "{key} came back older: {last:?}, {now:?}"
+                        );
+                    }
+                    there.insert(key.clone(), now.clone());
+                }
+                Told::Updated { old, now } => {
+                    assert_eq!(known, Some(old), "{key}: `old` is not what was last told");
+                    assert_eq!(old.uid, now.uid, "{key}: an update joined two objects");
+                    assert!(
+                        is_later(&old.version, &now.version),
+                        "{key} went back: {old:?}, {now:?}"
+                    );
+                    there.insert(key.clone(), now.clone());
+                }
+                Told::Deleted { last, cause } => {
+                    let known =
+                        known.unwrap_or_else(|| panic!("{key} was deleted without having been added"));
+                    assert_eq!(known.uid, last.uid, "{key}: another object was deleted");
+                    match cause {
+                        Cause::Observed => {
+                            assert!(
+                                is_later(&known.version, &last.version),
+                                "{key}: deleted at {last:?}, known {known:?}"
+                            );
+                        }
+                        _ => assert_eq!(known, last, "{key}: nobody saw this state"),
+                    }
+                    left.insert(key.clone(), last.clone());
+                    there.remove(key);
+                }
+            }
+        }
+        there
+    }
+}
+
+fn is_later(old: &str, new: &str) -> bool {
+    ResourceVersion::compare(old, new) == Some(std::cmp::Ordering::Less)
+}
