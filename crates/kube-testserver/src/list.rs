@@ -161,9 +161,11 @@ async fn settle(state: &State, replica: usize, read: Read) -> Result<Option<usiz
             Err(current) => Err(ApiError::too_large_resource_version(revision, current, 1)),
         },
         Read::Exact(revision) | Read::Continued(revision) => {
-            let head = state.store.read().revision();
-            if revision > head {
-                return Err(ApiError::too_large_resource_version(revision, head, 0));
+            // Past the cache where the storage is ahead of it; a version nobody has yet is waited for like any other.
+            if revision > state.store.read().revision()
+                && let Err(current) = state.wait_for(replica, revision).await
+            {
+                return Err(ApiError::too_large_resource_version(revision, current, 1));
             }
             Ok(None)
         }
@@ -275,7 +277,7 @@ pub(crate) fn write(page: Page, encoder: Encoder, fault: &ListFault) -> TestBody
 }
 
 /// Where the next page begins and which state it belongs to; opaque to clients.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct ContinueToken {
     #[serde(default)]
     v: String,
@@ -304,11 +306,16 @@ impl ContinueToken {
         let invalid = |why: String| {
             ApiError::bad_request(format!("invalid continue token: continue key is not valid{why}"))
         };
-        let bytes = URL_SAFE_NO_PAD
-            .decode(token)
-            .map_err(|error| invalid(format!(": {error}")))?;
-        let mut token: ContinueToken =
-            serde_json::from_slice(&bytes).map_err(|error| invalid(format!(": {error}")))?;
+        let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|error| {
+            invalid(format!(
+                ": illegal base64 data at input byte {}",
+                offset(&error, token)
+            ))
+        })?;
+        let mut token: ContinueToken = match serde_json::from_slice::<Option<ContinueToken>>(&bytes) {
+            Ok(token) => token.unwrap_or_default(),
+            Err(error) => return Err(invalid(format!(": {}", json_error(&bytes, &error)))),
+        };
         if token.v != "meta.k8s.io/v1" {
             return Err(invalid(format!(
                 ": server does not recognize this encoded version {}",
@@ -338,9 +345,52 @@ impl ContinueToken {
     }
 }
 
+/// Where a token stops being base64.
+fn offset(error: &base64::DecodeError, token: &str) -> usize {
+    match error {
+        base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _) => *at,
+        _ => token.len(),
+    }
+}
+
+/// What Go's decoder says of bytes that are no JSON: in its words where they are wrong from the first byte on, or end too
+/// early.
+fn json_error(bytes: &[u8], error: &serde_json::Error) -> String {
+    let first = bytes.first().copied().map(char::from);
+    match (error.classify(), first) {
+        (serde_json::error::Category::Eof, _) => "unexpected end of JSON input".to_owned(),
+        (serde_json::error::Category::Syntax, Some(first))
+            if (error.line(), error.column()) == (1, 1) && !first.is_control() =>
+        {
+            format!("invalid character '{first}' looking for beginning of value")
+        }
+        _ => error.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_token_that_is_none_is_refused_in_the_words_of_a_real_server() {
+        let cases = [
+            ("!!!", "illegal base64 data at input byte 0"),
+            ("abc", "invalid character 'i' looking for beginning of value"),
+            ("bnVsbA", "server does not recognize this encoded version "),
+            ("e30", "server does not recognize this encoded version "),
+            ("eyJ2Ig", "unexpected end of JSON input"),
+        ];
+        for (token, why) in cases {
+            let error = ContinueToken::decode(token).expect_err("no token");
+            let message = format!("invalid continue token: continue key is not valid: {why}");
+            assert_eq!(
+                (error.code(), error.message()),
+                (400, message.as_str()),
+                "{token}"
+            );
+        }
+    }
 
     #[test]
     fn tokens_come_back_as_they_went() {
