@@ -219,7 +219,7 @@ fn plain_start(
     if matches!(options.resource_version.as_str(), "" | "0") {
         return Start::After(state.visible(replica, &store));
     }
-    let oldest = store.floor(collection);
+    let oldest = store.floor(collection).max(state.replicas.since(replica));
     if revision < oldest {
         return Start::Error(ApiError::too_old(revision, oldest));
     }

@@ -11,6 +11,8 @@ use crate::status::ApiError;
 #[derive(Clone, Debug, Default)]
 struct Replica {
     position: Position,
+    /// Where its cache begins: watches cannot start before that.
+    since: u64,
     /// The seconds a client is asked to wait while the replica's cache is not ready.
     unready: Option<u64>,
 }
@@ -60,6 +62,22 @@ impl Replicas {
             None | Some(Position::Head) => head,
             Some(Position::Behind(by)) => head.saturating_sub(by).max(1),
             Some(Position::At(revision)) => revision.min(head),
+        }
+    }
+
+    /// The version at which a replica's cache begins.
+    pub(crate) fn since(&self, replica: usize) -> u64 {
+        self.replicas
+            .read()
+            .get(replica)
+            .map_or(0, |replica| replica.since)
+    }
+
+    /// Begins the caches of all replicas anew, at what they have heard of.
+    pub(crate) fn begin_anew(&self, head: u64) {
+        for number in 0..self.count() {
+            let seen = self.visible(number, head);
+            self.set(number, |replica| replica.since = seen);
         }
     }
 

@@ -63,6 +63,34 @@ impl TestServer {
         self.state.hub.end(Order::Break, |_, _| true)
     }
 
+    /// Restarts the server's process, as far as clients notice: watches break, and as its cache begins anew, watches from
+    /// any version before the present one get a 410. The objects stay, and so does the storage's history: exact lists
+    /// and continue tokens still work.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use kube::api::{Api, WatchParams};
+    /// use futures_util::TryStreamExt;
+    /// use kube_testserver::{TestServer, builders::pod};
+    ///
+    /// let server = TestServer::new();
+    /// server.create(pod("shop", "cart"));
+    /// server.restart();
+    ///
+    /// let pods: Api<Pod> = Api::all(server.client());
+    /// let mut events = Box::pin(pods.watch(&WatchParams::default(), "1").await.unwrap());
+    /// let first = events.try_next().await.unwrap();
+    /// assert!(matches!(first, Some(kube::api::WatchEvent::Error(status)) if status.code == 410));
+    /// # }
+    /// ```
+    pub fn restart(&self) {
+        let head = self.state.store.read().revision();
+        self.state.replicas.begin_anew(head);
+        self.state.hub.end(Order::Break, |_, _| true);
+    }
+
     /// Forgets all history: watches and exact lists from any version before the present one get a 410.
     pub fn compact(&self) {
         self.state.write(|store| {
