@@ -17,7 +17,7 @@ use crate::list::PageCounts;
 use crate::replica::Replicas;
 use crate::server::TestServer;
 use crate::socket::Listening;
-use crate::state::{Config, Secret, State};
+use crate::state::{Config, Secret, State, Stranger};
 use crate::storage::Store;
 
 /// Settings of a [`TestServer`]; every one has a default.
@@ -34,6 +34,7 @@ impl TestServerBuilder {
         TestServerBuilder {
             config: Config {
                 token: None,
+                stranger: None,
                 seed: 0,
                 bookmark_interval: Duration::from_secs(60),
                 // The largest window of a real server's watch cache.
@@ -56,6 +57,16 @@ impl TestServerBuilder {
     /// Asks clients for a bearer token. The server's own clients send it.
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.config.token = Some(Secret::new(token));
+        self
+    }
+
+    /// Knows one more user, by another token: one who may do nothing. Whatever such a client asks of a resource is
+    /// answered with a 403 in the words of a real server.
+    pub fn stranger(mut self, token: impl Into<String>, user: impl Into<String>) -> Self {
+        self.config.stranger = Some(Stranger {
+            token: Secret::new(token),
+            user: user.into(),
+        });
         self
     }
 

@@ -43,11 +43,12 @@
 //! - **Socket.** [`TestServer::start`] listens on loopback; [`TestServer::kubeconfig`] leads kubectl there.
 //!
 //! What it is not: it runs no controllers beyond deletion, validates metadata but not the inside of built-in specs,
-//! answers in JSON and YAML but not in protobuf (which it reads), and knows no users: whoever has the token may do
-//! everything.
+//! answers in JSON and YAML but not in protobuf (which it reads), and has no roles: whoever has the token may do
+//! everything, and a [stranger](TestServerBuilder::stranger) nothing.
 
 mod accept;
 mod answer;
+mod authorize;
 mod body;
 mod builder;
 pub mod builders;

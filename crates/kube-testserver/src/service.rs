@@ -8,12 +8,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT, WARNING};
+use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT, WARNING};
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body::Body;
 use http_body_util::{BodyExt, Limited};
 
-use crate::answer;
 use crate::body::TestBody;
 use crate::change::{self, Writing};
 use crate::documents;
@@ -25,6 +24,7 @@ use crate::read::{self, Target};
 use crate::request::{Query, ResourcePath, Verb};
 use crate::state::State;
 use crate::status::ApiError;
+use crate::{answer, authorize};
 
 /// The server as a tower service: what an in-process `kube::Client` stands on.
 #[derive(Clone, Debug)]
@@ -129,17 +129,19 @@ where
             }
             response
         }
-        None if !signed_in && !authorized(&state, &parts.headers) => answer::error(&ApiError::unauthorized()),
-        None => {
-            let body = read_body(&state, &parts.method, body).await;
-            let incoming = Incoming {
-                method: parts.method,
-                path,
-                seen,
-                body,
-            };
-            dispatch(&state, &incoming, &fault).await
-        }
+        None => match authorize::refusal(&state, signed_in, &parts.headers, path.as_ref(), &seen) {
+            Some(refusal) => answer::error(&refusal),
+            None => {
+                let body = read_body(&state, &parts.method, body).await;
+                let incoming = Incoming {
+                    method: parts.method,
+                    path,
+                    seen,
+                    body,
+                };
+                dispatch(&state, &incoming, &fault).await
+            }
+        },
     };
     if fault.watch.late_headers && response.body().is_watch() {
         response.body_mut().something_to_read().await;
@@ -211,25 +213,6 @@ fn wants_indented(seen: &SeenRequest) -> bool {
         Some(pretty) => pretty,
         None => seen.verb != Verb::Watch && seen.user_agent.as_deref().is_some_and(by_hand),
     }
-}
-
-fn authorized(state: &State, headers: &HeaderMap) -> bool {
-    let Some(token) = &state.config.token else {
-        return true;
-    };
-    let given = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    given
-        .and_then(|given| given.strip_prefix("Bearer "))
-        .is_some_and(|given| same_secret(given, token.expose()))
-}
-
-/// Compares without telling by its duration where two tokens differ.
-fn same_secret(given: &str, wanted: &str) -> bool {
-    let longest = given.len().max(wanted.len());
-    let differences = (0..longest)
-        .filter(|&at| given.as_bytes().get(at) != wanted.as_bytes().get(at))
-        .count();
-    differences == 0
 }
 
 fn refused() -> io::Error {

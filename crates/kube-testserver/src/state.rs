@@ -20,6 +20,7 @@ use crate::storage::Store;
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) token: Option<Secret>,
+    pub(crate) stranger: Option<Stranger>,
     pub(crate) seed: u64,
     pub(crate) bookmark_interval: Duration,
     pub(crate) watch_window: usize,
@@ -32,6 +33,13 @@ pub(crate) struct Config {
     pub(crate) sharding: bool,
     pub(crate) replicas: usize,
     pub(crate) default_namespace: String,
+}
+
+/// A user who may do nothing.
+#[derive(Clone, Debug)]
+pub(crate) struct Stranger {
+    pub(crate) token: Secret,
+    pub(crate) user: String,
 }
 
 /// A token: it is compared, sent and written into kubeconfigs, but never shown.

@@ -108,6 +108,19 @@ impl ApiError {
         }
     }
 
+    /// The same refusal, about one object.
+    pub(crate) fn about(mut self, qualified: &str, group: &str, resource: &str, name: &str) -> ApiError {
+        if let Some((_, rest)) = self.message.split_once(" is forbidden: ") {
+            let subject = match name {
+                "" => qualified.to_owned(),
+                name => format!("{qualified} \"{name}\""),
+            };
+            self.message = format!("{subject} is forbidden: {rest}");
+        }
+        self.details = Subject { group, resource }.details(name);
+        self
+    }
+
     /// 403 of a creation in a namespace that is on its way out.
     pub(crate) fn namespace_terminating(
         group: &str,

@@ -1,0 +1,97 @@
+//! Where a real kube-apiserver (1.37.1) was asked the same and answered otherwise. Each of these was a difference once;
+//! `e2e/` asks both servers again.
+
+use http::Request;
+use http::header::AUTHORIZATION;
+use http_body_util::Full;
+use kube_testserver::TestServer;
+use kube_testserver::builders::pod;
+
+use crate::common::{Answer, Watch, call, finish, get};
+
+async fn get_as_user(server: &TestServer, token: &str, path: &str) -> Answer {
+    let request = Request::get(path)
+        .header(AUTHORIZATION, format!("Bearer {token}"))
+        .body(Full::default())
+        .expect("a request");
+    finish(call(&server.service(), request).await.expect("an answer")).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_exact_version_from_the_future_is_waited_for_and_asks_to_wait_more() {
+    let server = TestServer::new();
+    for query in ["resourceVersionMatch=Exact", "limit=5"] {
+        let started = tokio::time::Instant::now();
+        let answer = get(&server, &format!("/api/v1/pods?resourceVersion=99&{query}")).await;
+
+        assert_eq!(
+            answer.error().2,
+            "Timeout: Too large resource version: 99, current: 1"
+        );
+        assert_eq!(answer.json()["details"]["retryAfterSeconds"], 1, "{query}");
+        assert_eq!(started.elapsed().as_secs(), 3, "{query}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_ends_watches_and_their_history_but_not_that_of_lists() {
+    let server = TestServer::new();
+    server.create(pod("shop", "cart"));
+    server.create(pod("shop", "till"));
+    let mut open = Watch::open(&server, "/api/v1/pods?watch=true&resourceVersion=3").await;
+
+    server.restart();
+
+    assert!(open.frame().await.is_err(), "the connection is broken");
+    let mut older = Watch::open(&server, "/api/v1/pods?watch=true&resourceVersion=2").await;
+    assert_eq!(older.next().await, "ERROR 410 too old resource version: 2 (3)");
+    let exact = get(
+        &server,
+        "/api/v1/pods?resourceVersion=2&resourceVersionMatch=Exact",
+    )
+    .await;
+    assert_eq!(exact.names(), ["shop/cart"]);
+    let mut newest = Watch::open(&server, "/api/v1/pods?watch=true&resourceVersion=3").await;
+    server.create(pod("shop", "door"));
+    assert_eq!(newest.next().await, "ADDED shop/door@4");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stranger_may_find_out_what_there_is_and_is_refused_everything_else() {
+    let server = TestServer::builder()
+        .token("secret")
+        .stranger("other", "nobody")
+        .build();
+    let cases = [
+        (
+            "/api/v1/pods",
+            "pods is forbidden: User \"nobody\" cannot list resource \"pods\" in API group \"\" at the cluster scope",
+        ),
+        (
+            "/api/v1/namespaces/shop/pods?watch=1",
+            "pods is forbidden: User \"nobody\" cannot watch resource \"pods\" in API group \"\" in the namespace \"shop\"",
+        ),
+        (
+            "/apis/apps/v1/namespaces/shop/deployments/x",
+            "deployments.apps \"x\" is forbidden: User \"nobody\" cannot get resource \"deployments\" in API group \
+             \"apps\" in the namespace \"shop\"",
+        ),
+        (
+            "/api/v1/namespaces/shop",
+            "namespaces \"shop\" is forbidden: User \"nobody\" cannot get resource \"namespaces\" in API group \"\" in \
+             the namespace \"shop\"",
+        ),
+        (
+            "/api/v1/namespaces/shop/pods/x/log",
+            "pods \"x\" is forbidden: User \"nobody\" cannot get resource \"pods/log\" in API group \"\" in the namespace \
+             \"shop\"",
+        ),
+    ];
+    for (path, message) in cases {
+        let refused = get_as_user(&server, "other", path).await;
+        assert_eq!(refused.error(), (403, "Forbidden".to_owned(), message.to_owned()));
+    }
+    assert_eq!(get_as_user(&server, "other", "/version").await.status, 200);
+    assert_eq!(get_as_user(&server, "wrong", "/api/v1/pods").await.error().0, 401);
+    assert_eq!(get_as_user(&server, "secret", "/api/v1/pods").await.status, 200);
+}
