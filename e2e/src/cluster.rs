@@ -58,6 +58,11 @@ impl Cluster {
         self.directory.join("nobody.kubeconfig")
     }
 
+    /// The kubeconfig of a user who may do what a role binding says; there is none at first.
+    pub fn user_kubeconfig(&self) -> PathBuf {
+        self.directory.join("user.kubeconfig")
+    }
+
     /// Whether it was started for this handle, so that it may be harmed.
     pub fn is_own(&self) -> bool {
         self.own.is_some()

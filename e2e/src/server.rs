@@ -12,7 +12,7 @@ use tokio::net::lookup_host;
 use crate::cluster::Cluster;
 use crate::error::NoServer;
 use crate::proxy::Proxy;
-use crate::setup::Setup;
+use crate::setup::{NOBODY_TOKEN, Setup};
 use crate::temporary::Temporary;
 
 /// Set by `e2e/cluster with`: the directory of a cluster that all may use.
@@ -154,6 +154,49 @@ impl Server {
         kube_informers::client(self.config())
     }
 
+    /// A client of a user called `nobody`, who may do nothing.
+    ///
+    /// # Errors
+    ///
+    /// Skipped where there is no such user; failed if the configuration cannot be used.
+    pub async fn nobody(&self) -> Result<Client, NoServer> {
+        let config = match &self.behind {
+            Behind::Embedded { .. } => self.with_token(NOBODY_TOKEN),
+            Behind::Cluster(cluster) => config(&cluster.nobody_kubeconfig()).await?,
+            Behind::Existing => {
+                return Err(NoServer::Skipped(
+                    "there is no user without permissions on a cluster of somebody's".to_owned(),
+                ));
+            }
+        };
+        kube_informers::client(config).map_err(|error| NoServer::failed("a client of nobody", error))
+    }
+
+    /// A client of a user called `user`, whom a scenario may give permissions. Other than the administrator, this user is
+    /// subject to the limits on requests. On the embedded server everybody may do everything.
+    ///
+    /// # Errors
+    ///
+    /// Skipped where there is no such user; failed if the configuration cannot be used.
+    pub async fn user(&self) -> Result<Client, NoServer> {
+        let config = match &self.behind {
+            Behind::Embedded { .. } => self.config(),
+            Behind::Cluster(cluster) => config(&cluster.user_kubeconfig()).await?,
+            Behind::Existing => {
+                return Err(NoServer::Skipped(
+                    "there is no plain user on a cluster of somebody's".to_owned(),
+                ));
+            }
+        };
+        kube_informers::client(config).map_err(|error| NoServer::failed("a client of a user", error))
+    }
+
+    fn with_token(&self, token: &str) -> Config {
+        let mut config = self.config();
+        config.auth_info.token = Some(token.to_owned().into());
+        config
+    }
+
     /// A proxy before the server, for [`client_through`](Self::client_through).
     ///
     /// # Errors
@@ -217,6 +260,7 @@ impl Server {
         match &self.behind {
             Behind::Embedded { server, .. } => {
                 let old = server.lock().clone();
+                old.restart();
                 let new = old
                     .listen(self.address().await?)
                     .await

@@ -3,6 +3,9 @@
 
 use kube_testserver::{TestServer, TestServerBuilder};
 
+/// The token by which the embedded server knows the user without permissions, as a cluster of `e2e/cluster` does.
+pub(crate) const NOBODY_TOKEN: &str = "nobody-token";
+
 /// What a scenario needs of its server.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
@@ -52,7 +55,10 @@ impl Setup {
 
     /// The embedded server, as strict as a real one.
     pub(crate) fn embedded(&self) -> TestServerBuilder {
-        let builder = TestServer::builder().require_namespaces().graceful_pods();
+        let builder = TestServer::builder()
+            .require_namespaces()
+            .graceful_pods()
+            .stranger(NOBODY_TOKEN, "nobody");
         if self.sharding {
             builder.sharding()
         } else {

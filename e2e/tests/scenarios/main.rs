@@ -3,4 +3,8 @@
 
 mod support;
 
+mod connections;
+mod lives;
+mod pages;
+mod restarts;
 mod storms;
