@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::metadata::metadata_mut;
@@ -72,7 +73,7 @@ pub(crate) fn delete(
     let mut object = into_map(place.kind, current.value())?;
     let finalizers = wanted_finalizers(place, &mut object, options.propagation);
     let grace = grace_period(state, place, &object, options);
-    if finalizers.is_empty() && grace == 0 {
+    if finalizers.is_empty() && grace.is_none() {
         if place.dry_run {
             return Ok(Deleted::Gone(current));
         }
@@ -84,13 +85,20 @@ pub(crate) fn delete(
 
     let metadata = metadata_mut(&mut object);
     let same_finalizers = metadata.get("finalizers") == Some(&json!(finalizers));
-    if current.meta.deleting && (same_finalizers || finalizers.is_empty()) {
+    let shortened = grace.filter(|grace| {
+        let known = metadata.get("deletionGracePeriodSeconds").and_then(Value::as_u64);
+        current.meta.deleting && known.is_some_and(|known| *grace < known)
+    });
+    if current.meta.deleting && shortened.is_none() && (same_finalizers || finalizers.is_empty()) {
         return Ok(Deleted::Marked(current));
     }
     if !finalizers.is_empty() {
         metadata.insert("finalizers".to_owned(), json!(finalizers));
     }
-    if !current.meta.deleting {
+    if let Some(grace) = shortened {
+        bring_forward(metadata, grace);
+    } else if !current.meta.deleting {
+        let grace = grace.unwrap_or(0);
         metadata.insert(
             "deletionTimestamp".to_owned(),
             state.clock.timestamp_in(grace).into(),
@@ -103,7 +111,29 @@ pub(crate) fn delete(
     if place.is("", "Namespace") {
         object.insert("status".to_owned(), json!({ "phase": "Terminating" }));
     }
-    Ok(Deleted::Marked(place.put(store, &object)))
+    let marked = place.put(store, &object);
+    if grace == Some(0) && finalizers.is_empty() && !place.dry_run {
+        // A pod without time left is marked all the same, and goes by a second write: watches tell of both.
+        let gone = store
+            .remove(&place.collection(), &place.key())
+            .ok_or_else(|| place.not_found())?;
+        return Ok(Deleted::Gone(gone));
+    }
+    Ok(Deleted::Marked(marked))
+}
+
+/// Gives a marked object less time than it was given before, counted from when it was marked.
+fn bring_forward(metadata: &mut Map<String, Value>, grace: u64) {
+    let known = metadata.get("deletionGracePeriodSeconds").and_then(Value::as_u64);
+    let earlier = i64::try_from(known.unwrap_or(grace).saturating_sub(grace)).unwrap_or(0);
+    let end = metadata.get("deletionTimestamp").and_then(Value::as_str);
+    let end = end.and_then(|end| end.parse::<Timestamp>().ok());
+    if let Some(end) =
+        end.and_then(|end| Timestamp::from_second(end.as_second().saturating_sub(earlier)).ok())
+    {
+        metadata.insert("deletionTimestamp".to_owned(), end.to_string().into());
+    }
+    metadata.insert("deletionGracePeriodSeconds".to_owned(), grace.into());
 }
 
 fn check_preconditions(place: &Place<'_>, current: &Stored, options: &DeleteOptions) -> Result<(), ApiError> {
@@ -174,16 +204,16 @@ fn wanted_finalizers(
     finalizers
 }
 
-/// How long a pod is given to end. Only pods are, only if the server was told to be so gentle, and only once they run
-/// somewhere.
+/// How long a pod is given to end: no time at all, unless it runs somewhere. `None` for whatever is not given time, which is
+/// all but pods, and pods unless the server was told to be so gentle.
 fn grace_period(
     state: &State,
     place: &Place<'_>,
     object: &Map<String, Value>,
     options: &DeleteOptions,
-) -> u64 {
+) -> Option<u64> {
     if !state.config.graceful_pods || !place.is("", "Pod") || place.origin == Origin::Test {
-        return 0;
+        return None;
     }
     let at = |pointer: &[&str]| {
         let (first, rest) = pointer.split_first()?;
@@ -198,8 +228,8 @@ fn grace_period(
         Some("Succeeded" | "Failed")
     );
     if !scheduled || ended {
-        return 0;
+        return Some(0);
     }
     let own = at(&["spec", "terminationGracePeriodSeconds"]).and_then(Value::as_u64);
-    options.grace_period_seconds.or(own).unwrap_or(30)
+    Some(options.grace_period_seconds.or(own).unwrap_or(30))
 }

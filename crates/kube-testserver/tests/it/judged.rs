@@ -1,13 +1,14 @@
 //! Where a real kube-apiserver (1.37.1) was asked the same and answered otherwise. Each of these was a difference once;
 //! `e2e/` asks both servers again.
 
-use http::Request;
 use http::header::AUTHORIZATION;
+use http::{Method, Request};
 use http_body_util::Full;
 use kube_testserver::TestServer;
 use kube_testserver::builders::pod;
+use serde_json::{Value, json};
 
-use crate::common::{Answer, Watch, call, finish, get};
+use crate::common::{Answer, Watch, call, describe, finish, get, send};
 
 async fn get_as_user(server: &TestServer, token: &str, path: &str) -> Answer {
     let request = Request::get(path)
@@ -94,4 +95,45 @@ async fn a_stranger_may_find_out_what_there_is_and_is_refused_everything_else() 
     assert_eq!(get_as_user(&server, "other", "/version").await.status, 200);
     assert_eq!(get_as_user(&server, "wrong", "/api/v1/pods").await.error().0, 401);
     assert_eq!(get_as_user(&server, "secret", "/api/v1/pods").await.status, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_is_marked_before_it_goes_even_if_it_is_given_no_time() {
+    let server = TestServer::builder().graceful_pods().build();
+    for (name, node) in [("waiting", None), ("bound", Some("worker-1"))] {
+        let mut made = pod("shop", name);
+        made.spec.get_or_insert_default().node_name = node.map(str::to_owned);
+        server.create(made);
+    }
+    let mut watch = Watch::open(&server, "/api/v1/pods?watch=true&resourceVersion=3").await;
+    let delete = async |name: &str, grace: Value| {
+        let path = format!("/api/v1/namespaces/shop/pods/{name}");
+        let answer = send(
+            &server,
+            Method::DELETE,
+            &path,
+            &json!({ "gracePeriodSeconds": grace }),
+        )
+        .await;
+        assert_eq!(answer.status, 200, "{}", answer.text);
+    };
+    let mut told = async || {
+        let frame = watch.frame().await.expect("a frame").expect("open");
+        let grace = frame["object"]["metadata"]["deletionGracePeriodSeconds"].clone();
+        (describe(&frame), grace)
+    };
+
+    delete("waiting", Value::Null).await;
+    assert_eq!(told().await, ("MODIFIED shop/waiting@4".to_owned(), json!(0)));
+    assert_eq!(told().await, ("DELETED shop/waiting@5".to_owned(), json!(0)));
+
+    delete("bound", json!(20)).await;
+    delete("bound", json!(25)).await; // more time than before: nothing changes
+    delete("bound", json!(5)).await;
+    delete("bound", json!(0)).await;
+    for (event, grace) in [("MODIFIED shop/bound@6", 20), ("MODIFIED shop/bound@7", 5)] {
+        assert_eq!(told().await, (event.to_owned(), json!(grace)));
+    }
+    assert_eq!(told().await, ("MODIFIED shop/bound@8".to_owned(), json!(0)));
+    assert_eq!(told().await, ("DELETED shop/bound@9".to_owned(), json!(0)));
 }
