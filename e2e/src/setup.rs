@@ -1,6 +1,8 @@
 //! What a scenario needs of its server, said once for both: as flags of kube-apiserver and as settings of the embedded
 //! server.
 
+use std::time::Duration;
+
 use kube_testserver::{TestServer, TestServerBuilder};
 
 /// The token by which the embedded server knows the user without permissions, as a cluster of `e2e/cluster` does.
@@ -37,6 +39,20 @@ impl Setup {
         .flag("--feature-gates=ShardedListAndWatch=true")
     }
 
+    /// A server of its own that keeps no history but the storage's, so that [`compact`](crate::Server::compact) makes it
+    /// forget. (The cache of a real server would still know.)
+    pub fn without_watch_cache() -> Setup {
+        Setup::own().flag("--watch-cache=false")
+    }
+
+    /// A server of its own that answers one request at a time, watches and those of administrators not counted. The
+    /// embedded server has no such limit: use a fault.
+    pub fn one_request_at_a_time() -> Setup {
+        Setup::own()
+            .flag("--enable-priority-and-fairness=false")
+            .flag("--max-requests-inflight=1")
+    }
+
     /// A flag for kube-apiserver. It says nothing to the embedded server.
     #[must_use]
     pub fn flag(mut self, flag: &str) -> Setup {
@@ -58,7 +74,9 @@ impl Setup {
         let builder = TestServer::builder()
             .require_namespaces()
             .graceful_pods()
-            .stranger(NOBODY_TOKEN, "nobody");
+            .stranger(NOBODY_TOKEN, "nobody")
+            // A real server takes a minute; the suite need not wait for that twice.
+            .bookmark_interval(Duration::from_secs(5));
         if self.sharding {
             builder.sharding()
         } else {

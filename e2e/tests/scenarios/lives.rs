@@ -3,115 +3,175 @@
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use kube_informers::{Cause, Event, Informer, Scope};
-use kube_informers_e2e::Setup;
+use kube_informers_e2e::Server;
 use serde_json::json;
 
-use crate::support::{Observed, Told, config_map, labelled, merge, namespace, scenario};
+use crate::support::{Observed, Outcome, Told, config_map, labelled, merge, namespace, scenarios};
 
-scenario! {
-    an_object_enters_and_leaves_a_selector_as_if_it_were_created_and_deleted(server: Setup::shared()) {
-        let client = server.client()?;
-        let namespace = namespace(&client).await?;
-        let maps = namespace.config_maps();
-        let scope = Scope::namespace(&namespace.name).labels("stage=live")?;
-        maps.create(&PostParams::default(), &labelled("flip", "stage", "draft", 0)).await?;
-        let observed = Observed::synced(Informer::<ConfigMap>::scoped(client.clone(), scope)).await?;
-        let live = ListParams::default().labels("stage=live");
+scenarios! {
+    an_object_enters_and_leaves_a_selector_as_if_it_were_created_and_deleted: Setup::shared();
+    an_object_with_finalizers_is_updated_first_and_deleted_when_they_are_gone: Setup::shared();
+    an_object_reborn_under_its_name_is_a_deletion_and_an_addition: Setup::shared();
+}
 
-        let entered = merge(&maps, "flip", json!({ "metadata": { "labels": { "stage": "live" } } })).await?;
-        merge(&maps, "flip", json!({ "data": { "value": "1" } })).await?;
-        observed.story.until("it came and changed", |story| story.len() == 2).await;
-        observed.assert_exact(std::slice::from_ref(&maps), &live).await?;
-        let left = merge(&maps, "flip", json!({ "metadata": { "labels": { "stage": "draft" } } })).await?;
-        // Unseen: it is not selected.
-        merge(&maps, "flip", json!({ "data": { "value": "2" } })).await?;
-        merge(&maps, "flip", json!({ "metadata": { "labels": { "stage": "live" } } })).await?;
-        maps.delete("flip", &DeleteParams::default()).await?;
+async fn an_object_enters_and_leaves_a_selector_as_if_it_were_created_and_deleted(
+    server: &Server,
+) -> Outcome {
+    let client = server.client()?;
+    let namespace = namespace(&client).await?;
+    let maps = namespace.config_maps();
+    let scope = Scope::namespace(&namespace.name).labels("stage=live")?;
+    maps.create(&PostParams::default(), &labelled("flip", "stage", "draft", 0))
+        .await?;
+    let observed = Observed::synced(Informer::<ConfigMap>::scoped(client.clone(), scope)).await?;
+    let live = ListParams::default().labels("stage=live");
 
-        observed.story.until("it is gone", |story| story.len() == 5).await;
+    let entered = merge(
+        &maps,
+        "flip",
+        json!({ "metadata": { "labels": { "stage": "live" } } }),
+    )
+    .await?;
+    merge(&maps, "flip", json!({ "data": { "value": "1" } })).await?;
+    observed
+        .story
+        .until("it came and changed", |story| story.len() == 2)
+        .await;
+    observed.assert_exact(std::slice::from_ref(&maps), &live).await?;
+    let left = merge(
+        &maps,
+        "flip",
+        json!({ "metadata": { "labels": { "stage": "draft" } } }),
+    )
+    .await?;
+    // Unseen: it is not selected.
+    merge(&maps, "flip", json!({ "data": { "value": "2" } })).await?;
+    merge(
+        &maps,
+        "flip",
+        json!({ "metadata": { "labels": { "stage": "live" } } }),
+    )
+    .await?;
+    maps.delete("flip", &DeleteParams::default()).await?;
+
+    observed.story.until("it is gone", |story| story.len() == 5).await;
+    assert_eq!(
+        observed.story.since(0),
+        [
+            "added flip",
+            "updated flip",
+            "deleted flip",
+            "added flip",
+            "deleted flip"
+        ]
+    );
+    let told = observed.story.of("flip");
+    assert!(matches!(&told[0], Told::Added { now, .. } if now.version == entered));
+    assert!(
+        matches!(&told[2], Told::Deleted { last, cause: Cause::Observed } if last.version == left),
+        "the deletion carries the version at which the object left: {:?}, not {left}",
+        told[2]
+    );
+    observed.assert_exact(&[maps], &live).await?;
+    namespace.delete().await?;
+    Ok(())
+}
+
+async fn an_object_with_finalizers_is_updated_first_and_deleted_when_they_are_gone(
+    server: &Server,
+) -> Outcome {
+    let client = server.client()?;
+    let namespace = namespace(&client).await?;
+    let maps = namespace.config_maps();
+    let mut held = config_map("held", 0);
+    held.metadata.finalizers = Some(vec![
+        "example.com/hold".to_owned(),
+        "example.com/hold-more".to_owned(),
+    ]);
+    let informer =
+        Informer::<ConfigMap>::scoped(client.clone(), Scope::namespace(&namespace.name).labels("even")?);
+    let observed = Observed::synced(informer).await?;
+    let mut events = observed.informer.subscribe();
+    maps.create(&PostParams::default(), &held).await?;
+
+    maps.delete("held", &DeleteParams::default()).await?;
+    observed
+        .story
+        .until("it is marked", |story| story.len() == 2)
+        .await;
+    let marked = observed.informer.store().get_by(Some(&namespace.name), "held");
+    assert!(marked.is_some_and(|marked| marked.metadata.deletion_timestamp.is_some()));
+    // Deleted once more, nothing changes.
+    maps.delete("held", &DeleteParams::default()).await?;
+    merge(
+        &maps,
+        "held",
+        json!({ "metadata": { "finalizers": ["example.com/hold"] } }),
+    )
+    .await?;
+    merge(&maps, "held", json!({ "metadata": { "finalizers": [] } })).await?;
+
+    observed.story.until("it is gone", |story| story.len() == 4).await;
+    assert_eq!(
+        observed.story.since(0),
+        ["added held", "updated held", "updated held", "deleted held"]
+    );
+    let last = loop {
+        match events.next().await {
+            Some(Event::Deleted { object, .. }) => break object,
+            Some(_) => {}
+            None => panic!("the informer stopped"),
+        }
+    };
+    assert_eq!(
+        last.metadata.finalizers.as_deref(),
+        Some(["example.com/hold".to_owned()].as_slice()),
+        "the last state is the one before the last finalizer went: the change that removed it was never stored"
+    );
+    observed
+        .assert_exact(&[maps], &ListParams::default().labels("even"))
+        .await?;
+    namespace.delete().await?;
+    Ok(())
+}
+
+async fn an_object_reborn_under_its_name_is_a_deletion_and_an_addition(server: &Server) -> Outcome {
+    let client = server.client()?;
+    let namespace = namespace(&client).await?;
+    let maps = namespace.config_maps();
+    let proxy = server.proxy().await?;
+    let scope = Scope::namespace(&namespace.name).labels("even")?;
+    let first = maps
+        .create(&PostParams::default(), &config_map("phoenix", 1))
+        .await?;
+    let direct = Observed::synced(Informer::<ConfigMap>::scoped(client.clone(), scope.clone())).await?;
+    let cut = Observed::synced(Informer::<ConfigMap>::scoped(
+        server.client_through(&proxy)?,
+        scope,
+    ))
+    .await?;
+
+    // One informer sees it happen, the other hears of it when it can reach the server again.
+    proxy.close();
+    maps.delete("phoenix", &DeleteParams::default()).await?;
+    let second = maps
+        .create(&PostParams::default(), &config_map("phoenix", 1))
+        .await?;
+    assert_ne!(first.metadata.uid, second.metadata.uid);
+    direct.story.until("it is back", |story| story.len() == 3).await;
+    proxy.open();
+    cut.story.until("it is back", |story| story.len() == 3).await;
+
+    for observed in [&direct, &cut] {
         assert_eq!(
             observed.story.since(0),
-            ["added flip", "updated flip", "deleted flip", "added flip", "deleted flip"]
+            ["added (initial) phoenix", "deleted phoenix", "added phoenix"]
         );
-        let told = observed.story.of("flip");
-        assert!(matches!(&told[0], Told::Added { now, .. } if now.version == entered));
-        assert!(
-            matches!(&told[2], Told::Deleted { last, cause: Cause::Observed } if last.version == left),
-            "the deletion carries the version at which the object left: {:?}, not {left}", told[2]
-        );
-        observed.assert_exact(&[maps], &live).await?;
-        namespace.delete().await?;
-        Ok(())
+        observed
+            .assert_exact(std::slice::from_ref(&maps), &ListParams::default().labels("even"))
+            .await?;
+        assert_eq!(observed.lists(), 1);
     }
-}
-
-scenario! {
-    an_object_with_finalizers_is_updated_first_and_deleted_when_they_are_gone(server: Setup::shared()) {
-        let client = server.client()?;
-        let namespace = namespace(&client).await?;
-        let maps = namespace.config_maps();
-        let mut held = config_map("held", 0);
-        held.metadata.finalizers = Some(vec!["example.com/hold".to_owned(), "example.com/hold-more".to_owned()]);
-        let informer = Informer::<ConfigMap>::scoped(client.clone(), Scope::namespace(&namespace.name).labels("even")?);
-        let observed = Observed::synced(informer).await?;
-        let mut events = observed.informer.subscribe();
-        maps.create(&PostParams::default(), &held).await?;
-
-        maps.delete("held", &DeleteParams::default()).await?;
-        observed.story.until("it is marked", |story| story.len() == 2).await;
-        let marked = observed.informer.store().get_by(Some(&namespace.name), "held");
-        assert!(marked.is_some_and(|marked| marked.metadata.deletion_timestamp.is_some()));
-        // Deleted once more, nothing changes.
-        maps.delete("held", &DeleteParams::default()).await?;
-        merge(&maps, "held", json!({ "metadata": { "finalizers": ["example.com/hold"] } })).await?;
-        merge(&maps, "held", json!({ "metadata": { "finalizers": [] } })).await?;
-
-        observed.story.until("it is gone", |story| story.len() == 4).await;
-        assert_eq!(observed.story.since(0), ["added held", "updated held", "updated held", "deleted held"]);
-        let last = loop {
-            match events.next().await {
-                Some(Event::Deleted { object, .. }) => break object,
-                Some(_) => {}
-                None => panic!("the informer stopped"),
-            }
-        };
-        assert_eq!(
-            last.metadata.finalizers.as_deref(),
-            Some(["example.com/hold".to_owned()].as_slice()),
-            "the last state is the one before the last finalizer went: the change that removed it was never stored"
-        );
-        observed.assert_exact(&[maps], &ListParams::default().labels("even")).await?;
-        namespace.delete().await?;
-        Ok(())
-    }
-}
-
-scenario! {
-    an_object_reborn_under_its_name_is_a_deletion_and_an_addition(server: Setup::shared()) {
-        let client = server.client()?;
-        let namespace = namespace(&client).await?;
-        let maps = namespace.config_maps();
-        let proxy = server.proxy().await?;
-        let scope = Scope::namespace(&namespace.name).labels("even")?;
-        let first = maps.create(&PostParams::default(), &config_map("phoenix", 1)).await?;
-        let direct = Observed::synced(Informer::<ConfigMap>::scoped(client.clone(), scope.clone())).await?;
-        let cut = Observed::synced(Informer::<ConfigMap>::scoped(server.client_through(&proxy)?, scope)).await?;
-
-        // One informer sees it happen, the other hears of it when it can reach the server again.
-        proxy.close();
-        maps.delete("phoenix", &DeleteParams::default()).await?;
-        let second = maps.create(&PostParams::default(), &config_map("phoenix", 1)).await?;
-        assert_ne!(first.metadata.uid, second.metadata.uid);
-        direct.story.until("it is back", |story| story.len() == 3).await;
-        proxy.open();
-        cut.story.until("it is back", |story| story.len() == 3).await;
-
-        for observed in [&direct, &cut] {
-            assert_eq!(observed.story.since(0), ["added (initial) phoenix", "deleted phoenix", "added phoenix"]);
-            observed.assert_exact(std::slice::from_ref(&maps), &ListParams::default().labels("even")).await?;
-            assert_eq!(observed.lists(), 1);
-        }
-        namespace.delete().await?;
-        Ok(())
-    }
+    namespace.delete().await?;
+    Ok(())
 }

@@ -4,7 +4,14 @@
 mod support;
 
 mod connections;
+mod custom;
 mod lives;
+mod namespaces;
+mod overload;
 mod pages;
+mod refusals;
 mod restarts;
+mod selections;
+mod shards;
 mod storms;
+mod versions;

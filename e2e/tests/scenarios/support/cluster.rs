@@ -4,8 +4,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace as NamespaceObject};
 use kube::Client;
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
+
+use super::until;
 
 /// A name that no other scenario, and no earlier run against the same cluster, has used.
 pub fn unique(prefix: &str) -> String {
@@ -76,4 +78,32 @@ where
         .patch(name, &PatchParams::default(), &Patch::Merge(patch))
         .await?;
     Ok(patched.meta().resource_version.clone().unwrap_or_default())
+}
+
+/// Ends the life of a namespace that is marked for deletion. A cluster with controllers does that by itself; where there
+/// are none, the config maps in it are deleted and its finalizer is taken away here.
+pub async fn finish_deletion(client: &Client, name: &str) -> Result<(), kube::Error> {
+    let spaces: Api<NamespaceObject> = Api::all(client.clone());
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), name);
+    until("the namespace is gone", async || {
+        let space = match spaces.get_opt(name).await {
+            Ok(None) => return Some(Ok(())),
+            Ok(Some(space)) => space,
+            Err(error) => return Some(Err(error)),
+        };
+        let emptied = maps
+            .delete_collection(&DeleteParams::default(), &ListParams::default())
+            .await;
+        if let Err(error) = emptied {
+            return Some(Err(error));
+        }
+        let mut finalized = space;
+        finalized.spec.get_or_insert_default().finalizers = Some(Vec::new());
+        // Somebody else may have been faster: then the next look shows it.
+        let _ = spaces
+            .replace_subresource("finalize", name, &PostParams::default(), &finalized)
+            .await;
+        None
+    })
+    .await
 }

@@ -7,10 +7,10 @@ mod scenario;
 mod story;
 mod waiting;
 
-pub use cluster::{Namespace, config_map, labelled, merge, namespace, unique};
+pub use cluster::{config_map, finish_deletion, labelled, merge, namespace, unique};
 pub use observed::Observed;
-pub use raw::{Answer, frames, get, get_as};
+pub use raw::{frames, get, get_as};
 pub use scenario::Outcome;
-pub(crate) use scenario::scenario;
+pub(crate) use scenario::scenarios;
 pub use story::{Story, Told};
 pub use waiting::{all, until};

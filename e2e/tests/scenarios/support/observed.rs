@@ -50,16 +50,6 @@ impl<K: Object> Observed<K> {
             .sum()
     }
 
-    /// How many watches were opened, over all members.
-    pub fn watches(&self) -> u64 {
-        self.informer
-            .stats()
-            .members
-            .iter()
-            .map(|member| member.reflector.watches)
-            .sum()
-    }
-
     /// How often it listed again for a reason.
     pub fn relists(&self, reason: &str) -> u64 {
         let members = self.informer.stats().members;

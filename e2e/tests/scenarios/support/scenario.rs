@@ -3,29 +3,29 @@
 /// How a scenario ends: well, or with whatever was in the way.
 pub type Outcome = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
-/// Makes two tests of an async function over a server: `name::on_the_embedded_server`, `name::on_the_real_server`.
-macro_rules! scenario {
-    ($(#[$doc:meta])* $name:ident($server:ident: $setup:expr) $body:block) => {
-        $(#[$doc])*
-        mod $name {
-            #[allow(unused_imports)]
-            use super::*;
+/// Makes two tests of each function over a server, `name::on_the_embedded_server` and `name::on_the_real_server`, with
+/// what the server must be like.
+macro_rules! scenarios {
+    ($($name:ident: $setup:expr;)*) => {
+        $(
+            mod $name {
+                use kube_informers_e2e::{Server, Setup};
+                use $crate::support::Outcome;
 
-            async fn scenario($server: &kube_informers_e2e::Server) -> $crate::support::Outcome $body
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn on_the_embedded_server() -> Outcome {
+                    super::$name(&Server::embedded(&$setup).await?).await
+                }
 
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn on_the_embedded_server() -> $crate::support::Outcome {
-                scenario(&kube_informers_e2e::Server::embedded(&$setup).await?).await
-            }
-
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn on_the_real_server() -> $crate::support::Outcome {
-                match kube_informers_e2e::Server::real(&$setup).await {
-                    Ok(server) => scenario(&server).await,
-                    Err(error) => Ok(error.skip_loudly(concat!(module_path!(), " on the real server"))?),
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn on_the_real_server() -> Outcome {
+                    match Server::real(&$setup).await {
+                        Ok(server) => super::$name(&server).await,
+                        Err(error) => Ok(error.skip_loudly(concat!(module_path!(), "::on_the_real_server"))?),
+                    }
                 }
             }
-        }
+        )*
     };
 }
-pub(crate) use scenario;
+pub(crate) use scenarios;

@@ -1,0 +1,267 @@
+//! Custom kinds: defined, used, taken away and defined again.
+
+use std::time::Duration;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Client;
+use kube::api::{Api, DeleteParams, ListParams, PostParams};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube_informers::{Informer, ReflectorState, Scope};
+use kube_informers_e2e::Server;
+use serde_json::json;
+
+use crate::support::{Observed, Outcome, get, get_as, merge, namespace, scenarios, unique, until};
+
+scenarios! {
+    a_custom_kind_is_awaited_followed_to_its_end_and_found_again: Setup::shared();
+    a_custom_kind_knows_no_protobuf_and_says_so: Setup::shared();
+    fields_of_a_custom_kind_can_be_selected_where_the_definition_says_so: Setup::shared();
+}
+
+/// A kind in a group of its own.
+struct Widgets {
+    client: Client,
+    group: String,
+    resource: ApiResource,
+}
+
+impl Widgets {
+    fn new(client: &Client) -> Widgets {
+        let group = format!("{}.example.com", unique("e2e"));
+        let kind = GroupVersionKind::gvk(&group, "v1", "Widget");
+        Widgets {
+            client: client.clone(),
+            resource: ApiResource::from_gvk_with_plural(&kind, "widgets"),
+            group,
+        }
+    }
+
+    fn definitions(&self) -> Api<CustomResourceDefinition> {
+        Api::all(self.client.clone())
+    }
+
+    fn name(&self) -> String {
+        format!("widgets.{}", self.group)
+    }
+
+    /// Posts the definition and waits until the kind is served.
+    async fn define(&self) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        let schema = json!({
+            "type": "object",
+            "properties": { "spec": { "type": "object", "properties": { "size": { "type": "integer" } } } },
+        });
+        let definition = serde_json::from_value(json!({
+            "metadata": { "name": self.name() },
+            "spec": {
+                "group": self.group,
+                "scope": "Namespaced",
+                "names": { "plural": "widgets", "singular": "widget", "kind": "Widget" },
+                "versions": [{
+                    "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema },
+                    "selectableFields": [{ "jsonPath": ".spec.size" }],
+                }],
+            },
+        }))?;
+        self.definitions()
+            .create(&PostParams::default(), &definition)
+            .await?;
+        let is_established = |definition: &CustomResourceDefinition| {
+            let conditions = definition
+                .status
+                .as_ref()
+                .and_then(|status| status.conditions.as_deref());
+            conditions
+                .unwrap_or_default()
+                .iter()
+                .any(|condition| condition.type_ == "Established" && condition.status == "True")
+        };
+        until("the definition is established", async || {
+            let now = self.definitions().get(&self.name()).await.ok()?;
+            is_established(&now).then_some(())
+        })
+        .await;
+        // Established is said before every handler of the server knows.
+        until("the kind is served", async || {
+            let list = get(&self.client, &format!("/apis/{}/v1/widgets", self.group))
+                .await
+                .ok()?;
+            (list.code == 200).then_some(())
+        })
+        .await;
+        Ok(())
+    }
+
+    async fn undefine(&self) -> Result<(), kube::Error> {
+        self.definitions()
+            .delete(&self.name(), &DeleteParams::default())
+            .await?;
+        until("the definition is gone", async || {
+            match self.definitions().get_opt(&self.name()).await {
+                Ok(None) => Some(Ok(())),
+                Ok(Some(_)) => None,
+                Err(error) => Some(Err(error)),
+            }
+        })
+        .await
+    }
+
+    fn api(&self, namespace: &str) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), namespace, &self.resource)
+    }
+
+    fn widget(&self, name: &str, size: u64) -> DynamicObject {
+        DynamicObject::new(name, &self.resource).data(json!({ "spec": { "size": size } }))
+    }
+
+    /// Retries soon, so that the scenario does not wait long for what was missing at first.
+    fn observe(&self) -> Result<Observed<DynamicObject>, kube_informers::NotAdded> {
+        let informer = Informer::for_resource(self.client.clone(), &self.resource, Scope::all());
+        Observed::start(informer.configure(|config| config.backoff.max = Duration::from_secs(1)))
+    }
+}
+
+async fn a_custom_kind_is_awaited_followed_to_its_end_and_found_again(server: &Server) -> Outcome {
+    let client = server.client()?;
+    let namespace = namespace(&client).await?;
+    let widgets = Widgets::new(&client);
+    let api = widgets.api(&namespace.name);
+
+    // Before there is such a kind.
+    let observed = widgets.observe()?;
+    observed
+        .until("it was told that there is no such kind", |observed| {
+            observed.errors("404") > 0
+        })
+        .await;
+    assert!(!observed.informer.has_synced());
+
+    widgets.define().await?;
+    observed
+        .until("it is synced", |observed| observed.informer.has_synced())
+        .await;
+    api.create(&PostParams::default(), &widgets.widget("small", 1))
+        .await?;
+    api.create(&PostParams::default(), &widgets.widget("large", 9))
+        .await?;
+    merge(&api, "small", json!({ "spec": { "size": 2 } })).await?;
+    api.delete("large", &DeleteParams::default()).await?;
+    observed
+        .story
+        .until("four changes are told", |story| story.len() == 4)
+        .await;
+    assert_eq!(
+        observed.story.since(0),
+        ["added small", "added large", "updated small", "deleted large"]
+    );
+    observed
+        .assert_exact(std::slice::from_ref(&api), &ListParams::default())
+        .await?;
+
+    // The kind goes, and its objects go with it.
+    widgets.undefine().await?;
+    observed
+        .story
+        .until("the last one is gone", |story| story.len() == 5)
+        .await;
+    observed
+        .until("it looks for the kind again", |observed| {
+            matches!(
+                observed.informer.state(),
+                ReflectorState::BackingOff { .. } | ReflectorState::Listing { .. }
+            )
+        })
+        .await;
+    assert!(observed.informer.store().is_empty());
+
+    // Another kind under the same name.
+    widgets.define().await?;
+    api.create(&PostParams::default(), &widgets.widget("small", 3))
+        .await?;
+    observed
+        .story
+        .until("the new one is told", |story| story.len() == 6)
+        .await;
+    assert_eq!(observed.story.since(5), ["added small"]);
+    observed.assert_exact(&[api], &ListParams::default()).await?;
+    widgets.undefine().await?;
+    namespace.delete().await?;
+    Ok(())
+}
+
+async fn a_custom_kind_knows_no_protobuf_and_says_so(server: &Server) -> Outcome {
+    let client = server.client()?;
+    let namespace = namespace(&client).await?;
+    let widgets = Widgets::new(&client);
+    widgets.define().await?;
+    let api = widgets.api(&namespace.name);
+    api.create(&PostParams::default(), &widgets.widget("one", 1))
+        .await?;
+    let path = format!("/apis/{}/v1/namespaces/{}/widgets", widgets.group, namespace.name);
+    const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+    let either = get_as(&client, &path, &format!("{PROTOBUF},application/json")).await?;
+    assert_eq!(
+        (either.code, either.content_type.as_str(), either.names()),
+        (200, "application/json", vec!["one"])
+    );
+    assert_eq!(
+        either.text_at("/items/0/kind"),
+        "Widget",
+        "items of custom kinds say what they are"
+    );
+    // The status of a real server is in protobuf itself, around the same words.
+    let only = get_as(&client, &path, PROTOBUF).await?;
+    let words = "only the following media types are accepted: application/json, application/yaml";
+    assert_eq!(only.code, 406, "{}", only.text);
+    assert!(
+        only.text.contains(words) && only.text.contains("NotAcceptable"),
+        "{}",
+        only.text
+    );
+    let watched = get_as(&client, &format!("{path}?watch=1&timeoutSeconds=1"), PROTOBUF).await?;
+    assert_eq!(watched.code, 406, "{}", watched.text);
+    widgets.undefine().await?;
+    namespace.delete().await?;
+    Ok(())
+}
+
+async fn fields_of_a_custom_kind_can_be_selected_where_the_definition_says_so(server: &Server) -> Outcome {
+    let client = server.client()?;
+    let namespace = namespace(&client).await?;
+    let widgets = Widgets::new(&client);
+    widgets.define().await?;
+    let api = widgets.api(&namespace.name);
+    for (name, size) in [("one", 1), ("two", 2), ("deux", 2)] {
+        api.create(&PostParams::default(), &widgets.widget(name, size))
+            .await?;
+    }
+    let scope = Scope::namespace(&namespace.name).fields("spec.size=2")?;
+    let observed = Observed::synced(Informer::for_resource(client.clone(), &widgets.resource, scope)).await?;
+    let selection = ListParams::default().fields("spec.size=2");
+    observed
+        .assert_exact(std::slice::from_ref(&api), &selection)
+        .await?;
+    assert_eq!(observed.informer.store().len(), 2);
+
+    merge(&api, "one", json!({ "spec": { "size": 2 } })).await?;
+    merge(&api, "two", json!({ "spec": { "size": 3 } })).await?;
+    observed
+        .story
+        .until("one came and two left", |story| story.len() == 4)
+        .await;
+    assert_eq!(observed.story.since(2), ["added one", "deleted two"]);
+    observed.assert_exact(&[api], &selection).await?;
+
+    let path = format!(
+        "/apis/{}/v1/widgets?fieldSelector=spec.colour%3Dred",
+        widgets.group
+    );
+    let refused = get(&client, &path).await?;
+    assert_eq!(
+        refused.status(),
+        (400, "BadRequest", "field label not supported: spec.colour")
+    );
+    widgets.undefine().await?;
+    namespace.delete().await?;
+    Ok(())
+}

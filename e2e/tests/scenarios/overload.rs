@@ -1,0 +1,139 @@
+//! A server that has too much to do, and says so.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
+use kube::Client;
+use kube::api::{Api, ListParams, PostParams};
+use kube_informers::Informer;
+use kube_informers_e2e::Server;
+use kube_testserver::{Fault, On};
+use serde_json::json;
+
+use crate::support::{Observed, Outcome, all, config_map, get, namespace, scenarios};
+
+scenarios! {
+    a_server_that_asks_for_patience_is_given_it_and_reached_in_the_end: Setup::one_request_at_a_time();
+}
+
+/// What a failed attempt was like: what the server asked for, and what followed.
+struct Refusal {
+    message: String,
+    retry_after: Option<Duration>,
+    pause: Duration,
+}
+
+async fn a_server_that_asks_for_patience_is_given_it_and_reached_in_the_end(server: &Server) -> Outcome {
+    let admin = server.client()?;
+    let user = server.user().await?;
+    let namespace = namespace(&admin).await?;
+    let maps = namespace.config_maps();
+    allow_everything_to_the_user(&admin).await?;
+    all(16, 0..1_000, async |i: usize| {
+        let map = config_map(&format!("map-{i:04}"), i);
+        maps.create(&PostParams::default(), &map).await.map(drop)
+    })
+    .await?;
+
+    let refusals: Arc<Mutex<Vec<Refusal>>> = Arc::default();
+    let noted = refusals.clone();
+    // A list, because watches are not limited; in pages, because each of them may be refused.
+    let informer = Informer::<ConfigMap>::namespaced(user.clone(), &namespace.name)
+        .configure(|config| {
+            config.watch_list = false;
+            config.page_size = Some(100);
+        })
+        .on_watch_error(move |end| {
+            if let Some(error) = end
+                .error
+                .and_then(|error| error.api())
+                .filter(|error| error.code == 429)
+            {
+                noted
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(Refusal {
+                        message: error.message.clone(),
+                        retry_after: error.retry_after,
+                        pause: end.pause,
+                    });
+            }
+        });
+    let observed = {
+        let path = format!("/api/v1/namespaces/{}/configmaps", namespace.name);
+        let _load = overload(server, &user, &path);
+        let observed = Observed::start(informer)?;
+        observed
+            .until("it was refused", |observed| observed.errors("429") > 0)
+            .await;
+        observed
+    };
+
+    observed
+        .until("it is synced", |observed| observed.informer.has_synced())
+        .await;
+    observed.assert_exact(&[maps], &ListParams::default()).await?;
+    let refusals = refusals.lock().unwrap_or_else(PoisonError::into_inner);
+    assert!(!refusals.is_empty());
+    for refusal in refusals.iter() {
+        assert_eq!(refusal.message, "Too many requests, please try again later.");
+        assert_eq!(refusal.retry_after, Some(Duration::from_secs(1)));
+        assert!(
+            refusal.pause >= Duration::from_secs(1),
+            "it came back after {:?}",
+            refusal.pause
+        );
+    }
+    Ok(())
+}
+
+/// On a server that knows roles. The embedded one takes the object, too.
+async fn allow_everything_to_the_user(admin: &Client) -> Outcome {
+    let binding: ClusterRoleBinding = serde_json::from_value(json!({
+        "metadata": { "name": "e2e-user" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin" },
+        "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "user" }],
+    }))?;
+    Api::all(admin.clone())
+        .create(&PostParams::default(), &binding)
+        .await?;
+    Ok(())
+}
+
+/// Keeps the server busy for as long as the result lives: a real one with lists, the embedded one by a fault.
+fn overload(server: &Server, user: &Client, path: &str) -> Load {
+    if let Some(embedded) = server.as_embedded() {
+        let busy = Fault::status(429)
+            .text("Too many requests, please try again later.")
+            .retry_after(1);
+        let fault = embedded.fault(On::list("configmaps").forever(), busy);
+        return Load::Fault(fault);
+    }
+    let mut lists = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let (user, path) = (user.clone(), path.to_owned());
+        lists.spawn(async move {
+            loop {
+                // Refused or not: it is asked again.
+                let _ = get(&user, &path).await;
+            }
+        });
+    }
+    Load::Lists(lists)
+}
+
+enum Load {
+    Fault(kube_testserver::FaultHandle),
+    /// Ended by being dropped.
+    Lists(#[allow(dead_code)] tokio::task::JoinSet<()>),
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        if let Load::Fault(fault) = self {
+            fault.clear();
+        }
+    }
+}

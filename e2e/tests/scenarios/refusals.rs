@@ -1,0 +1,100 @@
+//! What the server refuses, and how an informer tells it.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::core::{ApiResource, GroupVersionKind};
+use kube_informers::{Informer, ReflectorState, Scope};
+use kube_informers_e2e::Server;
+
+use crate::support::{Observed, Outcome, get, namespace, scenarios, unique};
+
+scenarios! {
+    missing_permissions_are_told_in_the_servers_words: Setup::shared();
+    a_kind_that_nobody_serves_is_told_and_looked_for_again: Setup::shared();
+}
+
+async fn missing_permissions_are_told_in_the_servers_words(server: &Server) -> Outcome {
+    let client = match server.nobody().await {
+        Ok(client) => client,
+        Err(error) => return Ok(error.skip_loudly("missing permissions")?),
+    };
+    let namespace = namespace(&server.client()?).await?;
+    let observed = Observed::start(Informer::<ConfigMap>::namespaced(client.clone(), &namespace.name))?;
+    observed
+        .until("it was refused twice", |observed| observed.errors("403") >= 2)
+        .await;
+
+    let not_synced = observed
+        .informer
+        .synced_within(Duration::ZERO)
+        .await
+        .expect_err("it may not list");
+    let error = not_synced
+        .last_error
+        .as_ref()
+        .and_then(|error| error.api())
+        .expect("an answer of the server");
+    let forbidden = |verb: &str| {
+        format!(
+            "configmaps is forbidden: User \"nobody\" cannot {verb} resource \"configmaps\" in API group \"\" in the namespace \"{}\"",
+            namespace.name
+        )
+    };
+    assert_eq!((error.code, error.reason.as_str()), (403, "Forbidden"));
+    assert!(
+        [forbidden("watch"), forbidden("list")].contains(&error.message),
+        "{}",
+        error.message
+    );
+    assert!(matches!(
+        observed.informer.state(),
+        ReflectorState::BackingOff { .. } | ReflectorState::Listing { .. }
+    ));
+    assert_eq!(observed.informer.store().len(), 0);
+    // And as it is on the wire.
+    let path = format!("/api/v1/namespaces/{}/configmaps", namespace.name);
+    assert_eq!(
+        get(&client, &path).await?.status(),
+        (403, "Forbidden", forbidden("list").as_str())
+    );
+    let named = get(&client, &format!("{path}/x")).await?;
+    assert_eq!(
+        named.status().2,
+        forbidden("get").replace("configmaps is forbidden", "configmaps \"x\" is forbidden")
+    );
+    namespace.delete().await?;
+    Ok(())
+}
+
+async fn a_kind_that_nobody_serves_is_told_and_looked_for_again(server: &Server) -> Outcome {
+    let client = server.client()?;
+    let group = format!("{}.example.com", unique("none"));
+    let nowhere = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(&group, "v1", "Ghost"), "ghosts");
+    let ghosts = Observed::start(Informer::for_resource(client.clone(), &nowhere, Scope::all()))?;
+    // In a group that is served the answer is a status, in one that is not it is plain text.
+    let in_core = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("", "v1", "Ghost"), "ghosts");
+    let core = Observed::start(Informer::for_resource(client.clone(), &in_core, Scope::all()))?;
+
+    for (observed, words) in [
+        (&ghosts, "404 page not found"),
+        (&core, "the server could not find the requested resource"),
+    ] {
+        observed
+            .until("it was refused", |observed| observed.errors("404") > 0)
+            .await;
+        let not_synced = observed
+            .informer
+            .synced_within(Duration::ZERO)
+            .await
+            .expect_err("there is no such kind");
+        let error = not_synced
+            .last_error
+            .as_ref()
+            .and_then(|error| error.api())
+            .expect("an answer of the server");
+        assert_eq!(error.code, 404);
+        assert!(error.message.contains(words), "{}", error.message);
+    }
+    Ok(())
+}

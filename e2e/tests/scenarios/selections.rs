@@ -1,0 +1,247 @@
+//! Field selectors, and informers that want metadata only.
+
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::api::{Api, DeleteParams, ListParams, PostParams};
+use kube::core::PartialObjectMeta;
+use kube_informers::{Informer, Scope};
+use kube_informers_e2e::Server;
+use serde_json::json;
+
+use crate::support::{Observed, Outcome, config_map, get, get_as, merge, namespace, scenarios};
+
+scenarios! {
+    fields_select_as_labels_do: Setup::shared();
+    a_pod_that_is_bound_enters_the_selection_of_its_node: Setup::shared();
+    a_field_that_cannot_be_selected_is_refused_with_the_same_words: Setup::shared();
+    an_informer_of_metadata_hears_of_every_change_and_sees_no_data: Setup::shared();
+}
+
+async fn fields_select_as_labels_do(server: &Server) -> Outcome {
+    let client = server.client()?;
+    let namespace = namespace(&client).await?;
+    let maps = namespace.config_maps();
+    for name in ["one", "two"] {
+        maps.create(&PostParams::default(), &config_map(name, 0)).await?;
+    }
+    let scope = Scope::namespace(&namespace.name).fields("metadata.name=one")?;
+    let observed = Observed::synced(Informer::<ConfigMap>::scoped(client.clone(), scope)).await?;
+    merge(&maps, "two", json!({ "data": { "value": "1" } })).await?;
+    merge(&maps, "one", json!({ "data": { "value": "1" } })).await?;
+    maps.delete("two", &DeleteParams::default()).await?;
+    maps.delete("one", &DeleteParams::default()).await?;
+    observed.story.until("it is gone", |story| story.len() == 3).await;
+    assert_eq!(
+        observed.story.since(0),
+        ["added (initial) one", "updated one", "deleted one"]
+    );
+    observed
+        .assert_exact(&[maps], &ListParams::default().fields("metadata.name=one"))
+        .await?;
+    namespace.delete().await?;
+    Ok(())
+}
+
+async fn a_pod_that_is_bound_enters_the_selection_of_its_node(server: &Server) -> Outcome {
+    let client = server.client()?;
+    let namespace = namespace(&client).await?;
+    let pods: Api<Pod> = Api::namespaced(client.clone(), &namespace.name);
+    let scope = Scope::namespace(&namespace.name).fields("spec.nodeName=node-1")?;
+    let selection = ListParams::default().fields("spec.nodeName=node-1");
+    let observed = Observed::synced(Informer::<Pod>::scoped(client.clone(), scope)).await?;
+    let pod = |name: &str, node: Option<&str>| {
+        serde_json::from_value(json!({
+            "metadata": { "name": name },
+            "spec": { "nodeName": node, "containers": [{ "name": "main", "image": "example.com/main:1" }] },
+        }))
+    };
+    let everywhere = Observed::synced(Informer::<Pod>::namespaced(client.clone(), &namespace.name)).await?;
+    pods.create(&PostParams::default(), &pod("unbound", None)?)
+        .await?;
+    pods.delete("unbound", &DeleteParams::default()).await?;
+    everywhere
+        .story
+        .until("it is gone", |story| story.len() == 3)
+        .await;
+    pods.create(&PostParams::default(), &pod("bound", Some("node-1"))?)
+        .await?;
+    pods.create(&PostParams::default(), &pod("elsewhere", Some("node-2"))?)
+        .await?;
+    pods.create(&PostParams::default(), &pod("waiting", None)?)
+        .await?;
+    let target = json!({
+        "apiVersion": "v1", "kind": "Binding", "metadata": { "name": "waiting" },
+        "target": { "kind": "Node", "name": "node-1" },
+    });
+    let _: serde_json::Value = pods
+        .create_subresource("binding", "waiting", &PostParams::default(), &target)
+        .await?;
+    observed
+        .story
+        .until("both are there", |story| story.len() == 2)
+        .await;
+    assert_eq!(observed.story.since(0), ["added bound", "added waiting"]);
+    observed
+        .assert_exact(std::slice::from_ref(&pods), &selection)
+        .await?;
+
+    // Bound pods get their time: they are marked, and go when they are deleted without one. That is two writes.
+    pods.delete("bound", &DeleteParams::default()).await?;
+    observed
+        .story
+        .until("it is marked", |story| story.len() == 3)
+        .await;
+    pods.delete("bound", &DeleteParams::default().grace_period(0))
+        .await?;
+    observed.story.until("it is gone", |story| story.len() == 5).await;
+    assert_eq!(
+        observed.story.since(2),
+        ["updated bound", "updated bound", "deleted bound"]
+    );
+    observed
+        .assert_exact(std::slice::from_ref(&pods), &selection)
+        .await?;
+    assert_eq!(
+        everywhere.story.of("unbound").len(),
+        3,
+        "a pod that runs nowhere is marked and gone: {:?}",
+        everywhere.story.of("unbound")
+    );
+    for name in ["waiting", "elsewhere"] {
+        pods.delete(name, &DeleteParams::default().grace_period(0))
+            .await?;
+    }
+    namespace.delete().await?;
+    Ok(())
+}
+
+async fn a_field_that_cannot_be_selected_is_refused_with_the_same_words(server: &Server) -> Outcome {
+    let client = server.client()?;
+    let cases = [
+        (
+            "/api/v1/pods",
+            "spec.colour%3Dred",
+            "field label not supported: spec.colour",
+        ),
+        (
+            "/api/v1/configmaps",
+            "spec.colour%3Dred",
+            "\"spec.colour\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
+        ),
+        (
+            "/api/v1/configmaps",
+            "colour",
+            "invalid selector: 'colour'; can't understand 'colour'",
+        ),
+        (
+            "/api/v1/nodes",
+            "spec.colour%3Dred",
+            "field label not supported: spec.colour",
+        ),
+        (
+            "/apis/apps/v1/deployments",
+            "spec.colour%3Dred",
+            "\"spec.colour\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
+        ),
+        (
+            "/api/v1/events",
+            "spec.colour%3Dred",
+            "field label not supported: spec.colour",
+        ),
+        (
+            "/api/v1/secrets",
+            "spec.colour%3Dred",
+            "field label not supported: spec.colour",
+        ),
+        (
+            "/api/v1/namespaces",
+            "spec.colour%3Dred",
+            "field label not supported: spec.colour",
+        ),
+    ];
+    for (path, selector, message) in cases {
+        for verb in ["", "&watch=1"] {
+            let answer = get(&client, &format!("{path}?fieldSelector={selector}{verb}")).await?;
+            assert_eq!(answer.status(), (400, "BadRequest", message), "{path}{verb}");
+        }
+    }
+    let labels = get(&client, "/api/v1/pods?labelSelector=a%20b").await?;
+    assert_eq!(
+        labels.status(),
+        (
+            400,
+            "BadRequest",
+            "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"
+        )
+    );
+
+    // An informer says so, too.
+    let scope = Scope::all().fields("spec.colour=red")?;
+    let observed = Observed::start(Informer::<Pod>::scoped(client.clone(), scope))?;
+    observed
+        .until("it was refused", |observed| observed.errors("400") > 0)
+        .await;
+    let not_synced = observed
+        .informer
+        .synced_within(std::time::Duration::ZERO)
+        .await
+        .expect_err("it cannot");
+    assert!(
+        not_synced
+            .to_string()
+            .contains("field label not supported: spec.colour"),
+        "{not_synced}"
+    );
+    Ok(())
+}
+
+async fn an_informer_of_metadata_hears_of_every_change_and_sees_no_data(server: &Server) -> Outcome {
+    let client = server.client()?;
+    let namespace = namespace(&client).await?;
+    let maps = namespace.config_maps();
+    maps.create(&PostParams::default(), &config_map("first", 0))
+        .await?;
+    let scope =
+        || Ok::<_, kube_informers::ParseSelectorError>(Scope::namespace(&namespace.name).labels("even")?);
+    let streamed = Observed::synced(Informer::<PartialObjectMeta<ConfigMap>>::scoped(
+        client.clone(),
+        scope()?,
+    ))
+    .await?;
+    let listed = Informer::<PartialObjectMeta<ConfigMap>>::scoped(client.clone(), scope()?);
+    let listed = Observed::synced(listed.configure(|config| config.watch_list = false)).await?;
+
+    merge(&maps, "first", json!({ "data": { "value": "1" } })).await?;
+    maps.create(&PostParams::default(), &config_map("second", 0))
+        .await?;
+    maps.delete("first", &DeleteParams::default()).await?;
+
+    for observed in [&streamed, &listed] {
+        observed
+            .story
+            .until("all is told", |story| story.len() == 4)
+            .await;
+        assert_eq!(
+            observed.story.since(0),
+            [
+                "added (initial) first",
+                "updated first",
+                "added second",
+                "deleted first"
+            ]
+        );
+        observed
+            .assert_exact(std::slice::from_ref(&maps), &ListParams::default().labels("even"))
+            .await?;
+    }
+    let path = format!(
+        "/api/v1/namespaces/{}/configmaps?labelSelector=even",
+        namespace.name
+    );
+    let accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+    let list = get_as(&client, &path, accept).await?;
+    assert_eq!(list.text_at("/kind"), "PartialObjectMetadataList");
+    assert_eq!(list.text_at("/items/0/kind"), "PartialObjectMetadata");
+    assert!(list.json.pointer("/items/0/data").is_none());
+    namespace.delete().await?;
+    Ok(())
+}
