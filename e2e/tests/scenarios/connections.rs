@@ -100,7 +100,7 @@ async fn a_reader_that_stops_reading_for_a_while_catches_up_exactly(server: &Ser
             )
             .await?;
         }
-        if i % 4 == 0 {
+        if i.is_multiple_of(4) {
             maps.delete(&format!("slow-{i}"), &DeleteParams::default())
                 .await?;
         }

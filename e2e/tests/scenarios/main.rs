@@ -10,6 +10,7 @@ mod namespaces;
 mod overload;
 mod pages;
 mod refusals;
+mod requests;
 mod restarts;
 mod selections;
 mod shards;

@@ -200,8 +200,7 @@ async fn an_informer_of_metadata_hears_of_every_change_and_sees_no_data(server: 
     let maps = namespace.config_maps();
     maps.create(&PostParams::default(), &config_map("first", 0))
         .await?;
-    let scope =
-        || Ok::<_, kube_informers::ParseSelectorError>(Scope::namespace(&namespace.name).labels("even")?);
+    let scope = || Scope::namespace(&namespace.name).labels("even");
     let streamed = Observed::synced(Informer::<PartialObjectMeta<ConfigMap>>::scoped(
         client.clone(),
         scope()?,

@@ -27,10 +27,10 @@ async fn a_storm_of_creations_changes_and_deletions_ends_in_an_exact_cache(serve
         for change in 1..=i % 4 {
             merge(&maps, &name, json!({ "data": { "value": change.to_string() } })).await?;
         }
-        if i % 3 == 0 {
+        if i.is_multiple_of(3) {
             maps.delete(&name, &DeleteParams::default()).await?;
         }
-        if i % 6 == 0 {
+        if i.is_multiple_of(6) {
             maps.create(&PostParams::default(), &config_map(&name, i + 1))
                 .await?;
         }

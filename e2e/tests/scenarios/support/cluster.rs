@@ -54,7 +54,12 @@ impl Namespace {
 
 /// A config map with a label and a value.
 pub fn config_map(name: &str, value: usize) -> ConfigMap {
-    labelled(name, "even", if value % 2 == 0 { "yes" } else { "no" }, value)
+    labelled(
+        name,
+        "even",
+        if value.is_multiple_of(2) { "yes" } else { "no" },
+        value,
+    )
 }
 
 /// A config map with this label.

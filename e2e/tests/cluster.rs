@@ -1,0 +1,52 @@
+//! A real cluster ends with its handle, also in a panic.
+
+use std::path::Path;
+
+use kube_informers_e2e::{Server, Setup};
+use tokio::task::JoinError;
+
+/// The processes of a cluster, by the files that the script keeps about them.
+fn processes(directory: &Path) -> Vec<String> {
+    ["etcd.pid", "apiserver.pid"]
+        .iter()
+        .filter_map(|file| std::fs::read_to_string(directory.join(file)).ok())
+        .map(|number| number.trim().to_owned())
+        .collect()
+}
+
+/// Whether a process is there and has not ended.
+fn runs(process: &str) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let state = status.lines().find_map(|line| line.strip_prefix("State:"));
+    state.is_some_and(|state| !state.trim_start().starts_with('Z'))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_ends_with_its_handle_also_in_a_panic() {
+    let server = match Server::real(&Setup::own()).await {
+        Ok(server) => server,
+        Err(error) => {
+            return error
+                .skip_loudly("a cluster that ends in a panic")
+                .expect("a cluster, or a reason to skip");
+        }
+    };
+    let directory = server.as_cluster().expect("it is real").directory().to_owned();
+    let processes = processes(&directory);
+    assert_eq!(processes.len(), 2);
+    assert!(processes.iter().all(|process| runs(process)));
+
+    let mut tasks = tokio::task::JoinSet::new();
+    tasks.spawn(async move {
+        let _server = server;
+        panic!("this panic is part of the test");
+    });
+    let ended = tasks.join_next().await;
+
+    assert!(ended.is_some_and(|ended: Result<(), JoinError>| ended.is_err_and(|error| error.is_panic())));
+    assert!(
+        !processes.iter().any(|process| runs(process)),
+        "nothing runs any more"
+    );
+    assert!(!directory.exists(), "and nothing is left");
+}
