@@ -77,6 +77,15 @@ impl Cluster {
         self.run("kill-apiserver", &[]).await.map(drop)
     }
 
+    /// Stops kube-apiserver in order. etcd goes on.
+    ///
+    /// # Errors
+    ///
+    /// The script failed.
+    pub async fn stop_apiserver(&self) -> Result<(), NoServer> {
+        self.run("stop-apiserver", &[]).await.map(drop)
+    }
+
     /// Starts kube-apiserver again, on the same port and data.
     ///
     /// # Errors

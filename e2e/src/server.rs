@@ -251,7 +251,25 @@ impl Server {
         }
     }
 
-    /// Starts the killed server again, at the same address, with the same objects and flags.
+    /// Stops the server in order: it ends its watches, finishes what it is at, and is gone.
+    ///
+    /// # Errors
+    ///
+    /// Skipped if it may not be harmed.
+    pub async fn stop(&self) -> Result<(), NoServer> {
+        match &self.behind {
+            Behind::Embedded { server, .. } => {
+                let server = server.lock().clone();
+                server.close_watches();
+                server.stop().await;
+                Ok(())
+            }
+            Behind::Cluster(cluster) if cluster.is_own() => cluster.stop_apiserver().await,
+            _ => Err(harmless("stopped")),
+        }
+    }
+
+    /// Starts the killed or stopped server again, at the same address, with the same objects and flags.
     ///
     /// # Errors
     ///

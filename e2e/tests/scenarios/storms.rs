@@ -2,11 +2,11 @@
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, ListParams, PostParams};
-use kube_informers::Informer;
+use kube_informers::{Informer, Scope};
 use kube_informers_e2e::Server;
 use serde_json::json;
 
-use crate::support::{Observed, Outcome, all, config_map, merge, namespace, scenarios};
+use crate::support::{Observed, Outcome, Story, all, config_map, merge, namespace, scenarios};
 
 scenarios! {
     a_storm_of_creations_changes_and_deletions_ends_in_an_exact_cache: Setup::shared();
@@ -51,9 +51,9 @@ async fn a_late_handler_is_told_what_is_there_and_then_what_follows(server: &Ser
     let maps = namespace.config_maps();
     maps.create(&PostParams::default(), &config_map("before", 1))
         .await?;
-    let observed =
-        Observed::synced(Informer::<ConfigMap>::namespaced(client.clone(), &namespace.name)).await?;
-    let story = crate::support::Story::new();
+    let scope = Scope::namespace(&namespace.name).labels("even")?;
+    let observed = Observed::synced(Informer::<ConfigMap>::scoped(client.clone(), scope)).await?;
+    let story = Story::new();
     let registration = observed.informer.add_event_handler(story.handler())?;
     registration.synced().await?;
     assert!(story.since(0).contains(&"added (initial) before".to_owned()));
@@ -71,7 +71,9 @@ async fn a_late_handler_is_told_what_is_there_and_then_what_follows(server: &Ser
         story.since(told),
         ["added after", "updated before", "deleted after"]
     );
-    observed.assert_exact(&[maps], &ListParams::default()).await?;
+    observed
+        .assert_exact(&[maps], &ListParams::default().labels("even"))
+        .await?;
     namespace.delete().await?;
     Ok(())
 }
