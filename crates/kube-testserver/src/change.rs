@@ -312,21 +312,30 @@ impl Writing<'_> {
         Ok(answer::object(status, accepted, &encoder, object))
     }
 
+    /// Whether nothing is to be written: by the query, or by the options in the body of a deletion.
     fn dry_run(&self) -> Result<bool, ApiError> {
-        match self.seen.param("dryRun") {
-            None | Some("") => Ok(false),
-            Some("All") => Ok(true),
-            Some(other) => {
-                let error = FieldError::not_supported("dryRun", other, &["All"]);
-                let kind = match self.seen.verb {
-                    Verb::Create => "CreateOptions",
-                    Verb::Patch => "PatchOptions",
-                    Verb::Update => "UpdateOptions",
-                    _ => "DeleteOptions",
-                };
-                Err(ApiError::invalid("meta.k8s.io", kind, "", &[error]))
-            }
+        let mut asked: Vec<String> = self.seen.param("dryRun").into_iter().map(str::to_owned).collect();
+        if matches!(self.seen.verb, Verb::Delete | Verb::DeleteCollection)
+            && let Some(Value::Array(given)) = self.optional_json()?.get("dryRun")
+        {
+            asked = given
+                .iter()
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect();
         }
+        asked.retain(|asked| !asked.is_empty());
+        if asked.iter().any(|asked| asked != "All") {
+            let error = FieldError::not_supported("dryRun", asked, &["All"]);
+            let kind = match self.seen.verb {
+                Verb::Create => "CreateOptions",
+                Verb::Patch => "PatchOptions",
+                Verb::Update => "UpdateOptions",
+                _ => "DeleteOptions",
+            };
+            return Err(ApiError::invalid("meta.k8s.io", kind, "", &[error]));
+        }
+        Ok(!asked.is_empty())
     }
 
     /// The body as an object of the kind.
@@ -407,7 +416,7 @@ fn delete_options(body: &Value, seen: &SeenRequest) -> Result<DeleteOptions, Api
         (Some("Orphan"), _) | (None, Some(true)) => Some(Propagation::Orphan),
         (None | Some(""), None) | (Some(""), _) => None,
         (Some(other), _) => {
-            let supported = &["Foreground", "Background", "Orphan"];
+            let supported = &["Foreground", "Background", "Orphan", "nil"];
             let error = FieldError::not_supported("propagationPolicy", other, supported);
             return Err(ApiError::invalid("meta.k8s.io", "DeleteOptions", "", &[error]));
         }

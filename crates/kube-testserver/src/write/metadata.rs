@@ -125,28 +125,82 @@ pub(super) fn check(kind: &Kind, metadata: &Map<String, Value>) -> Vec<FieldErro
             errors.push(FieldError::too_long("metadata.annotations", 256 * 1024));
         }
     }
+    errors.extend(check_finalizers(kind, metadata));
     errors.extend(check_owners(metadata));
+    errors
+}
+
+/// Finalizers are qualified names. On built-in kinds they need the prefix, except those that Kubernetes itself sets.
+fn check_finalizers(kind: &Kind, metadata: &Map<String, Value>) -> Vec<FieldError> {
+    const STANDARD: &[&str] = &["kubernetes", "orphan", "foregroundDeletion"];
+    let finalizers = metadata.get("finalizers").and_then(Value::as_array);
+    let names = || {
+        finalizers
+            .into_iter()
+            .flatten()
+            .map(|name| name.as_str().unwrap_or_default())
+    };
+    let mut errors = Vec::new();
+    for name in names() {
+        for broken in names::label_key(name) {
+            errors.push(FieldError::invalid("metadata.finalizers", name, broken));
+        }
+    }
+    for (position, name) in names().enumerate() {
+        if !kind.custom && !name.contains('/') && !STANDARD.contains(&name) {
+            errors.push(FieldError::invalid(
+                format!("metadata.finalizers[{position}]"),
+                name,
+                "name is neither a standard finalizer name nor is it fully qualified",
+            ));
+        }
+    }
     errors
 }
 
 fn check_owners(metadata: &Map<String, Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let owners = metadata.get("ownerReferences").and_then(Value::as_array);
-    for (position, owner) in owners.into_iter().flatten().enumerate() {
-        for (field, what) in [
-            ("apiVersion", "version"),
-            ("kind", "kind"),
-            ("name", "name"),
-            ("uid", "uid"),
-        ] {
-            if owner
-                .get(field)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .is_empty()
-            {
-                let path = format!("metadata.ownerReferences[{position}].{field}");
-                errors.push(FieldError::invalid(path, "", format!("{what} must not be empty")));
+    let Some(owners) = metadata.get("ownerReferences").and_then(Value::as_array) else {
+        return errors;
+    };
+    let text = |owner: &Value, field: &str| {
+        owner
+            .get(field)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let mut controller: Option<String> = None;
+    for (position, owner) in owners.iter().enumerate() {
+        let path = format!("metadata.ownerReferences[{position}]");
+        for field in ["apiVersion", "kind", "name", "uid"] {
+            let value = text(owner, field);
+            if value.is_empty() {
+                errors.push(FieldError::required(
+                    format!("{path}.{field}"),
+                    "must not be empty",
+                ));
+            } else if field == "apiVersion" && value.split('/').count() > 2 {
+                let rule = "must be <group>/<version> or <version>";
+                errors.push(FieldError::invalid(format!("{path}.apiVersion"), value, rule));
+            }
+        }
+        if (text(owner, "apiVersion").as_str(), text(owner, "kind").as_str()) == ("v1", "Event") {
+            let why = "/v1, Kind=Event is disallowed from being an owner";
+            errors.push(FieldError::invalid(path, owner.clone(), why));
+        }
+        if owner.get("controller").and_then(Value::as_bool) == Some(true) {
+            let this = format!("{}/{}", text(owner, "kind"), text(owner, "name"));
+            match &controller {
+                Some(other) => errors.push(FieldError::invalid(
+                    "metadata.ownerReferences",
+                    owners.clone(),
+                    format!(
+                        "Only one reference can have Controller set to true. Found \"true\" in references for {other} \
+                         and {this}"
+                    ),
+                )),
+                None => controller = Some(this),
             }
         }
     }

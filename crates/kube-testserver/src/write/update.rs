@@ -8,6 +8,7 @@ use super::metadata::{check, differs, has_generation, is_gone, metadata_mut, sam
 use super::{Origin, Place, check_depth, definition, into_map};
 use crate::field_error::FieldError;
 use crate::patch;
+use crate::request::parse_version;
 use crate::state::State;
 use crate::status::ApiError;
 use crate::storage::{Store, Stored, storage_key};
@@ -146,8 +147,11 @@ fn check_version(
             return Ok(());
         }
         let error = FieldError::invalid("metadata.resourceVersion", 0, "must be specified for an update");
-        return Err(place.invalid(place.name, &[error]));
+        // The complaint names the resource where others name the kind; so does the real one.
+        let kind = place.kind;
+        return Err(ApiError::invalid(&kind.group, &kind.plural, place.name, &[error]));
     }
+    parse_version(version).map_err(ApiError::unknown)?;
     if Some(version) == current.and_then(Value::as_str) {
         Ok(())
     } else {

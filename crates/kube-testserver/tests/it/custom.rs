@@ -113,7 +113,7 @@ async fn a_custom_object_is_updated_only_with_its_version() {
     .await;
     assert_eq!(
         blind.error().2,
-        "Widget.example.com \"a\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update"
+        "widgets.example.com \"a\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update"
     );
 
     let mut seeing = widget("a", "blue");

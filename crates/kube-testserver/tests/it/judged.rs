@@ -137,3 +137,117 @@ async fn a_pod_is_marked_before_it_goes_even_if_it_is_given_no_time() {
     assert_eq!(told().await, ("MODIFIED shop/bound@8".to_owned(), json!(0)));
     assert_eq!(told().await, ("DELETED shop/bound@9".to_owned(), json!(0)));
 }
+
+const CONFIG_MAPS: &str = "/api/v1/namespaces/shop/configmaps";
+
+#[tokio::test(start_paused = true)]
+async fn finalizers_and_owners_are_checked() {
+    let server = TestServer::new();
+    let qualified = "name is neither a standard finalizer name nor is it fully qualified";
+    let owner = |change: Value| {
+        let mut owner = json!({ "apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "u" });
+        for (key, value) in change.as_object().into_iter().flatten() {
+            owner[key] = value.clone();
+        }
+        json!({ "ownerReferences": [owner] })
+    };
+    let cases = [
+        (
+            json!({ "finalizers": ["hold"] }),
+            format!("metadata.finalizers[0]: Invalid value: \"hold\": {qualified}"),
+        ),
+        (
+            owner(json!({ "name": "" })),
+            "metadata.ownerReferences[0].name: Required value: must not be empty".to_owned(),
+        ),
+        (
+            owner(json!({ "apiVersion": "a/b/c" })),
+            "metadata.ownerReferences[0].apiVersion: Invalid value: \"a/b/c\": must be <group>/<version> or <version>"
+                .to_owned(),
+        ),
+        (
+            owner(json!({ "kind": "Event" })),
+            "metadata.ownerReferences[0]: Invalid value: \
+             {\"apiVersion\":\"v1\",\"kind\":\"Event\",\"name\":\"x\",\"uid\":\"u\"}: /v1, Kind=Event is disallowed from being \
+             an owner"
+                .to_owned(),
+        ),
+    ];
+    for (mut metadata, why) in cases {
+        metadata["name"] = json!("map");
+        let map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata });
+        let refused = send(&server, Method::POST, CONFIG_MAPS, &map).await;
+        let message = format!("ConfigMap \"map\" is invalid: {why}");
+        assert_eq!(refused.error(), (422, "Invalid".to_owned(), message));
+    }
+    let two = json!([
+        { "apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "u", "controller": true },
+        { "apiVersion": "v1", "kind": "Pod", "name": "y", "uid": "w", "controller": true },
+    ]);
+    let map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "map", "ownerReferences": two } });
+    let refused = send(&server, Method::POST, CONFIG_MAPS, &map).await.error();
+    assert!(
+        refused
+            .2
+            .ends_with("Found \"true\" in references for Pod/x and Pod/y"),
+        "{}",
+        refused.2
+    );
+    for good in ["kubernetes", "orphan", "example.com/hold"] {
+        let map = json!({ "metadata": { "generateName": "map-", "finalizers": [good] } });
+        assert_eq!(
+            send(&server, Method::POST, CONFIG_MAPS, &map).await.status,
+            201,
+            "{good}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_is_no_number_is_no_conflict() {
+    let server = TestServer::new();
+    let map = json!({ "metadata": { "name": "map" } });
+    assert_eq!(send(&server, Method::POST, CONFIG_MAPS, &map).await.status, 201);
+
+    let path = format!("{CONFIG_MAPS}/map");
+    let named = json!({ "metadata": { "name": "map", "resourceVersion": "new" } });
+    let refused = send(&server, Method::PUT, &path, &named).await.error();
+
+    assert_eq!(refused.0, 500);
+    assert_eq!(refused.2, "strconv.ParseUint: parsing \"new\": invalid syntax");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_may_ask_for_a_dry_run_in_its_body() {
+    let server = TestServer::new();
+    let map = json!({ "metadata": { "name": "map" } });
+    assert_eq!(send(&server, Method::POST, CONFIG_MAPS, &map).await.status, 201);
+    let path = format!("{CONFIG_MAPS}/map");
+
+    let dry = send(&server, Method::DELETE, &path, &json!({ "dryRun": ["All"] })).await;
+    assert_eq!(dry.status, 200);
+    let other = send(
+        &server,
+        Method::DELETE,
+        &path,
+        &json!({ "dryRun": ["Some", "Other"] }),
+    )
+    .await;
+
+    let invalid = "DeleteOptions.meta.k8s.io \"\" is invalid: ";
+    let dry_run = "dryRun: Unsupported value: [\"Some\",\"Other\"]: supported values: \"All\"";
+    assert_eq!(other.error().2, format!("{invalid}{dry_run}"));
+    let policy = send(
+        &server,
+        Method::DELETE,
+        &path,
+        &json!({ "propagationPolicy": "Away" }),
+    )
+    .await;
+    let supported = "supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\"";
+    assert_eq!(
+        policy.error().2,
+        format!("{invalid}propagationPolicy: Unsupported value: \"Away\": {supported}")
+    );
+    assert_eq!(get(&server, &path).await.status, 200, "it is still there");
+}
