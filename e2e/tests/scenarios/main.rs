@@ -16,3 +16,4 @@ mod selections;
 mod shards;
 mod storms;
 mod versions;
+mod writes;

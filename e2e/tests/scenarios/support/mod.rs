@@ -9,7 +9,7 @@ mod waiting;
 
 pub use cluster::{config_map, finish_deletion, labelled, merge, namespace, unique};
 pub use observed::Observed;
-pub use raw::{frames, get, get_as};
+pub use raw::{frames, get, get_as, send};
 pub use scenario::Outcome;
 pub(crate) use scenario::scenarios;
 pub use story::{Story, Told};

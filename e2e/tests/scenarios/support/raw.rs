@@ -51,6 +51,31 @@ pub async fn get_as(client: &Client, path: &str, accept: &str) -> Result<Answer,
         .header(http::header::ACCEPT, accept)
         .body(Body::empty())
         .map_err(kube::Error::HttpError)?;
+    answer(client, request).await
+}
+
+/// A request with a body, unless that is null.
+pub async fn send(
+    client: &Client,
+    method: http::Method,
+    path: &str,
+    body: &Value,
+) -> Result<Answer, kube::Error> {
+    let body = match body {
+        Value::Null => Body::empty(),
+        body => Body::from(body.to_string().into_bytes()),
+    };
+    let request = http::Request::builder()
+        .method(method)
+        .uri(path)
+        .header(http::header::ACCEPT, "application/json")
+        .header(http::header::CONTENT_TYPE, "application/json")
+        .body(body)
+        .map_err(kube::Error::HttpError)?;
+    answer(client, request).await
+}
+
+async fn answer(client: &Client, request: http::Request<Body>) -> Result<Answer, kube::Error> {
     let (head, body) = client.send(request).await?.into_parts();
     let bytes = body.collect().await?.to_bytes();
     let header = |name: http::HeaderName| {
