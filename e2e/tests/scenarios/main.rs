@@ -5,6 +5,7 @@ mod support;
 
 mod connections;
 mod custom;
+mod kinds;
 mod lives;
 mod namespaces;
 mod overload;

@@ -51,7 +51,11 @@ async fn conflicts_and_preconditions_are_told_with_the_same_words(server: &Serve
     changed.metadata.uid = Some(other.to_owned());
     changed.metadata.resource_version = None;
     let replaced = maps.replace("map", &PostParams::default(), &changed).await;
-    let why = format!("Precondition failed: UID in precondition: {other}, UID in object meta: {uid}");
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/configmaps/{}/map, ResourceVersion: 0, \
+         AdditionalErrorMsg: Precondition failed: UID in precondition: {other}, UID in object meta: {uid}",
+        namespace.name
+    );
     assert_eq!(refusal(replaced), conflict(&why));
     let only = |uid: Option<&str>, version: Option<&str>| {
         DeleteParams::default().preconditions(Preconditions {

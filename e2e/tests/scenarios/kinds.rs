@@ -1,0 +1,179 @@
+//! Built-in kinds of every sort: namespaced or not, old and new groups, kept in the server's watch cache or not.
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Api, DeleteParams, ListParams, PostParams};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube_informers::{Informer, Scope};
+use kube_informers_e2e::Server;
+use serde_json::{Value, json};
+
+use crate::support::{Observed, Outcome, Told, config_map, merge, namespace, scenarios, unique};
+
+scenarios! {
+    every_sort_of_kind_is_followed_alike: Setup::shared();
+    a_write_that_changes_nothing_is_told_to_nobody: Setup::shared();
+}
+
+/// A kind to try: where it is served, and what an object of it must say.
+struct Sort {
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+    namespaced: bool,
+    body: Value,
+}
+
+fn sorts() -> Vec<Sort> {
+    let sort = |group, version, kind, plural, namespaced, body| Sort {
+        group,
+        version,
+        kind,
+        plural,
+        namespaced,
+        body,
+    };
+    let rbac = "rbac.authorization.k8s.io";
+    let labels = json!({ "app": "e2e" });
+    let containers = json!([{ "name": "main", "image": "example.com/main:1" }]);
+    let deployment = json!({
+        "spec": {
+            "replicas": 0,
+            "selector": { "matchLabels": labels },
+            "template": { "metadata": { "labels": labels }, "spec": { "containers": containers } },
+        },
+    });
+    let service = json!({ "spec": { "clusterIP": "None", "ports": [{ "port": 80 }] } });
+    vec![
+        sort(
+            "",
+            "v1",
+            "Secret",
+            "secrets",
+            true,
+            json!({ "stringData": { "key": "value" } }),
+        ),
+        sort("", "v1", "Service", "services", true, service),
+        sort("apps", "v1", "Deployment", "deployments", true, deployment),
+        sort(
+            "coordination.k8s.io",
+            "v1",
+            "Lease",
+            "leases",
+            true,
+            json!({ "spec": {} }),
+        ),
+        sort(
+            rbac,
+            "v1",
+            "ClusterRole",
+            "clusterroles",
+            false,
+            json!({ "rules": [] }),
+        ),
+        sort(
+            "scheduling.k8s.io",
+            "v1",
+            "PriorityClass",
+            "priorityclasses",
+            false,
+            json!({ "value": 7 }),
+        ),
+        // Events are not in the watch cache of a real server: it answers from its storage.
+        sort(
+            "",
+            "v1",
+            "Event",
+            "events",
+            true,
+            json!({ "involvedObject": { "name": "x" }, "reason": "Tried" }),
+        ),
+    ]
+}
+
+async fn every_sort_of_kind_is_followed_alike(server: &Server) -> Outcome {
+    let client = server.client()?;
+    let namespace = namespace(&client).await?;
+    for sort in sorts() {
+        let kind = GroupVersionKind::gvk(sort.group, sort.version, sort.kind);
+        let resource = ApiResource::from_gvk_with_plural(&kind, sort.plural);
+        let label = unique("of");
+        let (api, scope): (Api<DynamicObject>, Scope) = match sort.namespaced {
+            true => (
+                Api::namespaced_with(client.clone(), &namespace.name, &resource),
+                Scope::namespace(&namespace.name),
+            ),
+            false => (Api::all_with(client.clone(), &resource), Scope::all()),
+        };
+        let selection = ListParams::default().labels(&format!("scenario={label}"));
+        let name = unique("e2e");
+        let mut object =
+            DynamicObject::new(&name, &resource).data(with_namespace(sort.body, &namespace.name));
+        object.metadata.labels = Some([("scenario".to_owned(), label.clone())].into());
+
+        let informer = Informer::for_resource(
+            client.clone(),
+            &resource,
+            scope.labels(&format!("scenario={label}"))?,
+        );
+        let observed = Observed::synced(informer).await?;
+        api.create(&PostParams::default(), &object).await?;
+        let annotated = json!({ "metadata": { "annotations": { "example.com/seen": "yes" } } });
+        merge(&api, &name, annotated).await?;
+        observed
+            .assert_exact(std::slice::from_ref(&api), &selection)
+            .await?;
+        api.delete(&name, &DeleteParams::default()).await?;
+
+        observed
+            .story
+            .until("it is gone", |story| {
+                matches!(story.of(&name).last(), Some(Told::Deleted { .. }))
+            })
+            .await;
+        let told = observed.story.of(&name);
+        assert!(matches!(told.first(), Some(Told::Added { initial: false, .. })));
+        assert!(
+            matches!(told.get(1), Some(Told::Updated { .. })),
+            "{}: {told:?}",
+            sort.plural
+        );
+        observed.assert_exact(&[api], &selection).await?;
+        assert_eq!(observed.lists(), 1, "{}", sort.plural);
+    }
+    namespace.delete().await?;
+    Ok(())
+}
+
+/// An event is about an object in its own namespace.
+fn with_namespace(mut body: Value, namespace: &str) -> Value {
+    if let Some(involved) = body.get_mut("involvedObject") {
+        involved["namespace"] = namespace.into();
+    }
+    body
+}
+
+async fn a_write_that_changes_nothing_is_told_to_nobody(server: &Server) -> Outcome {
+    let client = server.client()?;
+    let namespace = namespace(&client).await?;
+    let maps = namespace.config_maps();
+    let scope = Scope::namespace(&namespace.name).labels("even")?;
+    let observed = Observed::synced(Informer::<ConfigMap>::scoped(client.clone(), scope)).await?;
+    let made = maps
+        .create(&PostParams::default(), &config_map("still", 0))
+        .await?;
+
+    let patched = merge(&maps, "still", json!({ "data": { "value": "0" } })).await?;
+    let replaced = maps.replace("still", &PostParams::default(), &made).await?;
+    assert_eq!(Some(&patched), made.metadata.resource_version.as_ref());
+    assert_eq!(replaced.metadata.resource_version, made.metadata.resource_version);
+    maps.delete("still", &DeleteParams::default()).await?;
+
+    observed.story.until("it is gone", |story| story.len() >= 2).await;
+    assert_eq!(observed.story.since(0), ["added still", "deleted still"]);
+    observed
+        .assert_exact(&[maps], &ListParams::default().labels("even"))
+        .await?;
+    namespace.delete().await?;
+    Ok(())
+}
