@@ -9,6 +9,7 @@ mod crd;
 mod fields;
 mod registry;
 mod scale;
+pub(crate) mod structural;
 
 use std::sync::Arc;
 

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::metadata::{check, has_generation, metadata_mut, text};
 use super::{Origin, Place, check_depth, definition, into_map};
+use crate::kinds::structural;
 use crate::patch;
 use crate::state::State;
 use crate::status::ApiError;
@@ -28,6 +29,9 @@ pub(crate) fn create(
     check_depth(&object)?;
     let mut object = into_map(place.kind, object)?;
     let collection = place.collection();
+    if let Some(schema) = place.schema() {
+        structural::settle(schema, &mut object);
+    }
     if place.origin == Origin::Client {
         if !matches!(text(metadata_mut(&mut object), "resourceVersion"), "" | "0") {
             return Err(ApiError::unknown(
@@ -50,6 +54,9 @@ pub(crate) fn create(
     let name = text(metadata_mut(&mut object), "name").to_owned();
     if place.is(definition::GROUP, definition::KIND) {
         definition::prepare(state, &mut object, None, &mut errors);
+    }
+    if let Some(schema) = place.schema() {
+        errors.extend(structural::check(schema, &object));
     }
     if !errors.is_empty() {
         return Err(place.invalid(&name, &errors));

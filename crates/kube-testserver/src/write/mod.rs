@@ -82,6 +82,12 @@ impl Place<'_> {
         self.kind.group == group && self.kind.kind == kind
     }
 
+    /// The schema that a write must fit: that of a custom kind, if it has one. Tests may store what they like.
+    fn schema(&self) -> Option<&Value> {
+        let schema = self.kind.schema.as_deref()?;
+        (self.origin == Origin::Client).then_some(schema)
+    }
+
     fn same_version(&self) -> bool {
         self.kind.version == self.stored_as.version && self.kind.group == self.stored_as.group
     }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::metadata::{check, differs, has_generation, is_gone, metadata_mut, same, text};
 use super::{Origin, Place, check_depth, definition, into_map};
 use crate::field_error::FieldError;
+use crate::kinds::structural;
 use crate::patch;
 use crate::request::parse_version;
 use crate::state::State;
@@ -48,6 +49,9 @@ pub(crate) fn update(
     check_depth(&new)?;
     let old = into_map(place.kind, shown)?;
     let mut new = into_map(place.kind, new)?;
+    if let Some(schema) = place.schema() {
+        structural::settle(schema, &mut new);
+    }
     check_identity(place, &old, &mut new)?;
     check_version(place, &old, &mut new)?;
     carry_over(place, part, &old, &mut new);
@@ -56,6 +60,11 @@ pub(crate) fn update(
         definition::prepare(state, &mut new, Some(&old), &mut errors);
     }
     errors.extend(check_finalizers(&old, &mut new));
+    match (place.schema(), part) {
+        (Some(schema), Part::Object) => errors.extend(structural::check(schema, &new)),
+        (Some(schema), Part::Status) => errors.extend(structural::check_status(schema, &new)),
+        (None, _) => {}
+    }
     if !errors.is_empty() {
         return Err(place.invalid(place.name, &errors));
     }

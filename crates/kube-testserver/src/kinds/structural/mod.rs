@@ -1,0 +1,161 @@
+//! Objects of custom kinds and the schema of their definition: what is not in it goes, what is missing gets its default,
+//! what does not fit is told. Takes the schema and an object, knows nothing of requests or storage.
+//!
+//! Not looked at: `allOf`, `anyOf`, `oneOf`, `not`, rules in CEL, and formats other than `int32` and `date-time`.
+
+mod validate;
+
+use serde_json::{Map, Value};
+
+pub(crate) use validate::{check, check_status};
+
+/// The fields that every object has, whatever the schema says.
+const OF_EVERY_OBJECT: &[&str] = &["apiVersion", "kind", "metadata"];
+
+/// Takes away what the schema does not know and fills in its defaults.
+#[doc(alias = "Prune")]
+#[doc(alias = "Default")]
+pub(crate) fn settle(schema: &Value, object: &mut Map<String, Value>) {
+    // Metadata has rules of its own, also where a schema mentions it.
+    let metadata = object.remove("metadata");
+    settle_object(schema, object, true);
+    if let Some(metadata) = metadata {
+        object.insert("metadata".to_owned(), metadata);
+    }
+}
+
+fn settle_value(schema: &Value, value: &mut Value) {
+    match value {
+        Value::Object(map) => settle_object(schema, map, flag(schema, "x-kubernetes-embedded-resource")),
+        Value::Array(items) => {
+            if let Some(schema) = schema.get("items") {
+                items.iter_mut().for_each(|item| settle_value(schema, item));
+            }
+        }
+        Value::Number(number) if schema_type(schema) == Some("integer") => {
+            // `3.0` is an integer, and is kept as one.
+            let whole = number
+                .as_f64()
+                .filter(|number| number.fract() == 0.0 && number.abs() < 1e15);
+            if let Some(whole) = whole.filter(|_| number.is_f64()) {
+                *value = Value::from(whole as i64);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn settle_object(schema: &Value, map: &mut Map<String, Value>, is_whole_object: bool) {
+    let preserve = flag(schema, "x-kubernetes-preserve-unknown-fields");
+    let any = schema.get("additionalProperties") == Some(&Value::Bool(true));
+    map.retain(|key, value| match field(schema, key) {
+        // Nothing where nothing may be: gone, or replaced by the default below.
+        Some(schema) => !value.is_null() || flag(schema, "nullable"),
+        None => preserve || any || (is_whole_object && OF_EVERY_OBJECT.contains(&key.as_str())),
+    });
+    for (name, schema) in properties(schema) {
+        if let Some(default) = schema.get("default")
+            && !map.contains_key(name)
+        {
+            map.insert(name.clone(), default.clone());
+        }
+    }
+    for (key, value) in map.iter_mut() {
+        if let Some(schema) = field(schema, key) {
+            settle_value(schema, value);
+        }
+    }
+}
+
+/// The schema of a field: its own, or the one for all fields that have none.
+fn field<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
+    let own = schema
+        .get("properties")
+        .and_then(|properties| properties.get(name));
+    own.or_else(|| {
+        schema
+            .get("additionalProperties")
+            .filter(|schema| schema.is_object())
+    })
+}
+
+fn properties(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    schema
+        .get("properties")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+}
+
+fn flag(schema: &Value, name: &str) -> bool {
+    schema.get(name).and_then(Value::as_bool) == Some(true)
+}
+
+fn schema_type(schema: &Value) -> Option<&str> {
+    schema.get("type").and_then(Value::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn settled(object: Value) -> Value {
+        let schema = json!({
+            "type": "object",
+            "properties": { "spec": { "type": "object", "properties": {
+                "size": { "type": "integer" },
+                "color": { "type": "string", "default": "red" },
+                "note": { "type": "string", "nullable": true },
+                "free": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
+                "counts": { "type": "object", "additionalProperties": { "type": "object", "properties": {
+                    "n": { "type": "integer", "default": 1 },
+                } } },
+                "items": { "type": "array", "items": { "type": "object", "properties": {
+                    "key": { "type": "string" }, "value": { "type": "string", "default": "v" },
+                } } },
+            } } },
+        });
+        let Value::Object(mut object) = object else {
+            panic!("an object")
+        };
+        settle(&schema, &mut object);
+        Value::Object(object)
+    }
+
+    #[test]
+    fn what_the_schema_does_not_know_goes() {
+        let object = json!({
+            "apiVersion": "v1", "kind": "Widget", "metadata": { "anything": 1 }, "other": 1,
+            "spec": { "color": "blue", "extra": 1, "free": { "a": { "b": 1 } }, "items": [{ "key": "k", "value": "w", "z": 1 }] },
+        });
+        assert_eq!(
+            settled(object),
+            json!({
+                "apiVersion": "v1", "kind": "Widget", "metadata": { "anything": 1 },
+                "spec": { "color": "blue", "free": { "a": { "b": 1 } }, "items": [{ "key": "k", "value": "w" }] },
+            })
+        );
+    }
+
+    #[test]
+    fn defaults_stand_where_something_is_missing_or_null() {
+        let object = json!({ "spec": { "color": null, "note": null, "size": 3.0, "counts": { "a": {} }, "items": [{}] } });
+        assert_eq!(
+            settled(object),
+            json!({ "spec": {
+                "color": "red", "note": null, "size": 3, "counts": { "a": { "n": 1 } }, "items": [{ "value": "v" }],
+            } })
+        );
+        assert_eq!(
+            settled(json!({})),
+            json!({}),
+            "a default inside of nothing stays there"
+        );
+        assert_eq!(
+            settled(json!({ "spec": { "size": null } })),
+            json!({ "spec": { "color": "red" } })
+        );
+    }
+}
