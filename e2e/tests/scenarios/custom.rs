@@ -8,13 +8,14 @@ use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube_informers::{Informer, ReflectorState, Scope};
 use kube_informers_e2e::Server;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{Observed, Outcome, get, get_as, merge, namespace, scenarios, unique, until};
 
 scenarios! {
     a_custom_kind_is_awaited_followed_to_its_end_and_found_again: Setup::shared();
     a_custom_kind_knows_no_protobuf_and_says_so: Setup::shared();
+    an_object_of_a_custom_kind_is_made_to_fit_or_refused_with_the_same_words: Setup::shared();
     fields_of_a_custom_kind_can_be_selected_where_the_definition_says_so: Setup::shared();
 }
 
@@ -48,7 +49,13 @@ impl Widgets {
     async fn define(&self) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let schema = json!({
             "type": "object",
-            "properties": { "spec": { "type": "object", "properties": { "size": { "type": "integer" } } } },
+            "properties": { "spec": {
+                "type": "object",
+                "properties": {
+                    "size": { "type": "integer", "minimum": 1 },
+                    "color": { "type": "string", "enum": ["red", "blue"], "default": "red" },
+                },
+            } },
         });
         let definition = serde_json::from_value(json!({
             "metadata": { "name": self.name() },
@@ -260,6 +267,67 @@ async fn fields_of_a_custom_kind_can_be_selected_where_the_definition_says_so(se
     assert_eq!(
         refused.status(),
         (400, "BadRequest", "field label not supported: spec.colour")
+    );
+    widgets.undefine().await?;
+    namespace.delete().await?;
+    Ok(())
+}
+
+async fn an_object_of_a_custom_kind_is_made_to_fit_or_refused_with_the_same_words(
+    server: &Server,
+) -> Outcome {
+    let client = server.client()?;
+    let namespace = namespace(&client).await?;
+    let widgets = Widgets::new(&client);
+    widgets.define().await?;
+    let api = widgets.api(&namespace.name);
+    let create = async |name: &str, spec: Value| {
+        let widget = DynamicObject::new(name, &widgets.resource).data(json!({ "spec": spec }));
+        api.create(&PostParams::default(), &widget).await
+    };
+
+    // What the definition does not know goes, and what is missing gets its default.
+    let made = create("fits", json!({ "size": 3, "weight": 7 })).await?;
+    assert_eq!(made.data["spec"], json!({ "size": 3, "color": "red" }));
+    merge(&api, "fits", json!({ "spec": { "color": null, "weight": 8 } })).await?;
+    assert_eq!(
+        api.get("fits").await?.data["spec"],
+        json!({ "size": 3, "color": "red" })
+    );
+
+    let cases = [
+        (
+            json!({ "size": "large" }),
+            "spec.size: Invalid value: \"string\": spec.size in body must be of type integer: \"string\"",
+        ),
+        (
+            json!({ "size": 0 }),
+            "spec.size: Invalid value: 0: spec.size in body should be greater than or equal to 1",
+        ),
+        (
+            json!({ "color": "green" }),
+            "spec.color: Unsupported value: \"green\": supported values: \"red\", \"blue\"",
+        ),
+        (
+            json!([]),
+            "spec: Invalid value: \"array\": spec in body must be of type object: \"array\"",
+        ),
+    ];
+    for (spec, why) in cases {
+        let refused = create("bad", spec).await;
+        let Err(kube::Error::Api(status)) = refused else {
+            panic!("{refused:?}")
+        };
+        let message = format!("Widget.{} \"bad\" is invalid: {why}", widgets.group);
+        assert_eq!(
+            (status.code, status.reason.as_str(), status.message),
+            (422, "Invalid", message)
+        );
+    }
+    let refused = merge(&api, "fits", json!({ "spec": { "size": 0 } })).await;
+    assert!(
+        matches!(&refused, Err(kube::Error::Api(status)) if status.code == 422),
+        "{refused:?}"
     );
     widgets.undefine().await?;
     namespace.delete().await?;
