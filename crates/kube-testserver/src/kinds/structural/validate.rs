@@ -136,7 +136,11 @@ fn check_enum(schema: &Value, value: &Value, place: &Place, errors: &mut Vec<Fie
 
 fn check_number(schema: &Value, number: &serde_json::Number, place: &Place, errors: &mut Vec<FieldError>) {
     let Some(value) = number.as_f64() else { return };
-    let limit = |name: &str| schema.get(name).and_then(|limit| Some((limit, limit.as_f64()?)));
+    // Rust shows a whole number that came as `1.0` as Go does: without the fraction.
+    let limit = |name: &str| {
+        let limit = schema.get(name).and_then(Value::as_f64)?;
+        Some((limit.to_string(), limit))
+    };
     let mut refuse = |rule: String| errors.push(place.invalid(number.clone(), rule));
     if let Some((shown, least)) = limit("minimum") {
         match flag(schema, "exclusiveMinimum") {
@@ -272,7 +276,7 @@ mod tests {
             "type": "object",
             "properties": {
                 "spec": { "type": "object", "required": ["size"], "minProperties": 1, "maxProperties": 3, "properties": {
-                    "size": { "type": "integer", "minimum": 1, "maximum": 10 },
+                    "size": { "type": "integer", "minimum": 1.0, "maximum": 10 },
                     "color": { "type": "string", "enum": ["red", "blue"] },
                     "level": { "type": "integer", "enum": [1, 2] },
                     "name": { "type": "string", "minLength": 2, "maxLength": 5, "pattern": "^[a-z]+$" },
