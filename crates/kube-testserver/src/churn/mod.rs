@@ -438,16 +438,17 @@ impl Churn {
         Some(created)
     }
 
-    /// Changes an object as it is now; `None` if it is gone.
+    /// Changes an object as it is now; `None` if it is gone. Read and written in one step: what a client wrote in between
+    /// would be lost otherwise.
     fn change(&mut self, resource: &str, key: &str, edit: impl FnOnce(&mut Value)) -> Option<Value> {
-        let before = self.server.object(resource, key)?;
-        let mut object = before.clone();
-        edit(&mut object);
-        if object == before {
-            return Some(object);
-        }
-        let updated = self.server.try_update(object).ok()?;
-        self.writes += 1;
+        let mut changed = false;
+        let updated = self.server.edit(resource, key, |object| {
+            let before = object.clone();
+            edit(object);
+            changed = *object != before;
+        });
+        let updated = updated.ok()?;
+        self.writes += usize::from(changed);
         Some(updated)
     }
 

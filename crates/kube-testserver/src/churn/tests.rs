@@ -207,3 +207,34 @@ async fn a_rate_of_nothing_changes_nothing() {
 
     assert_eq!(server.resource_version(), before);
 }
+
+/// kubectl's undo of a rollout was overwritten by a status that had been read before it.
+#[tokio::test]
+async fn what_a_client_writes_at_the_same_time_is_not_lost() {
+    const WRITES: u64 = 500;
+    fn count(object: &mut Value, who: &str) {
+        let known = object[who].as_u64().unwrap_or(0);
+        object[who] = json!(known + 1);
+    }
+    let (server, mut churn) = cluster(7, "deployments=1");
+    let key = key_of(server.objects("deployments.apps").first().unwrap());
+
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..WRITES {
+                server
+                    .edit("deployments.apps", &key, |object| count(object, "client"))
+                    .unwrap();
+            }
+        });
+        for _ in 0..WRITES {
+            churn.change("deployments.apps", &key, |object| count(object, "churn"));
+        }
+    });
+
+    let both = server.object("deployments.apps", &key).unwrap();
+    assert_eq!(
+        (&both["client"], &both["churn"]),
+        (&json!(WRITES), &json!(WRITES))
+    );
+}

@@ -179,6 +179,28 @@ impl TestServer {
         Ok(())
     }
 
+    /// Changes an object (`pods`, `shop/cart`) as it is now, read and written under one lock.
+    pub(crate) fn edit(
+        &self,
+        resource: &str,
+        key: &str,
+        change: impl FnOnce(&mut Value),
+    ) -> Result<Value, ApiError> {
+        let kind = self.resource(resource)?;
+        let (namespace, name) = match key.split_once('/') {
+            Some((namespace, name)) => (Some(namespace), name),
+            None => (None, key),
+        };
+        let edited = self.write(&kind, namespace, name, |store, place| {
+            write::update(&self.state, store, place, Part::Object, |object| {
+                let mut object = object.clone();
+                change(&mut object);
+                Ok(Made::Changed(object))
+            })
+        });
+        edited.map(|stored| stored.value())
+    }
+
     pub(super) fn write<T>(
         &self,
         kind: &Arc<Kind>,
