@@ -1,0 +1,214 @@
+//! What an answer says, without what differs from one run to the next: uids, versions, times, continue tokens.
+//!
+//! A value that the story keeps is replaced by its name, so that it is still seen whether the right one is where it
+//! should be. The rest is replaced by its class, so that its form is still compared.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use crate::play::keep;
+use crate::story::{Answer, Body, Story};
+
+/// Headers whose value is new in each answer: that they are there is what counts.
+const UNIQUE_HEADERS: [&str; 3] = [
+    "audit-id",
+    "x-kubernetes-pf-flowschema-uid",
+    "x-kubernetes-pf-prioritylevel-uid",
+];
+
+/// The answers to a story, normalised.
+pub fn normal(story: &Story, answers: &[Answer]) -> Vec<Answer> {
+    let mut kept = BTreeMap::new();
+    let mut normal = Vec::with_capacity(answers.len());
+    for (exchange, answer) in story.exchanges.iter().zip(answers) {
+        // An answer without the value was reported when it was played.
+        let _ = keep(exchange, answer, &mut kept);
+        normal.push(Names::new(&kept).answer(answer));
+    }
+    normal
+}
+
+/// What the values kept so far are called.
+struct Names {
+    by_value: BTreeMap<String, String>,
+}
+
+impl Names {
+    fn new(kept: &BTreeMap<String, String>) -> Names {
+        Names {
+            by_value: kept
+                .iter()
+                .map(|(name, value)| (value.clone(), format!("<{name}>")))
+                .collect(),
+        }
+    }
+
+    fn answer(&self, answer: &Answer) -> Answer {
+        let headers = answer.headers.iter().map(|(name, value)| {
+            let unique = UNIQUE_HEADERS.contains(&name.as_str());
+            let value = if unique { "<uid>".into() } else { self.sentence(value) };
+            (name.clone(), value)
+        });
+        Answer {
+            status: answer.status,
+            headers: headers.collect(),
+            body: match &answer.body {
+                Body::Json(value) => Body::Json(self.value(value, false)),
+                Body::Events(events) => Body::Events(events.iter().map(|event| self.event(event)).collect()),
+                Body::Text(text) => Body::Text(self.sentence(text)),
+            },
+        }
+    }
+
+    fn event(&self, event: &Value) -> Value {
+        let bookmark = event["type"] == "BOOKMARK";
+        let mut event = event.clone();
+        if let Some(object) = event.get_mut("object") {
+            *object = self.value(object, bookmark);
+        }
+        event
+    }
+
+    /// `collection`: the version of this object is that of a collection, which also moves with what happens elsewhere.
+    fn value(&self, value: &Value, collection: bool) -> Value {
+        match value {
+            Value::Object(map) => {
+                let collection = collection || map.contains_key("items") || map.contains_key("columnDefinitions");
+                Value::Object(self.members(map, collection))
+            }
+            Value::Array(items) => items.iter().map(|item| self.value(item, false)).collect(),
+            Value::String(text) => self.text(text).into(),
+            other => other.clone(),
+        }
+    }
+
+    fn members(&self, map: &Map<String, Value>, collection: bool) -> Map<String, Value> {
+        let member = |(key, value): (&String, &Value)| {
+            let text = value.as_str().unwrap_or_default();
+            let value = match key.as_str() {
+                "resourceVersion" if is_number(text) && collection => "<collection version>".into(),
+                "resourceVersion" if is_number(text) => self.named(text).unwrap_or("<version>").into(),
+                "continue" if !text.is_empty() => "<continue>".into(),
+                "message" => self.sentence(text).into(),
+                "metadata" => self.value(value, collection),
+                _ => self.value(value, false),
+            };
+            (key.clone(), value)
+        };
+        map.iter().map(member).collect()
+    }
+
+    fn named(&self, value: &str) -> Option<&str> {
+        self.by_value.get(value).map(String::as_str)
+    }
+
+    fn text(&self, text: &str) -> String {
+        // Short values, versions above all, are found by chance in other texts.
+        if let Some(name) = self.named(text).filter(|_| !is_number(text)) {
+            return name.to_owned();
+        }
+        match text {
+            _ if is_uid(text) => "<uid>".into(),
+            _ if is_time(text) && text.contains('.') => "<time with fraction>".into(),
+            _ if is_time(text) => "<time>".into(),
+            _ => text.to_owned(),
+        }
+    }
+
+    /// A sentence for people, in which uids and versions may stand among the words.
+    fn sentence(&self, text: &str) -> String {
+        let mut words = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(start) = rest.find(|c: char| c.is_ascii_alphanumeric()) {
+            let (before, from) = rest.split_at(start);
+            let end = from
+                .find(|c: char| !(c.is_ascii_alphanumeric() || c == '-'))
+                .unwrap_or(from.len());
+            let (word, after) = from.split_at(end);
+            words.push_str(before);
+            let current = words.ends_with("current: ") || words.ends_with('(');
+            match self.named(word) {
+                Some(name) => words.push_str(name),
+                None if is_number(word) && current => words.push_str("<version>"),
+                None => words.push_str(&self.text(word)),
+            }
+            rest = after;
+        }
+        words.push_str(rest);
+        words
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn is_uid(text: &str) -> bool {
+    let groups: Vec<usize> = text.split('-').map(str::len).collect();
+    groups == [8, 4, 4, 4, 12] && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+}
+
+/// `2026-11-15T23:35:26Z`, with or without a fraction.
+fn is_time(text: &str) -> bool {
+    let Some((seconds, rest)) = text.as_bytes().split_at_checked(19) else {
+        return false;
+    };
+    let shape = b"dddd-dd-ddTdd:dd:dd";
+    let matches = seconds.iter().zip(shape).all(|(byte, shape)| match shape {
+        b'd' => byte.is_ascii_digit(),
+        other => byte == other,
+    });
+    let fraction = rest.strip_suffix(b"Z").map(|rest| rest.strip_prefix(b".").unwrap_or(rest));
+    matches && fraction.is_some_and(|digits| digits.iter().all(u8::is_ascii_digit))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn names() -> Names {
+        Names::new(&BTreeMap::from([
+            ("created".into(), "71".into()),
+            ("pod".into(), "web-x7k2p".into()),
+        ]))
+    }
+
+    #[test]
+    fn what_was_kept_is_called_by_its_name_and_the_rest_by_its_class() {
+        let object = json!({"metadata": {
+            "name": "web-x7k2p", "resourceVersion": "71", "uid": "03b253b9-beed-4f85-bbaf-f5bae486fe8f",
+            "creationTimestamp": "2026-11-15T23:35:26Z", "generation": 71
+        }, "spec": {"renewTime": "2026-11-15T23:35:26.000001Z", "count": "71"}});
+
+        assert_eq!(
+            names().value(&object, false),
+            json!({"metadata": {
+                "name": "<pod>", "resourceVersion": "<created>", "uid": "<uid>",
+                "creationTimestamp": "<time>", "generation": 71
+            }, "spec": {"renewTime": "<time with fraction>", "count": "71"}})
+        );
+    }
+
+    #[test]
+    fn the_version_of_a_collection_is_not_taken_for_that_of_an_object() {
+        let list = json!({"metadata": {"resourceVersion": "71", "continue": "abc"},
+            "items": [{"metadata": {"resourceVersion": "71"}}, {"metadata": {"resourceVersion": "72"}}]});
+
+        assert_eq!(
+            names().value(&list, false),
+            json!({"metadata": {"resourceVersion": "<collection version>", "continue": "<continue>"},
+                "items": [{"metadata": {"resourceVersion": "<created>"}}, {"metadata": {"resourceVersion": "<version>"}}]})
+        );
+    }
+
+    #[test]
+    fn sentences_are_normalised_word_by_word() {
+        assert_eq!(
+            names().sentence("pods \"web-x7k2p\" uid 03b253b9-beed-4f85-bbaf-f5bae486fe8f: too old: 71 (209)"),
+            "pods \"<pod>\" uid <uid>: too old: <created> (<version>)"
+        );
+    }
+}
