@@ -11,6 +11,9 @@ use crate::story::{Act, Answer, Body, Exchange, Story, User};
 /// The client that every request says it comes from: the server derives the field manager from it.
 const USER_AGENT: &str = "recorder/1.0";
 
+/// How often a request is sent whose answer is waited for, with a pause after each.
+const MOST_ATTEMPTS: usize = 100;
+
 /// A request with all values filled in.
 #[derive(Clone, Debug)]
 pub struct Sent {
@@ -40,6 +43,9 @@ impl Sent {
 pub trait Server {
     /// Sends a request and reads the answer to its end.
     fn send(&mut self, request: Sent) -> impl Future<Output = Result<Answer, String>>;
+
+    /// A moment between two attempts, a tenth of a second or so.
+    fn pause(&mut self) -> impl Future<Output = ()>;
 
     /// Does something to the server itself.
     fn act(&mut self, act: Act) -> impl Future<Output = Result<(), String>>;
@@ -78,7 +84,14 @@ pub async fn play(story: &Story, server: &mut impl Server) -> Result<Vec<Answer>
         if let Some(act) = exchange.first {
             server.act(act).await.map_err(failed)?;
         }
-        let answer = server.send(filled(exchange, &kept)).await.map_err(failed)?;
+        let mut answer = server.send(filled(exchange, &kept)).await.map_err(failed)?;
+        for _ in 0..MOST_ATTEMPTS {
+            if exchange.until.is_none_or(|wanted| wanted == answer.status) {
+                break;
+            }
+            server.pause().await;
+            answer = server.send(filled(exchange, &kept)).await.map_err(failed)?;
+        }
         keep(exchange, &answer, &mut kept).map_err(failed)?;
         answers.push(answer);
     }

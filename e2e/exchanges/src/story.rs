@@ -36,6 +36,9 @@ pub struct Exchange {
     pub user: User,
     /// What is asked.
     pub request: Request,
+    /// Ask again until the answer has this status: what was made before takes a moment to be there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<u16>,
     /// Values of the answer that later requests need: a name, and the JSON pointer to the value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub keep: BTreeMap<String, String>,

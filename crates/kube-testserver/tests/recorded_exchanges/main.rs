@@ -1,0 +1,145 @@
+//! The same requests as a real kube-apiserver was asked, and the same answers, up to names, versions and times.
+//!
+//! The stories lie in `tests/recorded`, recorded by `e2e/record`. Where an answer differs, the server is wrong until
+//! proven otherwise; what is known to differ is listed below with its reason, and has to go when it differs no more.
+
+mod differences;
+
+use std::path::Path;
+use std::time::Duration;
+
+use bytes::Bytes;
+use differences::KNOWN;
+use http::{Method, Request};
+use http_body_util::{BodyExt, Full};
+use kube_exchanges::{Act, Answer, Difference, Sent, Server, Story, User};
+use kube_testserver::{Fault, On, TestServer};
+use tower_service::Service;
+
+const TOKEN: &str = "admin-token";
+
+/// The embedded server, set up as a real one is.
+struct Embedded {
+    server: TestServer,
+}
+
+impl Embedded {
+    fn new(story: &Story) -> Embedded {
+        let mut builder = TestServer::builder()
+            .token(TOKEN)
+            .require_namespaces()
+            .graceful_pods();
+        if story.flags.iter().any(|flag| flag.contains("ShardedListAndWatch=true")) {
+            builder = builder.sharding();
+        }
+        Embedded {
+            server: builder.build(),
+        }
+    }
+}
+
+impl Server for Embedded {
+    async fn send(&mut self, sent: Sent) -> Result<Answer, String> {
+        let is_watch = sent.is_watch();
+        let token = match sent.user {
+            User::Admin | User::Nobody => TOKEN,
+            User::Stranger => "nobody-gave-this-token",
+        };
+        let mut request = Request::builder()
+            .method(Method::from_bytes(sent.method.as_bytes()).map_err(|error| error.to_string())?)
+            .uri(&sent.path)
+            .header("authorization", format!("Bearer {token}"));
+        for (name, value) in &sent.headers {
+            request = request.header(name, value);
+        }
+        let request = request
+            .body(Full::new(Bytes::from(sent.body)))
+            .map_err(|error| error.to_string())?;
+        let answer = self.server.service().call(request).await.map_err(|error| error.to_string())?;
+        let (parts, body) = answer.into_parts();
+        let bytes = body.collect().await.map_err(|error| error.to_string())?.to_bytes();
+        let headers = parts.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+        Ok(Answer::new(parts.status.as_u16(), headers, &bytes, is_watch))
+    }
+
+    async fn pause(&mut self) {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+
+    async fn act(&mut self, act: Act) -> Result<(), String> {
+        match act {
+            Act::Forget => self.server.compact(),
+            Act::Overload => {
+                self.server.fault(On::any(), Fault::status(429));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One difference that is known: where, and why it stays.
+struct Known {
+    /// `story/exchange`; a star at the end stands for anything.
+    exchange: &'static str,
+    /// The start of the place; a star stands for one step.
+    at: &'static str,
+    #[allow(dead_code, reason = "it is there for the reader")]
+    reason: &'static str,
+}
+
+impl Known {
+    fn covers(&self, story: &str, difference: &Difference) -> bool {
+        let name = format!("{story}/{}", difference.exchange);
+        let named = match self.exchange.strip_suffix('*') {
+            Some(start) => name.starts_with(start),
+            None => name == self.exchange,
+        };
+        let mut place = difference.at.split('/');
+        named && self.at.split('/').all(|step| place.next().is_some_and(|at| step == "*" || step == at))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_embedded_server_answers_as_a_real_one_did() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded");
+    let stories = kube_exchanges::read(&directory).expect("the stories can be read");
+    assert!(!stories.is_empty(), "there are recorded stories");
+
+    let mut unknown = Vec::new();
+    let mut seen = vec![false; KNOWN.len()];
+    let mut exchanges = 0;
+    for (name, story) in &stories {
+        let mut server = Embedded::new(story);
+        let answers = kube_exchanges::play(story, &mut server)
+            .await
+            .unwrap_or_else(|failed| panic!("{name}: {failed}"));
+        exchanges += answers.len();
+        for difference in kube_exchanges::differences(story, &answers) {
+            let mut covered = false;
+            for (known, seen) in KNOWN.iter().zip(&mut seen) {
+                if known.covers(name, &difference) {
+                    *seen = true;
+                    covered = true;
+                }
+            }
+            if !covered {
+                unknown.push(format!("{name}/{difference}"));
+            }
+        }
+    }
+
+    let gone: Vec<String> = KNOWN
+        .iter()
+        .zip(&seen)
+        .filter(|(_, seen)| !**seen)
+        .map(|(known, _)| format!("{} at {} differs no more: take it off the list", known.exchange, known.at))
+        .collect();
+    println!("{exchanges} exchanges, {} known differences", KNOWN.len());
+    assert!(
+        unknown.is_empty() && gone.is_empty(),
+        "{} differences:\n{}\n{}",
+        unknown.len(),
+        unknown.join("\n"),
+        gone.join("\n")
+    );
+}
