@@ -4,21 +4,25 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 type line struct {
@@ -32,17 +36,26 @@ type line struct {
 	OldResourceVersion string `json:"oldResourceVersion,omitempty"`
 }
 
-var output sync.Mutex
+var (
+	output sync.Mutex
+	out    = bufio.NewWriter(os.Stdout)
+)
 
 func tell(l line) {
 	output.Lock()
 	defer output.Unlock()
 	text, err := json.Marshal(l)
+	fail(err)
+	out.Write(text)
+	out.WriteByte('\n')
+	fail(out.Flush())
+}
+
+func fail(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	fmt.Println(string(text))
 }
 
 func about(event string, object any) line {
@@ -67,21 +80,41 @@ func deleted(object any) line {
 	return l
 }
 
+func configuration(server, kubeconfig string) (*rest.Config, error) {
+	if server != "" {
+		return &rest.Config{Host: server}, nil
+	}
+	return clientcmd.BuildConfigFromFlags("", kubeconfig)
+}
+
 func main() {
-	server := flag.String("server", "", "URL of the API server")
+	server := flag.String("server", "", "URL of the API server, if there is no kubeconfig")
+	kubeconfig := flag.String("kubeconfig", os.Getenv("KUBECONFIG"), "path of a kubeconfig")
 	resource := flag.String("resource", "/v1/pods", "group/version/resource")
+	namespace := flag.String("namespace", "", "the namespace; all if empty")
+	labels := flag.String("label-selector", "", "which objects, by label")
+	fields := flag.String("field-selector", "", "which objects, by field")
+	watchList := flag.Bool("watch-list", true, "take the first list through a watch")
+	resync := flag.Duration("resync", 0, "tell everything again this often")
 	flag.Parse()
 	parts := strings.Split(*resource, "/")
-	if *server == "" || len(parts) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: client-go -server URL -resource group/version/resource")
+	if len(parts) != 3 || (*server == "" && *kubeconfig == "") {
+		fmt.Fprintln(os.Stderr, "usage: client-go --kubeconfig=FILE --resource=group/version/resource, see --help")
 		os.Exit(2)
 	}
-	client, err := dynamic.NewForConfig(&rest.Config{Host: *server})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	factory := dynamicinformer.NewDynamicSharedInformerFactory(client, 0)
+	// The gate is read when the first client is made.
+	fail(os.Setenv("KUBE_FEATURE_WatchListClient", strconv.FormatBool(*watchList)))
+
+	config, err := configuration(*server, *kubeconfig)
+	fail(err)
+	config.QPS = -1
+	client, err := dynamic.NewForConfig(config)
+	fail(err)
+	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(client, *resync, *namespace,
+		func(options *metav1.ListOptions) {
+			options.LabelSelector = *labels
+			options.FieldSelector = *fields
+		})
 	gvr := schema.GroupVersionResource{Group: parts[0], Version: parts[1], Resource: parts[2]}
 	informer := factory.ForResource(gvr).Informer()
 	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
@@ -97,10 +130,7 @@ func main() {
 		},
 		DeleteFunc: func(object any) { tell(deleted(object)) },
 	})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	fail(err)
 
 	ctx, stop := context.WithCancel(context.Background())
 	factory.Start(ctx.Done())

@@ -1,0 +1,74 @@
+//! One line of a story: what a handler was told, in the form of `kubectl-informers watch -o json`.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What a line says.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Event {
+    /// An object appeared.
+    Added,
+    /// An object changed.
+    Updated,
+    /// An object is gone.
+    Deleted,
+    /// The first list has been told.
+    Synced,
+    /// At the end: an object that the store holds.
+    Stored,
+}
+
+/// One line.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Line {
+    /// What happened.
+    pub event: Event,
+    /// Part of the first list.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub initial: bool,
+    /// How a deletion came to be known: `observed`, `missed` or `left-scope`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cause: String,
+    /// The object's namespace.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// The object's name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// The object's uid.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    /// The version of the object as it is now.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub resource_version: String,
+    /// The version that the handler was told before.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub old_resource_version: String,
+}
+
+impl Line {
+    /// The version as a number; zero if it is none.
+    pub fn version(&self) -> u64 {
+        self.resource_version.parse().unwrap_or_default()
+    }
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let uid = self.uid.get(..8).unwrap_or(&self.uid);
+        write!(f, "{:?} {} {uid}@{}", self.event, self.name, self.resource_version)?;
+        if !self.old_resource_version.is_empty() {
+            write!(f, " was @{}", self.old_resource_version)?;
+        }
+        if self.initial {
+            f.write_str(" initial")?;
+        }
+        if !self.cause.is_empty() {
+            write!(f, " {}", self.cause)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,277 @@
+//! Plays a tape at a server with both informers beside it, and judges what they told.
+
+use std::path::Path;
+use std::time::Duration;
+
+use kube::Api;
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::json;
+
+use super::check::{Rules, Verdict, check, compare_causes};
+use super::line::{Event, Line};
+use super::tape::{Op, Tape, Who};
+use super::teller::Teller;
+use super::truth::Truth;
+use crate::PATIENCE;
+use crate::proxy::Proxy;
+use crate::server::Server;
+use crate::temporary::Temporary;
+
+const FINALIZER: &str = "example.org/hold";
+
+/// What came of a tape.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The tape.
+    pub tape: Tape,
+    /// What happened.
+    pub truth: Truth,
+    /// What our informer told, and how it holds.
+    pub ours: (Vec<Line>, Verdict),
+    /// The same of client-go's.
+    pub theirs: (Vec<Line>, Verdict),
+}
+
+impl Outcome {
+    /// Nothing that is not allowed?
+    pub fn is_good(&self) -> bool {
+        self.ours.1.offences.is_empty() && self.theirs.1.offences.is_empty()
+    }
+}
+
+/// Plays a tape in a namespace of its own. `ours` and `theirs` are the programs of the two informers.
+///
+/// # Errors
+///
+/// The tape could not be played to its end.
+pub async fn run(server: &Server, tape: Tape, ours: &Path, theirs: &Path) -> Result<Outcome, String> {
+    let directory = Temporary::new().map_err(|error| error.to_string())?;
+    let namespace = format!("tape-{}", tape.seed);
+    let mut player = Player::new(server, &tape, &namespace).await?;
+    for &op in &tape.before {
+        player.play(op, None).await?;
+    }
+    player.truth.begin();
+
+    let proxies = Proxies {
+        ours: server.proxy().await.map_err(|error| error.to_string())?,
+        theirs: server.proxy().await.map_err(|error| error.to_string())?,
+    };
+    let start = |name, program, proxy| {
+        Teller::start(name, program, server, proxy, &namespace, &tape, directory.path())
+            .map_err(|error| error.to_string())
+    };
+    let mut our_teller = start("ours", ours, &proxies.ours)?;
+    let mut their_teller = start("client-go", theirs, &proxies.theirs)?;
+    let synced = |lines: &[Line]| lines.iter().any(|line| line.event == Event::Synced);
+    our_teller.until("the first list", PATIENCE, synced).await?;
+    their_teller.until("the first list", PATIENCE, synced).await?;
+
+    for &op in &tape.ops {
+        player.play(op, Some(&proxies)).await?;
+    }
+    // Behind everything else: who has told this one has told all that a watch brings.
+    player.create("the-end", true, false).await?;
+
+    let truth = &player.truth;
+    let arrived = |lines: &[Line]| {
+        let told_end = lines.last().is_some() && lines.iter().rev().any(|line| line.name == "the-end");
+        told_end && truth.names().all(|name| told(lines, name) == truth.now(name))
+    };
+    // An informer that never gets there is judged by what it told.
+    let late: Vec<String> = [
+        our_teller.until("the true end", PATIENCE, arrived).await.err(),
+        their_teller.until("the true end", PATIENCE, arrived).await.err(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let ours = our_teller.stop(PATIENCE).await?;
+    let theirs = their_teller.stop(PATIENCE).await?;
+    let mut outcome = judge(tape, player.truth, ours, theirs);
+    for late in late {
+        outcome.ours.1.offences.push((String::new(), late));
+    }
+    Ok(outcome)
+}
+
+fn judge(tape: Tape, truth: Truth, ours: Vec<Line>, theirs: Vec<Line>) -> Outcome {
+    let relists = tape.relists();
+    let rules = |client_go| Rules { client_go, relists };
+    let mut our_verdict = check(rules(false), &truth, &ours);
+    let their_verdict = check(rules(true), &truth, &theirs);
+    compare_causes(relists, &ours, &theirs, &mut our_verdict);
+    Outcome {
+        tape,
+        truth,
+        ours: (ours, our_verdict),
+        theirs: (theirs, their_verdict),
+    }
+}
+
+/// The state of an object as it was last told.
+fn told<'a>(lines: &'a [Line], name: &str) -> Option<(&'a str, u64)> {
+    let last = lines.iter().rev().find(|line| line.name == name)?;
+    (last.event != Event::Deleted).then_some((last.uid.as_str(), last.version()))
+}
+
+struct Proxies {
+    ours: Proxy,
+    theirs: Proxy,
+}
+
+impl Proxies {
+    fn of(&self, who: Who) -> impl Iterator<Item = &Proxy> {
+        let ours = (who != Who::Theirs).then_some(&self.ours);
+        let theirs = (who != Who::Ours).then_some(&self.theirs);
+        ours.into_iter().chain(theirs)
+    }
+}
+
+/// Writes what the tape says, and notes what the server answers.
+struct Player<'a> {
+    server: &'a Server,
+    namespace: String,
+    resource: ApiResource,
+    api: Api<DynamicObject>,
+    selective: bool,
+    truth: Truth,
+    steps: u64,
+    /// Whether an object is in the selection, by name: what a flip turns round.
+    selected: std::collections::BTreeMap<String, bool>,
+    /// A compaction or restart is over once this has passed.
+    pause: Duration,
+}
+
+impl<'a> Player<'a> {
+    async fn new(server: &'a Server, tape: &Tape, namespace: &str) -> Result<Player<'a>, String> {
+        let [group, version, plural, kind] = tape.resource;
+        let gvk = GroupVersionKind::gvk(group, version, kind);
+        let resource = ApiResource::from_gvk_with_plural(&gvk, plural);
+        let client = server.client().map_err(|error| error.to_string())?;
+        let namespaces = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("", "v1", "Namespace"), "namespaces");
+        Api::<DynamicObject>::all_with(client.clone(), &namespaces)
+            .create(&PostParams::default(), &DynamicObject::new(namespace, &namespaces))
+            .await
+            .map_err(|error| format!("namespace {namespace}: {error}"))?;
+        Ok(Player {
+            server,
+            namespace: namespace.to_owned(),
+            api: Api::namespaced_with(client, namespace, &resource),
+            resource,
+            selective: tape.selector.is_some(),
+            truth: Truth::default(),
+            steps: 0,
+            selected: Default::default(),
+            pause: Duration::from_millis(2),
+        })
+    }
+
+    async fn play(&mut self, op: Op, proxies: Option<&Proxies>) -> Result<(), String> {
+        let of = |who: Who| proxies.into_iter().flat_map(move |proxies| proxies.of(who));
+        let name = |object: usize| format!("object-{object:02}");
+        match op {
+            Op::Create { object, selected, held } => self.create(&name(object), selected, held).await?,
+            Op::Update(object) => self.patch(&name(object), json!({})).await?,
+            Op::Flip(object) => {
+                let name = name(object);
+                let selected = !self.selected.get(&name).copied().unwrap_or_default();
+                self.selected.insert(name.clone(), selected);
+                let show = if selected { "yes" } else { "no" };
+                self.patch(&name, json!({ "labels": { "show": show } })).await?;
+            }
+            Op::Hold(object) => self.patch(&name(object), json!({ "finalizers": [FINALIZER] })).await?,
+            Op::Release(object) => self.patch(&name(object), json!({ "finalizers": null })).await?,
+            Op::Delete(object) => self.delete(&name(object)).await?,
+            Op::Recreate(object) => {
+                let name = name(object);
+                let selected = self.selected.get(&name).copied().unwrap_or_default();
+                self.delete(&name).await?;
+                self.create(&name, selected, false).await?;
+            }
+            Op::Cut(who) => of(who).for_each(Proxy::cut),
+            Op::Close(who) => of(who).for_each(Proxy::close),
+            Op::Open(who) => of(who).for_each(Proxy::open),
+            Op::Clog(who) => of(who).for_each(Proxy::clog),
+            Op::Unclog(who) => of(who).for_each(Proxy::unclog),
+            Op::Forget => {
+                self.server.compact().await.map_err(|error| error.to_string())?;
+                self.restart().await?;
+            }
+            Op::Restart => self.restart().await?,
+        }
+        // Both informers get a chance to tell what they see; otherwise whole tapes would fit between two reads.
+        tokio::time::sleep(self.pause).await;
+        Ok(())
+    }
+
+    async fn restart(&mut self) -> Result<(), String> {
+        self.server
+            .kill_and_restart()
+            .await
+            .map_err(|error| error.to_string())?;
+        // The old client's connections are broken, and would say so at the next write.
+        let client = self.server.client().map_err(|error| error.to_string())?;
+        self.api = Api::namespaced_with(client, &self.namespace, &self.resource);
+        Ok(())
+    }
+
+    async fn create(&mut self, name: &str, selected: bool, held: bool) -> Result<(), String> {
+        let mut object = DynamicObject::new(name, &self.resource);
+        let show = if selected { "yes" } else { "no" };
+        object.metadata.labels = Some([("show".to_owned(), show.to_owned())].into());
+        object.metadata.finalizers = held.then(|| vec![FINALIZER.to_owned()]);
+        if self.resource.kind == "Lease" {
+            object.data = json!({ "spec": { "holderIdentity": "nobody" } });
+        }
+        let made = self.api.create(&PostParams::default(), &object).await;
+        let made = made.map_err(|error| format!("creating {name}: {error}"))?;
+        self.selected.insert(name.to_owned(), selected);
+        self.wrote(&made)
+    }
+
+    async fn patch(&mut self, name: &str, mut metadata: serde_json::Value) -> Result<(), String> {
+        self.steps += 1;
+        metadata["annotations"] = json!({ "step": self.steps.to_string() });
+        let patch = Patch::Merge(json!({ "metadata": metadata }));
+        let patched = self.api.patch(name, &PatchParams::default(), &patch).await;
+        let patched = patched.map_err(|error| format!("patching {name}: {error}"))?;
+        let metadata = &patched.metadata;
+        if metadata.deletion_timestamp.is_some() && metadata.finalizers.as_ref().is_none_or(Vec::is_empty) {
+            self.truth.removed(name, metadata.uid.as_deref().unwrap_or_default());
+            return Ok(());
+        }
+        self.wrote(&patched)
+    }
+
+    async fn delete(&mut self, name: &str) -> Result<(), String> {
+        let before = self.truth.now(name).map(|(uid, _)| uid.to_owned());
+        let deleted = self.api.delete(name, &DeleteParams::default()).await;
+        let deleted = deleted.map_err(|error| format!("deleting {name}: {error}"))?;
+        match deleted.left() {
+            // It waits for its finalizer. Without one, some kinds are answered with their last state.
+            Some(object) if object.metadata.finalizers.as_ref().is_some_and(|held| !held.is_empty()) => {
+                self.wrote(&object)
+            }
+            _ => {
+                self.truth.removed(name, &before.unwrap_or_default());
+                Ok(())
+            }
+        }
+    }
+
+    fn wrote(&mut self, object: &DynamicObject) -> Result<(), String> {
+        let metadata = &object.metadata;
+        let name = metadata.name.as_deref().unwrap_or_default();
+        let version = metadata.resource_version.as_deref().unwrap_or_default();
+        let version = version
+            .parse()
+            .map_err(|_| format!("{name} has the version {version:?}, which is no number"))?;
+        let labels = metadata.labels.as_ref();
+        let shown = labels.and_then(|labels| labels.get("show")).is_some_and(|show| show == "yes");
+        let uid = metadata.uid.as_deref().unwrap_or_default();
+        self.truth.wrote(name, uid, version, shown || !self.selective);
+        Ok(())
+    }
+}

@@ -1,0 +1,277 @@
+//! What is written and disturbed, in order, made of a seed. Knows no server: the same seed gives the same tape.
+
+use std::fmt;
+
+/// How many names a tape plays with: few, so that each is written often.
+const NAMES: usize = 16;
+/// How many operations a tape has, at least.
+const LENGTH: usize = 320;
+
+/// Whose connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// Our informer's.
+    Ours,
+    /// client-go's.
+    Theirs,
+    /// Both.
+    Both,
+}
+
+/// One operation. The number is that of the object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Makes an object; `selected` says whether the selector takes it.
+    Create {
+        /// Which.
+        object: usize,
+        /// Whether the selector takes it.
+        selected: bool,
+        /// Whether it has a finalizer.
+        held: bool,
+    },
+    /// Changes an object.
+    Update(usize),
+    /// Moves an object into the selection, or out of it.
+    Flip(usize),
+    /// Gives an object a finalizer.
+    Hold(usize),
+    /// Takes an object's finalizer away; if it waits for its deletion, it goes.
+    Release(usize),
+    /// Deletes an object; with a finalizer it stays until it is released.
+    Delete(usize),
+    /// Deletes an object and makes another one under its name.
+    Recreate(usize),
+    /// Breaks connections; new ones can be made.
+    Cut(Who),
+    /// Breaks connections, and no new ones can be made.
+    Close(Who),
+    /// New connections can be made again.
+    Open(Who),
+    /// Connections stay and nothing comes through.
+    Clog(Who),
+    /// What was held up comes through.
+    Unclog(Who),
+    /// The server is killed and started again, after its storage has forgotten all history.
+    Forget,
+    /// The server is killed and started again.
+    Restart,
+}
+
+/// A tape.
+#[derive(Clone, Debug)]
+pub struct Tape {
+    /// The seed it is made of.
+    pub seed: u64,
+    /// Group, version, plural and kind of the objects.
+    pub resource: [&'static str; 4],
+    /// The label selector of both informers, if they have one.
+    pub selector: Option<&'static str>,
+    /// Whether both take their first list through a watch.
+    pub watch_list: bool,
+    /// What is there before the informers start.
+    pub before: Vec<Op>,
+    /// What happens while they watch.
+    pub ops: Vec<Op>,
+}
+
+const RESOURCES: [[&str; 4]; 4] = [
+    ["", "v1", "configmaps", "ConfigMap"],
+    ["", "v1", "secrets", "Secret"],
+    ["coordination.k8s.io", "v1", "leases", "Lease"],
+    ["", "v1", "serviceaccounts", "ServiceAccount"],
+];
+
+/// The label that the selector looks at.
+pub(crate) const SELECTOR: &str = "show=yes";
+
+impl Tape {
+    /// Makes a tape. A `violent` one kills the server, which then has to be the tape's own.
+    pub fn new(seed: u64, violent: bool) -> Tape {
+        let mut maker = Maker::new(seed);
+        let resource = RESOURCES[maker.rng.usize(..RESOURCES.len())];
+        let selector = maker.rng.bool().then_some(SELECTOR);
+        let watch_list = maker.rng.bool();
+        for object in 0..NAMES * 2 / 3 {
+            maker.create(object);
+        }
+        // One that came and went before anybody looked.
+        maker.write(Op::Delete(0));
+        maker.write(Op::Release(0));
+        let before = std::mem::take(&mut maker.ops);
+        maker.play(violent);
+        Tape {
+            seed,
+            resource,
+            selector,
+            watch_list,
+            before,
+            ops: maker.ops,
+        }
+    }
+
+    /// Whether lists take the place of watches while it plays.
+    pub fn relists(&self) -> bool {
+        self.ops.iter().any(|op| matches!(op, Op::Forget | Op::Restart))
+    }
+}
+
+impl fmt::Display for Tape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "seed {}: {} with selector {:?}, watch-list {}",
+            self.seed, self.resource[2], self.selector, self.watch_list
+        )?;
+        for (number, op) in self.before.iter().chain(&self.ops).enumerate() {
+            let mark = if number == self.before.len() { "---- the informers start\n" } else { "" };
+            writeln!(f, "{mark}{number:4} {op:?}")?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Object {
+    held: bool,
+    deleting: bool,
+}
+
+/// Makes operations that can be done, by knowing what is there.
+struct Maker {
+    rng: fastrand::Rng,
+    objects: [Option<Object>; NAMES],
+    ops: Vec<Op>,
+}
+
+impl Maker {
+    fn new(seed: u64) -> Maker {
+        Maker {
+            rng: fastrand::Rng::with_seed(seed),
+            objects: [None; NAMES],
+            ops: Vec::new(),
+        }
+    }
+
+    fn play(&mut self, violent: bool) {
+        // The pauses of both informers grow with each cut, and a tape should take seconds.
+        let quiet = LENGTH / 4;
+        for part in 0..4 {
+            let who = [Who::Ours, Who::Theirs, Who::Both][self.rng.usize(..3)];
+            self.writes(quiet / 2);
+            match (part, violent) {
+                (0, _) => {
+                    self.ops.push(Op::Cut(who));
+                    self.writes(quiet / 2);
+                }
+                (1, _) => {
+                    self.ops.push(Op::Clog(who));
+                    self.writes(quiet / 2);
+                    self.ops.push(Op::Unclog(who));
+                }
+                (2, false) | (3, false) => {
+                    self.ops.push(Op::Close(who));
+                    self.writes(quiet / 2);
+                    self.ops.push(Op::Open(who));
+                }
+                (2, true) => {
+                    self.ops.push(Op::Close(Who::Both));
+                    self.writes(quiet / 2);
+                    self.recreate_one();
+                    self.ops.push(Op::Forget);
+                    self.ops.push(Op::Open(Who::Both));
+                }
+                (_, true) => {
+                    self.ops.push(Op::Restart);
+                    self.writes(quiet / 2);
+                }
+                _ => {}
+            }
+        }
+        self.writes(LENGTH.saturating_sub(self.ops.len()));
+    }
+
+    fn writes(&mut self, count: usize) {
+        for _ in 0..count {
+            let object = self.rng.usize(..NAMES);
+            let op = match (self.objects[object], self.rng.u8(..100)) {
+                (None, _) => {
+                    self.create(object);
+                    continue;
+                }
+                (Some(Object { deleting: true, .. }), 0..60) => Op::Release(object),
+                (Some(Object { deleting: true, .. }), 60..80) => Op::Flip(object),
+                (Some(Object { deleting: true, .. }), _) => Op::Update(object),
+                (Some(_), 0..40) => Op::Update(object),
+                (Some(_), 40..62) => Op::Flip(object),
+                (Some(Object { held: false, .. }), 62..68) => Op::Hold(object),
+                (Some(Object { held: true, .. }), 62..68) => Op::Release(object),
+                (Some(Object { held: false, .. }), 68..80) => Op::Recreate(object),
+                (Some(_), _) => Op::Delete(object),
+            };
+            self.write(op);
+        }
+    }
+
+    /// Makes sure that something was recreated, whatever the dice say.
+    fn recreate_one(&mut self) {
+        let free = |object: &Option<Object>| *object == Some(Object::default());
+        if let Some(object) = self.objects.iter().position(free) {
+            self.write(Op::Recreate(object));
+        }
+    }
+
+    fn create(&mut self, object: usize) {
+        let (selected, held) = (self.rng.u8(..10) < 7, self.rng.u8(..10) < 2);
+        self.write(Op::Create { object, selected, held });
+    }
+
+    /// Notes an operation and what becomes of its object; those that cannot be done are left out.
+    fn write(&mut self, op: Op) {
+        let (number, next) = match op {
+            Op::Create { object, held, .. } => (object, Some(Object { held, deleting: false })),
+            Op::Update(object) | Op::Flip(object) | Op::Recreate(object) => (object, self.objects[object]),
+            Op::Hold(object) => (object, Some(Object { held: true, deleting: false })),
+            Op::Release(object) => {
+                let freed = self.objects[object].filter(|object| !object.deleting);
+                (object, freed.map(|_| Object::default()))
+            }
+            Op::Delete(object) => {
+                let held = self.objects[object].filter(|object| object.held);
+                (object, held.map(|_| Object { held: true, deleting: true }))
+            }
+            _ => return,
+        };
+        if matches!(op, Op::Create { .. }) || self.objects[number].is_some() {
+            self.objects[number] = next;
+            self.ops.push(op);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_gives_the_same_tape_every_time() {
+        for violent in [false, true] {
+            assert_eq!(Tape::new(7, violent).to_string(), Tape::new(7, violent).to_string());
+        }
+        assert_ne!(Tape::new(7, false).to_string(), Tape::new(8, false).to_string());
+    }
+
+    #[test]
+    fn every_tape_is_long_and_has_each_kind_of_trouble() {
+        for seed in 0..50 {
+            let tape = Tape::new(seed, seed % 2 == 1);
+            let has = |wanted: fn(&Op) -> bool| tape.ops.iter().any(wanted);
+
+            assert!(tape.ops.len() >= LENGTH, "seed {seed}: {}", tape.ops.len());
+            assert!(has(|op| matches!(op, Op::Flip(_))) && has(|op| matches!(op, Op::Recreate(_))));
+            assert!(has(|op| matches!(op, Op::Delete(_))) && has(|op| matches!(op, Op::Release(_))));
+            assert!(has(|op| matches!(op, Op::Cut(_))) && has(|op| matches!(op, Op::Close(_))));
+            assert_eq!(tape.relists(), seed % 2 == 1, "seed {seed}");
+        }
+    }
+}

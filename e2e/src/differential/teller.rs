@@ -1,0 +1,203 @@
+//! An informer in a process of its own that prints what its handler is told, line by line.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::config::Kubeconfig;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::sync::{OnceCell, watch};
+use tokio::time::timeout;
+
+use super::line::Line;
+use super::tape::Tape;
+use crate::error::NoServer;
+use crate::proxy::Proxy;
+use crate::server::Server;
+use crate::task;
+
+/// A running informer.
+#[derive(Debug)]
+pub struct Teller {
+    name: &'static str,
+    process: Child,
+    lines: watch::Receiver<Told>,
+    log: PathBuf,
+    _reader: task::Owned,
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    lines: Vec<Line>,
+    /// The end of the output, or what was wrong with it.
+    end: Option<Result<(), String>>,
+}
+
+impl Teller {
+    /// Starts one that watches what the tape plays with, by way of a proxy. Its files are put into `directory`.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be started.
+    pub fn start(
+        name: &'static str,
+        program: &Path,
+        server: &Server,
+        proxy: &Proxy,
+        namespace: &str,
+        tape: &Tape,
+        directory: &Path,
+    ) -> Result<Teller, NoServer> {
+        let fail = |error: &dyn std::fmt::Display| NoServer::failed(&format!("{name}'s informer"), error);
+        let kubeconfig = directory.join(format!("{name}.kubeconfig"));
+        let text = kubeconfig_through(server, proxy).map_err(|error| fail(&error))?;
+        std::fs::write(&kubeconfig, text).map_err(|error| fail(&error))?;
+        let log = directory.join(format!("{name}.log"));
+        let errors = std::fs::File::create(&log).map_err(|error| fail(&error))?;
+        let [group, version, plural, _] = tape.resource;
+        let mut process = Command::new(program)
+            .arg(format!("--kubeconfig={}", kubeconfig.display()))
+            .arg(format!("--resource={group}/{version}/{plural}"))
+            .arg(format!("--namespace={namespace}"))
+            .arg(format!("--label-selector={}", tape.selector.unwrap_or_default()))
+            .arg(format!("--watch-list={}", tape.watch_list))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(errors)
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|error| fail(&error))?;
+        let output = process.stdout.take().ok_or_else(|| fail(&"it has no output"))?;
+        let (sender, lines) = watch::channel(Told::default());
+        let reader = task::spawn(read(BufReader::new(output).lines(), sender));
+        Ok(Teller {
+            name,
+            process,
+            lines,
+            log,
+            _reader: reader,
+        })
+    }
+
+    /// Waits until the lines told so far are as wished.
+    ///
+    /// # Errors
+    ///
+    /// They did not become so in time, or the program ended.
+    pub async fn until(
+        &mut self,
+        what: &str,
+        patience: Duration,
+        wished: impl Fn(&[Line]) -> bool,
+    ) -> Result<(), String> {
+        let mut ended = false;
+        let told = self.lines.wait_for(|told| {
+            ended = told.end.is_some();
+            wished(&told.lines) || ended
+        });
+        let come = timeout(patience, told).await.is_ok_and(|told| told.is_ok());
+        if come && (!ended || wished(&self.lines.borrow().lines)) {
+            return Ok(());
+        }
+        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let tail: Vec<&str> = log.lines().rev().take(8).collect();
+        Err(format!(
+            "{}'s informer: {what} did not come{}; its log ends with:\n{}",
+            self.name,
+            if ended { ", and it ended" } else { " in time" },
+            tail.into_iter().rev().collect::<Vec<_>>().join("\n")
+        ))
+    }
+
+    /// All lines so far.
+    pub fn lines(&self) -> Vec<Line> {
+        self.lines.borrow().lines.clone()
+    }
+
+    /// Tells it to stop, and gives everything it said.
+    ///
+    /// # Errors
+    ///
+    /// It did not end, or said something that is no line.
+    pub async fn stop(mut self, patience: Duration) -> Result<Vec<Line>, String> {
+        drop(self.process.stdin.take());
+        let ended = self.lines.wait_for(|told| told.end.is_some());
+        let end = match timeout(patience, ended).await {
+            Ok(Ok(told)) => told.end.clone().unwrap_or(Ok(())),
+            _ => Err("it did not end when it was told to".into()),
+        };
+        end.map_err(|error| format!("{}'s informer: {error}", self.name))?;
+        Ok(self.lines())
+    }
+}
+
+async fn read(
+    mut output: tokio::io::Lines<BufReader<tokio::process::ChildStdout>>,
+    sender: watch::Sender<Told>,
+) {
+    let end = loop {
+        match output.next_line().await {
+            Ok(Some(text)) => match serde_json::from_str(&text) {
+                Ok(line) => sender.send_modify(|told| told.lines.push(line)),
+                Err(error) => break Err(format!("it said what is no line: {error}")),
+            },
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(error.to_string()),
+        }
+    };
+    sender.send_modify(|told| told.end = Some(end));
+}
+
+/// The administrator's kubeconfig, by way of a proxy. The certificate is still checked against the server's own name.
+fn kubeconfig_through(server: &Server, proxy: &Proxy) -> Result<String, String> {
+    let mut kubeconfig = Kubeconfig::read_from(server.kubeconfig_path()).map_err(|error| error.to_string())?;
+    for cluster in kubeconfig.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
+        let url = cluster.server.clone().unwrap_or_default();
+        let url: http::Uri = url.parse().map_err(|error| format!("{url}: {error}"))?;
+        let scheme = url.scheme_str().unwrap_or("https");
+        cluster.server = Some(format!("{scheme}://{}", proxy.address()));
+        if scheme == "https" && cluster.tls_server_name.is_none() {
+            cluster.tls_server_name = url.host().map(str::to_owned);
+        }
+    }
+    serde_json::to_string(&kubeconfig).map_err(|error| error.to_string())
+}
+
+/// Builds client-go's informer, once for all who ask.
+///
+/// # Errors
+///
+/// Skipped without a Go toolchain; failed if it does not build.
+pub async fn client_go() -> Result<PathBuf, NoServer> {
+    static BUILT: OnceCell<Result<PathBuf, Arc<NoServer>>> = OnceCell::const_new();
+    let built = BUILT.get_or_init(|| async { build().await.map_err(Arc::new) }).await;
+    built.clone().map_err(|error| match &*error {
+        NoServer::Skipped(reason) => NoServer::Skipped(reason.clone()),
+        NoServer::Failed(reason) => NoServer::Failed(reason.clone()),
+    })
+}
+
+async fn build() -> Result<PathBuf, NoServer> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let program = root.join("target/e2e/client-go-informer");
+    let built = Command::new("go")
+        .args(["build", "-mod=readonly", "-o"])
+        .arg(&program)
+        .arg(".")
+        .current_dir(root.join("peers/client-go"))
+        .output()
+        .await;
+    match built {
+        Ok(output) if output.status.success() => Ok(program),
+        Ok(output) => Err(NoServer::Failed(format!(
+            "peers/client-go does not build: {}",
+            String::from_utf8_lossy(&output.stderr)
+        ))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(NoServer::Skipped(
+            "there is no Go toolchain to build client-go's informer with".into(),
+        )),
+        Err(error) => Err(NoServer::failed("go cannot be run", error)),
+    }
+}

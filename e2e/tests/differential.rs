@@ -1,0 +1,107 @@
+//! client-go's informer and ours beside each other on one server, while seeded tapes play.
+//!
+//! `TAPES=3,17` plays only these seeds; `e2e/run` plays them at a real kube-apiserver as well.
+
+use std::path::{Path, PathBuf};
+
+use futures_util::StreamExt;
+use kube_informers_e2e::differential::{Outcome, Report, Tape, client_go, run};
+use kube_informers_e2e::{NoServer, Server, Setup};
+
+/// Tapes that a shared server survives.
+const GENTLE: std::ops::Range<u64> = 0..20;
+/// Tapes that kill their server, which is why each has one of its own.
+const VIOLENT: std::ops::Range<u64> = 100..105;
+/// How many gentle tapes play at a time: the pauses of the informers take longer than their work.
+const AT_ONCE: usize = 10;
+
+fn ours() -> PathBuf {
+    env!("CARGO_BIN_EXE_informer-lines").into()
+}
+
+fn chosen(seeds: std::ops::Range<u64>) -> Vec<u64> {
+    let wanted = std::env::var("TAPES").unwrap_or_default();
+    let wanted: Vec<u64> = wanted.split(',').filter_map(|seed| seed.trim().parse().ok()).collect();
+    seeds.filter(|seed| wanted.is_empty() || wanted.contains(seed)).collect()
+}
+
+/// Why nothing was compared, or the report.
+async fn compare(gentle: Result<Server, NoServer>, violent: Vec<Result<Server, NoServer>>) -> Result<Report, NoServer> {
+    let theirs = client_go().await?;
+    let theirs = &theirs;
+    let server = gentle?;
+    let server = &server;
+    let mut report = Report::default();
+    let name = server.name();
+    let plays = chosen(GENTLE).into_iter().map(|seed| async move {
+        (seed, run(server, Tape::new(seed, false), &ours(), theirs).await)
+    });
+    let outcomes: Vec<(u64, Result<Outcome, String>)> =
+        futures_util::stream::iter(plays).buffer_unordered(AT_ONCE).collect().await;
+    for (seed, outcome) in outcomes {
+        add(&mut report, name, seed, outcome);
+    }
+    for (seed, server) in chosen(VIOLENT).into_iter().zip(violent) {
+        match server {
+            Ok(server) => {
+                let outcome = run(&server, Tape::new(seed, true), &ours(), theirs).await;
+                add(&mut report, server.name(), seed, outcome);
+            }
+            Err(error) => error.skip_loudly(&format!("the tape of seed {seed}"))?,
+        }
+    }
+    Ok(report)
+}
+
+fn add(report: &mut Report, server: &str, seed: u64, outcome: Result<Outcome, String>) {
+    match outcome {
+        Ok(outcome) => report.add(server, &outcome),
+        Err(error) => report.add_failure(server, seed, &error),
+    }
+}
+
+/// Prints the report, keeps it under `target/e2e`, and fails if a story is not right.
+fn finish(report: Result<Report, NoServer>, server: &str) {
+    let report = match report {
+        Ok(report) => report,
+        Err(error) => {
+            let failed = error.skip_loudly(&format!("client-go beside ours on the {server} server"));
+            return failed.expect("a server and both informers");
+        }
+    };
+    let page = report.page();
+    println!("{page}");
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/e2e");
+    let path = directory.join(format!("differential-{server}.md"));
+    std::fs::create_dir_all(&directory).expect("a directory for the report");
+    std::fs::write(&path, page).expect("the report can be kept");
+    assert!(
+        report.failures.is_empty(),
+        "{} of {} tapes failed:\n\n{}",
+        report.failures.len(),
+        report.len(),
+        report.failures.join("\n\n")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn client_go_and_ours_tell_the_same_on_the_embedded_server() {
+    let mut violent = Vec::new();
+    for _ in chosen(VIOLENT) {
+        violent.push(Server::embedded(&Setup::own()).await);
+    }
+    let report = compare(Server::embedded(&Setup::shared()).await, violent).await;
+    finish(report, "embedded");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn client_go_and_ours_tell_the_same_on_a_real_server() {
+    let gentle = Server::real(&Setup::shared()).await;
+    let mut violent = Vec::new();
+    if gentle.is_ok() {
+        for _ in chosen(VIOLENT) {
+            violent.push(Server::real(&Setup::own()).await);
+        }
+    }
+    finish(compare(gentle, violent).await, "real");
+}
