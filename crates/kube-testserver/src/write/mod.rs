@@ -115,13 +115,19 @@ impl Place<'_> {
         }
     }
 
+    /// An object as it would be stored at this version.
+    fn encoded(&self, object: &Map<String, Value>, revision: u64) -> Arc<Stored> {
+        let kind = self.stored_as;
+        Arc::new(Stored::encode(&kind.api_version(), &kind.kind, object, revision))
+    }
+
     /// Stores an object, or only says how it would be stored.
     fn put(&self, store: &mut Store, object: &Map<String, Value>) -> Arc<Stored> {
+        if self.dry_run {
+            return self.encoded(object, store.revision());
+        }
         let kind = self.stored_as;
         let (api_version, kind_name) = (kind.api_version(), kind.kind.as_str());
-        if self.dry_run {
-            return Arc::new(Stored::encode(&api_version, kind_name, object, store.revision()));
-        }
         let collection = self.collection();
         store.put(&collection, |revision| {
             Stored::encode(&api_version, kind_name, object, revision)

@@ -74,13 +74,14 @@ pub(crate) fn update(
     }
     let mut new = place.keep(new)?;
     if is_gone(metadata_mut(&mut new)) {
-        // The last finalizer of an object that waits for deletion: the write is not stored, the object goes.
-        if place.dry_run {
-            return Ok(place.put(store, &new));
+        // The last finalizer of an object that waits for deletion: the write is not stored, the object goes. The
+        // answer is the object as it would have been, at the version it had.
+        if !place.dry_run {
+            store
+                .remove(&place.collection(), &place.key())
+                .ok_or_else(|| place.not_found())?;
         }
-        return store
-            .remove(&place.collection(), &place.key())
-            .ok_or_else(|| place.not_found());
+        return Ok(place.encoded(&new, current.revision));
     }
     let same = if place.same_version() {
         unchanged(&old, &new)
