@@ -21,23 +21,33 @@ fn ours() -> PathBuf {
 
 fn chosen(seeds: std::ops::Range<u64>) -> Vec<u64> {
     let wanted = std::env::var("TAPES").unwrap_or_default();
-    let wanted: Vec<u64> = wanted.split(',').filter_map(|seed| seed.trim().parse().ok()).collect();
-    seeds.filter(|seed| wanted.is_empty() || wanted.contains(seed)).collect()
+    let wanted: Vec<u64> = wanted
+        .split(',')
+        .filter_map(|seed| seed.trim().parse().ok())
+        .collect();
+    seeds
+        .filter(|seed| wanted.is_empty() || wanted.contains(seed))
+        .collect()
 }
 
 /// Why nothing was compared, or the report.
-async fn compare(gentle: Result<Server, NoServer>, violent: Vec<Result<Server, NoServer>>) -> Result<Report, NoServer> {
+async fn compare(
+    gentle: Result<Server, NoServer>,
+    violent: Vec<Result<Server, NoServer>>,
+) -> Result<Report, NoServer> {
     let theirs = client_go().await?;
     let theirs = &theirs;
     let server = gentle?;
     let server = &server;
     let mut report = Report::default();
     let name = server.name();
-    let plays = chosen(GENTLE).into_iter().map(|seed| async move {
-        (seed, run(server, Tape::new(seed, false), &ours(), theirs).await)
-    });
-    let outcomes: Vec<(u64, Result<Outcome, String>)> =
-        futures_util::stream::iter(plays).buffer_unordered(AT_ONCE).collect().await;
+    let plays = chosen(GENTLE)
+        .into_iter()
+        .map(|seed| async move { (seed, run(server, Tape::new(seed, false), &ours(), theirs).await) });
+    let outcomes: Vec<(u64, Result<Outcome, String>)> = futures_util::stream::iter(plays)
+        .buffer_unordered(AT_ONCE)
+        .collect()
+        .await;
     for (seed, outcome) in outcomes {
         add(&mut report, name, seed, outcome);
     }

@@ -52,7 +52,12 @@ pub fn differences(story: &Story, answers: &[Answer]) -> Vec<Difference> {
                 answered: answered.map(Value::to_string),
             });
         };
-        walk("status", &recorded.status.into(), &answered.status.into(), &mut at);
+        walk(
+            "status",
+            &recorded.status.into(),
+            &answered.status.into(),
+            &mut at,
+        );
         let headers = |answer: &Answer| Value::from_iter(answer.headers.clone());
         walk("headers", &headers(&recorded), &headers(&answered), &mut at);
         walk("body", &body(&recorded), &body(&answered), &mut at);
@@ -119,12 +124,18 @@ mod tests {
     }
 
     fn answer(status: u16, body: Value) -> Vec<Answer> {
-        vec![Answer::new(status, [("audit-id", b"2".as_slice())], body.to_string().as_bytes(), false)]
+        vec![Answer::new(
+            status,
+            [("audit-id", b"2".as_slice())],
+            body.to_string().as_bytes(),
+            false,
+        )]
     }
 
     #[test]
     fn versions_and_times_are_no_differences() {
-        let story = story(json!({"metadata": {"resourceVersion": "1", "creationTimestamp": "2026-11-15T23:35:26Z"}}));
+        let story =
+            story(json!({"metadata": {"resourceVersion": "1", "creationTimestamp": "2026-11-15T23:35:26Z"}}));
         let now = json!({"metadata": {"resourceVersion": "9", "creationTimestamp": "2027-01-01T00:00:00Z"}});
 
         assert_eq!(differences(&story, &answer(200, now)), []);

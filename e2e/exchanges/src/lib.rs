@@ -13,5 +13,5 @@ mod story;
 
 pub use compare::{Difference, differences};
 pub use normal::normal;
-pub use play::{Failed, Server, Sent, play};
+pub use play::{Failed, Sent, Server, play};
 pub use story::{Act, Answer, Body, Exchange, Request, Story, User, read, write};

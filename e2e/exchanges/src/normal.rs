@@ -47,7 +47,11 @@ impl Names {
     fn answer(&self, answer: &Answer) -> Answer {
         let headers = answer.headers.iter().map(|(name, value)| {
             let unique = UNIQUE_HEADERS.contains(&name.as_str());
-            let value = if unique { "<uid>".into() } else { self.sentence(value) };
+            let value = if unique {
+                "<uid>".into()
+            } else {
+                self.sentence(value)
+            };
             (name.clone(), value)
         });
         Answer {
@@ -74,7 +78,8 @@ impl Names {
     fn value(&self, value: &Value, collection: bool) -> Value {
         match value {
             Value::Object(map) => {
-                let collection = collection || map.contains_key("items") || map.contains_key("columnDefinitions");
+                let collection =
+                    collection || map.contains_key("items") || map.contains_key("columnDefinitions");
                 Value::Object(self.members(map, collection))
             }
             Value::Array(items) => items.iter().map(|item| self.value(item, false)).collect(),
@@ -159,7 +164,9 @@ fn is_time(text: &str) -> bool {
         b'd' => byte.is_ascii_digit(),
         other => byte == other,
     });
-    let fraction = rest.strip_suffix(b"Z").map(|rest| rest.strip_prefix(b".").unwrap_or(rest));
+    let fraction = rest
+        .strip_suffix(b"Z")
+        .map(|rest| rest.strip_prefix(b".").unwrap_or(rest));
     matches && fraction.is_some_and(|digits| digits.iter().all(u8::is_ascii_digit))
 }
 
@@ -207,7 +214,8 @@ mod tests {
     #[test]
     fn sentences_are_normalised_word_by_word() {
         assert_eq!(
-            names().sentence("pods \"web-x7k2p\" uid 03b253b9-beed-4f85-bbaf-f5bae486fe8f: too old: 71 (209)"),
+            names()
+                .sentence("pods \"web-x7k2p\" uid 03b253b9-beed-4f85-bbaf-f5bae486fe8f: too old: 71 (209)"),
             "pods \"<pod>\" uid <uid>: too old: <created> (<version>)"
         );
     }

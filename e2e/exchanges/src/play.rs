@@ -35,7 +35,9 @@ impl Sent {
     /// Whether the answer is a stream of events.
     pub fn is_watch(&self) -> bool {
         let query = self.path.split_once('?').map_or("", |(_, query)| query);
-        query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1"))
+        query
+            .split('&')
+            .any(|pair| matches!(pair, "watch=true" | "watch=1"))
     }
 }
 
@@ -158,8 +160,13 @@ impl Answer {
         bytes: &[u8],
         is_watch: bool,
     ) -> Answer {
-        const OF_THE_CONNECTION: [&str; 5] =
-            ["connection", "content-length", "date", "keep-alive", "transfer-encoding"];
+        const OF_THE_CONNECTION: [&str; 5] = [
+            "connection",
+            "content-length",
+            "date",
+            "keep-alive",
+            "transfer-encoding",
+        ];
         let headers = headers
             .into_iter()
             .filter(|(name, _)| !OF_THE_CONNECTION.contains(name))
@@ -209,7 +216,10 @@ mod tests {
 
         let error = keep(&exchange(), &answer, &mut BTreeMap::new()).expect_err("there is no uid");
 
-        assert!(error.contains("409") && error.contains("/metadata/uid"), "{error}");
+        assert!(
+            error.contains("409") && error.contains("/metadata/uid"),
+            "{error}"
+        );
         assert!(answer.headers.is_empty());
     }
 
@@ -217,7 +227,10 @@ mod tests {
     fn the_events_of_a_watch_are_taken_apart() {
         let body = Body::read(b"{\"type\":\"ADDED\"}\n{\"type\":\"DELETED\"}\n", true);
 
-        assert_eq!(body, Body::Events(vec![json!({"type": "ADDED"}), json!({"type": "DELETED"})]));
+        assert_eq!(
+            body,
+            Body::Events(vec![json!({"type": "ADDED"}), json!({"type": "DELETED"})])
+        );
         assert_eq!(body.pointer("/1/type"), Some(&json!("DELETED")));
     }
 }

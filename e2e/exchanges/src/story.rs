@@ -141,7 +141,9 @@ impl Body {
             Body::Json(value) => value.pointer(pointer),
             Body::Events(events) => {
                 let (number, rest) = pointer.strip_prefix('/')?.split_once('/')?;
-                events.get(number.parse::<usize>().ok()?)?.pointer(&format!("/{rest}"))
+                events
+                    .get(number.parse::<usize>().ok()?)?
+                    .pointer(&format!("/{rest}"))
             }
             Body::Text(_) => None,
         }
@@ -163,7 +165,11 @@ pub fn read(directory: &Path) -> Result<BTreeMap<String, Story>, String> {
         }
         let text = std::fs::read(&path).map_err(|error| cannot(&path, &error))?;
         let story = serde_json::from_slice(&text).map_err(|error| cannot(&path, &error))?;
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let name = path
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         stories.insert(name, story);
     }
     Ok(stories)

@@ -43,7 +43,9 @@ impl Options {
                 "--field-selector" => options.fields = value,
                 "--watch-list" => options.no_watch_list = value == "false",
                 "--resync" => {
-                    let seconds = value.parse().map_err(|_| format!("{argument} is no number of seconds"))?;
+                    let seconds = value
+                        .parse()
+                        .map_err(|_| format!("{argument} is no number of seconds"))?;
                     options.resync = Some(Duration::from_secs(seconds)).filter(|period| !period.is_zero());
                 }
                 _ => return Err(format!("{name} is no option\n{USAGE}")),
@@ -69,9 +71,16 @@ async fn resource(client: &kube::Client, name: &str) -> Result<ApiResource, Box<
     };
     let served = match group {
         "" => client.list_core_api_resources(version).await?,
-        _ => client.list_api_group_resources(&format!("{group}/{version}")).await?,
+        _ => {
+            client
+                .list_api_group_resources(&format!("{group}/{version}"))
+                .await?
+        }
     };
-    let found = served.resources.into_iter().find(|resource| resource.name == plural);
+    let found = served
+        .resources
+        .into_iter()
+        .find(|resource| resource.name == plural);
     let found = found.ok_or_else(|| format!("the server has no {name}"))?;
     let gvk = GroupVersionKind::gvk(group, version, &found.kind);
     Ok(ApiResource::from_gvk_with_plural(&gvk, plural))

@@ -122,9 +122,15 @@ impl<'a> OneObject<'a> {
                 self.verdict.events += 1;
             }
         }
+        // What came and went again after the last line was passed over, too.
+        self.move_to(self.steps.len())
+            .map_err(|why| format!("after the last line: {why}"))?;
         let end = self.truth.now(self.name);
         if self.current != end {
-            return Err(format!("the story ends with {:?}, the truth with {end:?}", self.current));
+            return Err(format!(
+                "the story ends with {:?}, the truth with {end:?}",
+                self.current
+            ));
         }
         if stored != end {
             return Err(format!("the store holds {stored:?}, the truth is {end:?}"));
@@ -134,7 +140,9 @@ impl<'a> OneObject<'a> {
 
     /// What was there when the informers started is told first, and says so.
     fn first(&self, lines: &[&Line]) -> Result<(), String> {
-        let first = lines.first().filter(|line| line.event == Event::Added && line.initial);
+        let first = lines
+            .first()
+            .filter(|line| line.event == Event::Added && line.initial);
         let told = first.map(|line| (line.uid.as_str(), line.version()));
         if told != self.truth.initial(self.name) {
             return Err(format!(
@@ -252,7 +260,9 @@ impl<'a> OneObject<'a> {
             return Ok(());
         }
         if !self.rules.relists {
-            return Err(format!("{skipped} steps before it were not told, and nothing was forgotten"));
+            return Err(format!(
+                "{skipped} steps were not told, and nothing was forgotten"
+            ));
         }
         self.verdict.count(Difference::StateSkipped, skipped);
         Ok(())
@@ -324,12 +334,20 @@ mod tests {
                 Line {
                     event,
                     initial: rest == "initial",
-                    cause: if event == Event::Deleted { rest.clone() } else { String::new() },
+                    cause: if event == Event::Deleted {
+                        rest.clone()
+                    } else {
+                        String::new()
+                    },
                     namespace: String::new(),
                     name,
                     uid,
                     resource_version: version,
-                    old_resource_version: if event == Event::Updated { number(&rest) } else { String::new() },
+                    old_resource_version: if event == Event::Updated {
+                        number(&rest)
+                    } else {
+                        String::new()
+                    },
                 }
             })
             .collect()
@@ -375,7 +393,11 @@ stored b u2 @9";
 
     #[test]
     fn a_wrong_order_is_found() {
-        let wrong = offence(THEIRS, "updated a u1 @2 @1", "updated a u1 @4 @1\nupdated a u1 @2 @4\n");
+        let wrong = offence(
+            THEIRS,
+            "updated a u1 @2 @1",
+            "updated a u1 @4 @1\nupdated a u1 @2 @4\n",
+        );
         assert!(wrong.contains("never was, or was told before"), "{wrong}");
     }
 
@@ -383,6 +405,8 @@ stored b u2 @9";
     fn a_wrong_end_is_found_in_the_story_and_in_the_store() {
         let end = offence(THEIRS, "added b u2 @9", "");
         assert!(end.contains("the story ends with None"), "{end}");
+        let untold = offence(OURS, "added b u2 @9", "");
+        assert!(untold.contains("1 steps were not told"), "{untold}");
         let store = offence(THEIRS, "stored a u3 @8", "stored a u1 @4\n");
         assert!(store.contains("the store holds"), "{store}");
         let store = offence(THEIRS, "stored a u3 @8", "");
@@ -403,10 +427,13 @@ stored b u2 @9";
     fn a_skipped_state_is_a_difference_only_where_lists_took_the_place_of_watches() {
         let from = "updated a u1 @2 @1\nadded b u2 @3\nupdated a u1 @4 @2";
         let to = "added b u2 @3\nupdated a u1 @4 @1\n";
-        assert!(offence(OURS, from, to).contains("1 steps before it were not told"));
+        assert!(offence(OURS, from, to).contains("1 steps were not told"));
         let verdict = check(THEIRS, &truth(), &lines(&GOOD.replace(&format!("{from}\n"), to)));
         assert_eq!(verdict.offences, []);
-        assert_eq!(verdict.differences, BTreeMap::from([(Difference::StateSkipped, 1)]));
+        assert_eq!(
+            verdict.differences,
+            BTreeMap::from([(Difference::StateSkipped, 1)])
+        );
     }
 
     #[test]

@@ -59,7 +59,11 @@ impl Line {
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let uid = self.uid.get(..8).unwrap_or(&self.uid);
-        write!(f, "{:?} {} {uid}@{}", self.event, self.name, self.resource_version)?;
+        write!(
+            f,
+            "{:?} {} {uid}@{}",
+            self.event, self.name, self.resource_version
+        )?;
         if !self.old_resource_version.is_empty() {
             write!(f, " was @{}", self.old_resource_version)?;
         }

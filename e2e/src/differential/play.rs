@@ -69,16 +69,21 @@ pub async fn run(server: &Server, tape: Tape, ours: &Path, theirs: &Path) -> Res
     their_teller.until("the first list", PATIENCE, synced).await?;
 
     for &op in &tape.ops {
+        if op == Op::Settle {
+            let arrived = |lines: &[Line]| all_told(lines, &player.truth);
+            our_teller
+                .until("what happened so far", PATIENCE, arrived)
+                .await?;
+            their_teller
+                .until("what happened so far", PATIENCE, arrived)
+                .await?;
+        }
         player.play(op, Some(&proxies)).await?;
     }
     // Behind everything else: who has told this one has told all that a watch brings.
     player.create("the-end", true, false).await?;
 
-    let truth = &player.truth;
-    let arrived = |lines: &[Line]| {
-        let told_end = lines.last().is_some() && lines.iter().rev().any(|line| line.name == "the-end");
-        told_end && truth.names().all(|name| told(lines, name) == truth.now(name))
-    };
+    let arrived = |lines: &[Line]| all_told(lines, &player.truth);
     // An informer that never gets there is judged by what it told.
     let late: Vec<String> = [
         our_teller.until("the true end", PATIENCE, arrived).await.err(),
@@ -108,6 +113,11 @@ fn judge(tape: Tape, truth: Truth, ours: Vec<Line>, theirs: Vec<Line>) -> Outcom
         ours: (ours, our_verdict),
         theirs: (theirs, their_verdict),
     }
+}
+
+/// Whether every object was last told as it is now.
+fn all_told(lines: &[Line], truth: &Truth) -> bool {
+    truth.names().all(|name| told(lines, name) == truth.now(name))
 }
 
 /// The state of an object as it was last told.
@@ -150,9 +160,13 @@ impl<'a> Player<'a> {
         let gvk = GroupVersionKind::gvk(group, version, kind);
         let resource = ApiResource::from_gvk_with_plural(&gvk, plural);
         let client = server.client().map_err(|error| error.to_string())?;
-        let namespaces = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("", "v1", "Namespace"), "namespaces");
+        let namespaces =
+            ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("", "v1", "Namespace"), "namespaces");
         Api::<DynamicObject>::all_with(client.clone(), &namespaces)
-            .create(&PostParams::default(), &DynamicObject::new(namespace, &namespaces))
+            .create(
+                &PostParams::default(),
+                &DynamicObject::new(namespace, &namespaces),
+            )
             .await
             .map_err(|error| format!("namespace {namespace}: {error}"))?;
         Ok(Player {
@@ -172,7 +186,11 @@ impl<'a> Player<'a> {
         let of = |who: Who| proxies.into_iter().flat_map(move |proxies| proxies.of(who));
         let name = |object: usize| format!("object-{object:02}");
         match op {
-            Op::Create { object, selected, held } => self.create(&name(object), selected, held).await?,
+            Op::Create {
+                object,
+                selected,
+                held,
+            } => self.create(&name(object), selected, held).await?,
             Op::Update(object) => self.patch(&name(object), json!({})).await?,
             Op::Flip(object) => {
                 let name = name(object);
@@ -181,7 +199,10 @@ impl<'a> Player<'a> {
                 let show = if selected { "yes" } else { "no" };
                 self.patch(&name, json!({ "labels": { "show": show } })).await?;
             }
-            Op::Hold(object) => self.patch(&name(object), json!({ "finalizers": [FINALIZER] })).await?,
+            Op::Hold(object) => {
+                self.patch(&name(object), json!({ "finalizers": [FINALIZER] }))
+                    .await?
+            }
             Op::Release(object) => self.patch(&name(object), json!({ "finalizers": null })).await?,
             Op::Delete(object) => self.delete(&name(object)).await?,
             Op::Recreate(object) => {
@@ -200,6 +221,7 @@ impl<'a> Player<'a> {
                 self.restart().await?;
             }
             Op::Restart => self.restart().await?,
+            Op::Settle => {}
         }
         // Both informers get a chance to tell what they see; otherwise whole tapes would fit between two reads.
         tokio::time::sleep(self.pause).await;
@@ -239,7 +261,8 @@ impl<'a> Player<'a> {
         let patched = patched.map_err(|error| format!("patching {name}: {error}"))?;
         let metadata = &patched.metadata;
         if metadata.deletion_timestamp.is_some() && metadata.finalizers.as_ref().is_none_or(Vec::is_empty) {
-            self.truth.removed(name, metadata.uid.as_deref().unwrap_or_default());
+            self.truth
+                .removed(name, metadata.uid.as_deref().unwrap_or_default());
             return Ok(());
         }
         self.wrote(&patched)
@@ -251,7 +274,13 @@ impl<'a> Player<'a> {
         let deleted = deleted.map_err(|error| format!("deleting {name}: {error}"))?;
         match deleted.left() {
             // It waits for its finalizer. Without one, some kinds are answered with their last state.
-            Some(object) if object.metadata.finalizers.as_ref().is_some_and(|held| !held.is_empty()) => {
+            Some(object)
+                if object
+                    .metadata
+                    .finalizers
+                    .as_ref()
+                    .is_some_and(|held| !held.is_empty()) =>
+            {
                 self.wrote(&object)
             }
             _ => {
@@ -269,7 +298,9 @@ impl<'a> Player<'a> {
             .parse()
             .map_err(|_| format!("{name} has the version {version:?}, which is no number"))?;
         let labels = metadata.labels.as_ref();
-        let shown = labels.and_then(|labels| labels.get("show")).is_some_and(|show| show == "yes");
+        let shown = labels
+            .and_then(|labels| labels.get("show"))
+            .is_some_and(|show| show == "yes");
         let uid = metadata.uid.as_deref().unwrap_or_default();
         self.truth.wrote(name, uid, version, shown || !self.selective);
         Ok(())

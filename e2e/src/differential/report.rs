@@ -81,7 +81,11 @@ fn told(verdict: &Verdict) -> String {
         .iter()
         .map(|(difference, count)| format!("{count} {difference}"))
         .collect();
-    if parts.is_empty() { "–".into() } else { parts.join(", ") }
+    if parts.is_empty() {
+        "–".into()
+    } else {
+        parts.join(", ")
+    }
 }
 
 /// The tape, and for each object that is not right its history and both stories.

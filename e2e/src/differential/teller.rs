@@ -152,8 +152,13 @@ async fn read(
 
 /// The administrator's kubeconfig, by way of a proxy. The certificate is still checked against the server's own name.
 fn kubeconfig_through(server: &Server, proxy: &Proxy) -> Result<String, String> {
-    let mut kubeconfig = Kubeconfig::read_from(server.kubeconfig_path()).map_err(|error| error.to_string())?;
-    for cluster in kubeconfig.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
+    let mut kubeconfig =
+        Kubeconfig::read_from(server.kubeconfig_path()).map_err(|error| error.to_string())?;
+    for cluster in kubeconfig
+        .clusters
+        .iter_mut()
+        .filter_map(|named| named.cluster.as_mut())
+    {
         let url = cluster.server.clone().unwrap_or_default();
         let url: http::Uri = url.parse().map_err(|error| format!("{url}: {error}"))?;
         let scheme = url.scheme_str().unwrap_or("https");
@@ -172,7 +177,9 @@ fn kubeconfig_through(server: &Server, proxy: &Proxy) -> Result<String, String> 
 /// Skipped without a Go toolchain; failed if it does not build.
 pub async fn client_go() -> Result<PathBuf, NoServer> {
     static BUILT: OnceCell<Result<PathBuf, Arc<NoServer>>> = OnceCell::const_new();
-    let built = BUILT.get_or_init(|| async { build().await.map_err(Arc::new) }).await;
+    let built = BUILT
+        .get_or_init(|| async { build().await.map_err(Arc::new) })
+        .await;
     built.clone().map_err(|error| match &*error {
         NoServer::Skipped(reason) => NoServer::Skipped(reason.clone()),
         NoServer::Failed(reason) => NoServer::Failed(reason.clone()),

@@ -29,7 +29,11 @@ impl Embedded {
             .token(TOKEN)
             .require_namespaces()
             .graceful_pods();
-        if story.flags.iter().any(|flag| flag.contains("ShardedListAndWatch=true")) {
+        if story
+            .flags
+            .iter()
+            .any(|flag| flag.contains("ShardedListAndWatch=true"))
+        {
             builder = builder.sharding();
         }
         Embedded {
@@ -55,10 +59,22 @@ impl Server for Embedded {
         let request = request
             .body(Full::new(Bytes::from(sent.body)))
             .map_err(|error| error.to_string())?;
-        let answer = self.server.service().call(request).await.map_err(|error| error.to_string())?;
+        let answer = self
+            .server
+            .service()
+            .call(request)
+            .await
+            .map_err(|error| error.to_string())?;
         let (parts, body) = answer.into_parts();
-        let bytes = body.collect().await.map_err(|error| error.to_string())?.to_bytes();
-        let headers = parts.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+        let bytes = body
+            .collect()
+            .await
+            .map_err(|error| error.to_string())?
+            .to_bytes();
+        let headers = parts
+            .headers
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_bytes()));
         Ok(Answer::new(parts.status.as_u16(), headers, &bytes, is_watch))
     }
 
@@ -95,7 +111,11 @@ impl Known {
             None => name == self.exchange,
         };
         let mut place = difference.at.split('/');
-        named && self.at.split('/').all(|step| place.next().is_some_and(|at| step == "*" || step == at))
+        named
+            && self
+                .at
+                .split('/')
+                .all(|step| place.next().is_some_and(|at| step == "*" || step == at))
     }
 }
 
@@ -132,7 +152,12 @@ async fn the_embedded_server_answers_as_a_real_one_did() {
         .iter()
         .zip(&seen)
         .filter(|(_, seen)| !**seen)
-        .map(|(known, _)| format!("{} at {} differs no more: take it off the list", known.exchange, known.at))
+        .map(|(known, _)| {
+            format!(
+                "{} at {} differs no more: take it off the list",
+                known.exchange, known.at
+            )
+        })
         .collect();
     println!("{exchanges} exchanges, {} known differences", KNOWN.len());
     assert!(
