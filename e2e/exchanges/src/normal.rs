@@ -96,12 +96,22 @@ impl Names {
                 "resourceVersion" if is_number(text) => self.named(text).unwrap_or("<version>").into(),
                 "continue" if !text.is_empty() => "<continue>".into(),
                 "message" => self.sentence(text).into(),
+                "cells" => self.cells(value),
                 "metadata" => self.value(value, collection),
                 _ => self.value(value, false),
             };
             (key.clone(), value)
         };
         map.iter().map(member).collect()
+    }
+
+    /// The cells of a row, of which one may be an age.
+    fn cells(&self, cells: &Value) -> Value {
+        let cell = |cell: &Value| match cell.as_str() {
+            Some(text) if is_age(text) => "<age>".into(),
+            _ => self.value(cell, false),
+        };
+        cells.as_array().into_iter().flatten().map(cell).collect()
     }
 
     fn named(&self, value: &str) -> Option<&str> {
@@ -132,10 +142,11 @@ impl Names {
                 .unwrap_or(from.len());
             let (word, after) = from.split_at(end);
             words.push_str(before);
-            let current = words.ends_with("current: ") || words.ends_with('(');
             match self.named(word) {
+                // The version that the server has reached is no object's, if only by chance.
+                _ if is_number(word) && words.ends_with("current: ") => words.push_str("<version>"),
                 Some(name) => words.push_str(name),
-                None if is_number(word) && current => words.push_str("<version>"),
+                None if is_number(word) && words.ends_with('(') => words.push_str("<version>"),
                 None => words.push_str(&self.text(word)),
             }
             rest = after;
@@ -147,6 +158,12 @@ impl Names {
 
 fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// `7s`, `2m10s`.
+fn is_age(text: &str) -> bool {
+    let digits = text.trim_end_matches(['s', 'm', 'h', 'd']);
+    digits.len() < text.len() && digits.starts_with(|c: char| c.is_ascii_digit()) && text.len() < 8
 }
 
 fn is_uid(text: &str) -> bool {
@@ -208,6 +225,16 @@ mod tests {
             names().value(&list, false),
             json!({"metadata": {"resourceVersion": "<collection version>", "continue": "<continue>"},
                 "items": [{"metadata": {"resourceVersion": "<created>"}}, {"metadata": {"resourceVersion": "<version>"}}]})
+        );
+    }
+
+    #[test]
+    fn ages_are_called_so_in_tables_only() {
+        let table = json!({"rows": [{"cells": ["web", "7s", "2m10s", "10.0.0.7", 1, null]}], "spec": {"wait": "7s"}});
+
+        assert_eq!(
+            names().value(&table, false),
+            json!({"rows": [{"cells": ["web", "<age>", "<age>", "10.0.0.7", 1, null]}], "spec": {"wait": "7s"}})
         );
     }
 
