@@ -43,9 +43,9 @@ impl Accepted {
         if let Form::Table(include) = &mut self.form {
             let asked = query.get("includeObject").unwrap_or_default();
             *include = IncludeObject::parse(asked).ok_or_else(|| {
-                let error =
-                    FieldError::not_supported("includeObject", asked, &["Metadata", "None", "Object"]);
-                ApiError::invalid("meta.k8s.io", "TableOptions", "", &[error])
+                let must = "must be 'Metadata', 'Object', 'None', or empty";
+                let error = FieldError::invalid("includeObject", asked, must);
+                ApiError::bad_request(format!("Unable to convert to Table as requested: {error}"))
             })?;
         }
         Ok(self)

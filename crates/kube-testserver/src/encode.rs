@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::clock::Clock;
 use crate::fault::{Poison, Poisons};
-use crate::kinds::Kind;
+use crate::kinds::{Kind, empty_parts};
 use crate::state::State;
 use crate::storage::{Change, Stored};
 use crate::table::{self, IncludeObject};
@@ -84,6 +84,11 @@ impl Encoder {
 
     pub(crate) fn form(&self) -> Form {
         self.form
+    }
+
+    /// Whether a list says that nothing follows, by an empty continue token.
+    pub(crate) fn says_end(&self) -> bool {
+        self.kind.custom && self.form == Form::Object
     }
 
     /// What stands before the metadata of a list.
@@ -183,17 +188,31 @@ impl Encoder {
         }
     }
 
-    /// The object of a bookmark: nothing but its type and the version.
-    pub(crate) fn bookmark(&self, revision: u64) -> Value {
-        let metadata = json!({ "resourceVersion": revision.to_string() });
+    /// The object of a bookmark: its type, the version, the end marker if it is that, and the parts that a typed
+    /// object always has.
+    pub(crate) fn bookmark(&self, revision: u64, end_of_initial: bool) -> Value {
+        let mut metadata = json!({ "resourceVersion": revision.to_string() });
+        if end_of_initial {
+            metadata["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
+        }
         match self.form {
             Form::Object => {
-                json!({ "kind": self.kind.kind, "apiVersion": self.kind.api_version(), "metadata": metadata })
+                let mut object = json!({ "kind": self.kind.kind, "apiVersion": self.kind.api_version(), "metadata": metadata });
+                if let (Some(object), Value::Object(parts)) =
+                    (object.as_object_mut(), empty_parts(&self.kind))
+                {
+                    object.extend(parts);
+                }
+                object
             }
             Form::Metadata => {
                 json!({ "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata })
             }
-            Form::Table(include) => table::table(&self.kind, metadata, [], include, false, self.clock.now()),
+            // A row like any other, of an object that is not there.
+            Form::Table(include) => {
+                let object = json!({ "metadata": metadata });
+                table::table_of_one(&self.kind, &object, include, false, self.clock.now())
+            }
         }
     }
 

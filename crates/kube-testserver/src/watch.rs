@@ -375,7 +375,11 @@ impl WatchBody {
         if !self.spec.bookmarks || self.spec.fault.no_bookmarks {
             return false;
         }
-        let last_at = self.deadline.deadline() - LAST_BOOKMARK.min(self.spec.timeout / 2);
+        if self.spec.timeout <= LAST_BOOKMARK {
+            // A watch so short ends without one.
+            return false;
+        }
+        let last_at = self.deadline.deadline() - LAST_BOOKMARK;
         if !self.last_bookmark_sent && self.bookmark.deadline() > last_at {
             self.bookmark.as_mut().reset(last_at);
         }
@@ -403,13 +407,10 @@ impl WatchBody {
     fn bookmark_frame(&self, revision: u64, end_of_initial: bool) -> Bytes {
         let fault = &self.spec.fault;
         let revision = revision.saturating_add_signed(fault.bookmark_shift);
-        let mut object = self.spec.encoder.bookmark(revision);
+        let mut object = self.spec.encoder.bookmark(revision, end_of_initial);
         if fault.bookmark_form == BookmarkForm::OtherKind {
             object["apiVersion"] = json!("example.com/v1");
             object["kind"] = json!("SomethingElse");
-        }
-        if end_of_initial {
-            object["metadata"]["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
         }
         if fault.bookmark_form == BookmarkForm::WithoutMetadata
             && let Some(map) = object.as_object_mut()

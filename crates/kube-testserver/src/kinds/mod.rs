@@ -6,6 +6,7 @@
 mod builtin;
 mod convert;
 mod crd;
+mod empty;
 mod fields;
 mod registry;
 mod scale;
@@ -18,6 +19,7 @@ use serde_json::Value;
 pub use crate::jsonpath::{JsonPath, JsonPathError};
 
 pub(crate) use crd::{Names, crd_status, set_crd_defaults, validate_crd, validate_crd_update};
+pub(crate) use empty::empty_parts;
 pub use registry::Registry;
 pub(crate) use scale::ScaleError;
 pub(crate) use scale::selector_text;
@@ -32,6 +34,17 @@ pub mod verbs {
         "get",
         "list",
         "patch",
+        "update",
+        "watch",
+    ];
+    /// The same, in the order in which custom kinds have it.
+    pub const CUSTOM: &[&str] = &[
+        "delete",
+        "deletecollection",
+        "get",
+        "list",
+        "patch",
+        "create",
         "update",
         "watch",
     ];
@@ -159,7 +172,7 @@ impl Kind {
             short_names: Vec::new(),
             categories: Vec::new(),
             namespaced: true,
-            verbs: verbs::STORED,
+            verbs: verbs::CUSTOM,
             subresources: Vec::new(),
             scale: None,
             custom: true,

@@ -56,11 +56,7 @@ pub fn table<'a>(
         .into_iter()
         .map(|object| row(kind, object, include, now))
         .collect();
-    let columns = if headers {
-        column_definitions(kind)
-    } else {
-        Vec::new()
-    };
+    let columns = headers.then(|| column_definitions(kind));
     json!({
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
@@ -107,18 +103,17 @@ pub fn row(kind: &Kind, object: &Value, include: IncludeObject, now: Timestamp) 
     } else {
         columns_of(kind).1(object, now)
     };
-    let mut row = json!({ "cells": cells });
     let included = match include {
-        IncludeObject::None => None,
-        IncludeObject::Metadata => Some(json!({
+        IncludeObject::None => Value::Null,
+        IncludeObject::Metadata => json!({
             "kind": "PartialObjectMetadata",
             "apiVersion": "meta.k8s.io/v1",
             "metadata": object.get("metadata").cloned().unwrap_or_else(|| json!({})),
-        })),
-        IncludeObject::Object => Some(object.clone()),
+        }),
+        IncludeObject::Object => object.clone(),
     };
+    let mut row = json!({ "cells": cells, "object": included });
     if let Value::Object(fields) = &mut row {
-        fields.extend(included.map(|included| ("object".to_owned(), included)));
         fields.extend(pods::row_conditions(kind, object).map(|found| ("conditions".to_owned(), found)));
     }
     row
@@ -215,10 +210,10 @@ mod tests {
         );
 
         let event = table_of_one(&kind, &object, IncludeObject::Object, false, now);
-        assert_eq!(event["columnDefinitions"], json!([]));
+        assert_eq!(event["columnDefinitions"], Value::Null);
         assert_eq!(event["rows"][0]["object"], object);
         let bare = table(&kind, json!({}), [&object], IncludeObject::None, true, now);
-        assert_eq!(bare["rows"][0].get("object"), None);
+        assert_eq!(bare["rows"][0].get("object"), Some(&Value::Null));
     }
 
     #[test]
