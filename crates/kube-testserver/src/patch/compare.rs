@@ -50,7 +50,7 @@ pub(super) fn compare(kind: &Kind, old: &Value, new: &Value) -> Comparison {
 fn collect<'a>(kind: &Kind, path: &mut Vec<&'a str>, value: &'a Value, set: &mut FieldSet, containers: bool) {
     match value {
         Value::Object(fields) if !fields.is_empty() && !is_atomic_map(kind, path) => {
-            set.here |= containers && is_optional(path);
+            set.here |= containers && is_optional(kind, path);
             for (name, value) in fields {
                 path.push(name);
                 collect(kind, path, value, set.child(field(name)), containers);
@@ -66,7 +66,7 @@ fn collect<'a>(kind: &Kind, path: &mut Vec<&'a str>, value: &'a Value, set: &mut
                 }
             }
             ListShape::Map(keys) => {
-                set.here |= containers;
+                set.here |= containers && is_optional(kind, path);
                 for item in items {
                     match item_by_key(item, &keys) {
                         Some(edge) => {
@@ -84,12 +84,21 @@ fn collect<'a>(kind: &Kind, path: &mut Vec<&'a str>, value: &'a Value, set: &mut
     }
 }
 
-/// Whether an object at this place can be absent. The parts that every object of a kind has are nobody's own.
-fn is_optional(path: &[&str]) -> bool {
-    !matches!(
-        path.last(),
-        None | Some(&("metadata" | "spec" | "status" | "template" | "strategy" | "updateStrategy"))
-    )
+/// Whether what is at this place can be absent. The parts that every object of a built-in kind has, be they empty, are
+/// nobody's own; custom objects have nothing that nobody has put there.
+fn is_optional(kind: &Kind, path: &[&str]) -> bool {
+    match path {
+        [] | ["metadata"] => false,
+        _ if kind.custom => true,
+        [
+            ..,
+            "metadata" | "spec" | "status" | "template" | "strategy" | "updateStrategy" | "containers",
+        ] => false,
+        ["spec", "names"] | ["status", "acceptedNames" | "conditions"] => {
+            kind.kind != "CustomResourceDefinition"
+        }
+        _ => true,
+    }
 }
 
 fn walk<'a>(

@@ -254,7 +254,6 @@ pub(super) fn stripped(object: &Value) -> Value {
                 "generation",
                 "managedFields",
                 "resourceVersion",
-                "generateName",
                 "deletionTimestamp",
                 "deletionGracePeriodSeconds",
             ] {

@@ -81,7 +81,8 @@ pub(crate) fn create(
     if let Some(manager) = &place.manager {
         patch::track_update(place.kind, None, &mut object, manager);
     }
-    let object = place.keep(object)?;
+    let mut object = place.keep(object)?;
+    begin(place, &mut object);
     if place.is(definition::GROUP, definition::KIND) && !place.dry_run {
         definition::serve(state, &object)?;
     }
@@ -182,18 +183,6 @@ fn fill_defaults(place: &Place<'_>, object: &mut Map<String, Value>) {
             if let Some(labels) = labels.as_object_mut() {
                 labels.insert("kubernetes.io/metadata.name".to_owned(), name.into());
             }
-            object
-                .entry("spec")
-                .or_insert_with(|| json!({ "finalizers": ["kubernetes"] }));
-            object
-                .entry("status")
-                .or_insert_with(|| json!({ "phase": "Active" }));
-        }
-        ("", "Pod") => {
-            let status = object.entry("status").or_insert_with(|| json!({}));
-            if let Some(status) = status.as_object_mut() {
-                status.entry("phase").or_insert_with(|| json!("Pending"));
-            }
         }
         ("", "Secret") => {
             // What a client writes in plain text is kept in base64, as `data`.
@@ -207,6 +196,49 @@ fn fill_defaults(place: &Place<'_>, object: &mut Map<String, Value>) {
             object.entry("type").or_insert_with(|| json!("Opaque"));
         }
         _ => {}
+    }
+}
+
+/// What the server itself puts into a new object, after it was recorded who owns what: it is nobody's.
+fn begin(place: &Place<'_>, object: &mut Map<String, Value>) {
+    if place.is("", "Namespace") {
+        object
+            .entry("spec")
+            .or_insert_with(|| json!({ "finalizers": ["kubernetes"] }));
+        object
+            .entry("status")
+            .or_insert_with(|| json!({ "phase": "Active" }));
+    }
+    if place.is("", "Pod") {
+        let quality = quality_of_service(object);
+        let status = object.entry("status").or_insert_with(|| json!({}));
+        if let Some(status) = status.as_object_mut() {
+            status.entry("phase").or_insert_with(|| json!("Pending"));
+            status.entry("qosClass").or_insert_with(|| json!(quality));
+        }
+    }
+}
+
+/// How safe a pod is from being evicted, by what its containers ask for.
+fn quality_of_service(pod: &Map<String, Value>) -> &'static str {
+    let containers = |key: &str| pod.get("spec").and_then(|spec| spec.get(key)?.as_array());
+    let all = ["containers", "initContainers"]
+        .into_iter()
+        .filter_map(containers)
+        .flatten();
+    let (mut asks, mut guaranteed) = (false, true);
+    for container in all {
+        let of = |kind: &str, name: &str| container.pointer(&format!("/resources/{kind}/{name}")).cloned();
+        for name in ["cpu", "memory"] {
+            let (limit, request) = (of("limits", name), of("requests", name));
+            asks |= limit.is_some() || request.is_some();
+            guaranteed &= limit.is_some() && (request.is_none() || request == limit);
+        }
+    }
+    match (asks, guaranteed) {
+        (false, _) => "BestEffort",
+        (true, true) => "Guaranteed",
+        (true, false) => "Burstable",
     }
 }
 

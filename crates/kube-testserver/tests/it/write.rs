@@ -43,7 +43,7 @@ async fn a_created_object_gets_what_only_the_server_gives() {
     assert!(pod["metadata"].get("deletionTimestamp").is_none());
     assert_eq!(
         pod["status"],
-        json!({"phase": "Pending"}),
+        json!({"phase": "Pending", "qosClass": "BestEffort"}),
         "status is not the client's to create"
     );
     assert_eq!(pod["metadata"]["managedFields"][0]["operation"], "Update");
