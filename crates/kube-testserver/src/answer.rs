@@ -78,15 +78,11 @@ pub(crate) fn error(error: &ApiError) -> Response<TestBody> {
 
 /// The plain-text answer for paths nobody serves.
 pub(crate) fn page_not_found() -> Response<TestBody> {
-    let mut response = reply(
+    reply(
         StatusCode::NOT_FOUND,
         "text/plain; charset=utf-8",
         TestBody::bytes("404 page not found\n"),
-    );
-    response
-        .headers_mut()
-        .insert("x-content-type-options", HeaderValue::from_static("nosniff"));
-    response
+    )
 }
 
 /// Rewrites a JSON answer over many lines, for people.
@@ -110,10 +106,21 @@ pub(crate) fn indent(response: Response<TestBody>) -> Response<TestBody> {
 
 /// Adds the headers that every answer has.
 pub(crate) fn finish(state: &State, response: &mut Response<TestBody>) {
+    let status = response.status();
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     if let Ok(id) = HeaderValue::from_str(&state.new_audit_id()) {
         headers.insert(AUDIT_ID, id);
+    }
+    let plain = headers
+        .get(CONTENT_TYPE)
+        .is_some_and(|value| value.as_bytes().starts_with(b"text/plain"));
+    if plain || status == StatusCode::FORBIDDEN {
+        headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    }
+    if status == StatusCode::UNAUTHORIZED {
+        // Who is not known is told so before any queue.
+        return;
     }
     // Constant: the server has one flow and one priority level.
     headers.insert(

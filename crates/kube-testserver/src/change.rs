@@ -4,16 +4,17 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{Response, StatusCode};
+use http::header::WARNING;
+use http::{HeaderValue, Response, StatusCode};
 use serde_json::{Value, json};
 
 use crate::accept::Accepted;
 use crate::answer;
 use crate::body::TestBody;
 use crate::encode::{Encoder, Form};
-use crate::field_error::FieldError;
+use crate::field_error::{FieldError, quote};
 use crate::journal::SeenRequest;
-use crate::kinds::Kind;
+use crate::kinds::{Kind, structural};
 use crate::patch::{self, Manager, PatchType};
 use crate::protobuf;
 use crate::request::{ListOptions, Verb};
@@ -63,7 +64,7 @@ pub(crate) fn answer(writing: &Writing<'_>) -> Result<Response<TestBody>, ApiErr
         namespace: seen.namespace.as_deref(),
         name: seen.name.as_deref().unwrap_or_default(),
         origin: Origin::Client,
-        dry_run: writing.dry_run()?,
+        dry_run: writing.checked_dry_run()?,
         manager: Some(Manager {
             name: &manager,
             subresource,
@@ -96,10 +97,11 @@ pub(crate) fn answer(writing: &Writing<'_>) -> Result<Response<TestBody>, ApiErr
         }
         (Verb::Update, _) => {
             let object = writing.object()?;
+            let warnings = writing.unknown_fields(&object)?;
             let make = |_: &Value| Ok(Made::Changed(object));
             let updated =
                 state.write(|store| write::update(state, store, &place, part(subresource), make))?;
-            writing.show(StatusCode::OK, &updated)
+            Ok(warned(writing.show(StatusCode::OK, &updated)?, &warnings))
         }
         (Verb::Patch, _) => writing.patch(&place, part(subresource)),
         (Verb::Delete, "") => writing.delete(&place),
@@ -142,10 +144,11 @@ impl Writing<'_> {
             let review = write::review(self.kind, object, &self.state.clock.timestamp());
             return Ok(answer::json(StatusCode::CREATED, review.to_string()));
         }
+        let warnings = self.unknown_fields(&object)?;
         let created = self
             .state
             .write(|store| write::create(self.state, store, place, object))?;
-        self.show(StatusCode::CREATED, &created)
+        Ok(warned(self.show(StatusCode::CREATED, &created)?, &warnings))
     }
 
     fn patch(&self, place: &Place<'_>, part: Part) -> Result<Response<TestBody>, ApiError> {
@@ -215,7 +218,11 @@ impl Writing<'_> {
 
     fn patch_type(&self) -> Result<PatchType, ApiError> {
         let content_type = self.seen.content_type.as_deref().unwrap_or_default();
-        let patch_type = PatchType::of(content_type, self.kind).map_err(|error| ApiError::patch(&error))?;
+        let patch_type = PatchType::of(content_type, self.kind).map_err(|error| match error.code() {
+            // Built-in kinds have routes by content type: whoever finds none is not told which there are.
+            415 if !self.kind.custom => ApiError::no_such_media_type(),
+            _ => ApiError::patch(&error),
+        })?;
         let errors = patch_type.check_options(
             self.seen.param("fieldManager"),
             self.seen.query.optional_flag("force"),
@@ -312,8 +319,22 @@ impl Writing<'_> {
         Ok(answer::object(status, accepted, &encoder, object))
     }
 
-    /// Whether nothing is to be written: by the query, or by the options in the body of a deletion.
-    fn dry_run(&self) -> Result<bool, ApiError> {
+    /// Whether nothing is to be written: by the query, or by the options in the body of a deletion. The other options that
+    /// every write has are looked at, too.
+    fn checked_dry_run(&self) -> Result<bool, ApiError> {
+        let kind = match self.seen.verb {
+            Verb::Create => "CreateOptions",
+            Verb::Patch => "PatchOptions",
+            Verb::Update => "UpdateOptions",
+            _ => "DeleteOptions",
+        };
+        let invalid = |error| Err(ApiError::invalid("meta.k8s.io", kind, "", &[error]));
+        let validation = self.seen.param("fieldValidation").unwrap_or_default();
+        if kind != "DeleteOptions" && !matches!(validation, "" | "Ignore" | "Strict" | "Warn") {
+            let supported = &["", "Ignore", "Strict", "Warn"];
+            let error = FieldError::not_supported("fieldValidation", validation, supported);
+            return invalid(error);
+        }
         let mut asked: Vec<String> = self.seen.param("dryRun").into_iter().map(str::to_owned).collect();
         if matches!(self.seen.verb, Verb::Delete | Verb::DeleteCollection)
             && let Some(Value::Array(given)) = self.optional_json()?.get("dryRun")
@@ -326,14 +347,7 @@ impl Writing<'_> {
         }
         asked.retain(|asked| !asked.is_empty());
         if asked.iter().any(|asked| asked != "All") {
-            let error = FieldError::not_supported("dryRun", asked, &["All"]);
-            let kind = match self.seen.verb {
-                Verb::Create => "CreateOptions",
-                Verb::Patch => "PatchOptions",
-                Verb::Update => "UpdateOptions",
-                _ => "DeleteOptions",
-            };
-            return Err(ApiError::invalid("meta.k8s.io", kind, "", &[error]));
+            return invalid(FieldError::not_supported("dryRun", asked, &["All"]));
         }
         Ok(!asked.is_empty())
     }
@@ -343,6 +357,29 @@ impl Writing<'_> {
         let object = self.json()?;
         write::check_type(self.kind, &object)?;
         Ok(object)
+    }
+
+    /// What is to be said about fields that the schema of a custom kind does not know; an error if the client wants that.
+    fn unknown_fields(&self, object: &Value) -> Result<Vec<String>, ApiError> {
+        let asked = self.seen.param("fieldValidation").unwrap_or_default();
+        let (Some(schema), Some(object), false) =
+            (self.kind.schema.as_deref(), object.as_object(), asked == "Ignore")
+        else {
+            return Ok(Vec::new());
+        };
+        let unknown: Vec<String> = structural::unknown_fields(schema, object)
+            .iter()
+            .map(|path| format!("unknown field {}", quote(path)))
+            .collect();
+        if asked == "Strict" && !unknown.is_empty() {
+            return Err(ApiError::bad_request(format!(
+                "{kind} in version {} cannot be handled as a {kind}: strict decoding error: {}",
+                quote(&self.kind.version),
+                unknown.join(", "),
+                kind = self.kind.kind,
+            )));
+        }
+        Ok(unknown)
     }
 
     fn optional_json(&self) -> Result<Value, ApiError> {
@@ -389,6 +426,16 @@ impl Writing<'_> {
     }
 }
 
+/// Adds warnings for people to an answer.
+fn warned(mut response: Response<TestBody>, warnings: &[String]) -> Response<TestBody> {
+    for warning in warnings {
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - {}", quote(warning))) {
+            response.headers_mut().append(WARNING, value);
+        }
+    }
+    response
+}
+
 fn success(status: StatusCode) -> Response<TestBody> {
     let body = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": status.as_u16(),
@@ -410,6 +457,11 @@ fn delete_options(body: &Value, seen: &SeenRequest) -> Result<DeleteOptions, Api
         Some(orphan) => Some(orphan),
         None => seen.query.optional_flag("orphanDependents"),
     };
+    if let (Some(policy), Some(_)) = (&policy, orphan) {
+        let both = "orphanDependents and deletionPropagation cannot be both set";
+        let error = FieldError::invalid("propagationPolicy", policy.as_str(), both);
+        return Err(ApiError::invalid("meta.k8s.io", "DeleteOptions", "", &[error]));
+    }
     let propagation = match (policy.as_deref(), orphan) {
         (Some("Background"), _) | (None, Some(false)) => Some(Propagation::Background),
         (Some("Foreground"), _) => Some(Propagation::Foreground),

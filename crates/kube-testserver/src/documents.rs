@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::answer;
 use crate::body::TestBody;
+use crate::kinds::Registry;
 use crate::state::State;
 use crate::status::ApiError;
 use crate::{discovery, openapi};
@@ -41,8 +42,16 @@ pub(crate) fn answer(state: &State, method: &Method, path: &str, accept: Option<
     };
     match document {
         Some(document) => answer::json(StatusCode::OK, document.to_string()),
+        // The versions of a built-in group have a handler that knows what it does not serve.
+        None if matches!(segments.as_slice(), ["apis", group, _] if has_builtin(&registry, group)) => {
+            answer::error(&ApiError::no_such_resource())
+        }
         None => answer::page_not_found(),
     }
+}
+
+fn has_builtin(registry: &Registry, group: &str) -> bool {
+    registry.iter().any(|kind| kind.group == group && !kind.custom)
 }
 
 fn aggregate(document: &Value) -> Response<TestBody> {

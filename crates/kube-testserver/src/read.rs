@@ -75,9 +75,8 @@ pub(crate) async fn get(state: &State, target: Target<'_>) -> Result<Response<Te
     let asked = target.query.get("resourceVersion").unwrap_or_default();
     let revision = parse_version(asked).map_err(|error| {
         let asked = quote(asked);
-        ApiError::bad_request(format!(
-            "invalid resource version: resourceVersion: Invalid value: {asked}: {error}"
-        ))
+        // As in a watch, the storage's complaint finds no words on its way out.
+        ApiError::unknown(format!("resourceVersion: Invalid value: {asked}: {error}"))
     })?;
     if revision > 0
         && let Err(current) = state.wait_for(target.replica, revision).await

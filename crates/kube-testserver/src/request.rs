@@ -118,8 +118,10 @@ impl ResourcePath {
         let named = self.name.is_some();
         let watch = (self.watch || query.flag("watch")) && self.subresource.is_none();
         Some(match *method {
-            Method::GET | Method::HEAD if watch => Verb::Watch,
+            Method::GET | Method::HEAD if self.watch && watch => Verb::Watch,
+            // The parameter means nothing where one object is asked for.
             Method::GET | Method::HEAD if named => Verb::Get,
+            Method::GET | Method::HEAD if watch => Verb::Watch,
             Method::GET | Method::HEAD => Verb::List,
             Method::POST => Verb::Create,
             Method::PUT if named => Verb::Update,

@@ -323,7 +323,12 @@ fn check_allowed(seen: &SeenRequest, path: &ResourcePath, kind: &Kind) -> Result
     let allowed = match &path.subresource {
         None => kind.allows(verb),
         Some(name) => {
-            let subresource = kind.subresource(name).ok_or_else(ApiError::no_such_resource)?;
+            let missing = || match &path.name {
+                // Custom objects are all served by one handler, which knows the object's name.
+                Some(object) if kind.custom => ApiError::not_found(&kind.group, &kind.plural, object),
+                _ => ApiError::no_such_resource(),
+            };
+            let subresource = kind.subresource(name).ok_or_else(missing)?;
             subresource.verbs.contains(&verb)
         }
     };

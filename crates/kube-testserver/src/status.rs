@@ -271,6 +271,14 @@ impl ApiError {
         )
     }
 
+    /// 415 of a patch in a format for which there is no route.
+    pub(crate) fn no_such_media_type() -> ApiError {
+        ApiError {
+            generic: true,
+            ..ApiError::new(415, "UnsupportedMediaType", "415: Unsupported Media Type")
+        }
+    }
+
     /// 422 `Invalid` with one cause per field. `kind` is the kind, not the resource.
     pub(crate) fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> ApiError {
         let subject = Subject {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::metadata::{check, differs, has_generation, is_gone, metadata_mut, same, text};
-use super::{Origin, Place, check_depth, definition, into_map};
-use crate::field_error::FieldError;
+use super::{Origin, Place, check_depth, definition, immutable, into_map};
+use crate::field_error::{FieldError, quote};
 use crate::kinds::structural;
 use crate::patch;
 use crate::request::parse_version;
@@ -60,6 +60,9 @@ pub(crate) fn update(
         definition::prepare(state, &mut new, Some(&old), &mut errors);
     }
     errors.extend(check_finalizers(&old, &mut new));
+    if place.origin == Origin::Client {
+        errors.extend(immutable::check(place.kind, &old, &mut new));
+    }
     match (place.schema(), part) {
         (Some(schema), Part::Object) => errors.extend(structural::check(schema, &new)),
         (Some(schema), Part::Status) => errors.extend(structural::check_status(schema, &new)),
@@ -105,6 +108,12 @@ fn check_identity(
 ) -> Result<(), ApiError> {
     let metadata = metadata_mut(new);
     let name = text(metadata, "name");
+    if name.is_empty() && place.origin == Origin::Client {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            place.name
+        )));
+    }
     if !name.is_empty() && name != place.name {
         return Err(ApiError::bad_request(format!(
             "the name of the object ({name}) does not match the name on the URL ({})",
@@ -139,7 +148,28 @@ fn check_identity(
     Ok(())
 }
 
-/// The optimistic lock: a version that is given must be the present one. Custom kinds must give one.
+/// Built-in kinds whose updates must give the version they are made of. Custom kinds all do.
+const CONDITIONAL: &[(&str, &str)] = &[
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"),
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"),
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"),
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"),
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
+    ("apiextensions.k8s.io", "CustomResourceDefinition"),
+    ("apiregistration.k8s.io", "APIService"),
+    ("certificates.k8s.io", "ClusterTrustBundle"),
+    ("coordination.k8s.io", "Lease"),
+    ("coordination.k8s.io", "LeaseCandidate"),
+    ("node.k8s.io", "RuntimeClass"),
+    ("policy", "PodDisruptionBudget"),
+    ("storage.k8s.io", "CSIDriver"),
+    ("storage.k8s.io", "CSINode"),
+    ("storage.k8s.io", "CSIStorageCapacity"),
+    ("storage.k8s.io", "VolumeAttachment"),
+];
+
+/// The optimistic lock: a version that is given must be the present one, and some kinds must give one.
 fn check_version(
     place: &Place<'_>,
     old: &Map<String, Value>,
@@ -153,13 +183,14 @@ fn check_version(
         .and_then(|metadata| metadata.get("resourceVersion"));
     let version = text(metadata_mut(new), "resourceVersion");
     if matches!(version, "" | "0") {
-        if !place.kind.custom {
+        let (group, kind) = (place.kind.group.as_str(), place.kind.kind.as_str());
+        if !place.kind.custom && !CONDITIONAL.contains(&(group, kind)) {
             return Ok(());
         }
         let error = FieldError::invalid("metadata.resourceVersion", 0, "must be specified for an update");
         // The complaint names the resource where others name the kind; so does the real one.
-        let kind = place.kind;
-        return Err(ApiError::invalid(&kind.group, &kind.plural, place.name, &[error]));
+        let plural = &place.kind.plural;
+        return Err(ApiError::invalid(group, plural, place.name, &[error]));
     }
     parse_version(version).map_err(ApiError::unknown)?;
     if Some(version) == current.and_then(Value::as_str) {
@@ -251,8 +282,10 @@ fn check_finalizers(old: &Map<String, Value>, new: &mut Map<String, Value>) -> V
     if added.is_empty() {
         return Vec::new();
     }
+    let added: Vec<String> = added.iter().map(|name| quote(name)).collect();
     let detail = format!(
-        "no new finalizers can be added if the object is being deleted, found new finalizers {added:?}"
+        "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+        added.join(", ")
     );
     vec![FieldError::forbidden("metadata.finalizers", detail)]
 }

@@ -250,14 +250,41 @@ async fn a_dropped_watch_is_noticed_at_once() {
 #[tokio::test(start_paused = true)]
 async fn one_object_is_watched_by_name() {
     let server = TestServer::new();
-    let path = "/api/v1/namespaces/shop/configmaps/a?watch=true&resourceVersion=1";
-    let mut watch = Watch::open(&server, path).await;
+    for path in [
+        "/api/v1/namespaces/shop/configmaps?watch=true&fieldSelector=metadata.name%3Da",
+        "/api/v1/watch/namespaces/shop/configmaps/a?",
+    ] {
+        let version = server.resource_version();
+        let mut watch = Watch::open(&server, &format!("{path}&resourceVersion={version}")).await;
 
-    server.create(config_map("shop", "b"));
+        server.create(config_map("shop", "b"));
+        server.create(config_map("shop", "a"));
+        server.delete::<ConfigMap>("shop", "a");
+        server.delete::<ConfigMap>("shop", "b");
+
+        let (added, deleted) = (version + 2, version + 3);
+        assert_eq!(
+            watch.ready().await,
+            [
+                format!("ADDED shop/a@{added}"),
+                format!("DELETED shop/a@{deleted}")
+            ],
+            "{path}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_path_of_one_object_shows_it_whatever_is_said_of_watching() {
+    let server = TestServer::new();
     server.create(config_map("shop", "a"));
-    server.delete::<ConfigMap>("shop", "a");
 
-    assert_eq!(watch.ready().await, ["ADDED shop/a@3", "DELETED shop/a@4"]);
+    let shown = get(&server, "/api/v1/namespaces/shop/configmaps/a?watch=true").await;
+
+    assert_eq!(
+        (shown.status, shown.json()["kind"].as_str()),
+        (200, Some("ConfigMap"))
+    );
 }
 
 #[tokio::test(start_paused = true)]
