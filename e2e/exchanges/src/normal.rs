@@ -59,19 +59,26 @@ impl Names {
             headers: headers.collect(),
             body: match &answer.body {
                 Body::Json(value) => Body::Json(self.value(value, false)),
-                Body::Events(events) => Body::Events(events.iter().map(|event| self.event(event)).collect()),
+                Body::Events(events) => {
+                    let mut events: Vec<Value> = events.iter().map(|event| self.event(event)).collect();
+                    // A bookmark may be repeated, as the server's timer wants it.
+                    events.dedup_by(|next, last| last["type"] == "BOOKMARK" && next == last);
+                    Body::Events(events)
+                }
                 Body::Text(text) => Body::Text(self.sentence(text)),
             },
         }
     }
 
     fn event(&self, event: &Value) -> Value {
-        let bookmark = event["type"] == "BOOKMARK";
-        let mut event = event.clone();
-        if let Some(object) = event.get_mut("object") {
-            *object = self.value(object, bookmark);
+        let mut normal = event.clone();
+        if let Some(object) = normal.get_mut("object") {
+            *object = self.value(object, false);
+            if event["type"] == "BOOKMARK" {
+                of_a_collection(object);
+            }
         }
-        event
+        normal
     }
 
     /// `collection`: the version of this object is that of a collection, which also moves with what happens elsewhere.
@@ -97,6 +104,7 @@ impl Names {
                 "continue" if !text.is_empty() => "<continue>".into(),
                 "message" => self.sentence(text).into(),
                 "cells" => self.cells(value),
+                "serverAddress" => "<address>".into(),
                 "metadata" => self.value(value, collection),
                 _ => self.value(value, false),
             };
@@ -153,6 +161,23 @@ impl Names {
         }
         words.push_str(rest);
         words
+    }
+}
+
+/// Every version in a bookmark is that of the collection, also in the row of a table.
+fn of_a_collection(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                if key == "resourceVersion" {
+                    *value = "<collection version>".into();
+                } else {
+                    of_a_collection(value);
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(of_a_collection),
+        _ => {}
     }
 }
 
@@ -230,7 +255,8 @@ mod tests {
 
     #[test]
     fn ages_are_called_so_in_tables_only() {
-        let table = json!({"rows": [{"cells": ["web", "7s", "2m10s", "10.0.0.7", 1, null]}], "spec": {"wait": "7s"}});
+        let table =
+            json!({"rows": [{"cells": ["web", "7s", "2m10s", "10.0.0.7", 1, null]}], "spec": {"wait": "7s"}});
 
         assert_eq!(
             names().value(&table, false),

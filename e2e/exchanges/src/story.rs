@@ -123,10 +123,13 @@ pub enum Body {
 impl Body {
     /// Takes a body apart: a watch has one JSON value per line.
     pub fn read(bytes: &[u8], is_watch: bool) -> Body {
-        let lines: Option<Vec<Value>> = is_watch
-            .then(|| serde_json::Deserializer::from_slice(bytes).into_iter().collect())
-            .and_then(Result::ok);
-        if let Some(events) = lines {
+        if is_watch
+            && let Ok(events) = serde_json::Deserializer::from_slice(bytes)
+                .into_iter()
+                .collect::<Result<Vec<Value>, _>>()
+            // Whoever asks to watch what cannot be watched may be shown an object.
+            && events.iter().all(|event| event.get("type").is_some())
+        {
             return Body::Events(events);
         }
         match serde_json::from_slice(bytes) {

@@ -2,4 +2,115 @@
 
 use super::Known;
 
-pub(crate) const KNOWN: &[Known] = &[];
+const fn known(exchange: &'static str, at: &'static str, reason: &'static str) -> Known {
+    Known { exchange, at, reason }
+}
+
+const COLUMNS: &str =
+    "columns are described by their names; the sentences of the API documentation are not kept";
+const NO_PROTOBUF: &str = "no protobuf is written, and none is offered";
+const GO: &str = "the words are those of Go's JSON decoder or type system";
+const AT_ONCE: &str =
+    "a definition is served at once; a real server's controllers accept its names a moment later";
+const BUILD: &str = "it says how the server was built, and this one was built otherwise";
+const HASH: &str = "the hash names a storage format, and nothing is stored here";
+const YAML_ERRORS: &str = "errors are written in JSON, whatever was asked for";
+const NO_SCHEMAS: &str = "objects are not checked against the schema of their kind";
+const TRIAL: &str = "what a trial would have stored carries the present version";
+
+pub(crate) const KNOWN: &[Known] = &[
+    known("*", "body/columnDefinitions/*/description", COLUMNS),
+    known("*", "body/*/object/columnDefinitions/*/description", COLUMNS),
+    known(
+        "bookmarks/daemonsets",
+        "body/0/object/metadata/annotations/deprecated.daemonset.template.generation",
+        "the annotation is made by the conversion from a version that is long gone",
+    ),
+    known(
+        "bookmarks/endpoints",
+        "headers/warning",
+        "the warning came with Kubernetes 1.33, and many tests use Endpoints",
+    ),
+    known("custom/define", "body/status", AT_ONCE),
+    known(
+        "custom/define",
+        "body/metadata/managedFields/0/fieldsV1/f:status",
+        AT_ONCE,
+    ),
+    known("custom/the definition", "body/metadata/managedFields", AT_ONCE),
+    known("custom/list as protobuf", "headers/content-type", NO_PROTOBUF),
+    known("custom/list as protobuf", "body", NO_PROTOBUF),
+    known(
+        "custom/resources of the group",
+        "body/resources/*/storageVersionHash",
+        HASH,
+    ),
+    known(
+        "discovery/one group and version",
+        "body/resources/*/storageVersionHash",
+        HASH,
+    ),
+    known("discovery/the version of the server", "body/compiler", BUILD),
+    known("discovery/the version of the server", "body/gitCommit", BUILD),
+    known("discovery/the version of the server", "body/gitTreeState", BUILD),
+    known("discovery/the version of the server", "body/goVersion", BUILD),
+    known("discovery/the version of the server", "body/platform", BUILD),
+    known("lists/a form nobody knows", "body/details", NO_PROTOBUF),
+    known("lists/a form nobody knows", "body/message", NO_PROTOBUF),
+    known("lists/a transformation nobody knows", "body/message", NO_PROTOBUF),
+    known("objects/get in a form nobody knows", "body/details", NO_PROTOBUF),
+    known("objects/get in a form nobody knows", "body/message", NO_PROTOBUF),
+    known("watches/a form nobody knows", "body/details", NO_PROTOBUF),
+    known("watches/a form nobody knows", "body/message", NO_PROTOBUF),
+    known("objects/create another kind", "body/message", GO),
+    known("objects/create another version", "body/message", GO),
+    known("objects/create from an empty body", "body/message", GO),
+    known("objects/create from half a body", "body/message", GO),
+    known("objects/create from a list", "body/message", GO),
+    known("patches/merge that is no object", "body/message", GO),
+    known("patches/json that is none", "body/message", GO),
+    known("objects/create for trial", "body/metadata/resourceVersion", TRIAL),
+    known("patches/apply for trial", "body/metadata/resourceVersion", TRIAL),
+    known("objects/get as yaml", "headers/content-type", YAML_ERRORS),
+    known("objects/get as yaml", "body", YAML_ERRORS),
+    known("watches/yaml", "headers/content-type", YAML_ERRORS),
+    known("watches/yaml", "body", YAML_ERRORS),
+    known(
+        "overload/one too many",
+        "headers/x-kubernetes-pf-flowschema-uid",
+        "the real server had its queues switched off to be overloaded more easily",
+    ),
+    known(
+        "overload/one too many",
+        "headers/x-kubernetes-pf-prioritylevel-uid",
+        "the real server had its queues switched off to be overloaded more easily",
+    ),
+    known(
+        "patches/apply again",
+        "body/metadata/managedFields/*/time",
+        "a real server forgets the time of an applied record that has shrunk; nobody relies on it",
+    ),
+    known("schemas/create with an unknown field", "", NO_SCHEMAS),
+    known("schemas/create with an unknown field, strictly", "", NO_SCHEMAS),
+    known("schemas/create with a bad value", "", NO_SCHEMAS),
+    known("schemas/create with a bad type", "", NO_SCHEMAS),
+    known("schemas/create without a required field", "", NO_SCHEMAS),
+    known(
+        "schemas/create a built-in kind with an unknown field, strictly",
+        "",
+        NO_SCHEMAS,
+    ),
+    known(
+        "schemas/create a built-in kind with an unknown field, with a warning",
+        "",
+        NO_SCHEMAS,
+    ),
+    known("schemas/a lease of no duration", "", NO_SCHEMAS),
+    known("schemas/a lease with a bad time", "", NO_SCHEMAS),
+    known("schemas/define", "body/status", AT_ONCE),
+    known(
+        "schemas/define",
+        "body/metadata/managedFields/0/fieldsV1/f:status",
+        AT_ONCE,
+    ),
+];
