@@ -47,7 +47,8 @@ impl Outcome {
 /// The tape could not be played to its end.
 pub async fn run(server: &Server, tape: Tape, ours: &Path, theirs: &Path) -> Result<Outcome, String> {
     let directory = Temporary::new().map_err(|error| error.to_string())?;
-    let namespace = format!("tape-{}", tape.seed);
+    // Of its own also on a cluster where somebody played before.
+    let namespace = format!("e2e-tape-{}-{}", tape.seed, std::process::id());
     let mut player = Player::new(server, &tape, &namespace).await?;
     for &op in &tape.before {
         player.play(op, None).await?;
@@ -92,8 +93,13 @@ pub async fn run(server: &Server, tape: Tape, ours: &Path, theirs: &Path) -> Res
     .into_iter()
     .flatten()
     .collect();
-    let ours = our_teller.stop(PATIENCE).await?;
-    let theirs = their_teller.stop(PATIENCE).await?;
+    let mut ours = our_teller.stop(PATIENCE).await?;
+    let mut theirs = their_teller.stop(PATIENCE).await?;
+    // The controllers of a whole cluster put things of their own into a namespace.
+    let of_the_tape = |line: &Line| line.name.is_empty() || player.truth.wrote_about(&line.name);
+    ours.retain(of_the_tape);
+    theirs.retain(of_the_tape);
+    player.clean_up().await?;
     let mut outcome = judge(tape, player.truth, ours, theirs);
     for late in late {
         outcome.ours.1.offences.push((String::new(), late));
@@ -139,6 +145,10 @@ impl Proxies {
     }
 }
 
+fn namespaces() -> ApiResource {
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("", "v1", "Namespace"), "namespaces")
+}
+
 /// Writes what the tape says, and notes what the server answers.
 struct Player<'a> {
     server: &'a Server,
@@ -160,12 +170,10 @@ impl<'a> Player<'a> {
         let gvk = GroupVersionKind::gvk(group, version, kind);
         let resource = ApiResource::from_gvk_with_plural(&gvk, plural);
         let client = server.client().map_err(|error| error.to_string())?;
-        let namespaces =
-            ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("", "v1", "Namespace"), "namespaces");
-        Api::<DynamicObject>::all_with(client.clone(), &namespaces)
+        Api::<DynamicObject>::all_with(client.clone(), &namespaces())
             .create(
                 &PostParams::default(),
-                &DynamicObject::new(namespace, &namespaces),
+                &DynamicObject::new(namespace, &namespaces()),
             )
             .await
             .map_err(|error| format!("namespace {namespace}: {error}"))?;
@@ -226,6 +234,17 @@ impl<'a> Player<'a> {
         // Both informers get a chance to tell what they see; otherwise whole tapes would fit between two reads.
         tokio::time::sleep(self.pause).await;
         Ok(())
+    }
+
+    /// Takes the namespace away; who has no controllers keeps it, and loses it with the cluster.
+    async fn clean_up(&self) -> Result<(), String> {
+        let client = self.server.client().map_err(|error| error.to_string())?;
+        let deleted = Api::<DynamicObject>::all_with(client, &namespaces())
+            .delete(&self.namespace, &DeleteParams::default())
+            .await;
+        deleted
+            .map(drop)
+            .map_err(|error| format!("namespace {}: {error}", self.namespace))
     }
 
     async fn restart(&mut self) -> Result<(), String> {

@@ -1,6 +1,6 @@
 //! What truly happened to each object, as the server said in its answers to the writes; seen through the selector.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// One step in the life of a name.
@@ -40,6 +40,8 @@ impl fmt::Display for Step {
 #[derive(Clone, Debug, Default)]
 pub struct Truth {
     steps: BTreeMap<String, Vec<Step>>,
+    /// Every name that was written, seen through the selector or not.
+    written: BTreeSet<String>,
     /// How many steps each name had when the informers started.
     before: BTreeMap<String, usize>,
 }
@@ -47,6 +49,7 @@ pub struct Truth {
 impl Truth {
     /// An object was written; `visible` says whether the selector takes it.
     pub fn wrote(&mut self, name: &str, uid: &str, version: u64, visible: bool) {
+        self.written.insert(name.to_owned());
         let step = if visible {
             // A write that changes nothing leaves the version as it is, and nobody is told.
             if self.now(name) == Some((uid, version)) {
@@ -65,6 +68,11 @@ impl Truth {
             return;
         };
         self.steps.entry(name.to_owned()).or_default().push(step);
+    }
+
+    /// Whether anything was ever written under this name.
+    pub fn wrote_about(&self, name: &str) -> bool {
+        self.written.contains(name)
     }
 
     /// An object was removed.
