@@ -14,6 +14,8 @@ const GENTLE: std::ops::Range<u64> = 0..20;
 const VIOLENT: std::ops::Range<u64> = 100..105;
 /// How many gentle tapes play at a time: the pauses of the informers take longer than their work.
 const AT_ONCE: usize = 10;
+/// How many servers of their own run at a time.
+const OWN_AT_ONCE: usize = 2;
 
 fn ours() -> PathBuf {
     env!("CARGO_BIN_EXE_informer-lines").into()
@@ -30,34 +32,35 @@ fn chosen(seeds: std::ops::Range<u64>) -> Vec<u64> {
         .collect()
 }
 
-/// Why nothing was compared, or the report.
+/// Plays the gentle tapes at one server and each violent one at a server of its own.
 async fn compare(
     gentle: Result<Server, NoServer>,
-    violent: Vec<Result<Server, NoServer>>,
+    own: impl AsyncFn() -> Result<Server, NoServer>,
 ) -> Result<Report, NoServer> {
     let theirs = client_go().await?;
     let theirs = &theirs;
     let server = gentle?;
     let server = &server;
     let mut report = Report::default();
-    let name = server.name();
-    let plays = chosen(GENTLE)
-        .into_iter()
-        .map(|seed| async move { (seed, run(server, Tape::new(seed, false), &ours(), theirs).await) });
-    let outcomes: Vec<(u64, Result<Outcome, String>)> = futures_util::stream::iter(plays)
-        .buffer_unordered(AT_ONCE)
-        .collect()
-        .await;
-    for (seed, outcome) in outcomes {
-        add(&mut report, name, seed, outcome);
+    let plays = chosen(GENTLE).into_iter().map(|seed| async move {
+        let outcome = run(server, Tape::new(seed, false), &ours(), theirs).await;
+        (seed, outcome)
+    });
+    let mut plays = futures_util::stream::iter(plays).buffer_unordered(AT_ONCE);
+    while let Some((seed, outcome)) = plays.next().await {
+        add(&mut report, server.name(), seed, outcome);
     }
-    for (seed, server) in chosen(VIOLENT).into_iter().zip(violent) {
-        match server {
-            Ok(server) => {
-                let outcome = run(&server, Tape::new(seed, true), &ours(), theirs).await;
-                add(&mut report, server.name(), seed, outcome);
-            }
-            Err(error) => error.skip_loudly(&format!("the tape of seed {seed}"))?,
+    let own = &own;
+    let plays = chosen(VIOLENT).into_iter().map(|seed| async move {
+        let server = own().await?;
+        let outcome = run(&server, Tape::new(seed, true), &ours(), theirs).await;
+        Ok((seed, server.name(), outcome))
+    });
+    let mut plays = futures_util::stream::iter(plays).buffer_unordered(OWN_AT_ONCE);
+    while let Some(played) = plays.next().await {
+        match played {
+            Ok((seed, name, outcome)) => add(&mut report, name, seed, outcome),
+            Err(error) => NoServer::skip_loudly(error, "a tape that kills its server")?,
         }
     }
     Ok(report)
@@ -96,22 +99,14 @@ fn finish(report: Result<Report, NoServer>, server: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn client_go_and_ours_tell_the_same_on_the_embedded_server() {
-    let mut violent = Vec::new();
-    for _ in chosen(VIOLENT) {
-        violent.push(Server::embedded(&Setup::own()).await);
-    }
-    let report = compare(Server::embedded(&Setup::shared()).await, violent).await;
-    finish(report, "embedded");
+    let shared = Server::embedded(&Setup::shared()).await;
+    let own = async || Server::embedded(&Setup::own()).await;
+    finish(compare(shared, own).await, "embedded");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn client_go_and_ours_tell_the_same_on_a_real_server() {
-    let gentle = Server::real(&Setup::shared()).await;
-    let mut violent = Vec::new();
-    if gentle.is_ok() {
-        for _ in chosen(VIOLENT) {
-            violent.push(Server::real(&Setup::own()).await);
-        }
-    }
-    finish(compare(gentle, violent).await, "real");
+    let shared = Server::real(&Setup::shared()).await;
+    let own = async || Server::real(&Setup::own()).await;
+    finish(compare(shared, own).await, "real");
 }
