@@ -3,10 +3,12 @@
 //!
 //! Not looked at: `allOf`, `anyOf`, `oneOf`, `not`, rules in CEL, and formats other than `int32` and `date-time`.
 
+mod unknown;
 mod validate;
 
 use serde_json::{Map, Value};
 
+pub(crate) use unknown::unknown_fields;
 pub(crate) use validate::{check, check_status};
 
 /// The fields that every object has, whatever the schema says.
