@@ -88,11 +88,10 @@ pub fn apply(
 
     if !wanted.is_empty() {
         let mut entry = Entry::new(kind, manager, Operation::Apply, wanted);
-        if let Some(own) = own
-            && own.fields == entry.fields
-            && same_but_managed_fields(live, &result)
-        {
-            entry.time = own.time;
+        if same_but_managed_fields(live, &result) {
+            // Only a change has a time: a record that changed by itself keeps it if it is still the same, or has none.
+            let unchanged = own.filter(|own| own.fields == entry.fields);
+            entry.time = unchanged.map(|own| own.time).unwrap_or_default();
         }
         entries.push(entry);
     }

@@ -185,6 +185,10 @@ pub fn track_update(kind: &Kind, old: Option<&Value>, new: &mut Value, manager: 
     let mine = mine.difference(&comparison.removed);
     if !mine.is_empty() {
         let mut entry = Entry::new(kind, manager, Operation::Update, mine);
+        if manager.subresource == "scale" {
+            // The record goes by way of the Scale object, which drops the time.
+            entry.time.clear();
+        }
         if let (Some(time), Some(old)) = (time, old)
             && same_but_managed_fields(old, new)
         {

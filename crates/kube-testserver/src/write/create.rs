@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::metadata::{check, has_generation, metadata_mut, text};
 use super::{Origin, Place, check_depth, definition, into_map};
-use crate::kinds::structural;
+use crate::kinds::{empty_parts, structural};
 use crate::patch;
 use crate::state::State;
 use crate::status::ApiError;
@@ -208,6 +208,11 @@ fn begin(place: &Place<'_>, object: &mut Map<String, Value>) {
         object
             .entry("status")
             .or_insert_with(|| json!({ "phase": "Active" }));
+    }
+    if place.origin == Origin::Client
+        && let Some(status) = empty_parts(place.kind).get("status")
+    {
+        object.entry("status").or_insert_with(|| status.clone());
     }
     if place.is("", "Pod") {
         let quality = quality_of_service(object);

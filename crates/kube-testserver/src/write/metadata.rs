@@ -44,6 +44,11 @@ pub(super) fn has_generation(kind: &Kind) -> bool {
 /// subresource, status.
 pub(super) fn differs(kind: &Kind, old: &Map<String, Value>, new: &Map<String, Value>) -> bool {
     let counted = |key: &str| key != "metadata" && (key != "status" || (kind.custom && !kind.has_status()));
+    let annotations = |object: &Map<String, Value>| object.get("metadata")?.get("annotations").cloned();
+    if kind.kind == "Deployment" && !same(annotations(old).as_ref(), annotations(new).as_ref()) {
+        // Its annotations are copied to its replica sets, and so count as a part of the specification.
+        return true;
+    }
     let keys = old.keys().chain(new.keys());
     keys.into_iter()
         .any(|key| counted(key) && !same(old.get(key), new.get(key)))

@@ -5,6 +5,7 @@ mod create;
 mod definition;
 mod delete;
 mod garbage;
+mod immutable;
 mod metadata;
 mod review;
 mod subresource;

@@ -12,6 +12,7 @@ const NO_PROTOBUF: &str = "no protobuf is written, and none is offered";
 const GO: &str = "the words are those of Go's JSON decoder or type system";
 const AT_ONCE: &str =
     "a definition is served at once; a real server's controllers accept its names a moment later";
+const AT_ONCE_GONE: &str = "a namespace is emptied and removed at once, as by the controllers that the real server here does not have";
 const BUILD: &str = "it says how the server was built, and this one was built otherwise";
 const HASH: &str = "the hash names a storage format, and nothing is stored here";
 const YAML_ERRORS: &str = "errors are written in JSON, whatever was asked for";
@@ -45,6 +46,15 @@ pub(crate) const KNOWN: &[Known] = &[
         "body/resources/*/storageVersionHash",
         HASH,
     ),
+    known("discovery/workloads", "body/resources/*/storageVersionHash", HASH),
+    known("discovery/jobs", "body/resources/*/storageVersionHash", HASH),
+    known(
+        "discovery/definitions",
+        "body/resources/*/storageVersionHash",
+        HASH,
+    ),
+    known("workloads/a namespace goes", "body/metadata", AT_ONCE_GONE),
+    known("workloads/nothing is made in it", "", AT_ONCE_GONE),
     known(
         "discovery/one group and version",
         "body/resources/*/storageVersionHash",
@@ -85,16 +95,6 @@ pub(crate) const KNOWN: &[Known] = &[
         "headers/x-kubernetes-pf-prioritylevel-uid",
         "the real server had its queues switched off to be overloaded more easily",
     ),
-    known(
-        "patches/apply again",
-        "body/metadata/managedFields/*/time",
-        "a real server forgets the time of an applied record that has shrunk; nobody relies on it",
-    ),
-    known("schemas/create with an unknown field", "", NO_SCHEMAS),
-    known("schemas/create with an unknown field, strictly", "", NO_SCHEMAS),
-    known("schemas/create with a bad value", "", NO_SCHEMAS),
-    known("schemas/create with a bad type", "", NO_SCHEMAS),
-    known("schemas/create without a required field", "", NO_SCHEMAS),
     known(
         "schemas/create a built-in kind with an unknown field, strictly",
         "",

@@ -1,0 +1,74 @@
+//! What may not change once it is there: the type of a secret, and the data of what was declared immutable.
+
+use serde_json::{Map, Value};
+
+use super::metadata::same;
+use crate::field_error::FieldError;
+use crate::kinds::Kind;
+
+/// What a write changes and may not.
+pub(super) fn check(kind: &Kind, old: &Map<String, Value>, new: &Map<String, Value>) -> Vec<FieldError> {
+    let changes = |field: &str| !same(old.get(field), new.get(field));
+    if !kind.group.is_empty() || !matches!(kind.kind.as_str(), "Secret" | "ConfigMap") {
+        return Vec::new();
+    }
+    let mut errors = Vec::new();
+    if kind.kind == "Secret" && changes("type") {
+        let value = new.get("type").cloned().unwrap_or_default();
+        errors.push(FieldError::invalid("type", value, "field is immutable"));
+    }
+    if old.get("immutable") == Some(&Value::Bool(true)) {
+        let detail = "field is immutable when `immutable` is set";
+        let fields = ["immutable", "data", "binaryData"].into_iter();
+        let changed = fields.filter(|field| changes(field));
+        errors.extend(changed.map(|field| FieldError::forbidden(field, detail)));
+    }
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::kinds::Registry;
+
+    fn refused(plural: &str, old: Value, new: Value) -> Vec<String> {
+        let Some(kind) = Registry::builtin().resource("", "v1", plural) else {
+            return vec!["there is no such kind".into()];
+        };
+        match (old, new) {
+            (Value::Object(old), Value::Object(new)) => {
+                check(&kind, &old, &new).iter().map(ToString::to_string).collect()
+            }
+            _ => vec!["these are no objects".into()],
+        }
+    }
+
+    #[test]
+    fn immutable_data_and_the_type_of_a_secret_stay() {
+        let old = json!({ "type": "Opaque", "data": { "a": "1" }, "immutable": true });
+        let free = json!({ "type": "Opaque", "data": { "a": "1" } });
+
+        assert_eq!(
+            refused("secrets", free.clone(), json!({ "type": "Opaque", "data": {} })),
+            [""; 0]
+        );
+        assert_eq!(
+            refused("secrets", free, json!({ "type": "other", "data": {} })),
+            ["type: Invalid value: \"other\": field is immutable"]
+        );
+        assert_eq!(
+            refused(
+                "secrets",
+                old.clone(),
+                json!({ "type": "Opaque", "data": {}, "immutable": true })
+            ),
+            ["data: Forbidden: field is immutable when `immutable` is set"]
+        );
+        assert_eq!(
+            refused("configmaps", old, json!({ "data": { "a": "1" } })),
+            ["immutable: Forbidden: field is immutable when `immutable` is set"]
+        );
+    }
+}
