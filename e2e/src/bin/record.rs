@@ -21,9 +21,6 @@ use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube_exchanges::{Act, Answer, Sent, Story, User, differences, play};
 use kube_informers_e2e::{NoServer, Server, Setup};
 
-/// The Kubernetes version whose answers these are.
-const SERVER: &str = concat!("kube-apiserver ", "v1.37.1");
-
 /// How many requests are sent at once to be one too many, and how often.
 const CROWD: usize = 200;
 const ATTEMPTS: usize = 50;
@@ -31,6 +28,8 @@ const ATTEMPTS: usize = 50;
 /// A real server, and its users.
 struct Real {
     server: Server,
+    /// What it calls itself.
+    name: String,
     admin: kube::Client,
     nobody: kube::Client,
     stranger: kube::Client,
@@ -45,8 +44,12 @@ impl Real {
             .as_cluster()
             .ok_or_else(|| fail("it is no cluster".into()))?;
         let client = async |path: PathBuf, token: Option<&str>| client(&path, token).await.map_err(fail);
+        let admin = client(cluster.kubeconfig(), None).await?;
+        let version = admin.apiserver_version().await;
+        let version = version.map_err(|error| fail(error.to_string()))?;
         Ok(Real {
-            admin: client(cluster.kubeconfig(), None).await?,
+            name: format!("kube-apiserver {}", version.git_version),
+            admin,
             nobody: client(cluster.nobody_kubeconfig(), None).await?,
             stranger: client(cluster.kubeconfig(), Some("nobody-gave-this-token")).await?,
             server,
@@ -160,6 +163,7 @@ async fn run(write: bool, wanted: &[String]) -> Result<usize, NoServer> {
             .map_err(|failed| fail(format!("{name}: {failed}")))?;
         exchanges += answers.len();
         if write {
+            story.server.clone_from(&server.name);
             record(&mut story, answers);
             kube_exchanges::write(&directory, &name, &story).map_err(fail)?;
             println!("{name}: {} exchanges", story.exchanges.len());
@@ -171,13 +175,12 @@ async fn run(write: bool, wanted: &[String]) -> Result<usize, NoServer> {
         }
     }
     if !write {
-        println!("{exchanges} recorded exchanges asked again of {SERVER}: {different} differences");
+        println!("{exchanges} recorded exchanges asked again of a real server: {different} differences");
     }
     Ok(different)
 }
 
 fn record(story: &mut Story, answers: Vec<Answer>) {
-    SERVER.clone_into(&mut story.server);
     for (exchange, answer) in story.exchanges.iter_mut().zip(answers) {
         exchange.answer = Some(answer);
     }
