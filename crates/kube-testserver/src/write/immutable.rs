@@ -6,12 +6,18 @@ use super::metadata::same;
 use crate::field_error::FieldError;
 use crate::kinds::Kind;
 
-/// What a write changes and may not.
-pub(super) fn check(kind: &Kind, old: &Map<String, Value>, new: &Map<String, Value>) -> Vec<FieldError> {
-    let changes = |field: &str| !same(old.get(field), new.get(field));
+/// What a write changes and may not. A secret that says no type keeps its own.
+pub(super) fn check(kind: &Kind, old: &Map<String, Value>, new: &mut Map<String, Value>) -> Vec<FieldError> {
     if !kind.group.is_empty() || !matches!(kind.kind.as_str(), "Secret" | "ConfigMap") {
         return Vec::new();
     }
+    if kind.kind == "Secret"
+        && new.get("type").is_none_or(Value::is_null)
+        && let Some(own) = old.get("type")
+    {
+        new.insert("type".to_owned(), own.clone());
+    }
+    let changes = |field: &str| !same(old.get(field), new.get(field));
     let mut errors = Vec::new();
     if kind.kind == "Secret" && changes("type") {
         let value = new.get("type").cloned().unwrap_or_default();
@@ -38,9 +44,10 @@ mod tests {
             return vec!["there is no such kind".into()];
         };
         match (old, new) {
-            (Value::Object(old), Value::Object(new)) => {
-                check(&kind, &old, &new).iter().map(ToString::to_string).collect()
-            }
+            (Value::Object(old), Value::Object(mut new)) => check(&kind, &old, &mut new)
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
             _ => vec!["these are no objects".into()],
         }
     }
@@ -50,10 +57,7 @@ mod tests {
         let old = json!({ "type": "Opaque", "data": { "a": "1" }, "immutable": true });
         let free = json!({ "type": "Opaque", "data": { "a": "1" } });
 
-        assert_eq!(
-            refused("secrets", free.clone(), json!({ "type": "Opaque", "data": {} })),
-            [""; 0]
-        );
+        assert_eq!(refused("secrets", free.clone(), json!({ "data": {} })), [""; 0]);
         assert_eq!(
             refused("secrets", free, json!({ "type": "other", "data": {} })),
             ["type: Invalid value: \"other\": field is immutable"]
