@@ -106,6 +106,7 @@ mod reflector;
 mod registration;
 mod scope;
 mod selector;
+mod shard;
 pub mod source;
 pub mod store;
 mod subscription;
@@ -139,6 +140,7 @@ pub use reflector::{
 pub use registration::{HandlerEnded, HandlerId, NotAdded, Registration, Removal};
 pub use scope::Scope;
 pub use selector::{ParseSelectorError, Selector};
+pub use shard::{BadRange, FieldsDiffer, Shard, ShardField, ShardRange, shard_hash};
 pub use source::{ListWatch, ListerWatcher, Script, SourceError};
 pub use store::{Index, Snapshot, Store, UnknownIndex};
 pub use subscription::Subscription;

@@ -11,6 +11,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("version", &[]),
     ("quarantine", &["key"]),
     ("selector", &["object"]),
+    ("shard", &["object"]),
     ("scope", &["selector"]),
     (
         "source",
