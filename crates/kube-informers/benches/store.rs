@@ -58,6 +58,7 @@ fn smalls(version: usize) -> Vec<Arc<Small>> {
 
 fn list(objects: Vec<Arc<Small>>, version: usize) -> Vec<Delta<Small>> {
     vec![Delta::ReplacedAll(Replacement {
+        shard: None,
         objects,
         unreadable: Vec::new(),
         resource_version: Some(version.to_string()),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::quarantine::BadObject;
+use crate::shard::Shard;
 
 /// One change on its way to the store.
 ///
@@ -57,6 +58,8 @@ pub struct Replacement<K> {
     pub unreadable: Vec<BadObject>,
     /// The version of the list; `None` when the source has no versions.
     pub resource_version: Option<String>,
+    /// The shard the collection was narrowed to; `None` when it was not.
+    pub shard: Option<Shard>,
 }
 
 /// What is left of an object whose deletion was missed.
@@ -155,6 +158,7 @@ impl<K> Clone for Replacement<K> {
             objects: self.objects.clone(),
             unreadable: self.unreadable.clone(),
             resource_version: self.resource_version.clone(),
+            shard: self.shard.clone(),
         }
     }
 }

@@ -127,7 +127,7 @@ pub use handler::{
 };
 pub use informer::{
     HandlerStats, Informer, InformerBuilder, InformerStats, InformerTask, LowLevelInformer, MemberStats,
-    NotReached, NotSynced, QueueKind, Stopped, Totals,
+    NotMoved, NotReached, NotSynced, QueueKind, Stopped, Totals,
 };
 pub use key::{ObjectKey, ParseKeyError};
 pub use lister::{Lister, NamespaceLister, NotFound};
@@ -135,7 +135,7 @@ pub use object::{Object, OwnerRef};
 pub use quarantine::{BadObject, Problem};
 pub use reflector::{
     BackoffConfig, Deadlines, InitialList, Jitter, Operation, Reflector, ReflectorConfig, ReflectorHandle,
-    ReflectorState, ReflectorStats, RelistReason, Resume, StreamEnd, Transform,
+    ReflectorState, ReflectorStats, RelistReason, Resume, ShardSupport, StreamEnd, Transform,
 };
 pub use registration::{HandlerEnded, HandlerId, NotAdded, Registration, Removal};
 pub use scope::Scope;

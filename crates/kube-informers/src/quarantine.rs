@@ -54,6 +54,8 @@ pub enum Problem {
     Transform(String),
     /// An index function panicked.
     Index(String),
+    /// It has no UID, and shards go by the UID.
+    NoUid,
 }
 
 impl fmt::Display for Problem {
@@ -65,6 +67,10 @@ impl fmt::Display for Problem {
             Self::TooLarge { limit } => write!(f, "is larger than the limit of {limit} bytes"),
             Self::Transform(text) => write!(f, "cannot be transformed: {text}"),
             Self::Index(text) => write!(f, "cannot be indexed: {text}"),
+            Self::NoUid => f.write_str(
+                "shows no UID, so nobody can say to which shard it belongs: let `Object::uid` give it, or divide by \
+                 namespace",
+            ),
         }
     }
 }

@@ -1,9 +1,10 @@
-//! Which part of a collection is wanted: namespaces, labels, fields. Half of an informer's identity.
+//! Which part of a collection is wanted: namespaces, labels, fields, a shard. Half of an informer's identity.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::selector::{ParseSelectorError, Selector};
+use crate::shard::Shard;
 
 /// Which objects of a kind are wanted; everything by default.
 ///
@@ -25,6 +26,8 @@ pub struct Scope {
     namespaces: Option<BTreeSet<String>>,
     labels: Selector,
     fields: BTreeSet<String>,
+    /// `None` for all of it. Never a shard that is everything: that is the same in other words.
+    shard: Option<Shard>,
 }
 
 impl Scope {
@@ -87,6 +90,35 @@ impl Scope {
         Ok(self)
     }
 
+    /// Only objects of this part of the hash space: what one of several replicas looks after. In the place of the
+    /// shard chosen before.
+    ///
+    /// Servers that know shards are asked for no more than it; what others send too much is left out on our side, so
+    /// the cache is the same and only the traffic differs. The shard of a live informer can be moved: see
+    /// [`Informer::set_shard`](crate::Informer::set_shard).
+    ///
+    /// ```
+    /// use kube_informers::{Scope, Shard, ShardField, ShardRange};
+    ///
+    /// let halves = ShardRange::ALL.split(2);
+    /// let scope = Scope::namespace("shop").shard(Shard::new(ShardField::Uid, [halves[0]]));
+    /// assert_eq!(
+    ///     scope.to_string(),
+    ///     "namespace shop, uid in 0x0000000000000000-0x8000000000000000"
+    /// );
+    /// ```
+    #[must_use]
+    #[doc(alias = "shardSelector")]
+    pub fn shard(mut self, shard: Shard) -> Self {
+        self.shard = Some(shard).filter(|shard| !shard.is_everything());
+        self
+    }
+
+    /// The shard, or `None` if there is none.
+    pub fn selected_shard(&self) -> Option<&Shard> {
+        self.shard.as_ref()
+    }
+
     /// The namespaces, or `None` for all of them.
     pub fn selected_namespaces(&self) -> Option<&BTreeSet<String>> {
         self.namespaces.as_ref()
@@ -125,6 +157,9 @@ impl Scope {
         }
         if let Some(fields) = self.field_selector() {
             text.push_str(&format!(", fields {fields}"));
+        }
+        if let Some(shard) = &self.shard {
+            text.push_str(&format!(", {shard}"));
         }
         text
     }
@@ -205,6 +240,7 @@ fn field_term(text: &str) -> Result<String, (usize, &'static str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shard::{ShardField, ShardRange};
 
     #[test]
     fn the_default_scope_is_everything_and_one_request() {
@@ -282,6 +318,31 @@ mod tests {
                 format!("{selector:?} is not a field selector: {problem}")
             );
         }
+    }
+
+    #[test]
+    fn a_shard_is_part_of_the_scope_and_of_each_member() {
+        let halves = ShardRange::ALL.split(2);
+        let low = Shard::new(ShardField::Uid, [halves[0]]);
+        let high = Shard::new(ShardField::Uid, [halves[1]]);
+        let scope = Scope::namespaces(["a", "b"]).shard(high).shard(low.clone());
+
+        assert_eq!(
+            scope.to_string(),
+            "namespaces a, b, uid in 0x0000000000000000-0x8000000000000000"
+        );
+        assert_ne!(scope, Scope::namespaces(["a", "b"]));
+        for member in scope.members() {
+            assert_eq!(member.selected_shard(), Some(&low));
+        }
+    }
+
+    #[test]
+    fn a_shard_of_everything_is_no_shard() {
+        let scope = Scope::all().shard(Shard::everything(ShardField::Namespace));
+
+        assert_eq!(scope, Scope::all());
+        assert_ne!(Scope::all().shard(Shard::nothing(ShardField::Uid)), Scope::all());
     }
 
     #[test]

@@ -66,6 +66,7 @@ fn decoding(drop_managed_fields: bool, known: Known<Pod>) -> Decoding<Pod> {
         known,
         drop_managed_fields,
         max_object_size: 32 << 20,
+        shard: None,
     }
 }
 
@@ -217,6 +218,7 @@ fn relist() {
     let body_resident = resident();
     let mut apply = |pods: Vec<Arc<Pod>>, version: &str| {
         let list = Replacement {
+            shard: None,
             objects: pods,
             unreadable: Vec::new(),
             resource_version: Some(version.into()),

@@ -158,6 +158,12 @@ struct EnvelopeMeta {
     #[serde(rename = "continue")]
     continue_token: Option<String>,
     remaining_item_count: Option<i64>,
+    shard_info: Option<ShardInfo>,
+}
+
+#[derive(Default, Deserialize)]
+struct ShardInfo {
+    selector: Option<String>,
 }
 
 impl<K: Object> ListDecoder<K> for JsonList<K> {
@@ -168,6 +174,9 @@ impl<K: Object> ListDecoder<K> for JsonList<K> {
     fn next(&mut self) -> Result<Option<ListItem<K>>, SourceError> {
         let next = self.splitter.next().map_err(|error| broken("list", error))?;
         let Some(raw) = next else { return Ok(None) };
+        if self.objects.is_outside(&raw) {
+            return Ok(Some(ListItem::Outside));
+        }
         match self.objects.read(&raw, true) {
             Ok(object) => Ok(Some(ListItem::Object(object))),
             Err(Refused::Bad(object)) => Ok(Some(ListItem::Unreadable(*object))),
@@ -209,6 +218,7 @@ impl<K: Object> ListDecoder<K> for JsonList<K> {
             resource_version: meta.resource_version.filter(|version| !version.is_empty()),
             continue_token: meta.continue_token.filter(|token| !token.is_empty()),
             remaining: meta.remaining_item_count.and_then(|count| count.try_into().ok()),
+            shard_selector: meta.shard_info.and_then(|info| info.selector),
         })
     }
 }
@@ -258,6 +268,13 @@ impl<K: Object> WatchDecoder<K> for JsonWatch<K> {
                 size: 0,
                 too_large: false,
             });
+            let about_object = matches!(event.as_deref(), Some("ADDED" | "MODIFIED" | "DELETED"));
+            if about_object && self.objects.is_outside(&raw) {
+                return Ok(Some(WatchItem::Outside {
+                    resource_version: Objects::<K>::version(&raw),
+                    added: event.as_deref() == Some("ADDED"),
+                }));
+            }
             return match event.as_deref() {
                 Some("ADDED") => object(self.objects.read(&raw, true), WatchItem::Added, false),
                 Some("MODIFIED") => object(self.objects.read(&raw, true), WatchItem::Modified, false),

@@ -18,6 +18,7 @@ use std::fmt;
 
 use bytes::Bytes;
 
+use crate::shard::Shard;
 use crate::source::{Known, ListItem, ListMeta, SourceError, WatchItem};
 
 pub(crate) use explain::explain;
@@ -102,6 +103,9 @@ pub struct Decoding<K> {
     pub drop_managed_fields: bool,
     /// Larger objects are not decoded.
     pub max_object_size: usize,
+    /// Objects outside of it need not be decoded. A codec that does not look at it does no harm: they are left out
+    /// afterwards.
+    pub shard: Option<Shard>,
 }
 
 impl<K> fmt::Debug for Decoding<K> {
@@ -111,6 +115,7 @@ impl<K> fmt::Debug for Decoding<K> {
             .field("known", &self.known.is_some())
             .field("drop_managed_fields", &self.drop_managed_fields)
             .field("max_object_size", &self.max_object_size)
+            .field("shard", &self.shard)
             .finish()
     }
 }

@@ -11,6 +11,7 @@ use super::{Decoding, Expected};
 use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::quarantine::{BadObject, Problem};
+use crate::shard::ShardField;
 use crate::source::{Fetched, Identity, SourceError};
 
 /// Turns the bytes of one object into the object, or says why not, without values.
@@ -44,6 +45,32 @@ impl<K: Object> Objects<K> {
             decoding,
             scratch: Vec::new(),
         }
+    }
+
+    /// Whether an object is surely outside the shard. One that does not say enough is looked at more closely later.
+    pub(super) fn is_outside(&self, raw: &RawItem<'_>) -> bool {
+        let Some(shard) = &self.decoding.shard else {
+            return false;
+        };
+        let text = |span: Option<Span>| {
+            span.and_then(|span| span.text(raw.bytes))
+                .filter(|text| !text.is_empty())
+        };
+        let uid = text(raw.outline.uid);
+        let namespace = text(raw.outline.namespace);
+        // A namespace that is there and cannot be read must not count as none.
+        let half = namespace.is_none() && raw.outline.namespace.is_some_and(|span| span.start < span.end);
+        let is_known = match shard.field() {
+            ShardField::Uid => uid.is_some(),
+            ShardField::Namespace => raw.outline.name.is_some() && !half,
+        };
+        is_known && !shard.covers(uid.as_deref(), namespace.as_deref())
+    }
+
+    /// The version of an object that is not decoded.
+    pub(super) fn version(raw: &RawItem<'_>) -> Option<String> {
+        let version = raw.outline.resource_version?.text(raw.bytes)?;
+        (!version.is_empty()).then(|| version.into_owned())
     }
 
     /// Decodes one object, or takes it from the cache if that is allowed and it is there.

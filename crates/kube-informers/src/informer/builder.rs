@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::process::{InformerTask, Shared};
+use super::process::{InformerTask, Parts, Shared};
 use super::{Alive, Informer};
 use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::queue::{DEFAULT_CAPACITY, DeltaFifo, DeltaQueue, InOrderQueue, KnownKeys};
-use crate::reflector::{Reflector, ReflectorConfig, StreamEnd, StreamEndHook, Transform};
+use crate::reflector::{Assignment, Reflector, ReflectorConfig, StreamEnd, StreamEndHook, Transform};
+use crate::shard::Shard;
 use crate::source::ListerWatcher;
 use crate::store::{DeltaWriter, DuplicateIndex, Store};
 
@@ -26,6 +27,7 @@ pub struct InformerBuilder<K: Object> {
     resync: Option<Duration>,
     handlers_keep_alive: bool,
     on_watch_error: Option<StreamEndHook>,
+    shard: Option<Shard>,
 }
 
 /// What stands between the watch and the cache.
@@ -76,6 +78,7 @@ impl<K: Object> Informer<K> {
             resync: None,
             handlers_keep_alive: false,
             on_watch_error: None,
+            shard: None,
         }
     }
 }
@@ -170,6 +173,13 @@ impl<K: Object> InformerBuilder<K> {
         self
     }
 
+    /// Only objects of a shard, as [`Scope::shard`](crate::Scope::shard) says for a source that has a scope.
+    /// [`Informer::set_shard`] moves it later.
+    pub fn shard(mut self, shard: Shard) -> Self {
+        self.shard = Some(shard);
+        self
+    }
+
     /// Handlers keep the informer alive, as handles do: for those whose handles are hard to hold on to.
     pub(crate) fn handlers_keep_alive(mut self) -> Self {
         self.handlers_keep_alive = true;
@@ -190,6 +200,7 @@ impl<K: Object> InformerBuilder<K> {
         let resource = self.sources.first().and_then(|source| source.resource());
         let mut queues = Vec::new();
         let mut reflectors = Vec::new();
+        let mut assignments = Vec::new();
         for (member, source) in self.sources.into_iter().enumerate() {
             let queue: Arc<dyn DeltaQueue<K>> = match self.queue {
                 QueueKind::InOrder { capacity } => Arc::new(InOrderQueue::new().capacity(capacity)),
@@ -201,6 +212,10 @@ impl<K: Object> InformerBuilder<K> {
                     Arc::new(DeltaFifo::new().capacity(capacity).known(known))
                 }
             };
+            let assignment = Assignment::default();
+            if let Some(shard) = &self.shard {
+                assignment.begin(shard.clone());
+            }
             let mut reflector = Reflector::from_shared(source, queue.clone())
                 // Resyncs are the dispatcher's: the reflector has none to give.
                 .config(ReflectorConfig {
@@ -208,23 +223,26 @@ impl<K: Object> InformerBuilder<K> {
                     ..self.config.clone()
                 })
                 .known(Arc::new(store.clone()))
+                .assignment(assignment.clone())
                 .on_stream_end_shared(self.on_watch_error.clone());
             if let Some(transform) = &self.transform {
                 reflector = reflector.transform(transform.clone());
             }
+            assignments.push(assignment);
             queues.push(queue);
             reflectors.push(reflector);
         }
-        let handles = reflectors.iter().map(Reflector::handle).collect();
-        let shared = Shared::new(
+        let shared = Shared::new(Parts {
             name,
             resource,
-            self.writer,
+            writer: self.writer,
             queues,
-            handles,
-            self.resync,
-            self.handlers_keep_alive,
-        );
+            reflectors: reflectors.iter().map(Reflector::handle).collect(),
+            assignments,
+            shard: self.shard,
+            default_resync: self.resync,
+            handlers_keep_alive: self.handlers_keep_alive,
+        });
         let alive = Arc::new(Alive {
             stop: shared.stop.clone(),
         });

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::reflector::ReflectorState;
+use crate::shard::FieldsDiffer;
 use crate::source::SourceError;
 use crate::version::ParseVersionError;
 
@@ -13,6 +14,27 @@ use crate::version::ParseVersionError;
 #[error("the informer of {informer} has stopped; build a new one")]
 pub struct Stopped {
     pub(super) informer: String,
+}
+
+/// The shard of an informer was not moved.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotMoved {
+    /// It has stopped.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+    /// The shard it has goes by another field of the objects.
+    #[error("the shard cannot be moved: {0}")]
+    FieldsDiffer(#[from] FieldsDiffer),
+    /// The informer is shared by everybody who asks its factory for the same.
+    #[error(
+        "the informer of {informer} is shared through a factory, so nobody alone may move its shard: move the factory's \
+         by `SharedInformerFactory::set_shard`, or build an informer of your own"
+    )]
+    Shared {
+        /// Which informer.
+        informer: String,
+    },
 }
 
 /// The first complete collection is not in the cache.

@@ -6,6 +6,7 @@ mod doors;
 mod errors;
 mod low_level;
 mod process;
+mod sharding;
 mod stats;
 mod weak;
 
@@ -27,7 +28,7 @@ use crate::version::ResourceVersion;
 use process::Shared;
 
 pub use builder::{InformerBuilder, QueueKind};
-pub use errors::{NotReached, NotSynced, Stopped};
+pub use errors::{NotMoved, NotReached, NotSynced, Stopped};
 pub use low_level::LowLevelInformer;
 pub use process::InformerTask;
 pub use stats::{HandlerStats, InformerStats, MemberStats, Totals};

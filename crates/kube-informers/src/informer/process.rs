@@ -14,14 +14,17 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span, debug, info_span, warn};
 
-use super::errors::{NotReached, NotSynced, Stopped};
+use super::errors::{NotMoved, NotReached, NotSynced, Stopped};
+use super::sharding::{Covered, Sharding};
 use super::stats::{HandlerStats, InformerStats, MemberStats, Totals};
+use crate::delta::Delta;
 use crate::dispatcher::Dispatcher;
 use crate::handler::{HandlerOptions, Runner};
 use crate::object::Object;
 use crate::queue::{Batch, DEFAULT_BATCH, DeltaQueue};
-use crate::reflector::{Reflector, ReflectorHandle, ReflectorState};
+use crate::reflector::{Assignment, Reflector, ReflectorHandle, ReflectorState};
 use crate::registration::{NotAdded, Registration};
+use crate::shard::Shard;
 use crate::source::ResourceType;
 use crate::store::{DeltaWriter, Origin, Prepared, Store};
 use crate::subscription::Subscription;
@@ -37,8 +40,10 @@ pub(super) struct Shared<K: Object> {
     /// A handle that does not keep the informer alive.
     pub(super) store: Store<K>,
     /// One for each member watch, as are the reflectors.
-    queues: Vec<Arc<dyn DeltaQueue<K>>>,
+    pub(super) queues: Vec<Arc<dyn DeltaQueue<K>>>,
     pub(super) reflectors: Vec<ReflectorHandle>,
+    /// The shard each of them is to reflect.
+    assignments: Vec<Assignment>,
     /// Stop now.
     pub(super) stop: CancellationToken,
     /// Ask the server no more, and deliver what is there. A child of `stop`.
@@ -56,12 +61,27 @@ pub(super) struct Shared<K: Object> {
     starter: OnceLock<Spawner>,
 }
 
+/// What an informer is made of.
+pub(super) struct Parts<K: Object> {
+    pub(super) name: String,
+    pub(super) resource: Option<ResourceType>,
+    pub(super) writer: DeltaWriter<K>,
+    pub(super) queues: Vec<Arc<dyn DeltaQueue<K>>>,
+    pub(super) reflectors: Vec<ReflectorHandle>,
+    pub(super) assignments: Vec<Assignment>,
+    pub(super) shard: Option<Shard>,
+    pub(super) default_resync: Option<Duration>,
+    pub(super) handlers_keep_alive: bool,
+}
+
 struct Core<K: Object> {
     writer: DeltaWriter<K>,
     dispatcher: Dispatcher<K>,
     /// Which members have their first list in the store.
     synced: Vec<bool>,
     totals: Totals,
+    /// What part of the collection is wanted, and what of it each member has in the store.
+    sharding: Sharding,
 }
 
 /// What has happened to the informer. Nothing of it is ever taken back.
@@ -73,15 +93,18 @@ pub(super) struct Life {
 }
 
 impl<K: Object> Shared<K> {
-    pub(super) fn new(
-        name: String,
-        resource: Option<ResourceType>,
-        writer: DeltaWriter<K>,
-        queues: Vec<Arc<dyn DeltaQueue<K>>>,
-        reflectors: Vec<ReflectorHandle>,
-        default_resync: Option<Duration>,
-        handlers_keep_alive: bool,
-    ) -> Arc<Self> {
+    pub(super) fn new(parts: Parts<K>) -> Arc<Self> {
+        let Parts {
+            name,
+            resource,
+            writer,
+            queues,
+            reflectors,
+            assignments,
+            shard,
+            default_resync,
+            handlers_keep_alive,
+        } = parts;
         let stop = CancellationToken::new();
         Arc::new(Self {
             name,
@@ -92,9 +115,11 @@ impl<K: Object> Shared<K> {
                 dispatcher: Dispatcher::new(),
                 synced: vec![false; queues.len()],
                 totals: Totals::default(),
+                sharding: Sharding::new(shard, queues.len()),
             }),
             queues,
             reflectors,
+            assignments,
             drain: stop.child_token(),
             stop,
             life: watch::Sender::new(Life::default()),
@@ -141,7 +166,12 @@ impl<K: Object> Shared<K> {
 
     /// Whether every member watch has reached the version.
     pub(super) fn has_reached(&self, wanted: &ResourceVersion) -> Result<bool, NotReached> {
-        for version in self.versions() {
+        let empty = self.core.lock().sharding.empty_members();
+        for (version, empty) in self.versions().into_iter().zip(empty) {
+            // Nothing is as it should be at every version.
+            if empty {
+                continue;
+            }
             let Some(version) = version else { return Ok(false) };
             let version: ResourceVersion = version.parse().map_err(NotReached::NotComparable)?;
             if version < *wanted {
@@ -165,7 +195,7 @@ impl<K: Object> Shared<K> {
             ReflectorState::Listing { .. } => 3,
             ReflectorState::Idle => 2,
             ReflectorState::Watching { .. } => 1,
-            ReflectorState::Stopped => 0,
+            ReflectorState::Resting | ReflectorState::Stopped => 0,
         };
         let states = self.reflectors.iter().map(ReflectorHandle::state);
         states.max_by_key(rank).unwrap_or(ReflectorState::Idle)
@@ -200,6 +230,7 @@ impl<K: Object> Shared<K> {
             .map(HandlerStats::of)
             .collect();
         let totals = core.totals.clone();
+        let shards = core.sharding.covered();
         drop(core);
         InformerStats {
             objects: self.store.len(),
@@ -211,8 +242,10 @@ impl<K: Object> Shared<K> {
                 .iter()
                 .zip(&self.queues)
                 .zip(self.versions())
-                .map(|((reflector, queue), resource_version)| MemberStats {
+                .zip(shards)
+                .map(|(((reflector, queue), resource_version), shard)| MemberStats {
                     state: reflector.state(),
+                    shard,
                     resource_version,
                     queue: queue.stats(),
                     reflector: reflector.stats(),
@@ -263,7 +296,20 @@ impl<K: Object> Shared<K> {
     }
 
     async fn process_member(&self, member: usize, queue: &Arc<dyn DeltaQueue<K>>) {
-        while let Some(batch) = queue.pop_batch(DEFAULT_BATCH).await {
+        let mut waits_for_sync = true;
+        loop {
+            // Cancel-safe both: a dropped pop has taken nothing.
+            let batch = tokio::select! {
+                biased;
+                batch = queue.pop_batch(DEFAULT_BATCH) => batch,
+                Ok(()) = queue.synced(), if waits_for_sync => {
+                    // A first list of nothing may leave nothing to apply.
+                    waits_for_sync = false;
+                    self.note_synced(member, queue);
+                    continue;
+                }
+            };
+            let Some(batch) = batch else { break };
             self.apply(member, queue, batch);
             // One busy informer must not keep the others of a runtime waiting.
             tokio::task::yield_now().await;
@@ -272,6 +318,10 @@ impl<K: Object> Shared<K> {
 
     fn apply(&self, member: usize, queue: &Arc<dyn DeltaQueue<K>>, mut batch: Batch<K>) {
         let deltas = std::mem::take(&mut batch.deltas);
+        let listed = deltas.iter().find_map(|delta| match delta {
+            Delta::ReplacedAll(list) => Some(list.shard.clone()),
+            _ => None,
+        });
         let origin = Origin {
             member,
             initial: batch.initial,
@@ -282,27 +332,77 @@ impl<K: Object> Shared<K> {
         let mut events = Vec::new();
 
         let mut core = self.core.lock();
-        let applied = core.writer.apply(prepared, &mut events);
+        // The shard may have been moved since these deltas were read, and even since they were prepared.
+        let covered = if queue.in_order() {
+            listed.map(Covered::List)
+        } else {
+            self.assignments
+                .get(member)
+                .map(|assignment| Covered::Admitted(assignment.admitted()))
+        };
+        let shard = core.sharding.narrow(member, covered);
+        let applied = core.writer.apply(prepared.within(shard), &mut events);
         core.totals.add(&applied);
         core.dispatcher.dispatch(events);
         // Only now the batch counts as processed, and the notice that everything initial was told goes behind the
         // last of it, before anything else can be dispatched.
         batch.done();
-        let newly_synced = queue.has_synced() && core.note_synced(member);
-        if newly_synced {
-            core.dispatcher.synced();
-        }
+        let newly_synced = core.note_synced(member, queue);
         drop(core);
 
         for problem in &applied.problems {
             warn!(informer = %self.name, "{problem}; its last good version stays");
         }
+        self.announce(newly_synced);
+    }
+
+    /// Takes note of a member that is synced without having had anything to apply.
+    fn note_synced(&self, member: usize, queue: &Arc<dyn DeltaQueue<K>>) {
+        let newly_synced = self.core.lock().note_synced(member, queue);
+        self.announce(newly_synced);
+    }
+
+    /// Tells those who wait that something happened.
+    fn announce(&self, newly_synced: bool) {
         if newly_synced {
             debug!(informer = %self.name, objects = self.store.len(), "synced");
             self.life.send_modify(|life| life.synced = true);
         }
         self.applied
             .send_modify(|batches| *batches = batches.wrapping_add(1));
+    }
+
+    /// Moves to another shard: gives up at once what is outside of it and has the rest fetched.
+    pub(super) fn set_shard(&self, shard: &Shard) -> Result<(), NotMoved> {
+        let mut core = self.core.lock();
+        if self.stop.is_cancelled() {
+            return Err(NotMoved::Stopped(self.stopped_error()));
+        }
+        core.sharding.set(shard)?;
+        let mut events = Vec::new();
+        let applied = core.writer.leave(shard, &mut events);
+        core.totals.add(&applied);
+        core.dispatcher.dispatch(events);
+        // Under the same lock, so that the reflectors hear of moves in the order in which the store does.
+        for assignment in &self.assignments {
+            assignment.set(shard.clone());
+        }
+        drop(core);
+        debug!(informer = %self.name, %shard, left = applied.deleted, "the shard has moved");
+        self.announce(false);
+        Ok(())
+    }
+
+    /// The shard that is wanted, and whether the store has all of it.
+    pub(super) fn shard(&self) -> (Option<Shard>, bool) {
+        let core = self.core.lock();
+        let settled = core.all_synced()
+            && core.sharding.is_settled()
+            // A queue that takes a list apart has applied it when it is empty.
+            && self.queues.iter().zip(&self.assignments).all(|(queue, assignment)| {
+                queue.in_order() || queue.is_empty() && !assignment.lacks_something()
+            });
+        (core.sharding.target(), settled)
     }
 
     async fn resyncs(&self) {
@@ -332,15 +432,18 @@ impl<K: Object> Core<K> {
         self.synced.iter().all(|synced| *synced)
     }
 
-    /// Takes note that a member is synced; says whether that makes the informer synced.
-    fn note_synced(&mut self, member: usize) -> bool {
+    /// Takes note that a member is synced, if it is; says whether that makes the informer synced, and tells the handlers
+    /// behind what they were told so far.
+    fn note_synced(&mut self, member: usize, queue: &Arc<dyn DeltaQueue<K>>) -> bool {
         match self.synced.get_mut(member) {
-            Some(synced) if !*synced => {
-                *synced = true;
-                self.all_synced()
-            }
-            _ => false,
+            Some(synced) if !*synced && queue.has_synced() => *synced = true,
+            _ => return false,
         }
+        let all = self.all_synced();
+        if all {
+            self.dispatcher.synced();
+        }
+        all
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::queue::QueueStats;
 use crate::reflector::{ReflectorState, ReflectorStats};
 use crate::registration::Registration;
+use crate::shard::Shard;
 use crate::store::Applied;
 
 /// What an informer has done, and what it is doing.
@@ -36,9 +37,11 @@ pub struct MemberStats {
     pub state: ReflectorState,
     /// The version up to which it is in the cache.
     pub resource_version: Option<String>,
+    /// The shard of the collection that it has in the cache; `None` for everything.
+    pub shard: Option<Shard>,
     /// The queue between it and the cache.
     pub queue: QueueStats,
-    /// Lists, watches, bytes, errors.
+    /// Lists, watches, bytes, errors, and what the server makes of the shard.
     pub reflector: ReflectorStats,
 }
 
@@ -88,6 +91,9 @@ pub struct Totals {
     pub duplicates: u64,
     /// States and bookmarks older than what was known, dropped.
     pub stale: u64,
+    /// States of objects outside the shard, left out. Those which are left out before they are decoded are counted by
+    /// the watch that brings them.
+    pub outside: u64,
     /// How often an object was put into quarantine.
     pub quarantined: u64,
     /// How often a good version got a key out of it again.
@@ -103,6 +109,7 @@ impl Totals {
         self.unchanged += applied.unchanged as u64;
         self.duplicates += applied.duplicates as u64;
         self.stale += applied.stale_dropped as u64;
+        self.outside += applied.outside as u64;
         self.quarantined += applied.quarantined as u64;
         self.recovered += applied.recovered as u64;
     }

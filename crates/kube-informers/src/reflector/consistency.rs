@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use super::transform::{Transform, Transformed, transformed};
 use crate::key::ObjectKey;
 use crate::object::Object;
+use crate::shard::Shard;
 use crate::source::{ListItem, ListRequest, ListerWatcher, SourceError, VersionMatch};
 
 /// The check is a help for tests: it gives up rather than hold the watch back for long.
@@ -71,10 +72,11 @@ impl fmt::Display for Difference {
 pub(super) async fn check<K: Object>(
     source: &dyn ListerWatcher<K>,
     version: &str,
+    shard: Option<Shard>,
     transform: Option<&Transform<K>>,
     delivered: &Contents,
 ) -> Result<Difference, SourceError> {
-    let listed = timeout(DEADLINE, list_exactly(source, version, transform))
+    let listed = timeout(DEADLINE, list_exactly(source, version, shard, transform))
         .await
         .unwrap_or(Err(SourceError::Deadline {
             what: "list for the consistency check",
@@ -103,12 +105,14 @@ fn compare(delivered: &Contents, listed: &Contents) -> Difference {
 async fn list_exactly<K: Object>(
     source: &dyn ListerWatcher<K>,
     version: &str,
+    shard: Option<Shard>,
     transform: Option<&Transform<K>>,
 ) -> Result<Contents, SourceError> {
     let mut contents = Contents::new();
     let mut request = ListRequest {
         resource_version: Some(version.to_owned()),
         version_match: Some(VersionMatch::Exact),
+        shard,
         ..ListRequest::default()
     };
     loop {
@@ -135,6 +139,7 @@ async fn list_exactly<K: Object>(
             Some(token) => {
                 request = ListRequest {
                     continue_token: Some(token),
+                    shard: request.shard,
                     ..ListRequest::default()
                 }
             }

@@ -1,5 +1,7 @@
 //! The thin shell around the machine: performs its actions, waits for what it waits for, tells it what came.
 
+mod shards;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -19,6 +21,7 @@ use crate::delta::Delta;
 use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::quarantine::{BadObject, Problem};
+use crate::shard::Shard;
 use crate::source::{Fetched, ListItem, ListStream, SourceError, WatchItem, WatchStream};
 
 enum Io<K> {
@@ -41,6 +44,10 @@ pub(super) struct Driver<K> {
     io: Io<K>,
     gathered: Gathered<K>,
     resource: String,
+    /// Whether lists say which shard they were narrowed to, if they were.
+    echoes_shard: bool,
+    /// The shard of the collection that is being fetched, or was last.
+    asked: Option<Shard>,
     /// When the target is next told to go through everything again.
     resync_at: Option<Instant>,
     synced: bool,
@@ -57,6 +64,8 @@ impl<K: Object> Driver<K> {
             machine: Machine::new(parts.config.clone(), watch_list),
             dice: Dice::new(parts.config.jitter),
             resource: parts.source.describe(),
+            echoes_shard: (parts.source.resource()).is_some_and(|resource| !resource.is_metadata_only()),
+            asked: None,
             parts,
             shared,
             io: Io::Closed,
@@ -71,7 +80,11 @@ impl<K: Object> Driver<K> {
 
     /// Runs until the future is dropped.
     pub(super) async fn drive(&mut self) {
-        self.tell(Input::Start, None).await;
+        if self.parts.assignment.is_empty() {
+            self.rest().await;
+        } else {
+            self.tell(Input::Start, None).await;
+        }
         loop {
             if self.failing && self.machine.attempts() == 0 {
                 self.failing = false;
@@ -80,13 +93,29 @@ impl<K: Object> Driver<K> {
             match self.machine.next(Instant::now()) {
                 Next::Sleep { until } => {
                     self.shared.backing_off(Instant::now(), until);
-                    sleep_until(until).await;
-                    self.tell(Input::Woken, None).await;
+                    // Cancel-safe both: the time is the same at the next turn, and the assignment keeps its change.
+                    tokio::select! {
+                        biased;
+                        () = self.parts.assignment.changed() => self.shard_changed().await,
+                        () = sleep_until(until) => self.tell(Input::Woken, None).await,
+                    }
+                }
+                Next::Rest => {
+                    self.shared.resting();
+                    self.parts.assignment.changed().await;
+                    self.shard_changed().await;
                 }
                 Next::Read { mut deadline } => {
                     // A full target stops the reading, so that what is not read waits at the server.
                     if !self.parts.target.has_room() {
-                        self.parts.target.room().await;
+                        tokio::select! {
+                            biased;
+                            () = self.parts.assignment.changed() => {
+                                self.shard_changed().await;
+                                continue;
+                            }
+                            () = self.parts.target.room() => {}
+                        }
                         self.machine.held_up(Instant::now());
                         if let Next::Read { deadline: anew } = self.machine.next(Instant::now()) {
                             deadline = anew;
@@ -101,11 +130,19 @@ impl<K: Object> Driver<K> {
     async fn read(&mut self, deadline: Instant) {
         let resync_at = self.resync_at.filter(|_| self.synced);
         let until = resync_at.map_or(deadline, |at| at.min(deadline));
+        let io = &mut self.io;
+        let next = async {
+            match io {
+                Io::List(stream) => timeout_at(until, stream.next()).await.map(Read::List),
+                Io::Watch(stream) => timeout_at(until, stream.next()).await.map(Read::Watch),
+                Io::Closed => Ok(Read::Watch(None)),
+            }
+        };
         // Cancel-safe: a stream's `next` loses nothing when it is dropped before it is ready.
-        let read = match &mut self.io {
-            Io::List(stream) => timeout_at(until, stream.next()).await.map(Read::List),
-            Io::Watch(stream) => timeout_at(until, stream.next()).await.map(Read::Watch),
-            Io::Closed => Ok(Read::Watch(None)),
+        let read = tokio::select! {
+            biased;
+            () = self.parts.assignment.changed() => return self.shard_changed().await,
+            read = next => read,
         };
         match read {
             Ok(Read::List(item)) => self.list_item(item).await,
@@ -134,7 +171,12 @@ impl<K: Object> Driver<K> {
                 self.unreadable(&bad);
                 self.gathered.put_unreadable(bad);
             }
+            Some(Ok(ListItem::Outside)) => {
+                self.machine.listed(Instant::now());
+                self.outside();
+            }
             Some(Ok(ListItem::End(meta))) => {
+                self.judge_shard(&meta);
                 self.shared.page(meta.remaining);
                 self.steps.note("page");
                 self.tell(Input::PageEnd(&meta), None).await;
@@ -152,6 +194,10 @@ impl<K: Object> Driver<K> {
             Some(Ok(WatchItem::Modified(fetched))) => self.event(EventKind::Modified, fetched),
             Some(Ok(WatchItem::Deleted(fetched))) => self.event(EventKind::Deleted, fetched),
             Some(Ok(WatchItem::Unreadable { deleted, object })) => self.unreadable_event(deleted, object),
+            Some(Ok(WatchItem::Outside {
+                resource_version,
+                added,
+            })) => self.outside_event(resource_version, added),
             Some(Ok(WatchItem::Bookmark {
                 resource_version,
                 initial_events_end,
@@ -205,13 +251,23 @@ impl<K: Object> Driver<K> {
         let mut commit = None;
         for action in actions {
             match action {
-                Action::List(request) => {
+                Action::List(mut request) => {
+                    if request.continue_token.is_none() {
+                        self.asked = self.parts.assignment.target();
+                    }
+                    request.shard = self.asked.clone();
                     debug!(resource = %self.resource, ?request, "listing");
                     self.shared.listing(now);
                     self.steps.begin(now, &self.resource, "list");
                     self.io = Io::List(self.parts.source.list(request, self.parts.known.clone()));
                 }
-                Action::Watch(request) => {
+                Action::Watch(mut request) => {
+                    if request.initial_events {
+                        self.asked = self.parts.assignment.target();
+                        request.shard = self.asked.clone();
+                    } else {
+                        request.shard = self.parts.assignment.covered();
+                    }
                     debug!(resource = %self.resource, ?request, "watching");
                     self.shared.watch_opened(now);
                     if request.initial_events {
@@ -290,17 +346,19 @@ impl<K: Object> Driver<K> {
     /// Hands the gathered collection to the target; `false` if it was refused.
     fn commit(&mut self, resource_version: Option<String>, by: Operation) -> bool {
         let now = Instant::now();
-        let replacement = self.gathered.take(resource_version.clone());
+        let replacement = self.gathered.take(resource_version.clone(), self.asked.clone());
         let objects = replacement.objects.len();
         if self.parts.config.consistency_check && by == Operation::WatchList {
             self.delivered = Some(consistency::contents(&replacement.objects));
         }
         self.steps.note("decoded");
+        self.parts.assignment.admit(self.asked.as_ref());
         if let Err(error) = self.parts.target.accept(Delta::ReplacedAll(replacement)) {
             self.shared.count(|stats| stats.target_errors += 1);
             warn!(resource = %self.resource, objects, %error, "the target did not take the list");
             return false;
         }
+        self.parts.assignment.cover(self.asked.as_ref());
         self.steps.note("handed over");
         self.synced = true;
         self.resync_at = self.parts.config.resync.map(|period| now + period);
@@ -461,7 +519,8 @@ impl<K: Object> Driver<K> {
             return;
         };
         let transform = self.parts.transform.as_ref();
-        match consistency::check(&*self.parts.source, version, transform, &delivered).await {
+        let shard = self.asked.clone();
+        match consistency::check(&*self.parts.source, version, shard, transform, &delivered).await {
             Ok(difference) if difference.is_empty() => {
                 debug!(resource = %self.resource, version, "the watch-list agrees with a list");
             }

@@ -7,6 +7,7 @@ use crate::delta::Replacement;
 use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::quarantine::BadObject;
+use crate::shard::Shard;
 
 /// The objects of a collection that is not complete yet.
 pub(super) struct Gathered<K> {
@@ -67,12 +68,13 @@ impl<K: Object> Gathered<K> {
         *self = Self::new();
     }
 
-    pub(super) fn take(&mut self, resource_version: Option<String>) -> Replacement<K> {
+    pub(super) fn take(&mut self, resource_version: Option<String>, shard: Option<Shard>) -> Replacement<K> {
         let gathered = std::mem::replace(self, Self::new());
         Replacement {
             objects: gathered.objects.into_iter().flatten().collect(),
             unreadable: gathered.unreadable.into_iter().flatten().collect(),
             resource_version,
+            shard,
         }
     }
 }

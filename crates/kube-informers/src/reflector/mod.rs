@@ -3,6 +3,7 @@
 //! Takes a source, gives deltas. The decisions are in `machine`, a state machine without I/O; `driver` performs
 //! them. It knows nothing of stores, handlers or what becomes of the deltas.
 
+mod assignment;
 mod backoff;
 mod config;
 mod consistency;
@@ -24,11 +25,12 @@ use crate::target::Target;
 use driver::Driver;
 use shared::Shared;
 
+pub(crate) use assignment::Assignment;
 pub(crate) use backoff::Backoff;
 pub use backoff::BackoffConfig;
 pub use config::{Deadlines, InitialList, Jitter, ReflectorConfig};
 pub use report::{Operation, ReflectorState, RelistReason, Resume, StreamEnd};
-pub use shared::{ReflectorHandle, ReflectorStats};
+pub use shared::{ReflectorHandle, ReflectorStats, ShardSupport};
 pub use transform::Transform;
 
 /// Sees the ends of lists and watches.
@@ -42,6 +44,7 @@ struct Parts<K> {
     transform: Option<Transform<K>>,
     known: Known<K>,
     on_stream_end: Option<StreamEndHook>,
+    assignment: Assignment,
 }
 
 /// Keeps a [`Target`] equal to the collection a [`ListerWatcher`] shows: lists, watches, and lists again only
@@ -101,6 +104,7 @@ impl<K: Object> Reflector<K> {
             transform: None,
             known: None,
             on_stream_end: None,
+            assignment: Assignment::default(),
         };
         Self {
             parts,
@@ -138,6 +142,12 @@ impl<K: Object> Reflector<K> {
 
     pub(crate) fn on_stream_end_shared(mut self, hook: Option<StreamEndHook>) -> Self {
         self.parts.on_stream_end = hook;
+        self
+    }
+
+    /// The shard to reflect, which may be moved at any time.
+    pub(crate) fn assignment(mut self, assignment: Assignment) -> Self {
+        self.parts.assignment = assignment;
         self
     }
 

@@ -81,6 +81,10 @@ pub enum Resume {
     RetryWhole,
     /// List instead of using a watch-list.
     ListInstead,
+    /// Fetch the collection again at once, because the shard has moved to where something of it has not been fetched.
+    ListMovedShard,
+    /// Nothing, because the shard is empty now.
+    Rest,
 }
 
 impl fmt::Display for Resume {
@@ -92,6 +96,8 @@ impl fmt::Display for Resume {
             Self::RetryNewest => f.write_str("asking for the newest version instead"),
             Self::RetryWhole => f.write_str("asking for the whole list instead of pages"),
             Self::ListInstead => f.write_str("listing instead"),
+            Self::ListMovedShard => f.write_str("listing because the shard has moved"),
+            Self::Rest => f.write_str("resting because the shard is empty"),
         }
     }
 }
@@ -189,6 +195,8 @@ pub enum ReflectorState {
         /// Since when this watch is open.
         since: Instant,
     },
+    /// Its shard is empty: there is nothing to watch.
+    Resting,
     /// Something failed and it waits before the next attempt.
     BackingOff {
         /// What failed last.
@@ -221,6 +229,7 @@ impl fmt::Display for ReflectorState {
                 write!(f, "listing ({items} of about {} objects)", items + remaining)
             }
             Self::Watching { .. } => f.write_str("watching"),
+            Self::Resting => f.write_str("resting: its shard is empty"),
             Self::BackingOff { error, attempts, .. } => {
                 write!(
                     f,

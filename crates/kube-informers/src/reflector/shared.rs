@@ -45,6 +45,10 @@ pub struct ReflectorStats {
     pub unreadable: u64,
     /// Objects the transform dropped.
     pub dropped: u64,
+    /// Objects outside the shard which the server sent all the same.
+    pub outside: u64,
+    /// What the server makes of the shard it is asked for.
+    pub shard_support: ShardSupport,
     /// How often the collection had to be fetched again, by reason.
     pub relists: BTreeMap<&'static str, u64>,
     /// Errors by class: an HTTP code, `transport`, `malformed`, `request`, `deadline`.
@@ -55,6 +59,22 @@ pub struct ReflectorStats {
     pub rewinds: u64,
     /// Consistency checks that found a difference.
     pub inconsistencies: u64,
+}
+
+/// What a server makes of a shard.
+///
+/// The result is the same either way, since objects outside the shard are left out on our side; the traffic is not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ShardSupport {
+    /// Nothing is known: no shard was asked for, or the answer does not show it. Lists of metadata do not say whether
+    /// they were narrowed.
+    #[default]
+    Unknown,
+    /// It sends no more than what was asked for.
+    Honoured,
+    /// It sends everything: it does not know shards, or does not take the selector.
+    Ignored,
 }
 
 /// A view of a running reflector.
@@ -181,6 +201,13 @@ impl Shared {
             };
             inner.listing = Some((0, None));
         }
+    }
+
+    /// There is nothing to watch.
+    pub(super) fn resting(&self) {
+        let mut inner = self.inner.lock();
+        inner.state = ReflectorState::Resting;
+        inner.listing = None;
     }
 
     /// What was gathered is worthless.

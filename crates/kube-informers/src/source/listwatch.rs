@@ -11,6 +11,7 @@ use futures_util::stream;
 use kube::core::{ApiResource, DynamicObject};
 use serde::de::DeserializeOwned;
 
+use super::refused::ShardSelector;
 use super::request::{Query, path};
 use super::resource::ResourceType;
 use super::response::{Answer, send};
@@ -21,6 +22,7 @@ use super::{
 use crate::codec::{Codec, Decoding, JsonCodec, ListDecoder, WatchDecoder};
 use crate::object::Object;
 use crate::scope::Scope;
+use crate::shard::Shard;
 
 /// Lists and watches one resource of an API server, in one namespace or in all.
 ///
@@ -43,6 +45,7 @@ pub struct ListWatch<K> {
     drop_managed_fields: bool,
     max_object_size: usize,
     hook: Option<Hook>,
+    shard_selector: ShardSelector,
 }
 
 type Hook = Arc<dyn Fn(&mut Query) + Send + Sync>;
@@ -79,6 +82,7 @@ impl<K: Object + DeserializeOwned> ListWatch<K> {
             drop_managed_fields: false,
             max_object_size: MAX_OBJECT_SIZE,
             hook: None,
+            shard_selector: ShardSelector::default(),
         }
     }
 }
@@ -188,7 +192,10 @@ impl<K> ListWatch<K> {
     }
 
     /// Everything one exchange needs, taken along so that the stream borrows nothing.
-    fn plan(&self, verb: &str, mut query: Query, accept: &str, known: Known<K>) -> Plan<K> {
+    fn plan(&self, verb: &str, query: Query, accept: &str, known: Known<K>, shard: Option<Shard>) -> Plan<K> {
+        let shard = shard.or_else(|| self.scope.selected_shard().cloned());
+        let sent = shard.as_ref().filter(|_| self.shard_selector.may_be_sent());
+        let mut query = query.within(sent);
         let hook = self.hook.as_ref();
         let ran = catch_unwind(AssertUnwindSafe(|| hook.map_or((), |hook| hook(&mut query))));
         let request = match ran {
@@ -205,7 +212,9 @@ impl<K> ListWatch<K> {
                 known,
                 drop_managed_fields: self.drop_managed_fields,
                 max_object_size: self.max_object_size,
+                shard,
             },
+            shard_selector: self.shard_selector.clone(),
         }
     }
 }
@@ -216,6 +225,7 @@ struct Plan<K> {
     what: String,
     codec: Arc<dyn Codec<K>>,
     decoding: Decoding<K>,
+    shard_selector: ShardSelector,
 }
 
 /// Where an exchange stands. `Decoder` is that of a list or of a watch.
@@ -234,13 +244,15 @@ struct Reading<D: ?Sized> {
 impl<K: Object> ListerWatcher<K> for ListWatch<K> {
     fn list(&self, request: ListRequest, known: Known<K>) -> ListStream<K> {
         let accept = self.codec.accept_list(self.resource.is_metadata_only());
-        let plan = self.plan("list", Query::list(&request, &self.scope), accept, known);
+        let query = Query::list(&request, &self.scope);
+        let plan = self.plan("list", query, accept, known, request.shard);
         Box::pin(stream::try_unfold(Exchange::Begin(Box::new(plan)), list_step))
     }
 
     fn watch(&self, request: WatchRequest, known: Known<K>) -> WatchStream<K> {
         let accept = self.codec.accept_watch(self.resource.is_metadata_only());
-        let plan = self.plan("watch", Query::watch(&request, &self.scope), accept, known);
+        let query = Query::watch(&request, &self.scope);
+        let plan = self.plan("watch", query, accept, known, request.shard);
         Box::pin(stream::try_unfold(Exchange::Begin(Box::new(plan)), watch_step))
     }
 
@@ -261,7 +273,8 @@ async fn list_step<K: Object>(
     match exchange {
         Exchange::Done => Ok(None),
         Exchange::Begin(plan) => {
-            let answer = send(&plan.client, plan.request?, plan.what).await?;
+            let sent = send(&plan.client, plan.request?, plan.what).await;
+            let answer = sent.map_err(|error| plan.shard_selector.judge(error))?;
             let decoder = plan
                 .codec
                 .list_decoder(answer.content_type.as_deref(), plan.decoding)
@@ -300,7 +313,8 @@ async fn watch_step<K: Object>(
     match exchange {
         Exchange::Done => Ok(None),
         Exchange::Begin(plan) => {
-            let answer = send(&plan.client, plan.request?, plan.what).await?;
+            let sent = send(&plan.client, plan.request?, plan.what).await;
+            let answer = sent.map_err(|error| plan.shard_selector.judge(error))?;
             let decoder = plan
                 .codec
                 .watch_decoder(answer.content_type.as_deref(), plan.decoding)
@@ -340,6 +354,7 @@ impl<K> Clone for ListWatch<K> {
             drop_managed_fields: self.drop_managed_fields,
             max_object_size: self.max_object_size,
             hook: self.hook.clone(),
+            shard_selector: self.shard_selector.clone(),
         }
     }
 }

@@ -5,6 +5,7 @@
 
 mod error;
 mod listwatch;
+mod refused;
 mod request;
 mod resource;
 mod response;
@@ -19,6 +20,7 @@ use std::time::Duration;
 use futures_core::Stream;
 
 use crate::quarantine::BadObject;
+use crate::shard::Shard;
 
 pub use error::{ApiError, SourceError, StatusCause};
 pub use listwatch::ListWatch;
@@ -96,6 +98,10 @@ pub struct ListRequest {
     pub resource_version: Option<String>,
     /// How `resource_version` is meant.
     pub version_match: Option<VersionMatch>,
+    /// Only objects of this shard. A source that cannot ask for it, or is not understood, may give more: what is
+    /// outside is left out later.
+    #[doc(alias = "shardSelector")]
+    pub shard: Option<Shard>,
 }
 
 /// How the resource version of a list request is meant.
@@ -122,6 +128,9 @@ pub struct WatchRequest {
     pub bookmarks: bool,
     /// After this time the server ends the watch.
     pub timeout: Duration,
+    /// As for a list.
+    #[doc(alias = "shardSelector")]
+    pub shard: Option<Shard>,
 }
 
 /// One piece of the answer to a list request.
@@ -135,6 +144,8 @@ pub enum ListItem<K> {
     Object(Fetched<K>),
     /// One object that could not be read.
     Unreadable(BadObject),
+    /// One object outside the shard that was asked for. It was not decoded.
+    Outside,
     /// The page is complete.
     End(ListMeta),
 }
@@ -148,6 +159,9 @@ pub struct ListMeta {
     pub continue_token: Option<String>,
     /// How many objects are left, where the server says so.
     pub remaining: Option<u64>,
+    /// The shard the server says it has narrowed the list to.
+    #[doc(alias = "shardInfo")]
+    pub shard_selector: Option<String>,
 }
 
 /// One piece of the answer to a watch request.
@@ -169,6 +183,13 @@ pub enum WatchItem<K> {
         deleted: bool,
         /// What is known of it.
         object: BadObject,
+    },
+    /// Something happened to an object outside the shard that was asked for. It was not decoded.
+    Outside {
+        /// The version of that object.
+        resource_version: Option<String>,
+        /// Whether the object is new, which is how a watch-list tells what was there before.
+        added: bool,
     },
     /// Everything up to this version has been sent.
     Bookmark {

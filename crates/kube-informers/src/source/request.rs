@@ -7,6 +7,7 @@ use http::header::{ACCEPT, ACCEPT_ENCODING};
 use super::resource::ResourceType;
 use super::{ListRequest, SourceError, VersionMatch, WatchRequest};
 use crate::scope::Scope;
+use crate::shard::Shard;
 
 /// The parameters of one list or watch request, as an options hook sees them.
 ///
@@ -129,6 +130,15 @@ impl Query {
         Self::new(true, pairs, scope)
     }
 
+    /// Asks for a shard only.
+    pub(crate) fn within(mut self, shard: Option<&Shard>) -> Self {
+        if let Some(selector) = shard.and_then(Shard::selector) {
+            self.pairs.push(("shardSelector".to_owned(), selector));
+            self.fixed = self.pairs.len();
+        }
+        self
+    }
+
     /// The request, or the reason why there can be none.
     pub(crate) fn into_request(
         self,
@@ -218,6 +228,7 @@ mod tests {
                 resource_version: Some("0".into()),
                 version_match: Some(VersionMatch::NotOlderThan),
                 continue_token: None,
+                shard: None,
             }),
             "/api/v1/pods?limit=500&resourceVersion=0&resourceVersionMatch=NotOlderThan"
         );
@@ -258,6 +269,7 @@ mod tests {
                 bookmarks: true,
                 timeout: Duration::from_millis(300_900),
                 initial_events: false,
+                shard: None,
             }),
             format!(
                 "/api/v1/namespaces/shop/pods?watch=true&resourceVersion=5&allowWatchBookmarks=true&timeoutSeconds=300&{labels}"

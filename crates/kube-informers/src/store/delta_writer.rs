@@ -17,6 +17,7 @@ use crate::event::Event;
 use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::quarantine::BadObject;
+use crate::shard::Shard;
 
 /// Applies deltas to a store and says what happened. There is one writer; [`store`](Self::store) gives any
 /// number of readers.
@@ -94,6 +95,8 @@ pub struct Applied {
     pub duplicates: usize,
     /// Watch deltas and bookmarks older than what is known.
     pub stale_dropped: usize,
+    /// States of objects outside the shard, left out.
+    pub outside: usize,
     /// Objects put into quarantine, and objects without a name.
     pub quarantined: usize,
     /// Keys that left quarantine because a good version came.
@@ -147,6 +150,16 @@ impl<K: Object> DeltaWriter<K> {
         outcome.applied
     }
 
+    /// Gives up everything outside a shard: it leaves, whichever watch it came from. The versions of the watches stay:
+    /// what is left is what they showed of that shard.
+    ///
+    /// What comes later must be [narrowed](Prepared::within), or it comes back.
+    pub fn leave(&mut self, shard: &Shard, events: &mut Vec<Event<K>>) -> Applied {
+        let mut prepared = Prepared::new(&self.store(), Origin::default(), Vec::new());
+        prepared.steps.push(PreparedDelta::LeaveShard);
+        self.apply(prepared.within(Some(shard.clone())), events)
+    }
+
     /// Gives up a member watch: its objects leave, and its version is unknown.
     pub fn drop_member(&mut self, member: usize, events: &mut Vec<Event<K>>) -> Applied {
         let mut prepared = Prepared::new(
@@ -180,6 +193,7 @@ pub struct Prepared<K> {
     pub(super) origin: Origin,
     pub(super) steps: Vec<PreparedDelta<K>>,
     pub(super) rows: Rows<K>,
+    pub(super) shard: Option<Shard>,
 }
 
 /// An object to be written, and where its index values are.
@@ -201,6 +215,7 @@ pub(super) enum PreparedDelta<K> {
         resource_version: Option<String>,
     },
     LeaveScope,
+    LeaveShard,
 }
 
 impl<K: Object> Prepared<K> {
@@ -239,7 +254,16 @@ impl<K: Object> Prepared<K> {
             origin,
             steps,
             rows,
+            shard: None,
         }
+    }
+
+    /// Leaves out what is outside a shard, as if it were not there. An object that does not show what the shard goes by
+    /// is put into quarantine.
+    #[must_use]
+    pub fn within(mut self, shard: Option<Shard>) -> Self {
+        self.shard = shard.filter(|shard| !shard.is_everything());
+        self
     }
 }
 
@@ -290,7 +314,7 @@ impl<K: Object> Step<K, ObjectKey> for Prepared<K> {
             let items = match step {
                 PreparedDelta::Put(item) | PreparedDelta::PutListed(item) => std::slice::from_mut(item),
                 PreparedDelta::ReplaceAll { items, .. } => items,
-                PreparedDelta::Other(_) | PreparedDelta::LeaveScope => &mut [],
+                PreparedDelta::Other(_) | PreparedDelta::LeaveScope | PreparedDelta::LeaveShard => &mut [],
             };
             for item in items {
                 item.row = rows.add(&item.object);

@@ -218,7 +218,8 @@ fn a_page_is_read_with_its_token_and_count() {
         ListMeta {
             resource_version: Some("9".into()),
             continue_token: Some("abc".into()),
-            remaining: Some(4)
+            remaining: Some(4),
+            shard_selector: None,
         }
     );
 }

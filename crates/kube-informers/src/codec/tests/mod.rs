@@ -23,6 +23,7 @@ fn pods<K>() -> Decoding<K> {
         known: None,
         drop_managed_fields: false,
         max_object_size: 32 << 20,
+        shard: None,
     }
 }
 
@@ -49,6 +50,7 @@ fn read_list<K: Object>(
                 ListItem::Progress { .. } => "progress".to_owned(),
                 ListItem::Object(object) => fetched(object),
                 ListItem::Unreadable(object) => object.to_string(),
+                ListItem::Outside => "outside".to_owned(),
                 ListItem::End(_) => "end".to_owned(),
             });
         }
@@ -80,6 +82,14 @@ fn read_watch<K: Object>(
                     "bookmark {}{}",
                     resource_version.as_deref().unwrap_or("-"),
                     if initial_events_end { " end" } else { "" }
+                ),
+                WatchItem::Outside {
+                    resource_version,
+                    added,
+                } => format!(
+                    "outside {}{}",
+                    resource_version.as_deref().unwrap_or("-"),
+                    if added { " added" } else { "" }
                 ),
                 WatchItem::Error(error) => format!("error: {error}"),
             });

@@ -96,6 +96,8 @@ impl Machine {
             continue_token: None,
             resource_version,
             version_match,
+            // The driver's to say.
+            shard: None,
         }
     }
 
@@ -161,6 +163,7 @@ impl Machine {
             continue_token: Some(token.clone()),
             resource_version: None,
             version_match: None,
+            shard: None,
         }));
         listing.token = Some(token);
         listing.reopened(now);

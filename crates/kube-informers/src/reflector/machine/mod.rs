@@ -48,6 +48,10 @@ pub(crate) enum Input<'a> {
     CommitRefused(Operation),
     /// The target did not take a resync.
     ResyncRefused,
+    /// The shard has moved, and some of it must be fetched.
+    ShardMoved,
+    /// The shard is empty: there is nothing to ask for.
+    ShardEmpty,
 }
 
 /// What to do.
@@ -87,6 +91,8 @@ pub(crate) enum Next {
     Read { deadline: Instant },
     /// A point in time, without an open stream.
     Sleep { until: Instant },
+    /// Nothing but another shard.
+    Rest,
 }
 
 /// What happened to an object of a watch.
@@ -119,6 +125,8 @@ enum Plan {
 
 enum Phase {
     Idle,
+    /// There is nothing to ask for.
+    Resting,
     Waiting {
         until: Instant,
         then: Plan,
@@ -200,6 +208,7 @@ impl Machine {
     pub(crate) fn next(&self, now: Instant) -> Next {
         match &self.phase {
             Phase::Idle => Next::Sleep { until: now },
+            Phase::Resting => Next::Rest,
             Phase::Waiting { until, .. } => Next::Sleep { until: *until },
             Phase::Listing(listing) => Next::Read {
                 deadline: listing.deadline(&self.config.deadlines),
@@ -235,7 +244,7 @@ impl Machine {
         match &mut self.phase {
             Phase::Listing(listing) => listing.held_up(now),
             Phase::Initial(watch) | Phase::Watching(watch) => watch.activity = now,
-            Phase::Idle | Phase::Waiting { .. } => {}
+            Phase::Idle | Phase::Resting | Phase::Waiting { .. } => {}
         }
     }
 
@@ -253,12 +262,17 @@ impl Machine {
             self.retry_sync(now, dice, None, operation, None, &mut actions);
             return actions;
         }
+        if let Input::ShardMoved | Input::ShardEmpty = input {
+            self.shard_moved(now, dice, matches!(input, Input::ShardEmpty), &mut actions);
+            return actions;
+        }
         match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Idle => {
                 if matches!(input, Input::Start) {
                     self.start_sync(now, dice, &mut actions);
                 }
             }
+            Phase::Resting => self.phase = Phase::Resting,
             Phase::Waiting { until, then } => match input {
                 Input::Woken => match then {
                     Plan::Sync => self.start_sync(now, dice, &mut actions),
@@ -272,6 +286,42 @@ impl Machine {
             Phase::Watching(watch) => self.step_watch(watch, now, dice, input, &mut actions),
         }
         actions
+    }
+
+    /// What is being fetched, or watched, is no longer what is wanted. A pause goes on: the server that asked for it
+    /// does not care for shards.
+    fn shard_moved(&mut self, now: Instant, dice: f64, is_empty: bool, actions: &mut Vec<Action>) {
+        let resume = if is_empty {
+            Resume::Rest
+        } else {
+            Resume::ListMovedShard
+        };
+        let operation = match &self.phase {
+            Phase::Listing(_) => Some(Operation::List),
+            Phase::Initial(_) => Some(Operation::WatchList),
+            Phase::Watching(_) => Some(Operation::Watch),
+            Phase::Idle | Phase::Resting | Phase::Waiting { .. } => None,
+        };
+        if let Some(operation) = operation {
+            actions.push(Action::Discard);
+            actions.push(Action::Report(Report {
+                operation,
+                resume,
+                pause: Duration::ZERO,
+                attempts: self.attempts,
+                complaint: None,
+            }));
+        }
+        match &mut self.phase {
+            phase if is_empty => *phase = Phase::Resting,
+            Phase::Waiting { then, .. } => *then = Plan::Sync,
+            _ => self.start_sync(now, dice, actions),
+        }
+    }
+
+    /// Whether the whole collection is being fetched, or about to be.
+    pub(crate) fn is_fetching(&self) -> bool {
+        matches!(self.phase, Phase::Listing(_) | Phase::Initial(_))
     }
 
     /// Fetches the whole collection, by the best way known to work.

@@ -103,6 +103,7 @@ impl Machine {
             initial_events: true,
             bookmarks: true,
             timeout: self.watch_timeout(dice),
+            shard: None,
         };
         actions.push(Action::Watch(request.clone()));
         self.phase = Phase::Initial(Watching::new(request, now));
@@ -127,6 +128,7 @@ impl Machine {
             initial_events: false,
             bookmarks: true,
             timeout: self.watch_timeout(dice),
+            shard: None,
         };
         actions.push(Action::Watch(request.clone()));
         self.phase = Phase::Watching(Watching::new(request, now));

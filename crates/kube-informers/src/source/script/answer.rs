@@ -58,7 +58,7 @@ impl<K> ListAnswer<K> {
         Self::new().objects(objects).end(ListMeta {
             resource_version: Some(resource_version.to_owned()),
             continue_token: Some(token.to_owned()),
-            remaining: None,
+            ..ListMeta::default()
         })
     }
 

@@ -56,6 +56,7 @@ async fn drain(stream: &mut WatchStream<Pod>) -> Vec<String> {
                     resource_version,
                     initial_events_end,
                 }) => lines.push(format!("bookmark {resource_version:?} {initial_events_end}")),
+                Ok(WatchItem::Outside { .. }) => lines.push("outside".to_owned()),
                 Ok(WatchItem::Error(error)) => lines.push(error.to_string()),
                 Err(error) => lines.push(error.to_string()),
             },
@@ -70,6 +71,7 @@ async fn list(script: &Script<Pod>) -> Vec<String> {
             Ok(ListItem::Progress { .. }) => None,
             Ok(ListItem::Object(pod)) => Some(name(&pod)),
             Ok(ListItem::Unreadable(object)) => Some(object.to_string()),
+            Ok(ListItem::Outside) => Some("outside".to_owned()),
             Ok(ListItem::End(meta)) => Some(format!("end {}", meta.resource_version.unwrap_or_default())),
             Err(error) => Some(error.to_string()),
         })

@@ -49,6 +49,31 @@ fn the_cache_is_exact_behind_a_keyed_queue_whenever_it_reports_a_version() {
     });
 }
 
+/// A shard moves about, on a server that knows shards and on one that does not.
+#[test]
+fn the_cache_is_exact_while_its_shard_moves() {
+    seeds(4000..4120, |seed| {
+        let plan = if seed % 4 < 2 {
+            Plan::watch_list()
+        } else {
+            Plan::pages()
+        };
+        plan.sharded(seed % 2 == 0)
+    });
+}
+
+#[test]
+fn the_cache_is_exact_while_its_shard_moves_behind_a_keyed_queue() {
+    seeds(5000..5040, |seed| {
+        let plan = if seed % 4 < 2 {
+            Plan::watch_list()
+        } else {
+            Plan::pages()
+        };
+        plan.keyed().sharded(seed % 2 == 0)
+    });
+}
+
 /// Without trouble nothing is listed twice, nothing is missed and nothing fails.
 #[test]
 fn the_cache_is_exact_on_a_good_day() {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Pod;
+use kube_informers::{Shard, ShardField, shard_hash};
 use kube_testserver::TestServer;
 use kube_testserver::builders::{Build, pod};
 
@@ -98,6 +99,21 @@ impl Model {
                 (key, state)
             })
             .collect()
+    }
+
+    /// The part of a collection that is in a shard.
+    pub fn part(collection: &Collection, shard: Option<&Shard>) -> Collection {
+        let is_in = |key: &str, uid: &str| {
+            shard.is_none_or(|shard| {
+                shard.covers_hash(shard_hash(match shard.field() {
+                    ShardField::Uid => uid,
+                    ShardField::Namespace => key.split('/').next().unwrap_or_default(),
+                }))
+            })
+        };
+        let mut part = collection.clone();
+        part.retain(|key, (_, uid)| is_in(key, uid));
+        part
     }
 
     /// The collection at a version.

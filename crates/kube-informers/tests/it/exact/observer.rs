@@ -17,6 +17,8 @@ pub struct Observer(Arc<Mutex<Told>>);
 struct Told {
     name: &'static str,
     objects: BTreeMap<String, Arc<Pod>>,
+    /// The highest version told of each object, the deleted ones included.
+    highest: BTreeMap<String, u64>,
     /// Every state that was told: key, version, UID.
     states: Vec<(String, String, String)>,
     initial: usize,
@@ -86,6 +88,10 @@ impl Told {
                 if held.is_some() {
                     self.complain("H2: added twice", event);
                 }
+                let uid = Object::uid(&**object).unwrap_or_default();
+                if self.highest.get(uid).is_some_and(|told| *told > version(object)) {
+                    self.complain("C2: an object came back in an older state", event);
+                }
                 self.initial += usize::from(*initial);
                 self.keep(key, object);
             }
@@ -120,6 +126,7 @@ impl Told {
 
     fn keep(&mut self, key: String, object: &Arc<Pod>) {
         let (version, uid) = ident(object);
+        self.highest.insert(uid.clone(), self::version(object));
         self.states.push((key.clone(), version, uid));
         self.objects.insert(key, object.clone());
     }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube_informers::{
-    Backlog, Event, HandlerOptions, Informer, Jitter, Object, QueueKind, Registration, Scope, asynchronous,
+    Backlog, Event, HandlerOptions, Informer, Jitter, Object, QueueKind, Registration, Scope, Shard,
+    ShardField, ShardRange, asynchronous,
 };
 use kube_testserver::TestServer;
 
@@ -19,6 +20,8 @@ pub struct Plan {
     watch_list: bool,
     keyed: bool,
     calm: bool,
+    /// With a shard that moves, on a server that does or does not know shards.
+    sharded: Option<bool>,
 }
 
 impl Plan {
@@ -27,6 +30,7 @@ impl Plan {
             watch_list: true,
             keyed: false,
             calm: false,
+            sharded: None,
         }
     }
 
@@ -39,6 +43,13 @@ impl Plan {
 
     pub fn keyed(self) -> Self {
         Self { keyed: true, ..self }
+    }
+
+    pub fn sharded(self, honoured: bool) -> Self {
+        Self {
+            sharded: Some(honoured),
+            ..self
+        }
     }
 
     pub fn calm(self) -> Self {
@@ -61,7 +72,28 @@ pub fn run(seed: u64, plan: &Plan) {
     });
 }
 
+/// Some of sixteen pieces of the hash space; always of the same field in one run.
+fn shard(seed: u64, dice: &mut Dice) -> Shard {
+    let field = if seed % 3 == 0 {
+        ShardField::Namespace
+    } else {
+        ShardField::Uid
+    };
+    match dice.below(8) {
+        0 => Shard::nothing(field),
+        1 => Shard::everything(field),
+        _ => {
+            let mut pieces = ShardRange::ALL.split(16);
+            let first = dice.below(16) as usize;
+            pieces.rotate_left(first);
+            pieces.truncate(dice.below(12) as usize + 1);
+            Shard::new(field, pieces)
+        }
+    }
+}
+
 struct Run<'a> {
+    seed: u64,
     plan: &'a Plan,
     dice: Dice,
     model: Model,
@@ -71,15 +103,19 @@ struct Run<'a> {
     /// Some trouble can only be noticed by waiting.
     slow: bool,
     reported: u64,
+    moves: u64,
 }
 
 impl<'a> Run<'a> {
     fn new(seed: u64, plan: &'a Plan) -> Self {
         let mut dice = Dice(seed);
-        let server = TestServer::builder()
+        let mut server = TestServer::builder()
             .seed(seed)
-            .bookmark_interval(secs(*dice.pick(&[5, 20, 60])))
-            .build();
+            .bookmark_interval(secs(*dice.pick(&[5, 20, 60])));
+        if plan.sharded == Some(true) {
+            server = server.sharding();
+        }
+        let server = server.build();
         let mut model = Model::new(server.clone(), dice.below(8) + 1);
         for _ in 0..dice.below(12) {
             model.write(&mut dice);
@@ -90,7 +126,10 @@ impl<'a> Run<'a> {
         } else {
             QueueKind::InOrder { capacity }
         };
-        let scope = Scope::all().labels(SELECTOR).expect("a selector");
+        let mut scope = Scope::all().labels(SELECTOR).expect("a selector");
+        if plan.sharded.is_some() && !dice.one_in(4) {
+            scope = scope.shard(shard(seed, &mut dice));
+        }
         let page_size = dice.below(4) as u32 + 1;
         let informer = Informer::<Pod>::scoped(server.client(), scope)
             .queue(queue)
@@ -118,6 +157,7 @@ impl<'a> Run<'a> {
         let options = HandlerOptions::default().backlog(Backlog::CoalesceByKey);
         let slow = informer.add_event_handler_with(options, slow).expect("it runs");
         Self {
+            seed,
             plan,
             dice,
             model,
@@ -126,6 +166,7 @@ impl<'a> Run<'a> {
             late: None,
             slow: false,
             reported: 0,
+            moves: 0,
         }
     }
 
@@ -142,6 +183,13 @@ impl<'a> Run<'a> {
             }
             if !self.plan.calm && self.dice.one_in(2) {
                 self.slow |= trouble::strike(&mut self.model, &mut self.dice, !self.plan.keyed);
+            }
+            if self.plan.sharded.is_some() && self.moves < 12 && self.dice.one_in(3) {
+                self.move_shard();
+                // Back and forth without a pause.
+                if self.dice.one_in(4) {
+                    self.move_shard();
+                }
             }
             match self.dice.below(6) {
                 0 => tokio::task::yield_now().await,
@@ -161,6 +209,36 @@ impl<'a> Run<'a> {
         if self.late.is_none() {
             self.join();
         }
+    }
+
+    /// Moves to another shard. What is given up must be gone at once, without a request.
+    fn move_shard(&mut self) {
+        self.moves += 1;
+        let shard = shard(self.seed, &mut self.dice);
+        let cached = self.cached();
+        let requests = self.model.server.requests().len();
+        self.model.journal.push(format!("move to {shard}"));
+        self.informer.set_shard(shard.clone()).expect("the same field");
+        self.same(
+            "S1: what is left and what stays",
+            self.cached(),
+            Model::part(&cached, Some(&shard)),
+        );
+        self.demand(
+            self.model.server.requests().len() == requests,
+            "S2: giving up asked the server",
+        );
+        self.check();
+    }
+
+    /// The part of the collection that is in the cache.
+    fn shard(&self) -> Option<Shard> {
+        self.informer.stats().members[0].shard.clone()
+    }
+
+    /// The collection as it should be now.
+    fn wanted(&self) -> Collection {
+        Model::part(self.model.now(), self.informer.shard().as_ref())
     }
 
     /// A handler joins in the middle.
@@ -190,7 +268,7 @@ impl<'a> Run<'a> {
             let version: u64 = version.parse().expect("a number");
             self.demand(version >= self.reported, "C5: the version went back");
             self.reported = version;
-            let expected = self.model.at(version).clone();
+            let expected = Model::part(self.model.at(version), self.shard().as_ref());
             self.same("C3: cache and collection", self.cached(), expected);
         } else {
             let never = self.reported == 0 || self.plan.keyed;
@@ -212,6 +290,9 @@ impl<'a> Run<'a> {
         self.model.server.clear_faults();
         self.model.server.set_watch_window("pods", 1000);
         self.model.journal.push("heal".to_owned());
+        while self.informer.shard().is_some_and(|shard| shard.is_empty()) {
+            self.move_shard();
+        }
         let patience = if self.slow { minutes(12) } else { minutes(3) };
         let healed_at = tokio::time::Instant::now();
         loop {
@@ -236,9 +317,9 @@ impl<'a> Run<'a> {
                     self.informer.quarantine().is_empty(),
                     "C10: there is a quarantine",
                 );
-                self.same("C7: cache and server", self.cached(), self.model.now().clone());
+                self.same("C7: cache and server", self.cached(), self.wanted());
                 for (observer, _) in &self.observers {
-                    self.same("H1: fold and server", observer.fold(), self.model.now().clone());
+                    self.same("H1: fold and server", observer.fold(), self.wanted());
                 }
                 self.demand(false, "something is pending for ever");
             }
@@ -266,10 +347,11 @@ impl<'a> Run<'a> {
     }
 
     fn is_healed(&self) -> bool {
-        let now = self.model.now();
+        let now = &self.wanted();
         let version = self.informer.store().resource_version();
         let version = version.and_then(|version| version.parse::<u64>().ok());
         self.informer.has_synced()
+            && self.informer.has_settled()
             && version >= Some(self.model.changed())
             && self.informer.quarantine().is_empty()
             && self.cached() == *now

@@ -309,6 +309,7 @@ fn a_replacement_tells_deletions_then_updates_and_additions_in_list_order() {
 
         let mut events = Vec::new();
         let replacement = Replacement {
+            shard: None,
             objects: pods(after).into_iter().map(Arc::new).collect(),
             unreadable: Vec::new(),
             resource_version: Some(version.to_owned()),

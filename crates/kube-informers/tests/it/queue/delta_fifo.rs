@@ -20,6 +20,7 @@ fn filled(deltas: impl IntoIterator<Item = Delta<Thing>>) -> DeltaFifo<Thing> {
 
 fn list(objects: &[(&str, u64)], unreadable: &[&str]) -> Delta<Thing> {
     Delta::ReplacedAll(Replacement {
+        shard: None,
         objects: objects.iter().map(|(name, value)| thing(name, *value)).collect(),
         unreadable: unreadable.iter().map(|name| bad(name, None)).collect(),
         resource_version: None,

@@ -194,6 +194,7 @@ async fn waiting_for_sync_ends_with_sync_or_with_the_queue() {
 fn a_reflector_can_feed_it() {
     let fifo: Fifo<Thing, _> = Fifo::of_objects();
     let list = Delta::ReplacedAll(Replacement {
+        shard: None,
         objects: vec![thing("foo", 3), thing("bar", 4)],
         unreadable: vec![bad("baz", None), bad("", None)],
         resource_version: None,

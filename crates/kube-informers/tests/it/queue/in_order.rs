@@ -272,6 +272,7 @@ fn a_closed_queue_lets_nobody_wait_for_room() {
 #[test]
 fn it_can_be_read_while_it_runs() {
     let list = Delta::ReplacedAll(Replacement {
+        shard: None,
         objects: vec![thing("foo", 2), thing("bar", 3)],
         unreadable: vec![bad("baz", None), bad("", None)],
         resource_version: Some("3".to_owned()),

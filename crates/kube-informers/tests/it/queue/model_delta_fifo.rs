@@ -98,6 +98,7 @@ impl Server {
         let (readable, unreadable): (Vec<_>, Vec<_>) =
             self.now.iter().partition(|(_, (_, readable))| *readable);
         Delta::ReplacedAll(Replacement {
+            shard: None,
             objects: readable
                 .into_iter()
                 .map(|(name, (version, _))| versioned(name, *version))

@@ -89,6 +89,7 @@ pub fn bad(name: &str, version: Option<u64>) -> BadObject {
 /// A list without a version.
 pub fn replaced(objects: &[(&str, u64)]) -> Delta<Thing> {
     Delta::ReplacedAll(Replacement {
+        shard: None,
         objects: objects.iter().map(|(name, value)| thing(name, *value)).collect(),
         unreadable: Vec::new(),
         resource_version: None,
@@ -98,6 +99,7 @@ pub fn replaced(objects: &[(&str, u64)]) -> Delta<Thing> {
 /// A list at a version.
 pub fn replaced_at(version: u64, objects: &[(&str, u64)]) -> Delta<Thing> {
     Delta::ReplacedAll(Replacement {
+        shard: None,
         objects: objects.iter().map(|(name, value)| thing(name, *value)).collect(),
         unreadable: Vec::new(),
         resource_version: Some(version.to_string()),

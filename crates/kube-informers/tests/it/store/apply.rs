@@ -337,6 +337,7 @@ fn objects_without_versions_are_always_taken() {
     let mut cache = Cache::new();
 
     cache.apply([Delta::ReplacedAll(Replacement {
+        shard: None,
         objects: vec![thing("a")],
         unreadable: Vec::new(),
         resource_version: None,

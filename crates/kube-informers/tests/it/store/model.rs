@@ -130,6 +130,7 @@ impl Server {
         good.rotate_left(middle);
         let bad = state.iter().filter(|(_, made)| made.poisoned);
         Delta::ReplacedAll(Replacement {
+            shard: None,
             objects: good,
             unreadable: bad.map(|(key, made)| made.bad(key)).collect(),
             resource_version: Some(self.told.to_string()),

@@ -92,6 +92,7 @@ pub fn list(version: &str, objects: &[&str]) -> Delta<Thing> {
 
 pub fn list_with_bad(version: &str, objects: &[&str], unreadable: &[&str]) -> Delta<Thing> {
     Delta::ReplacedAll(Replacement {
+        shard: None,
         objects: objects.iter().copied().map(thing).collect(),
         unreadable: unreadable.iter().copied().map(bad).collect(),
         resource_version: Some(version.to_owned()),

@@ -49,7 +49,7 @@ fn page(version: &str, token: &str) -> ListMeta {
     ListMeta {
         resource_version: Some(version.to_owned()),
         continue_token: Some(token.to_owned()),
-        remaining: None,
+        ..ListMeta::default()
     }
 }
 
@@ -115,7 +115,7 @@ impl Bench {
     fn wake(&mut self) -> Vec<String> {
         match self.machine.next(self.now) {
             Next::Sleep { until } => self.now = self.now.max(until),
-            Next::Read { deadline } => panic!("it does not sleep but reads until {deadline:?}"),
+            next => panic!("it does not sleep but waits for {next:?}"),
         }
         self.tell(Input::Woken)
     }
@@ -128,7 +128,7 @@ impl Bench {
     fn patience(&self) -> Duration {
         match self.machine.next(self.now) {
             Next::Read { deadline } => deadline - self.now,
-            Next::Sleep { until } => panic!("it does not read but sleeps until {until:?}"),
+            next => panic!("it does not read but waits for {next:?}"),
         }
     }
 

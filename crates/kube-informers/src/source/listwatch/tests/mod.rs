@@ -96,6 +96,7 @@ async fn list<K: Object>(source: &ListWatch<K>) -> Vec<String> {
         Ok(ListItem::Progress { bytes }) => format!("progress {bytes}"),
         Ok(ListItem::Object(item)) => object(&item),
         Ok(ListItem::Unreadable(item)) => item.to_string(),
+        Ok(ListItem::Outside) => "outside".to_owned(),
         Ok(ListItem::End(meta)) => format!("end {}", meta.resource_version.unwrap_or_default()),
         Err(error) => format!("{}: {error}", error.class()),
     });
@@ -108,6 +109,7 @@ async fn watch<K: Object>(source: &ListWatch<K>) -> Vec<String> {
         bookmarks: true,
         timeout: Duration::from_secs(300),
         initial_events: false,
+        shard: None,
     };
     let lines = source.watch(request, None).map(|item| match item {
         Ok(WatchItem::Progress { bytes }) => format!("progress {bytes}"),
