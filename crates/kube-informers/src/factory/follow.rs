@@ -13,6 +13,7 @@ use tracing::info;
 use super::resource::rediscover;
 use crate::informer::{Informer, InformerBuilder};
 use crate::object::Object;
+use crate::shard::Shard;
 use crate::source::{
     Known, ListRequest, ListStream, ListWatch, ListerWatcher, ResourceType, SourceError, WatchRequest,
     WatchStream,
@@ -98,6 +99,10 @@ impl<K: Object> ListerWatcher<K> for Following<K> {
 
     fn resource(&self) -> Option<ResourceType> {
         ListerWatcher::resource(&self.current())
+    }
+
+    fn shard(&self) -> Option<Shard> {
+        self.current().shard()
     }
 }
 

@@ -148,6 +148,7 @@ impl SharedInformerFactory {
         self.ask(key, || {
             let list_watch = ListWatch::projected(self.client(), resource, scope);
             self.configure(Informer::from_list_watch(self.inner.options.wire(list_watch)))
+                .fix_shard()
         })
     }
 
@@ -217,6 +218,9 @@ impl SharedInformerFactory {
 
     /// The same factory, asking for another part of the collections. Informers are shared among all handles that ask
     /// for the same.
+    ///
+    /// A shard is part of what is asked for, so such an informer keeps the shard it was asked with: whoever moved it would
+    /// move it for others. A shard that moves needs a name: [`informer_named`](Self::informer_named).
     #[doc(alias = "WithNamespace")]
     #[doc(alias = "WithTweakListOptions")]
     #[must_use]

@@ -28,6 +28,7 @@ pub struct InformerBuilder<K: Object> {
     handlers_keep_alive: bool,
     on_watch_error: Option<StreamEndHook>,
     shard: Option<Shard>,
+    shard_is_fixed: bool,
 }
 
 /// What stands between the watch and the cache.
@@ -79,6 +80,7 @@ impl<K: Object> Informer<K> {
             handlers_keep_alive: false,
             on_watch_error: None,
             shard: None,
+            shard_is_fixed: false,
         }
     }
 }
@@ -180,6 +182,12 @@ impl<K: Object> InformerBuilder<K> {
         self
     }
 
+    /// Nobody may move the shard: for informers that are shared by those who ask for the same shard.
+    pub(crate) fn fix_shard(mut self) -> Self {
+        self.shard_is_fixed = true;
+        self
+    }
+
     /// Handlers keep the informer alive, as handles do: for those whose handles are hard to hold on to.
     pub(crate) fn handlers_keep_alive(mut self) -> Self {
         self.handlers_keep_alive = true;
@@ -198,6 +206,9 @@ impl<K: Object> InformerBuilder<K> {
         let store = self.writer.store();
         let name = self.name.unwrap_or_else(|| describe(&self.sources));
         let resource = self.sources.first().and_then(|source| source.resource());
+        let shard = self
+            .shard
+            .or_else(|| self.sources.first().and_then(|source| source.shard()));
         let mut queues = Vec::new();
         let mut reflectors = Vec::new();
         let mut assignments = Vec::new();
@@ -213,7 +224,7 @@ impl<K: Object> InformerBuilder<K> {
                 }
             };
             let assignment = Assignment::default();
-            if let Some(shard) = &self.shard {
+            if let Some(shard) = &shard {
                 assignment.begin(shard.clone());
             }
             let mut reflector = Reflector::from_shared(source, queue.clone())
@@ -239,7 +250,8 @@ impl<K: Object> InformerBuilder<K> {
             queues,
             reflectors: reflectors.iter().map(Reflector::handle).collect(),
             assignments,
-            shard: self.shard,
+            shard,
+            shard_is_fixed: self.shard_is_fixed,
             default_resync: self.resync,
             handlers_keep_alive: self.handlers_keep_alive,
         });

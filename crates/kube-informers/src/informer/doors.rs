@@ -85,13 +85,8 @@ impl<K: Object> Informer<K> {
     /// watch each, seen as one cache.
     pub fn from_list_watch(list_watch: ListWatch<K>) -> InformerBuilder<K> {
         let name = list_watch.describe();
-        let shard = list_watch.scope().selected_shard().cloned();
         let members = list_watch.members().into_iter();
         let sources = members.map(|member| Arc::new(member) as Arc<dyn ListerWatcher<K>>);
-        let builder = Self::from_sources(sources).name(name);
-        match shard {
-            Some(shard) => builder.shard(shard),
-            None => builder,
-        }
+        Self::from_sources(sources).name(name)
     }
 }

@@ -28,8 +28,8 @@ pub enum NotMoved {
     FieldsDiffer(#[from] FieldsDiffer),
     /// The informer is shared by everybody who asks its factory for the same.
     #[error(
-        "the informer of {informer} is shared through a factory, so nobody alone may move its shard: move the factory's \
-         by `SharedInformerFactory::set_shard`, or build an informer of your own"
+        "the informer of {informer} is shared by all who ask its factory for the same, so its shard stays: use \
+         `SharedInformerFactory::informer_named`, or an informer of your own, for a shard that moves"
     )]
     Shared {
         /// Which informer.

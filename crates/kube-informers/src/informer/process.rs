@@ -54,6 +54,8 @@ pub(super) struct Shared<K: Object> {
     default_resync: Option<Duration>,
     /// Whether a handler keeps the informer alive although nobody holds its registration.
     pub(super) handlers_keep_alive: bool,
+    /// Whether nobody may move the shard.
+    pub(super) shard_is_fixed: bool,
     resyncs_changed: Notify,
     /// Starts the reflectors and the handlers.
     spawner: OnceLock<Spawner>,
@@ -70,6 +72,7 @@ pub(super) struct Parts<K: Object> {
     pub(super) reflectors: Vec<ReflectorHandle>,
     pub(super) assignments: Vec<Assignment>,
     pub(super) shard: Option<Shard>,
+    pub(super) shard_is_fixed: bool,
     pub(super) default_resync: Option<Duration>,
     pub(super) handlers_keep_alive: bool,
 }
@@ -102,6 +105,7 @@ impl<K: Object> Shared<K> {
             reflectors,
             assignments,
             shard,
+            shard_is_fixed,
             default_resync,
             handlers_keep_alive,
         } = parts;
@@ -126,6 +130,7 @@ impl<K: Object> Shared<K> {
             applied: watch::Sender::new(0),
             default_resync,
             handlers_keep_alive,
+            shard_is_fixed,
             resyncs_changed: Notify::new(),
             spawner: OnceLock::new(),
             starter: OnceLock::new(),

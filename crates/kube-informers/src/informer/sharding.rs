@@ -120,9 +120,10 @@ impl<K: Object> Informer<K> {
     ///
     /// # Errors
     ///
-    /// The informer has stopped, is shared through a factory, or has a shard that goes by another field.
+    /// The informer has stopped, is shared by all who ask a factory for the same scope, or has a shard that goes by
+    /// another field.
     pub fn set_shard(&self, shard: Shard) -> Result<(), NotMoved> {
-        if self.shared.handlers_keep_alive {
+        if self.shared.shard_is_fixed {
             return Err(NotMoved::Shared {
                 informer: self.name().to_owned(),
             });

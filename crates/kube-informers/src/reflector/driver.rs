@@ -416,10 +416,7 @@ impl<K: Object> Driver<K> {
     }
 
     fn event(&mut self, kind: EventKind, fetched: Fetched<K>) {
-        let version = match &fetched {
-            Fetched::New(object) => object.resource_version().map(str::to_owned),
-            Fetched::Unchanged(object) => object.resource_version().map(str::to_owned),
-        };
+        let version = fetched.object().resource_version().map(str::to_owned);
         let disposition = self.machine.event(Instant::now(), kind, version.as_deref());
         if disposition == Disposition::Gather {
             return self.gather(kind, fetched);

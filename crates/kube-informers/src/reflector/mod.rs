@@ -97,6 +97,10 @@ impl<K: Object> Reflector<K> {
 
     /// The same for a source that is shared with others.
     pub fn from_shared(source: Arc<dyn ListerWatcher<K>>, target: impl Target<K>) -> Self {
+        let assignment = Assignment::default();
+        if let Some(shard) = source.shard() {
+            assignment.begin(shard);
+        }
         let parts = Parts {
             source,
             target: Box::new(target),
@@ -104,7 +108,7 @@ impl<K: Object> Reflector<K> {
             transform: None,
             known: None,
             on_stream_end: None,
-            assignment: Assignment::default(),
+            assignment,
         };
         Self {
             parts,

@@ -29,8 +29,9 @@ pub enum ShardField {
     /// Its UID: spreads evenly.
     #[default]
     Uid,
-    /// Its namespace: keeps the objects of a namespace, also of different kinds, in one shard. Cluster-scoped objects
-    /// hash as the empty text.
+    /// Its namespace: keeps the objects of a namespace, also of different kinds, in one shard. Spreads as unevenly as
+    /// objects are spread over namespaces, and more so where names are short and alike, which this hash puts close
+    /// together. Cluster-scoped objects hash as the empty text.
     Namespace,
 }
 

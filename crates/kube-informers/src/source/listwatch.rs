@@ -22,7 +22,7 @@ use super::{
 use crate::codec::{Codec, Decoding, JsonCodec, ListDecoder, WatchDecoder};
 use crate::object::Object;
 use crate::scope::Scope;
-use crate::shard::Shard;
+use crate::shard::{Shard, ShardField};
 
 /// Lists and watches one resource of an API server, in one namespace or in all.
 ///
@@ -238,6 +238,7 @@ enum Exchange<K, D: ?Sized> {
 
 struct Reading<D: ?Sized> {
     answer: Answer,
+    shard: Option<Shard>,
     decoder: Box<D>,
 }
 
@@ -263,6 +264,10 @@ impl<K: Object> ListerWatcher<K> for ListWatch<K> {
     fn resource(&self) -> Option<ResourceType> {
         Some(self.resource.clone())
     }
+
+    fn shard(&self) -> Option<Shard> {
+        self.scope.selected_shard().cloned()
+    }
 }
 
 type Step<K, D, T> = Result<Option<(T, Exchange<K, D>)>, SourceError>;
@@ -273,23 +278,33 @@ async fn list_step<K: Object>(
     match exchange {
         Exchange::Done => Ok(None),
         Exchange::Begin(plan) => {
+            let shard = plan.decoding.shard.clone();
             let sent = send(&plan.client, plan.request?, plan.what).await;
             let answer = sent.map_err(|error| plan.shard_selector.judge(error))?;
             let decoder = plan
                 .codec
                 .list_decoder(answer.content_type.as_deref(), plan.decoding)
                 .map_err(|error| answer.explain(error))?;
-            let reading = Box::new(Reading { answer, decoder });
+            let reading = Box::new(Reading {
+                answer,
+                shard,
+                decoder,
+            });
             Ok(Some((
                 ListItem::Progress { bytes: 0 },
                 Exchange::Reading(reading),
             )))
         }
         Exchange::Reading(mut reading) => {
-            let Reading { answer, decoder } = &mut *reading;
+            let Reading {
+                answer,
+                shard,
+                decoder,
+            } = &mut *reading;
             // A large chunk is decoded without waiting for anything: others get their turn in between.
             tokio::task::coop::consume_budget().await;
             if let Some(item) = decoder.next().map_err(|error| answer.explain(error))? {
+                let item = listed_within(item, shard.as_ref());
                 return Ok(Some((item, Exchange::Reading(reading))));
             }
             match answer.chunk().await? {
@@ -313,22 +328,32 @@ async fn watch_step<K: Object>(
     match exchange {
         Exchange::Done => Ok(None),
         Exchange::Begin(plan) => {
+            let shard = plan.decoding.shard.clone();
             let sent = send(&plan.client, plan.request?, plan.what).await;
             let answer = sent.map_err(|error| plan.shard_selector.judge(error))?;
             let decoder = plan
                 .codec
                 .watch_decoder(answer.content_type.as_deref(), plan.decoding)
                 .map_err(|error| answer.explain(error))?;
-            let reading = Box::new(Reading { answer, decoder });
+            let reading = Box::new(Reading {
+                answer,
+                shard,
+                decoder,
+            });
             Ok(Some((
                 WatchItem::Progress { bytes: 0 },
                 Exchange::Reading(reading),
             )))
         }
         Exchange::Reading(mut reading) => {
-            let Reading { answer, decoder } = &mut *reading;
+            let Reading {
+                answer,
+                shard,
+                decoder,
+            } = &mut *reading;
             tokio::task::coop::consume_budget().await;
             if let Some(item) = decoder.next().map_err(|error| answer.explain(error))? {
+                let item = watched_within(item, shard.as_ref());
                 return Ok(Some((item, Exchange::Reading(reading))));
             }
             match answer.chunk().await? {
@@ -342,6 +367,36 @@ async fn watch_step<K: Object>(
             }
         }
     }
+}
+
+/// Leaves out what is outside the shard, for codecs that do not.
+fn listed_within<K: Object>(item: ListItem<K>, shard: Option<&Shard>) -> ListItem<K> {
+    match (&item, shard) {
+        (ListItem::Object(object), Some(shard)) if is_outside(shard, object.object()) => ListItem::Outside,
+        _ => item,
+    }
+}
+
+/// The same for what a watch tells.
+fn watched_within<K: Object>(item: WatchItem<K>, shard: Option<&Shard>) -> WatchItem<K> {
+    let (WatchItem::Added(object) | WatchItem::Modified(object) | WatchItem::Deleted(object), Some(shard)) =
+        (&item, shard)
+    else {
+        return item;
+    };
+    if !is_outside(shard, object.object()) {
+        return item;
+    }
+    WatchItem::Outside {
+        resource_version: object.object().resource_version().map(str::to_owned),
+        added: matches!(item, WatchItem::Added(_)),
+    }
+}
+
+/// Whether an object is surely outside. One whose type hides the UID was looked at when it was decoded.
+fn is_outside<K: Object>(shard: &Shard, object: &K) -> bool {
+    let hides = shard.field() == ShardField::Uid && object.uid().is_none();
+    !hides && !shard.contains(object)
 }
 
 impl<K> Clone for ListWatch<K> {

@@ -74,6 +74,11 @@ pub trait ListerWatcher<K>: Send + Sync + 'static {
     fn resource(&self) -> Option<ResourceType> {
         None
     }
+
+    /// The part of the collection it delivers where a request does not name another; `None` for all of it.
+    fn shard(&self) -> Option<Shard> {
+        None
+    }
 }
 
 /// Whether a source can deliver the initial list through a watch.
@@ -208,6 +213,16 @@ pub enum Fetched<K> {
     New(K),
     /// The cache has this version of this very object already: nothing was decoded.
     Unchanged(Arc<K>),
+}
+
+impl<K> Fetched<K> {
+    /// The object.
+    pub fn object(&self) -> &K {
+        match self {
+            Self::New(object) => object,
+            Self::Unchanged(object) => object,
+        }
+    }
 }
 
 impl<K> From<K> for Fetched<K> {

@@ -12,6 +12,7 @@ mod parity;
 mod parity_page;
 mod queue;
 mod reflector;
+mod shards;
 mod store;
 mod support;
 mod tidy;

@@ -74,7 +74,7 @@ pub fn run(seed: u64, plan: &Plan) {
 
 /// Some of sixteen pieces of the hash space; always of the same field in one run.
 fn shard(seed: u64, dice: &mut Dice) -> Shard {
-    let field = if seed % 3 == 0 {
+    let field = if seed.is_multiple_of(3) {
         ShardField::Namespace
     } else {
         ShardField::Uid

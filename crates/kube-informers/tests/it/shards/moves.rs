@@ -1,0 +1,368 @@
+//! A shard that moves: what is given up goes at once, what is gained is fetched, and only the difference is told.
+
+use k8s_openapi::api::core::v1::Pod;
+use kube_informers::{
+    Cause, Event, Informer, InformerBuilder, Jitter, NotMoved, QueueKind, ReflectorState, Scope, Shard,
+    ShardField,
+};
+use kube_testserver::{Fault, On, TestServer, Verb};
+
+use super::support::*;
+use crate::support::{Log, cached, minutes, pass, secs, settle, stored, synced, until};
+
+fn pods(server: &TestServer, shard: Shard) -> InformerBuilder<Pod> {
+    Informer::<Pod>::scoped(server.client(), Scope::all().shard(shard))
+        .configure(|config| config.jitter = Jitter::Seeded(7))
+}
+
+/// Keys of the pods that are in a shard.
+fn keys_in(server: &TestServer, shard: &Shard) -> Vec<String> {
+    let lines = stored_in(server, shard).into_iter();
+    lines
+        .map(|line| line.split('@').next().unwrap_or_default().to_owned())
+        .collect()
+}
+
+/// One line for each key, sorted.
+fn lines(what: &str, keys: Vec<String>, how: &str) -> Vec<String> {
+    let mut lines: Vec<_> = keys.iter().map(|key| format!("{what} {key}{how}")).collect();
+    lines.sort();
+    lines
+}
+
+#[tokio::test(start_paused = true)]
+async fn giving_up_is_told_at_once_and_asks_nothing() {
+    for honours in [true, false] {
+        let server = server(honours, 60);
+        let informer = synced(pods(&server, eighths(0..6))).await;
+        let log = Log::new();
+        let handler = informer.add_event_handler(log.handler()).unwrap();
+        handler.synced().await.unwrap();
+        log.take();
+        let before = server.requests().len();
+        let version = informer.store().resource_version();
+
+        informer.set_shard(eighths(1..3)).unwrap();
+
+        // No await so far: the cache has let go, and the notices are in the handler's queue.
+        assert_eq!(cached(&informer), stored_in(&server, &eighths(1..3)));
+        assert!(informer.has_settled());
+        let gone = eighths(0..6).difference(&eighths(1..3)).unwrap();
+        assert_eq!(handler.pending(), stored_in(&server, &gone).len());
+        until("it is told", || handler.pending() == 0).await;
+        let mut told = log.take();
+        told.sort();
+        assert_eq!(told, lines("deleted", keys_in(&server, &gone), " (left scope)"));
+        assert_eq!(informer.store().resource_version(), version);
+
+        // What happens to what was given up is nobody's business any more; the rest is.
+        server.modify::<Pod>("a", "p0", |pod| {
+            pod.metadata.labels = Some([("x".into(), "y".into())].into())
+        });
+        create_in(&server, &eighths(4..5), "given-up");
+        let kept = create_in(&server, &eighths(2..3), "kept")
+            .metadata
+            .resource_version
+            .unwrap();
+        informer.wait_for(&kept, secs(5)).await.unwrap();
+        assert_eq!(cached(&informer), stored_in(&server, &eighths(1..3)));
+        assert_eq!(server.requests().len(), before, "not one request");
+
+        // The next watch asks for no more than what is left.
+        server.close_watches();
+        until("it watches again", || server.requests().len() > before).await;
+        let last = server.requests().pop().unwrap();
+        assert_eq!(
+            (last.verb, last.param("shardSelector")),
+            (Verb::Watch, eighths(1..3).selector().as_deref())
+        );
+        assert_eq!(cached(&informer), stored_in(&server, &eighths(1..3)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn gaining_tells_what_is_new_and_nothing_else() {
+    for honours in [true, false] {
+        for watch_list in [true, false] {
+            let server = server(honours, 60);
+            let builder = pods(&server, eighths(0..2)).configure(|config| config.watch_list = watch_list);
+            let informer = synced(builder).await;
+            let log = Log::new();
+            let handler = informer.add_event_handler(log.handler()).unwrap();
+            handler.synced().await.unwrap();
+            log.take();
+            let first = informer.store().list();
+
+            informer.set_shard(eighths(1..5)).unwrap();
+            informer.shard_settled().await.unwrap();
+            until("it is told", || handler.pending() == 0).await;
+
+            assert_eq!(cached(&informer), stored_in(&server, &eighths(1..5)));
+            let mut expected = lines("deleted", keys_in(&server, &eighths(0..1)), " (left scope)");
+            expected.extend(lines("added", keys_in(&server, &eighths(2..5)), ""));
+            let mut told = log.take();
+            told.sort();
+            expected.sort();
+            assert_eq!(told, expected);
+            // What stayed is the very same object.
+            for pod in first.iter().filter(|pod| eighths(1..2).contains(&***pod)) {
+                let key = kube_informers::ObjectKey::of(&**pod);
+                assert!(std::sync::Arc::ptr_eq(pod, &informer.store().get(&key).unwrap()));
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_given_up_and_taken_back_comes_back_as_it_is_now() {
+    for keyed in [false, true] {
+        let server = server(false, 30);
+        let queue = if keyed {
+            QueueKind::Keyed { capacity: 4 }
+        } else {
+            QueueKind::InOrder { capacity: 4 }
+        };
+        let informer = synced(pods(&server, eighths(0..4)).queue(queue)).await;
+        for round in 0..5 {
+            informer.set_shard(eighths(0..2)).unwrap();
+            server.modify::<Pod>("a", "p0", |pod| {
+                pod.metadata.annotations = Some([("round".to_owned(), round.to_string())].into());
+            });
+            create_in(&server, &eighths(3..4), &format!("new-{round}"));
+            // Without a pause, so that the reflector sees both moves as one.
+            informer.set_shard(eighths(0..4)).unwrap();
+            informer.shard_settled().await.unwrap();
+            let wanted = stored_in(&server, &eighths(0..4));
+            until("all of it is there", || cached(&informer) == wanted).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_shard_rests_and_asks_nothing() {
+    for keyed in [false, true] {
+        let server = server(true, 30);
+        let queue = if keyed {
+            QueueKind::Keyed { capacity: 4 }
+        } else {
+            QueueKind::default()
+        };
+        let informer = pods(&server, Shard::nothing(ShardField::Uid))
+            .queue(queue)
+            .start();
+        let log = Log::new();
+        let handler = informer.add_event_handler(log.handler()).unwrap();
+        informer
+            .synced_within(secs(1))
+            .await
+            .expect("nothing is all there");
+        handler.synced().await.unwrap();
+        informer.shard_settled().await.unwrap();
+        assert!(
+            matches!(informer.state(), ReflectorState::Resting),
+            "{}",
+            informer.state()
+        );
+        informer
+            .wait_for("999999", secs(1))
+            .await
+            .expect("of nothing nothing is missing");
+        pass(minutes(30)).await;
+        assert_eq!(server.requests().len(), 0);
+
+        informer.set_shard(eighths(0..3)).unwrap();
+        informer.shard_settled().await.unwrap();
+        assert_eq!(cached(&informer), stored_in(&server, &eighths(0..3)));
+        until("it is told", || log.len() == informer.store().len()).await;
+
+        informer.set_shard(Shard::nothing(ShardField::Uid)).unwrap();
+        assert!(informer.store().is_empty());
+        settle().await;
+        assert!(
+            matches!(informer.state(), ReflectorState::Resting),
+            "{}",
+            informer.state()
+        );
+        server.assert_nothing_open();
+        let requests = server.requests().len();
+        pass(minutes(30)).await;
+        assert_eq!(server.requests().len(), requests);
+        informer.set_shard(Shard::everything(ShardField::Uid)).unwrap();
+        informer.shard_settled().await.unwrap();
+        assert_eq!(cached(&informer), stored(&server, "pods"));
+        informer.shutdown().await;
+        server.assert_nothing_open();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_without_a_shard_can_be_given_one() {
+    let server = server(true, 30);
+    let informer = synced(Informer::<Pod>::all(server.client())).await;
+    assert_eq!(informer.shard(), None);
+    let requests = server.requests().len();
+
+    informer.set_shard(eighths(0..4)).unwrap();
+
+    assert_eq!(informer.shard(), Some(eighths(0..4)));
+    assert!(informer.has_settled());
+    assert_eq!(cached(&informer), stored_in(&server, &eighths(0..4)));
+    settle().await;
+    assert_eq!(server.requests().len(), requests);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shard_moved_before_the_first_list_is_what_is_listed() {
+    let server = server(true, 30);
+    let trouble = server.fault(On::resource("pods").forever(), Fault::hang());
+    let informer = pods(&server, eighths(0..2)).start();
+    let log = Log::new();
+    informer.add_event_handler(log.handler()).unwrap();
+    settle().await;
+    informer.set_shard(eighths(1..4)).unwrap();
+    settle().await;
+    assert!(!informer.has_settled() && !informer.has_synced());
+    trouble.clear();
+
+    informer.synced_within(minutes(3)).await.unwrap();
+    informer.shard_settled().await.unwrap();
+
+    assert_eq!(cached(&informer), stored_in(&server, &eighths(1..4)));
+    until("it is told", || log.len() == informer.store().len()).await;
+    assert!(log.take().iter().all(|line| line.ends_with("(initial)")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_move_while_the_server_is_down_gives_up_now_and_gains_later() {
+    let server = server(true, 40);
+    let informer = synced(pods(&server, eighths(0..4))).await;
+    let trouble = server.fault(On::resource("pods").forever(), Fault::status(503));
+    server.break_watches();
+    settle().await;
+
+    informer.set_shard(eighths(2..6)).unwrap();
+    assert_eq!(cached(&informer), stored_in(&server, &eighths(2..4)));
+    pass(minutes(2)).await;
+    assert!(!informer.has_settled());
+    assert!(
+        matches!(informer.state(), ReflectorState::BackingOff { .. }),
+        "{}",
+        informer.state()
+    );
+    assert_eq!(cached(&informer), stored_in(&server, &eighths(2..4)));
+    // Again and again: the pauses go on, whatever is wanted.
+    let requests = server.requests().len();
+    for round in 0..50 {
+        informer.set_shard(eighths(2..6 + round % 2)).unwrap();
+        settle().await;
+    }
+    assert!(
+        server.requests().len() <= requests + 2,
+        "{} requests",
+        server.requests().len() - requests
+    );
+    informer.set_shard(eighths(2..6)).unwrap();
+    trouble.clear();
+    informer.shard_settled().await.unwrap();
+    assert_eq!(cached(&informer), stored_in(&server, &eighths(2..6)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_several_moves_the_last_one_counts() {
+    let server = server(true, 60);
+    let informer = synced(pods(&server, eighths(0..1))).await;
+    let waiter = informer.clone();
+    informer.set_shard(eighths(0..8)).unwrap();
+    let waits = waiter.shard_settled();
+    informer.set_shard(eighths(3..4)).unwrap();
+    informer.set_shard(eighths(2..5)).unwrap();
+
+    waits.await.unwrap();
+
+    assert_eq!(informer.shard(), Some(eighths(2..5)));
+    assert_eq!(cached(&informer), stored_in(&server, &eighths(2..5)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopped_informer_does_not_move() {
+    let server = server(true, 10);
+    let informer = synced(pods(&server, eighths(0..4))).await;
+    let trouble = server.fault(On::resource("pods").forever(), Fault::hang());
+    informer.set_shard(eighths(0..8)).unwrap();
+    settle().await;
+    let waiting = informer.clone();
+    let (settled, ()) = tokio::join!(waiting.shard_settled(), informer.shutdown());
+    assert!(settled.is_err(), "it never got there");
+    trouble.clear();
+
+    let error = informer.set_shard(eighths(0..1)).unwrap_err();
+    assert!(matches!(error, NotMoved::Stopped(_)), "{error}");
+    server.assert_nothing_open();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shard_of_another_field_is_refused() {
+    let server = server(true, 10);
+    let informer = synced(pods(&server, eighths(0..4))).await;
+    let error = informer
+        .set_shard(Shard::everything(ShardField::Namespace))
+        .unwrap_err();
+    assert!(error.to_string().contains("use the same field"), "{error}");
+    assert_eq!(informer.shard(), Some(eighths(0..4)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_handler_sees_the_shard_as_it_is() {
+    let server = server(false, 40);
+    let informer = synced(pods(&server, eighths(0..8))).await;
+    informer.set_shard(eighths(0..2)).unwrap();
+    let mut events = informer.subscribe();
+    for _ in 0..informer.store().len() {
+        let event = events.next().await.unwrap();
+        assert!(
+            event.is_initial() && eighths(0..2).contains(&**event.object()),
+            "{event}"
+        );
+    }
+    informer.set_shard(eighths(1..2)).unwrap();
+    for _ in 0..keys_in(&server, &eighths(0..1)).len() {
+        match events.next().await.unwrap() {
+            Event::Deleted { object, cause } => {
+                assert_eq!(cause, Cause::LeftScope);
+                assert!(eighths(0..1).contains(&*object));
+            }
+            other => panic!("{other}"),
+        }
+    }
+}
+
+/// A name that is made again may be in another shard: what was there is gone, what is there now is not ours.
+#[tokio::test(start_paused = true)]
+async fn an_object_made_again_outside_the_shard_is_a_deletion() {
+    for honours in [true, false] {
+        let server = server(honours, 0);
+        let informer = synced(pods(&server, eighths(0..4))).await;
+        let log = Log::new();
+        informer.add_event_handler(log.handler()).unwrap();
+        create_in(&server, &eighths(0..4), "cart");
+        until("it is there", || log.len() == 1).await;
+        server.delete::<Pod>("a", "cart");
+        create_in(&server, &eighths(4..8), "cart");
+        until("it is gone", || informer.store().is_empty()).await;
+
+        // And back, while nobody watches.
+        create_in_place(&server, &eighths(0..4));
+        until("it is there again", || informer.store().len() == 1).await;
+        log.take();
+        server.skip_versions(5);
+        server.delete::<Pod>("a", "cart");
+        create_in(&server, &eighths(4..8), "cart");
+        crate::support::force_relist(&server);
+        until("it is gone again", || informer.store().is_empty()).await;
+    }
+}
+
+fn create_in_place(server: &TestServer, shard: &Shard) {
+    server.delete::<Pod>("a", "cart");
+    create_in(server, shard, "cart");
+}

@@ -1,0 +1,64 @@
+//! A server full of pods, and the part of them that is in a shard.
+
+use k8s_openapi::api::core::v1::Pod;
+use kube_informers::{Shard, ShardField, ShardRange, shard_hash};
+use kube_testserver::TestServer;
+use kube_testserver::builders::pod;
+
+/// Of eight pieces of the hash space of UIDs, those of the range.
+pub fn eighths(range: std::ops::Range<usize>) -> Shard {
+    Shard::new(ShardField::Uid, ShardRange::ALL.split(8)[range].to_vec())
+}
+
+/// A server with some pods in two namespaces.
+pub fn server(honours: bool, pods: usize) -> TestServer {
+    let builder = TestServer::builder().seed(7);
+    let server = if honours { builder.sharding() } else { builder }.build();
+    for number in 0..pods {
+        server.create(pod(
+            if number % 2 == 0 { "a" } else { "b" },
+            &format!("p{number}"),
+        ));
+    }
+    server
+}
+
+/// `namespace/name@version` of the pods at the server that are in a shard, sorted.
+pub fn stored_in(server: &TestServer, shard: &Shard) -> Vec<String> {
+    let text = |object: &serde_json::Value, pointer: &str| {
+        let text = object.pointer(pointer).and_then(serde_json::Value::as_str);
+        text.unwrap_or_default().to_owned()
+    };
+    let objects = server.objects("pods");
+    let inside = objects.iter().filter(|object| {
+        let hashed = match shard.field() {
+            ShardField::Uid => text(object, "/metadata/uid"),
+            ShardField::Namespace => text(object, "/metadata/namespace"),
+        };
+        shard.covers_hash(shard_hash(&hashed))
+    });
+    let mut lines: Vec<_> = inside
+        .map(|object| {
+            format!(
+                "{}/{}@{}",
+                text(object, "/metadata/namespace"),
+                text(object, "/metadata/name"),
+                text(object, "/metadata/resourceVersion")
+            )
+        })
+        .collect();
+    lines.sort();
+    lines
+}
+
+/// Namespace and name of a pod of a shard, made for it: the server chooses the UID, so it may take some attempts.
+pub fn create_in(server: &TestServer, shard: &Shard, name: &str) -> Pod {
+    for _ in 0..1000 {
+        let made = server.create(pod("a", name));
+        if shard.contains(&made) {
+            return made;
+        }
+        server.delete::<Pod>("a", name);
+    }
+    panic!("no pod of a thousand is in {shard}");
+}
