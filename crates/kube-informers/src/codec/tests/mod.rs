@@ -4,6 +4,7 @@ mod explain;
 mod list;
 mod noise;
 mod objects;
+mod shards;
 mod watch;
 
 use bytes::Bytes;

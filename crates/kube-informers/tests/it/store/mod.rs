@@ -7,4 +7,5 @@ mod index;
 mod members;
 mod model;
 mod quarantine;
+mod shards;
 pub mod thing;

@@ -1,6 +1,7 @@
 //! The machine, table by table: inputs in, actions out, as text.
 
 mod list;
+mod shards;
 mod watch;
 mod watch_list;
 

@@ -1,0 +1,114 @@
+//! A store narrowed to a shard.
+
+use kube_informers::store::{Applied, Origin, Prepared};
+use kube_informers::{Delta, Shard, ShardField, ShardRange, shard_hash};
+
+use super::thing::*;
+
+/// The shard in which `a/…` objects are and `b/…` objects are not.
+fn a_only() -> Shard {
+    let hash = shard_hash("a");
+    let range = ShardRange::between(hash, u128::from(hash) + 1).unwrap();
+    Shard::new(ShardField::Namespace, [range])
+}
+
+fn apply<const N: usize>(cache: &mut Cache, deltas: [Delta<Thing>; N]) -> Applied {
+    let prepared = Prepared::new(&cache.writer.store(), Origin::default(), deltas.into());
+    cache
+        .writer
+        .apply(prepared.within(Some(a_only())), &mut cache.events)
+}
+
+#[test]
+fn what_is_outside_does_not_get_in_but_moves_the_version() {
+    let mut cache = Cache::new();
+
+    let applied = apply(
+        &mut cache,
+        [list_with_bad("5", &["a/x:u1@1", "b/x:u2@2"], &["b/y@3"])],
+    );
+    assert_eq!((applied.added, applied.outside, applied.quarantined), (1, 2, 0));
+    let applied = apply(
+        &mut cache,
+        [
+            added("b/z:u3@6"),
+            updated("a/x:u1@7"),
+            deleted("b/z:u3@8"),
+            Delta::Unreadable(bad("b/y@9")),
+        ],
+    );
+    assert_eq!((applied.updated, applied.outside, applied.quarantined), (1, 3, 0));
+
+    assert_eq!(cache.told(), ["added a/x", "updated a/x 1 -> 7"]);
+    assert_eq!(cache.held(), ["a/x@7"]);
+    assert_eq!(cache.version().as_deref(), Some("9"));
+}
+
+#[test]
+fn leaving_tells_each_object_once_and_keeps_the_version() {
+    let mut cache = Cache::new();
+    cache.apply([list_with_bad(
+        "5",
+        &["a/x:u1@1", "b/x:u2@2", "b/y:u3@3"],
+        &["b/z@4"],
+    )]);
+    cache.told();
+    let events = &mut cache.events;
+
+    let applied = cache.writer.leave(&a_only(), events);
+
+    assert_eq!((applied.deleted, applied.vanished), (2, 0));
+    assert_eq!(
+        cache.told(),
+        ["deleted b/x (left scope)", "deleted b/y (left scope)"]
+    );
+    assert_eq!(cache.held(), ["a/x@1"]);
+    assert!(cache.writer.store().quarantine().is_empty());
+    assert_eq!(cache.version().as_deref(), Some("5"));
+    let again = cache.writer.leave(&a_only(), &mut cache.events);
+    assert_eq!(again, Applied::default());
+}
+
+#[test]
+fn leaving_takes_the_objects_of_every_member() {
+    let mut cache = Cache::new();
+    let second = Origin {
+        member: 1,
+        ..Origin::default()
+    };
+    cache.apply([list("5", &["b/x:u1@1"])]);
+    cache.apply_from(second, [list("6", &["b/y:u2@2", "a/y:u3@3"])]);
+    cache.told();
+
+    cache.writer.leave(&a_only(), &mut cache.events);
+
+    assert_eq!(cache.told().len(), 2);
+    assert_eq!(cache.held(), ["a/y@3"]);
+}
+
+#[test]
+fn an_object_of_another_uid_outside_is_not_the_one_that_is_held() {
+    let inside = "11111111-0000-4000-8000-000000000000";
+    let half = ShardRange::ALL
+        .split(2)
+        .into_iter()
+        .find(|half| half.contains(shard_hash(inside)));
+    let shard = Shard::new(ShardField::Uid, half);
+    let mut numbers = (0..100).map(|number| format!("{number:08}-0000-4000-8000-000000000000"));
+    let outside = numbers.find(|uid| !shard.covers_hash(shard_hash(uid))).unwrap();
+    let mut cache = Cache::new();
+    cache.apply([list("5", &[&format!("a/x:{inside}@1")])]);
+    cache.told();
+    let prepared = Prepared::new(
+        &cache.writer.store(),
+        Origin::default(),
+        vec![list("9", &[&format!("a/x:{outside}@7")])],
+    );
+
+    cache
+        .writer
+        .apply(prepared.within(Some(shard)), &mut cache.events);
+
+    assert_eq!(cache.told(), ["deleted a/x (missed)"]);
+    assert!(cache.held().is_empty());
+}
