@@ -167,3 +167,75 @@ impl<K: Object> Informer<K> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shard::{ShardField, ShardRange};
+
+    /// Of eight pieces, those of the range.
+    fn eighths(range: std::ops::Range<usize>) -> Shard {
+        Shard::new(ShardField::Uid, ShardRange::ALL.split(8)[range].to_vec())
+    }
+
+    fn listed(shard: Shard) -> Option<Covered> {
+        Some(Covered::List(Some(shard)))
+    }
+
+    #[test]
+    fn what_comes_back_is_strange_until_a_list_of_it_is_applied() {
+        let mut sharding = Sharding::new(Some(eighths(0..4)), 1);
+        assert_eq!(
+            sharding.narrow(0, None),
+            Some(eighths(0..0)),
+            "nothing is there yet"
+        );
+        assert_eq!(sharding.narrow(0, listed(eighths(0..4))), Some(eighths(0..4)));
+        assert!(sharding.is_settled());
+
+        sharding.set(&eighths(0..2)).unwrap();
+        assert!(sharding.is_settled(), "giving up is done at once");
+        assert_eq!(sharding.narrow(0, None), Some(eighths(0..2)));
+        sharding.set(&eighths(0..4)).unwrap();
+
+        // Deltas that were read before: they are older than the list to come.
+        assert_eq!(sharding.narrow(0, None), Some(eighths(0..2)));
+        assert!(!sharding.is_settled());
+        assert_eq!(sharding.narrow(0, listed(eighths(0..4))), Some(eighths(0..4)));
+        assert!(sharding.is_settled());
+    }
+
+    #[test]
+    fn of_a_list_only_what_is_still_wanted_counts() {
+        let mut sharding = Sharding::new(Some(eighths(0..6)), 2);
+        sharding.set(&eighths(4..8)).unwrap();
+
+        assert_eq!(sharding.narrow(0, listed(eighths(0..6))), Some(eighths(4..6)));
+        assert_eq!(sharding.narrow(1, listed(eighths(4..8))), Some(eighths(4..8)));
+        assert!(!sharding.is_settled(), "one member lacks something");
+        assert_eq!(sharding.narrow(0, listed(eighths(4..8))), Some(eighths(4..8)));
+        assert!(sharding.is_settled());
+    }
+
+    #[test]
+    fn without_a_shard_everything_counts_until_there_is_one() {
+        let mut sharding = Sharding::new(None, 1);
+        assert_eq!(sharding.narrow(0, Some(Covered::List(None))), None);
+
+        sharding.set(&eighths(1..2)).unwrap();
+
+        assert!(sharding.is_settled(), "it had everything");
+        assert_eq!(sharding.narrow(0, None), Some(eighths(1..2)));
+    }
+
+    #[test]
+    fn a_refused_move_changes_nothing() {
+        let mut sharding = Sharding::new(Some(eighths(0..4)), 1);
+        sharding.narrow(0, listed(eighths(0..4)));
+
+        assert!(sharding.set(&Shard::nothing(ShardField::Namespace)).is_err());
+
+        assert_eq!(sharding.target(), Some(eighths(0..4)));
+        assert_eq!(sharding.covered(), [Some(eighths(0..4))]);
+    }
+}
