@@ -45,6 +45,8 @@
 //! [`SharedInformerFactory`] shares informers in a program: `factory.informer::<Pod>()`, `factory.core().v1().pods()`.
 //! [`Lister`] reads the cache by label selector, namespace, name and owner; [`indexes`] has the usual indexes.
 //!
+//! Several replicas can share the work: [`Scope::shard`] keeps a part of a collection, [`Informer::set_shard`] moves it.
+//!
 //! Handlers are closures, [`Handlers`] (one closure per kind of event), or anything that is an [`EventHandler`];
 //! [`filtered`], [`asynchronous`] and [`blocking`] adapt them. [`Subscription`] gives the same events as a stream.
 //!

@@ -113,12 +113,18 @@ pub enum BadRange {
     #[error(
         "{start:#018x}-{end:#018x} is not a range of hashes: the end must be above the start and at most 2^64"
     )]
-    #[allow(missing_docs)]
-    Bounds { start: u64, end: u128 },
+    Bounds {
+        /// The start.
+        start: u64,
+        /// The end.
+        end: u128,
+    },
     /// Not the text of a range.
     #[error("{text:?} is not a range of hashes: write `0x0000000000000000-0x8000000000000000`")]
-    #[allow(missing_docs)]
-    Text { text: String },
+    Text {
+        /// The beginning of it.
+        text: String,
+    },
 }
 
 /// Sorts ranges and joins those that overlap or touch.
