@@ -366,3 +366,75 @@ fn create_in_place(server: &TestServer, shard: &Shard) {
     server.delete::<Pod>("a", "cart");
     create_in(server, shard, "cart");
 }
+
+/// Moves, writes and broken watches from several threads at once: in the end the cache is what it should be, and nothing
+/// outside the shard was ever seen right after a move.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn moves_from_many_threads_end_where_the_last_one_says() {
+    for (honours, keyed) in [(true, false), (false, false), (true, true), (false, true)] {
+        let server = server(honours, 60);
+        let queue = if keyed {
+            QueueKind::Keyed { capacity: 8 }
+        } else {
+            QueueKind::InOrder { capacity: 8 }
+        };
+        let informer = synced(pods(&server, eighths(0..2)).queue(queue)).await;
+        let log = Log::new();
+        let handler = informer.add_event_handler(log.handler()).unwrap();
+        let writer = server.clone();
+        let writes = std::thread::Builder::new()
+            .spawn(move || {
+                for number in 0..300 {
+                    let name = format!("w{}", number % 40);
+                    if writer.get::<Pod>("a", &name).is_some() {
+                        writer.delete::<Pod>("a", &name);
+                    } else {
+                        writer.create(kube_testserver::builders::pod("a", &name));
+                    }
+                    if number % 50 == 49 {
+                        writer.break_watches();
+                    }
+                }
+            })
+            .unwrap();
+        for number in 0..60 {
+            let shard = eighths(number % 5..number % 5 + number % 3 + 1);
+            informer.set_shard(shard.clone()).unwrap();
+            // Nobody else moves it, so nothing of what was given up can come back.
+            for _ in 0..20 {
+                let snapshot = informer.store().list();
+                assert!(
+                    snapshot.iter().all(|pod| shard.contains(&**pod)),
+                    "something outside {shard}"
+                );
+                tokio::task::yield_now().await;
+            }
+            if number % 7 == 0 {
+                informer.shard_settled().await.unwrap();
+            }
+        }
+        writes.join().unwrap();
+        informer.shard_settled().await.unwrap();
+        let shard = informer.shard().unwrap();
+        until("the cache is the shard", || {
+            cached(&informer) == stored_in(&server, &shard)
+        })
+        .await;
+        until("everything is told", || handler.pending() == 0).await;
+        // Added and deleted in turn, for each key.
+        let mut there = std::collections::BTreeSet::new();
+        for line in log.take() {
+            let mut words = line.split(' ');
+            let (what, key) = (words.next().unwrap(), words.next().unwrap().to_owned());
+            match what {
+                "added" => assert!(there.insert(key), "{line}: twice"),
+                "deleted" => assert!(there.remove(&key), "{line}: it was not there"),
+                _ => assert!(there.contains(&key), "{line}: it was not there"),
+            }
+        }
+        let mut keys = keys_in(&server, &shard);
+        keys.sort();
+        assert_eq!(there.into_iter().collect::<Vec<_>>(), keys);
+        informer.shutdown().await;
+    }
+}
