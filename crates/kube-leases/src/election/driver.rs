@@ -1,0 +1,246 @@
+//! Performs what the machine decides: sends its requests, tells it the time, publishes where the candidate stands.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+use super::machine::{Answer, Machine, Next, Request};
+use crate::error::{Failure, LeaseError};
+use crate::record::{Seen, new_lease, set_labels, set_version};
+use crate::wire::Leases;
+
+/// Where a candidate stands.
+#[derive(Clone, Default)]
+pub(super) struct Standing {
+    /// The holder as last seen.
+    pub(super) holder: Option<String>,
+    /// Set while this candidate leads.
+    pub(super) term: Option<Arc<Term>>,
+    /// Why the last attempt failed, if it did.
+    pub(super) error: Option<LeaseError>,
+}
+
+/// One time of leading, from election to loss.
+pub(super) struct Term {
+    pub(super) ended: CancellationToken,
+    limits: Mutex<Limits>,
+}
+
+/// Until when a term lasts if nothing more is heard from the server.
+#[derive(Clone, Copy)]
+pub(super) struct Limits {
+    /// From then on it is over.
+    pub(super) leads_until: Instant,
+    /// From then on another may lead.
+    pub(super) safe_until: Instant,
+}
+
+impl Term {
+    pub(super) fn limits(&self) -> Limits {
+        *self.limits.lock()
+    }
+}
+
+/// The Lease as the wire has it.
+pub(super) struct Wire {
+    pub(super) leases: Leases,
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) labels: Vec<(String, String)>,
+    /// The last document seen: what is not ours in it is sent back as it came.
+    pub(super) last: Option<Value>,
+}
+
+pub(super) struct Driver {
+    pub(super) machine: Machine,
+    pub(super) wire: Wire,
+    pub(super) wall: Arc<dyn Fn() -> SystemTime + Send + Sync>,
+    pub(super) stop: CancellationToken,
+    pub(super) standing: watch::Sender<Standing>,
+    pub(super) term: Option<Arc<Term>>,
+}
+
+impl Driver {
+    /// Runs until it is stopped, and has released the Lease then.
+    pub(super) async fn run(mut self) {
+        let mut stopping = false;
+        loop {
+            if self.stop.is_cancelled() {
+                stopping = true;
+                self.machine.stop(Instant::now());
+            }
+            let next = self
+                .machine
+                .poll(Instant::now(), crate::record::timestamp((self.wall)()));
+            self.publish();
+            let stop = self.stop.clone();
+            match next {
+                Next::Done => return,
+                // Both branches are cancel-safe: a sleep and a token.
+                Next::Wait(until) => tokio::select! {
+                    () = sleep_until(until) => {}
+                    () = stop.cancelled(), if !stopping => {}
+                },
+                Next::Send { request, deadline } => {
+                    // A write that is cut off here may have been made; the machine is told that nobody knows.
+                    let answer = tokio::select! {
+                        answer = self.wire.perform(&request, deadline) => answer,
+                        () = stop.cancelled(), if !stopping => Ok(Answer::Unknown),
+                    };
+                    let answer = self.hear(answer);
+                    self.machine.answer(Instant::now(), fastrand::f64(), answer);
+                    self.publish();
+                }
+            }
+        }
+    }
+
+    /// Notes a failure, and says what it means for the election.
+    fn hear(&mut self, answer: Result<Answer, LeaseError>) -> Answer {
+        let error = match answer {
+            Ok(answer) => {
+                self.standing.send_if_modified(|standing| {
+                    standing.error = None;
+                    false
+                });
+                return answer;
+            }
+            Err(error) => error,
+        };
+        let meaning = match &error.failure {
+            Failure::NotFound if error.verb != "create" => return Answer::Missing,
+            Failure::Conflict => return Answer::Conflict,
+            failure if failure.surely_not_done() => Answer::Refused,
+            _ => Answer::Unknown,
+        };
+        warn!(%error, "cannot reach the lease of the election");
+        self.standing.send_modify(|standing| standing.error = Some(error));
+        meaning
+    }
+
+    fn publish(&mut self) {
+        let now = Instant::now();
+        let holder = self.machine.holder().map(str::to_owned);
+        let limits = match (self.machine.leads_until(), self.machine.safe_until()) {
+            (Some(leads_until), Some(safe_until)) if now < leads_until => Some(Limits {
+                leads_until,
+                safe_until,
+            }),
+            _ => None,
+        };
+        match (limits, &self.term) {
+            (Some(limits), Some(term)) => *term.limits.lock() = limits,
+            (Some(limits), None) => {
+                info!("leading");
+                self.term = Some(Arc::new(Term {
+                    ended: CancellationToken::new(),
+                    limits: Mutex::new(limits),
+                }));
+            }
+            (None, Some(term)) => {
+                if !self.stop.is_cancelled() {
+                    warn!(
+                        holder = holder.as_deref().unwrap_or_default(),
+                        "no longer leading"
+                    );
+                }
+                // Somebody else has it already: there is no time left to finish anything.
+                if self.machine.is_of_another() {
+                    let mut limits = term.limits.lock();
+                    limits.leads_until = limits.leads_until.min(now);
+                    limits.safe_until = limits.safe_until.min(now);
+                }
+                self.end_term();
+            }
+            (None, None) => {}
+        }
+        let term = self.term.clone();
+        self.standing.send_if_modified(|standing| {
+            let same_term = match (&standing.term, &term) {
+                (Some(old), Some(new)) => Arc::ptr_eq(old, new),
+                (None, None) => true,
+                _ => false,
+            };
+            let same = same_term && standing.holder == holder;
+            if standing.holder != holder {
+                debug!(
+                    holder = holder.as_deref().unwrap_or_default(),
+                    "the holder has changed"
+                );
+            }
+            standing.term = term;
+            standing.holder = holder;
+            !same
+        });
+    }
+
+    fn end_term(&mut self) {
+        if let Some(term) = self.term.take() {
+            term.ended.cancel();
+        }
+    }
+}
+
+impl Drop for Driver {
+    /// However the driver ends, nobody goes on believing to lead.
+    fn drop(&mut self) {
+        self.end_term();
+        self.standing.send_modify(|standing| standing.term = None);
+    }
+}
+
+impl Wire {
+    async fn perform(&mut self, request: &Request, deadline: Instant) -> Result<Answer, LeaseError> {
+        match request {
+            Request::Get => match self.leases.get(&self.name, deadline).await {
+                Ok(lease) => {
+                    let seen = self.seen("get", &lease)?;
+                    self.last = Some(lease);
+                    Ok(Answer::Found(seen))
+                }
+                Err(error) => Err(error),
+            },
+            Request::Create(record) => {
+                let mut lease = new_lease(&self.namespace, &self.name, []);
+                set_labels(&mut lease, labels(&self.labels));
+                record.write(&mut lease);
+                let written = self.leases.create(&lease, deadline).await?;
+                self.written("create", written)
+            }
+            Request::Update { record, version } => {
+                let mut lease = match &self.last {
+                    Some(last) => last.clone(),
+                    None => new_lease(&self.namespace, &self.name, []),
+                };
+                set_labels(&mut lease, labels(&self.labels));
+                set_version(&mut lease, version);
+                record.write(&mut lease);
+                let written = self.leases.update(&self.name, &lease, deadline).await?;
+                self.written("update", written)
+            }
+        }
+    }
+
+    fn written(&mut self, verb: &'static str, lease: Value) -> Result<Answer, LeaseError> {
+        let version = self.seen(verb, &lease)?.version;
+        self.last = Some(lease);
+        Ok(Answer::Written { version })
+    }
+
+    fn seen(&self, verb: &'static str, lease: &Value) -> Result<Seen, LeaseError> {
+        Seen::read(lease).ok_or_else(|| {
+            let failure = Failure::Unreadable("the lease has no resource version".to_owned());
+            self.leases.error(verb, Some(&self.name), failure)
+        })
+    }
+}
+
+fn labels(labels: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
+    labels.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+}

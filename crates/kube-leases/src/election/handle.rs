@@ -1,0 +1,140 @@
+//! A candidate and a leadership, seen from outside.
+
+use std::sync::Arc;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::driver::{Standing, Term};
+use crate::error::LeaseError;
+
+/// The election was stopped, so this candidate will never lead again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the election was stopped")]
+pub struct ElectionStopped;
+
+/// A candidate that competes. Dropping it stops it, and releases the Lease in the background.
+#[must_use = "a dropped candidate gives up"]
+pub struct Candidate {
+    standing: watch::Receiver<Standing>,
+    stop: CancellationToken,
+    // Dropped before the task handle, which does not end the task.
+    _stop_on_drop: DropGuard,
+    task: JoinHandle<()>,
+}
+
+impl Candidate {
+    pub(super) fn new(
+        standing: watch::Receiver<Standing>,
+        stop: CancellationToken,
+        task: JoinHandle<()>,
+    ) -> Self {
+        Self {
+            standing,
+            _stop_on_drop: stop.clone().drop_guard(),
+            stop,
+            task,
+        }
+    }
+
+    /// Whether this candidate leads at this very moment. It looks at the clock: true never outlives the renew
+    /// deadline, even if the process was suspended.
+    #[doc(alias = "IsLeader")]
+    pub fn is_leader(&self) -> bool {
+        self.standing.borrow().term.as_deref().is_some_and(is_held)
+    }
+
+    /// The identity of the leader as last seen, this candidate's own included. `None`: nobody, or nothing was seen.
+    #[doc(alias = "GetLeader")]
+    pub fn leader(&self) -> Option<String> {
+        self.standing.borrow().holder.clone()
+    }
+
+    /// Why the last request failed; `None` if it succeeded. A candidate that is refused keeps trying.
+    pub fn last_error(&self) -> Option<LeaseError> {
+        self.standing.borrow().error.clone()
+    }
+
+    /// Waits until the leader changes, this candidate begins or ceases to lead, or a request fails.
+    ///
+    /// # Errors
+    ///
+    /// The election was stopped.
+    #[doc(alias = "OnNewLeader")]
+    pub async fn changed(&mut self) -> Result<(), ElectionStopped> {
+        self.standing.changed().await.map_err(|_| ElectionStopped)
+    }
+
+    /// Waits until this candidate leads.
+    ///
+    /// # Errors
+    ///
+    /// The election was stopped.
+    pub async fn leading(&self) -> Result<Leadership, ElectionStopped> {
+        let mut standing = self.standing.clone();
+        let standing = standing
+            .wait_for(|standing| standing.term.as_deref().is_some_and(is_held))
+            .await
+            .map_err(|_| ElectionStopped)?;
+        let term = standing.term.clone().ok_or(ElectionStopped)?;
+        Ok(Leadership {
+            term,
+            asked: self.stop.clone(),
+        })
+    }
+
+    /// Stops competing and releases the Lease if it is ours, within the renew deadline. End the work first: the next
+    /// leader may begin at once.
+    #[doc(alias = "ReleaseOnCancel")]
+    pub async fn stop(self) {
+        self.stop.cancel();
+        if self.task.await.is_err() {
+            tracing::error!("the task of the election panicked; the lease was not released and will expire");
+        }
+    }
+}
+
+/// One time of leading, from election to loss. Clones are of the same one.
+#[derive(Clone)]
+pub struct Leadership {
+    term: Arc<Term>,
+    asked: CancellationToken,
+}
+
+impl Leadership {
+    pub(super) fn also_ends_on(mut self, asked: CancellationToken) -> Self {
+        self.asked = asked;
+        self
+    }
+
+    /// Whether it lasts at this very moment. Ask right before an effect that only a leader may have.
+    pub fn is_held(&self) -> bool {
+        is_held(&self.term)
+    }
+
+    /// Waits until the work must end: leadership was lost, or the election was asked to stop.
+    pub async fn lost(&self) {
+        // Both are tokens, and cancel-safe.
+        tokio::select! {
+            () = self.term.ended.cancelled() => {}
+            () = self.asked.cancelled() => {}
+        }
+    }
+
+    /// When work that began under this leadership must have ended, should the server not be heard from again.
+    ///
+    /// It is half-way between the end of leadership and the moment another may lead; each renewal moves it.
+    pub fn deadline(&self) -> Instant {
+        let limits = self.term.limits();
+        limits.leads_until + limits.safe_until.saturating_duration_since(limits.leads_until) / 2
+    }
+
+    pub(super) async fn term_ended(&self) {
+        self.term.ended.cancelled().await;
+    }
+}
+
+fn is_held(term: &Term) -> bool {
+    !term.ended.is_cancelled() && Instant::now() < term.limits().leads_until
+}

@@ -1,0 +1,268 @@
+//! Leader election on a Lease, with client-go's rules.
+//!
+//! # What is promised
+//!
+//! At any moment at most one candidate believes to lead. It rests on three rules:
+//!
+//! 1. A leader stops leading when its last successful renewal was *sent* a renew deadline ago, by its own monotonic
+//!    clock, whatever the server says or does not say.
+//! 2. Another candidate takes the Lease only after it has watched it *unchanged* for the whole lease duration, by
+//!    its own monotonic clock. Timestamps in the Lease are for people; nobody compares them with a clock. So clocks
+//!    may be hours apart.
+//! 3. Every write is conditional on the version read before. Of two who write, one fails.
+//!
+//! A renewal is sent before anybody can see it, so the leader's time begins first, and is shorter. What remains is
+//! an assumption on the *rate* of clocks: the clock of one candidate may not run faster than that of another by a
+//! factor of `lease_duration / renew_deadline` (1.5 by default). Work that is still running when leadership is lost
+//! is dropped half-way between the two, so for it the factor is 1.2. And nobody can help work that hangs in a system
+//! call, or a machine that was suspended in the middle of a request it had begun to send: what must hold even then
+//! needs a check on the receiving side, for which `leaseTransitions` serves.
+//!
+//! A Lease that is deleted or edited by hand is outside of the promise.
+//!
+//! # What it costs
+//!
+//! A leader writes once per retry period, a candidate reads once per 1 to 2.2 retry periods: with the default timings and
+//! three replicas 1.1 requests a second. The account needs `get`, `create` and `update` on `leases`.
+
+mod config;
+mod driver;
+mod handle;
+mod machine;
+#[cfg(test)]
+mod machine_tests;
+#[cfg(test)]
+mod simulation;
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use kube::Client;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
+use tracing::info_span;
+
+pub use config::ElectionConfig;
+pub(crate) use config::check_timing;
+pub use handle::{Candidate, ElectionStopped, Leadership};
+
+use crate::error::ConfigError;
+use crate::task;
+use crate::wire::{Leases, check_label, check_name};
+use driver::{Driver, Standing, Wire};
+use machine::Machine;
+
+/// The Lease that candidates compete for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LeaseName {
+    /// Its namespace, which must exist.
+    pub namespace: String,
+    /// Its name; it is made when it is missing.
+    pub name: String,
+}
+
+impl LeaseName {
+    /// A Lease by namespace and name.
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+}
+
+/// A candidate that has not begun.
+///
+/// ```no_run
+/// use kube_leases::{Election, Ended, LeaseName};
+/// # async fn example(client: kube::Client, pod_name: String) -> Result<(), Box<dyn std::error::Error>> {
+/// let election = Election::new(client, LeaseName::new("shop", "cart-controller"), pod_name);
+/// let ended = election
+///     .run_while_leading(async |leadership| {
+///         // Start the controller; end it when `leadership.lost()` is ready.
+///         leadership.lost().await;
+///     })
+///     .await?;
+/// if let Ended::Lost(_) = ended {
+///     return Err("lost the leadership".into());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "LeaderElector")]
+#[must_use = "an election does nothing until it is started"]
+pub struct Election {
+    client: Client,
+    lease: LeaseName,
+    identity: String,
+    config: ElectionConfig,
+    labels: Vec<(String, String)>,
+    wall: Arc<dyn Fn() -> SystemTime + Send + Sync>,
+    stop: CancellationToken,
+}
+
+/// How the work of a leader ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended<T> {
+    /// The work ended by itself, or because it was asked to stop. The Lease was released after it.
+    Finished(T),
+    /// Leadership was lost. What the work gave back if it ended in time; `None` if it was dropped.
+    Lost(Option<T>),
+    /// It was asked to stop before this candidate ever led.
+    NeverLed,
+}
+
+impl Election {
+    /// A candidate for a Lease, with the recommended timings.
+    ///
+    /// The identity is what others see as the leader, the pod's name for instance. Use one per process: a record that
+    /// bears this identity but was written by another process is respected like anybody else's, so a restarted
+    /// process waits for the lease duration, and of two processes with one identity only one leads.
+    #[doc(alias = "NewLeaderElector")]
+    pub fn new(client: Client, lease: LeaseName, identity: impl Into<String>) -> Self {
+        Self {
+            client,
+            lease,
+            identity: identity.into(),
+            config: ElectionConfig::default(),
+            labels: Vec::new(),
+            wall: Arc::new(SystemTime::now),
+            stop: CancellationToken::new(),
+        }
+    }
+
+    /// Other timings than the recommended ones.
+    pub fn config(mut self, config: ElectionConfig) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// A label the Lease shall have. Labels, annotations and fields of others are kept.
+    pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels.push((key.into(), value.into()));
+        self
+    }
+
+    /// Where the timestamps in the Lease come from, which are for people to read. By default the system's clock.
+    pub fn wall_clock(mut self, wall: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
+        self.wall = Arc::new(wall);
+        self
+    }
+
+    /// Asks [`run_while_leading`](Self::run_while_leading) to stop when this token is cancelled.
+    pub fn stop_on(mut self, stop: CancellationToken) -> Self {
+        self.stop = stop;
+        self
+    }
+
+    /// Competes for the Lease in a task of its own, until the handle is stopped or dropped.
+    ///
+    /// # Errors
+    ///
+    /// Timings or names that cannot work.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    #[doc(alias = "Run")]
+    pub fn start(self) -> Result<Candidate, ConfigError> {
+        self.check()?;
+        let span = info_span!("election", lease = %self.lease.name, identity = %self.identity);
+        let stop = CancellationToken::new();
+        let (sender, standing) = watch::channel(Standing::default());
+        let driver = Driver {
+            machine: Machine::new(self.identity, self.config, Instant::now()),
+            wire: Wire {
+                leases: Leases::new(self.client, self.lease.namespace.clone()),
+                namespace: self.lease.namespace,
+                name: self.lease.name,
+                labels: self.labels,
+                last: None,
+            },
+            wall: self.wall,
+            stop: stop.clone(),
+            standing: sender,
+            term: None,
+        };
+        let task = task::spawn(span, driver.run());
+        Ok(Candidate::new(standing, stop, task))
+    }
+
+    /// Waits to be elected, runs the work while leading, and returns when either has ended.
+    ///
+    /// - **The work ends**: the Lease is released, the next candidate need not wait.
+    /// - **Leadership is lost**: [`Leadership::lost`] is ready; the work may end until [`Leadership::deadline`],
+    ///   then it is dropped. To compete again, call this again; most programs exit.
+    /// - **[It is asked to stop](Self::stop_on)**: [`Leadership::lost`] is ready, the Lease is renewed for as
+    ///   long as the work takes to end, and then released.
+    /// - **The work panics**, or this future is dropped: the work is dropped first, then a task of its own releases
+    ///   the Lease. If the runtime ends with it, the Lease expires instead.
+    ///
+    /// The work runs on the caller's task and the Lease is renewed on another, so on a multi-threaded runtime work that
+    /// blocks does not lose the Lease.
+    ///
+    /// # Errors
+    ///
+    /// Timings or names that cannot work. A server that refuses is asked again, and the refusal is logged;
+    /// [`Candidate::last_error`] gives it to code.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    #[doc(alias = "RunOrDie")]
+    #[doc(alias = "OnStartedLeading")]
+    #[doc(alias = "OnStoppedLeading")]
+    pub async fn run_while_leading<T, W>(
+        self,
+        work: impl FnOnce(Leadership) -> W,
+    ) -> Result<Ended<T>, ConfigError>
+    where
+        W: Future<Output = T>,
+    {
+        let stop = self.stop.clone();
+        // Declared before the work, and so dropped after it: the Lease is never released while work runs.
+        let candidate = self.start()?;
+        // Both branches are cancel-safe.
+        let elected = tokio::select! {
+            leadership = candidate.leading() => leadership.ok(),
+            () = stop.cancelled() => None,
+        };
+        let ended = match elected {
+            Some(leadership) => run_work(leadership.also_ends_on(stop), work).await,
+            None => Ended::NeverLed,
+        };
+        candidate.stop().await;
+        Ok(ended)
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        self.config.check()?;
+        check_label("namespace", &self.lease.namespace)?;
+        check_name("lease name", &self.lease.name)?;
+        if self.identity.is_empty() {
+            return Err(ConfigError::Name {
+                what: "identity",
+                value: String::new(),
+                why: "it must not be empty; use the name of the pod".to_owned(),
+            });
+        }
+        Ok(())
+    }
+}
+
+async fn run_work<T, W: Future<Output = T>>(
+    leadership: Leadership,
+    work: impl FnOnce(Leadership) -> W,
+) -> Ended<T> {
+    let mut work = pin!(work(leadership.clone()));
+    // The work is polled by reference and kept; the other branch is a token.
+    tokio::select! {
+        biased;
+        output = &mut work => return Ended::Finished(output),
+        () = leadership.term_ended() => {}
+    }
+    Ended::Lost(timeout_at(leadership.deadline(), work).await.ok())
+}
