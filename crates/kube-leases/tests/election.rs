@@ -28,7 +28,9 @@ fn start(server: &TestServer, identity: &str) -> Candidate {
 }
 
 fn lease(server: &TestServer) -> Value {
-    server.object("leases", "shop/cart-controller").unwrap()
+    server
+        .object("leases.coordination.k8s.io", "shop/cart-controller")
+        .unwrap()
 }
 
 fn holder(server: &TestServer) -> String {
@@ -118,8 +120,8 @@ async fn a_leader_without_a_server_steps_down_at_the_renew_deadline() {
     let leadership = leader.leading().await.unwrap();
     let elected = Instant::now();
 
-    server.fault(On::resource("leases"), Fault::hang());
-    leadership.lost().await;
+    server.fault(On::resource("leases").forever(), Fault::hang());
+    timeout(LEASE, leadership.lost()).await.unwrap();
 
     let after = elected.elapsed();
     assert!(
@@ -239,7 +241,7 @@ async fn of_two_processes_with_one_identity_only_one_leads() {
 #[tokio::test(start_paused = true)]
 async fn a_refusal_names_the_verb_and_the_resource() {
     let server = TestServer::new();
-    server.fault(On::get("leases"), Fault::status(403));
+    server.fault(On::get("leases").forever(), Fault::status(403));
     let mut candidate = start(&server, "candidate");
 
     candidate.changed().await.unwrap();
@@ -417,7 +419,10 @@ async fn work_that_panics_releases_the_lease() {
     assert_eq!(running.load(Ordering::SeqCst), 0);
     server
         .until("the lease is released", |server| {
-            server.object("leases", "shop/cart-controller").unwrap()["spec"]["holderIdentity"] == ""
+            server
+                .object("leases.coordination.k8s.io", "shop/cart-controller")
+                .unwrap()["spec"]["holderIdentity"]
+                == ""
         })
         .await;
 }
@@ -432,7 +437,10 @@ async fn a_dropped_candidate_gives_the_lease_back() {
     leadership.lost().await;
     server
         .until("the lease is released", |server| {
-            server.object("leases", "shop/cart-controller").unwrap()["spec"]["holderIdentity"] == ""
+            server
+                .object("leases.coordination.k8s.io", "shop/cart-controller")
+                .unwrap()["spec"]["holderIdentity"]
+                == ""
         })
         .await;
 }

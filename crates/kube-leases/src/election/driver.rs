@@ -79,6 +79,7 @@ impl Driver {
                 .machine
                 .poll(Instant::now(), crate::record::timestamp((self.wall)()));
             self.publish();
+
             let stop = self.stop.clone();
             match next {
                 Next::Done => return,
