@@ -6,6 +6,7 @@
 mod election;
 mod error;
 mod record;
+mod shards;
 #[cfg(test)]
 mod sim;
 mod task;

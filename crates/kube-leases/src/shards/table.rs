@@ -1,0 +1,146 @@
+//! The table of a group: which member owns which slot. One document, changed by one conditional write at a time.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Who owns a slot: a member's Lease, by the name of the member and by the uid of the Lease, which no later Lease of
+/// that name will have.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Owner {
+    pub(crate) member: String,
+    pub(crate) uid: String,
+}
+
+/// Who owns which slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Table {
+    /// Grows by one with each write, so that an old table is known as such.
+    pub(crate) version: u64,
+    pub(crate) slots: Vec<Option<Owner>>,
+}
+
+/// As it is written: each owner once, each slot as a place in the list of owners.
+#[derive(Serialize, Deserialize)]
+struct Text {
+    version: u64,
+    owners: Vec<(String, String)>,
+    slots: Vec<Option<usize>>,
+}
+
+impl Table {
+    pub(crate) fn new(slots: usize) -> Table {
+        Table {
+            version: 0,
+            slots: vec![None; slots],
+        }
+    }
+
+    /// # Errors
+    ///
+    /// What is wrong with the text.
+    pub(crate) fn read(text: &str) -> Result<Table, String> {
+        let text: Text = serde_json::from_str(text).map_err(|error| {
+            // The line and column, and not the text around it.
+            format!(
+                "it is no table (line {}, column {})",
+                error.line(),
+                error.column()
+            )
+        })?;
+        let owners: Vec<Owner> = text
+            .owners
+            .into_iter()
+            .map(|(member, uid)| Owner { member, uid })
+            .collect();
+        let slots = text.slots.into_iter().map(|place| match place {
+            None => Ok(None),
+            Some(place) => match owners.get(place) {
+                Some(owner) => Ok(Some(owner.clone())),
+                None => Err(format!("a slot names owner {place} of {}", owners.len())),
+            },
+        });
+        Ok(Table {
+            version: text.version,
+            slots: slots.collect::<Result<_, _>>()?,
+        })
+    }
+
+    pub(crate) fn write(&self) -> String {
+        let owners: BTreeMap<&Owner, usize> = self
+            .slots
+            .iter()
+            .flatten()
+            .collect::<std::collections::BTreeSet<_>>()
+            .into_iter()
+            .enumerate()
+            .map(|(place, owner)| (owner, place))
+            .collect();
+        let text = Text {
+            version: self.version,
+            // The map is sorted as the places were given.
+            owners: owners
+                .keys()
+                .map(|owner| (owner.member.clone(), owner.uid.clone()))
+                .collect(),
+            slots: self
+                .slots
+                .iter()
+                .map(|owner| owner.as_ref().and_then(|owner| owners.get(owner).copied()))
+                .collect(),
+        };
+        serde_json::to_string(&text).unwrap_or_default()
+    }
+
+    pub(crate) fn is_owned_by(&self, slot: usize, uid: &str) -> bool {
+        self.owner(slot).is_some_and(|owner| owner.uid == uid)
+    }
+
+    pub(crate) fn owner(&self, slot: usize) -> Option<&Owner> {
+        self.slots.get(slot)?.as_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner(name: &str) -> Option<Owner> {
+        Some(Owner {
+            member: name.to_owned(),
+            uid: format!("uid-of-{name}"),
+        })
+    }
+
+    #[test]
+    fn a_table_written_is_the_table_read() {
+        let table = Table {
+            version: 7,
+            slots: vec![owner("b"), None, owner("a"), owner("b")],
+        };
+
+        let text = table.write();
+
+        assert_eq!(
+            text,
+            r#"{"version":7,"owners":[["a","uid-of-a"],["b","uid-of-b"]],"slots":[1,null,0,1]}"#
+        );
+        assert_eq!(Table::read(&text), Ok(table));
+    }
+
+    #[test]
+    fn what_is_no_table_is_refused_with_a_reason() {
+        for (text, why) in [
+            ("", "it is no table"),
+            ("{}", "it is no table"),
+            (
+                r#"{"version":1,"owners":[],"slots":[0]}"#,
+                "a slot names owner 0 of 0",
+            ),
+            (r#"{"version":-1,"owners":[],"slots":[]}"#, "it is no table"),
+        ] {
+            let error = Table::read(text).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+}
