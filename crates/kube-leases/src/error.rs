@@ -31,6 +31,12 @@ pub enum Failure {
     /// Somebody else was faster (409).
     #[error("somebody else has changed it")]
     Conflict,
+    /// There is one of this name already (409 on creation).
+    #[error(
+        "there is one of this name; if it is of this group and its process is gone, it is taken over after its lease \
+         duration, else choose another name or identity"
+    )]
+    Exists,
     /// The server refused for another reason.
     #[error("the server answered {code} {reason}")]
     Refused {
@@ -54,7 +60,7 @@ impl Failure {
     /// Whether a write that failed like this was certainly not made. If not, it may have been, or may still be.
     pub(crate) fn surely_not_done(&self) -> bool {
         match self {
-            Failure::Forbidden(_) | Failure::NotFound | Failure::Conflict => true,
+            Failure::Forbidden(_) | Failure::NotFound | Failure::Conflict | Failure::Exists => true,
             // A 408 or 429 comes before the work; a 5xx (504 above all) may come after it.
             Failure::Refused { code, .. } => (400..500).contains(code),
             Failure::TimedOut(_) | Failure::Unreachable(_) | Failure::Unreadable(_) => false,

@@ -1,16 +1,24 @@
 //! What replicas agree on through the Leases of their cluster.
 //!
 //! - [`Election`]: one of several replicas leads. client-go's rules.
+//! - [`ShardGroup`]: the replicas share the objects among them; each object has one owner at most.
+//!
+//! Both rest on the same assumption, that monotonic clocks run at about the same rate, and neither compares timestamps of
+//! different machines. Their rules are state machines without I/O or clock, and simulators run thousands of schedules
+//! against them; [the modules](election) say what is promised and why it holds.
 #![forbid(unsafe_code)]
 
-mod election;
+pub mod election;
 mod error;
 mod record;
-mod shards;
+pub mod shards;
 #[cfg(test)]
 mod sim;
 mod task;
 mod wire;
 
+#[doc(inline)]
 pub use election::{Candidate, Election, ElectionConfig, ElectionStopped, Ended, Leadership, LeaseName};
 pub use error::{ConfigError, Failure, LeaseError};
+#[doc(inline)]
+pub use shards::{Change, Ownership, Permit, ReleaseGuard, ShardConfig, ShardGroup, ShardMember};

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use k8s_openapi::jiff::{Timestamp, Unit};
+use k8s_openapi::jiff::{SignedDuration, Timestamp, Unit};
 use serde_json::{Map, Value, json};
 
 use crate::wire::metadata;
@@ -41,6 +41,15 @@ impl Record {
             renewed: time("renewTime"),
             transitions: number("leaseTransitions").unwrap_or(0).max(0),
         }
+    }
+
+    /// Moves the time of renewal to `wall`, and always forward: others can only see a renewal that changes something,
+    /// also when the wall clock stands still or goes back.
+    pub(crate) fn renew(&mut self, wall: Timestamp) {
+        let next = self
+            .renewed
+            .and_then(|last| last.checked_add(SignedDuration::from_micros(1)).ok());
+        self.renewed = Some(next.map_or(wall, |next| wall.max(next)));
     }
 
     /// Writes the record into a Lease.

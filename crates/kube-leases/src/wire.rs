@@ -145,7 +145,10 @@ impl Leases {
                 Ok(result) => result,
                 Err(_) => Err(Failure::TimedOut(waited(sent, deadline))),
             };
-            result.map_err(|failure| self.error(verb, name, failure))
+            result.map_err(|failure| match failure {
+                Failure::Conflict if verb == "create" => self.error(verb, name, Failure::Exists),
+                failure => self.error(verb, name, failure),
+            })
         }
     }
 }

@@ -116,7 +116,7 @@ impl Driver {
         };
         let meaning = match &error.failure {
             Failure::NotFound if error.verb != "create" => return Answer::Missing,
-            Failure::Conflict => return Answer::Conflict,
+            Failure::Conflict | Failure::Exists => return Answer::Conflict,
             failure if failure.surely_not_done() => Answer::Refused,
             _ => Answer::Unknown,
         };

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::config::{ElectionConfig, JITTER};
@@ -346,28 +346,19 @@ impl Machine {
     /// The record of a leader: renewed if it is ours, taken if not.
     fn held(&self, wall: Timestamp, sighting: &Sighting) -> Record {
         let old = &sighting.seen.record;
-        // Each renewal differs from the one before, even if the wall clock stands still or goes back: others can
-        // only see a renewal that changes something.
-        let renewed = match old.renewed {
-            Some(last) if sighting.ours => wall.max(
-                last.saturating_add(SignedDuration::from_micros(1))
-                    .unwrap_or(wall),
-            ),
-            _ => wall,
+        let mut record = match sighting.ours {
+            true => old.clone(),
+            false => Record {
+                holder: self.identity.clone(),
+                lease: None,
+                acquired: Some(wall),
+                renewed: None,
+                transitions: old.transitions.saturating_add(1).min(i64::from(i32::MAX)),
+            },
         };
-        Record {
-            holder: self.identity.clone(),
-            lease: Some(self.config.lease_duration),
-            acquired: match sighting.ours {
-                true => old.acquired,
-                false => Some(wall),
-            },
-            renewed: Some(renewed),
-            transitions: match sighting.ours {
-                true => old.transitions,
-                false => old.transitions.saturating_add(1).min(i64::from(i32::MAX)),
-            },
-        }
+        record.lease = Some(self.config.lease_duration);
+        record.renew(wall);
+        record
     }
 
     /// The record of nobody, which the next one may take at once.

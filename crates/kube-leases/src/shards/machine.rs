@@ -232,7 +232,8 @@ impl Machine {
             .filter(|state| **state == Slot::Giving(drain))
         {
             *state = Slot::Drained;
-            self.hurry();
+            // The table is known, so it can be written without reading it again.
+            self.fresh = true;
         }
     }
 

@@ -1,0 +1,283 @@
+//! Who may work in which slot at this moment: gates that open and close, and permits to pass them.
+//! Knows nothing of Leases; the driver moves the gates.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use kube_informers::{Object, Shard, ShardField, ShardRange};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// What a replica owns at this moment. Ask it before working on an object. Clones are of the same one.
+#[derive(Clone)]
+pub struct Ownership {
+    shared: Arc<Gates>,
+}
+
+/// Leave to work on one object, and the promise that its slot is not given to another before this is dropped.
+///
+/// The promise ends when the slot is revoked, because the cluster could not be reached for too long: see
+/// [`revoked`](Self::revoked).
+#[must_use = "a dropped permit permits nothing"]
+pub struct Permit {
+    gates: Arc<Gates>,
+    slot: usize,
+    revoked: CancellationToken,
+}
+
+/// All gates of a group, as one replica has them.
+pub(super) struct Gates {
+    pub(super) field: ShardField,
+    ranges: Vec<ShardRange>,
+    state: Mutex<State>,
+    /// Somebody may have left a slot.
+    pub(super) left: Notify,
+}
+
+struct State {
+    limits: Option<Limits>,
+    gates: Vec<Gate>,
+}
+
+/// Until when what is owned is owned, if nothing more is heard from the server.
+#[derive(Clone, Copy)]
+pub(super) struct Limits {
+    pub(super) valid_until: Instant,
+    /// When what still runs then must have ended.
+    pub(super) deadline: Instant,
+}
+
+#[derive(Default)]
+struct Gate {
+    open: bool,
+    running: usize,
+    revoked: CancellationToken,
+}
+
+impl Ownership {
+    pub(super) fn new(shared: Arc<Gates>) -> Self {
+        Self { shared }
+    }
+
+    /// Leave to work on the object with this hash; `None` if it is not ours, or will not be for long.
+    ///
+    /// It looks at the clock, so it never permits anything beyond the renew deadline, even if the process was suspended.
+    pub fn enter(&self, hash: u64) -> Option<Permit> {
+        let slot = self.shared.slot_of(hash);
+        let mut state = self.shared.state.lock();
+        state
+            .limits
+            .filter(|limits| Instant::now() < limits.valid_until)?;
+        let gate = state.gates.get_mut(slot).filter(|gate| gate.open)?;
+        gate.running += 1;
+        Some(Permit {
+            revoked: gate.revoked.clone(),
+            gates: self.shared.clone(),
+            slot,
+        })
+    }
+
+    /// Leave to work on this object.
+    pub fn enter_for<K: Object>(&self, object: &K) -> Option<Permit> {
+        self.enter(self.shared.field.hash_of(object))
+    }
+
+    /// What is ours at this moment, without what is being given up.
+    pub fn shard(&self) -> Shard {
+        let state = self.shared.state.lock();
+        let valid = state
+            .limits
+            .is_some_and(|limits| Instant::now() < limits.valid_until);
+        let open = (0..state.gates.len()).filter(|slot| valid && state.gates[*slot].open);
+        self.shared.shard_of(open)
+    }
+}
+
+impl Permit {
+    /// Waits until the slot is taken away before the permit was given back: the work must stop before
+    /// [`deadline`](Self::deadline).
+    pub async fn revoked(&self) {
+        self.revoked.cancelled().await;
+    }
+
+    /// Whether the slot is still ours at this very moment. Ask right before an effect that only an owner may have.
+    pub fn is_valid(&self) -> bool {
+        let state = self.gates.state.lock();
+        !self.revoked.is_cancelled()
+            && state
+                .limits
+                .is_some_and(|limits| Instant::now() < limits.valid_until)
+    }
+
+    /// When work under this permit must have ended, should the server not be heard from again: half-way between the
+    /// end of ownership and the moment another may own the slot. Each renewal moves it.
+    pub fn deadline(&self) -> Instant {
+        match self.gates.state.lock().limits {
+            Some(limits) => limits.deadline,
+            None => Instant::now(),
+        }
+    }
+
+    /// Runs work under the permit; drops it and gives `None` when the slot is revoked.
+    pub async fn run<T>(self, work: impl Future<Output = T>) -> Option<T> {
+        // The work is dropped by intent when the other branch is first.
+        tokio::select! {
+            output = work => Some(output),
+            () = self.revoked() => None,
+        }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let mut state = self.gates.state.lock();
+        if let Some(gate) = state.gates.get_mut(self.slot) {
+            gate.running = gate.running.saturating_sub(1);
+            if gate.running == 0 {
+                self.gates.left.notify_one();
+            }
+        }
+    }
+}
+
+impl Gates {
+    /// `slots` is a power of two.
+    pub(super) fn new(field: ShardField, slots: u32) -> Self {
+        let ranges = ShardRange::ALL.split(slots);
+        Self {
+            field,
+            state: Mutex::new(State {
+                limits: None,
+                gates: ranges.iter().map(|_| Gate::default()).collect(),
+            }),
+            ranges,
+            left: Notify::new(),
+        }
+    }
+
+    pub(super) fn shard_of(&self, slots: impl IntoIterator<Item = usize>) -> Shard {
+        let ranges = slots
+            .into_iter()
+            .filter_map(|slot| self.ranges.get(slot).copied());
+        Shard::new(self.field, ranges)
+    }
+
+    fn slot_of(&self, hash: u64) -> usize {
+        self.ranges
+            .partition_point(|range| range.start() <= hash)
+            .saturating_sub(1)
+    }
+
+    pub(super) fn set_limits(&self, limits: Option<Limits>) {
+        self.state.lock().limits = limits;
+    }
+
+    pub(super) fn open(&self, slots: &[usize]) {
+        self.each(slots, |gate| {
+            gate.open = true;
+            gate.revoked = CancellationToken::new();
+        });
+    }
+
+    pub(super) fn close(&self, slots: &[usize]) {
+        self.each(slots, |gate| gate.open = false);
+    }
+
+    pub(super) fn revoke(&self, slots: &[usize]) {
+        self.each(slots, |gate| {
+            gate.open = false;
+            gate.revoked.cancel();
+        });
+    }
+
+    /// Whether nobody works in a slot.
+    pub(super) fn is_quiet(&self, slot: usize) -> bool {
+        self.state
+            .lock()
+            .gates
+            .get(slot)
+            .is_none_or(|gate| gate.running == 0)
+    }
+
+    fn each(&self, slots: &[usize], change: impl Fn(&mut Gate)) {
+        let mut state = self.state.lock();
+        for slot in slots {
+            if let Some(gate) = state.gates.get_mut(*slot) {
+                change(gate);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::advance;
+
+    use super::*;
+
+    fn gates() -> (Arc<Gates>, Ownership) {
+        let gates = Arc::new(Gates::new(ShardField::Uid, 4));
+        let now = Instant::now();
+        gates.set_limits(Some(Limits {
+            valid_until: now + Duration::from_secs(10),
+            deadline: now + Duration::from_secs(12),
+        }));
+        (gates.clone(), Ownership::new(gates))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_open_slots_can_be_entered() {
+        let (gates, ownership) = gates();
+        gates.open(&[0, 3]);
+
+        assert!(ownership.enter(0).is_some());
+        assert!(ownership.enter(u64::MAX).is_some());
+        assert!(ownership.enter(1 << 62).is_none());
+        assert_eq!(ownership.shard(), gates.shard_of([0, 3]));
+        gates.close(&[0]);
+        assert!(ownership.enter(0).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_permitted_beyond_the_limit_even_if_nobody_closed_the_gate() {
+        let (gates, ownership) = gates();
+        gates.open(&[0]);
+        let permit = ownership.enter(0).unwrap();
+        assert!(permit.is_valid());
+
+        advance(Duration::from_secs(10)).await;
+
+        assert!(ownership.enter(0).is_none() && !permit.is_valid());
+        assert!(ownership.shard().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slot_is_quiet_when_the_last_permit_is_back() {
+        let (gates, ownership) = gates();
+        gates.open(&[0]);
+        let first = ownership.enter(1).unwrap();
+        let second = ownership.enter(2).unwrap();
+        gates.close(&[0]);
+        drop(first);
+        assert!(!gates.is_quiet(0));
+        drop(second);
+        assert!(gates.is_quiet(0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn revoked_work_is_dropped_and_a_new_time_of_owning_has_a_new_token() {
+        let (gates, ownership) = gates();
+        gates.open(&[0]);
+        let permit = ownership.enter(0).unwrap();
+        gates.revoke(&[0]);
+
+        assert_eq!(permit.run(std::future::pending::<()>()).await, None);
+        gates.open(&[0]);
+        let again = ownership.enter(0).unwrap();
+        assert_eq!(again.run(async { 1 }).await, Some(1));
+    }
+}

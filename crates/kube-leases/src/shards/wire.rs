@@ -1,0 +1,228 @@
+//! A group's Leases as documents: one per member, and one that holds the table.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::machine::{Answer, MemberSeen, Request, Snapshot, TableSeen};
+use super::table::Table;
+use crate::error::{Failure, LeaseError};
+use crate::record::{Record, new_lease, set_annotation, set_version, timestamp};
+use crate::wire::{Leases, metadata, name_of};
+
+/// On every Lease of a group: the name of the group.
+pub(super) const GROUP_LABEL: &str = "kube-leases/shard-group";
+/// On the Lease named like the group: who owns which slot.
+const TABLE_ANNOTATION: &str = "kube-leases/slots";
+/// On a member's Lease: which process made it.
+const PROCESS_ANNOTATION: &str = "kube-leases/process";
+
+/// What the requests of one replica are about.
+pub(super) struct GroupWire {
+    pub(super) leases: Leases,
+    pub(super) namespace: String,
+    pub(super) group: String,
+    pub(super) identity: String,
+    pub(super) process: String,
+    pub(super) slots: usize,
+    pub(super) lease: std::time::Duration,
+    pub(super) wall: Arc<dyn Fn() -> SystemTime + Send + Sync>,
+    /// The documents as last seen, so that what others wrote into them is kept.
+    pub(super) last: Mutex<Last>,
+}
+
+#[derive(Default)]
+pub(super) struct Last {
+    own: Option<Value>,
+    table: Option<Value>,
+}
+
+impl GroupWire {
+    /// The name of a member's Lease. A group has no '.' in its name, so no two groups share a Lease.
+    pub(super) fn member_name(group: &str, identity: &str) -> String {
+        format!("{group}.{identity}")
+    }
+
+    pub(super) async fn perform(&self, request: &Request, deadline: Instant) -> Result<Answer, LeaseError> {
+        let own = Self::member_name(&self.group, &self.identity);
+        match request {
+            Request::Join => {
+                let mut lease = self.document(&own);
+                set_annotation(&mut lease, PROCESS_ANNOTATION, self.process.clone());
+                let now = timestamp((self.wall)());
+                let record = Record {
+                    holder: self.identity.clone(),
+                    lease: Some(self.lease),
+                    acquired: Some(now),
+                    renewed: Some(now),
+                    transitions: 0,
+                };
+                record.write(&mut lease);
+                let lease = self.leases.create(&lease, deadline).await?;
+                self.own("create", lease)
+            }
+            Request::Renew { version, leaving } => {
+                let mut lease = match &self.last.lock().own {
+                    Some(lease) => lease.clone(),
+                    None => self.document(&own),
+                };
+                let mut record = Record::read(&lease);
+                record.holder = match leaving {
+                    true => String::new(),
+                    false => self.identity.clone(),
+                };
+                record.lease = Some(self.lease);
+                record.renew(timestamp((self.wall)()));
+                record.write(&mut lease);
+                set_version(&mut lease, version);
+                let lease = self.leases.update(&own, &lease, deadline).await?;
+                self.own("update", lease)
+            }
+            Request::LookAtSelf => {
+                let lease = self.leases.get(&own, deadline).await?;
+                self.own("get", lease)
+            }
+            Request::Leave { uid, version } => {
+                self.leases.delete(&own, uid, version, deadline).await?;
+                Ok(Answer::Deleted)
+            }
+            Request::Evict { name, uid, version } => {
+                self.leases.delete(name, uid, version, deadline).await?;
+                Ok(Answer::Deleted)
+            }
+            Request::List => {
+                let leases = self.leases.list(GROUP_LABEL, &self.group, deadline).await?;
+                self.snapshot(leases).map(Answer::Snapshot)
+            }
+            Request::WriteTable { table, version } => {
+                self.write_table(table, version.as_deref(), deadline).await
+            }
+        }
+    }
+
+    async fn write_table(
+        &self,
+        table: &Table,
+        version: Option<&str>,
+        deadline: Instant,
+    ) -> Result<Answer, LeaseError> {
+        let mut lease = match &self.last.lock().table {
+            Some(lease) if version.is_some() => lease.clone(),
+            _ => self.document(&self.group),
+        };
+        set_annotation(&mut lease, TABLE_ANNOTATION, table.write());
+        let (verb, lease) = match version {
+            Some(version) => {
+                set_version(&mut lease, version);
+                ("update", self.leases.update(&self.group, &lease, deadline).await?)
+            }
+            None => ("create", self.leases.create(&lease, deadline).await?),
+        };
+        let (Some(uid), Some(version)) = (metadata(&lease, "uid"), metadata(&lease, "resourceVersion"))
+        else {
+            return Err(self.unreadable(
+                verb,
+                &self.group,
+                "it has no uid or no resource version".to_owned(),
+            ));
+        };
+        let answer = Answer::TableWritten {
+            uid: uid.to_owned(),
+            version: version.to_owned(),
+        };
+        self.last.lock().table = Some(lease);
+        Ok(answer)
+    }
+
+    fn snapshot(&self, leases: Vec<Value>) -> Result<Snapshot, LeaseError> {
+        let mut snapshot = Snapshot {
+            table: None,
+            members: Vec::new(),
+        };
+        for lease in leases {
+            if name_of(&lease) == Some(&self.group) {
+                snapshot.table = Some(self.table(&lease)?);
+                self.last.lock().table = Some(lease);
+            } else {
+                let member = self.member("list", &lease)?;
+                if member.member == self.identity && member.process == self.process {
+                    self.last.lock().own = Some(lease);
+                }
+                snapshot.members.push(member);
+            }
+        }
+        Ok(snapshot)
+    }
+
+    fn table(&self, lease: &Value) -> Result<TableSeen, LeaseError> {
+        let unreadable = |why: String| {
+            let why = format!(
+                "annotation {TABLE_ANNOTATION}: {why}; stop every replica of the group, delete the lease, start them \
+                 again"
+            );
+            self.unreadable("list", &self.group, why)
+        };
+        let text =
+            annotation(lease, TABLE_ANNOTATION).ok_or_else(|| unreadable("it is missing".to_owned()))?;
+        let table = Table::read(text).map_err(&unreadable)?;
+        if table.slots.len() != self.slots {
+            let why = format!(
+                "the group has {} slots and this replica was told {}; use the same number everywhere, or another group",
+                table.slots.len(),
+                self.slots
+            );
+            return Err(self.unreadable("list", &self.group, why));
+        }
+        let (Some(uid), Some(version)) = (metadata(lease, "uid"), metadata(lease, "resourceVersion")) else {
+            return Err(unreadable(
+                "its lease has no uid or no resource version".to_owned(),
+            ));
+        };
+        Ok(TableSeen {
+            table,
+            uid: uid.to_owned(),
+            version: version.to_owned(),
+        })
+    }
+
+    fn own(&self, verb: &'static str, lease: Value) -> Result<Answer, LeaseError> {
+        let seen = self.member(verb, &lease)?;
+        self.last.lock().own = Some(lease);
+        Ok(Answer::Member(seen))
+    }
+
+    fn member(&self, verb: &'static str, lease: &Value) -> Result<MemberSeen, LeaseError> {
+        let name = name_of(lease).unwrap_or_default();
+        let (Some(uid), Some(version)) = (metadata(lease, "uid"), metadata(lease, "resourceVersion")) else {
+            return Err(self.unreadable(verb, name, "it has no uid or no resource version".to_owned()));
+        };
+        let record = Record::read(lease);
+        let prefix = Self::member_name(&self.group, "");
+        Ok(MemberSeen {
+            member: name.strip_prefix(&prefix).unwrap_or(name).to_owned(),
+            name: name.to_owned(),
+            uid: uid.to_owned(),
+            version: version.to_owned(),
+            process: annotation(lease, PROCESS_ANNOTATION)
+                .unwrap_or_default()
+                .to_owned(),
+            leaving: record.holder.is_empty(),
+            lease: record.lease,
+        })
+    }
+
+    fn document(&self, name: &str) -> Value {
+        new_lease(&self.namespace, name, [(GROUP_LABEL, self.group.as_str())])
+    }
+
+    fn unreadable(&self, verb: &'static str, name: &str, why: String) -> LeaseError {
+        self.leases.error(verb, Some(name), Failure::Unreadable(why))
+    }
+}
+
+fn annotation<'a>(lease: &'a Value, key: &str) -> Option<&'a str> {
+    lease.pointer("/metadata/annotations")?.get(key)?.as_str()
+}
