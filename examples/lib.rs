@@ -38,3 +38,50 @@ pub async fn cluster() -> Result<Cluster, Box<dyn std::error::Error>> {
         server: Some(server),
     })
 }
+
+/// Makes clients of one cluster, each on the runtime it is asked from.
+#[derive(Clone)]
+pub struct ClientMaker(Option<TestServer>);
+
+impl ClientMaker {
+    /// A new client.
+    pub async fn client(&self) -> Result<Client, Box<dyn std::error::Error + Send + Sync>> {
+        match &self.0 {
+            Some(server) => Ok(server.client()),
+            None => Ok(kube_informers::client(Config::infer().await?)?),
+        }
+    }
+}
+
+/// A cluster the program may write to.
+pub struct WritableCluster {
+    /// A client of it.
+    pub client: Client,
+    /// More clients of it.
+    pub clients: ClientMaker,
+}
+
+/// With the arguments `--cluster NAMESPACE` the cluster of the current context, to write into that namespace; without,
+/// the embedded server.
+pub async fn cluster_to_write_to()
+-> Result<(WritableCluster, String), Box<dyn std::error::Error + Send + Sync>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (clients, namespace) = match arguments
+        .iter()
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .as_slice()
+    {
+        [] => (
+            ClientMaker(Some(TestServer::builder().sharding().build())),
+            "shop",
+        ),
+        ["--cluster", namespace] => (ClientMaker(None), *namespace),
+        _ => return Err("usage: [--cluster NAMESPACE]".into()),
+    };
+    let cluster = WritableCluster {
+        client: clients.client().await?,
+        clients,
+    };
+    Ok((cluster, namespace.to_owned()))
+}

@@ -440,21 +440,20 @@ fn no_slot_has_two_owners(seeds: std::ops::Range<u64>) {
 
 #[test]
 fn no_slot_ever_has_two_owners_and_after_calm_all_are_owned_evenly() {
-    no_slot_has_two_owners(0..300);
+    no_slot_has_two_owners(0..150);
 }
 
 #[test]
 #[ignore = "takes minutes: for changes of the rules"]
 fn no_slot_ever_has_two_owners_in_many_more_schedules() {
-    no_slot_has_two_owners(300..20_000);
+    no_slot_has_two_owners(150..20_000);
 }
 
 /// The simulator would notice: with clocks beyond the documented bound the promise breaks.
 #[test]
 fn clocks_beyond_the_bound_do_give_a_slot_two_owners() {
-    let broken = (0..300)
-        .filter(|seed| simulate(*seed, (0.4, 2.5)).is_err_and(|problem| problem.contains("is owned by")));
-    assert!(broken.count() > 0);
+    let breaks = |seed| simulate(seed, (0.4, 2.5)).is_err_and(|problem| problem.contains("is owned by"));
+    assert!((0..300).any(breaks));
 }
 
 /// The numbers in the documentation: one renewal and one list per member and retry period, whatever the slots.
