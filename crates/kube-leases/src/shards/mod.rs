@@ -48,6 +48,8 @@
 
 mod driver;
 mod machine;
+#[cfg(test)]
+mod machine_tests;
 mod member;
 mod ownership;
 mod plan;

@@ -348,7 +348,14 @@ impl World {
             return;
         }
         let number = self.dice.usize(0..self.nodes.len());
-        match self.dice.u8(0..6) {
+        match self.dice.u8(0..7) {
+            // Somebody deletes a member's Lease, perhaps of one that is well.
+            6 => {
+                let names: Vec<String> = self.members.keys().cloned().collect();
+                if let Some(name) = self.dice.choice(&names) {
+                    self.members.remove(name);
+                }
+            }
             0 | 1 => self.nodes[number].asleep_until = now + up_to(&mut self.dice, 80_000),
             // Dies without a word, and another life begins later.
             2 | 3 => self.replace(number, now),
