@@ -22,3 +22,8 @@ pub use election::{Candidate, Election, ElectionConfig, ElectionStopped, Ended, 
 pub use error::{ConfigError, Failure, LeaseError};
 #[doc(inline)]
 pub use shards::{Change, Ownership, Permit, ReleaseGuard, ShardConfig, ShardGroup, ShardMember};
+
+/// The examples of the README are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
