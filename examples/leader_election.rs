@@ -2,40 +2,36 @@
 //!
 //! With `--cluster NAMESPACE` the Lease is in the current cluster; without, in the embedded server.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kube::Client;
 use kube_informers_examples::cluster_to_write_to;
-use kube_leases::{Election, ElectionConfig, Ended, LeaseName};
-use tokio::time::{Instant, sleep, timeout};
+use kube_leases::{ConfigError, Election, ElectionConfig, Ended, LeaseName};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
-
-/// Short, so that the example is; the defaults are 15 s, 10 s and 2 s.
-fn timings() -> ElectionConfig {
-    ElectionConfig {
-        lease_duration: Duration::from_secs(3),
-        renew_deadline: Duration::from_secs(2),
-        retry_period: Duration::from_millis(300),
-        ..ElectionConfig::default()
-    }
-}
 
 /// Competes, and counts while it leads. Says how far it came.
 async fn replica(
     client: Client,
     lease: LeaseName,
     name: &'static str,
-    leaders: Arc<AtomicUsize>,
+    leads: watch::Sender<Vec<&'static str>>,
     stop: CancellationToken,
-) -> Result<usize, kube_leases::ConfigError> {
+) -> Result<usize, ConfigError> {
     let ended = Election::new(client, lease, format!("{name}-{}", std::process::id()))
-        .config(timings())
+        // Short, so that the example is; the defaults are 15 s, 10 s and 2 s.
+        .config(ElectionConfig {
+            lease_duration: Duration::from_secs(3),
+            renew_deadline: Duration::from_secs(2),
+            retry_period: Duration::from_millis(300),
+            ..ElectionConfig::default()
+        })
         .stop_on(stop)
         .run_while_leading(async |leadership| {
             println!("{name} leads");
-            assert_eq!(leaders.fetch_add(1, Ordering::SeqCst), 0, "two lead at once");
+            leads.send_modify(|leaders| leaders.push(name));
+            assert_eq!(*leads.borrow(), [name], "two lead at once");
             let mut count = 0;
             while timeout(Duration::from_millis(50), leadership.lost())
                 .await
@@ -43,7 +39,7 @@ async fn replica(
             {
                 count += 1;
             }
-            leaders.fetch_sub(1, Ordering::SeqCst);
+            leads.send_modify(|leaders| leaders.retain(|leader| *leader != name));
             println!("{name} has ended its work");
             count
         })
@@ -58,44 +54,56 @@ async fn replica(
 async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let (cluster, namespace) = cluster_to_write_to().await?;
     let lease = LeaseName::new(namespace, "leader-election-example");
-    let leaders = Arc::new(AtomicUsize::new(0));
+    let (leads, mut leader) = watch::channel(Vec::new());
     let (stop_first, stop_second) = (CancellationToken::new(), CancellationToken::new());
+    let mut second_leader = leader.clone();
 
     let first = replica(
         cluster.client.clone(),
         lease.clone(),
         "first",
-        leaders.clone(),
+        leads.clone(),
         stop_first.clone(),
     );
     let second = async {
-        sleep(Duration::from_secs(1)).await;
+        // Only when the first leads, so that there is something to wait for.
+        second_leader
+            .wait_for(|leaders| leaders.contains(&"first"))
+            .await
+            .ok();
         replica(
             cluster.client.clone(),
             lease.clone(),
             "second",
-            leaders.clone(),
+            leads.clone(),
             stop_second.clone(),
         )
         .await
     };
     let script = async {
-        sleep(Duration::from_secs(2)).await;
+        timeout(
+            Duration::from_secs(20),
+            leader.wait_for(|leaders| leaders.contains(&"first")),
+        )
+        .await??;
+        sleep(Duration::from_secs(1)).await;
         println!("the first is asked to stop");
         stop_first.cancel();
-        let asked = Instant::now();
-        sleep(Duration::from_millis(200)).await;
-        while leaders.load(Ordering::SeqCst) == 0 {
-            sleep(Duration::from_millis(10)).await;
-            assert!(
-                asked.elapsed() < Duration::from_secs(2),
-                "the second does not lead, although the lease is free"
-            );
-        }
+        // The Lease is free then, so the second need not wait for the lease duration.
+        let handover = leader.wait_for(|leaders| leaders.contains(&"second"));
+        timeout(Duration::from_millis(2500), handover).await??;
         sleep(Duration::from_secs(1)).await;
         stop_second.cancel();
+        Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     };
-    let (first, second, ()) = tokio::join!(first, second, script);
+    let (first, second, scripted) = tokio::join!(first, second, async {
+        let scripted = script.await;
+        // Also when something went wrong, so that both end.
+        stop_first.cancel();
+        stop_second.cancel();
+        scripted
+    });
+    scripted?;
     let (first, second) = (first?, second?);
     println!("the first counted to {first}, the second to {second}");
     assert!(first > 0 && second > 0, "both have led");
