@@ -1,0 +1,125 @@
+//! The part of the rules that is about the own Lease: joining, renewing, losing and leaving.
+
+use tokio::time::Instant;
+
+use super::{Answer, InFlight, Lane, Machine, MemberSeen, Membership, Request, Slot};
+
+impl Machine {
+    pub(super) fn hear_membership(&mut self, now: Instant, flight: InFlight, answer: Answer) {
+        self.due[Lane::Membership as usize] = now + self.rules.retry;
+        match (flight.request, answer) {
+            // Creating it counts as a renewal; reading it does not.
+            (Request::Join, Answer::Member(seen)) => {
+                self.adopt(seen, Some(flight.sent));
+                self.hurry();
+            }
+            (Request::LookAtSelf, Answer::Member(seen)) => {
+                self.adopt(seen, None);
+                self.due[Lane::Membership as usize] = now;
+            }
+            (Request::Renew { .. }, Answer::Member(seen)) => {
+                if let Some(membership) = self.membership.as_mut().filter(|own| own.uid == seen.uid) {
+                    membership.version = seen.version;
+                    membership.renewed = Some(flight.sent);
+                    membership.look = false;
+                }
+            }
+            (Request::Renew { .. } | Request::Leave { .. }, Answer::Conflict) => {
+                if let Some(membership) = &mut self.membership {
+                    membership.look = true;
+                }
+                self.due[Lane::Membership as usize] = now;
+            }
+            (Request::Leave { .. }, Answer::Deleted | Answer::Missing) => {
+                self.membership = None;
+                self.over = true;
+            }
+            (Request::Renew { .. } | Request::LookAtSelf, Answer::Missing) => self.lose_membership(),
+            // A Lease of our name is there; the list shows whose.
+            (Request::Join, Answer::Conflict) => self.hurry(),
+            _ => {}
+        }
+    }
+
+    /// A Lease with our name: ours if this process made it.
+    pub(super) fn adopt(&mut self, seen: MemberSeen, renewed: Option<Instant>) {
+        if seen.process != self.process {
+            self.lose_membership();
+            return;
+        }
+        match &mut self.membership {
+            Some(own) if own.uid == seen.uid => {
+                own.version = seen.version;
+                own.look = false;
+            }
+            _ => {
+                self.lose_membership();
+                self.membership = Some(Membership {
+                    uid: seen.uid,
+                    version: seen.version,
+                    renewed,
+                    look: false,
+                });
+            }
+        }
+    }
+
+    /// The own Lease is gone or another's: what was owned under it is not ours any more.
+    pub(super) fn lose_membership(&mut self) {
+        self.membership = None;
+        self.revoke(|slot| slot != Slot::Idle);
+    }
+
+    pub(super) fn membership_request(&self) -> Option<Request> {
+        let Some(own) = &self.membership else {
+            // A Lease of our name that is not ours must be gone first.
+            let taken = self
+                .observed
+                .values()
+                .any(|other| other.seen.member == self.member);
+            return (!taken && !self.leaving).then_some(Request::Join);
+        };
+        if own.look {
+            return Some(Request::LookAtSelf);
+        }
+        if self.leaving && self.has_nothing() {
+            return Some(Request::Leave {
+                uid: own.uid.clone(),
+                version: own.version.clone(),
+            });
+        }
+        Some(Request::Renew {
+            version: own.version.clone(),
+            leaving: self.leaving,
+        })
+    }
+
+    /// Whether no slot is ours, in the table or in our hands, nor can become so by a write under way.
+    pub(super) fn has_nothing(&self) -> bool {
+        let Some(own) = &self.membership else { return true };
+        let in_table = self
+            .table
+            .as_ref()
+            .is_some_and(|seen| (0..self.slots.len()).any(|slot| seen.table.is_owned_by(slot, &own.uid)));
+        let writing = matches!(self.lane(Lane::Table), Some(flight) if matches!(flight.request, Request::WriteTable { .. }));
+        !in_table && !writing && self.slots.iter().all(|slot| *slot == Slot::Idle)
+    }
+
+    /// Leaving ends when the Lease is deleted; or, when nothing runs any more and the server cannot be reached, after
+    /// a renew deadline.
+    pub(super) fn check_leave(&mut self, now: Instant) {
+        if !self.leaving {
+            return;
+        }
+        let running = self
+            .slots
+            .iter()
+            .any(|slot| matches!(slot, Slot::Owned | Slot::Giving(_)));
+        if running {
+            return;
+        }
+        let idle = self.membership.is_none() && self.lane(Lane::Membership).is_none();
+        let leave_by = *self.leave_by.get_or_insert(now + self.rules.renew);
+        self.over |= idle || now >= leave_by;
+    }
+}

@@ -1,0 +1,231 @@
+//! The part of the rules that is about the table: who is alive, what is ours, what to give up, free and claim.
+
+use tokio::time::Instant;
+
+use super::{Answer, Effect, InFlight, Lane, Machine, Observed, Request, Slot, Snapshot, TableSeen};
+use crate::shards::plan::{Holder, Plan, plan};
+use crate::shards::table::{Owner, Table};
+
+impl Machine {
+    pub(super) fn hear_table(&mut self, now: Instant, flight: InFlight, answer: Answer) {
+        match (flight.request, answer) {
+            (Request::List, Answer::Snapshot(snapshot)) => {
+                self.observe(now, snapshot);
+                self.fresh = true;
+            }
+            (Request::WriteTable { table, .. }, Answer::TableWritten { uid, version }) => {
+                self.take_table(Some(TableSeen { table, uid, version }));
+                self.reconcile(now);
+                if self.leaving {
+                    self.due[Lane::Membership as usize] = self.start;
+                }
+                // What was made possible by this write, a claim after a release for example, need not wait.
+                self.fresh = true;
+            }
+            (Request::Evict { uid, .. }, Answer::Deleted) => {
+                self.observed.remove(&uid);
+                self.evicted.insert(uid);
+                self.fresh = true;
+            }
+            // Somebody else was faster: look again.
+            (Request::WriteTable { .. }, Answer::Conflict | Answer::Missing) => self.hurry(),
+            // It lives, or somebody else has evicted it; the next list shows.
+            (Request::Evict { uid, .. }, Answer::Conflict | Answer::Missing) => {
+                self.observed.remove(&uid);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn observe(&mut self, now: Instant, snapshot: Snapshot) {
+        let mut before = std::mem::take(&mut self.observed);
+        for seen in snapshot.members {
+            let is_own = self.membership.as_ref().is_some_and(|own| own.uid == seen.uid);
+            if is_own {
+                continue;
+            }
+            if seen.member == self.member && seen.process == self.process && self.membership.is_none() {
+                // The answer to our joining was lost.
+                self.adopt(seen, None);
+                self.due[Lane::Membership as usize] = now;
+                continue;
+            }
+            let since = match before.remove(&seen.uid) {
+                Some(old) if old.seen.version == seen.version => old.since,
+                _ => now,
+            };
+            self.observed.insert(seen.uid.clone(), Observed { seen, since });
+        }
+        self.take_table(snapshot.table);
+        let own = self.membership.as_ref().map(|own| own.uid.as_str());
+        let absent = std::mem::take(&mut self.absent);
+        for owner in self
+            .table
+            .iter()
+            .flat_map(|seen| seen.table.slots.iter().flatten())
+        {
+            if !self.observed.contains_key(&owner.uid) && own != Some(owner.uid.as_str()) {
+                let since = absent.get(&owner.uid).copied().unwrap_or(now);
+                self.absent.insert(owner.uid.clone(), since);
+            }
+        }
+        self.evicted.retain(|uid| self.absent.contains_key(uid));
+        self.reconcile(now);
+    }
+
+    /// Takes a table unless it is older than the one we know: an answer may be late.
+    pub(super) fn take_table(&mut self, seen: Option<TableSeen>) {
+        match (&self.table, &seen) {
+            (Some(known), Some(seen)) if known.uid == seen.uid => {
+                if seen.table.version < known.table.version {
+                    return;
+                }
+            }
+            // The table was deleted by hand, and nobody knows any more who owns what.
+            (Some(_), _) => self.revoke(|slot| slot != Slot::Idle),
+            (None, _) => {}
+        }
+        self.table = seen;
+    }
+
+    /// Makes what we do in each slot agree with the table, except for beginning and giving up, which follow the plan.
+    pub(super) fn reconcile(&mut self, now: Instant) {
+        let Some(TableSeen { table, .. }) = &self.table else {
+            return;
+        };
+        let uid = self.membership.as_ref().map(|own| own.uid.as_str());
+        let mine: Vec<bool> = (0..self.slots.len())
+            .map(|slot| uid.is_some_and(|uid| table.is_owned_by(slot, uid)))
+            .collect();
+        let mut lost = Vec::new();
+        for (slot, state) in self.slots.iter_mut().enumerate() {
+            if !mine[slot] {
+                if matches!(state, Slot::Owned | Slot::Giving(_)) {
+                    lost.push(slot);
+                }
+                *state = Slot::Idle;
+            }
+        }
+        if !lost.is_empty() {
+            self.effects.push(Effect::Revoked(lost));
+        }
+        if !self.is_valid(now) {
+            return;
+        }
+        // Ours by the table, and idle: begin, or free it if it is too much.
+        let idle: Vec<usize> = (0..self.slots.len())
+            .filter(|slot| mine[*slot] && self.slots[*slot] == Slot::Idle)
+            .collect();
+        for slot in &idle {
+            self.slots[*slot] = Slot::Owned;
+        }
+        let too_much: Vec<usize> = match self.leaving {
+            true => self.which(|slot| slot == Slot::Owned),
+            false => self.plan(now, &[]).map(|plan| plan.give).unwrap_or_default(),
+        };
+        let (unused, used): (Vec<usize>, Vec<usize>) = too_much.iter().partition(|slot| idle.contains(slot));
+        for slot in unused {
+            self.slots[slot] = Slot::Drained;
+        }
+        let gained: Vec<usize> = idle
+            .into_iter()
+            .filter(|slot| self.slots[*slot] == Slot::Owned)
+            .collect();
+        if !gained.is_empty() {
+            self.effects.push(Effect::Gained(gained));
+        }
+        self.give(used);
+    }
+
+    /// The next request of the table lane after a list, if any.
+    pub(super) fn decide(&mut self, now: Instant) -> Option<Request> {
+        if let Some(dead) = self
+            .observed
+            .values()
+            .find(|other| now >= other.since + other.seen.lease.unwrap_or(self.rules.lease))
+        {
+            return Some(Request::Evict {
+                name: dead.seen.name.clone(),
+                uid: dead.seen.uid.clone(),
+                version: dead.seen.version.clone(),
+            });
+        }
+        let (mut table, version) = match &self.table {
+            Some(seen) => (seen.table.clone(), Some(seen.version.clone())),
+            None => (Table::new(self.rules.slots), None),
+        };
+        let mut changed = version.is_none() && self.is_valid(now);
+        let mut freed = Vec::new();
+        for slot in 0..self.slots.len() {
+            if self.is_freed(&table, slot, now) {
+                if let Some(owner) = table.slots.get_mut(slot) {
+                    *owner = None;
+                }
+                freed.push(slot);
+            }
+        }
+        changed |= !freed.is_empty();
+        let own = self.membership.as_ref().map(|own| own.uid.clone());
+        if let Some(uid) = own.filter(|_| self.is_valid(now) && !self.leaving) {
+            let mut drained = self.which(|slot| slot == Slot::Drained);
+            drained.retain(|slot| freed.contains(slot));
+            let freed: Vec<usize> = freed.into_iter().filter(|slot| !drained.contains(slot)).collect();
+            for slot in self.plan(now, &freed).map(|plan| plan.claim).unwrap_or_default() {
+                if let Some(owner) = table.slots.get_mut(slot).filter(|owner| owner.is_none()) {
+                    *owner = Some(Owner {
+                        member: self.member.clone(),
+                        uid: uid.clone(),
+                    });
+                    changed = true;
+                }
+            }
+        }
+        if !changed {
+            return None;
+        }
+        table.version += 1;
+        Some(Request::WriteTable { table, version })
+    }
+
+    /// Whether a slot that has an owner may be freed: by us, because nothing runs in it, or because its owner is dead.
+    pub(super) fn is_freed(&self, table: &Table, slot: usize, now: Instant) -> bool {
+        let Some(owner) = table.owner(slot) else {
+            return false;
+        };
+        if self.membership.as_ref().is_some_and(|own| own.uid == owner.uid) {
+            return self.slots.get(slot) == Some(&Slot::Drained);
+        }
+        let gone = self.absent.get(&owner.uid).copied();
+        self.evicted.contains(&owner.uid) || gone.is_some_and(|since| now >= since + self.rules.lease)
+    }
+
+    /// The plan, with these slots counted as free; `None` if we are no member.
+    pub(super) fn plan(&self, now: Instant, freed: &[usize]) -> Option<Plan> {
+        let own = self.membership.as_ref()?;
+        let mut members: Vec<(&str, &str)> = self
+            .observed
+            .values()
+            .filter(|other| !other.seen.leaving)
+            .filter(|other| now < other.since + other.seen.lease.unwrap_or(self.rules.lease))
+            .map(|other| (other.seen.member.as_str(), other.seen.uid.as_str()))
+            .collect();
+        members.push((&self.member, &own.uid));
+        members.sort_unstable();
+        let place = |uid: &str| members.iter().position(|(_, member)| *member == uid);
+        let holders: Vec<Holder> = (0..self.slots.len())
+            .map(|slot| {
+                let owner = self.table.as_ref().and_then(|seen| seen.table.owner(slot));
+                match owner {
+                    _ if freed.contains(&slot) => Holder::Free,
+                    None => Holder::Free,
+                    Some(owner) if owner.uid == own.uid => match self.slots[slot] {
+                        Slot::Owned | Slot::Idle => Holder::Mine,
+                        Slot::Giving(_) | Slot::Drained => Holder::Going,
+                    },
+                    Some(owner) => place(&owner.uid).map_or(Holder::Other, Holder::Member),
+                }
+            })
+            .collect();
+        Some(plan(&holders, place(&own.uid)?, members.len()))
+    }
+}
