@@ -47,6 +47,13 @@ async fn until_size(member: &mut ShardMember, slots: usize) {
     .unwrap_or_else(|_| panic!("{} slots instead of {slots}", size(&member.shard())));
 }
 
+/// Lets go of what shall be given up so far.
+async fn read_changes(member: &mut ShardMember) {
+    while let Ok(change) = timeout(Duration::from_millis(1), member.next()).await {
+        drop(change);
+    }
+}
+
 fn assert_shared(members: &[&ShardMember]) {
     let mut all = Shard::nothing(ShardField::Uid);
     for member in members {
@@ -353,4 +360,56 @@ async fn informers_follow_and_every_object_is_in_one_cache() {
     assert_eq!(second.store().len(), 200);
     stop_second.cancel();
     tasks.join_next().await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_whose_history_is_set_back_is_survived_without_two_owners() {
+    let server = TestServer::new();
+    let mut first = join(&server, "first");
+    until_size(&mut first, 8).await;
+    let mut second = join(&server, "second");
+    pass(RETRY).await;
+    // Both are members, and everything is still the first one's.
+    let before = server.resource_version();
+    until_size(&mut first, 4).await;
+    read_changes(&mut first).await;
+    until_size(&mut second, 4).await;
+
+    server.rewind(before);
+    for _ in 0..200 {
+        read_changes(&mut first).await;
+        read_changes(&mut second).await;
+        let both = first.shard().intersection(&second.shard()).unwrap();
+        assert!(both.is_empty(), "{both} is owned by two");
+        pass(Duration::from_secs(1)).await;
+    }
+
+    assert_eq!((size(&first.shard()), size(&second.shard())), (4, 4));
+    assert_shared(&[&first, &second]);
+    first.leave().await;
+    second.leave().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_of_the_groups_name_that_is_not_of_the_group_is_said_and_not_hammered() {
+    let server = TestServer::new();
+    server.load([serde_json::json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": { "namespace": "shop", "name": "cart" },
+    })]);
+    let mut member = join(&server, "member");
+    let error = error_of(&mut member).await;
+    assert!(
+        error.contains("cannot create leases.coordination.k8s.io cart in namespace shop: there is one"),
+        "{error}"
+    );
+    server.clear_requests();
+    pass(RETRY * 10).await;
+
+    assert!(
+        server.requests().len() < 250,
+        "{} requests",
+        server.requests().len()
+    );
+    assert_eq!(size(&member.shard()), 0);
+    member.leave().await;
 }

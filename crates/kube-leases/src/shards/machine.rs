@@ -58,6 +58,8 @@ pub(crate) struct Machine {
     process: String,
     membership: Option<Membership>,
     table: Option<TableSeen>,
+    /// Since when the server shows an older table than this.
+    set_back: Option<Instant>,
     observed: BTreeMap<String, Observed>,
     /// Owners in the table without a Lease, and since when they were seen so.
     absent: BTreeMap<String, Instant>,
@@ -88,6 +90,7 @@ impl Machine {
             process,
             membership: None,
             table: None,
+            set_back: None,
             observed: BTreeMap::new(),
             absent: BTreeMap::new(),
             evicted: BTreeSet::new(),

@@ -207,14 +207,35 @@ fn a_late_release_never_hits_a_slot_in_use() {
 }
 
 #[test]
-fn an_old_table_that_comes_late_changes_nothing() {
+fn an_old_table_revokes_everything_until_a_newer_one_comes() {
     let mut bench = Bench::owning(["uid-me", "uid-me", "uid-me", "uid-me"]);
-    bench
-        .at(5)
-        .listed(Some(table(7, ["uid-me", "uid-me", "uid-me", "uid-me"])));
-    bench.at(10).listed(Some(table(6, ["", "uid-other", "", ""])));
+    bench.at(5).renewed();
+    bench.listed(Some(table(7, ["uid-me", "uid-me", "uid-me", "uid-me"])));
+    bench.at(10).renewed();
+    bench.listed(Some(table(6, ["uid-me", "uid-other", "", ""])));
+    assert_eq!(bench.effects, [Effect::Revoked(vec![0, 1, 2, 3])]);
+    assert!(bench.requests.is_empty(), "{:?}", bench.requests);
 
-    assert_eq!(bench.effects, []);
+    bench.at(15).renewed();
+    bench.listed(Some(table(7, ["uid-me", "uid-me", "uid-me", "uid-me"])));
+    assert_eq!(bench.owned(), [0, 1, 2, 3]);
+}
+
+#[test]
+fn an_old_table_that_stays_for_a_lease_duration_is_the_table() {
+    let mut bench = Bench::owning(["uid-me", "uid-me", "uid-me", "uid-me"]);
+    bench.at(5).renewed();
+    bench.listed(Some(table(7, ["uid-me", "uid-me", "uid-me", "uid-me"])));
+    for seconds in [10, 15, 20, 25, 30, 35] {
+        bench.at(seconds).renewed();
+        bench.listed(Some(table(6, ["uid-me", "uid-me", "", ""])));
+        assert_eq!(bench.owned(), [] as [usize; 0]);
+    }
+    bench.at(40).renewed();
+    bench.listed(Some(table(6, ["uid-me", "uid-me", "", ""])));
+
+    assert_eq!(bench.owned(), [0, 1]);
+    assert_eq!(bench.writes(), ["uid-me"; 4]);
 }
 
 #[test]

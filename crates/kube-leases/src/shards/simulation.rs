@@ -47,6 +47,7 @@ struct World {
     nodes: Vec<Node>,
     members: BTreeMap<String, MemberSeen>,
     table: Option<TableSeen>,
+    history: Vec<Snapshot>,
     counter: u64,
     rules: Rules,
     origin: Instant,
@@ -66,6 +67,7 @@ impl World {
             nodes: Vec::new(),
             members: BTreeMap::new(),
             table: None,
+            history: Vec::new(),
             counter: 0,
             rules: Rules {
                 slots: SLOTS,
@@ -300,10 +302,22 @@ impl World {
             },
             Request::Leave { uid, version } => self.delete(&member, &uid, &version),
             Request::Evict { name, uid, version } => self.delete(&name, &uid, &version),
-            Request::List => Answer::Snapshot(Snapshot {
-                table: self.table.clone(),
-                members: self.members.values().cloned().collect(),
-            }),
+            Request::List => {
+                let snapshot = Snapshot {
+                    table: self.table.clone(),
+                    members: self.members.values().cloned().collect(),
+                };
+                self.history.push(snapshot.clone());
+                // A read that lies: what somebody was told some time ago.
+                match self.trouble && self.dice.u8(0..100) < 3 {
+                    true => {
+                        let from = self.history.len().saturating_sub(20);
+                        let place = self.dice.usize(from..self.history.len());
+                        Answer::Snapshot(self.history[place].clone())
+                    }
+                    false => Answer::Snapshot(snapshot),
+                }
+            }
             Request::WriteTable { table, version: old } => {
                 let uid = match (&self.table, old) {
                     (Some(seen), Some(old)) if seen.version == old => seen.uid.clone(),

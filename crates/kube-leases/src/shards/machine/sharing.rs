@@ -14,7 +14,7 @@ impl Machine {
                 self.fresh = true;
             }
             (Request::WriteTable { table, .. }, Answer::TableWritten { uid, version }) => {
-                self.take_table(Some(TableSeen { table, uid, version }));
+                self.take_table(now, Some(TableSeen { table, uid, version }));
                 self.reconcile(now);
                 if self.leaving {
                     self.due[Lane::Membership as usize] = self.start;
@@ -27,8 +27,11 @@ impl Machine {
                 self.evicted.insert(uid);
                 self.fresh = true;
             }
-            // Somebody else was faster: look again.
-            (Request::WriteTable { .. }, Answer::Conflict | Answer::Missing) => self.hurry(),
+            // Somebody else was faster: look again, and soon. Not at once, because a write that can never succeed, over a
+            // Lease of that name that is not of this group for example, would be tried without pause.
+            (Request::WriteTable { .. }, Answer::Conflict | Answer::Missing) => {
+                self.due[Lane::Table as usize] = now + self.rules.retry / 10;
+            }
             // It lives, or somebody else has evicted it; the next list shows.
             (Request::Evict { uid, .. }, Answer::Conflict | Answer::Missing) => {
                 self.observed.remove(&uid);
@@ -56,7 +59,7 @@ impl Machine {
             };
             self.observed.insert(seen.uid.clone(), Observed { seen, since });
         }
-        self.take_table(snapshot.table);
+        self.take_table(now, snapshot.table);
         let own = self.membership.as_ref().map(|own| own.uid.as_str());
         let absent = std::mem::take(&mut self.absent);
         for owner in self
@@ -73,18 +76,27 @@ impl Machine {
         self.reconcile(now);
     }
 
-    /// Takes a table unless it is older than the one we know: an answer may be late.
-    pub(super) fn take_table(&mut self, seen: Option<TableSeen>) {
+    /// Takes a table unless it is older than the one we know.
+    ///
+    /// An old table is a read that lies, or a server whose history was set back. Nobody can tell which, so nothing is ours
+    /// until a newer one comes, or the old one has stayed for so long that whoever knew a newer one has done the same.
+    pub(super) fn take_table(&mut self, now: Instant, seen: Option<TableSeen>) {
         match (&self.table, &seen) {
             (Some(known), Some(seen)) if known.uid == seen.uid => {
                 if seen.table.version < known.table.version {
-                    return;
+                    self.revoke(|slot| matches!(slot, Slot::Owned | Slot::Giving(_)));
+                    let since = *self.set_back.get_or_insert(now);
+                    if now < since + self.rules.lease {
+                        return;
+                    }
+                    self.revoke(|slot| slot != Slot::Idle);
                 }
             }
             // The table was deleted by hand, and nobody knows any more who owns what.
             (Some(_), _) => self.revoke(|slot| slot != Slot::Idle),
             (None, _) => {}
         }
+        self.set_back = None;
         self.table = seen;
     }
 
@@ -109,7 +121,7 @@ impl Machine {
         if !lost.is_empty() {
             self.effects.push(Effect::Revoked(lost));
         }
-        if !self.is_valid(now) {
+        if !self.is_valid(now) || self.set_back.is_some() {
             return;
         }
         // Ours by the table, and idle: begin, or free it if it is too much.
@@ -149,6 +161,9 @@ impl Machine {
                 uid: dead.seen.uid.clone(),
                 version: dead.seen.version.clone(),
             });
+        }
+        if self.set_back.is_some() {
+            return None;
         }
         let (mut table, version) = match &self.table {
             Some(seen) => (seen.table.clone(), Some(seen.version.clone())),
