@@ -37,6 +37,10 @@ struct Membership {
     renewed: Option<Instant>,
     /// The version is old: read before writing.
     look: bool,
+    /// How many renewals were sent.
+    renewals: u64,
+    /// Renewals whose fate is unknown, by their number, and when they were sent.
+    unsure: Vec<(u64, Instant)>,
 }
 
 /// Another's Lease, and since when it has been like that.

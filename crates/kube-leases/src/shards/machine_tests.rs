@@ -29,6 +29,7 @@ fn member(name: &str, uid: &str, version: u64) -> MemberSeen {
         version: version.to_string(),
         process: format!("process of {name}"),
         leaving: false,
+        renewals: 0,
         lease: Some(Duration::from_secs(30)),
     }
 }
@@ -248,6 +249,38 @@ fn ownership_ends_at_the_renew_deadline_counted_from_sending() {
     assert_eq!(bench.at(24).owned().len(), 4);
     bench.at(25);
     assert_eq!(bench.effects, [Effect::Revoked(vec![0, 1, 2, 3])]);
+}
+
+#[test]
+fn a_renewal_whose_answer_was_lost_counts_from_when_it_was_sent() {
+    let mut bench = Bench::owning(["uid-me", "uid-me", "uid-me", "uid-me"]);
+    let Request::Renew { number, .. } = bench.at(5).sent(MEMBERSHIP) else {
+        panic!("expected a renewal");
+    };
+    bench.now = bench.start + Duration::from_secs(9);
+    bench.answer(MEMBERSHIP, Answer::Unknown);
+    bench.at(14).sent(MEMBERSHIP);
+    bench.answer(MEMBERSHIP, Answer::Conflict);
+    assert_eq!(bench.sent(MEMBERSHIP), Request::LookAtSelf);
+    let mut seen = member("me", "uid-me", 2);
+    seen.renewals = number;
+    bench.answer(MEMBERSHIP, Answer::Member(seen));
+
+    assert_eq!(bench.at(24).owned().len(), 4);
+    assert_eq!(bench.at(25).owned().len(), 0);
+}
+
+#[test]
+fn a_change_by_another_hand_is_no_renewal() {
+    let mut bench = Bench::owning(["uid-me", "uid-me", "uid-me", "uid-me"]);
+    bench.at(5).sent(MEMBERSHIP);
+    bench.answer(MEMBERSHIP, Answer::Unknown);
+    bench.at(10).sent(MEMBERSHIP);
+    bench.answer(MEMBERSHIP, Answer::Conflict).sent(MEMBERSHIP);
+    bench.answer(MEMBERSHIP, Answer::Member(member("me", "uid-me", 2)));
+
+    assert_eq!(bench.at(19).owned().len(), 4);
+    assert_eq!(bench.at(20).owned().len(), 0);
 }
 
 #[test]

@@ -279,6 +279,7 @@ impl World {
                     version,
                     process,
                     leaving: false,
+                    renewals: 0,
                     lease: Some(self.rules.lease),
                 };
                 self.members.insert(member, seen.clone());
@@ -287,10 +288,12 @@ impl World {
             Request::Renew {
                 version: old,
                 leaving,
+                number,
             } => match self.members.get_mut(&member) {
                 Some(seen) if seen.version == old => {
                     seen.version = version;
                     seen.leaving = leaving;
+                    seen.renewals = number;
                     Answer::Member(seen.clone())
                 }
                 Some(_) => Answer::Conflict,

@@ -20,6 +20,9 @@ const TABLE_ANNOTATION: &str = "kube-leases/slots";
 /// On a member's Lease: which process made it.
 const PROCESS_ANNOTATION: &str = "kube-leases/process";
 
+/// On a member's Lease: the number of its last renewal.
+const RENEWALS_ANNOTATION: &str = "kube-leases/renewals";
+
 /// What the requests of one replica are about.
 pub(super) struct GroupWire {
     pub(super) leases: Leases,
@@ -64,7 +67,11 @@ impl GroupWire {
                 let lease = self.leases.create(&lease, deadline).await?;
                 self.own("create", lease)
             }
-            Request::Renew { version, leaving } => {
+            Request::Renew {
+                version,
+                leaving,
+                number,
+            } => {
                 let mut lease = match &self.last.lock().own {
                     Some(lease) => lease.clone(),
                     None => self.document(&own),
@@ -77,6 +84,7 @@ impl GroupWire {
                 record.lease = Some(self.lease);
                 record.renew(timestamp((self.wall)()));
                 record.write(&mut lease);
+                set_annotation(&mut lease, RENEWALS_ANNOTATION, number.to_string());
                 set_version(&mut lease, version);
                 let lease = self.leases.update(&own, &lease, deadline).await?;
                 self.own("update", lease)
@@ -210,6 +218,9 @@ impl GroupWire {
                 .unwrap_or_default()
                 .to_owned(),
             leaving: record.holder.is_empty(),
+            renewals: annotation(lease, RENEWALS_ANNOTATION)
+                .and_then(|number| number.parse().ok())
+                .unwrap_or(0),
             lease: record.lease,
         })
     }

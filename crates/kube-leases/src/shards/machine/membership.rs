@@ -4,6 +4,9 @@ use tokio::time::Instant;
 
 use super::{Answer, InFlight, Lane, Machine, MemberSeen, Membership, Request, Slot};
 
+/// How many renewals of unknown fate are remembered, so that a server that fails for days costs no memory.
+const MOST_UNSURE: usize = 32;
+
 impl Machine {
     pub(super) fn hear_membership(&mut self, now: Instant, flight: InFlight, answer: Answer) {
         self.due[Lane::Membership as usize] = now + self.rules.retry;
@@ -22,6 +25,16 @@ impl Machine {
                     membership.version = seen.version;
                     membership.renewed = Some(flight.sent);
                     membership.look = false;
+                    // Those had an older version as their condition, and can never be made any more.
+                    membership.unsure.clear();
+                }
+            }
+            (Request::Renew { number, .. }, Answer::Unknown) => {
+                if let Some(membership) = &mut self.membership {
+                    if membership.unsure.len() == MOST_UNSURE {
+                        membership.unsure.remove(0);
+                    }
+                    membership.unsure.push((number, flight.sent));
                 }
             }
             (Request::Renew { .. } | Request::Leave { .. }, Answer::Conflict) => {
@@ -51,6 +64,11 @@ impl Machine {
             Some(own) if own.uid == seen.uid => {
                 own.version = seen.version;
                 own.look = false;
+                // An answer was lost, but the renewal was made: it counts from when it was sent.
+                if let Some((_, sent)) = own.unsure.iter().find(|(number, _)| *number == seen.renewals) {
+                    own.renewed = own.renewed.max(Some(*sent));
+                    own.unsure.clear();
+                }
             }
             _ => {
                 self.lose_membership();
@@ -59,6 +77,8 @@ impl Machine {
                     version: seen.version,
                     renewed,
                     look: false,
+                    renewals: seen.renewals,
+                    unsure: Vec::new(),
                 });
             }
         }
@@ -70,8 +90,9 @@ impl Machine {
         self.revoke(|slot| slot != Slot::Idle);
     }
 
-    pub(super) fn membership_request(&self) -> Option<Request> {
-        let Some(own) = &self.membership else {
+    pub(super) fn membership_request(&mut self) -> Option<Request> {
+        let nothing = self.leaving && self.has_nothing();
+        let Some(own) = &mut self.membership else {
             // A Lease of our name that is not ours must be gone first.
             let taken = self
                 .observed
@@ -82,15 +103,17 @@ impl Machine {
         if own.look {
             return Some(Request::LookAtSelf);
         }
-        if self.leaving && self.has_nothing() {
+        if nothing {
             return Some(Request::Leave {
                 uid: own.uid.clone(),
                 version: own.version.clone(),
             });
         }
+        own.renewals += 1;
         Some(Request::Renew {
             version: own.version.clone(),
             leaving: self.leaving,
+            number: own.renewals,
         })
     }
 

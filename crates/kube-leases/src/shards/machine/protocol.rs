@@ -30,7 +30,12 @@ pub(crate) enum Request {
     /// Create the own Lease.
     Join,
     /// Renew it, if it is in this version.
-    Renew { version: String, leaving: bool },
+    Renew {
+        version: String,
+        leaving: bool,
+        /// Which renewal it is; found in the Lease, it proves that this one was made.
+        number: u64,
+    },
     /// Read it.
     LookAtSelf,
     /// Delete it.
@@ -57,6 +62,8 @@ pub(crate) struct MemberSeen {
     /// Which process made it.
     pub(crate) process: String,
     pub(crate) leaving: bool,
+    /// The number of the last renewal.
+    pub(crate) renewals: u64,
     pub(crate) lease: Option<Duration>,
 }
 
