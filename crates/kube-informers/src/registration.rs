@@ -183,6 +183,19 @@ impl Registration {
         Some(end.of(self.listener.name().clone()))
     }
 
+    /// Waits until the handler will not be called again, and says why; for ever if nothing ends it. Cancel-safe.
+    ///
+    /// For those who depend on being told: a cache that stopped without a word would leave them waiting.
+    pub async fn until_ended(&self) -> HandlerEnded {
+        let mut progress = self.listener.progress();
+        let ended = match progress.wait_for(|now| now.ended.is_some()).await {
+            Ok(now) => now.ended,
+            // The listener is gone altogether, and so is its informer.
+            Err(_) => None,
+        };
+        ended.unwrap_or(End::Stopped).of(self.listener.name().clone())
+    }
+
     /// Removes the handler: from here on no call of it begins, and what it was not told is dropped.
     ///
     /// The call that may be running is finished; await what is returned to know that it is. Removing twice,
