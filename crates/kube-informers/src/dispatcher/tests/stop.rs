@@ -30,14 +30,24 @@ async fn the_end_of_a_handler_can_be_waited_for() {
     let mut stage = Stage::started();
     let [removed, stopped] = [(); 2].map(|()| stage.add(Record::default().handler()));
     let patience = std::time::Duration::from_secs(60);
-    assert!(tokio::time::timeout(patience, removed.until_ended()).await.is_err());
+    assert!(
+        tokio::time::timeout(patience, removed.until_ended())
+            .await
+            .is_err()
+    );
 
     drop(removed.remove());
-    assert!(matches!(removed.until_ended().await, HandlerEnded::Removed { .. }));
+    assert!(matches!(
+        removed.until_ended().await,
+        HandlerEnded::Removed { .. }
+    ));
     assert_eq!(stopped.ended(), None);
 
     stage.stop(false).await;
-    assert!(matches!(stopped.until_ended().await, HandlerEnded::Stopped { .. }));
+    assert!(matches!(
+        stopped.until_ended().await,
+        HandlerEnded::Stopped { .. }
+    ));
 }
 
 #[tokio::test(start_paused = true)]

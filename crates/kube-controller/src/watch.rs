@@ -1,0 +1,214 @@
+//! `Watch`: an informer, and which keys its events are about. Takes events, gives keys to a queue; knows nothing of
+//! workers.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube_informers::{
+    BoxFuture, Cause, Event, HandlerOptions, Informer, NotAdded, NotSynced, Object, ObjectKey, Registration,
+};
+use kube_workqueue::{Key, Priority, WorkQueue};
+
+use crate::owner::OwnerKeys;
+
+/// The events of an informer, as keys to be looked into.
+///
+/// Without predicates every event counts, with one exception: an object that lives on and has merely left the scope of
+/// the informer ([`Cause::LeftScope`]) is no longer this controller's business, and its reconciler would take the
+/// gap in the cache for a deletion. [`with_left_scope`](Self::with_left_scope) tells of these too.
+///
+/// Nothing is coalesced on the way to the queue, although the queue does just that. Otherwise this could happen: an object
+/// is added, a run for another reason finds it in the cache and acts upon it, the object is deleted, and the two events
+/// that wait cancel each other out; nobody would ever clean up.
+#[must_use = "a watch does nothing until it is given to a controller"]
+pub struct Watch<K: Object, T: Key = ObjectKey> {
+    informer: Informer<K>,
+    keys: Mapping<K, T>,
+    predicates: Vec<Predicate<K>>,
+    resync: Option<Duration>,
+    left_scope: bool,
+}
+
+type Mapping<K, T> = Box<dyn FnMut(&Event<K>, &mut dyn FnMut(T)) + Send>;
+type Predicate<K> = Box<dyn FnMut(&Event<K>) -> bool + Send>;
+
+impl<K: Object> Watch<K, ObjectKey> {
+    /// An event is about the object itself.
+    #[doc(alias = "For")]
+    #[doc(alias = "EnqueueRequestForObject")]
+    pub fn itself(informer: &Informer<K>) -> Self {
+        // The key of the old state is that of the new one.
+        Self::new(informer, |event, add| add(event.key()))
+    }
+
+    /// An event is about the `O` that controls the object, if there is one; before and after, should it have changed.
+    #[doc(alias = "Owns")]
+    #[doc(alias = "EnqueueRequestForOwner")]
+    pub fn owner<O: kube::Resource<DynamicType: Default> + 'static>(informer: &Informer<K>) -> Self {
+        let owners = OwnerKeys::of::<O>();
+        Self::mapped(informer, move |object| owners.keys(object))
+    }
+
+    /// An event is about every `O` that owns the object, whether it controls it or not.
+    pub fn any_owner<O: kube::Resource<DynamicType: Default> + 'static>(informer: &Informer<K>) -> Self {
+        let owners = OwnerKeys::of::<O>().any();
+        Self::mapped(informer, move |object| owners.keys(object))
+    }
+}
+
+impl<K: Object, T: Key> Watch<K, T> {
+    /// An event is about the keys that a function finds for the object. Of an update both states are asked, so that
+    /// those it no longer has to do with are told as well.
+    ///
+    /// The function should be quick; it may read caches and indexes.
+    #[doc(alias = "Watches")]
+    #[doc(alias = "EnqueueRequestsFromMapFunc")]
+    pub fn mapped<I>(informer: &Informer<K>, mut keys: impl FnMut(&K) -> I + Send + 'static) -> Self
+    where
+        I: IntoIterator<Item = T>,
+    {
+        Self::new(informer, move |event, add| {
+            if let Event::Updated { old, new, .. } = event
+                && !Arc::ptr_eq(old, new)
+            {
+                keys(old).into_iter().for_each(&mut *add);
+            }
+            keys(event.object()).into_iter().for_each(add);
+        })
+    }
+
+    /// An event is about the keys that a function finds for the event. The most general form; mind that an update may
+    /// be about the old state, too.
+    pub fn events<I>(informer: &Informer<K>, mut keys: impl FnMut(&Event<K>) -> I + Send + 'static) -> Self
+    where
+        I: IntoIterator<Item = T>,
+    {
+        Self::new(informer, move |event, add| {
+            keys(event).into_iter().for_each(add);
+        })
+    }
+
+    fn new(informer: &Informer<K>, keys: impl FnMut(&Event<K>, &mut dyn FnMut(T)) + Send + 'static) -> Self {
+        Self {
+            informer: informer.clone(),
+            keys: Box::new(keys),
+            predicates: Vec::new(),
+            resync: None,
+            left_scope: false,
+        }
+    }
+
+    /// Only events for which this holds count. Several predicates must all hold; see [`predicates`](crate::predicates).
+    #[doc(alias = "WithEventFilter")]
+    #[doc(alias = "WithPredicates")]
+    pub fn when(mut self, predicate: impl FnMut(&Event<K>) -> bool + Send + 'static) -> Self {
+        self.predicates.push(Box::new(predicate));
+        self
+    }
+
+    /// Tells of every object again after so long, although nothing changed; see [`HandlerOptions::resync`].
+    pub fn resync(mut self, period: Duration) -> Self {
+        self.resync = Some(period);
+        self
+    }
+
+    /// Objects that leave the scope of the informer and live on count as well.
+    pub fn with_left_scope(mut self) -> Self {
+        self.left_scope = true;
+        self
+    }
+
+    /// Makes another key of each: for a controller that keeps several kinds apart, say.
+    ///
+    /// ```
+    /// # use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+    /// use kube_controller::{Controller, Watch};
+    /// # use kube_informers::{Informer, ObjectKey};
+    ///
+    /// #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    /// enum Target {
+    ///     Deployment(ObjectKey),
+    ///     Pod(ObjectKey),
+    /// }
+    ///
+    /// # fn example(deployments: &Informer<Deployment>, pods: &Informer<Pod>) -> Controller<Target> {
+    /// Controller::new("both")
+    ///     .watches(Watch::itself(deployments).with_key(Target::Deployment))
+    ///     .watches(Watch::itself(pods).with_key(Target::Pod))
+    /// # }
+    /// ```
+    pub fn with_key<U: Key>(self, mut key: impl FnMut(T) -> U + Send + 'static) -> Watch<K, U> {
+        let mut keys = self.keys;
+        Watch {
+            informer: self.informer,
+            keys: Box::new(move |event, add| keys(event, &mut |inner| add(key(inner)))),
+            predicates: self.predicates,
+            resync: self.resync,
+            left_scope: self.left_scope,
+        }
+    }
+}
+
+/// The informer only: mappings and predicates are code.
+impl<K: Object, T: Key> fmt::Debug for Watch<K, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch")
+            .field("informer", &self.informer)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A watch of whatever `K`.
+pub(crate) trait Feed<T: Key>: Send {
+    /// Begins to feed the queue.
+    fn attach(self: Box<Self>, controller: &str, queue: WorkQueue<T>) -> Result<Feeding, NotAdded>;
+}
+
+/// A watch that feeds a queue.
+pub(crate) struct Feeding {
+    pub(crate) registration: Registration,
+    /// What is in the way of the informer's first list; `None` when nothing is.
+    pub(crate) obstacle: Box<dyn Fn() -> BoxFuture<'static, Option<NotSynced>> + Send + Sync>,
+}
+
+impl<K: Object, T: Key> Feed<T> for Watch<K, T> {
+    fn attach(self: Box<Self>, controller: &str, queue: WorkQueue<T>) -> Result<Feeding, NotAdded> {
+        let Watch {
+            informer,
+            mut keys,
+            mut predicates,
+            resync,
+            left_scope,
+        } = *self;
+        let mut options = HandlerOptions::default().name(format!("{controller}/{}", informer.name()));
+        if let Some(period) = resync {
+            options = options.resync(period);
+        }
+        let registration = informer.add_event_handler_with(options, move |event: Event<K>| {
+            let left = matches!(
+                event,
+                Event::Deleted {
+                    cause: Cause::LeftScope,
+                    ..
+                }
+            );
+            if (left && !left_scope) || !predicates.iter_mut().all(|holds| holds(&event)) {
+                return;
+            }
+            // What was there already, or is told once more, must not hold up what has just changed.
+            let priority = match event.is_initial() || event.is_resync() {
+                true => Priority::LOW,
+                false => Priority::NORMAL,
+            };
+            keys(&event, &mut |key| queue.add_with(key, priority));
+        })?;
+        Ok(Feeding {
+            registration,
+            obstacle: Box::new(move || {
+                let informer = informer.clone();
+                Box::pin(async move { informer.synced_within(Duration::ZERO).await.err() })
+            }),
+        })
+    }
+}

@@ -1,0 +1,94 @@
+//! An end that nobody asked for is told, not slept through.
+
+use std::future::pending;
+
+use kube_controller::{Controller, RunError, Watch};
+use kube_informers::ObjectKey;
+use kube_testserver::TestServer;
+use kube_testserver::builders::pod;
+
+use crate::support::*;
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_stops_ends_the_controller_after_what_runs() {
+    let server = TestServer::new();
+    server.create(pod("shop", "cart"));
+    let (pods, maps, runs) = (pods(&server), maps(&server), Runs::new());
+    let mut controller = Controller::new("test")
+        .watches(Watch::itself(&pods))
+        .watches(Watch::itself(&maps))
+        .start(runs.taking(secs(30)))
+        .unwrap();
+    runs.until_count(1).await;
+
+    maps.shutdown().await;
+    let error = soon("it ends", controller.ended()).await.unwrap_err();
+
+    assert!(matches!(error, RunError::InformerStopped { .. }), "{error}");
+    let cause = std::error::Error::source(&error).unwrap().to_string();
+    assert!(cause.contains("test/configmaps"), "{cause}");
+    assert_eq!(runs.finished(), 1);
+    assert_eq!(pods.stats().handlers.len(), 0, "nothing is left at the other one");
+    // Asked again, it says the same.
+    assert!(controller.ended().await.is_err());
+    assert!(controller.shutdown().await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_stops_before_it_is_synced_ends_the_controller() {
+    let server = TestServer::new();
+    server.fault(
+        kube_testserver::On::resource("pods").forever(),
+        kube_testserver::Fault::status(503),
+    );
+    let (pods, runs) = (pods(&server), Runs::new());
+    let running = Controller::new("test")
+        .watches(Watch::itself(&pods))
+        .run_until(pending(), runs.reconciler());
+
+    let stopping = async {
+        pass(secs(10)).await;
+        pods.shutdown().await;
+    };
+    let (outcome, ()) = soon("it ends", async { tokio::join!(running, stopping) }).await;
+
+    assert!(
+        matches!(outcome, Err(RunError::InformerStopped { .. })),
+        "{outcome:?}"
+    );
+    assert_eq!(runs.count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_is_shut_down_by_somebody_else_ends_it_when_it_is_empty() {
+    let runs = Runs::new();
+    let controller = Controller::new("test");
+    for name in ["a", "b", "c"] {
+        controller.queue().add(ObjectKey::cluster(name));
+    }
+    let mut controller = controller.start(runs.taking(secs(10))).unwrap();
+    runs.until_count(1).await;
+
+    controller.queue().shut_down();
+    soon("it ends", controller.ended()).await.unwrap();
+
+    assert_eq!(runs.take(), ["a", "b", "c"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_panics_when_it_is_cloned_is_an_error_and_no_silence() {
+    #[derive(Debug, PartialEq, Eq, Hash)]
+    struct Bad;
+    impl Clone for Bad {
+        fn clone(&self) -> Self {
+            panic!("on purpose")
+        }
+    }
+    let controller = Controller::new("test");
+    controller.queue().add(Bad);
+    let mut controller = controller.start(|_: Bad| async { Ok::<(), String>(()) }).unwrap();
+
+    let error = soon("it ends", controller.ended()).await.unwrap_err();
+
+    assert!(matches!(error, RunError::Died { .. }), "{error}");
+}

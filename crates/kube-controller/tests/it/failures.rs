@@ -1,0 +1,234 @@
+//! What goes wrong is reported and tried again.
+
+use std::fmt;
+use std::io::Write;
+use std::sync::Arc;
+
+use kube_controller::{Action, Controller, Reconcile};
+use kube_informers::ObjectKey;
+use kube_workqueue::WorkQueue;
+use kube_workqueue::limiter::ExponentialBackoff;
+use parking_lot::Mutex;
+
+use crate::support::*;
+
+/// A controller without informers: what is told here does not depend on them.
+fn controller() -> Controller {
+    let limiter = ExponentialBackoff::new(secs(1), secs(60));
+    let queue = WorkQueue::builder().limiter(limiter).build();
+    queue.add(ObjectKey::namespaced("shop", "cart"));
+    Controller::with_queue("test", queue)
+}
+
+/// A reconciler whose first runs end as `outcome` says, and all others well.
+fn failing(
+    runs: &Runs,
+    times: usize,
+    outcome: impl Fn(usize) -> Result<Action, String> + Copy + Send + Sync + 'static,
+) -> impl Reconcile<ObjectKey> {
+    let runs = runs.clone();
+    move |key: ObjectKey| {
+        drop(runs.enter(&key));
+        let count = runs.count();
+        async move {
+            match count > times {
+                true => Ok(Action::Done),
+                false => outcome(count),
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_is_retried_with_growing_pauses() {
+    let runs = Runs::new();
+    let controller = controller()
+        .start(failing(&runs, 8, |_| Err("not yet".to_owned())))
+        .unwrap();
+
+    pass(secs(600)).await;
+
+    assert_eq!(runs.gaps(), [1, 2, 4, 8, 16, 32, 60, 60].map(secs));
+    assert_eq!(controller.stats().retries, 8);
+    controller.shutdown().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_is_retried_with_growing_pauses() {
+    let runs = Runs::new();
+    let controller = controller()
+        .start(failing(&runs, 4, |_| panic!("on purpose")))
+        .unwrap();
+
+    pass(secs(600)).await;
+
+    assert_eq!(runs.gaps(), [1, 2, 4, 8].map(secs));
+    assert_eq!(controller.stats().panics, 4);
+    assert_eq!(controller.stats().running, 0);
+    controller.shutdown().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_before_the_first_await_is_a_panic_like_any_other() {
+    let runs = Runs::new();
+    let log = runs.clone();
+    let controller = controller()
+        .start(move |key: ObjectKey| {
+            drop(log.enter(&key));
+            assert!(log.count() > 2, "on purpose");
+            async { Ok::<(), String>(()) }
+        })
+        .unwrap();
+
+    pass(secs(600)).await;
+
+    assert_eq!(runs.gaps(), [1, 2].map(secs));
+    controller.shutdown().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_does_not_hold_up_other_keys() {
+    let runs = Runs::new();
+    let log = runs.clone();
+    let controller = controller();
+    controller.queue().add(ObjectKey::namespaced("shop", "till"));
+    let controller = controller
+        .start(move |key: ObjectKey| {
+            drop(log.enter(&key));
+            async move {
+                assert_ne!(key.name(), "cart", "on purpose");
+                Ok::<(), String>(())
+            }
+        })
+        .unwrap();
+
+    settle().await;
+
+    assert_eq!(runs.take(), ["shop/cart", "shop/till"]);
+    controller.shutdown().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn success_makes_the_next_failure_a_first_one() {
+    let runs = Runs::new();
+    // Fails three times, asks for another run, fails again.
+    let controller = controller()
+        .start(failing(&runs, 5, |count| match count {
+            4 => Ok(Action::RequeueAfter(secs(100))),
+            _ => Err("not yet".to_owned()),
+        }))
+        .unwrap();
+
+    pass(secs(600)).await;
+
+    assert_eq!(runs.gaps(), [1, 2, 4, 100, 1].map(secs));
+    controller.shutdown().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_is_given_up_after_so_many_retries_until_it_is_asked_for_again() {
+    for panics in [false, true] {
+        let runs = Runs::new();
+        let outcome = move |_| match panics {
+            true => panic!("on purpose"),
+            false => Err("never".to_owned()),
+        };
+        let controller = controller()
+            .max_retries(3)
+            .start(failing(&runs, usize::MAX, outcome))
+            .unwrap();
+
+        pass(secs(600)).await;
+        assert_eq!(runs.gaps(), [1, 2, 4].map(secs));
+        runs.take();
+
+        controller.queue().add(ObjectKey::namespaced("shop", "cart"));
+        pass(secs(600)).await;
+        assert_eq!(runs.gaps(), [1, 2, 4].map(secs));
+        assert_eq!(controller.stats().panics, if panics { 8 } else { 0 });
+        controller.shutdown().await.unwrap();
+    }
+}
+
+/// Everything that was logged on this thread.
+#[derive(Clone, Default)]
+struct Logged(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Logged {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Logged {
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock()).into_owned()
+    }
+}
+
+/// An error with causes, as `anyhow` prints it.
+struct Chain;
+
+impl fmt::Display for Chain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("cannot scale")?;
+        if f.alternate() {
+            f.write_str(": quota exceeded")?;
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_are_logged_with_the_key_and_without_the_message_of_a_panic() {
+    let logged = Logged::default();
+    let writer = logged.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_writer(move || writer.clone())
+        .finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let runs = Runs::new();
+    let log = runs.clone();
+
+    let controller = controller()
+        .start(move |key: ObjectKey| {
+            drop(log.enter(&key));
+            let count = log.count();
+            async move {
+                match count {
+                    1 => Err(Chain),
+                    2 => panic!("the password is canary"),
+                    _ => Ok(()),
+                }
+            }
+        })
+        .unwrap();
+    pass(secs(600)).await;
+    controller.shutdown().await.unwrap();
+
+    let text = logged.text();
+    let line = |what: &str| {
+        let found = text.lines().find(|line| line.contains(what));
+        found
+            .unwrap_or_else(|| panic!("{what} is not in: {text}"))
+            .to_owned()
+    };
+    let failed = line("run failed");
+    assert!(
+        failed.contains("WARN") && failed.contains("shop/cart"),
+        "{failed}"
+    );
+    assert!(failed.contains("cannot scale: quota exceeded"), "{failed}");
+    let panicked = line("run panicked");
+    assert!(
+        panicked.contains("ERROR") && panicked.contains("shop/cart"),
+        "{panicked}"
+    );
+    assert!(!text.contains("canary"), "{text}");
+}

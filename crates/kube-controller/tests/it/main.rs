@@ -1,0 +1,10 @@
+//! The controller as a user sees it: on the embedded server, on a paused clock. One binary.
+
+mod ends;
+mod failures;
+mod keys;
+mod predicates;
+mod shutdown;
+mod support;
+mod sync;
+mod workers;

@@ -1,0 +1,121 @@
+//! Which events count.
+
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use kube_controller::{Controller, Watch, predicates};
+use kube_testserver::TestServer;
+use kube_testserver::builders::deployment;
+use serde_json::json;
+
+use crate::support::*;
+
+async fn set_status(server: &TestServer, replicas: i32) {
+    let api = Api::<Deployment>::namespaced(server.client(), "shop");
+    let status = Patch::Merge(json!({"status": {"replicas": replicas}}));
+    api.patch_status("cart", &PatchParams::default(), &status)
+        .await
+        .unwrap();
+}
+
+fn scale(server: &TestServer, replicas: i32) {
+    server.modify::<Deployment>("shop", "cart", |deployment| {
+        deployment.spec.replicas = Some(replicas);
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_predicate_suppresses_updates_of_the_status_only() {
+    let server = TestServer::new();
+    server.create(deployment("shop", "cart"));
+    let (deployments, runs, all) = (informer::<Deployment>(&server), Runs::new(), Runs::new());
+    let picky = Controller::new("picky")
+        .watches(Watch::itself(&deployments).when(predicates::generation_changed))
+        .start(runs.reconciler())
+        .unwrap();
+    let curious = Controller::new("curious")
+        .watches(Watch::itself(&deployments))
+        .start(all.reconciler())
+        .unwrap();
+    runs.until_count(1).await;
+    (runs.take(), all.take());
+
+    set_status(&server, 3).await;
+    settle().await;
+    assert!(runs.take().is_empty());
+    assert_eq!(all.take(), ["shop/cart"]);
+
+    scale(&server, 5);
+    settle().await;
+    assert_eq!(runs.take(), ["shop/cart"]);
+
+    server.delete::<Deployment>("shop", "cart");
+    settle().await;
+    assert_eq!(runs.take(), ["shop/cart"], "a deletion is not held back");
+    picky.shutdown().await.unwrap();
+    curious.shutdown().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_predicate_sees_old_and_new_and_all_of_several_must_hold() {
+    let server = TestServer::new();
+    server.create(deployment("shop", "cart"));
+    let (deployments, runs) = (informer::<Deployment>(&server), Runs::new());
+    let replicas = |deployment: &Deployment| deployment.spec.replicas;
+    let controller = Controller::new("test")
+        .watches(
+            Watch::itself(&deployments)
+                .when(predicates::generation_changed)
+                .when(move |event| match event {
+                    kube_informers::Event::Updated { old, new, .. } => replicas(new) > replicas(old),
+                    _ => false,
+                }),
+        )
+        .start(runs.reconciler())
+        .unwrap();
+    settle().await;
+    assert!(
+        runs.take().is_empty(),
+        "the second one does not let additions pass"
+    );
+
+    scale(&server, 5);
+    settle().await;
+    assert_eq!(runs.take(), ["shop/cart"]);
+    scale(&server, 2);
+    settle().await;
+    assert!(runs.take().is_empty());
+    controller.shutdown().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resync_passes_the_predicates_unless_one_asks_for_a_change() {
+    let server = TestServer::new();
+    server.create(deployment("shop", "cart"));
+    let (deployments, runs, changes) = (informer::<Deployment>(&server), Runs::new(), Runs::new());
+    let controller = Controller::new("test")
+        .watches(
+            Watch::itself(&deployments)
+                .when(predicates::generation_changed)
+                .resync(secs(600)),
+        )
+        .start(runs.reconciler())
+        .unwrap();
+    let changed = Controller::new("changed")
+        .watches(
+            Watch::itself(&deployments)
+                .when(predicates::resource_version_changed)
+                .resync(secs(600)),
+        )
+        .start(changes.reconciler())
+        .unwrap();
+    runs.until_count(1).await;
+    (runs.take(), changes.take());
+
+    pass(secs(601)).await;
+
+    assert_eq!(runs.take(), ["shop/cart"]);
+    assert!(changes.take().is_empty());
+    controller.shutdown().await.unwrap();
+    changed.shutdown().await.unwrap();
+}

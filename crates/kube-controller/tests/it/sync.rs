@@ -1,0 +1,177 @@
+//! Before the first run: caches are complete, and all that is there is queued.
+
+use k8s_openapi::api::core::v1::Pod;
+use kube_controller::{Controller, RunError, Watch};
+use kube_informers::ObjectKey;
+use kube_testserver::builders::{config_map, pod};
+use kube_testserver::{Fault, On, TestServer};
+
+use crate::support::*;
+
+#[tokio::test(start_paused = true)]
+async fn nothing_runs_before_every_cache_is_complete() {
+    let server = TestServer::new();
+    server.create(pod("shop", "cart"));
+    server.create(config_map("shop", "prices"));
+    let down = server.fault(On::resource("configmaps").forever(), Fault::status(503));
+    let (pods, maps, runs) = (pods(&server), maps(&server), Runs::new());
+
+    let controller = Controller::new("test")
+        .watches(Watch::itself(&pods))
+        .watches(Watch::itself(&maps))
+        .start(runs.reconciler())
+        .unwrap();
+    soon("the pods are there", pods.synced()).await.unwrap();
+    pass(secs(60)).await;
+
+    assert_eq!(runs.count(), 0);
+    assert_eq!(controller.stats().ready, 1, "it is queued, and waits");
+    assert!(!maps.has_synced());
+
+    down.clear();
+    runs.until_count(2).await;
+    assert!(maps.has_synced());
+    assert_eq!(runs.take_set(), ["shop/cart", "shop/prices"]);
+    controller.shutdown().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_run_sees_every_object_that_was_there() {
+    let server = TestServer::new();
+    for number in 0..50 {
+        server.create(pod("shop", &format!("cart-{number}")));
+        server.create(config_map("shop", &format!("prices-{number}")));
+    }
+    let (pods, maps) = (pods(&server), maps(&server));
+    let (stores, seen) = ((pods.store(), maps.store()), Runs::new());
+    let reconciler = {
+        let seen = seen.clone();
+        move |key: ObjectKey| {
+            let _inside = seen.enter(&key);
+            let complete = (stores.0.len(), stores.1.len()) == (50, 50);
+            async move {
+                if complete {
+                    Ok(())
+                } else {
+                    Err("a cache is not complete")
+                }
+            }
+        }
+    };
+
+    let controller = Controller::new("test")
+        .watches(Watch::itself(&pods))
+        .watches(Watch::itself(&maps))
+        .start(reconciler)
+        .unwrap();
+    seen.until_count(100).await;
+
+    assert_eq!(controller.stats().retries, 0, "no run found a cache incomplete");
+    controller.shutdown().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cache_that_does_not_come_ends_it_with_what_is_in_the_way() {
+    let server = TestServer::new();
+    server.fault(On::resource("pods").forever(), Fault::status(403));
+    let (pods, runs) = (pods(&server), Runs::new());
+
+    let error = Controller::new("test")
+        .watches(Watch::itself(&pods))
+        .sync_within(secs(20))
+        .run_until(std::future::pending(), runs.reconciler())
+        .await
+        .unwrap_err();
+
+    let text = std::error::Error::source(&error).unwrap().to_string();
+    assert!(matches!(error, RunError::NotSynced { .. }), "{error}");
+    assert!(text.contains("grant the verbs list and watch on pods"), "{text}");
+    assert_eq!(runs.count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_can_be_ended_while_it_waits_for_a_cache() {
+    let server = TestServer::new();
+    server.fault(On::resource("pods").forever(), Fault::hang());
+    let (pods, runs) = (pods(&server), Runs::new());
+
+    let controller = Controller::new("test")
+        .watches(Watch::itself(&pods))
+        .start(runs.reconciler())
+        .unwrap();
+    pass(secs(1)).await;
+
+    soon("it ends", controller.shutdown()).await.unwrap();
+    assert_eq!(pods.stats().handlers.len(), 0, "its handler is gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_may_be_started_after_the_controller() {
+    let server = TestServer::new();
+    server.create(pod("shop", "cart"));
+    let factory = kube_informers::SharedInformerFactory::new(server.client());
+    let (pods, runs) = (factory.informer::<Pod>(), Runs::new());
+
+    let controller = Controller::new("test")
+        .watches(Watch::itself(&pods))
+        .start(runs.reconciler())
+        .unwrap();
+    drop(pods);
+    pass(secs(1)).await;
+    assert_eq!(runs.count(), 0);
+
+    factory.start();
+    runs.until_count(1).await;
+    controller.shutdown().await.unwrap();
+    factory.shutdown().await;
+    server.assert_nothing_open();
+}
+
+#[tokio::test(start_paused = true)]
+async fn fresh_changes_go_before_the_first_list_and_resyncs() {
+    let server = TestServer::new();
+    for number in 0..5 {
+        server.create(pod("shop", &format!("old-{number}")));
+    }
+    let (pods, runs) = (pods(&server), Runs::new());
+    soon("synced", pods.synced()).await.unwrap();
+
+    let controller = Controller::new("test")
+        .watches(Watch::itself(&pods).resync(secs(600)))
+        .start(runs.taking(secs(10)))
+        .unwrap();
+    runs.until_count(1).await;
+    server.create(pod("shop", "fresh"));
+    runs.until_count(6).await;
+    assert_eq!(runs.take()[1], "shop/fresh");
+
+    // The resync asks for all of them once more, and again a change goes first.
+    pass(secs(500)).await;
+    assert_eq!(runs.count(), 0);
+    runs.until_count(1).await;
+    server.create(pod("shop", "fresher"));
+    runs.until_count(3).await;
+    let order = runs.take();
+    assert_eq!(order[1], "shop/fresher", "{order:?}");
+    controller.shutdown().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopped_informer_is_refused_at_the_start() {
+    let server = TestServer::new();
+    let (pods, maps, runs) = (pods(&server), maps(&server), Runs::new());
+    pods.shutdown().await;
+
+    let refused = Controller::new("test")
+        .watches(Watch::itself(&maps))
+        .watches(Watch::itself(&pods))
+        .start(runs.reconciler());
+
+    let error = refused.unwrap_err();
+    assert!(matches!(error, RunError::NotAdded { .. }), "{error}");
+    assert_eq!(
+        error.to_string(),
+        "controller test cannot start: one of its informers has stopped"
+    );
+    assert_eq!(maps.stats().handlers.len(), 0, "nothing is left at the other one");
+}
