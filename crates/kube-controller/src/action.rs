@@ -32,11 +32,11 @@ impl From<()> for Action {
 ///
 /// ```
 /// use kube_controller::{Action, Reconcile};
-/// use kube_informers::{Lister, ObjectKey};
+/// use kube_informers::{ObjectKey, Store};
 /// # use k8s_openapi::api::core::v1::Pod;
 ///
 /// struct Reaper {
-///     pods: Lister<Pod>,
+///     pods: Store<Pod>,
 /// }
 ///
 /// impl Reconcile<ObjectKey> for Reaper {

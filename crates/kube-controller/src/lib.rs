@@ -14,7 +14,7 @@
 //! let maps = Informer::<ConfigMap>::all(server.client()).start();
 //! # let (seen, mut keys) = tokio::sync::mpsc::unbounded_channel();
 //!
-//! let lister = deployments.lister();
+//! let store = deployments.store();
 //! let controller = Controller::new("rollout")
 //!     // The object itself, but not when only its status changed …
 //!     .watches(Watch::itself(&deployments).when(predicates::generation_changed))
@@ -27,9 +27,10 @@
 //!     }))
 //!     .workers(4)
 //!     .start(move |key: ObjectKey| {
-//!         let (lister, seen) = (lister.clone(), seen.clone());
+//!         let deployment = store.get(&key);
+//!         # let seen = seen.clone();
 //!         async move {
-//!             match lister.get(&key) {
+//!             match deployment {
 //!                 Some(deployment) => println!("{key} is at generation {:?}", deployment.metadata.generation),
 //!                 None => println!("{key} is gone"),
 //!             }
@@ -68,7 +69,7 @@
 //! [public](Controller::queue), for keys that come from elsewhere and for its [numbers](kube_workqueue::Stats).
 //!
 //! A key says what to look into, not what happened. So the reconciler reads the present state, from a
-//! [`Lister`](kube_informers::Lister), and makes the world equal to it. A key whose object is not in the cache stands
+//! [`Store`](kube_informers::Store) or [`Lister`](kube_informers::Lister), and makes the world equal to it. A key whose object is not in the cache stands
 //! for a deletion.
 
 mod action;

@@ -79,7 +79,9 @@ mod tests {
 
     use super::*;
 
-    const ALL: [(&str, fn(&Event<Pod>) -> bool); 6] = [
+    type Named = (&'static str, fn(&Event<Pod>) -> bool);
+
+    const ALL: [Named; 6] = [
         ("generation", generation_changed),
         ("labels", labels_changed),
         ("annotations", annotations_changed),

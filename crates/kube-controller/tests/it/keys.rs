@@ -289,7 +289,8 @@ async fn an_object_that_left_the_scope_is_not_mistaken_for_a_deleted_one() {
         .start(all.reconciler())
         .unwrap();
     runs.until_count(1).await;
-    (runs.take(), all.take());
+    runs.take();
+    all.take();
 
     server.modify::<Pod>("shop", "cart", |pod| *pod = pod.clone().label("retired", "yes"));
     settle().await;

@@ -38,7 +38,8 @@ async fn a_predicate_suppresses_updates_of_the_status_only() {
         .start(all.reconciler())
         .unwrap();
     runs.until_count(1).await;
-    (runs.take(), all.take());
+    runs.take();
+    all.take();
 
     set_status(&server, 3).await;
     settle().await;
@@ -110,7 +111,8 @@ async fn a_resync_passes_the_predicates_unless_one_asks_for_a_change() {
         .start(changes.reconciler())
         .unwrap();
     runs.until_count(1).await;
-    (runs.take(), changes.take());
+    runs.take();
+    changes.take();
 
     pass(secs(601)).await;
 
