@@ -1,0 +1,171 @@
+//! A scene on the embedded server: somebody makes Foos and meddles with them, and every step is checked.
+//!
+//! The embedded server runs no controllers, so the scene also plays the one that makes pods of a Deployment.
+
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use kube_testserver::TestServer;
+use kube_testserver::builders::deployment;
+use serde_json::{Value, json};
+
+use crate::flags::Flags;
+use crate::foo::{Foo, GROUP, VERSION, definition};
+use crate::{Error, run};
+
+/// Runs the controller, plays the scene, and ends both by a signal.
+pub async fn play(flags: Flags) -> Result<(), Error> {
+    let server = TestServer::builder().garbage_collection().build();
+    server.create(definition());
+    let playing = async {
+        scene(&server).await;
+        println!("the scene is over: sends itself SIGTERM");
+        terminate().await
+    };
+    let (outcome, sent) = tokio::join!(run(server.client(), &flags), playing);
+    sent?;
+    outcome?;
+    server.assert_nothing_open();
+    println!("everything has stopped");
+    Ok(())
+}
+
+async fn scene(server: &TestServer) {
+    println!("a Foo is made, and gets its Deployment");
+    server.create(foo("example", "example-foo", 1));
+    server
+        .until("the Deployment is there", |server| {
+            replicas(server, "example-foo") == Some(1)
+        })
+        .await;
+    let owned: Deployment = server.get("default", "example-foo").expect("it is there");
+    let owner = owned
+        .metadata
+        .owner_references
+        .into_iter()
+        .flatten()
+        .next()
+        .expect("it has an owner");
+    assert_eq!(
+        (owner.kind.as_str(), owner.name.as_str(), owner.controller),
+        ("Foo", "example", Some(true))
+    );
+
+    println!("its pods come up, and the Foo says so");
+    set_available(server, "example-foo", 1).await;
+    server
+        .until("the status is written", |server| {
+            available(server, "example") == Some(1)
+        })
+        .await;
+    server
+        .until("it is told", |server| events(server, "Synced") > 0)
+        .await;
+
+    println!("somebody scales the Deployment, and it is put right");
+    server.modify::<Deployment>("default", "example-foo", |it| it.spec.replicas = Some(7));
+    server
+        .until("it is repaired", |server| {
+            replicas(server, "example-foo") == Some(1)
+        })
+        .await;
+
+    println!("somebody deletes the Deployment, and it is made again");
+    server.delete::<Deployment>("default", "example-foo");
+    server
+        .until("it is back", |server| replicas(server, "example-foo") == Some(1))
+        .await;
+
+    println!("the Foo wants more");
+    server.update(foo("example", "example-foo", 3));
+    server
+        .until("it is scaled", |server| {
+            replicas(server, "example-foo") == Some(3)
+        })
+        .await;
+
+    println!("a Foo wants a Deployment that is not its own, and is refused");
+    let mut taken = deployment("default", "taken");
+    taken.spec.replicas = Some(5);
+    server.create(taken);
+    server.create(foo("greedy", "taken", 1));
+    server
+        .until("it is warned", |server| events(server, "ErrResourceExists") > 0)
+        .await;
+    assert_eq!(replicas(server, "taken"), Some(5));
+    let warning = server
+        .objects("events")
+        .into_iter()
+        .find(|event| event["reason"] == "ErrResourceExists");
+    let warning = warning.expect("it is there");
+    assert_eq!(warning["type"], "Warning");
+    assert_eq!(warning["involvedObject"]["name"], "greedy");
+
+    println!("it is tried again and again, and that is one event with a count");
+    server
+        .until("it is counted", |server| count(server, "ErrResourceExists") > 1)
+        .await;
+    assert_eq!(events(server, "ErrResourceExists"), 1);
+
+    println!("the other Deployment goes, and the Foo gets its own at last");
+    server.delete::<Deployment>("default", "taken");
+    server
+        .until("it is made", |server| replicas(server, "taken") == Some(1))
+        .await;
+
+    println!("the Foo goes, and its Deployment with it");
+    server.delete::<Foo>("default", "example");
+    server
+        .until("it is collected", |server| {
+            replicas(server, "example-foo").is_none()
+        })
+        .await;
+}
+
+fn foo(name: &str, deployment: &str, replicas: i32) -> Value {
+    json!({
+        "apiVersion": format!("{GROUP}/{VERSION}"),
+        "kind": "Foo",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"deploymentName": deployment, "replicas": replicas},
+    })
+}
+
+fn replicas(server: &TestServer, name: &str) -> Option<i32> {
+    server.get::<Deployment>("default", name)?.spec.replicas
+}
+
+fn available(server: &TestServer, name: &str) -> Option<i32> {
+    Some(server.get::<Foo>("default", name)?.status?.available_replicas)
+}
+
+fn events(server: &TestServer, reason: &str) -> usize {
+    let events = server.objects("events");
+    events.iter().filter(|event| event["reason"] == reason).count()
+}
+
+fn count(server: &TestServer, reason: &str) -> i64 {
+    let events = server.objects("events");
+    let counts = events.iter().filter(|event| event["reason"] == reason);
+    counts.filter_map(|event| event["count"].as_i64()).sum()
+}
+
+async fn set_available(server: &TestServer, name: &str, available: i32) {
+    let deployments = Api::<Deployment>::namespaced(server.client(), "default");
+    let status = Patch::Merge(json!({"status": {"replicas": available, "availableReplicas": available}}));
+    let outcome = deployments
+        .patch_status(name, &PatchParams::default(), &status)
+        .await;
+    outcome.expect("the status can be written");
+}
+
+/// What `kill` or a kubelet would do.
+async fn terminate() -> Result<(), Error> {
+    let kill = format!("kill -TERM {}", std::process::id());
+    let status =
+        tokio::task::spawn_blocking(move || std::process::Command::new("sh").args(["-c", &kill]).status());
+    match status.await??.success() {
+        true => Ok(()),
+        false => Err("the signal could not be sent".into()),
+    }
+}
