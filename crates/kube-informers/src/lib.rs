@@ -155,7 +155,4 @@ pub use version::{ParseVersionError, ResourceVersion};
 mod guides {
     #[doc = include_str!("../../../docs/coming-from-go.md")]
     struct ComingFromGo;
-
-    #[doc = include_str!("../../../docs/coming-from-kube-runtime.md")]
-    struct ComingFromKubeRuntime;
 }

@@ -293,6 +293,16 @@ impl<K: Object> Informer<K> {
         self.shared.life.borrow().stopped
     }
 
+    /// Waits until it has stopped, for good. Keeps the informer alive meanwhile, like every handle.
+    pub fn until_stopped(&self) -> impl Future<Output = ()> + Send + Sync + use<K> {
+        let informer = self.clone();
+        async move {
+            let mut life = informer.shared.life.subscribe();
+            // The sender lives as long as the informer that is held here.
+            life.wait_for(|life| life.stopped).await.ok();
+        }
+    }
+
     /// Objects that could not be read, transformed or indexed. They are not in the cache, or in an older version.
     pub fn quarantine(&self) -> Vec<Quarantined> {
         self.shared.store.quarantine()

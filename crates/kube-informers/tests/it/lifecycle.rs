@@ -539,3 +539,17 @@ async fn those_who_wait_are_told_when_it_stops() {
     assert_eq!(stage.server.count_requests(Verb::Watch, "pods"), 1);
     stage.nothing_is_left();
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_an_informer_can_be_waited_for() {
+    let stage = Stage::new(TestServer::new()).await;
+    let informer = stage.pods().start();
+    let mut stopped = Box::pin(informer.until_stopped());
+    pass(secs(60)).await;
+    assert!((&mut stopped).now_or_never().is_none());
+
+    informer.shutdown().await;
+
+    stopped.await;
+    informer.until_stopped().await;
+}

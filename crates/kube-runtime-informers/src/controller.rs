@@ -1,0 +1,86 @@
+//! `ControllerExt`: informers where a kube-runtime `Controller` takes streams.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use kube::Resource;
+use kube_informers::Informer;
+use kube_runtime::Controller;
+use kube_runtime::reflector::ObjectRef;
+use serde::de::DeserializeOwned;
+
+use crate::main_stream::reflected;
+use crate::touched::touched;
+
+/// Feeds a kube-runtime `Controller` from informers.
+///
+/// Each of these also lets the controller end gracefully when the informer stops.
+pub trait ControllerExt<K>: Sized
+where
+    K: Resource<DynamicType: Eq + Hash>,
+{
+    /// In place of [`Controller::new`]. Costs a copy of every object; see the [crate](crate).
+    fn for_informer(informer: &Informer<K>) -> Self
+    where
+        K: Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+        K::DynamicType: Default + Debug + Clone + Unpin + Send + Sync;
+
+    /// In place of [`Controller::owns`]. The objects are those of the informer's cache, not copies.
+    ///
+    /// Differs from it: an object that changes its owner wakes the old one as well.
+    #[must_use]
+    fn owns_informer<Child>(self, informer: &Informer<Child>) -> Self
+    where
+        Child: Resource<DynamicType = ()> + Send + Sync + 'static;
+
+    /// In place of [`Controller::watches`]. The objects are those of the informer's cache, not copies.
+    ///
+    /// Differs from it: of a change the function is asked about both states.
+    #[must_use]
+    fn watches_informer<Other, I>(
+        self,
+        informer: &Informer<Other>,
+        mapper: impl Fn(Arc<Other>) -> I + Sync + Send + 'static,
+    ) -> Self
+    where
+        Other: Clone + Resource<DynamicType: Default + Debug + Clone> + DeserializeOwned + Debug,
+        Other: Send + Sync + 'static,
+        I: IntoIterator<Item = ObjectRef<K>, IntoIter: Send> + 'static;
+}
+
+impl<K> ControllerExt<K> for Controller<K>
+where
+    K: Clone + Resource + DeserializeOwned + Debug + Send + Sync + 'static,
+    K::DynamicType: Eq + Hash + Debug + Clone + Unpin + Send + Sync,
+{
+    fn for_informer(informer: &Informer<K>) -> Self
+    where
+        K::DynamicType: Default,
+    {
+        let (objects, store) = reflected(informer);
+        Controller::for_shared_stream(objects, store).graceful_shutdown_on(informer.until_stopped())
+    }
+
+    fn owns_informer<Child>(self, informer: &Informer<Child>) -> Self
+    where
+        Child: Resource<DynamicType = ()> + Send + Sync + 'static,
+    {
+        self.owns_shared_stream(touched(informer))
+            .graceful_shutdown_on(informer.until_stopped())
+    }
+
+    fn watches_informer<Other, I>(
+        self,
+        informer: &Informer<Other>,
+        mapper: impl Fn(Arc<Other>) -> I + Sync + Send + 'static,
+    ) -> Self
+    where
+        Other: Clone + Resource<DynamicType: Default + Debug + Clone> + DeserializeOwned + Debug,
+        Other: Send + Sync + 'static,
+        I: IntoIterator<Item = ObjectRef<K>, IntoIter: Send> + 'static,
+    {
+        self.watches_shared_stream(touched(informer), mapper)
+            .graceful_shutdown_on(informer.until_stopped())
+    }
+}
