@@ -1,0 +1,116 @@
+//! A controller moved from kube-runtime, in the three stages of the move; the same scene is played with each.
+//!
+//! 1. `before.rs`: as it was, with kube-runtime alone.
+//! 2. `between.rs`: the same reconciler, fed from informers. Only the construction has changed.
+//! 3. `after.rs`: the reconciler takes a key. kube-runtime is gone.
+//!
+//! What it does: for each Deployment there is a ConfigMap `<name>-facts` that says how many replicas it wants.
+
+mod after;
+mod before;
+mod between;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client, Resource, ResourceExt};
+use kube_testserver::TestServer;
+use kube_testserver::builders::deployment;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let server = new_server();
+    tokio::select! {
+        () = before::run(server.client()) => return Err("the controller has ended".into()),
+        () = scene(&server) => println!("before: works"),
+    }
+
+    let server = new_server();
+    tokio::select! {
+        () = between::run(server.client()) => return Err("the controller has ended".into()),
+        () = scene(&server) => println!("between: works"),
+    }
+
+    let server = new_server();
+    let (end, ended) = tokio::sync::oneshot::channel::<()>();
+    let playing = async {
+        scene(&server).await;
+        end.send(()).ok();
+    };
+    let running = after::run(server.client(), async { ended.await.unwrap_or(()) });
+    let (outcome, ()) = tokio::join!(running, playing);
+    let deletions = outcome?;
+    println!("after: works, and hears of deletions ({deletions})");
+    assert!(deletions > 0);
+    server.assert_nothing_open();
+    Ok(())
+}
+
+fn new_server() -> TestServer {
+    TestServer::builder().garbage_collection().build()
+}
+
+/// Somebody makes a Deployment, changes it, and meddles with what belongs to it.
+async fn scene(server: &TestServer) {
+    let facts = |server: &TestServer| {
+        let facts = server.get::<ConfigMap>("shop", "cart-facts")?;
+        facts.data?.get("replicas").cloned()
+    };
+    let replicas = |server: &TestServer, replicas: i32| {
+        server.modify::<Deployment>("shop", "cart", |it| it.spec.replicas = Some(replicas));
+    };
+    server.create(deployment("shop", "cart"));
+    replicas(server, 2);
+    server
+        .until("the facts are there", |server| {
+            facts(server).as_deref() == Some("2")
+        })
+        .await;
+
+    replicas(server, 5);
+    server
+        .until("they follow", |server| facts(server).as_deref() == Some("5"))
+        .await;
+
+    server.modify::<ConfigMap>("shop", "cart-facts", |facts| {
+        facts.data = Some([("replicas".to_owned(), "a lie".to_owned())].into());
+    });
+    server
+        .until("they are put right", |server| {
+            facts(server).as_deref() == Some("5")
+        })
+        .await;
+
+    server.delete::<ConfigMap>("shop", "cart-facts");
+    server
+        .until("they are made again", |server| {
+            facts(server).as_deref() == Some("5")
+        })
+        .await;
+
+    server.delete::<Deployment>("shop", "cart");
+    server
+        .until("they go with it", |server| facts(server).is_none())
+        .await;
+}
+
+/// What all stages do for a Deployment, and what did not have to be touched.
+async fn write_facts(client: &Client, deployment: &Deployment) -> Result<(), kube::Error> {
+    let name = format!("{}-facts", deployment.name_any());
+    let replicas = deployment.spec.replicas.unwrap_or(1);
+    let facts = ConfigMap {
+        metadata: ObjectMeta {
+            name: Some(name.clone()),
+            namespace: deployment.namespace(),
+            owner_references: Some(Vec::from_iter(deployment.controller_owner_ref(&()))),
+            ..ObjectMeta::default()
+        },
+        data: Some([("replicas".to_owned(), replicas.to_string())].into()),
+        ..ConfigMap::default()
+    };
+    let api = Api::<ConfigMap>::namespaced(client.clone(), &deployment.namespace().unwrap_or_default());
+    api.patch(&name, &PatchParams::apply("facts").force(), &Patch::Apply(&facts))
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,109 @@
+//! A controller by hand: handlers add keys to a rate-limited queue, workers take them off and try again what fails.
+//!
+//! `kube_controller::Controller` does the same with less to write; see the sample controller.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use kube::Resource;
+use kube_controller::OwnerKeys;
+use kube_informers::{Event, Lister, ObjectKey, SharedInformerFactory};
+use kube_testserver::TestServer;
+use kube_testserver::builders::{deployment, replica_set};
+use kube_workqueue::{Item, WorkQueue, limiter, workers};
+
+/// How often each key was looked into.
+type Runs = Arc<Mutex<BTreeMap<String, u32>>>;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let server = TestServer::new();
+    let cart: Deployment = server.create(deployment("shop", "cart"));
+    server.create(deployment("shop", "broken"));
+    let factory = SharedInformerFactory::new(server.client());
+    let deployments = factory.apps().v1().deployments();
+    let replica_sets = factory.apps().v1().replica_sets();
+
+    let queue = WorkQueue::new(limiter::controller_default());
+    let keys = queue.clone();
+    let own = deployments.add_event_handler(move |event: Event<Deployment>| keys.add(event.key()))?;
+    let (keys, owners) = (queue.clone(), OwnerKeys::of::<Deployment>());
+    let owned = replica_sets.add_event_handler(move |event: Event<ReplicaSet>| {
+        // Of an update the old state, too: it may have had another owner.
+        if let Event::Updated { old, .. } = &event {
+            owners.keys(&**old).into_iter().for_each(|owner| keys.add(owner));
+        }
+        owners
+            .keys(&**event.object())
+            .into_iter()
+            .for_each(|owner| keys.add(owner));
+    })?;
+    factory.start();
+    // Not before all that was there is queued: a worker must not take an incomplete cache for the truth.
+    own.synced().await?;
+    owned.synced().await?;
+
+    let (lister, runs) = (deployments.lister(), Runs::default());
+    let (read, log) = (lister.clone(), runs.clone());
+    let workers = workers(4, &queue, move |item: Item<ObjectKey>| {
+        let (lister, log) = (read.clone(), log.clone());
+        async move {
+            match reconcile(&lister, &log, &item) {
+                Ok(()) => item.forget(),
+                Err(error) if item.num_requeues() < 5 => {
+                    println!("{}: {error}, tries again", *item);
+                    item.retry();
+                }
+                Err(error) => {
+                    println!("{}: {error}, gives up", *item);
+                    item.forget();
+                }
+            }
+        }
+    });
+
+    let count = |key: &str| runs.lock().unwrap().get(key).copied().unwrap_or_default();
+    until("both were looked into", || {
+        count("shop/cart") == 1 && count("shop/broken") == 6
+    })
+    .await?;
+
+    let mut set = replica_set("shop", "cart-1");
+    set.metadata.owner_references = Some(Vec::from_iter(cart.controller_owner_ref(&())));
+    server.create(set);
+    until("its replica set leads to cart", || count("shop/cart") == 2).await?;
+
+    queue.shut_down_with_drain().await;
+    workers.join().await;
+    factory.shutdown().await;
+    server.assert_nothing_open();
+    println!("{} keys were retried, none is left", queue.stats().retries);
+    assert_eq!((queue.stats().retries, queue.len()), (5, 0));
+    Ok(())
+}
+
+fn reconcile(deployments: &Lister<Deployment>, runs: &Runs, key: &ObjectKey) -> Result<(), String> {
+    *runs.lock().unwrap().entry(key.to_string()).or_default() += 1;
+    let Some(deployment) = deployments.get_key(key) else {
+        println!("{key} is gone");
+        return Ok(());
+    };
+    if key.name() == "broken" {
+        return Err("cannot be rolled out".to_owned());
+    }
+    println!("{key} wants {} replicas", deployment.spec.replicas.unwrap_or(1));
+    Ok(())
+}
+
+/// Looks every 10 ms, for at most 10 s.
+async fn until(what: &str, condition: impl Fn() -> bool) -> Result<(), String> {
+    for _ in 0..1000 {
+        if condition() {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    Err(format!("{what}: not so after 10 s"))
+}
