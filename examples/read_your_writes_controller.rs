@@ -133,7 +133,8 @@ async fn run(careful: bool) -> Result<usize, Error> {
     Ok(server.count_requests(Verb::Create, "pods"))
 }
 
-#[tokio::main]
+// On a paused clock, so that the cache is late on every machine, however fast or slow.
+#[tokio::main(flavor = "current_thread", start_paused = true)]
 async fn main() -> Result<(), Error> {
     let made = run(true).await?;
     println!("{WANTED} pods wanted, {made} made by a controller that waits for its own writes");

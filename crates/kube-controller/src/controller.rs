@@ -140,6 +140,10 @@ impl<T: Key + Sync + Debug> Controller<T> {
     /// # Errors
     ///
     /// It ended before the signal, or runs had to be cancelled.
+    ///
+    /// # Panics
+    ///
+    /// If `Hash`, `Eq`, `Clone` or `Drop` of the key does; and outside a tokio runtime.
     #[doc(alias = "Run")]
     pub async fn run_until(
         self,

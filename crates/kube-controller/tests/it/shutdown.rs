@@ -97,6 +97,31 @@ async fn a_limited_shutdown_cancels_what_takes_longer() {
     );
 }
 
+/// On threads and on the real clock: nothing can be cancelled that does not await.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_blocks_a_thread_does_not_hold_up_a_limited_shutdown() {
+    let (begun, mut has_begun) = tokio::sync::mpsc::unbounded_channel();
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let released = parking_lot::Mutex::new(released);
+    let controller = Controller::new("test");
+    controller.queue().add(ObjectKey::cluster("a"));
+    let controller = controller
+        .start(move |_: ObjectKey| {
+            begun.send(()).unwrap();
+            released.lock().recv().ok();
+            async { Ok::<(), String>(()) }
+        })
+        .unwrap();
+    soon("it runs", has_begun.recv()).await.unwrap();
+
+    let error = soon("it ends", controller.shutdown_within(ms(10)))
+        .await
+        .unwrap_err();
+
+    assert!(matches!(error, RunError::Aborted { running: 1, .. }), "{error}");
+    release.send(()).unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_ends_within_the_limit_is_no_error() {
     let server = with_pods(1);
