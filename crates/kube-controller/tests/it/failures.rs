@@ -192,6 +192,9 @@ async fn failures_are_logged_with_the_key_and_without_the_message_of_a_panic() {
         .with_ansi(false)
         .with_writer(move || writer.clone())
         .finish();
+    // With a single subscriber in the process, tracing asks whichever thread meets a log line first whether anybody
+    // wants it, and remembers the answer of a thread without one. A second subscriber makes it ask them all.
+    let _second = tracing::Dispatch::new(tracing_subscriber::fmt().finish());
     let _guard = tracing::subscriber::set_default(subscriber);
     let runs = Runs::new();
     let log = runs.clone();
