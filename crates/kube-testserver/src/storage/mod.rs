@@ -16,7 +16,7 @@ pub(crate) type Touched = (Arc<str>, Option<String>);
 /// Where an object lies: collection and key.
 pub(crate) type Spot = (Arc<str>, Arc<str>);
 
-/// A deletion, whole or begun, that others may have to follow.
+/// Something that others may have to follow: a deletion, whole or begun, or a claim to have owners.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// The object is gone.
@@ -26,6 +26,11 @@ pub(crate) enum Event {
     },
     /// The object waits for its deletion, since just now.
     Marked {
+        collection: Arc<str>,
+        object: Arc<Stored>,
+    },
+    /// The object names owners it did not name before. Told only where objects can be found by uid.
+    Owned {
         collection: Arc<str>,
         object: Arc<Stored>,
     },
@@ -176,6 +181,13 @@ impl Store {
                 object: object.clone(),
             });
         }
+        let owners = change.old.as_ref().map(|old| &old.meta.owners);
+        if self.uids.is_some() && !object.meta.owners.is_empty() && owners != Some(&object.meta.owners) {
+            self.events.push_back(Event::Owned {
+                collection: resource.clone(),
+                object: object.clone(),
+            });
+        }
         object
     }
 
@@ -237,7 +249,7 @@ impl Store {
         std::mem::take(&mut self.touched)
     }
 
-    /// The next deletion that nobody has followed yet.
+    /// The next event that nobody has followed yet.
     pub(crate) fn next_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }

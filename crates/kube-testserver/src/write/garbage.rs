@@ -1,6 +1,6 @@
 //! What follows from deletions, as a cluster's controllers do it, but at once and in one step: owned objects, the
 //! contents of namespaces, the objects of a custom kind whose definition goes.
-//! Takes the list of what was removed or marked, writes what follows, until nothing follows any more.
+//! Takes the list of what was removed, marked or claimed to be owned, writes what follows, until nothing follows any more.
 
 use std::sync::Arc;
 
@@ -45,6 +45,11 @@ pub(crate) fn settle(state: &State, store: &mut Store) {
                     follow_mark(state, store, &collection, &object);
                 }
             }
+            Event::Owned { collection, object } => {
+                if state.config.collect_garbage {
+                    check_owners(state, store, &collection, &object);
+                }
+            }
         }
     }
 }
@@ -69,6 +74,40 @@ fn release_dependents(state: &State, store: &mut Store, owner: &str) {
         } else {
             remove(state, store, &collection, &dependent);
         }
+    }
+}
+
+/// An object names owners. Those that are not there are forgotten, and if none is there, the object goes: somebody who
+/// did not know yet that the owner was deleted has made it.
+fn check_owners(state: &State, store: &mut Store, collection: &Arc<str>, object: &Arc<Stored>) {
+    let owners = &object.meta.owners;
+    let absent: Vec<&str> = owners
+        .iter()
+        .map(|owner| owner.uid.as_str())
+        .filter(|uid| !store.has_uid(uid))
+        .collect();
+    // Written and gone again in one step: nothing is left to look at.
+    if absent.is_empty() || !store.has_uid(&object.meta.uid) {
+        return;
+    }
+    // A kind that is not served cannot be asked for, so nothing is known about such an owner.
+    let value = object.value();
+    let references = value
+        .pointer("/metadata/ownerReferences")
+        .and_then(Value::as_array);
+    let unknown = references.into_iter().flatten().any(|reference| {
+        let uid = reference.get("uid").and_then(Value::as_str);
+        uid.is_some_and(|uid| absent.contains(&uid)) && state.registry.read().kind_of(reference).is_none()
+    });
+    if unknown {
+        return;
+    }
+    if absent.len() == owners.len() {
+        remove(state, store, collection, object);
+        return;
+    }
+    for uid in absent {
+        drop_owner(state, store, collection, object, uid);
     }
 }
 

@@ -39,6 +39,63 @@ fn owned_objects_go_with_their_last_owner() {
     );
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_is_made_for_an_owner_that_is_gone_goes_at_once() {
+    let server = cluster();
+    let web = server.create(deployment("shop", "web"));
+    server.delete::<Deployment>("shop", "web");
+    let path = format!(
+        "/apis/apps/v1/replicasets?watch=true&resourceVersion={}",
+        server.resource_version()
+    );
+    let mut watch = Watch::open(&server, &path).await;
+
+    server.create(replica_set("shop", "web-1").owner(&web));
+
+    assert_eq!(server.count("replicasets.apps"), 0);
+    let events = watch.ready().await;
+    assert_eq!(events.len(), 2, "{events:?}");
+    assert!(
+        events[0].starts_with("ADDED") && events[1].starts_with("DELETED"),
+        "{events:?}"
+    );
+
+    // One that names it later is no better.
+    server.create(pod("shop", "a"));
+    server.modify::<Pod>("shop", "a", |pod| *pod = pod.clone().owner(&web));
+    assert_eq!(server.get::<Pod>("shop", "a"), None);
+}
+
+#[test]
+fn an_owner_that_is_gone_is_forgotten_where_another_is_left() {
+    let server = cluster();
+    let web = server.create(deployment("shop", "web"));
+    let other = server.create(config_map("shop", "other"));
+    server.delete::<Deployment>("shop", "web");
+
+    server.create(pod("shop", "a").owner(&web).owner(&other));
+
+    let a = server.get::<Pod>("shop", "a").expect("it has another owner");
+    let owners = a.metadata.owner_references.unwrap_or_default();
+    assert_eq!(owners.len(), 1);
+    assert_eq!(Some(&owners[0].uid), other.metadata.uid.as_ref());
+}
+
+#[test]
+fn nothing_is_concluded_about_owners_of_a_kind_that_is_not_served() {
+    let server = cluster();
+    let mut a = pod("shop", "a").owner(&server.create(config_map("shop", "other")));
+    for owner in a.metadata.owner_references.iter_mut().flatten() {
+        owner.api_version = "example.com/v1".to_owned();
+        owner.kind = "Widget".to_owned();
+        owner.uid = "nobody".to_owned();
+    }
+
+    server.create(a);
+
+    assert!(server.get::<Pod>("shop", "a").is_some());
+}
+
 #[test]
 fn without_garbage_collection_nothing_follows() {
     let server = TestServer::new();
