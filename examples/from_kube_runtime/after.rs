@@ -1,7 +1,6 @@
 //! The reconciler takes a key: it hears of deletions, failures wait longer each time, and there is one copy of everything.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
@@ -9,17 +8,32 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use kube_controller::{Action, Controller, RunError, Watch};
 use kube_informers::{ObjectKey, SharedInformerFactory};
+use tokio::sync::Notify;
 
 use crate::write_facts;
 
-/// Runs until `signal`; tells how many runs found that their object is gone.
-pub async fn run(client: Client, signal: impl Future<Output = ()>) -> Result<usize, RunError> {
+/// Whether a run has found that its object is gone.
+#[derive(Clone, Default)]
+pub struct Deletions(Arc<Notify>);
+
+impl Deletions {
+    /// Waits for the first one.
+    pub async fn first(&self) {
+        self.0.notified().await;
+    }
+}
+
+/// Runs until `signal`.
+pub async fn run(
+    client: Client,
+    deletions: &Deletions,
+    signal: impl Future<Output = ()>,
+) -> Result<(), RunError> {
     let factory = SharedInformerFactory::new(client.clone());
     let deployments = factory.informer::<Deployment>();
     let maps = factory.informer::<ConfigMap>();
     let store = deployments.store();
-    let deletions = Arc::new(AtomicUsize::new(0));
-    let counter = deletions.clone();
+    let deletions = deletions.clone();
 
     let controller = Controller::new("facts")
         .watches(Watch::itself(&deployments))
@@ -29,10 +43,10 @@ pub async fn run(client: Client, signal: impl Future<Output = ()>) -> Result<usi
     factory.start();
     controller
         .run_until(signal, move |key: ObjectKey| {
-            let (deployment, client, counter) = (store.get(&key), client.clone(), counter.clone());
+            let (deployment, client, deletions) = (store.get(&key), client.clone(), deletions.clone());
             async move {
                 let Some(deployment) = deployment else {
-                    counter.fetch_add(1, Ordering::Relaxed);
+                    deletions.0.notify_one();
                     return Ok(Action::Done);
                 };
                 write_facts(&client, &deployment).await?;
@@ -41,5 +55,5 @@ pub async fn run(client: Client, signal: impl Future<Output = ()>) -> Result<usi
         })
         .await?;
     factory.shutdown().await;
-    Ok(deletions.load(Ordering::Relaxed))
+    Ok(())
 }
