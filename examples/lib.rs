@@ -1,7 +1,8 @@
 //! What the example programs share: a cluster to talk to.
 //!
 //! With a kubeconfig (or inside a cluster) that one is used; without, or with `KUBE_INFORMERS_EMBEDDED` set, the
-//! embedded server. The programs that write anything use the embedded server always.
+//! embedded server. The programs that write anything use the embedded server always, except the sample controller where
+//! it is given a kubeconfig.
 
 use kube::{Client, Config};
 use kube_testserver::TestServer;

@@ -69,7 +69,12 @@ pub use main_stream::{reflected, reflected_with};
 pub use reader::Reader;
 pub use touched::touched;
 
-/// The snippets of the guide are compiled with the tests.
+/// The snippets of the guide and of the README are compiled with the tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/coming-from-kube-runtime.md")]
-struct ComingFromKubeRuntime;
+mod guides {
+    #[doc = include_str!("../../../docs/coming-from-kube-runtime.md")]
+    struct ComingFromKubeRuntime;
+
+    #[doc = include_str!("../README.md")]
+    struct Readme;
+}
