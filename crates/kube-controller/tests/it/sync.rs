@@ -76,12 +76,11 @@ async fn a_cache_that_does_not_come_ends_it_with_what_is_in_the_way() {
     server.fault(On::resource("pods").forever(), Fault::status(403));
     let (pods, runs) = (pods(&server), Runs::new());
 
-    let error = Controller::new("test")
+    let running = Controller::new("test")
         .watches(Watch::itself(&pods))
         .sync_within(secs(20))
-        .run_until(std::future::pending(), runs.reconciler())
-        .await
-        .unwrap_err();
+        .run_until(std::future::pending(), runs.reconciler());
+    let error = soon("it gives up", running).await.unwrap_err();
 
     let text = std::error::Error::source(&error).unwrap().to_string();
     assert!(matches!(error, RunError::NotSynced { .. }), "{error}");
