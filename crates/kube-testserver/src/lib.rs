@@ -70,6 +70,7 @@ mod names;
 mod nesting;
 mod openapi;
 mod patch;
+pub mod program;
 mod protobuf;
 mod read;
 mod replica;

@@ -1,0 +1,270 @@
+//! The test server as a program: its options, and what it does with them.
+//!
+//! The binary `kube-testserver` is this and nothing else; other programs can offer the same under a subcommand.
+
+use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use clap::Parser;
+
+use crate::churn::{Churn, Population};
+use crate::{TestServer, manifest};
+
+/// An in-memory Kubernetes API server to play with and to test against.
+///
+/// Nothing is kept: when it stops, everything is gone. Without --churn nothing moves by itself.
+// No `Debug`: it would show the token.
+#[derive(Parser)]
+#[command(name = "kube-testserver", version, after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The port to listen on; 0 takes any free one
+    #[arg(long, default_value_t = 8001)]
+    port: u16,
+
+    /// The address to listen on; anything but loopback lets other machines in, without TLS
+    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST), value_name = "ADDR")]
+    bind: IpAddr,
+
+    /// The objects to start with, such as pods=500,nodes=20,configmaps=5
+    #[arg(long, default_value = "", value_name = "LIST", hide_default_value = true)]
+    objects: Population,
+
+    /// Changes a second (20/s) or a minute (5/m): deployments roll, pods come and go, nodes flap
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    churn: Option<f64>,
+
+    /// The seed of everything random; the same seed gives the same cluster
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+
+    /// Asks clients for this bearer token
+    #[arg(long, value_name = "TOKEN")]
+    token: Option<String>,
+
+    /// Writes a kubeconfig to this file
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+
+    /// Creates the objects of a YAML or JSON file, - for standard input; can be given many times
+    #[arg(long, value_name = "FILE")]
+    manifest: Vec<PathBuf>,
+}
+
+const EXAMPLES: &str = "Examples:
+  kube-testserver --objects pods=500,nodes=20 --churn 20/s --seed 1
+  kube-testserver --port 0 --kubeconfig cluster.yaml --manifest crds.yaml --manifest objects.yaml";
+
+/// Serves until Ctrl-C or, on Unix, `kill`.
+///
+/// # Errors
+///
+/// What was asked for cannot be done: a busy port, a manifest that cannot be read. The text names it and the way out.
+pub async fn run(arguments: Arguments) -> Result<(), String> {
+    // Listened for before anybody can be told that the server is there.
+    let mut stop = Stop::new().map_err(|error| format!("cannot wait for signals: {error}"))?;
+    let mut builder = TestServer::builder().seed(arguments.seed).garbage_collection();
+    if let Some(token) = &arguments.token {
+        builder = builder.token(token);
+    }
+    if !arguments.bind.is_loopback() {
+        builder = builder.allow_remote();
+    }
+    // Bound before anything else is made: a busy port is told at once.
+    let address = SocketAddr::new(arguments.bind, arguments.port);
+    let server = builder
+        .listen(address)
+        .await
+        .map_err(|error| busy(address, &error))?;
+    for path in &arguments.manifest {
+        create_from(&server, path)?;
+    }
+    let mut churn = Churn::new(server.clone(), arguments.seed);
+    churn
+        .fill(&arguments.objects)
+        .map_err(|error| format!("--objects: {error}"))?;
+    introduce(&arguments, &server)?;
+
+    let rate = arguments.churn.unwrap_or(0.0);
+    tokio::select! {
+        // Dropping the churn between two steps loses nothing: it has no state outside the server.
+        () = churn.run(rate) => {}
+        () = stop.wait() => {}
+    }
+    server.stop().await;
+    println!("stopped");
+    Ok(())
+}
+
+fn busy(address: SocketAddr, error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            format!(
+                "cannot listen on {address}: it is in use; stop what uses it or choose another --port (0: any)"
+            )
+        }
+        io::ErrorKind::PermissionDenied => {
+            format!("cannot listen on {address}: not allowed; choose a --port above 1023")
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            format!("cannot listen on {address}: this machine has no such address; choose another --bind")
+        }
+        _ => format!("cannot listen on {address}: {error}"),
+    }
+}
+
+/// Creates the objects of a file in order, definitions of custom kinds included.
+fn create_from(server: &TestServer, path: &Path) -> Result<(), String> {
+    let shown = path.display();
+    let text = if path == Path::new("-") {
+        io::read_to_string(io::stdin())
+    } else {
+        std::fs::read_to_string(path)
+    };
+    let text = text.map_err(|error| format!("cannot read the manifest {shown}: {error}"))?;
+    let objects =
+        manifest::objects(&text).map_err(|error| format!("cannot use the manifest {shown}: {error}"))?;
+    for (index, object) in objects.into_iter().enumerate() {
+        let text = |pointer: &str| {
+            object
+                .pointer(pointer)
+                .and_then(|value| value.as_str())
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let (kind, name) = (text("/kind"), text("/metadata/name"));
+        server.try_create(object).map_err(|error| {
+            format!(
+                "cannot use the manifest {shown}: object {} ({kind} {name:?}): {error}",
+                index + 1
+            )
+        })?;
+    }
+    Ok(())
+}
+
+/// Says where the server is and how to use it.
+fn introduce(arguments: &Arguments, server: &TestServer) -> Result<(), String> {
+    let (url, config) = (
+        server.url().unwrap_or_default(),
+        server.kubeconfig().unwrap_or_default(),
+    );
+    let mut text = format!("Kubernetes {} on {url}", crate::KUBERNETES_VERSION);
+    let counts = ["nodes", "deployments.apps", "pods"].map(|resource| server.count(resource));
+    let [nodes, deployments, pods] = counts;
+    let many = |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
+    let (nodes, deployments) = (many(nodes, "node"), many(deployments, "deployment"));
+    text.push_str(&format!(" with {nodes}, {deployments} and {}", many(pods, "pod")));
+    if let Some(rate) = arguments.churn {
+        text.push_str(&format!(", {rate} changes a second, seed {}", arguments.seed));
+    }
+    text.push_str("\n\n");
+    if !arguments.bind.is_loopback() {
+        text.push_str("Other machines can reach it, and the connection is not encrypted.\n\n");
+    }
+    match &arguments.kubeconfig {
+        Some(path) => {
+            std::fs::write(path, config)
+                .map_err(|error| format!("cannot write the kubeconfig {}: {error}", path.display()))?;
+            text.push_str(&format!(
+                "Use it with\n  kubectl --kubeconfig {} get pods -A\n",
+                path.display()
+            ));
+        }
+        None => {
+            text.push_str(&format!("Use it with\n  kubectl --server {url} get pods -A\n"));
+            text.push_str("or with this kubeconfig (--kubeconfig FILE writes it to a file):\n\n");
+            text.push_str(&config);
+        }
+    }
+    if arguments.token.is_some() {
+        text.push_str(
+            "\nkubectl sends no token over a connection that is not encrypted; other clients do.\n",
+        );
+    }
+    text.push_str("\nCtrl-C stops it.\n");
+    let mut out = io::stdout().lock();
+    // Nobody may be reading; the server goes on all the same.
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    Ok(())
+}
+
+/// Whoever tells the program to stop: Ctrl-C, and on Unix also `kill`.
+struct Stop {
+    #[cfg(unix)]
+    signals: [tokio::signal::unix::Signal; 2],
+}
+
+impl Stop {
+    #[cfg(unix)]
+    fn new() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self {
+            signals: [signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?],
+        })
+    }
+
+    #[cfg(unix)]
+    async fn wait(&mut self) {
+        let [interrupt, terminate] = &mut self.signals;
+        // Both are cancel-safe: a signal that is not received here is not needed any more.
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn new() -> io::Result<Self> {
+        Ok(Self {})
+    }
+
+    #[cfg(not(unix))]
+    async fn wait(&mut self) {
+        if tokio::signal::ctrl_c().await.is_err() {
+            // Without a way to be told, the program runs until it is killed.
+            std::future::pending().await
+        }
+    }
+}
+
+/// `20/s`, `20` or `5/m` as changes a second.
+fn parse_rate(text: &str) -> Result<f64, String> {
+    let (number, unit) = text.split_once('/').unwrap_or((text, "s"));
+    let seconds = match unit.trim() {
+        "s" => 1.0,
+        "m" => 60.0,
+        other => return Err(format!("{other:?} is not a unit: write 20/s or 5/m")),
+    };
+    let rate: f64 = number
+        .trim()
+        .parse()
+        .map_err(|_| format!("{number:?} is not a number: write 20/s or 5/m"))?;
+    if !(rate.is_finite() && (0.0..=1e6).contains(&rate)) {
+        return Err(format!(
+            "{number} is out of range: between 0 and a million changes"
+        ));
+    }
+    Ok(rate / seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_read_in_seconds_and_minutes() {
+        assert_eq!(parse_rate("20/s"), Ok(20.0));
+        assert_eq!(parse_rate("0.5"), Ok(0.5));
+        assert_eq!(parse_rate("30/m"), Ok(0.5));
+        for wrong in ["", "x/s", "5/h", "-1/s", "nan", "inf/s", "2e9/s"] {
+            assert!(parse_rate(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_flags_are_consistent() {
+        use clap::CommandFactory;
+        Arguments::command().debug_assert();
+    }
+}
