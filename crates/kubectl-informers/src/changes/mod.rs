@@ -1,0 +1,141 @@
+//! `Change`: something that happened to an object, ready to be shown.
+
+pub mod json;
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kube_informers::{Cause, Event, Object, ObjectKey};
+
+use crate::diff::{self, FieldChange};
+use crate::item::Item;
+use crate::kinds::Kind;
+
+/// One change of one object, or the news that the initial list has been told.
+#[derive(Clone)]
+pub struct Change {
+    /// When this program learnt of it.
+    pub when: Timestamp,
+    /// Of which kind.
+    pub kind: Arc<Kind>,
+    /// What happened.
+    pub event: What,
+    /// To whom; `None` for [`What::Synced`].
+    pub key: Option<ObjectKey>,
+    /// The UID of the object.
+    pub uid: Option<String>,
+    /// The version of this state of the object; for [`What::Synced`] that of the collection.
+    pub resource_version: Option<String>,
+    /// The version before, of an update.
+    pub old_resource_version: Option<String>,
+    /// What changed, of an update.
+    pub diff: Vec<FieldChange>,
+    /// The object as it is now, or as it last was; `None` for [`What::Synced`].
+    pub object: Option<Arc<Item>>,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// An object appeared.
+    Added {
+        /// It was there when we came.
+        initial: bool,
+    },
+    /// An object changed.
+    Updated {
+        /// Nothing changed, it is told again.
+        resync: bool,
+    },
+    /// An object is gone.
+    Deleted {
+        /// How we know.
+        cause: Cause,
+    },
+    /// Everything that was there has been told. Once for each kind.
+    Synced {
+        /// How many objects there were.
+        objects: usize,
+    },
+}
+
+impl What {
+    /// `added`, `updated`, `deleted`, `synced`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Added { .. } => "added",
+            Self::Updated { .. } => "updated",
+            Self::Deleted { .. } => "deleted",
+            Self::Synced { .. } => "synced",
+        }
+    }
+
+    /// Whether it is part of the initial list.
+    pub fn is_initial(self) -> bool {
+        matches!(self, Self::Added { initial: true })
+    }
+
+    /// Whether nothing changed.
+    pub fn is_resync(self) -> bool {
+        matches!(self, Self::Updated { resync: true })
+    }
+
+    /// How a deletion came to be known: `observed`, `missed`, `leftScope`.
+    pub fn cause(self) -> Option<&'static str> {
+        match self {
+            Self::Deleted { cause } => Some(match cause {
+                Cause::Missed => "missed",
+                Cause::LeftScope => "leftScope",
+                _ => "observed",
+            }),
+            _ => None,
+        }
+    }
+}
+
+impl Change {
+    /// What an informer told us. The diff is made here, once for all who show it.
+    pub fn of(event: &Event<Item>, kind: &Arc<Kind>, noise: bool) -> Self {
+        let object = event.object();
+        let (what, old, diff) = match event {
+            Event::Added { initial, .. } => (What::Added { initial: *initial }, None, Vec::new()),
+            Event::Updated { old, new, resync } => (
+                What::Updated { resync: *resync },
+                old.resource_version().map(str::to_owned),
+                diff::of_items(old, new, noise),
+            ),
+            Event::Deleted { cause, .. } => (What::Deleted { cause: *cause }, None, Vec::new()),
+        };
+        Self {
+            when: Timestamp::now(),
+            kind: kind.clone(),
+            event: what,
+            key: Some(event.key()),
+            uid: object.uid().map(str::to_owned),
+            resource_version: object.resource_version().map(str::to_owned),
+            old_resource_version: old,
+            diff,
+            object: Some(object.clone()),
+        }
+    }
+
+    /// Everything that was there has been told.
+    pub fn synced(kind: &Arc<Kind>, objects: usize, resource_version: Option<String>) -> Self {
+        Self {
+            when: Timestamp::now(),
+            kind: kind.clone(),
+            event: What::Synced { objects },
+            key: None,
+            uid: None,
+            resource_version,
+            old_resource_version: None,
+            diff: Vec::new(),
+            object: None,
+        }
+    }
+
+    /// `shop/cart`, `node-1`; empty for [`What::Synced`].
+    pub fn name(&self) -> &str {
+        self.key.as_ref().map_or("", ObjectKey::as_str)
+    }
+}

@@ -1,0 +1,283 @@
+//! The command line: every command and option, and nothing of what they do.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+/// See what changes in a Kubernetes cluster, live.
+///
+/// Without a command it shows the dashboard. Without a kubeconfig it starts a small cluster of its own, in memory, in
+/// which things happen.
+#[derive(Parser)]
+#[command(
+    name = "kubectl-informers",
+    bin_name = "kubectl informers",
+    version,
+    max_term_width = 110,
+    after_help = EXAMPLES,
+)]
+pub struct Cli {
+    /// What every command takes.
+    #[command(flatten)]
+    pub global: Global,
+
+    /// The command; the dashboard if there is none.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+const EXAMPLES: &str = "Examples:
+  kubectl informers                          the dashboard
+  kubectl informers watch pods -A            a table, then every change with its diff
+  kubectl informers watch deploy,po -o json  one JSON object per event, for scripts
+  kubectl informers serve                    the dashboard as a web page
+  kubectl informers --embedded               the dashboard on a cluster in memory
+
+`kubectl informers` and `kubectl-informers` are the same program.";
+
+/// Options of every command.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Global {
+    /// Where the cluster is.
+    #[command(flatten)]
+    pub connection: Connection,
+
+    /// Which objects.
+    #[command(flatten)]
+    pub selection: Selection,
+
+    /// What is shown of them.
+    #[command(flatten)]
+    pub showing: Showing,
+}
+
+/// Where the cluster is.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Cluster")]
+pub struct Connection {
+    /// The context of the kubeconfig to use
+    #[arg(long, global = true, value_name = "NAME")]
+    pub context: Option<String>,
+
+    /// The cluster of the kubeconfig to use
+    #[arg(long, global = true, value_name = "NAME")]
+    pub cluster: Option<String>,
+
+    /// The user of the kubeconfig to use
+    #[arg(long, global = true, value_name = "NAME")]
+    pub user: Option<String>,
+
+    /// The kubeconfig to use, instead of $KUBECONFIG or ~/.kube/config
+    #[arg(long, global = true, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Where discovery is cached, as kubectl does it
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        env = "KUBECACHEDIR",
+        hide_env = true
+    )]
+    pub cache_dir: Option<PathBuf>,
+
+    /// Use a cluster in memory in which things happen, whatever is configured
+    #[arg(long, global = true, conflicts_with_all = ["context", "cluster", "user", "kubeconfig"])]
+    pub embedded: bool,
+}
+
+/// Which objects.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Objects")]
+pub struct Selection {
+    /// The namespace, or several with commas between them
+    #[arg(short, long, global = true, value_name = "NAME", value_delimiter = ',')]
+    pub namespace: Vec<String>,
+
+    /// All namespaces
+    #[arg(short = 'A', long, global = true)]
+    pub all_namespaces: bool,
+
+    /// Only objects with such labels, as in app=web,tier!=cache
+    #[arg(short = 'l', long, global = true, value_name = "LABELS")]
+    pub selector: Option<String>,
+
+    /// Only objects with such fields, as in status.phase=Running
+    #[arg(long, global = true, value_name = "FIELDS")]
+    pub field_selector: Option<String>,
+}
+
+/// What is shown.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Output")]
+pub struct Showing {
+    /// Show the values of Secrets, which are otherwise replaced by their length
+    #[arg(long, global = true)]
+    pub show_secrets: bool,
+
+    /// Show managedFields and resourceVersion in diffs and objects
+    #[arg(long, global = true, visible_alias = "show-managed-fields")]
+    pub show_noise: bool,
+
+    /// When to use colours; NO_COLOR is respected
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub color: When,
+
+    /// Say nothing on standard error but errors
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+
+    /// How logs are written; what is logged is chosen by RUST_LOG
+    #[arg(long, global = true, value_name = "FORMAT", default_value = "text")]
+    pub log_format: LogFormat,
+}
+
+/// When to use colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum When {
+    /// On a terminal.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// How logs are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Lines to read.
+    #[default]
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// The commands.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Show objects, then every change as it happens, with a diff of old and new
+    Watch(WatchArgs),
+    /// Show the dashboard: what is watched, what it costs, who is churning (the default)
+    Top(TopArgs),
+    /// Show the dashboard as a web page
+    Serve(ServeArgs),
+    /// Run the embedded API server, to play with and to test against
+    #[command(
+        after_help = "Example:\n  kubectl informers testserver --objects pods=500,nodes=20 --churn 20/s"
+    )]
+    Testserver(kube_testserver::program::Arguments),
+    /// Measure: how long it takes to sync, and what it costs
+    Bench(BenchArgs),
+    /// Print the completion script of a shell
+    Completion {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the manual page
+    Man,
+}
+
+/// `watch`.
+#[derive(Args, Clone, Debug)]
+pub struct WatchArgs {
+    /// The kinds, with commas between them: pods, po, deployments.apps, deployments.v1.apps, widgets.example.com
+    #[arg(value_name = "KIND", required = true)]
+    pub kinds: String,
+
+    /// Only the object of this name
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
+
+    /// How to print: text, wide (more columns), or json (one event per line)
+    #[arg(
+        short,
+        long,
+        value_name = "FORMAT",
+        default_value = "text",
+        hide_possible_values = true
+    )]
+    pub output: Output,
+
+    /// Leave out what is there already: only changes after the initial list
+    #[arg(long)]
+    pub since_sync: bool,
+
+    /// With -o json: add the object to every event
+    #[arg(long)]
+    pub with_object: bool,
+}
+
+/// How `watch` prints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// A table, then changes with their diffs.
+    #[default]
+    Text,
+    /// The same with more columns.
+    Wide,
+    /// One JSON object per event.
+    Json,
+}
+
+/// `top`.
+#[derive(Args, Clone, Debug, Default)]
+pub struct TopArgs {
+    /// The kinds, with commas between them; pods, nodes, deployments and events unless given
+    #[arg(value_name = "KIND")]
+    pub kinds: Option<String>,
+
+    /// Print lines instead of drawing on the terminal, as when the output is no terminal
+    #[arg(long)]
+    pub plain: bool,
+
+    /// Seconds between two summaries of the plain output
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub every: u64,
+}
+
+/// `serve`.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ServeArgs {
+    /// The kinds, with commas between them; pods, nodes, deployments and events unless given
+    #[arg(value_name = "KIND")]
+    pub kinds: Option<String>,
+
+    /// The port to listen on; 0 takes any free one
+    #[arg(long, default_value_t = 8090)]
+    pub port: u16,
+
+    /// The address to listen on; anything but loopback needs a --token
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1")]
+    pub bind: Option<std::net::IpAddr>,
+
+    /// Ask visitors for this token
+    #[arg(long, value_name = "TOKEN")]
+    pub token: Option<String>,
+}
+
+/// `bench`.
+#[derive(Args, Clone, Debug)]
+pub struct BenchArgs {
+    /// The kinds to sync, with commas between them
+    #[arg(value_name = "KIND", default_value = "pods")]
+    pub kinds: String,
+
+    /// How many objects the embedded server is given
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub objects: usize,
+
+    /// Changes a second of the embedded server, while events are counted
+    #[arg(long, value_name = "RATE", default_value_t = 2_000)]
+    pub churn: u32,
+
+    /// How many seconds events are counted after the sync; 0 does not count
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    pub seconds: u64,
+
+    /// Print one JSON object instead of lines
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,274 @@
+//! Where the objects come from: the cluster of a kubeconfig, the one we run in, or one of our own in memory.
+//!
+//! Takes the options, gives a client. A kubeconfig that was named and cannot be used is an error, never a reason to
+//! look elsewhere.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::{Client, Config};
+use kube_testserver::TestServer;
+use kube_testserver::churn::{Churn, Population};
+
+use crate::cli::Connection;
+use crate::failure::{Failure, chain};
+use crate::notes::Notes;
+use crate::task::{self, Task};
+
+/// A cluster to watch.
+pub struct Cluster {
+    /// The client to use.
+    pub client: Client,
+    /// The address of the server, for people and for the discovery cache.
+    pub server: String,
+    /// The namespace of the context.
+    pub namespace: String,
+    /// Which one it is.
+    pub origin: Origin,
+    /// Where discovery is cached; `None` for the embedded server, which changes with every start.
+    pub cache_dir: Option<PathBuf>,
+    embedded: Option<Embedded>,
+}
+
+/// Which cluster it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A context of a kubeconfig.
+    Context(String),
+    /// The cluster this program runs in.
+    InCluster,
+    /// Our own, in memory.
+    Embedded,
+}
+
+/// The embedded server and what makes things happen in it. Both end with it.
+struct Embedded {
+    server: TestServer,
+    _churn: Task,
+}
+
+/// What lives in the embedded cluster, and how many changes a second happen there: enough to see something in every
+/// second, and to read it.
+const POPULATION: &str = "nodes=6,deployments=12,pods=60,configmaps=8,secrets=4";
+const CHANGES_A_SECOND: f64 = 6.0;
+
+impl Cluster {
+    /// The cluster the options mean. Says which one before anything is asked of it.
+    ///
+    /// # Errors
+    ///
+    /// The kubeconfig, the context or what they refer to cannot be used.
+    pub async fn connect(options: &Connection, notes: &Notes) -> Result<Self, Failure> {
+        if options.embedded {
+            return Self::embedded(notes, "Using a cluster in memory in which things happen.");
+        }
+        if let Some(kubeconfig) = kubeconfig(options)? {
+            return Self::of_kubeconfig(kubeconfig, options, notes).await;
+        }
+        if env::var_os("KUBERNETES_SERVICE_HOST").is_some()
+            && let Ok(config) = Config::incluster()
+        {
+            let server = trimmed(&config.cluster_url);
+            notes.say(&format!("Connecting to the cluster this runs in, {server}"));
+            return Self::of_config(config, server, Origin::InCluster, options);
+        }
+        Self::embedded(
+            notes,
+            "There is no kubeconfig, so this is a cluster in memory in which things happen. Nothing of it is real. \
+             Use --kubeconfig or --context to watch a cluster of yours.",
+        )
+    }
+
+    async fn of_kubeconfig(
+        kubeconfig: Kubeconfig,
+        options: &Connection,
+        notes: &Notes,
+    ) -> Result<Self, Failure> {
+        let context = options
+            .context
+            .clone()
+            .or_else(|| kubeconfig.current_context.clone())
+            .unwrap_or_default();
+        // As it is written there: kubectl names its cache after it.
+        let written = server_of(&kubeconfig, &context, options.cluster.as_deref());
+        let choice = KubeConfigOptions {
+            context: options.context.clone(),
+            cluster: options.cluster.clone(),
+            user: options.user.clone(),
+        };
+        let config = Config::from_custom_kubeconfig(kubeconfig, &choice)
+            .await
+            .map_err(|error| unusable(&error))?;
+        let server = written.unwrap_or_else(|| trimmed(&config.cluster_url));
+        notes.say(&format!("Connecting to {server} (context {context})"));
+        Self::of_config(config, server, Origin::Context(context), options)
+    }
+
+    fn of_config(
+        config: Config,
+        server: String,
+        origin: Origin,
+        options: &Connection,
+    ) -> Result<Self, Failure> {
+        let namespace = config.default_namespace.clone();
+        let client = kube_informers::client(config).map_err(|error| {
+            Failure::verbatim(format!("Unable to connect to the server: {}", chain(&error)))
+        })?;
+        Ok(Self {
+            client,
+            server,
+            namespace,
+            origin,
+            cache_dir: cache_dir(options),
+            embedded: None,
+        })
+    }
+
+    /// A cluster in memory, filled, with changes going on.
+    fn embedded(notes: &Notes, words: &str) -> Result<Self, Failure> {
+        notes.warn(words);
+        let server = TestServer::builder().seed(1).garbage_collection().build();
+        let mut churn = Churn::new(server.clone(), 1);
+        let population: Population = POPULATION
+            .parse()
+            .map_err(|error| Failure::error(format!("the embedded cluster cannot be filled: {error}")))?;
+        churn
+            .fill(&population)
+            .map_err(|error| Failure::error(format!("the embedded cluster cannot be filled: {error}")))?;
+        Ok(Self {
+            client: server.client(),
+            server: "embedded".to_owned(),
+            namespace: "default".to_owned(),
+            origin: Origin::Embedded,
+            cache_dir: None,
+            embedded: Some(Embedded {
+                server,
+                _churn: task::spawn("churn", churn.run(CHANGES_A_SECOND)),
+            }),
+        })
+    }
+
+    /// Whether it is our own, in memory.
+    pub fn is_embedded(&self) -> bool {
+        self.embedded.is_some()
+    }
+
+    /// The embedded server, if this is it.
+    pub fn test_server(&self) -> Option<&TestServer> {
+        self.embedded.as_ref().map(|embedded| &embedded.server)
+    }
+
+    /// Its name in headlines.
+    pub fn title(&self) -> String {
+        match &self.origin {
+            Origin::Context(context) => format!("{context} ({})", self.server),
+            Origin::InCluster => format!("this cluster ({})", self.server),
+            Origin::Embedded => "embedded cluster, in memory".to_owned(),
+        }
+    }
+}
+
+/// What is configured; `None` if nothing is.
+fn kubeconfig(options: &Connection) -> Result<Option<Kubeconfig>, Failure> {
+    if let Some(path) = &options.kubeconfig {
+        return read(path).map(Some);
+    }
+    let listed: Vec<PathBuf> = env::var_os("KUBECONFIG")
+        .map(|value| {
+            env::split_paths(&value)
+                .filter(|path| !path.as_os_str().is_empty())
+                .collect()
+        })
+        .unwrap_or_default();
+    if !listed.is_empty() {
+        return read_all(&listed).map(Some);
+    }
+    let usual = home().map(|home| home.join(".kube").join("config"));
+    match usual.filter(|path| path.exists()) {
+        Some(path) => read(&path).map(Some),
+        // Who names a context wants that one.
+        None => match [&options.context, &options.cluster].into_iter().flatten().next() {
+            Some(name) => Err(Failure::error(format!(
+                "context \"{name}\" does not exist: there is no kubeconfig"
+            ))),
+            None => Ok(None),
+        },
+    }
+}
+
+/// Files that are not there are left out, as kubectl does it, unless none is there.
+fn read_all(paths: &[PathBuf]) -> Result<Kubeconfig, Failure> {
+    let mut merged: Option<Kubeconfig> = None;
+    for path in paths.iter().filter(|path| path.exists()) {
+        let next = read(path)?;
+        merged = Some(match merged {
+            Some(merged) => merged.merge(next).map_err(|error| unusable(&error))?,
+            None => next,
+        });
+    }
+    match (merged, paths.first()) {
+        (Some(merged), _) => Ok(merged),
+        (None, Some(path)) => read(path),
+        (None, None) => Ok(Kubeconfig::default()),
+    }
+}
+
+fn read(path: &Path) -> Result<Kubeconfig, Failure> {
+    Kubeconfig::read_from(path).map_err(|error| match error {
+        KubeconfigError::ReadConfig(cause, _) if cause.kind() == std::io::ErrorKind::NotFound => {
+            Failure::error(format!("stat {}: no such file or directory", path.display()))
+        }
+        KubeconfigError::ReadConfig(cause, _) => Failure::error(format!(
+            "error loading config file \"{}\": {cause}",
+            path.display()
+        )),
+        // The text of the parser quotes the file, and that holds credentials.
+        KubeconfigError::Parse(_) => Failure::error(format!(
+            "error loading config file \"{}\": it is not a kubeconfig in YAML or JSON",
+            path.display()
+        )),
+        other => unusable(&other),
+    })
+}
+
+/// As kubectl says it.
+fn unusable(error: &KubeconfigError) -> Failure {
+    match error {
+        KubeconfigError::LoadContext(name) => Failure::error(format!("context \"{name}\" does not exist")),
+        KubeconfigError::LoadClusterOfContext(name) => {
+            Failure::error(format!("cluster \"{name}\" does not exist"))
+        }
+        KubeconfigError::CurrentContextNotSet => Failure::error(
+            "current-context is not set: choose a context with --context, or set it with kubectl config use-context",
+        ),
+        other => Failure::error(format!("invalid configuration: {}", chain(other))),
+    }
+}
+
+fn server_of(kubeconfig: &Kubeconfig, context: &str, cluster: Option<&str>) -> Option<String> {
+    let cluster = match cluster {
+        Some(cluster) => cluster,
+        None => {
+            let named = kubeconfig.contexts.iter().find(|named| named.name == context)?;
+            &named.context.as_ref()?.cluster
+        }
+    };
+    let named = kubeconfig.clusters.iter().find(|named| named.name == cluster)?;
+    named.cluster.as_ref()?.server.clone()
+}
+
+fn trimmed(url: &http::Uri) -> String {
+    url.to_string().trim_end_matches('/').to_owned()
+}
+
+fn cache_dir(options: &Connection) -> Option<PathBuf> {
+    options
+        .cache_dir
+        .clone()
+        .or_else(|| home().map(|home| home.join(".kube").join("cache")))
+}
+
+fn home() -> Option<PathBuf> {
+    env::home_dir().filter(|home| !home.as_os_str().is_empty())
+}

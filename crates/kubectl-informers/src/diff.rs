@@ -1,0 +1,351 @@
+//! What changed between two states of an object, field by field.
+//!
+//! Takes two JSON values, gives a list of changes. Lists of things that have a name are compared by that name, not by
+//! position, so that a container added in front is one change and not a dozen.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::item::Item;
+use crate::redact::escape;
+
+/// One field that changed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FieldChange {
+    /// Where, as a JSON pointer. For elements of lists the index in the new list, or in the old one if it is gone.
+    pub path: String,
+    /// What was there; `None` if nothing was.
+    pub old: Option<Value>,
+    /// What is there now; `None` if nothing is.
+    pub new: Option<Value>,
+}
+
+/// What is left out unless asked for: it changes with every write and says nothing about it.
+const NOISE: [&str; 2] = ["/metadata/managedFields", "/metadata/resourceVersion"];
+
+/// Fields by which elements of lists are told apart, the best first. One is used if every element has it and no two
+/// elements have the same.
+const KEYS: [&[&str]; 9] = [
+    &["uid"],
+    &["name"],
+    &["type"],
+    &["mountPath"],
+    &["containerPort", "protocol"],
+    &["port", "protocol"],
+    &["ip"],
+    &["key", "effect", "operator"],
+    &["topologyKey"],
+];
+
+/// What changed between two states, with or without noise. Values that were taken out are compared, too.
+pub fn of_items(old: &Item, new: &Item, noise: bool) -> Vec<FieldChange> {
+    let mut changes = diff(old.value(), new.value());
+    for (path, mark) in old.marks() {
+        if let Some(now) = new.marks().get(path)
+            && now != mark
+            && let (Some(before), Some(after)) = (old.text(path), new.text(path))
+            && before == after
+        {
+            changes.push(FieldChange {
+                path: path.clone(),
+                old: Some(Value::from(before)),
+                new: Some(Value::from(another(after))),
+            });
+        }
+    }
+    if !noise {
+        changes.retain(|change| !is_noise(&change.path));
+    }
+    changes
+}
+
+/// `<12 bytes>` as `<12 bytes, another value>`.
+fn another(placeholder: &str) -> String {
+    format!("{}, another value>", placeholder.trim_end_matches('>'))
+}
+
+/// Whether a path is noise, or inside of it.
+pub fn is_noise(path: &str) -> bool {
+    NOISE.iter().any(|noise| {
+        path.strip_prefix(noise)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    })
+}
+
+/// What changed between two values.
+pub fn diff(old: &Value, new: &Value) -> Vec<FieldChange> {
+    let mut changes = Vec::new();
+    compare("", old, new, &mut changes);
+    changes
+}
+
+fn compare(path: &str, old: &Value, new: &Value, changes: &mut Vec<FieldChange>) {
+    match (old, new) {
+        (Value::Object(old), Value::Object(new)) => compare_maps(path, old, new, changes),
+        (Value::Array(old), Value::Array(new)) => compare_lists(path, old, new, changes),
+        (old, new) if old == new => {}
+        (old, new) => changes.push(FieldChange {
+            path: path.to_owned(),
+            old: Some(old.clone()),
+            new: Some(new.clone()),
+        }),
+    }
+}
+
+fn compare_maps(
+    path: &str,
+    old: &Map<String, Value>,
+    new: &Map<String, Value>,
+    changes: &mut Vec<FieldChange>,
+) {
+    for (name, before) in old {
+        let path = format!("{path}/{}", escape(name));
+        match new.get(name) {
+            Some(after) => compare(&path, before, after, changes),
+            None => changes.push(removed(path, before)),
+        }
+    }
+    for (name, after) in new {
+        if !old.contains_key(name) {
+            changes.push(added(format!("{path}/{}", escape(name)), after));
+        }
+    }
+}
+
+fn compare_lists(path: &str, old: &[Value], new: &[Value], changes: &mut Vec<FieldChange>) {
+    if old == new {
+        return;
+    }
+    match KEYS
+        .iter()
+        .find_map(|key| Some((keys(old, key)?, keys(new, key)?)))
+    {
+        Some((old_keys, new_keys)) => compare_by_key(path, (old, &old_keys), (new, &new_keys), changes),
+        None => compare_by_position(path, old, new, changes),
+    }
+}
+
+/// The keys of all elements, if each has one and no two have the same.
+fn keys(list: &[Value], key: &[&str]) -> Option<Vec<String>> {
+    let mut keys = Vec::with_capacity(list.len());
+    for element in list {
+        // The first field must be there; the others may be left out where they have a default.
+        element.get(key.first()?)?;
+        let parts: Vec<String> = key
+            .iter()
+            .filter_map(|field| element.get(field))
+            .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+            .collect();
+        keys.push(parts.join(" "));
+    }
+    let mut sorted: Vec<&String> = keys.iter().collect();
+    sorted.sort();
+    let unique = sorted.windows(2).all(|pair| pair.first() != pair.last());
+    unique.then_some(keys)
+}
+
+type Keyed<'a> = (&'a [Value], &'a [String]);
+
+fn compare_by_key(path: &str, old: Keyed<'_>, new: Keyed<'_>, changes: &mut Vec<FieldChange>) {
+    for (at, (before, key)) in old.0.iter().zip(old.1).enumerate() {
+        if !new.1.contains(key) {
+            changes.push(removed(format!("{path}/{at}"), before));
+        }
+    }
+    for (at, (after, key)) in new.0.iter().zip(new.1).enumerate() {
+        let path = format!("{path}/{at}");
+        let before = old.1.iter().position(|other| other == key);
+        match before.and_then(|at| old.0.get(at)) {
+            Some(before) => compare(&path, before, after, changes),
+            None => changes.push(added(path, after)),
+        }
+    }
+    // Where the order is all that changed among those that stayed, that is the change.
+    let stayed = |keys: &[String], others: &[String]| -> Vec<Value> {
+        keys.iter()
+            .filter(|key| others.contains(key))
+            .map(|key| Value::from(key.as_str()))
+            .collect()
+    };
+    let (before, after) = (stayed(old.1, new.1), stayed(new.1, old.1));
+    if before != after {
+        changes.push(FieldChange {
+            path: path.to_owned(),
+            old: Some(Value::Array(before)),
+            new: Some(Value::Array(after)),
+        });
+    }
+}
+
+/// Without keys: what is the same in front and at the end is left out, the rest is compared in pairs.
+fn compare_by_position(path: &str, old: &[Value], new: &[Value], changes: &mut Vec<FieldChange>) {
+    let front = old.iter().zip(new).take_while(|(old, new)| old == new).count();
+    let (old_rest, new_rest) = (
+        old.get(front..).unwrap_or_default(),
+        new.get(front..).unwrap_or_default(),
+    );
+    let back = old_rest
+        .iter()
+        .rev()
+        .zip(new_rest.iter().rev())
+        .take_while(|(old, new)| old == new)
+        .count();
+    let old_rest = old_rest.get(..old_rest.len() - back).unwrap_or_default();
+    let new_rest = new_rest.get(..new_rest.len() - back).unwrap_or_default();
+    for at in 0..old_rest.len().max(new_rest.len()) {
+        let path = format!("{path}/{}", front + at);
+        match (old_rest.get(at), new_rest.get(at)) {
+            (Some(before), Some(after)) => compare(&path, before, after, changes),
+            (Some(before), None) => changes.push(removed(path, before)),
+            (None, Some(after)) => changes.push(added(path, after)),
+            (None, None) => {}
+        }
+    }
+}
+
+fn added(path: String, new: &Value) -> FieldChange {
+    FieldChange {
+        path,
+        old: None,
+        new: Some(new.clone()),
+    }
+}
+
+fn removed(path: String, old: &Value) -> FieldChange {
+    FieldChange {
+        path,
+        old: Some(old.clone()),
+        new: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// `path: old -> new`, one line each.
+    fn lines(old: Value, new: Value) -> Vec<String> {
+        let show = |value: &Option<Value>| value.as_ref().map_or("∅".to_owned(), Value::to_string);
+        diff(&old, &new)
+            .iter()
+            .map(|change| format!("{}: {} -> {}", change.path, show(&change.old), show(&change.new)))
+            .collect()
+    }
+
+    #[test]
+    fn equal_values_have_no_changes() {
+        let object = json!({ "a": [1, { "b": null }], "c": "x" });
+        assert_eq!(lines(object.clone(), object), Vec::<String>::new());
+    }
+
+    #[test]
+    fn fields_are_added_changed_and_removed() {
+        assert_eq!(
+            lines(
+                json!({ "a": 1, "b": { "c": 2, "d": 3 } }),
+                json!({ "a": 1, "b": { "c": 4 }, "e": { "f": 5 } })
+            ),
+            ["/b/c: 2 -> 4", "/b/d: 3 -> ∅", "/e: ∅ -> {\"f\":5}"]
+        );
+    }
+
+    #[test]
+    fn names_with_slashes_and_tildes_are_escaped() {
+        assert_eq!(
+            lines(json!({}), json!({ "a/b": 1, "c~d": 2 })),
+            ["/a~1b: ∅ -> 1", "/c~0d: ∅ -> 2"]
+        );
+    }
+
+    #[test]
+    fn a_container_added_in_front_is_one_change() {
+        let old = json!([{ "name": "web", "image": "web:1" }, { "name": "log", "image": "log:1" }]);
+        let new = json!([
+            { "name": "proxy", "image": "p" }, { "name": "web", "image": "web:2" }, { "name": "log", "image": "log:1" },
+        ]);
+
+        assert_eq!(
+            lines(old, new),
+            [
+                "/0: ∅ -> {\"image\":\"p\",\"name\":\"proxy\"}",
+                "/1/image: \"web:1\" -> \"web:2\""
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_gone_has_its_old_index() {
+        let old = json!([{ "type": "Ready", "status": "True" }, { "type": "Old", "status": "True" }]);
+        let new = json!([{ "type": "Ready", "status": "False" }]);
+
+        assert_eq!(
+            lines(old, new),
+            [
+                "/1: {\"status\":\"True\",\"type\":\"Old\"} -> ∅",
+                "/0/status: \"True\" -> \"False\""
+            ]
+        );
+    }
+
+    #[test]
+    fn ports_are_told_apart_by_number_and_protocol() {
+        let old =
+            json!([{ "containerPort": 53, "protocol": "TCP" }, { "containerPort": 53, "protocol": "UDP" }]);
+        let new = json!([
+            { "containerPort": 53, "protocol": "UDP", "hostPort": 53 }, { "containerPort": 53, "protocol": "TCP" },
+        ]);
+
+        assert_eq!(
+            lines(old, new),
+            [
+                "/0/hostPort: ∅ -> 53",
+                ": [\"53 TCP\",\"53 UDP\"] -> [\"53 UDP\",\"53 TCP\"]"
+            ]
+        );
+    }
+
+    #[test]
+    fn another_order_of_the_same_is_a_change() {
+        let list = |names: [&str; 2]| json!(names.map(|name| json!({ "name": name })));
+
+        assert_eq!(
+            lines(list(["a", "b"]), list(["b", "a"])),
+            [": [\"a\",\"b\"] -> [\"b\",\"a\"]"]
+        );
+    }
+
+    #[test]
+    fn lists_without_keys_are_compared_from_both_ends() {
+        assert_eq!(
+            lines(json!(["a", "b", "c"]), json!(["b", "c"])),
+            ["/0: \"a\" -> ∅"]
+        );
+        assert_eq!(
+            lines(json!(["a", "c"]), json!(["a", "b", "c"])),
+            ["/1: ∅ -> \"b\""]
+        );
+        assert_eq!(
+            lines(json!(["a", "x", "c"]), json!(["a", "y", "c"])),
+            ["/1: \"x\" -> \"y\""]
+        );
+        assert_eq!(lines(json!([]), json!(["a"])), ["/0: ∅ -> \"a\""]);
+    }
+
+    #[test]
+    fn another_type_is_a_change_of_the_whole() {
+        assert_eq!(
+            lines(json!({ "a": [1] }), json!({ "a": { "b": 1 } })),
+            ["/a: [1] -> {\"b\":1}"]
+        );
+    }
+
+    #[test]
+    fn noise_is_the_field_and_what_is_in_it() {
+        assert!(is_noise("/metadata/managedFields/0/time"));
+        assert!(is_noise("/metadata/resourceVersion"));
+        assert!(!is_noise("/metadata/resourceVersions"));
+        assert!(!is_noise("/metadata/generation"));
+    }
+}

@@ -1,0 +1,66 @@
+//! Discovery: which kinds the server serves. From the cache that kubectl keeps, or from the server.
+//!
+//! Takes a client and a place for the cache, gives a [`Catalogue`].
+
+mod cache;
+mod documents;
+mod fetch;
+
+use std::path::PathBuf;
+
+use kube::Client;
+
+pub use cache::Cache;
+
+use crate::failure::Failure;
+use crate::kinds::{Catalogue, Kind};
+
+/// Finds kinds by name.
+pub struct Discovery {
+    client: Client,
+    server: String,
+    cache: Option<Cache>,
+}
+
+impl Discovery {
+    /// Asks `client`, which talks to `server`; with a directory, what was found is kept there as kubectl does it.
+    pub fn new(client: Client, server: &str, directory: Option<PathBuf>) -> Self {
+        Self {
+            client,
+            server: server.to_owned(),
+            cache: directory.map(|directory| Cache::new(&directory, server)),
+        }
+    }
+
+    /// The kinds meant by `pods,deploy`. What the cache does not know is asked for once more.
+    ///
+    /// # Errors
+    ///
+    /// One of them is unknown, or the server cannot be asked.
+    pub async fn find_all(&self, names: &str) -> Result<Vec<Kind>, Failure> {
+        if let Some(kinds) = self
+            .cache
+            .as_ref()
+            .and_then(Cache::read)
+            .and_then(|documents| documents.catalogue().find_all(names).ok())
+        {
+            return Ok(kinds);
+        }
+        self.fetch().await?.find_all(names)
+    }
+
+    /// What the server serves now.
+    ///
+    /// # Errors
+    ///
+    /// The server cannot be asked.
+    pub async fn fetch(&self) -> Result<Catalogue, Failure> {
+        let documents = fetch::documents(&self.client)
+            .await
+            .map_err(|error| error.into_failure(&self.server))?;
+        if let Some(cache) = &self.cache {
+            cache.write(&documents);
+        }
+        Ok(documents.catalogue())
+    }
+}

@@ -1,0 +1,116 @@
+//! Progress of the initial lists: items so far, of how many, how fast. One line that is redrawn on a terminal, a line
+//! every few seconds elsewhere.
+
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::cli::Showing;
+use crate::observe::{InformerView, Progress};
+
+/// A list that takes less is not worth a word.
+const PATIENCE: Duration = Duration::from_millis(700);
+/// How often a line is printed where it cannot be redrawn.
+const LINES_EVERY: Duration = Duration::from_secs(5);
+
+/// Shows progress on standard error.
+pub struct ProgressLine {
+    began: Instant,
+    redraws: bool,
+    quiet: bool,
+    drawn: bool,
+    next_line: Instant,
+}
+
+impl ProgressLine {
+    /// As the options say. Call [`show`](Self::show) a few times a second.
+    pub fn new(showing: &Showing) -> Self {
+        let now = Instant::now();
+        Self {
+            began: now,
+            redraws: io::stderr().is_terminal(),
+            quiet: showing.quiet,
+            drawn: false,
+            next_line: now + LINES_EVERY,
+        }
+    }
+
+    /// Shows how far the lists are.
+    pub fn show(&mut self, views: &[InformerView]) {
+        if self.quiet || self.began.elapsed() < PATIENCE {
+            return;
+        }
+        let parts: Vec<String> = views
+            .iter()
+            .filter(|view| !view.synced)
+            .filter_map(|view| {
+                Some(format!(
+                    "{}: {}",
+                    view.kind.full_name(),
+                    text(view.progress.as_ref()?)
+                ))
+            })
+            .collect();
+        if parts.is_empty() {
+            return;
+        }
+        let line = format!("listing {}", parts.join(", "));
+        // Who closes standard error does not want to know.
+        if self.redraws {
+            let _ = write!(io::stderr().lock(), "\r\u{1b}[K{line}").and_then(|()| io::stderr().flush());
+            self.drawn = true;
+        } else if Instant::now() >= self.next_line {
+            let _ = writeln!(io::stderr().lock(), "{line}");
+            self.next_line = Instant::now() + LINES_EVERY;
+        }
+    }
+
+    /// Takes the line away, before anything else is printed.
+    pub fn clear(&mut self) {
+        if std::mem::take(&mut self.drawn) {
+            let _ = write!(io::stderr().lock(), "\r\u{1b}[K");
+        }
+    }
+}
+
+impl Drop for ProgressLine {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// `12500 of about 100000 (13 %), 8300/s`.
+pub fn text(progress: &Progress) -> String {
+    let rate = progress.rate();
+    let mut text = match progress.of {
+        Some(of) if of > 0 => {
+            let percent = progress.items.saturating_mul(100) / of;
+            format!("{} of about {of} ({percent} %)", progress.items)
+        }
+        _ => format!("{} so far", progress.items),
+    };
+    if rate >= 1.0 {
+        text.push_str(&format!(", {rate:.0}/s"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_reads_as_items_of_how_many_and_rate() {
+        let progress = |items, of| {
+            text(&Progress {
+                items,
+                of,
+                elapsed: Duration::from_secs(2),
+            })
+        };
+        assert_eq!(progress(500, Some(2000)), "500 of about 2000 (25 %), 250/s");
+        assert_eq!(progress(500, None), "500 so far, 250/s");
+        assert_eq!(progress(0, Some(0)), "0 so far");
+    }
+}

@@ -1,0 +1,292 @@
+//! Taking Secret values out of objects, once, on their way in: what the program never holds, no output can show.
+//!
+//! A value is replaced by its length. That it changed can still be seen: a hash with a key of this process stays behind.
+
+use std::collections::BTreeMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value};
+
+use crate::kinds::Kind;
+
+/// Hashes of what was taken out, by JSON pointer. Equal in two states of an object: the value is the same.
+pub type Marks = BTreeMap<String, u64>;
+
+/// Whether and how values are taken out.
+#[derive(Clone)]
+pub struct Redaction {
+    show: bool,
+    /// Keyed by chance, so that nobody can find a value by hashing guesses.
+    hasher: RandomState,
+}
+
+/// kubectl writes the whole object there, Secret values included.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Shorter values are not looked for in annotations: they would be found everywhere.
+const SHORTEST_REPEATED: usize = 4;
+
+impl Redaction {
+    /// Values are taken out.
+    pub fn on() -> Self {
+        Self {
+            show: false,
+            hasher: RandomState::new(),
+        }
+    }
+
+    /// Values stay: the user said so.
+    pub fn off() -> Self {
+        Self {
+            show: true,
+            ..Self::on()
+        }
+    }
+
+    /// Values stay if `show`.
+    pub fn showing(show: bool) -> Self {
+        if show { Self::off() } else { Self::on() }
+    }
+
+    /// Takes the values of a Secret out of it, and annotations that repeat them. The annotation in which kubectl keeps
+    /// the object as it was last applied is taken out of every kind: it only repeats the object, and in copies made by
+    /// others it may repeat a Secret.
+    pub fn apply(&self, kind: &Kind, object: &mut Value) -> Marks {
+        let mut marks = Marks::new();
+        let Value::Object(object) = object else {
+            return marks;
+        };
+        if self.show {
+            return marks;
+        }
+        let mut repeated = Vec::new();
+        if kind.is_secret() {
+            for field in ["data", "stringData"] {
+                if let Some(values) = object.get_mut(field) {
+                    collect(values, &mut repeated);
+                    self.conceal_all(&format!("/{field}"), values, &mut marks);
+                }
+            }
+        }
+        let annotations = object
+            .get_mut("metadata")
+            .and_then(|metadata| metadata.get_mut("annotations"))
+            .and_then(Value::as_object_mut);
+        if let Some(annotations) = annotations {
+            self.conceal_annotations(kind, annotations, &repeated, &mut marks);
+        }
+        marks
+    }
+
+    fn conceal_annotations(
+        &self,
+        kind: &Kind,
+        annotations: &mut Map<String, Value>,
+        repeated: &[String],
+        marks: &mut Marks,
+    ) {
+        for (name, value) in annotations {
+            let text = value.as_str().unwrap_or_default();
+            let repeats = name == LAST_APPLIED
+                || kind.is_secret()
+                    && (holds_a_copy(text) || repeated.iter().any(|secret| text.contains(secret.as_str())));
+            if repeats {
+                self.conceal(format!("/metadata/annotations/{}", escape(name)), value, marks);
+            }
+        }
+    }
+
+    /// Every leaf below `value`, however deep: whatever a server puts there is a value.
+    fn conceal_all(&self, path: &str, value: &mut Value, marks: &mut Marks) {
+        match value {
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    self.conceal_all(&format!("{path}/{}", escape(name)), value, marks);
+                }
+            }
+            Value::Array(items) => {
+                for (index, value) in items.iter_mut().enumerate() {
+                    self.conceal_all(&format!("{path}/{index}"), value, marks);
+                }
+            }
+            Value::Null => {}
+            leaf => self.conceal(path.to_owned(), leaf, marks),
+        }
+    }
+
+    fn conceal(&self, path: String, value: &mut Value, marks: &mut Marks) {
+        let (hash, length) = match &*value {
+            Value::String(text) => (self.hasher.hash_one(text), length(text, &path)),
+            other => {
+                let text = other.to_string();
+                (self.hasher.hash_one(&text), text.len())
+            }
+        };
+        *value = Value::from(placeholder(length));
+        marks.insert(path, hash);
+    }
+}
+
+/// What stands in the place of a value.
+fn placeholder(length: usize) -> String {
+    match length {
+        1 => "<1 byte>".to_owned(),
+        length => format!("<{length} bytes>"),
+    }
+}
+
+/// `data` is base64: what counts is what it stands for.
+fn length(text: &str, path: &str) -> usize {
+    match STANDARD.decode(text) {
+        Ok(bytes) if path.starts_with("/data/") => bytes.len(),
+        _ => text.len(),
+    }
+}
+
+/// The values as others may repeat them: as they are, and decoded.
+fn collect(value: &Value, into: &mut Vec<String>) {
+    match value {
+        Value::String(text) => {
+            let decoded = STANDARD
+                .decode(text)
+                .ok()
+                .and_then(|bytes| String::from_utf8(bytes).ok());
+            into.extend(
+                [Some(text.clone()), decoded]
+                    .into_iter()
+                    .flatten()
+                    .filter(|text| text.len() >= SHORTEST_REPEATED),
+            );
+        }
+        Value::Object(fields) => fields.values().for_each(|value| collect(value, into)),
+        Value::Array(items) => items.iter().for_each(|value| collect(value, into)),
+        _ => {}
+    }
+}
+
+/// Whether a text looks like a copy of an object: JSON, or packed (gzip in base64), as deployment tools keep it.
+fn holds_a_copy(text: &str) -> bool {
+    let text = text.trim_start();
+    text.starts_with(['{', '[']) || text.starts_with("H4sI")
+}
+
+/// One part of a JSON pointer.
+pub fn escape(part: &str) -> String {
+    part.replace('~', "~0").replace('/', "~1")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn secret_kind() -> Kind {
+        Kind::for_tests("", "v1", "Secret", "secrets")
+    }
+
+    fn secret(password: &str) -> Value {
+        json!({
+            "kind": "Secret",
+            "metadata": {
+                "name": "db",
+                "annotations": {
+                    LAST_APPLIED: format!("{{\"data\":{{\"password\":\"{}\"}}}}", STANDARD.encode(password)),
+                    "owner": "team shop",
+                    "hint": format!("it is {password}!"),
+                },
+            },
+            "data": { "password": STANDARD.encode(password), "deep": { "a/b": [STANDARD.encode(password)] } },
+            "stringData": { "plain": password },
+            "type": "Opaque",
+        })
+    }
+
+    #[test]
+    fn no_value_of_a_secret_stays() {
+        let mut object = secret("correct horse");
+
+        Redaction::on().apply(&secret_kind(), &mut object);
+
+        let text = object.to_string();
+        assert!(!text.contains("correct horse"), "{text}");
+        assert!(!text.contains(&STANDARD.encode("correct horse")), "{text}");
+        assert_eq!(object["data"]["password"], "<13 bytes>");
+        assert_eq!(object["stringData"]["plain"], "<13 bytes>");
+        assert_eq!(object["metadata"]["annotations"]["owner"], "team shop");
+        assert_eq!(object["metadata"]["annotations"]["hint"], "<20 bytes>");
+        assert_eq!(object["type"], "Opaque");
+    }
+
+    #[test]
+    fn what_is_no_text_is_taken_out_too() {
+        let mut object = json!({ "data": { "number": 4711, "flag": true, "none": null } });
+
+        Redaction::on().apply(&secret_kind(), &mut object);
+
+        assert_eq!(
+            object["data"],
+            json!({ "number": "<4 bytes>", "flag": "<4 bytes>", "none": null })
+        );
+    }
+
+    #[test]
+    fn a_change_of_equal_length_leaves_another_mark() {
+        let redaction = Redaction::on();
+        let marks = |password: &str| redaction.apply(&secret_kind(), &mut secret(password));
+
+        assert_eq!(marks("aaaa"), marks("aaaa"));
+        assert_ne!(marks("aaaa")["/data/password"], marks("bbbb")["/data/password"]);
+        assert!(marks("aaaa").contains_key("/data/deep/a~1b/0"));
+    }
+
+    #[test]
+    fn marks_cannot_be_compared_across_processes() {
+        let marks = |redaction: Redaction| redaction.apply(&secret_kind(), &mut secret("aaaa"));
+
+        assert_ne!(marks(Redaction::on()), marks(Redaction::on()));
+    }
+
+    #[test]
+    fn of_other_kinds_only_the_copy_is_taken_out() {
+        let mut object = json!({
+            "metadata": { "annotations": { LAST_APPLIED: "{}", "packed": "{}" } },
+            "data": { "colour": "blue" },
+        });
+
+        Redaction::on().apply(&Kind::for_tests("", "v1", "ConfigMap", "configmaps"), &mut object);
+
+        assert_eq!(
+            object["metadata"]["annotations"],
+            json!({ LAST_APPLIED: "<2 bytes>", "packed": "{}" })
+        );
+        assert_eq!(object["data"]["colour"], "blue");
+    }
+
+    #[test]
+    fn everything_stays_for_those_who_ask() {
+        let mut object = secret("correct horse");
+
+        let marks = Redaction::off().apply(&secret_kind(), &mut object);
+
+        assert_eq!(object, secret("correct horse"));
+        assert!(marks.is_empty());
+    }
+
+    #[test]
+    fn any_shape_of_object_is_survived() {
+        for text in [
+            "null",
+            "[]",
+            "{\"data\":[]}",
+            "{\"data\":null}",
+            "{\"metadata\":[1]}",
+        ] {
+            let mut object: Value = serde_json::from_str(text).unwrap();
+            Redaction::on().apply(&secret_kind(), &mut object);
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! When the server says no, or does not answer: kubectl's sentences, and what a user can do about it.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+
+use kube_informers::SourceError;
+
+use crate::failure::{Failure, chain};
+use crate::kinds::Kind;
+
+/// A request outside of an informer that failed.
+#[derive(Debug)]
+pub enum RequestError {
+    /// The server answered, and the answer is no.
+    Api {
+        /// The HTTP code.
+        code: u16,
+        /// The machine-readable reason.
+        reason: String,
+        /// The server's words.
+        message: String,
+    },
+    /// Nobody listens.
+    Refused,
+    /// Something else is in the way.
+    Unreachable(String),
+    /// The answer is not what an API server sends.
+    Malformed(String),
+}
+
+impl RequestError {
+    /// The answer to a request of this path cannot be read.
+    pub fn malformed(path: &str) -> Self {
+        Self::Malformed(format!("the answer to {path} is not what an API server sends"))
+    }
+
+    /// As kubectl says it.
+    pub fn into_failure(self, server: &str) -> Failure {
+        match self {
+            Self::Api { code: 401, .. } => {
+                Failure::error("You must be logged in to the server (Unauthorized)")
+            }
+            Self::Api {
+                code,
+                reason,
+                message,
+            } => Failure::verbatim(from_server(code, &reason, &message)),
+            Self::Refused => refused(server),
+            Self::Unreachable(text) => Failure::verbatim(format!("Unable to connect to the server: {text}")),
+            Self::Malformed(text) => Failure::error(text),
+        }
+    }
+}
+
+impl fmt::Display for RequestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Api {
+                code,
+                reason,
+                message,
+            } => f.write_str(&from_server(*code, reason, message)),
+            Self::Refused => f.write_str("the connection was refused"),
+            Self::Unreachable(text) | Self::Malformed(text) => f.write_str(text),
+        }
+    }
+}
+
+impl From<kube::Error> for RequestError {
+    fn from(error: kube::Error) -> Self {
+        match &error {
+            kube::Error::Api(status) => Self::Api {
+                code: status.code,
+                reason: status.reason.clone(),
+                message: status.message.clone(),
+            },
+            _ if is_refused(&error) => Self::Refused,
+            kube::Error::Service(cause) => Self::Unreachable(chain(cause.as_ref())),
+            _ => Self::Unreachable(chain(&error)),
+        }
+    }
+}
+
+fn is_refused(error: &(dyn Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if error
+            .downcast_ref::<io::Error>()
+            .is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+        {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}
+
+fn refused(server: &str) -> Failure {
+    let host = server
+        .trim_start_matches("https://")
+        .trim_start_matches("http://")
+        .trim_end_matches('/');
+    Failure::verbatim(format!(
+        "The connection to the server {host} was refused - did you specify the right host or port?"
+    ))
+}
+
+/// `Error from server (NotFound): …`
+fn from_server(code: u16, reason: &str, message: &str) -> String {
+    let reason = match reason {
+        "" => code.to_string(),
+        reason => reason.to_owned(),
+    };
+    match message {
+        "" => format!("Error from server ({reason})"),
+        message => format!("Error from server ({reason}): {message}"),
+    }
+}
+
+/// A failed list or watch in one line.
+pub fn explain(error: &SourceError) -> String {
+    match error.api() {
+        Some(api) => api.to_string(),
+        None => chain(error),
+    }
+}
+
+/// Which permission is missing, and the lines that grant it. `None` unless the server answered 403.
+pub fn missing_permission(error: &SourceError, kind: &Kind, namespaces: Option<&[String]>) -> Option<String> {
+    let api = error.api().filter(|api| api.is_forbidden())?;
+    let what = kind.full_name();
+    let place = match namespaces.filter(|_| kind.namespaced) {
+        None if kind.namespaced => " in all namespaces".to_owned(),
+        None => String::new(),
+        Some([namespace]) => format!(" in the namespace {namespace}"),
+        Some(namespaces) => format!(" in the namespaces {}", namespaces.join(", ")),
+    };
+    let role = format!("informers-{}", kind.plural);
+    let subject = subject(&api.message);
+    let mut text = from_server(403, "Forbidden", &api.message);
+    text.push_str(&format!(
+        "\n\nThe permission to list and watch {what}{place} is missing. Who administers the cluster can grant it:\n  \
+         kubectl create clusterrole {role} --verb=list,watch --resource={what}"
+    ));
+    match namespaces.filter(|_| kind.namespaced) {
+        None => text.push_str(&format!(
+            "\n  kubectl create clusterrolebinding {role} --clusterrole={role} {subject}"
+        )),
+        Some(namespaces) => {
+            for namespace in namespaces {
+                text.push_str(&format!(
+                    "\n  kubectl create rolebinding {role} --clusterrole={role} {subject} --namespace={namespace}"
+                ));
+            }
+        }
+    }
+    if kind.namespaced && namespaces.is_none() {
+        text.push_str("\nOr choose a namespace you may read: -n NAMESPACE");
+    }
+    Some(text)
+}
+
+/// Whom to grant it to, from the server's words: `User "jane" cannot list resource …`.
+fn subject(message: &str) -> String {
+    let user = message
+        .split_once("User \"")
+        .and_then(|(_, rest)| rest.split_once('"'))
+        .map(|(user, _)| user)
+        // What the shell could take for more than a word is not repeated.
+        .filter(|user| {
+            !user.is_empty()
+                && user
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || "-_.:@/+=".contains(c))
+        });
+    match user {
+        Some(user) => match user.strip_prefix("system:serviceaccount:") {
+            Some(account) => format!("--serviceaccount={account}"),
+            None => format!("--user={user}"),
+        },
+        None => "--user=USER".to_owned(),
+    }
+}
+
+/// A list that failed for good, as kubectl says it.
+pub fn into_failure(error: &SourceError, server: &str) -> Failure {
+    if error.is_connection_refused() {
+        return refused(server);
+    }
+    match error {
+        SourceError::Api(api) if api.is_unauthorized() => {
+            Failure::error("You must be logged in to the server (Unauthorized)")
+        }
+        SourceError::Api(api) => Failure::verbatim(from_server(api.code, &api.reason, &api.message)),
+        SourceError::Transport { .. } | SourceError::Deadline { .. } => {
+            Failure::verbatim(format!("Unable to connect to the server: {}", chain(error)))
+        }
+        other => Failure::error(chain(other)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube_informers::source::ApiError;
+
+    use super::*;
+
+    fn forbidden(message: &str) -> SourceError {
+        SourceError::Api(ApiError::new(403, "Forbidden", message))
+    }
+
+    #[test]
+    fn a_missing_permission_comes_with_the_lines_that_grant_it() {
+        let kind = Kind::for_tests("apps", "v1", "Deployment", "deployments");
+        let error =
+            forbidden("deployments.apps is forbidden: User \"jane\" cannot list resource \"deployments\"");
+
+        assert_eq!(
+            missing_permission(&error, &kind, None).unwrap(),
+            "Error from server (Forbidden): deployments.apps is forbidden: User \"jane\" cannot list resource \
+             \"deployments\"\n\n\
+             The permission to list and watch deployments.apps in all namespaces is missing. Who administers the \
+             cluster can grant it:\n  \
+             kubectl create clusterrole informers-deployments --verb=list,watch --resource=deployments.apps\n  \
+             kubectl create clusterrolebinding informers-deployments --clusterrole=informers-deployments --user=jane\n\
+             Or choose a namespace you may read: -n NAMESPACE"
+        );
+    }
+
+    #[test]
+    fn in_a_namespace_the_role_is_bound_there() {
+        let kind = Kind::for_tests("", "v1", "Pod", "pods");
+        let error = forbidden("User \"system:serviceaccount:shop:bot\" cannot list resource \"pods\"");
+
+        let text = missing_permission(&error, &kind, Some(&["shop".to_owned()])).unwrap();
+
+        assert!(text.contains(" in the namespace shop is missing"), "{text}");
+        assert!(
+            text.ends_with(
+                "kubectl create rolebinding informers-pods --clusterrole=informers-pods --serviceaccount=shop:bot \
+                 --namespace=shop"
+            ),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn only_a_403_is_a_missing_permission() {
+        let kind = Kind::for_tests("", "v1", "Pod", "pods");
+        let error = SourceError::Api(ApiError::new(404, "NotFound", ""));
+        assert_eq!(missing_permission(&error, &kind, None), None);
+    }
+
+    #[test]
+    fn a_user_name_never_becomes_more_than_a_word_of_the_command() {
+        assert_eq!(subject("User \"a; rm -rf\" cannot"), "--user=USER");
+        assert_eq!(
+            subject("User \"jane@example.com\" cannot"),
+            "--user=jane@example.com"
+        );
+        assert_eq!(subject("no"), "--user=USER");
+    }
+
+    #[test]
+    fn failures_read_as_kubectls() {
+        let text = |error: RequestError| error.into_failure("https://10.0.0.1:6443").to_string();
+        assert_eq!(
+            text(RequestError::Refused),
+            "The connection to the server 10.0.0.1:6443 was refused - did you specify the right host or port?"
+        );
+        assert_eq!(
+            text(RequestError::Api {
+                code: 401,
+                reason: "Unauthorized".to_owned(),
+                message: "Unauthorized".to_owned()
+            }),
+            "error: You must be logged in to the server (Unauthorized)"
+        );
+        assert_eq!(
+            text(RequestError::Api {
+                code: 503,
+                reason: String::new(),
+                message: "later".to_owned()
+            }),
+            "Error from server (503): later"
+        );
+        assert_eq!(
+            text(RequestError::Unreachable("no route".to_owned())),
+            "Unable to connect to the server: no route"
+        );
+    }
+}

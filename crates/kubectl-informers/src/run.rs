@@ -1,0 +1,98 @@
+//! From the command line to a command and its code.
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Command, Global, TopArgs};
+use crate::cluster::Cluster;
+use crate::failure::{Exit, Failure};
+use crate::notes::Notes;
+use crate::session::{Reach, Session};
+use crate::{bench, logging, serve, shell, top, watch};
+
+/// Runs the program with these arguments, the name of the program being the first.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Who closes the pipe does not want to know.
+            let _ = error.print();
+            // Wrong arguments are code 1, as for kubectl; help and version are no error.
+            return ExitCode::from(u8::from(error.use_stderr()));
+        }
+    };
+    let command = cli.command.unwrap_or(Command::Top(TopArgs {
+        every: 5,
+        ..TopArgs::default()
+    }));
+    logging::init(cli.global.showing.log_format, draws(&command));
+    match dispatch(command, &cli.global) {
+        Ok(exit) => ExitCode::from(exit.code()),
+        Err(failure) => {
+            if !failure.text().is_empty() {
+                let _ = writeln!(io::stderr().lock(), "{failure}");
+            }
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+/// Whether the command draws on the terminal.
+fn draws(command: &Command) -> bool {
+    matches!(command, Command::Top(args) if !args.plain) && io::stdout().is_terminal()
+}
+
+fn dispatch(command: Command, global: &Global) -> Result<Exit, Failure> {
+    // What needs no server needs no runtime.
+    match command {
+        Command::Completion { shell } => return shell::completion(shell),
+        Command::Man => return shell::man(),
+        _ => {}
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::error(format!("cannot start: {error}")))?;
+    let outcome = runtime.block_on(serve_command(command, global));
+    // Nothing is waited for that does not end by itself: a thread that reads a credential plugin, say.
+    runtime.shutdown_background();
+    outcome
+}
+
+async fn serve_command(command: Command, global: &Global) -> Result<Exit, Failure> {
+    match command {
+        Command::Watch(args) => watch::run(args, global).await,
+        Command::Top(args) => {
+            let kinds = args.kinds.clone().unwrap_or_else(|| top::KINDS.to_owned());
+            let (session, feed) = open(&kinds, global).await?;
+            top::run(args, global, session, feed).await
+        }
+        Command::Serve(args) => {
+            if global.showing.show_secrets {
+                return Err(Failure::error(
+                    "--show-secrets cannot be used with serve: a web page never shows the values of Secrets",
+                ));
+            }
+            let kinds = args.kinds.clone().unwrap_or_else(|| top::KINDS.to_owned());
+            let (session, feed) = open(&kinds, global).await?;
+            serve::run(args, session, feed).await
+        }
+        Command::Testserver(arguments) => kube_testserver::program::run(arguments)
+            .await
+            .map(|()| Exit::Success)
+            .map_err(Failure::error),
+        Command::Bench(args) => bench::run(args, global).await,
+        Command::Completion { shell } => shell::completion(shell),
+        Command::Man => shell::man(),
+    }
+}
+
+/// A session of a dashboard: everywhere unless told otherwise.
+async fn open(kinds: &str, global: &Global) -> Result<(Session, crate::session::Feed), Failure> {
+    let notes = Notes::new(&global.showing);
+    let cluster = Cluster::connect(&global.connection, &notes).await?;
+    Session::open(cluster, kinds, global, Reach::Everywhere).await
+}

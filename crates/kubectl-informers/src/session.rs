@@ -1,0 +1,188 @@
+//! What `watch`, `top` and `serve` share: one informer per kind, and one stream of what they tell.
+
+use kube_informers::Scope;
+use tokio::sync::mpsc;
+
+use crate::changes::Change;
+use crate::cli::{Global, Selection};
+use crate::cluster::Cluster;
+use crate::discovery::Discovery;
+use crate::failure::Failure;
+use crate::kinds::Kind;
+use crate::observe::{InformerView, Note, Observed, Observing};
+use crate::redact::Redaction;
+
+/// Changes that wait between the informers and who shows them. What does not fit waits in the informers, as backlog.
+const IN_HAND: usize = 1024;
+
+/// Informers at work. They stop when it is dropped.
+pub struct Session {
+    cluster: Cluster,
+    scope: Scope,
+    observed: Vec<Observed>,
+}
+
+/// Where objects are looked for if no namespace is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// In the namespace of the context, as kubectl does it.
+    Context,
+    /// In all of them.
+    Everywhere,
+}
+
+/// What the informers tell.
+pub struct Feed {
+    changes: mpsc::Receiver<Change>,
+    notes: mpsc::UnboundedReceiver<Note>,
+}
+
+/// One thing they tell.
+#[allow(clippy::large_enum_variant)] // Changes are most of them, and are passed on at once.
+pub enum Told {
+    /// An object changed.
+    Change(Change),
+    /// Something about an informer.
+    Note(Note),
+}
+
+impl Feed {
+    /// The next of either; `None` when the session has ended. Cancel-safe.
+    pub async fn next(&mut self) -> Option<Told> {
+        // Both are cancel-safe: a message is either returned or kept. Notes first, since they are few and explain what
+        // follows.
+        tokio::select! {
+            biased;
+            Some(note) = self.notes.recv() => Some(Told::Note(note)),
+            change = self.changes.recv() => change.map(Told::Change),
+        }
+    }
+
+    /// What can be had without waiting.
+    pub fn try_next(&mut self) -> Option<Told> {
+        match self.notes.try_recv() {
+            Ok(note) => Some(Told::Note(note)),
+            Err(_) => self.changes.try_recv().ok().map(Told::Change),
+        }
+    }
+}
+
+impl Session {
+    /// Finds the kinds and starts their informers. Returns before they have listed anything.
+    ///
+    /// # Errors
+    ///
+    /// A kind is unknown, a selector cannot be read, or the server cannot be asked.
+    pub async fn open(
+        cluster: Cluster,
+        kinds: &str,
+        global: &Global,
+        reach: Reach,
+    ) -> Result<(Self, Feed), Failure> {
+        let scope = scope(&global.selection, &cluster, reach)?;
+        let discovery = Discovery::new(cluster.client.clone(), &cluster.server, cluster.cache_dir.clone());
+        let kinds = discovery.find_all(kinds).await?;
+        let redaction = Redaction::showing(global.showing.show_secrets);
+        Self::start(cluster, kinds, scope, redaction, global.showing.show_noise)
+    }
+
+    /// Starts an informer for each kind.
+    ///
+    /// # Errors
+    ///
+    /// The scope does not fit the kinds.
+    pub fn start(
+        cluster: Cluster,
+        kinds: Vec<Kind>,
+        scope: Scope,
+        redaction: Redaction,
+        noise: bool,
+    ) -> Result<(Self, Feed), Failure> {
+        let (changes, changes_out) = mpsc::channel(IN_HAND);
+        let (notes, notes_out) = mpsc::unbounded_channel();
+        let observing = Observing {
+            client: cluster.client.clone(),
+            server: cluster.server.clone(),
+            scope: scope.clone(),
+            redaction,
+            noise,
+        };
+        let observed = kinds
+            .into_iter()
+            .map(|kind| Observed::start(kind, &observing, changes.clone(), notes.clone()))
+            .collect::<Result<_, _>>()?;
+        let session = Self {
+            cluster,
+            scope,
+            observed,
+        };
+        let feed = Feed {
+            changes: changes_out,
+            notes: notes_out,
+        };
+        Ok((session, feed))
+    }
+
+    /// The cluster.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// Which objects are watched.
+    pub fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    /// Whether objects of several namespaces may appear.
+    pub fn spans_namespaces(&self) -> bool {
+        self.scope
+            .selected_namespaces()
+            .is_none_or(|namespaces| namespaces.len() != 1)
+    }
+
+    /// The informers themselves: their caches and indexes.
+    pub fn observed(&self) -> &[Observed] {
+        &self.observed
+    }
+
+    /// How each informer is doing.
+    pub fn informers(&self) -> Vec<InformerView> {
+        self.observed.iter().map(Observed::view).collect()
+    }
+
+    /// Stops the informers and waits until nothing of them is left.
+    pub async fn close(self) {
+        for observed in &self.observed {
+            observed.informer.shutdown().await;
+        }
+    }
+}
+
+/// Which objects the options mean.
+fn scope(selection: &Selection, cluster: &Cluster, reach: Reach) -> Result<Scope, Failure> {
+    let given: Vec<&String> = selection
+        .namespace
+        .iter()
+        .filter(|name| !name.is_empty())
+        .collect();
+    let mut scope = if selection.all_namespaces {
+        Scope::all()
+    } else if !given.is_empty() {
+        Scope::namespaces(given.into_iter().cloned())
+    } else if reach == Reach::Everywhere || cluster.is_embedded() {
+        Scope::all()
+    } else {
+        Scope::namespace(&cluster.namespace)
+    };
+    if let Some(labels) = &selection.selector {
+        scope = scope
+            .labels(labels)
+            .map_err(|error| Failure::error(format!("unable to parse the selector {labels:?}: {error}")))?;
+    }
+    if let Some(fields) = &selection.field_selector {
+        scope = scope.fields(fields).map_err(|error| {
+            Failure::error(format!("unable to parse the field selector {fields:?}: {error}"))
+        })?;
+    }
+    Ok(scope)
+}

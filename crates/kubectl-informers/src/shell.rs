@@ -1,0 +1,51 @@
+//! What belongs to the shell: completion scripts and the manual page.
+
+use std::io::{self, Write};
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use crate::cli::Cli;
+use crate::failure::{Exit, Failure};
+
+/// The name of the file in which the program is installed.
+const FILE: &str = "kubectl-informers";
+
+/// Prints the completion script of a shell.
+///
+/// # Errors
+///
+/// Nothing can be written.
+pub fn completion(shell: Shell) -> Result<Exit, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut command(), FILE, &mut script);
+    io::stdout().lock().write_all(&script)?;
+    Ok(Exit::Success)
+}
+
+/// Prints the manual page, all commands included.
+///
+/// # Errors
+///
+/// Nothing can be written.
+pub fn man() -> Result<Exit, Failure> {
+    let mut page = Vec::new();
+    let mut command = command();
+    command.build();
+    clap_mangen::Man::new(command.clone()).render(&mut page)?;
+    for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+        let title = format!("kubectl informers {}", sub.get_name());
+        writeln!(page, ".SH \"{}\"", title.to_uppercase())?;
+        let man = clap_mangen::Man::new(sub.clone().bin_name(title));
+        man.render_synopsis_section(&mut page)?;
+        man.render_description_section(&mut page)?;
+        man.render_options_section(&mut page)?;
+    }
+    io::stdout().lock().write_all(&page)?;
+    Ok(Exit::Success)
+}
+
+/// Under the name of the file: completion and manual pages are found by it.
+fn command() -> clap::Command {
+    Cli::command().bin_name(FILE)
+}

@@ -1,0 +1,197 @@
+//! `watch`: a table of what is there, then every change as it happens.
+
+mod table;
+pub mod text;
+
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::changes::{Change, What, json};
+use crate::cli::{Global, Output, WatchArgs};
+use crate::cluster::Cluster;
+use crate::failure::{Exit, Failure};
+use crate::notes::Notes;
+use crate::observe::{Note, NoteText};
+use crate::progress::ProgressLine;
+use crate::session::{Feed, Reach, Session, Told};
+use crate::signals;
+use crate::style::Colours;
+use table::Table;
+use text::Texts;
+
+/// How often progress is shown.
+const REDRAW: Duration = Duration::from_millis(100);
+
+/// Prints what is there, then every change, until told to stop.
+///
+/// # Errors
+///
+/// A kind is unknown or may not be watched, or the server cannot be asked.
+pub async fn run(args: WatchArgs, global: &Global) -> Result<Exit, Failure> {
+    let (kinds, name) = target(&args)?;
+    let mut global = global.clone();
+    if let Some(name) = name {
+        let by_name = format!("metadata.name={name}");
+        let selection = &mut global.selection.field_selector;
+        *selection = Some(match selection.take() {
+            Some(fields) => format!("{fields},{by_name}"),
+            None => by_name,
+        });
+    }
+    if args.with_object && args.output != Output::Json {
+        return Err(Failure::error(
+            "--with-object needs -o json: only JSON lines carry objects",
+        ));
+    }
+    let notes = Notes::new(&global.showing);
+    let cluster = Cluster::connect(&global.connection, &notes).await?;
+    let (session, feed) = Session::open(cluster, &kinds, &global, Reach::Context).await?;
+    Watch::new(args, &global, session, notes).run(feed).await
+}
+
+/// `pods`, `pods cart`, `pod/cart`.
+fn target(args: &WatchArgs) -> Result<(String, Option<String>), Failure> {
+    match (args.kinds.split_once('/'), &args.name) {
+        (None, name) => Ok((args.kinds.clone(), name.clone())),
+        (Some((kind, name)), None) if !kind.is_empty() && !name.is_empty() && !name.contains(['/', ',']) => {
+            Ok((kind.to_owned(), Some(name.to_owned())))
+        }
+        _ => Err(Failure::error(format!(
+            "{:?} names no kind: write pods, pods NAME, or pod/NAME",
+            args.kinds
+        ))),
+    }
+}
+
+struct Watch {
+    args: WatchArgs,
+    session: Session,
+    notes: Notes,
+    progress: ProgressLine,
+    texts: Texts,
+    table: Table,
+    /// Kinds that may not be watched.
+    refused: BTreeSet<String>,
+}
+
+impl Watch {
+    fn new(args: WatchArgs, global: &Global, session: Session, notes: Notes) -> Self {
+        let colours = Colours::on(&io::stdout(), global.showing.color);
+        let several_kinds = session.observed().len() > 1;
+        Self {
+            table: Table::new(args.output == Output::Wide, session.spans_namespaces(), colours),
+            texts: Texts {
+                colours,
+                several_kinds,
+            },
+            progress: ProgressLine::new(&global.showing),
+            refused: BTreeSet::new(),
+            args,
+            session,
+            notes,
+        }
+    }
+
+    async fn run(mut self, mut feed: Feed) -> Result<Exit, Failure> {
+        let stopped = signals::stopped();
+        tokio::pin!(stopped);
+        let mut redraw = interval(REDRAW);
+        redraw.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut syncing = true;
+        let exit = loop {
+            // All are cancel-safe: the signal is waited for once, the feed keeps what is not taken, a tick may be missed.
+            let told = tokio::select! {
+                biased;
+                exit = &mut stopped => break exit,
+                told = feed.next() => told,
+                _ = redraw.tick(), if syncing => {
+                    self.progress.show(&self.session.informers());
+                    syncing = self.session.observed().iter().any(|observed| !observed.informer.has_synced());
+                    continue;
+                }
+            };
+            let Some(told) = told else { break Exit::Success };
+            self.progress.clear();
+            match told {
+                Told::Note(note) => self.note(&note)?,
+                Told::Change(change) => self.change(&change)?,
+            }
+        };
+        self.session.close().await;
+        Ok(exit)
+    }
+
+    /// A kind that may not be watched ends the program when there is no other.
+    fn note(&mut self, note: &Note) -> Result<(), Failure> {
+        let failure = match &note.text {
+            NoteText::Forbidden(text) => Failure::verbatim(text.clone()),
+            NoteText::Hopeless(failure) => failure.clone(),
+            NoteText::Trouble(text) | NoteText::Recovered(text) => {
+                self.notes.warn(text);
+                return Ok(());
+            }
+        };
+        let synced = |kind: &str| {
+            self.session
+                .observed()
+                .iter()
+                .any(|observed| observed.kind.full_name() == kind && observed.informer.has_synced())
+        };
+        let name = note.kind.full_name();
+        if synced(&name) {
+            // It worked before and may work again.
+            self.notes.warn(failure.text());
+            return Ok(());
+        }
+        self.refused.insert(name);
+        if self.refused.len() == self.session.observed().len() {
+            return Err(failure);
+        }
+        self.notes.warn(failure.text());
+        Ok(())
+    }
+
+    fn change(&mut self, change: &Change) -> Result<(), Failure> {
+        if change.event.is_initial() && self.args.since_sync {
+            return Ok(());
+        }
+        if self.args.output == Output::Json {
+            return print(&json::line(change, self.args.with_object));
+        }
+        match (change.event, &change.object) {
+            (What::Added { initial: true }, Some(object)) => {
+                self.table.add(&change.kind, object);
+                Ok(())
+            }
+            (What::Synced { objects }, _) => {
+                let table = self.table.take(&change.kind);
+                if !table.is_empty() {
+                    print(table.trim_end())?;
+                }
+                let place = match self.session.scope().selected_namespaces() {
+                    Some(names) if change.kind.namespaced => {
+                        format!(" in {}", names.iter().cloned().collect::<Vec<_>>().join(", "))
+                    }
+                    _ => String::new(),
+                };
+                self.notes.say(&format!(
+                    "{objects} {}{place}; watching for changes, Ctrl-C stops",
+                    change.kind.full_name()
+                ));
+                Ok(())
+            }
+            _ => print(&self.texts.change(change)),
+        }
+    }
+}
+
+/// One write and one flush: who reads the pipe sees a change when it happens.
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{text}")?;
+    out.flush()?;
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! The table of what is there, printed when all of a kind is known.
+
+use std::collections::BTreeMap;
+
+use crate::columns::{self, Columns};
+use crate::item::Item;
+use crate::kinds::Kind;
+use crate::style::{Colours, HEAD};
+use crate::watch::text::clean;
+
+/// Collects rows until they are printed.
+pub struct Table {
+    wide: bool,
+    namespaces: bool,
+    colours: Colours,
+    rows: BTreeMap<String, Vec<Vec<String>>>,
+}
+
+impl Table {
+    /// With more columns or without, with namespaces or without.
+    pub fn new(wide: bool, namespaces: bool, colours: Colours) -> Self {
+        Self {
+            wide,
+            namespaces,
+            colours,
+            rows: BTreeMap::new(),
+        }
+    }
+
+    fn columns(&self, kind: &Kind) -> Columns {
+        columns::of(kind, self.wide, self.namespaces && kind.namespaced)
+    }
+
+    /// Adds an object.
+    pub fn add(&mut self, kind: &Kind, object: &Item) {
+        let row = self.columns(kind).row(object);
+        self.rows.entry(kind.full_name()).or_default().push(row);
+    }
+
+    /// The table of a kind, which is then forgotten; empty if there are no rows.
+    pub fn take(&mut self, kind: &Kind) -> String {
+        let Some(mut rows) = self.rows.remove(&kind.full_name()) else {
+            return String::new();
+        };
+        rows.sort();
+        let head = self.columns(kind).head();
+        let head_line: Vec<String> = head.iter().map(|name| (*name).to_owned()).collect();
+        let mut widths: Vec<usize> = head.iter().map(|name| name.chars().count()).collect();
+        for row in &rows {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(clean(cell).chars().count());
+            }
+        }
+        let mut text = self.colours.paint(HEAD, &line(&head_line, &widths));
+        for row in &rows {
+            text.push('\n');
+            text.push_str(&line(row, &widths));
+        }
+        text.push('\n');
+        text
+    }
+}
+
+/// Cells side by side, three spaces between them, nothing after the last.
+fn line(cells: &[String], widths: &[usize]) -> String {
+    let mut text = String::new();
+    for (cell, width) in cells.iter().zip(widths) {
+        let cell = clean(cell);
+        let padding = width.saturating_sub(cell.chars().count()) + 3;
+        text.push_str(&cell);
+        text.extend(std::iter::repeat_n(' ', padding));
+    }
+    text.trim_end().to_owned()
+}
