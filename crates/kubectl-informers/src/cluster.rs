@@ -66,9 +66,7 @@ impl Cluster {
         if let Some(kubeconfig) = kubeconfig(options)? {
             return Self::of_kubeconfig(kubeconfig, options, notes).await;
         }
-        if env::var_os("KUBERNETES_SERVICE_HOST").is_some()
-            && let Ok(config) = Config::incluster()
-        {
+        if let Some(config) = in_cluster() {
             let server = trimmed(&config.cluster_url);
             notes.say(&format!("Connecting to the cluster this runs in, {server}"));
             return Self::of_config(config, server, Origin::InCluster, options);
@@ -78,6 +76,15 @@ impl Cluster {
             "There is no kubeconfig, so this is a cluster in memory in which things happen. Nothing of it is real. \
              Use --kubeconfig or --context to watch a cluster of yours.",
         )
+    }
+
+    /// Whether there is a cluster to connect to, so that the embedded one is not needed.
+    ///
+    /// # Errors
+    ///
+    /// There is a kubeconfig, and it cannot be read.
+    pub fn is_configured(options: &Connection) -> Result<bool, Failure> {
+        Ok(!options.embedded && (kubeconfig(options)?.is_some() || in_cluster().is_some()))
     }
 
     async fn of_kubeconfig(
@@ -167,6 +174,12 @@ impl Cluster {
             Origin::Embedded => "embedded cluster, in memory".to_owned(),
         }
     }
+}
+
+/// The cluster this runs in; `None` outside of one.
+fn in_cluster() -> Option<Config> {
+    env::var_os("KUBERNETES_SERVICE_HOST")?;
+    Config::incluster().ok()
 }
 
 /// What is configured; `None` if nothing is.

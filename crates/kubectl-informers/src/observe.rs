@@ -1,10 +1,12 @@
 //! One informer of one kind: starts it, and makes [`Change`]s and [`Note`]s of what it tells.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kube_informers::{
-    HandlerOptions, Informer, InformerStats, ListWatch, ReflectorState, Scope, StreamEnd, Subscription,
+    HandlerOptions, Informer, InformerStats, ListWatch, ReflectorState, Resume, Scope, SourceError,
+    StreamEnd, Subscription,
 };
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -107,7 +109,7 @@ pub enum NoteText {
     Trouble(String),
     /// The user may not do this; which permission is missing and how to grant it.
     Forbidden(String),
-    /// The first list failed in a way that trying again does not change.
+    /// The first list failed. It is tried again all the same, for those who want to wait.
     Hopeless(Failure),
     /// It works again.
     Recovered(String),
@@ -126,6 +128,9 @@ impl Note {
 /// How often is looked whether trouble has ended.
 const LOOK: Duration = Duration::from_millis(250);
 
+/// So many failures in a row before the first success are no chance.
+const PATIENCE: u32 = 3;
+
 /// An informer and the task that reads from it.
 pub struct Observed {
     /// Of which kind.
@@ -135,6 +140,7 @@ pub struct Observed {
     version: Mutex<Option<(String, Instant)>>,
     trouble: Arc<Mutex<Trouble>>,
     _follow: Task,
+    _reflect: Task,
 }
 
 /// The trouble an informer is in, if it is.
@@ -185,18 +191,20 @@ impl Observed {
         }
 
         let trouble = Arc::new(Mutex::new(Trouble::default()));
+        let synced = Arc::new(AtomicBool::new(false));
         let hook = Hook {
             kind: kind.clone(),
             namespaces,
             server: observing.server.clone(),
             notes: notes.clone(),
             trouble: trouble.clone(),
+            synced: synced.clone(),
         };
         let (admitted, redaction) = (kind.clone(), observing.redaction.clone());
-        let informer = Informer::from_list_watch(list_watch)
+        let (informer, reflecting) = Informer::from_list_watch(list_watch)
             .transform(move |item: &mut Item| item.admit(&admitted, &redaction))
             .on_watch_error(move |end| hook.ended(end))
-            .start();
+            .build();
         let follow = Follow {
             kind: kind.clone(),
             informer: informer.clone(),
@@ -205,13 +213,19 @@ impl Observed {
             notes,
             noise: observing.noise,
             trouble: trouble.clone(),
+            synced,
         };
         Ok(Self {
             kind,
             informer,
             version: Mutex::new(None),
             trouble,
+            // Subscribed first, so that no change goes by between the list and the first event.
             _follow: task::spawn("follow", follow.run()),
+            _reflect: task::spawn("reflect", async move {
+                // A fault of the library: it has said so itself, in the log.
+                let _ = reflecting.run().await;
+            }),
         })
     }
 
@@ -278,11 +292,16 @@ struct Hook {
     server: String,
     notes: mpsc::UnboundedSender<Note>,
     trouble: Arc<Mutex<Trouble>>,
+    synced: Arc<AtomicBool>,
 }
 
 impl Hook {
     fn ended(&self, end: &StreamEnd<'_>) {
         let Some(error) = end.error else { return };
+        // Asking in another way is not trouble: older servers refuse the newer ones.
+        if let Resume::ListInstead | Resume::RetryNewest | Resume::RetryWhole = end.resume {
+            return;
+        }
         let now = Instant::now();
         let mut text = format!(
             "{} of {} failed: {}; {}",
@@ -295,15 +314,19 @@ impl Hook {
             text.push_str(&format!(" in {:.1} s", end.pause.as_secs_f64()));
         }
         let forbidden = refusal::missing_permission(error, &self.kind, self.namespaces.as_deref());
-        let hopeless = error
-            .api()
-            .is_some_and(|api| api.is_refusal() || api.is_invalid());
+        // Before anything has worked, nothing suggests that it ever will. A connection may break by chance, a few times.
+        let hopeless = !self.synced.load(Ordering::Acquire)
+            && match error {
+                SourceError::Api(api) => api.is_refusal() || api.is_invalid(),
+                SourceError::Request(_) => true,
+                other => other.is_connection_refused() || end.attempts >= PATIENCE,
+            };
         let told_before = {
             let mut trouble = self.trouble.lock();
             let began = trouble.times.map_or(now, |(began, _)| began);
             trouble.times = Some((began, now));
             trouble.text = Some(text.clone());
-            std::mem::replace(&mut trouble.refused, hopeless) && hopeless
+            std::mem::replace(&mut trouble.refused, hopeless || forbidden.is_some()) && trouble.refused
         };
         if told_before {
             // It is tried again and again; once is enough to know.
@@ -311,9 +334,7 @@ impl Hook {
         }
         let text = match forbidden {
             Some(text) => NoteText::Forbidden(text),
-            None if hopeless && end.operation != kube_informers::Operation::Watch => {
-                NoteText::Hopeless(refusal::into_failure(error, &self.server))
-            }
+            None if hopeless => NoteText::Hopeless(refusal::into_failure(error, &self.server)),
             None => NoteText::Trouble(text),
         };
         self.tell(text);
@@ -337,6 +358,7 @@ struct Follow {
     notes: mpsc::UnboundedSender<Note>,
     noise: bool,
     trouble: Arc<Mutex<Trouble>>,
+    synced: Arc<AtomicBool>,
 }
 
 impl Follow {
@@ -376,6 +398,7 @@ impl Follow {
     }
 
     async fn tell_synced(&self, objects: usize) -> Result<(), mpsc::error::SendError<Change>> {
+        self.synced.store(true, Ordering::Release);
         let version = self.informer.store().resource_version();
         self.changes
             .send(Change::synced(&self.kind, objects, version))

@@ -96,6 +96,23 @@ pub fn text(progress: &Progress) -> String {
     text
 }
 
+/// `[######--------------] 3000 of 10000 (30 %), 8300/s`; without a total only the numbers.
+pub fn bar(items: u64, of: Option<u64>, elapsed: Duration) -> String {
+    const WIDTH: u64 = 30;
+    let text = text(&Progress { items, of, elapsed });
+    match of {
+        Some(of) if of > 0 => {
+            let done = (items.min(of).saturating_mul(WIDTH) / of) as usize;
+            format!(
+                "[{}{}] {text}",
+                "#".repeat(done),
+                "-".repeat(WIDTH as usize - done)
+            )
+        }
+        _ => text,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,5 +129,16 @@ mod tests {
         assert_eq!(progress(500, Some(2000)), "500 of about 2000 (25 %), 250/s");
         assert_eq!(progress(500, None), "500 so far, 250/s");
         assert_eq!(progress(0, Some(0)), "0 so far");
+    }
+
+    #[test]
+    fn the_bar_is_as_full_as_the_work_is_done() {
+        let second = Duration::from_secs(1);
+        assert_eq!(
+            bar(5, Some(10), second),
+            "[###############---------------] 5 of about 10 (50 %), 5/s"
+        );
+        assert_eq!(bar(20, Some(10), second).matches('#').count(), 30);
+        assert_eq!(bar(5, None, second), "5 so far, 5/s");
     }
 }

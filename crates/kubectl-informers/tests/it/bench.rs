@@ -1,0 +1,68 @@
+//! `bench` prints what it measured.
+
+use serde_json::Value;
+
+use crate::program::{Cluster, Home};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_measures_the_embedded_server_in_a_process_of_its_own() {
+    let home = Home::new();
+    let ended = home
+        .run(&[
+            "bench",
+            "pods",
+            "--objects",
+            "300",
+            "--churn",
+            "200",
+            "--seconds",
+            "1",
+            "--json",
+        ])
+        .await;
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    let report: Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!(report["server"], "embedded");
+    assert_eq!(report["kinds"], serde_json::json!(["pods"]));
+    // Things happen while it lists.
+    let objects = report["objects"].as_u64().unwrap();
+    assert!((250..=350).contains(&objects), "{report}");
+    for number in [
+        "syncSeconds",
+        "bytes",
+        "objectsPerSecond",
+        "events",
+        "eventsPerSecond",
+    ] {
+        assert!(report[number].as_f64().unwrap() > 0.0, "{number}: {report}");
+    }
+    assert!(!home.path().join(".kube").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_measures_the_cluster_of_the_context() {
+    let cluster = Cluster::new().await;
+    for number in 0..20 {
+        cluster
+            .server
+            .create(kube_testserver::builders::node(&format!("node-{number}")));
+    }
+    let ended = cluster.run(&["bench", "nodes", "--seconds", "0"]).await;
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    for part in [
+        "20 nodes from kube-testserver",
+        "objects/s",
+        "memory per object",
+        "cpu",
+    ] {
+        assert!(ended.out.contains(part), "{part}:\n{}", ended.out);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_embedded_server_cannot_make_is_said() {
+    let home = Home::new();
+    let ended = home.run(&["bench", "gadgets", "--objects", "3"]).await;
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.err.contains("gadgets"), "{}", ended.err);
+}

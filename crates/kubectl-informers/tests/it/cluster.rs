@@ -1,0 +1,97 @@
+//! Where the objects come from when nothing is configured.
+
+use crate::program::{Cluster, Home};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_kubeconfig_there_is_a_cluster_in_memory_in_which_things_happen() {
+    let home = Home::new();
+    let mut program = home.start(&["watch", "pods", "-o", "json"]);
+
+    program
+        .says("There is no kubeconfig, so this is a cluster in memory")
+        .await;
+    assert_eq!(program.event().await["initial"], true);
+    program.event_of("synced").await;
+    program.event_of("updated").await;
+    assert!(!home.path().join(".kube").exists(), "nothing of it is cached");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_cluster_in_memory_can_be_asked_for() {
+    let cluster = Cluster::new().await;
+    let mut program = cluster.start(&["watch", "nodes", "-o", "json", "--embedded"]);
+    assert_eq!(
+        program.event().await["name"].as_str().map(|name| &name[..4]),
+        Some("node")
+    );
+    assert!(cluster.server.requests().is_empty());
+
+    let ended = cluster
+        .run(&["watch", "pods", "--embedded", "--context", "x"])
+        .await;
+    assert_eq!(ended.code, Some(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_kubeconfig_of_the_environment_goes_before_the_usual_one_and_the_option_before_both() {
+    let (usual, other, third) = (Cluster::new().await, Cluster::new().await, Cluster::new().await);
+    for (cluster, name) in [(&usual, "usual"), (&other, "other"), (&third, "third")] {
+        cluster.server.create(kube_testserver::builders::node(name));
+    }
+    let config = usual.home().write("other", &other.server.kubeconfig().unwrap());
+    let option = usual.home().write("third", &third.server.kubeconfig().unwrap());
+
+    let mut command = usual.home().command(&["watch", "nodes", "-o", "json"]);
+    // A file that is not there is left out, as long as there is one that is.
+    command.env("KUBECONFIG", format!("/no/such/file:{}", config.display()));
+    let mut program = crate::program::Program::start(command);
+    assert_eq!(program.event().await["name"], "other");
+
+    let mut command = usual.home().command(&[
+        "watch",
+        "nodes",
+        "-o",
+        "json",
+        "--kubeconfig",
+        option.to_str().unwrap(),
+    ]);
+    command.env("KUBECONFIG", &config);
+    let mut program = crate::program::Program::start(command);
+    assert_eq!(program.event().await["name"], "third");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_test_server_is_a_command_with_all_its_options() {
+    let home = Home::new();
+    let config = home.path().join("config");
+    let mut server = home.start(&[
+        "testserver",
+        "--port",
+        "0",
+        "--objects",
+        "pods=5,nodes=2",
+        "--churn",
+        "50/s",
+        "--seed",
+        "7",
+        "--kubeconfig",
+        config.to_str().unwrap(),
+    ]);
+    server.line_with("with 2 nodes").await;
+
+    let mut program = home.start(&[
+        "watch",
+        "pods",
+        "-A",
+        "-o",
+        "json",
+        "--kubeconfig",
+        config.to_str().unwrap(),
+    ]);
+    assert_eq!(program.event_of("synced").await["objects"], 5);
+    program.event().await;
+
+    let ended = home.run(&["testserver", "--objects", "pods"]).await;
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.err.contains("has no number"), "{}", ended.err);
+}

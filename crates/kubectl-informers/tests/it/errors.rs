@@ -1,0 +1,194 @@
+//! Errors and exit codes are kubectl's.
+
+use kube_testserver::{ApiError, Fault, On};
+
+use crate::program::{Cluster, Home};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_kind_is_refused_in_the_words_of_kubectl() {
+    let cluster = Cluster::new().await;
+    let ended = cluster.run(&["watch", "gadgets"]).await;
+    assert_eq!(ended.code, Some(1));
+    assert!(
+        ended
+            .err
+            .ends_with("error: the server doesn't have a resource type \"gadgets\"\n"),
+        "{}",
+        ended.err
+    );
+    assert_eq!(ended.out, "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_arguments_end_with_code_1_and_help_with_0() {
+    let home = Home::new();
+    for arguments in [
+        &["watch"][..],
+        &["--nonsense"],
+        &["frobnicate"],
+        &["watch", "pods", "-o", "yaml"],
+    ] {
+        let ended = home.run(arguments).await;
+        assert_eq!(ended.code, Some(1), "{arguments:?}");
+        assert!(ended.err.starts_with("error: "), "{}", ended.err);
+    }
+    for arguments in [&["--help"][..], &["watch", "--help"], &["--version"]] {
+        assert_eq!(home.run(arguments).await.code, Some(0), "{arguments:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kubeconfig_that_cannot_be_used_is_an_error_and_no_reason_to_look_elsewhere() {
+    let home = Home::new();
+    let broken = home.write("broken", "clusters: [\n  token: canary-credential\n  : }");
+    let empty = home.write("empty", "");
+    let nowhere = home.write(
+        "nowhere",
+        "apiVersion: v1\nkind: Config\ncurrent-context: gone\ncontexts: []\nclusters: []\nusers: []\n",
+    );
+    for (arguments, says) in [
+        (
+            vec!["--kubeconfig", "/no/such/file"],
+            "error: stat /no/such/file: no such file or directory",
+        ),
+        (
+            vec!["--kubeconfig", broken.to_str().unwrap()],
+            "error: error loading config file",
+        ),
+        (
+            vec!["--kubeconfig", empty.to_str().unwrap()],
+            "error: current-context is not set",
+        ),
+        (
+            vec!["--kubeconfig", nowhere.to_str().unwrap()],
+            "error: context \"gone\" does not exist",
+        ),
+        (
+            vec!["--context", "mine"],
+            "error: context \"mine\" does not exist",
+        ),
+    ] {
+        let mut all = vec!["watch", "pods"];
+        all.extend(arguments);
+        let ended = home.run(&all).await;
+        assert_eq!(ended.code, Some(1), "{all:?}: {}", ended.err);
+        assert!(ended.err.contains(says), "{all:?}: {}", ended.err);
+        assert!(!ended.err.contains("canary-credential"), "{}", ended.err);
+        assert!(!ended.err.contains("in memory"), "{}", ended.err);
+    }
+    let mut command = home.command(&["watch", "pods"]);
+    command.env("KUBECONFIG", "/no/such/file");
+    assert_eq!(crate::program::ended(command).await.code, Some(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_context_that_does_not_exist_is_named() {
+    let cluster = Cluster::new().await;
+    let ended = cluster.run(&["watch", "pods", "--context", "other"]).await;
+    assert_eq!(ended.code, Some(1));
+    assert_eq!(ended.err, "error: context \"other\" does not exist\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_not_there_is_named_with_or_without_a_cache() {
+    let cluster = Cluster::new().await;
+    let host = cluster.server.url().unwrap().replace("http://", "");
+    let refused =
+        format!("The connection to the server {host} was refused - did you specify the right host or port?");
+    cluster
+        .start(&["watch", "pods", "-o", "json"])
+        .event_of("synced")
+        .await;
+    cluster.server.stop().await;
+
+    for options in [&[][..], &["--cache-dir", "/no/such/place"]] {
+        let mut arguments = vec!["watch", "pods"];
+        arguments.extend_from_slice(options);
+        let ended = cluster.run(&arguments).await;
+        assert_eq!(ended.code, Some(1), "{}", ended.err);
+        assert!(ended.err.contains(&refused), "{}", ended.err);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_permission_comes_with_the_lines_that_grant_it() {
+    let cluster = Cluster::new().await;
+    let forbidden = ApiError::new(
+        403,
+        "Forbidden",
+        "pods is forbidden: User \"jane\" cannot list resource \"pods\" in API group \"\" in the namespace \"shop\"",
+    );
+    cluster
+        .server
+        .fault(On::resource("pods").forever(), Fault::error(forbidden));
+
+    let ended = cluster.run(&["watch", "pods", "-n", "shop"]).await;
+
+    assert_eq!(ended.code, Some(1));
+    for part in [
+        "Error from server (Forbidden): pods is forbidden: User \"jane\"",
+        "The permission to list and watch pods in the namespace shop is missing",
+        "kubectl create clusterrole informers-pods --verb=list,watch --resource=pods\n",
+        "kubectl create rolebinding informers-pods --clusterrole=informers-pods --user=jane --namespace=shop\n",
+    ] {
+        assert!(ended.err.contains(part), "{part:?}\n{}", ended.err);
+    }
+
+    // The kinds that may be watched are.
+    cluster
+        .server
+        .create(kube_testserver::builders::config_map("shop", "settings"));
+    let mut program = cluster.start(&["watch", "pods,cm", "-n", "shop", "-o", "json"]);
+    assert_eq!(program.event().await["name"], "settings");
+    program.says("kubectl create clusterrole informers-pods").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn missing_credentials_are_told_as_kubectl_tells_them() {
+    let cluster = Cluster::with(kube_testserver::TestServer::builder().token("right")).await;
+    let config = cluster.server.kubeconfig().unwrap().replace("right", "wrong");
+    let path = cluster.home().write("wrong", &config);
+
+    let ended = cluster
+        .run(&["watch", "pods", "--kubeconfig", path.to_str().unwrap()])
+        .await;
+
+    assert_eq!(ended.code, Some(1));
+    assert!(
+        ended
+            .err
+            .contains("error: You must be logged in to the server (Unauthorized)"),
+        "{}",
+        ended.err
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_selectors_are_named() {
+    let cluster = Cluster::new().await;
+    let ended = cluster.run(&["watch", "pods", "-l", "a in"]).await;
+    assert_eq!(ended.code, Some(1));
+    assert!(
+        ended.err.contains("error: unable to parse the selector \"a in\""),
+        "{}",
+        ended.err
+    );
+
+    let ended = cluster
+        .run(&["watch", "pods", "--field-selector", "spec.nonsense=1"])
+        .await;
+    assert_eq!(ended.code, Some(1));
+    assert!(
+        ended.err.contains("Error from server (BadRequest)"),
+        "{}",
+        ended.err
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn something_is_said_before_the_server_answers() {
+    let cluster = Cluster::new().await;
+    cluster.server.fault(On::any().forever(), Fault::hang());
+    let mut program = cluster.start(&["watch", "pods"]);
+    program.says("Connecting to http://127.0.0.1:").await;
+}

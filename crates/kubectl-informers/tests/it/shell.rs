@@ -1,0 +1,102 @@
+//! Completions, the manual page, the version.
+
+use crate::program::Home;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn completions_know_the_commands() {
+    let home = Home::new();
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let ended = home.run(&["completion", shell]).await;
+        assert_eq!(ended.code, Some(0));
+        for word in ["kubectl-informers", "watch", "testserver", "since-sync"] {
+            assert!(ended.out.contains(word), "{shell}: {word}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_manual_page_has_every_command_and_option() {
+    let home = Home::new();
+    let page = home.run(&["man"]).await.out;
+    let help = home.run(&["--help"]).await.out;
+    let commands: Vec<&str> = [
+        "watch",
+        "top",
+        "serve",
+        "testserver",
+        "bench",
+        "completion",
+        "man",
+    ]
+    .into();
+    for command in commands {
+        assert!(help.contains(command), "{command}");
+        assert!(
+            page.contains(&format!("KUBECTL INFORMERS {}", command.to_uppercase())),
+            "{command}"
+        );
+    }
+    for option in [
+        "since\\-sync",
+        "field\\-selector",
+        "show\\-secrets",
+        "log\\-format",
+        "manifest",
+    ] {
+        assert!(page.contains(option), "{option}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_version_is_that_of_the_package() {
+    let version = Home::new().run(&["--version"]).await.out;
+    assert_eq!(
+        version,
+        format!("kubectl-informers {}\n", env!("CARGO_PKG_VERSION"))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_command_and_option_is_documented() {
+    let document = include_str!("../../../../docs/program.md");
+    let home = Home::new();
+    for command in [
+        "watch",
+        "top",
+        "serve",
+        "testserver",
+        "bench",
+        "completion",
+        "man",
+    ] {
+        assert!(document.contains(&format!("## `{command}")), "{command}");
+        let help = home.run(&[command, "--help"]).await.out;
+        let options = help
+            .split_whitespace()
+            .filter_map(|word| {
+                word.trim_matches(|c: char| !c.is_ascii_alphanumeric() && c != '-')
+                    .strip_prefix("--")
+            })
+            .filter(|option| !option.is_empty());
+        for option in options {
+            assert!(document.contains(&format!("--{option}")), "{command}: --{option}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn logs_are_text_or_json_and_off_unless_asked_for() {
+    let cluster = crate::program::Cluster::new().await;
+    for (format, log) in [("json", "{\"timestamp\""), ("text", " DEBUG ")] {
+        let mut command = cluster
+            .home()
+            .command(&["watch", "pods", "-o", "json", "--log-format", format]);
+        command.env("RUST_LOG", "kube_informers=debug");
+        let mut program = crate::program::Program::start(command);
+        program.event_of("synced").await;
+        program.says(log).await;
+    }
+    let mut program = cluster.start(&["watch", "pods", "-o", "json", "-q"]);
+    program.event_of("synced").await;
+    assert_eq!(program.err(), "");
+}

@@ -1,0 +1,148 @@
+//! Servers that go away, readers that go away, users who have seen enough.
+
+use k8s_openapi::api::core::v1::Pod;
+use kube_testserver::TestServer;
+use kube_testserver::builders::pod;
+use serde_json::json;
+
+use crate::program::{Cluster, within};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broken_watch_is_resumed_and_that_is_said() {
+    let cluster = Cluster::new().await;
+    cluster.server.create(pod("default", "cart"));
+    let mut program = cluster.start(&["watch", "pods", "-o", "json"]);
+    program.event_of("synced").await;
+    cluster
+        .server
+        .until("the program watches", |server| server.open_watches() == 1)
+        .await;
+
+    cluster.server.break_watches();
+    cluster.server.create(pod("default", "meanwhile"));
+
+    assert_eq!(program.event().await["name"], "meanwhile");
+    program.says("watching on from the last version").await;
+    program.says("again after").await;
+    assert!(!program.err().contains("listing again"), "{}", program.err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_restarts_without_its_memory_is_listed_again_and_deletions_are_told() {
+    let cluster = Cluster::new().await;
+    cluster.server.create(pod("default", "old"));
+    cluster.server.create(pod("default", "stays"));
+    let mut program = cluster.start(&["watch", "pods", "-o", "json"]);
+    program.event_of("synced").await;
+    let address = cluster.server.url().unwrap().replace("http://", "");
+
+    cluster.server.stop().await;
+    program.says("failed").await;
+    let again = within("the port is free", async {
+        let mut look = tokio::time::interval(std::time::Duration::from_millis(20));
+        loop {
+            look.tick().await;
+            if let Ok(server) = TestServer::builder().seed(9).listen(&address).await {
+                return server;
+            }
+        }
+    })
+    .await;
+    // Its versions are later, and it knows nothing of what was before.
+    again.skip_versions(1000);
+    again.create(pod("default", "new"));
+    again.compact();
+
+    let mut told = Vec::new();
+    while told.len() < 3 {
+        let event = program.event().await;
+        told.push((
+            event["event"].clone(),
+            event["name"].clone(),
+            event["cause"].clone(),
+        ));
+    }
+    for expected in [
+        (json!("deleted"), json!("old"), json!("missed")),
+        (json!("deleted"), json!("stays"), json!("missed")),
+        (json!("added"), json!("new"), json!(null)),
+    ] {
+        assert!(told.contains(&expected), "{expected:?} in {told:?}");
+    }
+    program.says("again after").await;
+    again.delete::<Pod>("default", "new");
+    assert_eq!(program.event().await["cause"], "observed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn expired_history_is_listed_again_and_that_is_said() {
+    let cluster = Cluster::new().await;
+    cluster.server.create(pod("default", "cart"));
+    let mut program = cluster.start(&["watch", "pods", "-o", "json"]);
+    program.event_of("synced").await;
+    cluster
+        .server
+        .until("the program watches", |server| server.open_watches() == 1)
+        .await;
+    let version = cluster.server.resource_version();
+    cluster.server.refuse_connections(true);
+    cluster.server.break_watches();
+    cluster.server.delete::<Pod>("default", "cart");
+    cluster.server.compact_to(version + 1);
+    cluster.server.refuse_connections(false);
+
+    let deleted = program.event().await;
+
+    assert_eq!(
+        (&deleted["event"], &deleted["cause"]),
+        (&json!("deleted"), &json!("missed"))
+    );
+    program
+        .says("listing again because the last version has expired")
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_nobody_reads_any_more_it_ends_without_a_word() {
+    let cluster = Cluster::new().await;
+    cluster.server.create(pod("default", "cart"));
+    for arguments in [
+        &["watch", "pods", "-o", "json", "-q"][..],
+        &["watch", "pods", "-q"],
+        &["top", "pods", "-q"],
+    ] {
+        let mut program = cluster.start(arguments);
+        program.line().await;
+        program.close_output();
+        cluster
+            .server
+            .until("the program watches", |server| server.open_watches() > 0)
+            .await;
+        // Its first write after that fails.
+        cluster.server.recreate("pods", "default/cart");
+
+        let ended = program.end().await;
+
+        assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{arguments:?}");
+        cluster
+            .server
+            .until("the watch is closed", |server| server.open_watches() == 0)
+            .await;
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn signals_end_it_with_the_code_of_the_signal() {
+    let cluster = Cluster::new().await;
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+        for arguments in [&["watch", "pods", "-o", "json"][..], &["top", "pods"]] {
+            let mut program = cluster.start(arguments);
+            program.line().await;
+            program.signal(signal).await;
+            let ended = program.end().await;
+            assert_eq!(ended.code, Some(code), "{arguments:?}: {}", ended.err);
+            assert!(!ended.err.contains("panicked"), "{}", ended.err);
+        }
+    }
+}

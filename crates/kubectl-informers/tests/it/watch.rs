@@ -1,0 +1,221 @@
+//! `watch`: every change, in text and as JSON lines.
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Pod;
+use kube_testserver::builders::{Build, deployment, node, pod};
+use serde_json::json;
+
+use crate::program::Cluster;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn json_lines_tell_additions_updates_and_deletions_with_diffs() {
+    let cluster = Cluster::new().await;
+    cluster.server.create(pod("shop", "cart"));
+    let mut program = cluster.start(&["watch", "pods", "-n", "shop", "-o", "json"]);
+
+    let initial = program.event().await;
+    assert_eq!(initial["event"], "added");
+    assert_eq!(initial["initial"], true);
+    assert_eq!(
+        (
+            &initial["kind"],
+            &initial["apiVersion"],
+            &initial["namespace"],
+            &initial["name"]
+        ),
+        (&json!("Pod"), &json!("v1"), &json!("shop"), &json!("cart"))
+    );
+    let synced = program.event().await;
+    assert_eq!(synced["event"], "synced");
+    assert_eq!(synced["objects"], 1);
+
+    cluster.server.modify("shop", "cart", |pod: &mut Pod| {
+        pod.metadata
+            .labels
+            .get_or_insert_default()
+            .insert("a/b".to_owned(), "c".to_owned());
+    });
+    let updated = program.event().await;
+    assert_eq!(updated["event"], "updated");
+    assert_eq!(updated["oldResourceVersion"], initial["resourceVersion"]);
+    assert_ne!(updated["resourceVersion"], initial["resourceVersion"]);
+    assert_eq!(updated["uid"], initial["uid"]);
+    assert_eq!(
+        updated["diff"],
+        json!([{ "path": "/metadata/labels", "old": null, "new": { "a/b": "c" } }])
+    );
+
+    cluster.server.delete::<Pod>("shop", "cart");
+    let deleted = program.event().await;
+    assert_eq!(
+        (&deleted["event"], &deleted["cause"]),
+        (&json!("deleted"), &json!("observed"))
+    );
+    assert_eq!(deleted["uid"], initial["uid"]);
+
+    cluster.server.create(pod("shop", "cart"));
+    let again = program.event().await;
+    assert_eq!(
+        (&again["event"], &again["initial"]),
+        (&json!("added"), &json!(false))
+    );
+    assert_ne!(again["uid"], initial["uid"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_object_comes_along_if_asked_for_and_noise_only_then() {
+    let cluster = Cluster::new().await;
+    cluster.server.create(pod("default", "cart"));
+    let mut program = cluster.start(&["watch", "po", "-o", "json", "--with-object", "--show-noise"]);
+
+    let initial = program.event().await;
+    assert_eq!(initial["object"]["metadata"]["name"], "cart");
+    assert_eq!(initial["object"]["kind"], "Pod");
+    program.event_of("synced").await;
+
+    cluster.server.modify("default", "cart", |pod: &mut Pod| {
+        pod.metadata
+            .annotations
+            .get_or_insert_default()
+            .insert("x".to_owned(), "1".to_owned());
+    });
+    let updated = program.event_of("updated").await;
+    let paths: Vec<&str> = updated["diff"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|change| change["path"].as_str())
+        .collect();
+    assert!(paths.contains(&"/metadata/resourceVersion"), "{paths:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn since_sync_leaves_out_what_is_there() {
+    let cluster = Cluster::new().await;
+    cluster.server.create(pod("default", "old"));
+    let mut program = cluster.start(&["watch", "pods", "-o", "json", "--since-sync"]);
+
+    assert_eq!(program.event().await["event"], "synced");
+    cluster.server.create(pod("default", "new"));
+
+    let added = program.event().await;
+    assert_eq!(
+        (&added["name"], &added["initial"]),
+        (&json!("new"), &json!(false))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn selectors_and_namespaces_choose_objects() {
+    let cluster = Cluster::new().await;
+    for (namespace, name, app) in [
+        ("shop", "a", "web"),
+        ("shop", "b", "db"),
+        ("other", "c", "web"),
+        ("third", "d", "web"),
+    ] {
+        cluster.server.create(pod(namespace, name).label("app", app));
+    }
+    cluster.server.create(pod("default", "e").label("app", "web"));
+    let cases: [(&[&str], &[&str]); 7] = [
+        (&["-n", "shop"], &["a", "b"]),
+        (&["-n", "shop,other"], &["a", "b", "c"]),
+        (&["-A", "-l", "app=web"], &["a", "c", "d", "e"]),
+        (&["-A", "-l", "app in (db), app"], &["b"]),
+        (&["-A", "--field-selector", "metadata.name=c"], &["c"]),
+        (&[], &["e"]),
+        (&["-A", "-n", "shop"], &["a", "b", "c", "d", "e"]),
+    ];
+    for (options, names) in cases {
+        let mut arguments = vec!["watch", "pods", "-o", "json"];
+        arguments.extend_from_slice(options);
+        let mut program = cluster.start(&arguments);
+
+        let mut seen = Vec::new();
+        loop {
+            let event = program.event().await;
+            if event["event"] == "synced" {
+                break;
+            }
+            seen.push(event["name"].as_str().unwrap().to_owned());
+        }
+        seen.sort();
+
+        assert_eq!(seen, names, "{options:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_that_is_no_longer_selected_is_told_as_deleted() {
+    let cluster = Cluster::new().await;
+    cluster.server.create(pod("default", "cart").label("app", "web"));
+    let mut program = cluster.start(&["watch", "pods", "-l", "app=web", "-o", "json"]);
+    program.event_of("synced").await;
+
+    cluster.server.modify("default", "cart", |pod: &mut Pod| {
+        pod.metadata
+            .labels
+            .get_or_insert_default()
+            .insert("app".to_owned(), "db".to_owned());
+    });
+
+    assert_eq!(program.event().await["event"], "deleted");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_object_is_chosen_by_name() {
+    let cluster = Cluster::new().await;
+    cluster.server.create(pod("default", "cart"));
+    cluster.server.create(pod("default", "catalogue"));
+    for arguments in [
+        &["watch", "pods", "cart", "-o", "json"][..],
+        &["watch", "po/cart", "-o", "json"],
+    ] {
+        let mut program = cluster.start(arguments);
+        assert_eq!(program.event().await["name"], "cart");
+        assert_eq!(program.event().await["objects"], 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_comes_first_and_then_changes_with_their_fields() {
+    let cluster = Cluster::new().await;
+    cluster.server.create(deployment("shop", "cart"));
+    cluster.server.create(node("node-1"));
+    let mut program = cluster.start(&["watch", "deploy,nodes", "-A", "-o", "wide"]);
+
+    // The tables come in the order in which the lists arrive.
+    program.line_with("node-1").await;
+    program.says("1 deployments.apps").await;
+    program.says("1 nodes").await;
+    cluster
+        .server
+        .modify("shop", "cart", |deployment: &mut Deployment| {
+            deployment.spec.replicas = Some(7);
+        });
+    let change = program.line_with("UPDATED").await;
+    assert!(change.ends_with("UPDATED deployment.apps shop/cart"), "{change}");
+    program.line_with("/spec/replicas").await;
+
+    let everything = program.everything();
+    assert!(everything.contains("NAMESPACE   NAME   READY"), "{everything}");
+    assert!(everything.contains("CONTAINERS"), "{everything}");
+    assert!(everything.contains("→ 7"), "{everything}");
+    assert!(
+        !everything.contains('\u{1b}'),
+        "no colours in a pipe: {everything}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn colours_come_when_asked_for() {
+    let cluster = Cluster::new().await;
+    cluster.server.create(pod("default", "cart"));
+    let mut program = cluster.start(&["watch", "pods", "--color", "always"]);
+    program.says("1 pods").await;
+
+    cluster.server.delete::<Pod>("default", "cart");
+
+    let line = program.line_with("DELETED").await;
+    assert!(line.contains("\u{1b}[31m"), "{line}");
+}
