@@ -236,11 +236,16 @@ fn read(path: &Path) -> Result<Kubeconfig, Failure> {
             "error loading config file \"{}\": {cause}",
             path.display()
         )),
-        // The text of the parser quotes the file, and that holds credentials.
-        KubeconfigError::Parse(_) => Failure::error(format!(
-            "error loading config file \"{}\": it is not a kubeconfig in YAML or JSON",
-            path.display()
-        )),
+        // The text of the parser quotes the file, and that holds credentials: only the place is repeated.
+        KubeconfigError::Parse(cause) => {
+            let place = cause
+                .location()
+                .map_or_else(String::new, |place| format!(", see line {}", place.line()));
+            Failure::error(format!(
+                "error loading config file \"{}\": it is not a kubeconfig in YAML or JSON{place}",
+                path.display()
+            ))
+        }
         other => unusable(&other),
     })
 }

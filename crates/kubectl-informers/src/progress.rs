@@ -32,7 +32,7 @@ impl ProgressLine {
             redraws: io::stderr().is_terminal(),
             quiet: showing.quiet,
             drawn: false,
-            next_line: now + LINES_EVERY,
+            next_line: now,
         }
     }
 

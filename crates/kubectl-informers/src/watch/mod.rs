@@ -4,7 +4,7 @@ mod table;
 pub mod text;
 
 use std::collections::BTreeSet;
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Stdout, Write};
 use std::time::Duration;
 
 use tokio::time::{MissedTickBehavior, interval};
@@ -75,7 +75,13 @@ struct Watch {
     table: Table,
     /// Kinds that may not be watched.
     refused: BTreeSet<String>,
+    /// Written in pieces as large as what is at hand: a list of many objects is one piece, a change of its own too.
+    out: BufWriter<Stdout>,
+    printed_table: bool,
 }
+
+/// After so many changes at once what is written is shown and signals are looked for.
+const AT_ONCE: usize = 1000;
 
 impl Watch {
     fn new(args: WatchArgs, global: &Global, session: Session, notes: Notes) -> Self {
@@ -89,6 +95,8 @@ impl Watch {
             },
             progress: ProgressLine::new(&global.showing),
             refused: BTreeSet::new(),
+            out: BufWriter::new(io::stdout()),
+            printed_table: false,
             args,
             session,
             notes,
@@ -115,13 +123,29 @@ impl Watch {
             };
             let Some(told) = told else { break Exit::Success };
             self.progress.clear();
-            match told {
-                Told::Note(note) => self.note(&note)?,
-                Told::Change(change) => self.change(&change)?,
+            self.told(told)?;
+            for _ in 1..AT_ONCE {
+                match feed.try_next() {
+                    Some(told) => self.told(told)?,
+                    None => break,
+                }
             }
+            self.out.flush()?;
         };
+        self.out.flush()?;
         self.session.close().await;
         Ok(exit)
+    }
+
+    fn told(&mut self, told: Told) -> Result<(), Failure> {
+        match told {
+            Told::Note(note) => {
+                // In order: what happened before the note is to be seen before it.
+                self.out.flush()?;
+                self.note(&note)
+            }
+            Told::Change(change) => self.change(&change),
+        }
     }
 
     /// A kind that may not be watched ends the program when there is no other.
@@ -159,7 +183,8 @@ impl Watch {
             return Ok(());
         }
         if self.args.output == Output::Json {
-            return print(&json::line(change, self.args.with_object));
+            writeln!(self.out, "{}", json::line(change, self.args.with_object))?;
+            return Ok(());
         }
         match (change.event, &change.object) {
             (What::Added { initial: true }, Some(object)) => {
@@ -169,7 +194,14 @@ impl Watch {
             (What::Synced { objects }, _) => {
                 let table = self.table.take(&change.kind);
                 if !table.is_empty() {
-                    print(table.trim_end())?;
+                    // An empty line between two tables.
+                    let gap = if std::mem::replace(&mut self.printed_table, true) {
+                        "\n"
+                    } else {
+                        ""
+                    };
+                    writeln!(self.out, "{gap}{}", table.trim_end())?;
+                    self.out.flush()?;
                 }
                 let place = match self.session.scope().selected_namespaces() {
                     Some(names) if change.kind.namespaced => {
@@ -183,15 +215,10 @@ impl Watch {
                 ));
                 Ok(())
             }
-            _ => print(&self.texts.change(change)),
+            _ => {
+                writeln!(self.out, "{}", self.texts.change(change))?;
+                Ok(())
+            }
         }
     }
-}
-
-/// One write and one flush: who reads the pipe sees a change when it happens.
-fn print(text: &str) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    writeln!(out, "{text}")?;
-    out.flush()?;
-    Ok(())
 }

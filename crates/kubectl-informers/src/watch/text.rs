@@ -49,6 +49,9 @@ impl Texts {
             What::Synced { objects } => text.push_str(&format!(" {objects} objects")),
             _ => text.push_str(&format!(" {}", clean(change.name()))),
         }
+        if let Some(story) = story(change) {
+            text.push_str(&format!(" {story}"));
+        }
         if let Some(remark) = remark(change) {
             text.push(' ');
             text.push_str(&self.colours.paint(DIM, remark));
@@ -83,6 +86,17 @@ impl Texts {
             }
         }
     }
+}
+
+/// What an Event says: its name says nothing.
+fn story(change: &Change) -> Option<String> {
+    let object = change.object.as_ref().filter(|_| change.kind.kind == "Event")?;
+    let reason = object.text("/reason").unwrap_or_default();
+    let message = object
+        .text("/message")
+        .or_else(|| object.text("/note"))
+        .unwrap_or_default();
+    Some(shortened(&clean(&format!("{reason}: {message}"))))
 }
 
 fn remark(change: &Change) -> Option<&'static str> {

@@ -4,6 +4,7 @@ mod bench;
 mod cluster;
 mod discovery;
 mod errors;
+mod kubectl;
 mod program;
 mod secrets;
 mod shell;

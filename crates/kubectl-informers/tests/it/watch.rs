@@ -219,3 +219,42 @@ async fn colours_come_when_asked_for() {
     let line = program.line_with("DELETED").await;
     assert!(line.contains("\u{1b}[31m"), "{line}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_list_shows_how_far_it_is() {
+    use std::time::Duration;
+
+    use kube_testserver::{Fault, On};
+    let cluster = Cluster::new().await;
+    for number in 0..300 {
+        cluster.server.create(pod("default", &format!("pod-{number}")));
+    }
+    cluster
+        .server
+        .fault(On::watch_list("pods").forever(), Fault::refuse_watch_list());
+    cluster
+        .server
+        .fault(On::list("pods"), Fault::trickle(4096, Duration::from_millis(100)));
+    let mut program = cluster.start(&["watch", "pods", "-o", "json"]);
+
+    program.says("listing pods: ").await;
+    program.says(" so far").await;
+    assert_eq!(program.event_of("synced").await["objects"], 300);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_are_told_with_what_they_say() {
+    let cluster = Cluster::new().await;
+    let mut program = cluster.start(&["watch", "events"]);
+    program.says("0 events").await;
+    cluster.server.create(serde_json::json!({
+        "apiVersion": "v1", "kind": "Event", "metadata": { "name": "cart.1", "namespace": "default" },
+        "involvedObject": { "kind": "Pod", "name": "cart", "namespace": "default" },
+        "reason": "BackOff", "message": "Back-off restarting\nfailed container", "type": "Warning",
+    }));
+    let line = program.line_with("ADDED").await;
+    assert!(
+        line.ends_with("default/cart.1 BackOff: Back-off restarting⏎failed container"),
+        "{line}"
+    );
+}
