@@ -76,8 +76,8 @@ impl From<kube::Error> for RequestError {
                 message: status.message.clone(),
             },
             _ if is_refused(&error) => Self::Refused,
-            kube::Error::Service(cause) => Self::Unreachable(chain(cause.as_ref())),
-            _ => Self::Unreachable(chain(&error)),
+            kube::Error::Service(cause) => Self::Unreachable(plain(&chain(cause.as_ref()))),
+            _ => Self::Unreachable(plain(&chain(&error))),
         }
     }
 }
@@ -120,10 +120,21 @@ fn from_server(code: u16, reason: &str, message: &str) -> String {
 
 /// A failed list or watch in one line.
 pub fn explain(error: &SourceError) -> String {
-    match error.api() {
-        Some(api) => api.to_string(),
-        None => chain(error),
+    match error {
+        SourceError::Api(api) => api.to_string(),
+        refused if refused.is_connection_refused() => "the connection was refused".to_owned(),
+        other => plain(&chain(other)),
     }
+}
+
+/// Without the names of types and the addresses of manuals that libraries put into their errors.
+fn plain(text: &str) -> String {
+    text.replace("ServiceError: ", "")
+        .replace("HyperError: ", "")
+        .split(": https://docs.rs/")
+        .next()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// Which permission is missing, and the lines that grant it. `None` unless the server answered 403.
@@ -193,9 +204,10 @@ pub fn into_failure(error: &SourceError, server: &str) -> Failure {
             Failure::error("You must be logged in to the server (Unauthorized)")
         }
         SourceError::Api(api) => Failure::verbatim(from_server(api.code, &api.reason, &api.message)),
-        SourceError::Transport { .. } | SourceError::Deadline { .. } => {
-            Failure::verbatim(format!("Unable to connect to the server: {}", chain(error)))
-        }
+        SourceError::Transport { .. } | SourceError::Deadline { .. } => Failure::verbatim(format!(
+            "Unable to connect to the server: {}",
+            plain(&chain(error))
+        )),
         other => Failure::error(chain(other)),
     }
 }
@@ -260,6 +272,16 @@ mod tests {
             "--user=jane@example.com"
         );
         assert_eq!(subject("no"), "--user=USER");
+    }
+
+    #[test]
+    fn errors_of_libraries_are_made_readable() {
+        assert_eq!(
+            plain(
+                "connection lost: ServiceError: peer closed: https://docs.rs/rustls/latest/x#unexpected-eof"
+            ),
+            "connection lost: peer closed"
+        );
     }
 
     #[test]
