@@ -39,17 +39,19 @@ const KEYS: [&[&str]; 9] = [
 
 /// What changed between two states, with or without noise. Values that were taken out are compared, too.
 pub fn of_items(old: &Item, new: &Item, noise: bool) -> Vec<FieldChange> {
-    let mut changes = diff(old.value(), new.value());
+    let (old_value, new_value) = (old.peek(), new.peek());
+    let mut changes = diff(&old_value, &new_value);
+    let shown = |value: &'_ Value, path: &str| value.pointer(path).and_then(Value::as_str).map(str::to_owned);
     for (path, mark) in old.marks() {
         if let Some(now) = new.marks().get(path)
             && now != mark
-            && let (Some(before), Some(after)) = (old.text(path), new.text(path))
+            && let (Some(before), Some(after)) = (shown(&old_value, path), shown(&new_value, path))
             && before == after
         {
             changes.push(FieldChange {
                 path: path.clone(),
                 old: Some(Value::from(before)),
-                new: Some(Value::from(another(after))),
+                new: Some(Value::from(another(&after))),
             });
         }
     }

@@ -1,5 +1,8 @@
 //! `Item`: an object as the program holds it. Any kind, as JSON, with what must not be shown already taken out.
 
+use std::borrow::Cow;
+use std::sync::OnceLock;
+
 use kube_informers::{Object, OwnerRef};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -8,18 +11,46 @@ use crate::kinds::Kind;
 use crate::redact::{Marks, Redaction};
 
 /// An object of any kind. What it holds may be shown: [`Item::admit`] is the only way in.
+///
+/// Held as text, which is a tenth of what a tree of values takes, and taken apart when somebody looks inside. Who it is
+/// can be read without that.
 pub struct Item {
-    value: Value,
+    text: Box<str>,
+    identity: Identity,
     marks: Marks,
+    /// The tree, once somebody has asked for it to stay.
+    value: OnceLock<Box<Value>>,
+}
+
+#[derive(Clone, Default)]
+struct Identity {
+    name: Box<str>,
+    namespace: Option<Box<str>>,
+    uid: Option<Box<str>>,
+    resource_version: Option<Box<str>>,
+    labels: Box<[(Box<str>, Box<str>)]>,
+    owners: Box<[Owner]>,
+}
+
+#[derive(Clone)]
+struct Owner {
+    api_version: Box<str>,
+    kind: Box<str>,
+    name: Box<str>,
+    uid: Box<str>,
+    controller: bool,
 }
 
 /// What came from the wire. It becomes an [`Item`] by [`Item::admit`] in the informer's transform, before anything
 /// else of the program sees it.
 impl<'de> Deserialize<'de> for Item {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
         Ok(Self {
-            value: Value::deserialize(deserializer)?,
+            text: Box::default(),
+            identity: Identity::of(&value),
             marks: Marks::default(),
+            value: OnceLock::from(Box::new(value)),
         })
     }
 }
@@ -27,7 +58,11 @@ impl<'de> Deserialize<'de> for Item {
 impl Item {
     /// Takes out what must not be shown, and puts in kind and version, which lists leave out.
     pub fn admit(&mut self, kind: &Kind, redaction: &Redaction) {
-        if let Value::Object(fields) = &mut self.value {
+        let mut value = match self.value.take() {
+            Some(value) => *value,
+            None => self.parse(),
+        };
+        if let Value::Object(fields) = &mut value {
             fields
                 .entry("apiVersion")
                 .or_insert_with(|| Value::from(kind.api_version()));
@@ -35,12 +70,37 @@ impl Item {
                 .entry("kind")
                 .or_insert_with(|| Value::from(kind.kind.as_str()));
         }
-        self.marks = redaction.apply(kind, &mut self.value);
+        self.marks = redaction.apply(kind, &mut value);
+        self.text = value.to_string().into_boxed_str();
     }
 
-    /// The object as JSON.
+    /// The object as JSON. The tree stays with the object from then on: for looking once, take
+    /// [`peek`](Self::peek).
     pub fn value(&self) -> &Value {
-        &self.value
+        self.value.get_or_init(|| Box::new(self.parse()))
+    }
+
+    /// The object as JSON, to look at and forget.
+    pub fn peek(&self) -> Cow<'_, Value> {
+        match self.value.get() {
+            Some(value) => Cow::Borrowed(value),
+            None => Cow::Owned(self.parse()),
+        }
+    }
+
+    /// The same object with its tree, to look at in many places and forget.
+    pub fn open(&self) -> Self {
+        Self {
+            text: Box::default(),
+            identity: self.identity.clone(),
+            marks: self.marks.clone(),
+            value: OnceLock::from(Box::new(self.peek().into_owned())),
+        }
+    }
+
+    /// The text was made of a value by ourselves: it can be read.
+    fn parse(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_default()
     }
 
     /// What was taken out, to see that it changed.
@@ -48,63 +108,79 @@ impl Item {
         &self.marks
     }
 
-    /// A field by JSON pointer.
+    /// A field by JSON pointer. The tree stays, as for [`value`](Self::value).
     pub fn get(&self, pointer: &str) -> Option<&Value> {
-        self.value.pointer(pointer)
+        self.value().pointer(pointer)
     }
 
-    /// A text field by JSON pointer.
+    /// A text field by JSON pointer. The tree stays, as for [`value`](Self::value).
     pub fn text(&self, pointer: &str) -> Option<&str> {
         self.get(pointer)?.as_str()
     }
+}
 
-    fn metadata(&self, field: &str) -> Option<&Value> {
-        self.value.get("metadata")?.get(field)
+impl Identity {
+    fn of(value: &Value) -> Self {
+        let metadata = |field: &str| value.get("metadata")?.get(field);
+        let text = |field: &str| metadata(field).and_then(Value::as_str).map(Box::from);
+        let labels = metadata("labels").and_then(Value::as_object);
+        let owners = metadata("ownerReferences").and_then(Value::as_array);
+        Self {
+            name: text("name").unwrap_or_default(),
+            namespace: text("namespace").filter(|namespace: &Box<str>| !namespace.is_empty()),
+            uid: text("uid"),
+            resource_version: text("resourceVersion"),
+            labels: labels
+                .into_iter()
+                .flatten()
+                .filter_map(|(key, value)| Some((Box::from(key.as_str()), Box::from(value.as_str()?))))
+                .collect(),
+            owners: owners.into_iter().flatten().filter_map(Owner::of).collect(),
+        }
+    }
+}
+
+impl Owner {
+    fn of(owner: &Value) -> Option<Self> {
+        let text = |field: &str| owner.get(field).and_then(Value::as_str).map(Box::from);
+        Some(Self {
+            api_version: text("apiVersion")?,
+            kind: text("kind")?,
+            name: text("name")?,
+            uid: text("uid")?,
+            controller: owner.get("controller").and_then(Value::as_bool).unwrap_or(false),
+        })
     }
 }
 
 impl Object for Item {
     fn name(&self) -> &str {
-        self.metadata("name").and_then(Value::as_str).unwrap_or_default()
+        &self.identity.name
     }
 
     fn namespace(&self) -> Option<&str> {
-        self.metadata("namespace")
-            .and_then(Value::as_str)
-            .filter(|namespace| !namespace.is_empty())
+        self.identity.namespace.as_deref()
     }
 
     fn uid(&self) -> Option<&str> {
-        self.metadata("uid")?.as_str()
+        self.identity.uid.as_deref()
     }
 
     fn resource_version(&self) -> Option<&str> {
-        self.metadata("resourceVersion")?.as_str()
+        self.identity.resource_version.as_deref()
     }
 
     fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
-        let labels = self.metadata("labels").and_then(Value::as_object);
-        labels
-            .into_iter()
-            .flatten()
-            .filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)))
-    }
-
-    fn label(&self, key: &str) -> Option<&str> {
-        self.metadata("labels")?.get(key)?.as_str()
+        self.identity.labels.iter().map(|(key, value)| (&**key, &**value))
     }
 
     fn owners(&self) -> impl Iterator<Item = OwnerRef<'_>> {
-        let owners = self.metadata("ownerReferences").and_then(Value::as_array);
-        owners.into_iter().flatten().filter_map(|owner| {
-            let text = |field: &str| owner.get(field).and_then(Value::as_str);
-            Some(OwnerRef {
-                api_version: text("apiVersion")?,
-                kind: text("kind")?,
-                name: text("name")?,
-                uid: text("uid")?,
-                controller: owner.get("controller").and_then(Value::as_bool).unwrap_or(false),
-            })
+        self.identity.owners.iter().map(|owner| OwnerRef {
+            api_version: &owner.api_version,
+            kind: &owner.kind,
+            name: &owner.name,
+            uid: &owner.uid,
+            controller: owner.controller,
         })
     }
 }
@@ -156,5 +232,22 @@ mod tests {
 
         assert_eq!(item.text("/apiVersion"), Some("apps/v1"));
         assert_eq!(item.text("/kind"), Some("Deployment"));
+    }
+
+    #[test]
+    fn what_was_admitted_can_be_looked_into_in_every_way() {
+        let mut item: Item =
+            serde_json::from_value(json!({ "metadata": { "name": "cart" }, "spec": { "size": 1.5 } }))
+                .unwrap();
+        item.admit(&Kind::for_tests("", "v1", "Pod", "pods"), &Redaction::on());
+        let expected = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "cart" }, "spec": { "size": 1.5 },
+        });
+
+        assert_eq!(*item.peek(), expected);
+        assert_eq!(*item.open().value(), expected);
+        assert!(item.value.get().is_none(), "looking leaves nothing behind");
+        assert_eq!(item.get("/spec/size"), Some(&json!(1.5)));
+        assert_eq!(*item.value(), expected);
     }
 }

@@ -1,6 +1,8 @@
 //! A change as one line of JSON. Scripts depend on the names: `docs/json-lines.md` has them, and a test keeps both
 //! together.
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
@@ -30,7 +32,7 @@ struct Line<'a> {
     objects: Option<usize>,
     /// Only if asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    object: Option<&'a Value>,
+    object: Option<Cow<'a, Value>>,
 }
 
 /// The line of a change, without the end of line.
@@ -57,7 +59,7 @@ pub fn line(change: &Change, with_object: bool) -> String {
             .object
             .as_ref()
             .filter(|_| with_object)
-            .map(|object| object.value()),
+            .map(|object| object.peek()),
     };
     // A struct of texts and JSON values: there is nothing in it that cannot be written.
     serde_json::to_string(&line).unwrap_or_default()

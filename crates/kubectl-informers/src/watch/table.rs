@@ -33,7 +33,7 @@ impl Table {
 
     /// Adds an object.
     pub fn add(&mut self, kind: &Kind, object: &Item) {
-        let row = self.columns(kind).row(object);
+        let row = self.columns(kind).row(&object.open());
         self.rows.entry(kind.full_name()).or_default().push(row);
     }
 
