@@ -73,7 +73,7 @@ impl Cluster {
         }
         Self::embedded(
             notes,
-            "There is no kubeconfig, so this is a cluster in memory in which things happen. Nothing of it is real. \
+            "No cluster is configured, so this is a cluster in memory in which things happen. Nothing of it is real. \
              Use --kubeconfig or --context to watch a cluster of yours.",
         )
     }
@@ -198,12 +198,17 @@ fn kubeconfig(options: &Connection) -> Result<Option<Kubeconfig>, Failure> {
         return read_all(&listed).map(Some);
     }
     let usual = home().map(|home| home.join(".kube").join("config"));
-    match usual.filter(|path| path.exists()) {
-        Some(path) => read(&path).map(Some),
+    let usual = usual
+        .filter(|path| path.exists())
+        .map(|path| read(&path))
+        .transpose()?;
+    // A file in which nothing is configured is as good as none.
+    match usual.filter(|config| !config.contexts.is_empty() || config.current_context.is_some()) {
+        Some(config) => Ok(Some(config)),
         // Who names a context wants that one.
         None => match [&options.context, &options.cluster].into_iter().flatten().next() {
             Some(name) => Err(Failure::error(format!(
-                "context \"{name}\" does not exist: there is no kubeconfig"
+                "context \"{name}\" does not exist: no kubeconfig has one"
             ))),
             None => Ok(None),
         },

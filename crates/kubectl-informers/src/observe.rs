@@ -1,12 +1,13 @@
 //! One informer of one kind: starts it, and makes [`Change`]s and [`Note`]s of what it tells.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kube_informers::{
-    HandlerOptions, Informer, InformerStats, ListWatch, ReflectorState, Resume, Scope, SourceError,
-    StreamEnd, Subscription,
+    HandlerOptions, Informer, InformerStats, ListWatch, ObjectKey, ReflectorState, Resume, Scope,
+    SourceError, StreamEnd, Subscription,
 };
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -368,6 +369,7 @@ impl Follow {
         let synced = self.subscription.synced();
         tokio::pin!(synced);
         let mut told_synced = false;
+        let mut told_unreadable = BTreeSet::new();
         let mut initial = 0;
         let mut look = interval(LOOK);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -392,7 +394,10 @@ impl Follow {
                     told_synced = true;
                     if self.tell_synced(initial).await.is_err() { return }
                 }
-                _ = look.tick() => self.look_for_recovery(),
+                _ = look.tick() => {
+                    self.look_for_recovery();
+                    self.look_for_unreadable(&mut told_unreadable);
+                }
             }
         }
     }
@@ -403,6 +408,30 @@ impl Follow {
         self.changes
             .send(Change::synced(&self.kind, objects, version))
             .await
+    }
+
+    /// Objects that cannot be read are missing from all that is shown, so that is said, once for each.
+    fn look_for_unreadable(&self, told: &mut BTreeSet<ObjectKey>) {
+        let unreadable = self.informer.quarantine();
+        told.retain(|key| unreadable.iter().any(|bad| bad.key == *key));
+        for bad in unreadable {
+            if told.insert(bad.key.clone()) {
+                self.tell(NoteText::Trouble(format!(
+                    "{} {} is not shown: it {}",
+                    self.kind.label(),
+                    bad.key,
+                    bad.object.problem
+                )));
+            }
+        }
+    }
+
+    fn tell(&self, text: NoteText) {
+        // Nobody listens any more: then nobody needs to know.
+        let _ = self.notes.send(Note {
+            kind: self.kind.clone(),
+            text,
+        });
     }
 
     fn look_for_recovery(&self) {
@@ -420,10 +449,6 @@ impl Follow {
             self.informer.name(),
             (since - began).max(last - began).as_secs_f64()
         );
-        // As above.
-        let _ = self.notes.send(Note {
-            kind: self.kind.clone(),
-            text: NoteText::Recovered(text),
-        });
+        self.tell(NoteText::Recovered(text));
     }
 }

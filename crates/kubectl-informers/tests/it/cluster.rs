@@ -8,7 +8,7 @@ async fn without_a_kubeconfig_there_is_a_cluster_in_memory_in_which_things_happe
     let mut program = home.start(&["watch", "pods", "-o", "json"]);
 
     program
-        .says("There is no kubeconfig, so this is a cluster in memory")
+        .says("No cluster is configured, so this is a cluster in memory")
         .await;
     assert_eq!(program.event().await["initial"], true);
     program.event_of("synced").await;
@@ -94,4 +94,15 @@ async fn the_test_server_is_a_command_with_all_its_options() {
     let ended = home.run(&["testserver", "--objects", "pods"]).await;
     assert_eq!(ended.code, Some(1));
     assert!(ended.err.contains("has no number"), "{}", ended.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_usual_kubeconfig_in_which_nothing_is_configured_is_as_good_as_none() {
+    let home = Home::new();
+    home.write(".kube/config", "apiVersion: v1\nkind: Config\ncontexts: []\n");
+    let mut program = home.start(&["watch", "nodes", "-o", "json"]);
+    program.event_of("synced").await;
+
+    home.write(".kube/config", "contexts: {");
+    assert_eq!(home.run(&["watch", "nodes"]).await.code, Some(1));
 }

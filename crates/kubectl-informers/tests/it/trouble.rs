@@ -146,3 +146,22 @@ async fn signals_end_it_with_the_code_of_the_signal() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_that_cannot_be_read_is_named_and_the_others_are_shown() {
+    use kube_testserver::Poison;
+    let cluster = Cluster::new().await;
+    cluster.server.create(pod("default", "bad"));
+    cluster.server.create(pod("default", "good"));
+    cluster.server.poison(
+        "pods",
+        "default/bad",
+        Poison::edit(|object| object["kind"] = json!("Impostor")),
+    );
+    let mut program = cluster.start(&["watch", "pods", "-o", "json"]);
+
+    assert_eq!(program.event().await["name"], "good");
+    program
+        .says("pod default/bad is not shown: it is a v1/Impostor, not a v1/Pod")
+        .await;
+}
