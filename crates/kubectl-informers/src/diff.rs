@@ -350,4 +350,76 @@ mod tests {
         assert!(!is_noise("/metadata/resourceVersions"));
         assert!(!is_noise("/metadata/generation"));
     }
+
+    use proptest::prelude::*;
+
+    /// Small trees with the names by which lists are compared.
+    fn trees() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(json!(null)),
+            any::<bool>().prop_map(Value::from),
+            (0..3i64).prop_map(Value::from),
+            "[ab/~]{0,2}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 24, 4, |inner| {
+            let names = prop_oneof![
+                Just("name"),
+                Just("type"),
+                Just("uid"),
+                Just("containerPort"),
+                Just("protocol"),
+                Just("a/b"),
+            ];
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::btree_map(names.prop_map(str::to_owned), inner, 0..4)
+                    .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        /// No change goes unseen, and nothing is said to have changed that has not.
+        #[test]
+        fn there_are_changes_exactly_when_values_differ(old in trees(), new in trees()) {
+            prop_assert_eq!(diff(&old, &new).is_empty(), old == new);
+            prop_assert!(diff(&old, &old).is_empty());
+        }
+
+        /// A path leads to what it says: into the new value, or into the old one where something is gone.
+        #[test]
+        fn paths_lead_to_the_values_they_come_with(old in trees(), new in trees()) {
+            for change in diff(&old, &new) {
+                match (&change.old, &change.new) {
+                    (Some(_), None) => prop_assert!(has_tail(&old, &change.path)),
+                    // The order of a list stands for the list.
+                    (Some(Value::Array(_)), Some(Value::Array(_))) => {
+                        prop_assert!(new.pointer(&change.path).is_some_and(Value::is_array));
+                    }
+                    (_, value) => prop_assert_eq!(new.pointer(&change.path), value.as_ref()),
+                }
+            }
+        }
+    }
+
+    /// Whether the last part of a path is a name or an index that occurs in the tree: where lists are compared by key,
+    /// the way to what is gone may lead through the new list.
+    fn has_tail(tree: &Value, path: &str) -> bool {
+        let tail = path
+            .rsplit('/')
+            .next()
+            .unwrap_or_default()
+            .replace("~1", "/")
+            .replace("~0", "~");
+        match tree {
+            Value::Object(fields) => fields
+                .iter()
+                .any(|(name, value)| *name == tail || has_tail(value, path)),
+            Value::Array(items) => items
+                .iter()
+                .enumerate()
+                .any(|(index, value)| index.to_string() == tail || has_tail(value, path)),
+            _ => false,
+        }
+    }
 }

@@ -127,7 +127,10 @@ impl Identity {
         let owners = metadata("ownerReferences").and_then(Value::as_array);
         Self {
             name: text("name").unwrap_or_default(),
-            namespace: text("namespace").filter(|namespace: &Box<str>| !namespace.is_empty()),
+            namespace: metadata("namespace")
+                .and_then(Value::as_str)
+                .filter(|namespace| !namespace.is_empty())
+                .map(Box::from),
             uid: text("uid"),
             resource_version: text("resourceVersion"),
             labels: labels

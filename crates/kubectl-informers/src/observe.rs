@@ -44,7 +44,7 @@ pub struct InformerView {
     pub relists: u64,
     /// Watches opened.
     pub watches: u64,
-    /// Watches it holds open on the server, now: one for each namespace.
+    /// Watches that are open on the server, now: one for each namespace, if all is well.
     pub members: usize,
     /// Failed lists and watches.
     pub errors: u64,
@@ -248,7 +248,11 @@ impl Observed {
             lists: sum(|reflector| reflector.lists),
             relists: sum(|reflector| reflector.relists.values().sum()),
             watches: sum(|reflector| reflector.watches),
-            members: stats.members.len(),
+            members: stats
+                .members
+                .iter()
+                .filter(|member| matches!(member.state, ReflectorState::Watching { .. }))
+                .count(),
             errors: sum(|reflector| reflector.errors.values().sum()),
             last_error: self.trouble.lock().text.clone(),
             backlog: stats.backlog(),

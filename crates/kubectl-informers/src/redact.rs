@@ -146,7 +146,7 @@ fn length(text: &str, path: &str) -> usize {
     }
 }
 
-/// The values as others may repeat them: as they are, and decoded.
+/// The values as others may repeat them: as they are, decoded and encoded.
 fn collect(value: &Value, into: &mut Vec<String>) {
     match value {
         Value::String(text) => {
@@ -155,7 +155,7 @@ fn collect(value: &Value, into: &mut Vec<String>) {
                 .ok()
                 .and_then(|bytes| String::from_utf8(bytes).ok());
             into.extend(
-                [Some(text.clone()), decoded]
+                [Some(text.clone()), decoded, Some(STANDARD.encode(text))]
                     .into_iter()
                     .flatten()
                     .filter(|text| text.len() >= SHORTEST_REPEATED),
@@ -287,6 +287,38 @@ mod tests {
         ] {
             let mut object: Value = serde_json::from_str(text).unwrap();
             Redaction::on().apply(&secret_kind(), &mut object);
+        }
+    }
+
+    proptest::proptest! {
+        /// Whatever the value is and wherever it stands in the Secret, it is gone.
+        #[test]
+        fn no_value_stays_wherever_it_stands(
+            value in "[a-zA-Z0-9+/=:{}\"é -]{6,40}",
+            place in 0..5usize,
+            field in "[a-z~/.]{1,8}",
+        ) {
+            let encoded = STANDARD.encode(&value);
+            let inside = match place {
+                0 => json!(encoded),
+                1 => json!({ field.clone(): encoded }),
+                2 => json!({ field.clone(): [encoded, { "x": encoded }] }),
+                3 => json!({ field.clone(): { "deep": value } }),
+                _ => json!([value]),
+            };
+            let mut object = json!({
+                "metadata": { "annotations": { field: format!("before {value} after"), "other": encoded } },
+                "data": inside,
+                "stringData": { "plain": value },
+            });
+
+            Redaction::on().apply(&secret_kind(), &mut object);
+
+            let mut left = Vec::new();
+            collect(&object, &mut left);
+            for text in left {
+                proptest::prop_assert!(!text.contains(&value) && !text.contains(&encoded), "{}", text);
+            }
         }
     }
 }

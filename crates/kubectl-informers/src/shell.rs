@@ -32,15 +32,26 @@ pub fn man() -> Result<Exit, Failure> {
     let mut page = Vec::new();
     let mut command = command();
     command.build();
-    clap_mangen::Man::new(command.clone()).render(&mut page)?;
+    let man = clap_mangen::Man::new(command.clone());
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    man.render_synopsis_section(&mut page)?;
+    man.render_description_section(&mut page)?;
     for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
         let title = format!("kubectl informers {}", sub.get_name());
         writeln!(page, ".SH \"{}\"", title.to_uppercase())?;
-        let man = clap_mangen::Man::new(sub.clone().bin_name(title));
-        man.render_synopsis_section(&mut page)?;
+        // What every command takes stands further down, once.
+        let own = sub.clone().bin_name(title).mut_args(|arg| {
+            let everywhere = arg.is_global_set() || matches!(arg.get_id().as_str(), "help" | "version");
+            arg.hide(everywhere)
+        });
+        let man = clap_mangen::Man::new(own);
         man.render_description_section(&mut page)?;
         man.render_options_section(&mut page)?;
     }
+    man.render_options_section(&mut page)?;
+    man.render_extra_section(&mut page)?;
+    man.render_version_section(&mut page)?;
     io::stdout().lock().write_all(&page)?;
     Ok(Exit::Success)
 }

@@ -210,7 +210,7 @@ impl Watch {
                     _ => String::new(),
                 };
                 self.notes.say(&format!(
-                    "{objects} {}{place}; watching for changes, Ctrl-C stops",
+                    "{objects} {}{place}; watching for changes",
                     change.kind.full_name()
                 ));
                 Ok(())
