@@ -113,12 +113,17 @@ impl Cluster {
     }
 
     fn of_config(
-        config: Config,
+        mut config: Config,
         server: String,
         origin: Origin,
         options: &Connection,
     ) -> Result<Self, Failure> {
         let namespace = config.default_namespace.clone();
+        // So that those who run the server can tell who asks.
+        let agent = concat!("kubectl-informers/", env!("CARGO_PKG_VERSION"));
+        config
+            .headers
+            .push((http::header::USER_AGENT, http::HeaderValue::from_static(agent)));
         let client = kube_informers::client(config).map_err(|error| {
             Failure::verbatim(format!("Unable to connect to the server: {}", chain(&error)))
         })?;

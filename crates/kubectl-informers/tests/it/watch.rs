@@ -258,3 +258,67 @@ async fn events_are_told_with_what_they_say() {
         "{line}"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_things_happen_the_lines_tell_one_history_without_gaps() {
+    use std::collections::HashMap;
+
+    use kube_testserver::churn::Churn;
+    let cluster = Cluster::new().await;
+    let mut churn = Churn::new(cluster.server.clone(), 3);
+    churn.fill(&"pods=150,nodes=5".parse().unwrap()).unwrap();
+    let mut tasks = tokio::task::JoinSet::new();
+    tasks.spawn(churn.run(400.0));
+    let mut program = cluster.start(&["watch", "pods", "-A", "-o", "json"]);
+
+    let mut synced = false;
+    let mut known: HashMap<String, String> = HashMap::new();
+    let (mut updates, mut deletions) = (0, 0);
+    while updates < 300 || deletions < 10 {
+        // Now and then the connection breaks.
+        if updates % 100 == 50 {
+            cluster.server.break_watches();
+        }
+        let event = program.event().await;
+        let text = |field: &str| event[field].as_str().unwrap_or_default().to_owned();
+        match event["event"].as_str().unwrap() {
+            "synced" => {
+                assert!(!synced);
+                assert_eq!(event["objects"], known.len());
+                synced = true;
+            }
+            "added" => {
+                assert_eq!(event["initial"], !synced, "{event}");
+                assert_eq!(
+                    known.insert(text("uid"), text("resourceVersion")),
+                    None,
+                    "{event}"
+                );
+            }
+            "updated" => {
+                assert!(synced);
+                let before = known.insert(text("uid"), text("resourceVersion"));
+                assert_eq!(before, Some(text("oldResourceVersion")), "{event}");
+                assert_ne!(event["diff"], json!([]), "{event}");
+                updates += 1;
+            }
+            "deleted" => {
+                assert!(synced);
+                assert!(known.remove(&text("uid")).is_some(), "{event}");
+                deletions += 1;
+            }
+            other => panic!("{other}"),
+        }
+    }
+    let agents: Vec<Option<String>> = cluster
+        .server
+        .requests()
+        .into_iter()
+        .map(|seen| seen.user_agent)
+        .collect();
+    let agent = concat!("kubectl-informers/", env!("CARGO_PKG_VERSION"));
+    assert!(
+        agents.iter().all(|seen| seen.as_deref() == Some(agent)),
+        "{agents:?}"
+    );
+}
