@@ -1,0 +1,122 @@
+//! Reads from one informer: makes changes of its events, and looks whether trouble has ended.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use kube_informers::{Informer, ObjectKey, ReflectorState, Subscription};
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::note::{Note, NoteText, Trouble};
+use crate::changes::Change;
+use crate::item::Item;
+use crate::kinds::Kind;
+
+/// How often is looked whether trouble has ended.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// Reads from one informer.
+pub(super) struct Follow {
+    pub(super) kind: Arc<Kind>,
+    pub(super) informer: Informer<Item>,
+    pub(super) subscription: Subscription<Item>,
+    pub(super) changes: mpsc::Sender<Change>,
+    pub(super) notes: mpsc::UnboundedSender<Note>,
+    pub(super) noise: bool,
+    pub(super) trouble: Arc<Mutex<Trouble>>,
+    pub(super) synced: Arc<AtomicBool>,
+}
+
+impl Follow {
+    /// Until the informer stops or nobody wants to know any more.
+    pub(super) async fn run(mut self) {
+        let several = self.informer.stats().members.len() > 1;
+        let synced = self.subscription.synced();
+        tokio::pin!(synced);
+        let mut told_synced = false;
+        let mut told_unreadable = BTreeSet::new();
+        let mut initial = 0;
+        let mut look = interval(LOOK);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            // All are cancel-safe: an event is either returned or kept, being synced stays, a tick may be missed.
+            tokio::select! {
+                biased;
+                event = self.subscription.next() => {
+                    let Some(event) = event else { return };
+                    initial += usize::from(event.is_initial());
+                    // What is not initial comes after the list, and so after the news that it has been told. With several
+                    // namespaces, one may have changes while another is still being listed.
+                    let after_list = !event.is_initial() && (!several || self.subscription.has_synced());
+                    if after_list && !told_synced {
+                        told_synced = true;
+                        if self.tell_synced(initial).await.is_err() { return }
+                    }
+                    let change = Change::of(&event, &self.kind, self.noise);
+                    if self.changes.send(change).await.is_err() { return }
+                }
+                _ = &mut synced, if !told_synced => {
+                    told_synced = true;
+                    if self.tell_synced(initial).await.is_err() { return }
+                }
+                _ = look.tick() => {
+                    self.look_for_recovery();
+                    self.look_for_unreadable(&mut told_unreadable);
+                }
+            }
+        }
+    }
+
+    async fn tell_synced(&self, objects: usize) -> Result<(), mpsc::error::SendError<Change>> {
+        self.synced.store(true, Ordering::Release);
+        let version = self.informer.store().resource_version();
+        self.changes
+            .send(Change::synced(&self.kind, objects, version))
+            .await
+    }
+
+    /// Objects that cannot be read are missing from all that is shown, so that is said, once for each.
+    fn look_for_unreadable(&self, told: &mut BTreeSet<ObjectKey>) {
+        let unreadable = self.informer.quarantine();
+        told.retain(|key| unreadable.iter().any(|bad| bad.key == *key));
+        for bad in unreadable {
+            if told.insert(bad.key.clone()) {
+                self.tell(NoteText::Trouble(format!(
+                    "{} {} is not shown: it {}",
+                    self.kind.label(),
+                    bad.key,
+                    bad.object.problem
+                )));
+            }
+        }
+    }
+
+    fn tell(&self, text: NoteText) {
+        // Nobody listens any more: then nobody needs to know.
+        let _ = self.notes.send(Note {
+            kind: self.kind.clone(),
+            text,
+        });
+    }
+
+    fn look_for_recovery(&self) {
+        let ReflectorState::Watching { since } = self.informer.state() else {
+            return;
+        };
+        let mut trouble = self.trouble.lock();
+        let Some((began, last)) = trouble.times.filter(|(_, last)| since > *last) else {
+            return;
+        };
+        *trouble = Trouble::default();
+        drop(trouble);
+        let text = format!(
+            "watching {} again after {:.1} s",
+            self.informer.name(),
+            (since - began).max(last - began).as_secs_f64()
+        );
+        self.tell(NoteText::Recovered(text));
+    }
+}
