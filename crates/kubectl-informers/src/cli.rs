@@ -1,5 +1,6 @@
 //! The command line: every command and option, and nothing of what they do.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -239,7 +240,7 @@ pub struct TopArgs {
 }
 
 /// `serve`.
-#[derive(Args, Clone, Debug, Default)]
+#[derive(Args, Clone)]
 pub struct ServeArgs {
     /// The kinds, with commas between them; pods, nodes, deployments and events unless given
     #[arg(value_name = "KIND")]
@@ -250,12 +251,33 @@ pub struct ServeArgs {
     pub port: u16,
 
     /// The address to listen on; anything but loopback needs a --token
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1")]
-    pub bind: Option<std::net::IpAddr>,
+    #[arg(long, value_name = "ADDR", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    pub bind: IpAddr,
 
     /// Ask visitors for this token
-    #[arg(long, value_name = "TOKEN")]
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "KUBECTL_INFORMERS_TOKEN",
+        hide_env_values = true
+    )]
     pub token: Option<String>,
+
+    /// A name by which this server may be asked for, besides localhost and addresses
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub allow_host: Vec<String>,
+}
+
+impl Default for ServeArgs {
+    fn default() -> Self {
+        Self {
+            kinds: None,
+            port: 8090,
+            bind: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            token: None,
+            allow_host: Vec::new(),
+        }
+    }
 }
 
 /// `bench`.

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
+pub mod board;
 pub mod changes;
 pub mod cli;
 pub mod cluster;

@@ -25,3 +25,31 @@ pub fn spawn(name: &'static str, task: impl Future<Output = ()> + Send + 'static
         }
     }))
 }
+
+/// Tasks that come and go. Those that are left end with it.
+#[derive(Default)]
+pub struct Tasks(JoinSet<()>);
+
+impl Tasks {
+    /// Starts one more.
+    pub fn spawn(&mut self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
+        // Those that have ended are forgotten here, or they would pile up.
+        while let Some(ended) = self.0.try_join_next() {
+            report(name, ended);
+        }
+        self.0.spawn(task);
+    }
+
+    /// Waits until all have ended.
+    pub async fn ended(&mut self) {
+        while let Some(ended) = self.0.join_next().await {
+            report("one of many", ended);
+        }
+    }
+}
+
+fn report(name: &'static str, ended: Result<(), tokio::task::JoinError>) {
+    if ended.is_err_and(|error| error.is_panic()) {
+        tracing::error!(task = name, "a task of the program panicked");
+    }
+}

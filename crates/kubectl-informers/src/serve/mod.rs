@@ -1,16 +1,73 @@
-//! `serve`: the dashboard as a web page.
+//! `serve`: the dashboard as a web page, with a JSON API and metrics. Reads only, and never shows the values of Secrets.
+//!
+//! ```text
+//!  gate ─▶ routes ─▶ assets · objects · status · metrics · stream
+//!  who may  what      the page, the cache, the board, what changes
+//! ```
+
+mod answer;
+mod app;
+mod assets;
+mod gate;
+mod indexes;
+mod listen;
+mod metrics;
+mod objects;
+mod query;
+mod routes;
+mod status;
+mod stream;
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{MissedTickBehavior, interval};
 
 use crate::cli::ServeArgs;
 use crate::failure::{Exit, Failure};
-use crate::session::{Feed, Session};
+use crate::session::{Feed, Session, Told};
+use crate::signals;
+
+use app::App;
+use gate::Gate;
+use listen::Listening;
+
+/// How often the informers are looked at.
+const TICK: Duration = Duration::from_secs(1);
 
 /// Serves until told to stop.
 ///
 /// # Errors
 ///
-/// The page cannot be served.
-pub async fn run(_args: ServeArgs, _session: Session, _feed: Feed) -> Result<Exit, Failure> {
-    Err(Failure::error(
-        "the web page is not part of this build; use `top` for the dashboard in the terminal",
-    ))
+/// The address cannot be listened on, or must not be without a token.
+pub async fn run(args: ServeArgs, session: Session, mut feed: Feed) -> Result<Exit, Failure> {
+    let gate = Gate::new(&args)?;
+    let app = Arc::new(App::new(&session));
+    let listening = Listening::start(&args, gate, app.clone()).await?;
+    let mut out = io::stdout();
+    writeln!(out, "Serving {}", listening.invitation())?;
+    out.flush()?;
+
+    let stopped = signals::stopped();
+    tokio::pin!(stopped);
+    let mut tick = interval(TICK);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut open = true;
+    let exit = loop {
+        // All are cancel-safe: a change is returned or kept, a tick may be late.
+        tokio::select! {
+            biased;
+            exit = &mut stopped => break exit,
+            _ = tick.tick() => app.tick(session.informers()),
+            told = feed.next(), if open => match told {
+                Some(Told::Change(change)) => app.apply(change),
+                Some(Told::Note(note)) => tracing::warn!(resource = %note.kind.full_name(), "{}", note.text()),
+                None => open = false,
+            },
+        }
+    };
+    listening.stop().await;
+    session.close().await;
+    Ok(exit)
 }

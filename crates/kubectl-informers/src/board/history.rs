@@ -1,0 +1,179 @@
+//! The last changes of each object, in bounded memory: those that changed longest ago are forgotten first.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+
+use super::{Entry, ObjectId};
+use crate::item::Item;
+
+/// Changes kept for one object.
+const EACH: usize = 60;
+/// The memory all of them may take, roughly.
+const MOST_BYTES: usize = 24 << 20;
+/// What an object that is gone is taken to weigh: its size is not known without writing it out.
+const LAST_STATE: usize = 8 << 10;
+
+/// What happened to one object.
+pub struct ObjectHistory {
+    entries: VecDeque<Arc<Entry>>,
+    /// All changes since the start, kept or not.
+    pub total: u64,
+    /// The object as it last was, if it is gone.
+    pub last_state: Option<Arc<Item>>,
+    bytes: usize,
+}
+
+impl ObjectHistory {
+    /// What is kept, the newest first.
+    pub fn entries(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        self.entries.iter().rev()
+    }
+
+    /// The newest.
+    pub fn last(&self) -> Option<&Arc<Entry>> {
+        self.entries.back()
+    }
+
+    /// How many are not kept any more.
+    pub fn forgotten(&self) -> u64 {
+        self.total.saturating_sub(self.entries.len() as u64)
+    }
+}
+
+/// What happened to each object.
+pub struct History {
+    objects: HashMap<ObjectId, ObjectHistory>,
+    /// By the number of the last change: the first is the next to be forgotten.
+    order: BTreeMap<u64, ObjectId>,
+    bytes: usize,
+    most_bytes: usize,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self {
+            objects: HashMap::new(),
+            order: BTreeMap::new(),
+            bytes: 0,
+            most_bytes: MOST_BYTES,
+        }
+    }
+}
+
+impl History {
+    /// Adds a change.
+    pub fn push(&mut self, id: ObjectId, entry: Arc<Entry>, last_state: Option<Arc<Item>>) {
+        let number = entry.number;
+        let history = self.objects.entry(id.clone()).or_insert_with(|| ObjectHistory {
+            entries: VecDeque::new(),
+            total: 0,
+            last_state: None,
+            bytes: 0,
+        });
+        if let Some(last) = history.entries.back() {
+            self.order.remove(&last.number);
+        }
+        let before = history.bytes;
+        history.bytes += entry.bytes();
+        history.entries.push_back(entry);
+        history.total += 1;
+        if history.entries.len() > EACH
+            && let Some(gone) = history.entries.pop_front()
+        {
+            history.bytes -= gone.bytes();
+        }
+        match (history.last_state.is_some(), last_state.is_some()) {
+            (false, true) => history.bytes += LAST_STATE,
+            (true, false) => history.bytes -= LAST_STATE,
+            _ => {}
+        }
+        history.last_state = last_state;
+        self.bytes = self.bytes + history.bytes - before;
+        self.order.insert(number, id);
+        while self.bytes > self.most_bytes && self.objects.len() > 1 {
+            let Some((_, oldest)) = self.order.pop_first() else {
+                break;
+            };
+            if let Some(gone) = self.objects.remove(&oldest) {
+                self.bytes -= gone.bytes;
+            }
+        }
+    }
+
+    /// What happened to this object; `None` if nothing did, or it was long ago.
+    pub fn of(&self, id: &ObjectId) -> Option<&ObjectHistory> {
+        self.objects.get(id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Log;
+    use super::super::fixtures::{deleted, updated};
+    use super::*;
+
+    fn id(name: &str) -> ObjectId {
+        ObjectId {
+            kind: 0,
+            key: format!("shop/{name}").parse().unwrap(),
+        }
+    }
+
+    #[test]
+    fn an_object_keeps_its_last_changes_and_the_count_of_all() {
+        let (mut log, mut history) = (Log::default(), History::default());
+        for _ in 0..100 {
+            history.push(
+                id("cart"),
+                log.push(0, updated("pods", "shop", "cart", &["/a"])),
+                None,
+            );
+        }
+
+        let cart = history.of(&id("cart")).unwrap();
+        assert_eq!((cart.total, cart.forgotten()), (100, 40));
+        assert_eq!(cart.entries().next().unwrap().number, 100);
+        assert!(history.of(&id("other")).is_none());
+    }
+
+    #[test]
+    fn those_that_changed_longest_ago_are_forgotten_first() {
+        let (mut log, mut history) = (Log::default(), History::default());
+        history.most_bytes = 40_000;
+        for number in 0..200 {
+            let name = format!("pod-{number}");
+            history.push(
+                id(&name),
+                log.push(0, updated("pods", "shop", &name, &["/a"])),
+                None,
+            );
+            history.push(
+                id("steady"),
+                log.push(0, updated("pods", "shop", "steady", &["/a"])),
+                None,
+            );
+        }
+
+        assert!(history.of(&id("pod-0")).is_none());
+        assert!(history.of(&id("pod-199")).is_some());
+        assert_eq!(history.of(&id("steady")).unwrap().total, 200);
+        assert!(history.bytes <= 40_000);
+        assert_eq!(history.order.len(), history.objects.len());
+    }
+
+    #[test]
+    fn the_last_state_stays_until_the_name_is_used_again() {
+        let (mut log, mut history) = (Log::default(), History::default());
+        let gone = deleted("pods", "shop", "cart");
+        let state = gone.object.clone();
+        history.push(id("cart"), log.push(0, gone), state);
+        assert!(history.of(&id("cart")).unwrap().last_state.is_some());
+
+        history.push(
+            id("cart"),
+            log.push(0, updated("pods", "shop", "cart", &[])),
+            None,
+        );
+        assert!(history.of(&id("cart")).unwrap().last_state.is_none());
+    }
+}

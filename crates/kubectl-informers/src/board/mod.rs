@@ -1,0 +1,285 @@
+//! What the dashboards show: takes changes and, once a second, how the informers are doing; keeps what can be shown of
+//! it, in bounded memory. Knows neither terminal nor web page, and asks no clock.
+
+mod churn;
+mod history;
+mod log;
+mod series;
+
+use std::sync::Arc;
+
+use kube_informers::ObjectKey;
+use tokio::time::Instant;
+
+use crate::changes::{Change, What};
+use crate::kinds::Kind;
+use crate::observe::InformerView;
+
+pub use churn::{Churner, Churning};
+pub use history::{History, ObjectHistory};
+pub use log::{Entry, Log, Missed};
+pub use series::{SAMPLES, Sample, Series};
+
+/// How many objects and fields are told apart when it comes to who is churning. The quietest are forgotten first.
+const CHURNERS: usize = 1024;
+
+/// Which object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectId {
+    /// The kind, as a place in the list of kinds.
+    pub kind: usize,
+    /// Namespace and name.
+    pub key: ObjectKey,
+}
+
+/// Which field of which kind.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FieldId {
+    /// The kind, as a place in the list of kinds.
+    pub kind: usize,
+    /// The field as a JSON pointer, with `*` for the places in lists.
+    pub path: String,
+}
+
+/// One kind on the board.
+pub struct KindBoard {
+    /// What it is called, here and in addresses: `pods`, `deployments.apps`.
+    pub id: String,
+    /// The kind.
+    pub kind: Arc<Kind>,
+    /// How its informer was doing at the last tick.
+    pub view: Option<InformerView>,
+    /// Events and lag of the last minutes.
+    pub series: Series,
+    /// Changes by what they were: added, updated, deleted; the initial list left out.
+    pub told: [u64; 3],
+}
+
+/// What is shown.
+pub struct Board {
+    /// When it began.
+    pub started: Instant,
+    /// The kinds, in the order they were asked for.
+    pub kinds: Vec<KindBoard>,
+    /// The last changes of all kinds.
+    pub log: Log,
+    /// The last changes of each object.
+    pub history: History,
+    /// The objects that change most.
+    pub objects: Churning<ObjectId>,
+    /// The fields that change most.
+    pub fields: Churning<FieldId>,
+}
+
+impl Board {
+    /// An empty board for these kinds.
+    pub fn new(kinds: impl IntoIterator<Item = Arc<Kind>>, now: Instant) -> Self {
+        let kinds: Vec<Arc<Kind>> = kinds.into_iter().collect();
+        let ids: Vec<String> = kinds.iter().map(|kind| id(kind, &kinds)).collect();
+        Self {
+            started: now,
+            kinds: kinds
+                .into_iter()
+                .zip(ids)
+                .map(|(kind, id)| KindBoard {
+                    id,
+                    kind,
+                    view: None,
+                    series: Series::default(),
+                    told: [0; 3],
+                })
+                .collect(),
+            log: Log::default(),
+            history: History::default(),
+            objects: Churning::new(CHURNERS, now),
+            fields: Churning::new(CHURNERS, now),
+        }
+    }
+
+    /// Something happened. What was there at the start, and what is told again without being new, is no change.
+    /// Gives the entry made of it, if one was made.
+    pub fn apply(&mut self, change: Change, now: Instant) -> Option<Arc<Entry>> {
+        let kind = self.kinds.iter().position(|known| known.kind == change.kind)?;
+        if change.event.is_initial() || change.event.is_resync() {
+            return None;
+        }
+        let Some(key) = change.key.clone() else {
+            return Some(self.log.push(kind, change));
+        };
+        let told = match change.event {
+            What::Added { .. } => 0,
+            What::Updated { .. } => 1,
+            What::Deleted { .. } | What::Synced { .. } => 2,
+        };
+        if let Some(count) = self
+            .kinds
+            .get_mut(kind)
+            .and_then(|known| known.told.get_mut(told))
+        {
+            *count += 1;
+        }
+        let id = ObjectId { kind, key };
+        self.objects.count(id.clone(), now);
+        for field in fields(&change) {
+            self.fields.count(FieldId { kind, path: field }, now);
+        }
+        let last_state = match change.event {
+            What::Deleted { .. } => change.object.clone(),
+            _ => None,
+        };
+        let entry = self.log.push(kind, change);
+        self.history.push(id, entry.clone(), last_state);
+        Some(entry)
+    }
+
+    /// A second has passed: how the informers are doing now, in the order of the kinds.
+    pub fn tick(&mut self, views: Vec<InformerView>, now: Instant) {
+        for (board, view) in self.kinds.iter_mut().zip(views) {
+            board.series.tick(view.events, view.version_age, now);
+            board.view = Some(view);
+        }
+    }
+
+    /// Whether everything that was there is in the caches.
+    pub fn is_synced(&self) -> bool {
+        self.kinds
+            .iter()
+            .all(|kind| kind.view.as_ref().is_some_and(|view| view.synced))
+    }
+
+    /// The kinds that are not synced yet.
+    pub fn missing(&self) -> impl Iterator<Item = &KindBoard> {
+        self.kinds
+            .iter()
+            .filter(|kind| !kind.view.as_ref().is_some_and(|view| view.synced))
+    }
+
+    /// Watches held open on the server, and bytes received from it, by all informers together.
+    pub fn cost(&self) -> (usize, u64) {
+        let views = || self.kinds.iter().filter_map(|kind| kind.view.as_ref());
+        (
+            views().map(|view| view.members).sum(),
+            views().map(|view| view.bytes).fold(0, u64::saturating_add),
+        )
+    }
+}
+
+/// `pods`, `deployments.apps`; with the version if a resource is there in two of them.
+fn id(kind: &Kind, all: &[Arc<Kind>]) -> String {
+    let name = kind.full_name();
+    match all.iter().filter(|other| other.full_name() == name).count() {
+        0 | 1 => name,
+        _ => format!("{}.{}.{}", kind.plural, kind.version, kind.group),
+    }
+}
+
+/// The fields a change touches, each once: which container or condition it was does not matter for who is churning.
+fn fields(change: &Change) -> Vec<String> {
+    let mut fields: Vec<String> = change
+        .diff
+        .iter()
+        .map(|field| without_places(&field.path))
+        .collect();
+    fields.sort();
+    fields.dedup();
+    fields
+}
+
+fn without_places(path: &str) -> String {
+    path.split('/')
+        .map(
+            |part| match !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()) {
+                true => "*",
+                false => part,
+            },
+        )
+        .collect::<Vec<_>>()
+        .join("/")
+}
+
+#[cfg(test)]
+pub(crate) mod fixtures;
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::fixtures::{board, deleted, initial, kinds, updated, view};
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_there_at_the_start_is_no_change() {
+        let mut board = board();
+        assert!(
+            board
+                .apply(initial("pods", "shop", "cart"), Instant::now())
+                .is_none()
+        );
+        assert_eq!(board.log.len(), 0);
+        assert_eq!(board.objects.top(5, Instant::now()).len(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_is_in_log_history_and_counts() {
+        let mut board = board();
+        let now = Instant::now();
+        board.apply(
+            updated("pods", "shop", "cart", &["/status/containerStatuses/0/ready"]),
+            now,
+        );
+        board.apply(deleted("pods", "shop", "cart"), now);
+
+        let id = ObjectId {
+            kind: 0,
+            key: "shop/cart".parse().unwrap(),
+        };
+        assert_eq!(board.log.len(), 2);
+        assert_eq!(board.kinds[0].told, [0, 1, 1]);
+        let history = board.history.of(&id).unwrap();
+        assert_eq!((history.total, history.entries().count()), (2, 2));
+        assert!(history.last_state.is_some(), "what it was last can still be seen");
+        assert_eq!(
+            board.fields.top(1, now)[0].what.path,
+            "/status/containerStatuses/*/ready"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_of_a_kind_that_was_not_asked_for_is_ignored() {
+        let mut board = board();
+        assert!(
+            board
+                .apply(updated("gadgets", "", "a", &[]), Instant::now())
+                .is_none()
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_board_is_synced_when_every_kind_is() {
+        let mut board = board();
+        assert!(!board.is_synced());
+        assert_eq!(board.missing().count(), 2);
+
+        let [pods, nodes] = kinds();
+        let mut late = view(&nodes);
+        late.synced = false;
+        board.tick(vec![view(&pods), late], Instant::now());
+        assert_eq!(
+            board.missing().map(|kind| kind.id.as_str()).collect::<Vec<_>>(),
+            ["nodes"]
+        );
+
+        tokio::time::advance(Duration::from_secs(1)).await;
+        board.tick(vec![view(&pods), view(&nodes)], Instant::now());
+        assert!(board.is_synced());
+        assert_eq!(board.cost(), (2, 2 * view(&pods).bytes));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_resource_in_two_versions_has_two_names() {
+        let kind = |version| Arc::new(Kind::for_tests("example.com", version, "Widget", "widgets"));
+        let board = Board::new([kind("v1"), kind("v2")], Instant::now());
+        let ids: Vec<&str> = board.kinds.iter().map(|kind| kind.id.as_str()).collect();
+        assert_eq!(ids, ["widgets.v1.example.com", "widgets.v2.example.com"]);
+    }
+}

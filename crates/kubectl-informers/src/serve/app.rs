@@ -1,0 +1,121 @@
+//! What requests are answered from: the caches, and the board behind a lock that is held for moments only.
+
+use std::hash::{BuildHasher, RandomState};
+
+use jiff::Timestamp;
+use kube_informers::Store;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::indexes;
+use crate::board::Board;
+use crate::changes::Change;
+use crate::item::Item;
+use crate::kinds::Kind;
+use crate::observe::InformerView;
+use crate::session::Session;
+
+/// Streams at a time. Each costs a connection and no memory to speak of; more than this is a mistake somewhere.
+const STREAMS: usize = 128;
+
+/// One kind, as it is served.
+pub(super) struct Served {
+    pub id: String,
+    pub kind: Arc<Kind>,
+    pub store: Store<Item>,
+}
+
+/// What streams wait for: how many ticks there were, and the number of the last change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Beat {
+    pub ticks: u64,
+    pub last: u64,
+}
+
+pub(super) struct App {
+    pub title: String,
+    pub server: String,
+    pub embedded: bool,
+    pub started: Timestamp,
+    /// Tells the numbers of changes of this run from those of others.
+    pub epoch: String,
+    pub kinds: Vec<Served>,
+    pub board: Mutex<Board>,
+    pub streams: Arc<Semaphore>,
+    pub stop: CancellationToken,
+    beat: watch::Sender<Beat>,
+}
+
+impl App {
+    pub fn new(session: &Session) -> Self {
+        let board = Board::new(
+            session.observed().iter().map(|observed| observed.kind.clone()),
+            Instant::now(),
+        );
+        let kinds = session
+            .observed()
+            .iter()
+            .zip(&board.kinds)
+            .map(|(observed, known)| {
+                let store = observed.informer.store();
+                indexes::add(&observed.kind, &store);
+                Served {
+                    id: known.id.clone(),
+                    kind: observed.kind.clone(),
+                    store,
+                }
+            })
+            .collect();
+        let cluster = session.cluster();
+        let started = Timestamp::now();
+        Self {
+            title: cluster.title(),
+            server: cluster.server.clone(),
+            embedded: cluster.is_embedded(),
+            epoch: format!("{:x}", RandomState::new().hash_one(started.as_nanosecond())),
+            started,
+            kinds,
+            board: Mutex::new(board),
+            streams: Arc::new(Semaphore::new(STREAMS)),
+            stop: CancellationToken::new(),
+            beat: watch::Sender::new(Beat::default()),
+        }
+    }
+
+    /// Something changed.
+    pub fn apply(&self, change: Change) {
+        let made = self.board.lock().apply(change, Instant::now());
+        if let Some(entry) = made {
+            self.beat.send_modify(|beat| beat.last = entry.number);
+        }
+    }
+
+    /// A second has passed.
+    pub fn tick(&self, views: Vec<InformerView>) {
+        self.board.lock().tick(views, Instant::now());
+        self.beat.send_modify(|beat| beat.ticks += 1);
+    }
+
+    /// Tells when something changed.
+    pub fn beats(&self) -> watch::Receiver<Beat> {
+        self.beat.subscribe()
+    }
+
+    /// What the kind at this place is called.
+    pub fn id(&self, place: usize) -> &str {
+        self.kinds.get(place).map_or("", |served| served.id.as_str())
+    }
+
+    /// The kind of this name, and its place.
+    pub fn kind(&self, id: &str) -> Option<(usize, &Served)> {
+        self.kinds.iter().enumerate().find(|(_, served)| served.id == id)
+    }
+}
+
+/// Milliseconds since 1970, as scripts in pages count.
+pub(super) fn now() -> i64 {
+    Timestamp::now().as_millisecond()
+}

@@ -1,0 +1,158 @@
+//! Listening, and serving each connection until it ends or the program does.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::app::App;
+use super::gate::Gate;
+use super::routes;
+use crate::cli::ServeArgs;
+use crate::failure::Failure;
+use crate::task::{self, Task, Tasks};
+
+/// Connections at a time; more wait.
+const CONNECTIONS: usize = 256;
+/// Who opens a connection says what it wants within this time.
+const HEAD: Duration = Duration::from_secs(10);
+/// Answers that are under way when the program stops get this long.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// After a failed accept: it fails for lack of file handles, and trying at once would fail again.
+const BREATH: Duration = Duration::from_millis(100);
+
+pub(super) struct Listening {
+    address: SocketAddr,
+    needs_token: bool,
+    stop: CancellationToken,
+    accept: Task,
+}
+
+impl Listening {
+    /// Listens and serves.
+    ///
+    /// # Errors
+    ///
+    /// The address cannot be had.
+    pub async fn start(args: &ServeArgs, gate: Gate, app: Arc<App>) -> Result<Self, Failure> {
+        let wanted = SocketAddr::new(args.bind, args.port);
+        let listener = TcpListener::bind(wanted)
+            .await
+            .map_err(|error| refused(wanted, &error))?;
+        let address = listener.local_addr().map_err(|error| refused(wanted, &error))?;
+        let stop = app.stop.clone();
+        let needs_token = gate.needs_token();
+        let gate = Arc::new(gate.on_port(address.port()));
+        Ok(Self {
+            address,
+            needs_token,
+            accept: task::spawn("accept", accept(listener, gate, app, stop.clone())),
+            stop,
+        })
+    }
+
+    /// Where to look, in words.
+    pub fn invitation(&self) -> String {
+        let host = match self.address.ip() {
+            address if address.is_unspecified() => "localhost".to_owned(),
+            IpAddr::V4(address) => address.to_string(),
+            IpAddr::V6(address) => format!("[{address}]"),
+        };
+        let token = if self.needs_token {
+            "?token=TOKEN (the one you gave)"
+        } else {
+            ""
+        };
+        format!("http://{host}:{}/{token}", self.address.port())
+    }
+
+    /// Ends all streams, lets answers finish for a moment, and returns when nothing is left.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        // Its end is the end of all connections; a panic in it was reported where it happened.
+        let _ = self.accept.await;
+    }
+}
+
+fn refused(wanted: SocketAddr, error: &io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => Failure::error(format!(
+            "cannot listen on {wanted}: the port is taken; choose another with --port, or --port 0 for any free one"
+        )),
+        io::ErrorKind::PermissionDenied => Failure::error(format!(
+            "cannot listen on {wanted}: this port needs more rights; choose one above 1023 with --port"
+        )),
+        io::ErrorKind::AddrNotAvailable => Failure::error(format!(
+            "cannot listen on {wanted}: this machine does not have that address; choose one of its own with --bind"
+        )),
+        _ => Failure::error(format!("cannot listen on {wanted}: {error}")),
+    }
+}
+
+async fn accept(listener: TcpListener, gate: Arc<Gate>, app: Arc<App>, stop: CancellationToken) {
+    let mut connections = Tasks::default();
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        // All are cancel-safe: a connection is accepted or not.
+        let accepted = tokio::select! {
+            () = stop.cancelled() => break,
+            accepted = listener.accept() => accepted,
+        };
+        let Ok((socket, _)) = accepted else {
+            sleep(BREATH).await;
+            continue;
+        };
+        let place = tokio::select! {
+            () = stop.cancelled() => break,
+            place = places.clone().acquire_owned() => place,
+        };
+        let connection = serve(socket, gate.clone(), app.clone(), stop.clone());
+        connections.spawn("connection", async move {
+            connection.await;
+            drop(place);
+        });
+    }
+    drop(listener);
+    // Who does not take its answer in time is left alone: dropping the tasks ends them.
+    let _ = timeout(FAREWELL, connections.ended()).await;
+}
+
+async fn serve(socket: TcpStream, gate: Arc<Gate>, app: Arc<App>, stop: CancellationToken) {
+    let _ = socket.set_nodelay(true);
+    let service = service_fn(move |request: hyper::Request<Incoming>| {
+        let (gate, app) = (gate.clone(), app.clone());
+        async move {
+            let (head, _) = request.into_parts();
+            Ok::<_, Infallible>(match gate.admit(&head) {
+                Ok(()) => routes::answer(&app, &head),
+                Err(answer) => answer,
+            })
+        }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
+        .max_headers(64)
+        .serve_connection(TokioIo::new(socket), service);
+    tokio::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended early");
+    }
+}

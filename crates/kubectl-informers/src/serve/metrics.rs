@@ -1,0 +1,195 @@
+//! The same numbers for Prometheus, in its text format.
+
+use std::fmt::Write;
+
+use http::StatusCode;
+
+use super::answer::{self, Answer};
+use super::app::App;
+use crate::board::KindBoard;
+use crate::observe::InformerView;
+
+type Read = fn(&InformerView) -> f64;
+
+/// Name, type, what it is, where it comes from.
+const METRICS: [(&str, &str, &str, Read); 13] = [
+    ("objects", "gauge", "Objects in the cache.", |view| {
+        view.objects as f64
+    }),
+    (
+        "quarantined_objects",
+        "gauge",
+        "Objects that could not be read.",
+        |view| view.quarantined as f64,
+    ),
+    (
+        "synced",
+        "gauge",
+        "Whether everything that was there is in the cache.",
+        |view| f64::from(u8::from(view.synced)),
+    ),
+    (
+        "open_watches",
+        "gauge",
+        "Watches held open on the server.",
+        |view| view.members as f64,
+    ),
+    (
+        "received_bytes_total",
+        "counter",
+        "Bytes received from the server.",
+        |view| view.bytes as f64,
+    ),
+    ("events_total", "counter", "Events received by watches.", |view| {
+        view.events as f64
+    }),
+    ("lists_total", "counter", "Complete lists.", |view| {
+        view.lists as f64
+    }),
+    (
+        "relists_total",
+        "counter",
+        "Lists that had to be repeated.",
+        |view| view.relists as f64,
+    ),
+    ("watches_total", "counter", "Watches opened.", |view| {
+        view.watches as f64
+    }),
+    ("errors_total", "counter", "Failed lists and watches.", |view| {
+        view.errors as f64
+    }),
+    (
+        "backlog",
+        "gauge",
+        "Events that this program has not taken yet.",
+        |view| view.backlog as f64,
+    ),
+    (
+        "version_age_seconds",
+        "gauge",
+        "Time since the server last confirmed the version of the cache.",
+        |view| view.version_age.map_or(f64::NAN, |age| age.as_secs_f64()),
+    ),
+    (
+        "failing",
+        "gauge",
+        "Whether the last list or watch failed.",
+        |view| f64::from(u8::from(view.last_error.is_some())),
+    ),
+];
+
+/// `/metrics`.
+pub(super) fn metrics(app: &App) -> Answer {
+    let text = {
+        let board = app.board.lock();
+        let mut text = render(&board.kinds);
+        let changes = board.log.last();
+        family(
+            &mut text,
+            "kubectl_informers_log_changes_total",
+            "counter",
+            "Changes put into the log.",
+        );
+        let _ = writeln!(text, "kubectl_informers_log_changes_total {changes}");
+        text
+    };
+    answer::of(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text)
+}
+
+fn render(kinds: &[KindBoard]) -> String {
+    // Writing to a String cannot fail.
+    let mut text = String::new();
+    family(
+        &mut text,
+        "kubectl_informers_build_info",
+        "gauge",
+        "The version of the program.",
+    );
+    let _ = writeln!(
+        text,
+        "kubectl_informers_build_info{{version=\"{}\"}} 1",
+        env!("CARGO_PKG_VERSION")
+    );
+    for (name, kind, help, read) in METRICS {
+        let name = format!("kube_informers_{name}");
+        family(&mut text, &name, kind, help);
+        for board in kinds {
+            if let Some(view) = &board.view {
+                let _ = writeln!(text, "{name}{{{}}} {}", labels(board), number(read(view)));
+            }
+        }
+    }
+    let name = "kube_informers_changes_total";
+    family(
+        &mut text,
+        name,
+        "counter",
+        "Changes of objects, the initial list left out.",
+    );
+    for board in kinds {
+        for (event, count) in ["added", "updated", "deleted"].iter().zip(board.told) {
+            let _ = writeln!(text, "{name}{{{},event=\"{event}\"}} {count}", labels(board));
+        }
+    }
+    text
+}
+
+fn family(text: &mut String, name: &str, kind: &str, help: &str) {
+    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}
+
+fn labels(board: &KindBoard) -> String {
+    format!(
+        "group=\"{}\",version=\"{}\",resource=\"{}\"",
+        escape(&board.kind.group),
+        escape(&board.kind.version),
+        escape(&board.kind.plural)
+    )
+}
+
+fn escape(text: &str) -> String {
+    text.replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
+}
+
+fn number(value: f64) -> String {
+    match value.is_nan() {
+        true => "NaN".to_owned(),
+        false => value.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::board::fixtures::{board, kinds, updated, view};
+
+    #[tokio::test(start_paused = true)]
+    async fn every_family_is_announced_once_and_has_a_line_for_each_kind() {
+        let mut board = board();
+        let [pods, nodes] = kinds();
+        board.tick(vec![view(&pods), view(&nodes)], Instant::now());
+        board.apply(updated("pods", "shop", "cart", &["/a"]), Instant::now());
+
+        let text = render(&board.kinds);
+
+        assert_eq!(text.matches("# TYPE kube_informers_objects gauge").count(), 1);
+        assert!(
+            text.contains("kube_informers_objects{group=\"\",version=\"v1\",resource=\"pods\"} 60\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("resource=\"pods\",event=\"updated\"} 1\n"),
+            "{text}"
+        );
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let (name, value) = line.rsplit_once(' ').unwrap();
+            assert!(value.parse::<f64>().is_ok(), "{line}");
+            let family = name.split('{').next().unwrap();
+            assert!(text.contains(&format!("# TYPE {family} ")), "{line}");
+        }
+    }
+}

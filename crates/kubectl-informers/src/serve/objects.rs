@@ -1,0 +1,161 @@
+//! The caches as JSON: lists by name, labels and index, and single objects with what happened to them.
+
+use http::StatusCode;
+use jiff::Timestamp;
+use kube_informers::{Object, ObjectKey, Selector};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+use super::answer::{self, Answer};
+use super::app::{App, Served, now};
+use super::indexes;
+use super::query::{Query, bad};
+use super::stream;
+use crate::board::ObjectId;
+use crate::columns;
+use crate::item::Item;
+
+/// Objects in one answer, unless asked for more; and never more than this.
+const SOME: usize = 500;
+const MOST: usize = 10_000;
+
+const PARAMETERS: [&str; 8] = [
+    "view",
+    "limit",
+    "offset",
+    "name",
+    "namespace",
+    "labelSelector",
+    "index",
+    "value",
+];
+
+/// The objects of a kind.
+pub(super) fn list(app: &App, place: usize, served: &Served, query: Option<&str>) -> Answer {
+    find(app, place, served, query).unwrap_or_else(|answer| answer)
+}
+
+#[allow(clippy::result_large_err)] // An answer is what this is for.
+fn find(app: &App, place: usize, served: &Served, query: Option<&str>) -> Result<Answer, Answer> {
+    let query = Query::parse(query, &PARAMETERS)?;
+    let limit = query.number("limit", SOME, MOST)?;
+    let offset = query.number("offset", 0, usize::MAX)?;
+    let rows = match query.get("view") {
+        None | Some("objects") => false,
+        Some("rows") => true,
+        Some(other) => return Err(bad(format!("view must be objects or rows, not {other:?}"))),
+    };
+    // Before the objects: who goes on watching from there may be told something twice, but misses nothing.
+    let cursor = stream::cursor(&app.epoch, app.board.lock().log.last());
+    let mut found = selected(served, &query)?;
+    found.sort_by(|a, b| (a.namespace(), a.name()).cmp(&(b.namespace(), b.name())));
+    let total = found.len();
+    let page: Vec<Arc<Item>> = found.into_iter().skip(offset).take(limit).collect();
+    let mut answer = json!({
+        "kind": served.id,
+        "total": total,
+        "offset": offset,
+        "resourceVersion": served.store.resource_version(),
+        "cursor": cursor,
+        "now": now(),
+    });
+    if rows {
+        let (columns, rows) = as_rows(app, place, served, &page);
+        answer["columns"] = columns;
+        answer["rows"] = rows;
+    } else {
+        answer["items"] = page.iter().map(|item| item.value().clone()).collect();
+    }
+    Ok(answer::json(&answer))
+}
+
+#[allow(clippy::result_large_err)]
+fn selected(served: &Served, query: &Query) -> Result<Vec<Arc<Item>>, Answer> {
+    let selector = match query.get("labelSelector") {
+        None => Selector::everything(),
+        Some(text) => text
+            .parse::<Selector>()
+            .map_err(|error| bad(format!("the label selector cannot be read: {error}")))?,
+    };
+    let candidates: Vec<Arc<Item>> = match (query.get("index"), query.get("value")) {
+        (None, None) => served.store.list().iter().cloned().collect(),
+        (Some(name), Some(value)) => served
+            .store
+            .by_index(name, value)
+            .map_err(|_| bad(indexes::unknown(served, name)))?,
+        (Some(_), None) => return Err(bad("index needs a value, as in index=namespace&value=default")),
+        (None, Some(_)) => return Err(bad("value needs an index, as in index=namespace&value=default")),
+    };
+    let name = query.get("name").map(str::to_lowercase);
+    let namespace = query.get("namespace");
+    Ok(candidates
+        .into_iter()
+        .filter(|item| namespace.is_none_or(|namespace| item.namespace() == Some(namespace)))
+        .filter(|item| {
+            name.as_deref()
+                .is_none_or(|part| item.name().to_lowercase().contains(part))
+        })
+        .filter(|item| selector.matches(&**item))
+        .collect())
+}
+
+/// As a table for people: the columns of the kind, and how often each object changed.
+fn as_rows(app: &App, place: usize, served: &Served, page: &[Arc<Item>]) -> (Value, Value) {
+    let columns = columns::of(&served.kind, true, served.kind.namespaced);
+    let board = app.board.lock();
+    let rows = page
+        .iter()
+        .map(|item| {
+            let id = ObjectId {
+                kind: place,
+                key: ObjectKey::of(&**item),
+            };
+            let history = board.history.of(&id);
+            json!({
+                "uid": item.uid(),
+                "namespace": item.namespace(),
+                "name": item.name(),
+                "cells": columns.row(item),
+                "changes": history.map_or(0, |history| history.total),
+                "lastChange": history.and_then(|history| history.last()).map(|entry| entry.change.when.as_millisecond()),
+            })
+        })
+        .collect();
+    (json!(columns.head()), rows)
+}
+
+/// One object and what happened to it. What is gone is shown as it last was.
+pub(super) fn get(app: &App, place: usize, served: &Served, namespace: &str, name: &str) -> Answer {
+    let namespace = (namespace != "-").then_some(namespace);
+    let key = ObjectKey::new(namespace, name);
+    let cached = served.store.get(&key);
+    let id = ObjectId { kind: place, key };
+    let board = app.board.lock();
+    let history = board.history.of(&id);
+    let last_state = history.and_then(|history| history.last_state.clone());
+    if cached.is_none() && history.is_none() {
+        drop(board);
+        return answer::failure(
+            StatusCode::NOT_FOUND,
+            format!("{} has no object {:?}", served.id, id.key.as_str()),
+        );
+    }
+    let changes: Vec<Value> = history
+        .into_iter()
+        .flat_map(|history| history.entries())
+        .map(|entry| stream::change(&served.id, entry))
+        .collect();
+    let body = json!({
+        "kind": served.id,
+        "object": cached.as_ref().or(last_state.as_ref()).map(|item| item.value()),
+        "deleted": cached.is_none(),
+        "stale": served.store.is_stale(&id.key),
+        "changes": history.map_or(0, |history| history.total),
+        "forgotten": history.map_or(0, |history| history.forgotten()),
+        "history": changes,
+        "since": app.started.as_millisecond(),
+        "now": Timestamp::now().as_millisecond(),
+    });
+    drop(board);
+    answer::json(&body)
+}

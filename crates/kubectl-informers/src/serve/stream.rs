@@ -1,0 +1,298 @@
+//! What changes, as server-sent events. Every reader has a place in one log and no buffer of its own: who is too slow
+//! is told how much it missed, and costs nothing.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream;
+use http::header::{HeaderMap, HeaderValue};
+use http::{HeaderName, StatusCode};
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+use kube_informers::Selector;
+use serde_json::{Value, json};
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::time::timeout;
+
+use super::answer::{self, Answer};
+use super::app::{App, Beat};
+use super::query::{Query, bad};
+use super::status;
+use crate::board::{Entry, Missed};
+use crate::changes::json::line;
+
+/// Changes in one piece.
+const BATCH: usize = 128;
+/// Silence after which something is sent, so that both sides notice a dead connection.
+const SILENCE: Duration = Duration::from_secs(15);
+
+const PARAMETERS: [&str; 6] = ["kind", "namespace", "name", "labelSelector", "since", "status"];
+
+/// Which changes.
+struct Wanted {
+    kind: Option<usize>,
+    namespace: Option<String>,
+    name: Option<String>,
+    selector: Selector,
+}
+
+impl Wanted {
+    #[allow(clippy::result_large_err)] // An answer is what this is for.
+    fn parse(app: &App, query: &Query) -> Result<Self, Answer> {
+        let kind = match query.get("kind") {
+            None => None,
+            Some(id) => match app.kind(id) {
+                Some((place, _)) => Some(place),
+                None => return Err(super::routes::unknown_kind(app, id)),
+            },
+        };
+        let selector = match query.get("labelSelector") {
+            None => Selector::everything(),
+            Some(text) => text
+                .parse()
+                .map_err(|error| bad(format!("the label selector cannot be read: {error}")))?,
+        };
+        Ok(Self {
+            kind,
+            namespace: query.get("namespace").map(str::to_owned),
+            name: query.get("name").map(str::to_owned),
+            selector,
+        })
+    }
+
+    fn includes(&self, entry: &Entry) -> bool {
+        let key = entry.change.key.as_ref();
+        let label = |wanted: &str| {
+            let found = entry.labels.iter().find(|(name, _)| name == wanted);
+            found.map(|(_, value)| value.as_str())
+        };
+        self.kind.is_none_or(|kind| kind == entry.kind)
+            && self
+                .namespace
+                .as_deref()
+                .is_none_or(|namespace| key.is_some_and(|key| key.namespace() == Some(namespace)))
+            && self
+                .name
+                .as_deref()
+                .is_none_or(|name| key.is_some_and(|key| key.name() == name))
+            && (self.selector.is_everything() || key.is_some() && self.selector.matches_labels(label))
+    }
+}
+
+/// Where a reader is: `EPOCH-NUMBER`.
+pub(super) fn cursor(epoch: &str, number: u64) -> String {
+    format!("{epoch}-{number}")
+}
+
+/// The number of a cursor of this run; `None` if it is of another one, or no cursor at all.
+fn number_of(epoch: &str, cursor: &str) -> Option<u64> {
+    cursor.strip_prefix(epoch)?.strip_prefix('-')?.parse().ok()
+}
+
+/// The names of the JSON lines, and two more: the number, and the kind as addresses name it.
+pub(super) fn change(resource: &str, entry: &Entry) -> Value {
+    let mut value: Value = serde_json::from_str(&line(&entry.change, false)).unwrap_or_default();
+    if let Value::Object(fields) = &mut value {
+        fields.insert("number".to_owned(), Value::from(entry.number));
+        fields.insert("resource".to_owned(), Value::from(resource));
+    }
+    value
+}
+
+/// The last changes, the newest first.
+pub(super) fn past(app: &App, query: Option<&str>) -> Answer {
+    let known = ["kind", "namespace", "name", "labelSelector", "limit"];
+    let parsed = Query::parse(query, &known).and_then(|query| {
+        let wanted = Wanted::parse(app, &query)?;
+        Ok((wanted, query.number("limit", 200, 4096)?))
+    });
+    let (wanted, limit) = match parsed {
+        Ok(parsed) => parsed,
+        Err(answer) => return answer,
+    };
+    let board = app.board.lock();
+    let found: Vec<Arc<Entry>> = board
+        .log
+        .newest_first()
+        .filter(|entry| entry.change.key.is_some() && wanted.includes(entry))
+        .take(limit)
+        .cloned()
+        .collect();
+    let last = board.log.last();
+    drop(board);
+    let changes: Vec<Value> = found
+        .iter()
+        .map(|entry| change(app.id(entry.kind), entry))
+        .collect();
+    answer::json(&json!({ "cursor": cursor(&app.epoch, last), "last": last, "changes": changes }))
+}
+
+/// Everything that changes from now on, or from `since`.
+pub(super) fn watch(app: &Arc<App>, query: Option<&str>, headers: &HeaderMap) -> Answer {
+    open(app, query, headers).unwrap_or_else(|answer| answer)
+}
+
+#[allow(clippy::result_large_err)]
+fn open(app: &Arc<App>, query: Option<&str>, headers: &HeaderMap) -> Result<Answer, Answer> {
+    let query = Query::parse(query, &PARAMETERS)?;
+    let wanted = Wanted::parse(app, &query)?;
+    let with_status = query.flag("status")?;
+    let Ok(permit) = app.streams.clone().try_acquire_owned() else {
+        return Err(answer::failure(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "too many streams are open; close some of them",
+        ));
+    };
+    // The browser's own way to say where it was goes before the address, which is from the first time.
+    let header = headers.get(HeaderName::from_static("last-event-id"));
+    let since = header
+        .and_then(|value| value.to_str().ok())
+        .or(query.get("since"));
+    let beats = app.beats();
+    let (number, resumed) = {
+        let board = app.board.lock();
+        let last = board.log.last();
+        let known = since
+            .and_then(|since| number_of(&app.epoch, since))
+            .filter(|number| *number <= last);
+        (known.unwrap_or(last), known.is_some())
+    };
+    let reader = Reader {
+        app: app.clone(),
+        beats,
+        wanted,
+        number,
+        with_status,
+        ticks: 0,
+        hello: Some(!resumed),
+        _permit: permit,
+    };
+    let pieces = stream::unfold(reader, |mut reader| async move {
+        let piece = reader.next().await?;
+        Some((piece, reader))
+    });
+    let body = StreamBody::new(pieces.map(|piece| Ok::<_, Infallible>(Frame::data(Bytes::from(piece)))));
+    let mut answer = answer::with_body(
+        StatusCode::OK,
+        "text/event-stream; charset=utf-8",
+        body.boxed_unsync(),
+    );
+    answer
+        .headers_mut()
+        .insert("x-accel-buffering", HeaderValue::from_static("no"));
+    Ok(answer)
+}
+
+/// One who watches.
+struct Reader {
+    app: Arc<App>,
+    beats: watch::Receiver<Beat>,
+    wanted: Wanted,
+    /// The last change it was told.
+    number: u64,
+    with_status: bool,
+    /// The last status it was told.
+    ticks: u64,
+    /// Whether it knows nothing yet; taken once it was greeted.
+    hello: Option<bool>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Reader {
+    /// The next piece; `None` when the program stops.
+    async fn next(&mut self) -> Option<String> {
+        if let Some(fresh) = self.hello.take() {
+            let mut piece = event(
+                "hello",
+                &json!({ "fresh": fresh, "epoch": self.app.epoch }),
+                Some(&self.place()),
+            );
+            if self.with_status {
+                piece.push_str(&event("status", &status::status(&self.app), None));
+            }
+            return Some(piece);
+        }
+        loop {
+            if self.app.stop.is_cancelled() {
+                return None;
+            }
+            let beat = *self.beats.borrow_and_update();
+            let mut piece = self.changes();
+            if self.with_status && beat.ticks != self.ticks {
+                self.ticks = beat.ticks;
+                piece.push_str(&event("status", &status::status(&self.app), None));
+            }
+            if !piece.is_empty() {
+                return Some(piece);
+            }
+            let stop = self.app.stop.clone();
+            // All are cancel-safe: what changed is looked up above, not received here.
+            tokio::select! {
+                () = stop.cancelled() => return None,
+                changed = timeout(SILENCE, self.beats.changed()) => match changed {
+                    Ok(Ok(())) => {}
+                    Ok(Err(_)) => return None,
+                    Err(_) => return Some(":\n\n".to_owned()),
+                },
+            }
+        }
+    }
+
+    /// What it has not been told yet, or as much of it as goes into one piece.
+    fn changes(&mut self) -> String {
+        let mut piece = String::new();
+        loop {
+            let (found, missed) = self.app.board.lock().log.after(self.number, BATCH);
+            if let Some(Missed { changes }) = missed {
+                self.number += changes;
+                piece.push_str(&event("gap", &json!({ "missed": changes }), Some(&self.place())));
+            }
+            let Some(last) = found.last() else { return piece };
+            self.number = last.number;
+            for entry in found.iter().filter(|entry| self.wanted.includes(entry)) {
+                let name = if entry.change.key.is_some() {
+                    "change"
+                } else {
+                    "synced"
+                };
+                let place = cursor(&self.app.epoch, entry.number);
+                piece.push_str(&event(
+                    name,
+                    &change(self.app.id(entry.kind), entry),
+                    Some(&place),
+                ));
+            }
+            if !piece.is_empty() {
+                return piece;
+            }
+        }
+    }
+
+    fn place(&self) -> String {
+        cursor(&self.app.epoch, self.number)
+    }
+}
+
+fn event(name: &str, data: &Value, id: Option<&str>) -> String {
+    // JSON has no line ends but escaped ones.
+    match id {
+        Some(id) => format!("event: {name}\nid: {id}\ndata: {data}\n\n"),
+        None => format!("event: {name}\ndata: {data}\n\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_of_another_run_is_none_of_ours() {
+        assert_eq!(number_of("abc", &cursor("abc", 7)), Some(7));
+        for text in ["abd-7", "abc7", "abc-", "abc-x", "7", "", "abc--7"] {
+            assert_eq!(number_of("abc", text), None, "{text}");
+        }
+    }
+}
