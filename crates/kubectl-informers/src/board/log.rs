@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use kube_informers::Object;
 use serde_json::Value;
 
 use crate::changes::Change;
-use kube_informers::Object;
+use crate::item::Item;
 
 /// How many are kept, and how much memory they may take, roughly.
 const MOST: usize = 4096;
@@ -20,6 +21,8 @@ pub struct Entry {
     pub kind: usize,
     /// The change. Without the object, or the log would hold every version of it.
     pub change: Change,
+    /// What an event of the cluster says: the reason and the message.
+    pub words: Option<String>,
     /// The labels of the object at that time.
     pub labels: Vec<(String, String)>,
     bytes: usize,
@@ -67,6 +70,7 @@ impl Log {
             .flat_map(|object| object.labels())
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .collect();
+        let words = object.as_deref().and_then(words);
         let text: usize = labels
             .iter()
             .map(|(key, value)| key.len() + value.len() + 48)
@@ -74,7 +78,8 @@ impl Log {
         let entry = Arc::new(Entry {
             number: self.next,
             kind,
-            bytes: 256 + text + weight(&change),
+            bytes: 256 + text + words.as_ref().map_or(0, String::len) + weight(&change),
+            words,
             labels,
             change,
         });
@@ -119,6 +124,18 @@ impl Log {
         let found = self.entries.iter().skip(skip).take(most).cloned().collect();
         (found, (missed > 0).then_some(Missed { changes: missed }))
     }
+}
+
+/// What an event says; other objects say nothing in words.
+fn words(object: &Item) -> Option<String> {
+    let message = match object.text("/kind")? {
+        "Event" => object.text("/message").or_else(|| object.text("/note"))?,
+        _ => return None,
+    };
+    Some(match object.text("/reason") {
+        Some(reason) => format!("{reason}: {message}"),
+        None => message.to_owned(),
+    })
 }
 
 /// The memory the diff of a change takes, roughly.

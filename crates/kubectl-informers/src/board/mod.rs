@@ -45,6 +45,8 @@ pub struct FieldId {
 pub struct KindBoard {
     /// What it is called, here and in addresses: `pods`, `deployments.apps`.
     pub id: String,
+    /// The same as short as can be told apart: `deployments`.
+    pub short: String,
     /// The kind.
     pub kind: Arc<Kind>,
     /// How its informer was doing at the last tick.
@@ -75,14 +77,18 @@ impl Board {
     /// An empty board for these kinds.
     pub fn new(kinds: impl IntoIterator<Item = Arc<Kind>>, now: Instant) -> Self {
         let kinds: Vec<Arc<Kind>> = kinds.into_iter().collect();
-        let ids: Vec<String> = kinds.iter().map(|kind| id(kind, &kinds)).collect();
+        let names: Vec<(String, String)> = kinds
+            .iter()
+            .map(|kind| (id(kind, &kinds), short(kind, &kinds)))
+            .collect();
         Self {
             started: now,
             kinds: kinds
                 .into_iter()
-                .zip(ids)
-                .map(|(kind, id)| KindBoard {
+                .zip(names)
+                .map(|(kind, (id, short))| KindBoard {
                     id,
+                    short,
                     kind,
                     view: None,
                     series: Series::default(),
@@ -170,6 +176,14 @@ fn id(kind: &Kind, all: &[Arc<Kind>]) -> String {
     match all.iter().filter(|other| other.full_name() == name).count() {
         0 | 1 => name,
         _ => format!("{}.{}.{}", kind.plural, kind.version, kind.group),
+    }
+}
+
+/// `deployments`, unless there are several of that name.
+fn short(kind: &Kind, all: &[Arc<Kind>]) -> String {
+    match all.iter().filter(|other| other.plural == kind.plural).count() {
+        0 | 1 => kind.plural.clone(),
+        _ => id(kind, all),
     }
 }
 

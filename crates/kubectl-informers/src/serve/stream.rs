@@ -92,12 +92,15 @@ fn number_of(epoch: &str, cursor: &str) -> Option<u64> {
     cursor.strip_prefix(epoch)?.strip_prefix('-')?.parse().ok()
 }
 
-/// The names of the JSON lines, and two more: the number, and the kind as addresses name it.
+/// The names of the JSON lines, and more: the number, the kind as addresses name it, and what an event says.
 pub(super) fn change(resource: &str, entry: &Entry) -> Value {
     let mut value: Value = serde_json::from_str(&line(&entry.change, false)).unwrap_or_default();
     if let Value::Object(fields) = &mut value {
         fields.insert("number".to_owned(), Value::from(entry.number));
         fields.insert("resource".to_owned(), Value::from(resource));
+        if let Some(words) = &entry.words {
+            fields.insert("words".to_owned(), Value::from(words.as_str()));
+        }
     }
     value
 }

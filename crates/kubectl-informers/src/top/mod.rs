@@ -1,19 +1,44 @@
 //! `top`: the dashboard.
+//!
+//! ```text
+//!  session ─▶ model ─▶ draw ─▶ screen
+//!  changes,    pure     pure    the terminal, and nothing else
+//!  stats, keys
+//! ```
 
+mod draw;
+mod keys;
+mod lists;
+mod look;
+mod model;
 pub mod plain;
+mod screen;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::io::{self, IsTerminal};
 
 use crate::cli::{Global, TopArgs};
 use crate::failure::{Exit, Failure};
 use crate::session::{Feed, Session};
 
+pub use draw::draw;
+pub use keys::Outcome;
+pub use model::Model;
+
 /// What is watched unless kinds are given.
 pub const KINDS: &str = "pods,nodes,deployments,events";
 
-/// Shows the dashboard until told to stop.
+/// Shows the dashboard until told to stop: on a terminal as a screen, else as lines.
 ///
 /// # Errors
 ///
-/// Nothing can be written any more.
+/// Nothing can be written any more, or the terminal cannot be used.
 pub async fn run(args: TopArgs, global: &Global, session: Session, feed: Feed) -> Result<Exit, Failure> {
-    plain::run(args, global, session, feed).await
+    let terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
+    match terminal && !args.plain {
+        true => screen::run(global, session, feed).await,
+        false => plain::run(args, global, session, feed).await,
+    }
 }

@@ -1,0 +1,236 @@
+//! Drawing a model: where things go, and the lines above and below them. At any size without a panic.
+
+use std::time::Duration;
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, BorderType, Clear, Padding, Paragraph};
+
+use super::model::{Model, Pane, Sort};
+use super::{lists, table};
+use crate::watch::text::{bytes, clean};
+
+/// From this width on, all lists are shown side by side.
+const WIDE: u16 = 110;
+/// From this height on, there is room for a frame around things.
+const TALL: u16 = 14;
+
+/// Draws everything.
+pub fn draw(model: &Model, frame: &mut Frame<'_>) {
+    let area = frame.area();
+    if area.height < 3 || area.width < 20 {
+        frame.render_widget(Paragraph::new("too small"), area);
+        return;
+    }
+    let trouble = trouble(model);
+    let rows = u16::try_from(model.board.kinds.len()).unwrap_or(u16::MAX);
+    // The informers get what they need, but leave at least half to what happens.
+    let table_height = rows.saturating_add(2).min((area.height / 2).max(3));
+    let [header, informers, alarm, body, footer] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(table_height),
+        Constraint::Length(u16::try_from(trouble.len()).unwrap_or(0).min(3)),
+        Constraint::Min(0),
+        Constraint::Length(1),
+    ])
+    .areas(area);
+    draw_header(model, frame, header);
+    table::draw(model, frame, informers);
+    frame.render_widget(Paragraph::new(trouble), alarm);
+    draw_body(model, frame, body);
+    draw_footer(model, frame, footer);
+    if model.help {
+        draw_help(model, frame, area);
+    }
+}
+
+fn draw_header(model: &Model, frame: &mut Frame<'_>, area: Rect) {
+    let look = model.look;
+    let (watches, received) = model.board.cost();
+    let word = if watches == 1 { "watch" } else { "watches" };
+    let cost = format!("{watches} {word}, {}", bytes(received));
+    let state = match (&model.frozen, model.board.is_synced()) {
+        (Some(_), _) => Span::styled(" paused ", look.busy()),
+        (None, true) => Span::styled(" ● live ", look.good()),
+        (None, false) => Span::styled(" ◌ syncing ", look.busy()),
+    };
+    let up = clock(model.now.saturating_duration_since(model.board.started));
+    let left = Line::from(vec![
+        Span::styled(" informers ", look.title()),
+        Span::raw(clean(&model.title)),
+        state,
+    ]);
+    // As much of it as fits beside the name.
+    let space = usize::from(area.width).saturating_sub(left.width() + 1);
+    let right = [
+        format!("this costs the server {cost}  {up} "),
+        format!("costs the server {cost} "),
+        format!("cost: {cost} "),
+        cost,
+    ];
+    frame.render_widget(&left, area);
+    if let Some(right) = right.into_iter().find(|text| text.chars().count() <= space) {
+        frame.render_widget(Line::styled(right, look.dim()).right_aligned(), area);
+    }
+}
+
+/// What is wrong, while it lasts.
+fn trouble(model: &Model) -> Vec<Line<'static>> {
+    let failing = model
+        .board
+        .kinds
+        .iter()
+        .filter_map(|kind| Some((&kind.id, kind.view.as_ref()?.last_error.as_ref()?)));
+    failing
+        .map(|(id, error)| Line::styled(format!(" ! {id}: {}", clean(error)), model.look.bad()))
+        .collect()
+}
+
+fn draw_body(model: &Model, frame: &mut Frame<'_>, area: Rect) {
+    if area.width < WIDE || area.height < TALL {
+        let (title, lines) = lists::pane(model, model.pane, area.width, usize::from(area.height));
+        panel(model, frame, area, title, lines, true);
+        return;
+    }
+    let side = (area.width / 20 * 9).clamp(48, 80);
+    let [left, right] = Layout::horizontal([Constraint::Length(side), Constraint::Min(0)]).areas(area);
+    let [objects, fields] = Layout::vertical([Constraint::Fill(1), Constraint::Fill(1)]).areas(left);
+    for (pane, area) in [
+        (Pane::Objects, objects),
+        (Pane::Fields, fields),
+        (Pane::Changes, right),
+    ] {
+        let (title, lines) = lists::pane(model, pane, area.width, usize::from(area.height));
+        panel(model, frame, area, title, lines, model.pane == pane);
+    }
+}
+
+/// A list with its title, scrolled if it is the one that scrolls.
+fn panel(
+    model: &Model,
+    frame: &mut Frame<'_>,
+    area: Rect,
+    title: Line<'static>,
+    lines: Vec<Line<'static>>,
+    active: bool,
+) {
+    let border = match active {
+        true => model.look.accent(),
+        false => model.look.dim(),
+    };
+    let block = Block::bordered()
+        .border_type(BorderType::Rounded)
+        .border_style(border)
+        .title(title)
+        .padding(Padding::horizontal(1));
+    let inside = block.inner(area);
+    // Not further than to the last line.
+    let most = lines.len().saturating_sub(usize::from(inside.height));
+    let scroll = if active { model.scroll.min(most) } else { 0 };
+    let shown: Vec<Line<'static>> = lines
+        .into_iter()
+        .skip(scroll)
+        .take(usize::from(inside.height))
+        .collect();
+    frame.render_widget(block, area);
+    frame.render_widget(Paragraph::new(shown), inside);
+}
+
+fn draw_footer(model: &Model, frame: &mut Frame<'_>, area: Rect) {
+    let look = model.look;
+    if model.typing {
+        let line = Line::from(vec![
+            Span::styled(" filter ", look.title()),
+            Span::raw(clean(&model.filter)),
+            Span::styled("▏", look.accent()),
+            Span::styled("  enter keeps it, esc clears it", look.dim()),
+        ]);
+        frame.render_widget(line, area);
+        return;
+    }
+    let mut spans = vec![Span::raw(" ")];
+    let pause = if model.frozen.is_some() { "resume" } else { "pause" };
+    let sort = match model.sort {
+        Sort::Given => "sort".to_owned(),
+        sort => format!("sort ({})", sort.name()),
+    };
+    let keys = [
+        ("/", "filter"),
+        ("p", pause),
+        ("s", sort.as_str()),
+        ("tab", "next list"),
+        ("↑↓", "scroll"),
+        ("d", "diffs"),
+        ("?", "help"),
+        ("q", "quit"),
+    ];
+    for (key, what) in keys {
+        spans.push(Span::styled(key, look.key()));
+        spans.push(Span::styled(format!(" {what}  "), look.dim()));
+    }
+    if !model.filter.is_empty() {
+        spans.insert(
+            1,
+            Span::styled(format!("filter: {}  ", clean(&model.filter)), look.busy()),
+        );
+    }
+    frame.render_widget(Line::from(spans), area);
+}
+
+const HELP: [(&str, &str); 13] = [
+    ("/", "show only what has these words in kind, name or field"),
+    ("esc", "show everything again"),
+    ("p, space", "pause the lists, and go on"),
+    ("s, S", "order the informers by another column"),
+    ("tab, 1 2 3", "changes, objects, fields"),
+    (
+        "↑ ↓ pgup pgdn",
+        "scroll the list with the bright frame; home goes back",
+    ),
+    ("d", "changes with or without their diffs"),
+    ("q, ctrl-c", "quit"),
+    ("", ""),
+    ("rel, err", "repeated lists, and failed lists and watches"),
+    ("age", "time since the server last confirmed the cache's version"),
+    ("wait", "events this program has not taken yet"),
+    (
+        "ev/s",
+        "events a second, over five seconds; the bars are single seconds",
+    ),
+];
+
+fn draw_help(model: &Model, frame: &mut Frame<'_>, area: Rect) {
+    let look = model.look;
+    let lines: Vec<Line<'_>> = HELP
+        .iter()
+        .map(|(key, what)| {
+            Line::from(vec![
+                Span::styled(format!("{key:<15}"), look.key()),
+                Span::styled(*what, Style::new()),
+            ])
+        })
+        .collect();
+    let height = u16::try_from(HELP.len() + 2).unwrap_or(u16::MAX);
+    let popup = area.centered(Constraint::Max(76), Constraint::Max(height));
+    let block = Block::bordered()
+        .border_type(BorderType::Rounded)
+        .border_style(look.accent())
+        .title(Line::styled(" keys and words ", look.title()))
+        .title_bottom(Line::styled(" any key closes this ", look.dim()).right_aligned())
+        .padding(Padding::horizontal(1));
+    frame.render_widget(Clear, popup);
+    frame.render_widget(Paragraph::new(lines).block(block), popup);
+}
+
+/// `00:12:07`.
+fn clock(time: Duration) -> String {
+    let seconds = time.as_secs();
+    format!(
+        "{:02}:{:02}:{:02}",
+        seconds / 3600,
+        seconds / 60 % 60,
+        seconds % 60
+    )
+}

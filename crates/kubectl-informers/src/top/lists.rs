@@ -1,0 +1,241 @@
+//! The lists below the informers, as lines: what changes, and who changes most.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+
+use super::look::Look;
+use super::model::{Model, Noted, Pane};
+use crate::board::Entry;
+use crate::changes::What;
+use crate::diff::FieldChange;
+use crate::watch::text::{clean, value_text};
+
+/// Fields of one change; more are counted.
+const FIELDS: usize = 6;
+/// Longer values are cut, so that both fit on a line.
+const VALUE: usize = 48;
+
+/// The title and the lines of a list, as many as can be seen.
+pub(super) fn pane(
+    model: &Model,
+    pane: Pane,
+    width: u16,
+    height: usize,
+) -> (Line<'static>, Vec<Line<'static>>) {
+    let name = |pane: Pane| match pane {
+        Pane::Changes => "changes",
+        Pane::Objects => "busiest objects",
+        Pane::Fields => "busiest fields",
+    };
+    let mut title = vec![Span::styled(format!(" {} ", name(pane)), model.look.strong())];
+    let lines = match pane {
+        Pane::Changes => {
+            if let Some(held) = model.held_back() {
+                title.push(Span::styled(format!("paused, {held} new "), model.look.busy()));
+            }
+            changes(model, height.saturating_add(model.scroll))
+        }
+        Pane::Objects => objects(model, width),
+        Pane::Fields => fields(model, width),
+    };
+    if pane != Pane::Changes {
+        title.push(Span::styled("changes a minute ", model.look.dim()));
+    }
+    (Line::from(title), lines)
+}
+
+/// Changes and notes, the newest first; no more lines than can be seen.
+fn changes(model: &Model, most: usize) -> Vec<Line<'static>> {
+    let mut lines = Vec::new();
+    let mut notes = model.notes.iter().filter(|_| model.filter.is_empty()).peekable();
+    for entry in model.changes() {
+        while let Some(note) = notes.next_if(|note| note.after >= entry.number) {
+            lines.push(noted(note, model.look));
+        }
+        change(model, entry, &mut lines);
+        if lines.len() >= most {
+            return lines;
+        }
+    }
+    lines.extend(notes.map(|note| noted(note, model.look)));
+    if lines.is_empty() {
+        let text = match (model.filter.is_empty(), model.board.is_synced()) {
+            (false, _) => "nothing that changed has these words",
+            (true, true) => "nothing has changed yet",
+            (true, false) => "what is there is being listed; changes follow",
+        };
+        lines.push(Line::styled(text, model.look.dim()));
+    }
+    lines
+}
+
+fn noted(note: &Noted, look: Look) -> Line<'static> {
+    let style = if note.trouble { look.bad() } else { look.good() };
+    Line::from(vec![
+        Span::styled(time(note.when), look.dim()),
+        Span::styled(format!(" {}", clean(&note.text)), style),
+    ])
+}
+
+fn change(model: &Model, entry: &Entry, lines: &mut Vec<Line<'static>>) {
+    let look = model.look;
+    let change = &entry.change;
+    let word = match change.event {
+        What::Added { .. } => "added  ",
+        What::Updated { .. } => "changed",
+        What::Deleted { .. } => "deleted",
+        What::Synced { .. } => "synced ",
+    };
+    let mut head = vec![
+        Span::styled(time(change.when), look.dim()),
+        Span::styled(format!(" {word} "), look.what(change.event)),
+        Span::styled(format!("{} ", model.id(entry.kind)), look.dim()),
+    ];
+    match change.event {
+        What::Synced { objects } => head.push(Span::raw(format!("{objects} objects"))),
+        _ => {
+            if let Some(namespace) = change.key.as_ref().and_then(|key| key.namespace()) {
+                head.push(Span::raw(format!("{}/", clean(namespace))));
+            }
+            let name = change.key.as_ref().map_or("", |key| key.name());
+            head.push(Span::styled(clean(name), look.strong()));
+        }
+    }
+    match change.event.cause() {
+        Some("missed") => head.push(Span::styled(" while the connection was down", look.dim())),
+        Some("leftScope") => head.push(Span::styled(" no longer selected", look.dim())),
+        _ => {}
+    }
+    if let Some(words) = &entry.words {
+        head.push(Span::styled(format!("  {}", clean(words)), look.dim()));
+    }
+    lines.push(Line::from(head));
+    if !model.diffs {
+        return;
+    }
+    lines.extend(change.diff.iter().take(FIELDS).map(|one| field(one, look)));
+    if change.diff.len() > FIELDS {
+        let rest = change.diff.len() - FIELDS;
+        lines.push(Line::styled(format!("         … {rest} more"), look.dim()));
+    }
+}
+
+fn field(field: &FieldChange, look: Look) -> Line<'static> {
+    let mut spans = vec![
+        Span::raw("         "),
+        Span::styled(format!("{}  ", clean(&readable(&field.path))), look.accent()),
+    ];
+    let value = |value: &serde_json::Value| cut(&value_text(value));
+    match (&field.old, &field.new) {
+        (Some(old), Some(new)) => {
+            spans.push(Span::styled(value(old), look.bad()));
+            spans.push(Span::styled(" → ", look.dim()));
+            spans.push(Span::styled(value(new), look.good()));
+        }
+        (Some(old), None) => spans.push(Span::styled(format!("- {}", value(old)), look.bad())),
+        (None, Some(new)) => spans.push(Span::styled(format!("+ {}", value(new)), look.good())),
+        (None, None) => {}
+    }
+    Line::from(spans)
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(VALUE) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+/// `/spec/containers/0/image` as `spec.containers[0].image`.
+pub(super) fn readable(pointer: &str) -> String {
+    let mut path = String::new();
+    for part in pointer.split('/').skip(1) {
+        let part = part.replace("~1", "/").replace("~0", "~");
+        let place = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        if place || part == "*" || part.contains(['.', '/']) {
+            path.push_str(&format!("[{part}]"));
+        } else {
+            if !path.is_empty() {
+                path.push('.');
+            }
+            path.push_str(&part);
+        }
+    }
+    match path.is_empty() {
+        true => "the whole object".to_owned(),
+        false => path,
+    }
+}
+
+fn objects(model: &Model, width: u16) -> Vec<Line<'static>> {
+    let found: Vec<(f64, &str, String)> = model
+        .objects()
+        .iter()
+        .map(|one| {
+            (
+                one.per_minute,
+                model.id(one.what.kind),
+                clean(one.what.key.as_str()),
+            )
+        })
+        .filter(|(_, kind, name)| model.matches(&[kind, name]))
+        .collect();
+    ranked(model, &found, width)
+}
+
+fn fields(model: &Model, width: u16) -> Vec<Line<'static>> {
+    let found: Vec<(f64, &str, String)> = model
+        .fields()
+        .iter()
+        .map(|one| {
+            (
+                one.per_minute,
+                model.id(one.what.kind),
+                clean(&readable(&one.what.path)),
+            )
+        })
+        .filter(|(_, kind, name)| model.matches(&[kind, name]))
+        .collect();
+    ranked(model, &found, width)
+}
+
+/// Rate, a short bar, and the name.
+fn ranked(model: &Model, found: &[(f64, &str, String)], width: u16) -> Vec<Line<'static>> {
+    let look = model.look;
+    if found.is_empty() {
+        return vec![Line::styled("nothing has changed lately", look.dim())];
+    }
+    let bar = if width >= 60 { 10 } else { 5 };
+    let most = found.iter().map(|(rate, ..)| *rate).fold(0.001, f64::max);
+    // Frame, rate, bar, and the spaces between them.
+    let room = usize::from(width).saturating_sub(4 + 7 + bar + 1);
+    found
+        .iter()
+        .map(|(rate, kind, name)| {
+            let full = ((rate / most * bar as f64).ceil() as usize).clamp(1, bar);
+            let style: Style = look.accent();
+            Line::from(vec![
+                Span::raw(format!("{rate:>6.1} ")),
+                Span::styled("■".repeat(full), style),
+                Span::raw(" ".repeat(bar.saturating_sub(full) + 1)),
+                Span::styled(format!("{kind} "), look.dim()),
+                Span::raw(tail(name, room.saturating_sub(kind.chars().count() + 1))),
+            ])
+        })
+        .collect()
+}
+
+/// The end of a text: of a long path and a long name that is what tells it from others.
+fn tail(text: &str, room: usize) -> String {
+    let length = text.chars().count();
+    match length > room && room > 1 {
+        true => format!("…{}", text.chars().skip(length + 1 - room).collect::<String>()),
+        false => text.to_owned(),
+    }
+}
+
+fn time(when: Timestamp) -> String {
+    when.to_zoned(TimeZone::system()).strftime("%H:%M:%S").to_string()
+}

@@ -1,0 +1,219 @@
+//! What the screen shows, as data: takes changes, stats and keys; draws nothing and asks no clock.
+
+use std::collections::VecDeque;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::look::Look;
+use crate::board::{Board, Churner, Entry, FieldId, KindBoard, ObjectId};
+use crate::changes::Change;
+use crate::observe::{InformerView, Note, NoteText};
+
+/// Notes kept: trouble is told on the screen while it lasts, and in the list of changes afterwards.
+const NOTES: usize = 50;
+/// Rows of the lists of those that change most; no screen shows more.
+const CHURNERS: usize = 50;
+
+/// The lists below the informers. On a wide screen all of them are shown, and this one can be scrolled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pane {
+    /// What changes.
+    Changes,
+    /// The objects that change most.
+    Objects,
+    /// The fields that change most.
+    Fields,
+}
+
+/// By what the informers are ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sort {
+    /// As they were asked for.
+    Given,
+    /// Most events first.
+    Events,
+    /// Most objects first.
+    Objects,
+    /// Most bytes first.
+    Bytes,
+    /// Most errors first.
+    Errors,
+}
+
+impl Sort {
+    pub(super) const ALL: [Self; 5] = [
+        Self::Given,
+        Self::Events,
+        Self::Objects,
+        Self::Bytes,
+        Self::Errors,
+    ];
+
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Given => "as given",
+            Self::Events => "events/s",
+            Self::Objects => "objects",
+            Self::Bytes => "received",
+            Self::Errors => "errors",
+        }
+    }
+}
+
+/// A note with the time it came.
+pub(super) struct Noted {
+    pub when: Timestamp,
+    /// The number of the last change before it.
+    pub after: u64,
+    pub trouble: bool,
+    pub text: String,
+}
+
+/// What was on the screen when it was paused.
+pub(super) struct Frozen {
+    pub last: u64,
+    pub objects: Vec<Churner<ObjectId>>,
+    pub fields: Vec<Churner<FieldId>>,
+}
+
+/// Everything the screen shows.
+pub struct Model {
+    pub(super) board: Board,
+    pub(super) title: String,
+    pub(super) look: Look,
+    pub(super) notes: VecDeque<Noted>,
+    pub(super) pane: Pane,
+    pub(super) sort: Sort,
+    pub(super) filter: String,
+    pub(super) typing: bool,
+    pub(super) help: bool,
+    pub(super) diffs: bool,
+    pub(super) scroll: usize,
+    pub(super) frozen: Option<Frozen>,
+    pub(super) now: Instant,
+}
+
+impl Model {
+    /// An empty screen about this cluster.
+    pub fn new(board: Board, title: impl Into<String>, colours: bool, now: Instant) -> Self {
+        Self {
+            board,
+            title: title.into(),
+            look: Look::new(colours),
+            notes: VecDeque::new(),
+            pane: Pane::Changes,
+            sort: Sort::Given,
+            filter: String::new(),
+            typing: false,
+            help: false,
+            diffs: true,
+            scroll: 0,
+            frozen: None,
+            now,
+        }
+    }
+
+    /// Something changed.
+    pub fn apply(&mut self, change: Change, now: Instant) {
+        self.now = now;
+        self.board.apply(change, now);
+    }
+
+    /// An informer has something to say.
+    pub fn note(&mut self, note: &Note, when: Timestamp) {
+        if self.notes.len() >= NOTES {
+            self.notes.pop_back();
+        }
+        self.notes.push_front(Noted {
+            when,
+            after: self.board.log.last(),
+            trouble: !matches!(note.text, NoteText::Recovered(_)),
+            text: note.text(),
+        });
+    }
+
+    /// Time has passed: how the informers are doing.
+    pub fn tick(&mut self, views: Vec<InformerView>, now: Instant) {
+        self.now = now;
+        self.board.tick(views, now);
+    }
+
+    /// The informers in the order chosen.
+    pub(super) fn informers(&self) -> Vec<&KindBoard> {
+        let mut kinds: Vec<&KindBoard> = self.board.kinds.iter().collect();
+        let by = |kind: &KindBoard| -> f64 {
+            let view = |read: fn(&InformerView) -> f64| kind.view.as_ref().map_or(0.0, read);
+            match self.sort {
+                Sort::Given => 0.0,
+                Sort::Events => kind.series.rate(),
+                Sort::Objects => view(|view| view.objects as f64),
+                Sort::Bytes => view(|view| view.bytes as f64),
+                Sort::Errors => view(|view| view.errors as f64),
+            }
+        };
+        // Stable: equals stay as they were asked for.
+        kinds.sort_by(|a, b| by(b).total_cmp(&by(a)));
+        kinds
+    }
+
+    /// Those that are shown: all, or those that the filter finds.
+    pub(super) fn found(&self, entry: &Entry) -> bool {
+        if entry.change.key.is_none() {
+            return self.filter.is_empty();
+        }
+        let fields = || entry.change.diff.iter().map(|field| field.path.as_str());
+        self.matches(&[
+            self.id(entry.kind),
+            entry.change.name(),
+            entry.change.event.name(),
+        ]) || (!self.filter.is_empty() && fields().any(|path| self.matches(&[path])))
+    }
+
+    /// Whether every word of the filter is in one of the texts.
+    pub(super) fn matches(&self, texts: &[&str]) -> bool {
+        self.filter.split_whitespace().all(|word| {
+            let word = word.to_lowercase();
+            texts.iter().any(|text| text.to_lowercase().contains(&word))
+        })
+    }
+
+    /// What a kind is called.
+    pub(super) fn id(&self, kind: usize) -> &str {
+        self.board.kinds.get(kind).map_or("", |kind| kind.short.as_str())
+    }
+
+    /// The changes that are shown, the newest first: without the new ones while paused.
+    pub(super) fn changes(&self) -> impl Iterator<Item = &Entry> {
+        let last = self.frozen.as_ref().map_or(u64::MAX, |frozen| frozen.last);
+        self.board
+            .log
+            .newest_first()
+            .map(|entry| &**entry)
+            .skip_while(move |entry| entry.number > last)
+            .filter(|entry| self.found(entry))
+    }
+
+    /// How many changes came while paused.
+    pub(super) fn held_back(&self) -> Option<u64> {
+        let frozen = self.frozen.as_ref()?;
+        Some(self.board.log.last().saturating_sub(frozen.last))
+    }
+
+    /// The objects that change most.
+    pub(super) fn objects(&self) -> Vec<Churner<ObjectId>> {
+        match &self.frozen {
+            Some(frozen) => frozen.objects.clone(),
+            None => self.board.objects.top(CHURNERS, self.now),
+        }
+    }
+
+    /// The fields that change most.
+    pub(super) fn fields(&self) -> Vec<Churner<FieldId>> {
+        match &self.frozen {
+            Some(frozen) => frozen.fields.clone(),
+            None => self.board.fields.top(CHURNERS, self.now),
+        }
+    }
+}

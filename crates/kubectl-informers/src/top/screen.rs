@@ -1,0 +1,143 @@
+//! The terminal: takes it, draws on it, reads keys, and gives it back however the program ends.
+
+use std::io;
+use std::panic;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crossterm::event::{Event, EventStream};
+use futures_util::StreamExt;
+use jiff::Timestamp;
+use ratatui::DefaultTerminal;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use super::{Model, Outcome, draw};
+use crate::board::Board;
+use crate::cli::Global;
+use crate::failure::{Exit, Failure};
+use crate::session::{Feed, Session, Told};
+use crate::signals;
+use crate::style::Colours;
+
+/// How often the informers are looked at.
+const TICK: Duration = Duration::from_secs(1);
+/// How often the screen is drawn at most; more cannot be read, and costs the terminal.
+const DRAW: Duration = Duration::from_millis(100);
+/// Changes taken between two looks at the clock and the keys.
+const BATCH: usize = 256;
+
+/// The terminal in our hands. Dropping it gives it back.
+struct Screen {
+    terminal: DefaultTerminal,
+    panicked: Arc<AtomicBool>,
+}
+
+impl Screen {
+    fn take() -> Result<Self, Failure> {
+        let terminal = ratatui::try_init().map_err(|error| {
+            ratatui::restore();
+            Failure::error(format!(
+                "cannot draw on this terminal: {error}; use --plain for lines instead"
+            ))
+        })?;
+        // The hook that was just set gives the terminal back. A panic of a background task leaves the screen running on
+        // a terminal that is not ours any more: so it must end, too.
+        let panicked = Arc::new(AtomicBool::new(false));
+        let (flag, restore) = (panicked.clone(), panic::take_hook());
+        panic::set_hook(Box::new(move |info| {
+            flag.store(true, Ordering::SeqCst);
+            restore(info);
+        }));
+        Ok(Self { terminal, panicked })
+    }
+
+    fn draw(&mut self, model: &Model) -> io::Result<()> {
+        self.terminal.draw(|frame| draw(model, frame)).map(|_| ())
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        ratatui::restore();
+    }
+}
+
+/// Shows the screen until told to stop.
+///
+/// # Errors
+///
+/// The terminal cannot be used, or a part of the program panicked.
+pub(super) async fn run(global: &Global, session: Session, feed: Feed) -> Result<Exit, Failure> {
+    let screen = Screen::take()?;
+    let exit = show(screen, global, &session, feed).await;
+    session.close().await;
+    exit
+}
+
+async fn show(
+    mut screen: Screen,
+    global: &Global,
+    session: &Session,
+    mut feed: Feed,
+) -> Result<Exit, Failure> {
+    let now = Instant::now();
+    let board = Board::new(
+        session.observed().iter().map(|observed| observed.kind.clone()),
+        now,
+    );
+    let colours = Colours::on(&io::stdout(), global.showing.color) == Colours::new(true);
+    let mut model = Model::new(board, session.cluster().title(), colours, now);
+    let mut keys = EventStream::new();
+    let stopped = signals::stopped();
+    tokio::pin!(stopped);
+    let mut tick = interval(TICK);
+    let mut frame = interval(DRAW);
+    for timer in [&mut tick, &mut frame] {
+        timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    }
+    let (mut dirty, mut open) = (true, true);
+    loop {
+        // All are cancel-safe: keys and changes are returned or kept, a tick may be late.
+        tokio::select! {
+            biased;
+            exit = &mut stopped => return Ok(exit),
+            key = keys.next() => match key {
+                Some(Ok(Event::Key(key))) => {
+                    match model.key(key) {
+                        Outcome::Stay => {}
+                        Outcome::Quit => return Ok(Exit::Success),
+                        Outcome::Interrupt => return Ok(Exit::Code(130)),
+                    }
+                    dirty = true;
+                }
+                Some(Ok(Event::Resize(..))) => dirty = true,
+                Some(Ok(_)) => {}
+                // Nobody can type any more: the terminal is gone.
+                Some(Err(_)) | None => return Ok(Exit::Success),
+            },
+            _ = tick.tick() => {
+                model.tick(session.informers(), Instant::now());
+                dirty = true;
+            }
+            _ = frame.tick(), if dirty => {
+                if screen.panicked.load(Ordering::SeqCst) {
+                    return Err(Failure::error("a part of the program panicked; what it said is above"));
+                }
+                screen.draw(&model)?;
+                dirty = false;
+            }
+            told = feed.next(), if open => {
+                open = told.is_some();
+                let more = std::iter::from_fn(|| feed.try_next()).take(BATCH);
+                for told in told.into_iter().chain(more) {
+                    match told {
+                        Told::Change(change) => model.apply(change, Instant::now()),
+                        Told::Note(note) => model.note(&note, Timestamp::now()),
+                    }
+                }
+                dirty = true;
+            }
+        }
+    }
+}

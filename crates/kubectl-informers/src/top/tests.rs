@@ -1,0 +1,383 @@
+//! The screen at many sizes, in every state, and what keys do to it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use jiff::Timestamp;
+use kube_informers::ReflectorState;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use tokio::time::Instant;
+
+use super::{Model, Outcome, draw};
+use crate::board::Board;
+use crate::board::fixtures::{added, board, deleted, initial, kinds, updated, view};
+use crate::kinds::Kind;
+use crate::observe::{InformerView, Note, NoteText, Progress};
+
+fn model() -> Model {
+    Model::new(board(), "test cluster", true, Instant::now())
+}
+
+/// Pods and nodes synced, some changes, a few seconds.
+async fn busy() -> Model {
+    let mut model = model();
+    let [pods, nodes] = kinds();
+    for second in 0..5u64 {
+        let mut watched = view(&pods);
+        watched.events = second * 4;
+        model.tick(vec![watched, view(&nodes)], Instant::now());
+        tokio::time::advance(Duration::from_secs(1)).await;
+    }
+    let now = Instant::now();
+    model.apply(initial("pods", "shop", "old-timer"), now);
+    model.apply(added("pods", "shop", "cart"), now);
+    model.apply(updated("pods", "shop", "cart", &["/status/phase"]), now);
+    model.apply(
+        updated("nodes", "", "node-1", &["/status/conditions/0/lastHeartbeatTime"]),
+        now,
+    );
+    model.apply(deleted("pods", "shop", "cart"), now);
+    model
+}
+
+/// What is on a screen of this size, line by line.
+fn lines(model: &Model, width: u16, height: u16) -> Vec<String> {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| draw(model, frame)).unwrap();
+    let buffer = terminal.backend().buffer();
+    (0..height)
+        .map(|y| {
+            let line: String = (0..width).map(|x| buffer[(x, y)].symbol()).collect();
+            line.trim_end().to_owned()
+        })
+        .collect()
+}
+
+fn text(model: &Model, width: u16, height: u16) -> String {
+    lines(model, width, height).join("\n")
+}
+
+fn press(model: &mut Model, code: KeyCode) -> Outcome {
+    model.key(KeyEvent::new(code, KeyModifiers::NONE))
+}
+
+fn write(model: &mut Model, words: &str) {
+    for c in words.chars() {
+        press(model, KeyCode::Char(c));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_80_by_24_everything_important_is_there() {
+    let shown = lines(&busy().await, 80, 24);
+
+    assert!(shown[0].contains("informers test cluster ● live"), "{}", shown[0]);
+    assert!(
+        shown[0].contains("2 watches, 246.9 kB"),
+        "what it costs: {}",
+        shown[0]
+    );
+    for title in [
+        "kind", "state", "objects", "ev/s", "age", "received", "rel", "err", "wait",
+    ] {
+        assert!(shown[1].contains(title), "{title} is not in {}", shown[1]);
+    }
+    assert!(
+        shown[2].contains("pods") && shown[2].contains("watching") && shown[2].contains("4.0"),
+        "{}",
+        shown[2]
+    );
+    assert!(shown[2].contains("████"), "a sparkline: {}", shown[2]);
+    let text = shown.join("\n");
+    for part in [
+        "deleted pods shop/cart",
+        "changed pods shop/cart",
+        "status.phase  before → after",
+        "added   pods shop/cart",
+    ] {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+    assert!(!text.contains("old-timer"), "what was there is no change");
+    assert!(
+        shown[23].contains("/ filter") && shown[23].contains("q quit"),
+        "{}",
+        shown[23]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wide_screen_shows_all_lists_at_once() {
+    let text = text(&busy().await, 120, 40);
+
+    for part in [
+        "busiest objects",
+        "busiest fields",
+        " changes ",
+        "pods shop/cart",
+        "].lastHeartbeatTime",
+    ] {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_size_is_too_small_or_too_large() {
+    let mut model = busy().await;
+    for help in [false, true] {
+        model.help = help;
+        for width in (0..30).chain([79, 80, 109, 110, 111, 300]) {
+            for height in (0..16).chain([23, 24, 100]) {
+                let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+                terminal.draw(|frame| draw(&model, frame)).unwrap();
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_size_draws_another_screen() {
+    let model = busy().await;
+    let mut terminal = Terminal::new(TestBackend::new(120, 40)).unwrap();
+    terminal.draw(|frame| draw(&model, frame)).unwrap();
+    terminal.backend_mut().resize(60, 12);
+    terminal.draw(|frame| draw(&model, frame)).unwrap();
+
+    assert_eq!(terminal.backend().buffer().area.width, 60);
+    assert!(!terminal.backend().to_string().contains("busiest"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_informers_leave_room_and_say_how_many_are_hidden() {
+    let kinds: Vec<Arc<Kind>> = (0..30)
+        .map(|number| {
+            Arc::new(Kind::for_tests(
+                "example.com",
+                "v1",
+                "Thing",
+                &format!("things{number:02}"),
+            ))
+        })
+        .collect();
+    let mut model = Model::new(
+        Board::new(kinds.clone(), Instant::now()),
+        "x",
+        false,
+        Instant::now(),
+    );
+    model.tick(kinds.iter().map(view).collect(), Instant::now());
+
+    let text = text(&model, 80, 24);
+    assert!(text.contains("things00") && text.contains("… 20 more"), "{text}");
+    assert!(text.contains("changes"), "{text}");
+}
+
+fn changed(change: impl Fn(&mut InformerView)) -> Model {
+    let mut model = model();
+    let [pods, nodes] = kinds();
+    let mut one = view(&pods);
+    change(&mut one);
+    model.tick(vec![one, view(&nodes)], Instant::now());
+    model
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_list_shows_how_far_it_is() {
+    let listing = |of| {
+        changed(move |view| {
+            let now = Instant::now();
+            view.synced = false;
+            view.state = ReflectorState::Listing {
+                since: now,
+                items: 2500,
+                remaining: None,
+            };
+            view.progress = Some(Progress {
+                items: 2500,
+                of,
+                elapsed: Duration::from_secs(5),
+            });
+        })
+    };
+    let known = text(&listing(Some(10_000)), 80, 24);
+    assert!(known.contains("━━╌╌╌╌ 2500/10000"), "{known}");
+    assert!(known.contains("◌ syncing"), "{known}");
+    let unknown = text(&listing(None), 80, 24);
+    assert!(unknown.contains("2500 so far, 500/s"), "{unknown}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn trouble_is_said_while_it_lasts_and_remembered_afterwards() {
+    let mut model = changed(|view| {
+        view.last_error = Some("list of pods failed: connection refused".to_owned());
+        view.errors = 3;
+    });
+    let [pods, nodes] = kinds();
+    let note = |text| Note {
+        kind: pods.clone(),
+        text,
+    };
+    model.note(
+        &note(NoteText::Trouble("list of pods failed".to_owned())),
+        Timestamp::UNIX_EPOCH,
+    );
+    assert!(text(&model, 80, 24).contains("! pods: list of pods failed: connection refused"));
+
+    model.tick(vec![view(&pods), view(&nodes)], Instant::now());
+    model.note(
+        &note(NoteText::Recovered("watching pods again".to_owned())),
+        Timestamp::UNIX_EPOCH,
+    );
+    let text = text(&model, 80, 24);
+    assert!(!text.contains("connection refused"), "{text}");
+    assert!(
+        text.contains("list of pods failed") && text.contains("watching pods again"),
+        "{text}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_filter_shows_only_what_has_its_words() {
+    let mut model = busy().await;
+    press(&mut model, KeyCode::Char('/'));
+    write(&mut model, "node-1 q");
+    assert!(
+        text(&model, 80, 24).contains("filter node-1 q▏"),
+        "q is a letter here, not the end"
+    );
+    press(&mut model, KeyCode::Backspace);
+    press(&mut model, KeyCode::Enter);
+
+    let found = text(&model, 80, 24);
+    assert!(
+        found.contains("nodes node-1") && !found.contains("shop/cart"),
+        "{found}"
+    );
+    assert!(found.contains("filter: node-1"), "{found}");
+    write(&mut model, "/zzz");
+    assert!(text(&model, 80, 24).contains("nothing that changed has these words"));
+    press(&mut model, KeyCode::Esc);
+    assert!(text(&model, 80, 24).contains("shop/cart"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_filter_finds_fields_too() {
+    let mut model = busy().await;
+    write(&mut model, "/lastheartbeat");
+    let found = text(&model, 80, 24);
+    assert!(
+        found.contains("node-1") && !found.contains("shop/cart"),
+        "{found}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_paused_screen_holds_still_and_counts_what_is_new() {
+    let mut model = busy().await;
+    press(&mut model, KeyCode::Char('p'));
+    model.apply(added("pods", "shop", "newcomer"), Instant::now());
+
+    let still = text(&model, 80, 24);
+    assert!(
+        still.contains("paused, 1 new") && !still.contains("newcomer"),
+        "{still}"
+    );
+    press(&mut model, KeyCode::Tab);
+    assert!(
+        !text(&model, 80, 24).contains("newcomer"),
+        "the busiest hold still, too"
+    );
+    press(&mut model, KeyCode::BackTab);
+    press(&mut model, KeyCode::Char(' '));
+    assert!(text(&model, 80, 24).contains("newcomer"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn informers_are_ordered_by_the_column_chosen() {
+    let mut model = model();
+    let [pods, nodes] = kinds();
+    let mut large = view(&nodes);
+    large.objects = 9000;
+    model.tick(vec![view(&pods), large], Instant::now());
+    let first = |model: &Model| {
+        lines(model, 80, 24)[2]
+            .trim_start()
+            .split(' ')
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    };
+
+    assert_eq!(first(&model), "pods");
+    press(&mut model, KeyCode::Char('s'));
+    press(&mut model, KeyCode::Char('s'));
+    assert_eq!(first(&model), "nodes");
+    assert!(lines(&model, 80, 24)[1].contains("objects↓"));
+    for _ in 0..3 {
+        press(&mut model, KeyCode::Char('s'));
+    }
+    assert_eq!(first(&model), "pods", "all the way round");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_are_switched_and_scrolled() {
+    let mut model = busy().await;
+    press(&mut model, KeyCode::Tab);
+    assert!(text(&model, 80, 24).contains("busiest objects"));
+    press(&mut model, KeyCode::Char('3'));
+    assert!(text(&model, 80, 24).contains("busiest fields"));
+    press(&mut model, KeyCode::Char('1'));
+    for number in 0..100 {
+        model.apply(added("pods", "shop", &format!("pod-{number}")), Instant::now());
+    }
+    assert!(text(&model, 80, 24).contains("shop/pod-99"));
+    press(&mut model, KeyCode::PageDown);
+    assert!(!text(&model, 80, 24).contains("shop/pod-99"));
+    assert!(text(&model, 80, 24).contains("shop/pod-89"));
+    for _ in 0..100 {
+        press(&mut model, KeyCode::PageDown);
+    }
+    assert!(
+        text(&model, 80, 24).contains("added   pods shop/cart"),
+        "it stops at the last line"
+    );
+    press(&mut model, KeyCode::Home);
+    assert!(text(&model, 80, 24).contains("shop/pod-99"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn diffs_can_be_left_out_and_help_be_had() {
+    let mut model = busy().await;
+    press(&mut model, KeyCode::Char('d'));
+    assert!(!text(&model, 80, 24).contains("status.phase"));
+    press(&mut model, KeyCode::Char('?'));
+    assert!(text(&model, 80, 24).contains("keys and words"));
+    assert_eq!(press(&mut model, KeyCode::Char('x')), Outcome::Stay);
+    assert!(!text(&model, 80, 24).contains("keys and words"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn q_and_ctrl_c_leave_from_everywhere() {
+    let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+    let mut model = busy().await;
+    assert_eq!(model.key(interrupt), Outcome::Interrupt);
+    assert_eq!(press(&mut model, KeyCode::Char('q')), Outcome::Quit);
+    press(&mut model, KeyCode::Char('/'));
+    assert_eq!(press(&mut model, KeyCode::Char('q')), Outcome::Stay);
+    assert_eq!(model.key(interrupt), Outcome::Interrupt);
+    press(&mut model, KeyCode::Enter);
+    press(&mut model, KeyCode::Char('?'));
+    assert_eq!(press(&mut model, KeyCode::Char('q')), Outcome::Quit);
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_do_not_steer_the_terminal() {
+    let mut model = busy().await;
+    model.apply(added("pods", "shop", "evil\u{1b}[2J\u{7}"), Instant::now());
+    let text = text(&model, 80, 24);
+    assert!(
+        !text.contains('\u{1b}') && !text.contains('\u{7}') && text.contains("evil"),
+        "{text}"
+    );
+}
