@@ -1,17 +1,19 @@
 //! The caches as JSON: lists by name, labels and index, and single objects with what happened to them.
 
+use std::cmp::Reverse;
+use std::sync::Arc;
+
 use http::StatusCode;
 use jiff::Timestamp;
 use kube_informers::{Object, ObjectKey, Selector};
 use serde_json::{Value, json};
-use std::sync::Arc;
 
 use super::answer::{self, Answer};
 use super::app::{App, Served, now};
 use super::indexes;
 use super::query::{Query, bad};
 use super::stream;
-use crate::board::ObjectId;
+use crate::board::{ObjectHistory, ObjectId};
 use crate::columns;
 use crate::item::Item;
 
@@ -19,8 +21,9 @@ use crate::item::Item;
 const SOME: usize = 500;
 const MOST: usize = 10_000;
 
-const PARAMETERS: [&str; 8] = [
+const PARAMETERS: [&str; 9] = [
     "view",
+    "sort",
     "limit",
     "offset",
     "name",
@@ -49,6 +52,18 @@ fn find(app: &App, place: usize, served: &Served, query: Option<&str>) -> Result
     let cursor = stream::cursor(&app.epoch, app.board.lock().log.last());
     let mut found = selected(served, &query)?;
     found.sort_by(|a, b| (a.namespace(), a.name()).cmp(&(b.namespace(), b.name())));
+    match query.get("sort") {
+        None | Some("name") => {}
+        Some("changes") => by_history(app, place, &mut found, |history| history.total),
+        Some("recent") => by_history(app, place, &mut found, |history| {
+            history.last().map_or(0, |entry| entry.number)
+        }),
+        Some(other) => {
+            return Err(bad(format!(
+                "sort must be name, changes or recent, not {other:?}"
+            )));
+        }
+    }
     let total = found.len();
     let page: Vec<Arc<Item>> = found.into_iter().skip(offset).take(limit).collect();
     let mut answer = json!({
@@ -97,6 +112,18 @@ fn selected(served: &Served, query: &Query) -> Result<Vec<Arc<Item>>, Answer> {
         })
         .filter(|item| selector.matches(&**item))
         .collect())
+}
+
+/// Most first; among equals the order stays.
+fn by_history(app: &App, place: usize, found: &mut [Arc<Item>], of: fn(&ObjectHistory) -> u64) {
+    let board = app.board.lock();
+    found.sort_by_cached_key(|item| {
+        let id = ObjectId {
+            kind: place,
+            key: ObjectKey::of(&**item),
+        };
+        Reverse(board.history.of(&id).map_or(0, of))
+    });
 }
 
 /// As a table for people: the columns of the kind, and how often each object changed.

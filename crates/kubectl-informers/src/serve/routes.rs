@@ -31,7 +31,7 @@ const API: [(&str, &str); 9] = [
     ),
     (
         "/api/v1/kinds/{kind}/objects",
-        "objects; name, namespace, labelSelector, index and value, limit, offset, view",
+        "objects; name, namespace, labelSelector, index and value, sort, limit, offset, view",
     ),
     (
         "/api/v1/kinds/{kind}/objects/{namespace}/{name}",

@@ -124,7 +124,7 @@ const themes = ["system", "light", "dark"];
 
 function theme(name) {
   document.documentElement.dataset.theme = name;
-  say(byId("theme"), name);
+  say(byId("theme"), `theme: ${name}`);
   try {
     localStorage.setItem("theme", name);
   } catch {

@@ -22,6 +22,7 @@ export function changeEntry(change, brief = false) {
     head.append(el("span", "kind", change.cause === "missed" ? "seen by a later list" : "left the scope"));
   }
   entry.append(head);
+  if (change.words) entry.append(el("div", "words", change.words));
   const fields = change.diff ?? [];
   if (fields.length) {
     const list = el("ul", "diff", ...fields.slice(0, FIELDS).map(fieldLine));

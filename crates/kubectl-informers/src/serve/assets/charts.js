@@ -21,7 +21,7 @@ function prepare(canvas) {
 function ceiling(value) {
   if (value <= 1) return 1;
   const power = 10 ** Math.floor(Math.log10(value));
-  return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= value);
+  return [1, 2, 3, 4, 5, 6, 8, 10].map((step) => step * power).find((step) => step >= value);
 }
 
 /** Draws `lines` (`{ values, colour }`, the newest value last) over a window of `seconds`. */
@@ -47,7 +47,7 @@ export function draw(canvas, lines, seconds, unit = "") {
     pen.lineTo(box.right, level);
     pen.stroke();
     pen.textAlign = "right";
-    pen.fillText(`${value}${unit}`, box.left - 6, level);
+    pen.fillText(`${Number(value.toFixed(1))}${unit}`, box.left - 6, level);
   }
   pen.textBaseline = "alphabetic";
   const minutes = Math.floor(seconds / 60);

@@ -16,6 +16,7 @@ const fields = () => ({
   value: byId("find-value"),
 });
 
+let order = "name";
 let asked = 0;
 let due = 0;
 let lastAsked = 0;
@@ -108,7 +109,7 @@ async function ask() {
   if (!kind) return;
   const mine = (asked += 1);
   lastAsked = Date.now();
-  const query = { view: "rows", limit: LIMIT, name: form.name.value.trim(), labelSelector: form.labels.value.trim() };
+  const query = { view: "rows", limit: LIMIT, sort: order, name: form.name.value.trim(), labelSelector: form.labels.value.trim() };
   if (form.index.value && form.value.value) Object.assign(query, { index: form.index.value, value: form.value.value });
   try {
     const found = await get(`${kindPath(kind)}/objects`, query);
@@ -126,15 +127,33 @@ function problem(text) {
   say(line, text);
 }
 
+const orders = { NAME: "name", CHANGES: "changes", "LAST CHANGE": "recent" };
+
+/** The head of a column: a button where the table can be ordered by it. */
+function sorter(title) {
+  const text = title.toLowerCase();
+  if (!orders[title]) return text;
+  const button = el("button", "", text);
+  button.type = "button";
+  button.addEventListener("click", () => {
+    order = orders[title];
+    refresh();
+  });
+  return button;
+}
+
 function table(kind, found) {
   const shown = found.rows.length < found.total ? `${whole(found.rows.length)} of ${whole(found.total)} shown` : whole(found.total);
   say(byId("objects-count"), shown);
   const head = byId("objects").tHead.rows[0];
   const titles = [...found.columns, "CHANGES", "LAST CHANGE"];
   reconcile(head, titles, (title) => title, (title) => {
-    const cell = el("th", title === "CHANGES" ? "n" : "", title.toLowerCase());
+    const cell = el("th", title === "CHANGES" ? "n" : "", sorter(title));
     cell.scope = "col";
     return cell;
+  }, (cell, title) => {
+    if (orders[title] === order) cell.setAttribute("aria-sort", order === "name" ? "ascending" : "descending");
+    else cell.removeAttribute("aria-sort");
   });
   const now = found.now;
   reconcile(byId("objects").tBodies[0], found.rows, (row) => row.uid || `${row.namespace}/${row.name}`, (row) => {

@@ -1,0 +1,269 @@
+//! What a visitor sees.
+
+use std::net::SocketAddr;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube_testserver::builders::{Build, node, pod};
+
+use crate::browser::Browser;
+use crate::program::{Cluster, Program};
+
+const ESCAPE: &str = "\u{e00c}";
+
+async fn shop() -> Cluster {
+    let cluster = Cluster::new().await;
+    for name in ["cart", "web", "search"] {
+        cluster.server.create(pod("shop", name).label("app", name));
+    }
+    cluster.server.create(node("node-1"));
+    cluster
+}
+
+async fn serve(cluster: &Cluster, port: u16) -> (Program, SocketAddr) {
+    let mut program = cluster.start(&["serve", "pods,nodes", "--port", &port.to_string()]);
+    let line = program.line_with("Serving http://").await;
+    let address = line.trim_start_matches("Serving http://").trim_end_matches('/');
+    (program, address.parse().unwrap())
+}
+
+/// A page that is live and shows three pods.
+async fn opened(cluster: &Cluster) -> Option<(Browser, Program, SocketAddr)> {
+    let browser = Browser::start().await?;
+    let (program, address) = serve(cluster, 0).await;
+    browser.size(1600, 1000, false).await;
+    browser.open(&format!("http://{address}/")).await;
+    browser.until_text("#link", "live").await;
+    browser.until_text("#objects", "search").await;
+    Some((browser, program, address))
+}
+
+async fn change_image(cluster: &Cluster, name: &str, image: &str) {
+    cluster.server.modify("shop", name, |pod: &mut Pod| {
+        pod.spec.get_or_insert_default().containers[0].image = Some(image.to_owned());
+    });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_loads_and_changes_appear_by_themselves() {
+    let cluster = shop().await;
+    let Some((browser, _program, _)) = opened(&cluster).await else {
+        return;
+    };
+    browser.until_text("#informers", "watching").await;
+    browser.until_text("#cost", "2 watches").await;
+    browser.until_text("#objects-count", "3").await;
+
+    change_image(&cluster, "cart", "cart:2").await;
+    browser.until_text("#log", "spec.containers[0].image").await;
+    browser.until_text("#log", "cart:2").await;
+    browser.until_text("#churn-objects", "shop/cart").await;
+    browser
+        .until_text("#churn-fields", "spec.containers.*.image")
+        .await;
+    cluster.server.create(pod("shop", "newcomer"));
+    browser.until_text("#objects", "newcomer").await;
+    cluster.server.delete::<Pod>("shop", "newcomer");
+    browser
+        .until(
+            "newcomer gone",
+            "return !document.querySelector('#objects').innerText.includes('newcomer')",
+        )
+        .await;
+    browser.picture("live").await;
+    assert_eq!(browser.console().await, Vec::<String>::new());
+    browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_and_changes_are_found() {
+    let cluster = shop().await;
+    let Some((browser, _program, _)) = opened(&cluster).await else {
+        return;
+    };
+    let rows = "return [...document.querySelectorAll('#objects tbody tr')].map((row) => row.cells[1].innerText).join()";
+
+    browser.press("/").await;
+    browser.run("document.activeElement.value = ''").await;
+    browser.write("#find-name", "sea").await;
+    browser.until("one row", &format!("{rows} === 'search'")).await;
+    browser.run("const box = document.querySelector('#find-name'); box.value = ''; box.dispatchEvent(new Event('input'))").await;
+    browser.write("#find-labels", "app in (web,cart)").await;
+    browser.until("two rows", &format!("{rows} === 'cart,web'")).await;
+    browser.write("#find-labels", " ===").await;
+    browser.until_text("#find-problem", "label selector").await;
+    browser.run("const box = document.querySelector('#find-labels'); box.value = ''; box.dispatchEvent(new Event('input'))").await;
+    browser
+        .run("const choice = document.querySelector('#find-index'); choice.value = 'metadata.labels'; choice.dispatchEvent(new Event('change'))")
+        .await;
+    browser.write("#find-value", "app=web").await;
+    browser
+        .until("the row of the index", &format!("{rows} === 'web'"))
+        .await;
+
+    change_image(&cluster, "cart", "cart:2").await;
+    change_image(&cluster, "web", "web:2").await;
+    browser.until_text("#log", "web:2").await;
+    browser.write("#log-filter", "cart image").await;
+    browser
+        .until(
+            "one change",
+            "const text = document.querySelector('#log').innerText; return text.includes('cart:2') && !text.includes('web:2')",
+        )
+        .await;
+    browser.click("#pause").await;
+    change_image(&cluster, "cart", "cart:3").await;
+    browser.until_text("#log-note", "paused, 1 new one").await;
+    assert!(!browser.text("#log").await.contains("cart:3"));
+    browser.click("#pause").await;
+    browser.until_text("#log", "cart:3").await;
+    browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_is_shown_with_its_history() {
+    let cluster = shop().await;
+    let Some((browser, _program, _)) = opened(&cluster).await else {
+        return;
+    };
+    change_image(&cluster, "cart", "cart:2").await;
+    browser.until_text("#log", "cart:2").await;
+    browser.click("#log .who").await;
+    browser.until_text("#object-title", "shop/cart").await;
+    browser.until_text("#history", "cart:2").await;
+    browser.until_text("#object-body", "\"image\": \"cart:2\"").await;
+    browser.until_text("#object-facts", "1 change since").await;
+    change_image(&cluster, "cart", "cart:3").await;
+    browser.until_text("#object-body", "\"image\": \"cart:3\"").await;
+    browser.picture("object").await;
+
+    cluster.server.delete::<Pod>("shop", "cart");
+    browser.until_text("#object-facts", "deleted").await;
+    browser.press(ESCAPE).await;
+    browser
+        .until(
+            "the view closed",
+            "return !document.querySelector('#object').open",
+        )
+        .await;
+    assert_eq!(browser.console().await, Vec::<String>::new());
+    browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_says_that_it_is_alone_and_goes_on_when_the_program_is_back() {
+    let cluster = shop().await;
+    let Some((browser, program, address)) = opened(&cluster).await else {
+        return;
+    };
+    change_image(&cluster, "cart", "cart:2").await;
+    browser.until_text("#log", "cart:2").await;
+    drop(program);
+    browser.until_text("#link", "reconnecting").await;
+    browser.until_text("#notice", "connection was lost").await;
+    browser.picture("reconnecting").await;
+
+    cluster.server.create(pod("shop", "meanwhile"));
+    let (_program, _) = serve(&cluster, address.port()).await;
+    browser.until_text("#link", "live").await;
+    browser.until_text("#objects", "meanwhile").await;
+    browser
+        .until(
+            "the changes of the other run gone",
+            "return !document.querySelector('#log').innerText.includes('cart:2')",
+        )
+        .await;
+    change_image(&cluster, "web", "web:7").await;
+    browser.until_text("#log", "web:7").await;
+    browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn light_and_dark_follow_the_system_until_one_is_chosen() {
+    let cluster = shop().await;
+    let Some((browser, _program, _)) = opened(&cluster).await else {
+        return;
+    };
+    let ground = "return getComputedStyle(document.body).backgroundColor";
+    browser.prefers("light").await;
+    let light = browser.run(ground).await;
+    browser.prefers("dark").await;
+    let dark = browser.run(ground).await;
+    assert_ne!(light, dark);
+    browser.picture("dark").await;
+
+    browser.click("#theme").await;
+    assert_eq!(browser.run(ground).await, light, "chosen, against the system");
+    browser.run("location.reload()").await;
+    browser.until_text("#link", "live").await;
+    assert_eq!(browser.run(ground).await, light, "and remembered");
+    browser.prefers("light").await;
+    browser.run("document.activeElement.blur()").await;
+    browser.press("t").await;
+    assert_eq!(browser.run(ground).await, dark, "also by key");
+    browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_narrow_screen_shows_everything_without_scrolling_sideways() {
+    let cluster = shop().await;
+    let Some((browser, _program, _)) = opened(&cluster).await else {
+        return;
+    };
+    change_image(
+        &cluster,
+        "cart",
+        "a-rather-long-registry.example/with/a/long/path/cart:2",
+    )
+    .await;
+    for width in [320, 390, 700, 900, 1300, 2400] {
+        browser.size(width, 844, false).await;
+        browser
+            .until(
+                &format!("no sideways scrolling at {width}"),
+                "return document.documentElement.scrollWidth <= window.innerWidth",
+            )
+            .await;
+        browser.picture(&format!("width-{width}")).await;
+    }
+    browser.size(390, 844, false).await;
+    browser.run("location.hash = '#/kinds/pods/shop/cart'").await;
+    browser.until_text("#object-body", "with/a/long/path").await;
+    browser
+        .until(
+            "the object fits",
+            "const it = document.querySelector('#object'); return it.scrollWidth <= it.clientWidth",
+        )
+        .await;
+    browser.picture("object-narrow").await;
+    browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_and_values_are_text_and_never_markup() {
+    let cluster = shop().await;
+    let Some((browser, _program, address)) = opened(&cluster).await else {
+        return;
+    };
+    let evil = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>";
+    cluster
+        .server
+        .create(pod("shop", "evil").annotation("note", evil));
+    cluster.server.modify("shop", "evil", |pod: &mut Pod| {
+        let annotations = pod.metadata.annotations.get_or_insert_default();
+        annotations.insert("note".to_owned(), format!("{evil}{evil}"));
+    });
+    browser.until_text("#log", "onerror").await;
+    browser
+        .open(&format!("http://{address}/#/kinds/pods/shop/evil"))
+        .await;
+    browser.until_text("#object-body", "onerror").await;
+    browser.until_text("#history", "<script>").await;
+    let made = browser
+        .run("return document.querySelectorAll('main img, main script, dialog img, dialog script').length")
+        .await;
+    assert_eq!(
+        (made.as_u64(), browser.run("return document.title").await.as_str()),
+        (Some(0), Some("kubectl informers"))
+    );
+    browser.close().await;
+}
