@@ -78,7 +78,7 @@ async fn serve_command(command: Command, global: &Global) -> Result<Exit, Failur
             }
             let kinds = args.kinds.clone().unwrap_or_else(|| top::KINDS.to_owned());
             let (session, feed) = open(&kinds, global).await?;
-            serve::run(args, session, feed).await
+            serve::run(args, global, session, feed).await
         }
         Command::Testserver(arguments) => kube_testserver::program::run(arguments)
             .await

@@ -1,11 +1,12 @@
 //! What requests are answered from: the caches, and the board behind a lock that is held for moments only.
 
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use kube_informers::Store;
 use parking_lot::Mutex;
-use std::sync::Arc;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -15,7 +16,7 @@ use crate::board::Board;
 use crate::changes::Change;
 use crate::item::Item;
 use crate::kinds::Kind;
-use crate::observe::InformerView;
+use crate::observe::{InformerView, Note, NoteText};
 use crate::session::Session;
 
 /// Streams at a time. Each costs a connection and no memory to speak of; more than this is a mistake somewhere.
@@ -44,6 +45,8 @@ pub(super) struct App {
     pub epoch: String,
     pub kinds: Vec<Served>,
     pub board: Mutex<Board>,
+    /// What keeps an informer from working, in words, by the place of its kind.
+    remarks: Mutex<BTreeMap<usize, String>>,
     pub streams: Arc<Semaphore>,
     pub stop: CancellationToken,
     beat: watch::Sender<Beat>,
@@ -79,6 +82,7 @@ impl App {
             started,
             kinds,
             board: Mutex::new(board),
+            remarks: Mutex::new(BTreeMap::new()),
             streams: Arc::new(Semaphore::new(STREAMS)),
             stop: CancellationToken::new(),
             beat: watch::Sender::new(Beat::default()),
@@ -97,6 +101,22 @@ impl App {
     pub fn tick(&self, views: Vec<InformerView>) {
         self.board.lock().tick(views, Instant::now());
         self.beat.send_modify(|beat| beat.ticks += 1);
+    }
+
+    /// An informer has something to say. What is wrong is kept until it works again.
+    pub fn note(&self, note: &Note) {
+        let Some(place) = self.kinds.iter().position(|served| served.kind == note.kind) else {
+            return;
+        };
+        match &note.text {
+            NoteText::Recovered(_) => self.remarks.lock().remove(&place),
+            _ => self.remarks.lock().insert(place, note.text()),
+        };
+    }
+
+    /// What keeps the informer at this place from working; `None` if nothing does.
+    pub fn remark(&self, place: usize) -> Option<String> {
+        self.remarks.lock().get(&place).cloned()
     }
 
     /// Tells when something changed.

@@ -24,8 +24,9 @@ use std::time::Duration;
 
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::cli::ServeArgs;
+use crate::cli::{Global, ServeArgs};
 use crate::failure::{Exit, Failure};
+use crate::notes::Notes;
 use crate::session::{Feed, Session, Told};
 use crate::signals;
 
@@ -41,8 +42,14 @@ const TICK: Duration = Duration::from_secs(1);
 /// # Errors
 ///
 /// The address cannot be listened on, or must not be without a token.
-pub async fn run(args: ServeArgs, session: Session, mut feed: Feed) -> Result<Exit, Failure> {
+pub async fn run(
+    args: ServeArgs,
+    global: &Global,
+    session: Session,
+    mut feed: Feed,
+) -> Result<Exit, Failure> {
     let gate = Gate::new(&args)?;
+    let notes = Notes::new(&global.showing);
     let app = Arc::new(App::new(&session));
     let listening = Listening::start(&args, gate, app.clone()).await?;
     let mut out = io::stdout();
@@ -62,7 +69,10 @@ pub async fn run(args: ServeArgs, session: Session, mut feed: Feed) -> Result<Ex
             _ = tick.tick() => app.tick(session.informers()),
             told = feed.next(), if open => match told {
                 Some(Told::Change(change)) => app.apply(change),
-                Some(Told::Note(note)) => tracing::warn!(resource = %note.kind.full_name(), "{}", note.text()),
+                Some(Told::Note(note)) => {
+                    app.note(&note);
+                    notes.warn(&note.text());
+                }
                 None => open = false,
             },
         }

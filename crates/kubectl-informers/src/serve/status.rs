@@ -20,12 +20,12 @@ pub(super) fn status(app: &App) -> Value {
         "now": now(),
         "synced": board.is_synced(),
         "cost": { "watches": watches, "bytes": bytes },
-        "kinds": board.kinds.iter().map(kind).collect::<Vec<_>>(),
+        "kinds": board.kinds.iter().enumerate().map(|(place, one)| kind(one, app.remark(place))).collect::<Vec<_>>(),
         "churn": churn(&board),
     })
 }
 
-fn kind(board: &KindBoard) -> Value {
+fn kind(board: &KindBoard, remark: Option<String>) -> Value {
     let kind = &board.kind;
     let told = |place: usize| board.told.get(place).copied().unwrap_or_default();
     let mut value = json!({
@@ -35,6 +35,7 @@ fn kind(board: &KindBoard) -> Value {
         "namespaced": kind.namespaced,
         "state": "starting",
         "synced": false,
+        "remark": remark,
         "rate": board.series.rate(),
         "lastSecond": board.series.last().map(|sample| sample.events),
         "added": told(0),

@@ -35,7 +35,11 @@ pub(super) fn pane(
             if let Some(held) = model.held_back() {
                 title.push(Span::styled(format!("paused, {held} new "), model.look.busy()));
             }
-            changes(model, height.saturating_add(model.scroll))
+            changes(
+                model,
+                usize::from(width.saturating_sub(4)),
+                height.saturating_add(model.scroll),
+            )
         }
         Pane::Objects => objects(model, width),
         Pane::Fields => fields(model, width),
@@ -47,19 +51,21 @@ pub(super) fn pane(
 }
 
 /// Changes and notes, the newest first; no more lines than can be seen.
-fn changes(model: &Model, most: usize) -> Vec<Line<'static>> {
+fn changes(model: &Model, width: usize, most: usize) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
     let mut notes = model.notes.iter().filter(|_| model.filter.is_empty()).peekable();
     for entry in model.changes() {
         while let Some(note) = notes.next_if(|note| note.after >= entry.number) {
-            lines.push(noted(note, model.look));
+            noted(note, model.look, width, &mut lines);
         }
         change(model, entry, &mut lines);
         if lines.len() >= most {
             return lines;
         }
     }
-    lines.extend(notes.map(|note| noted(note, model.look)));
+    for note in notes {
+        noted(note, model.look, width, &mut lines);
+    }
     if lines.is_empty() {
         let text = match (model.filter.is_empty(), model.board.is_synced()) {
             (false, _) => "nothing that changed has these words",
@@ -71,12 +77,23 @@ fn changes(model: &Model, most: usize) -> Vec<Line<'static>> {
     lines
 }
 
-fn noted(note: &Noted, look: Look) -> Line<'static> {
+/// A note in full: it may hold a command that is to be copied.
+fn noted(note: &Noted, look: Look, width: usize, lines: &mut Vec<Line<'static>>) {
     let style = if note.trouble { look.bad() } else { look.good() };
-    Line::from(vec![
-        Span::styled(time(note.when), look.dim()),
-        Span::styled(format!(" {}", clean(&note.text)), style),
-    ])
+    let stamp = time(note.when);
+    let room = width.saturating_sub(stamp.chars().count() + 1).max(20);
+    let mut begin = Span::styled(stamp.clone(), look.dim());
+    for line in note.text.lines() {
+        let characters: Vec<char> = clean(line).chars().collect();
+        for part in characters.chunks(room) {
+            let text: String = part.iter().collect();
+            lines.push(Line::from(vec![
+                begin.clone(),
+                Span::styled(format!(" {text}"), style),
+            ]));
+            begin = Span::raw(" ".repeat(stamp.chars().count()));
+        }
+    }
 }
 
 fn change(model: &Model, entry: &Entry, lines: &mut Vec<Line<'static>>) {

@@ -130,7 +130,11 @@ impl Browser {
                 return;
             }
             if began.elapsed() > DEADLINE {
-                let name = format!("failed-{}", what.replace(' ', "-"));
+                let name: String = what
+                    .chars()
+                    .filter(|c| c.is_alphanumeric() || *c == ' ')
+                    .collect();
+                let name = format!("failed-{}", name.replace(' ', "-"));
                 self.picture(&name).await;
                 panic!(
                     "{what} did not happen; the script gives {found}; the console says {:?}",

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -25,19 +25,28 @@ pub async fn call(
         body.len()
     );
     let exchange = async {
-        let mut socket = TcpStream::connect(driver).await?;
+        let mut socket = BufReader::new(TcpStream::connect(driver).await?);
         socket.write_all(request.as_bytes()).await?;
-        let mut bytes = Vec::new();
-        socket.read_to_end(&mut bytes).await?;
+        // The driver keeps the connection open whatever it is asked for: the length says where the answer ends.
+        let (mut length, mut line) = (0, String::new());
+        while socket.read_line(&mut line).await? > 2 {
+            if let Some((name, value)) = line.split_once(':')
+                && name.eq_ignore_ascii_case("content-length")
+            {
+                length = value.trim().parse().unwrap_or(0);
+            }
+            line.clear();
+        }
+        let mut bytes = vec![0; length];
+        socket.read_exact(&mut bytes).await?;
         Ok::<_, std::io::Error>(String::from_utf8_lossy(&bytes).into_owned())
     };
-    let text = match timeout(DEADLINE, exchange).await {
+    let body = match timeout(DEADLINE, exchange).await {
         Ok(Ok(text)) => text,
         Ok(Err(error)) => return Err(error.to_string()),
         Err(_) => return Err(format!("no answer to {method} {path} within {DEADLINE:?}")),
     };
-    let (_, body) = text.split_once("\r\n\r\n").ok_or("no answer")?;
-    let mut answer: Value = serde_json::from_str(body).map_err(|error| format!("{error}: {body}"))?;
+    let mut answer: Value = serde_json::from_str(&body).map_err(|error| format!("{error}: {body}"))?;
     let value = answer["value"].take();
     match value["error"].as_str() {
         Some(error) => Err(format!(

@@ -12,6 +12,7 @@ let changes = [];
 let paused = false;
 let missed = 0;
 let kindsKnown = false;
+let shownState = "";
 
 // ── The log of changes ──
 
@@ -91,6 +92,11 @@ async function begin(hello) {
 function status(data) {
   showKinds(data.kinds);
   showStatus(data);
+  // What a first list brings is no change, and yet the table must show it.
+  const shown = data.kinds.find((kind) => kind.id === shownKind());
+  const state = `${shown?.id} ${shown?.objects} ${shown?.synced}`;
+  if (state !== shownState) touched(shown?.id);
+  shownState = state;
   if (!kindsKnown) {
     kindsKnown = true;
     if (!route()) showKind(shownKind());

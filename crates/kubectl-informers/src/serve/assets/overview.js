@@ -29,6 +29,8 @@ export function showStatus(status) {
     series.set(kind.id, known);
   }
   informers(status.kinds);
+  reconcile(byId("remarks"), status.kinds.filter((kind) => kind.remark ?? kind.detail), (kind) => kind.id,
+    () => el("li"), (line, kind) => say(line, `${kind.id}: ${kind.remark ?? kind.detail}`));
   churn(status.churn);
   charts(status.kinds);
 }
