@@ -51,6 +51,8 @@ pub async fn run(
     let gate = Gate::new(&args)?;
     let notes = Notes::new(&global.showing);
     let app = Arc::new(App::new(&session));
+    // The first visitor sees how they are doing, and not that nothing is known.
+    app.tick(session.informers());
     let listening = Listening::start(&args, gate, app.clone()).await?;
     let mut out = io::stdout();
     writeln!(out, "Serving {}", listening.invitation())?;
