@@ -125,14 +125,23 @@ fn change(model: &Model, entry: &Entry, lines: &mut Vec<Line<'static>>) {
         Some("leftScope") => head.push(Span::styled(" no longer selected", look.dim())),
         _ => {}
     }
-    if let Some(words) = &entry.words {
-        head.push(Span::styled(format!("  {}", clean(words)), look.dim()));
-    }
     lines.push(Line::from(head));
     if !model.diffs {
         return;
     }
-    lines.extend(change.diff.iter().take(FIELDS).map(|one| field(one, look)));
+    if let Some(words) = &entry.words {
+        lines.push(Line::styled(format!("         {}", clean(words)), look.dim()));
+    }
+    // Times change with everything else and say the least: they go last.
+    let is_time = |field: &&FieldChange| field.path.ends_with("Time") || field.path.ends_with("Timestamp");
+    let (times, others): (Vec<_>, Vec<_>) = change.diff.iter().partition(is_time);
+    lines.extend(
+        others
+            .into_iter()
+            .chain(times)
+            .take(FIELDS)
+            .map(|one| field(one, look)),
+    );
     if change.diff.len() > FIELDS {
         let rest = change.diff.len() - FIELDS;
         lines.push(Line::styled(format!("         … {rest} more"), look.dim()));

@@ -159,9 +159,12 @@ async fn an_object_has_its_history_also_when_it_is_gone() {
     });
     assert_eq!(events.next_of("change").await.data["event"], "updated");
     let changed = get(address, path).await.json();
-    assert_eq!(
-        changed["history"][0]["diff"][0]["path"],
-        "/spec/containers/0/image"
+    let fields = changed["history"][0]["diff"].as_array().unwrap();
+    assert!(
+        fields
+            .iter()
+            .any(|field| field["path"] == "/spec/containers/0/image" && field["new"] == "web:2"),
+        "{fields:?}"
     );
     assert_eq!(changed["object"]["spec"]["containers"][0]["image"], "web:2");
 

@@ -20,7 +20,6 @@ fn images() -> PathBuf {
 }
 
 fn keep(name: &str, picture: &[u8]) {
-    assert!(picture.len() <= 300_000, "{name} has {} bytes", picture.len());
     std::fs::write(images().join(name), picture).unwrap();
 }
 
@@ -37,11 +36,14 @@ async fn the_web_page() {
     let browser = Browser::start().await.expect("pictures need a browser");
     collected(&address).await;
     for scheme in ["light", "dark"] {
-        browser.size(1600, 1000, false).await;
+        browser.size(1400, 940, false).await;
         browser.prefers(scheme).await;
         browser.open(&format!("http://{address}/")).await;
         browser.until_text("#objects", "shop").await;
-        browser.until_text("#log", "changed").await;
+        let restored = "return document.querySelectorAll('#log > li').length > 100";
+        browser
+            .until("what happened before the page was opened", restored)
+            .await;
         browser.click("#objects thead th:last-child button").await;
         browser.until_text("#objects", "1s ago").await;
         keep(&format!("serve-{scheme}.png"), &browser.shoot().await);
@@ -139,8 +141,15 @@ fn as_page(screen: &str) -> String {
         let Some((codes, text)) = part.split_once('m') else {
             continue;
         };
-        for code in codes.split(';').map(|code| code.parse::<u32>().unwrap_or(0)) {
+        let mut codes = codes.split(';').map(|code| code.parse::<u32>().unwrap_or(0));
+        while let Some(code) = codes.next() {
             match code {
+                // `38;5;N`: one of the sixteen by number.
+                38 => {
+                    colour = codes
+                        .nth(1)
+                        .map_or(0, |number| if number < 8 { 30 + number } else { 82 + number })
+                }
                 0 => (bold, dim, colour) = (false, false, 0),
                 1 => bold = true,
                 2 => dim = true,

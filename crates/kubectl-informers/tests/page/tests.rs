@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube_testserver::builders::{Build, node, pod};
+use kube_testserver::{Fault, On};
 
 use crate::browser::Browser;
 use crate::program::{Cluster, Program};
@@ -235,6 +236,37 @@ async fn a_narrow_screen_shows_everything_without_scrolling_sideways() {
         )
         .await;
     browser.picture("object-narrow").await;
+    browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_keeps_a_kind_from_being_shown_is_said_until_it_works() {
+    let cluster = shop().await;
+    let refusal = cluster
+        .server
+        .fault(On::resource("nodes").forever(), Fault::status(403));
+    let Some((browser, _program, _)) = opened(&cluster).await else {
+        return;
+    };
+    browser.until_text("#remarks", "kubectl create clusterrole").await;
+    browser
+        .until(
+            "syncing in the title",
+            "return document.title.startsWith('syncing')",
+        )
+        .await;
+    browser.picture("forbidden").await;
+
+    refusal.clear();
+    browser
+        .until(
+            "no remark",
+            "return document.querySelector('#remarks').innerText === ''",
+        )
+        .await;
+    browser
+        .until("all is well", "return document.title === 'kubectl informers'")
+        .await;
     browser.close().await;
 }
 
