@@ -82,7 +82,8 @@ async function begin(hello) {
       changes = [...changes.filter((change) => change.number > past.last), ...past.changes].slice(0, KEPT);
       showLog();
     } catch {
-      // The stream broke again; it starts over.
+      // Either the stream breaks, too, and starts over, or this was bad luck.
+      setTimeout(() => document.body.classList.contains("offline") || begin(hello), 1000);
     }
   }
   refresh();
