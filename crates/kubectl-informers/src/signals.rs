@@ -3,20 +3,22 @@
 use crate::failure::Exit;
 
 /// Waits for the wish to stop, and says with which code the program then ends: 130 after Ctrl-C, 143 after `kill`,
-/// as if the signal had ended it.
+/// as if the signal had ended it. Listens from the call on, not only from the first look at the result: what was begun
+/// after the call is also ended properly.
 #[cfg(unix)]
-pub async fn stopped() -> Exit {
+pub fn stopped() -> impl Future<Output = Exit> {
     use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut interrupt), Ok(mut terminate)) =
-        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        // Without a way to be told, the program runs until it is killed.
-        return std::future::pending().await;
-    };
-    // Both are cancel-safe: a signal that is not received here is not needed any more.
-    tokio::select! {
-        _ = interrupt.recv() => Exit::Code(130),
-        _ = terminate.recv() => Exit::Code(143),
+    let listening = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
+    async move {
+        let (Ok(mut interrupt), Ok(mut terminate)) = listening else {
+            // Without a way to be told, the program runs until it is killed.
+            return std::future::pending().await;
+        };
+        // Both are cancel-safe: a signal that is not received here is not needed any more.
+        tokio::select! {
+            _ = interrupt.recv() => Exit::Code(130),
+            _ = terminate.recv() => Exit::Code(143),
+        }
     }
 }
 

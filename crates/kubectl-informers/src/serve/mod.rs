@@ -48,6 +48,9 @@ pub async fn run(
     session: Session,
     mut feed: Feed,
 ) -> Result<Exit, Failure> {
+    // Before anything is begun that has to be ended.
+    let stopped = signals::stopped();
+    tokio::pin!(stopped);
     let gate = Gate::new(&args)?;
     let notes = Notes::new(&global.showing);
     let app = Arc::new(App::new(&session));
@@ -58,8 +61,6 @@ pub async fn run(
     writeln!(out, "Serving {}", listening.invitation())?;
     out.flush()?;
 
-    let stopped = signals::stopped();
-    tokio::pin!(stopped);
     let mut tick = interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut open = true;

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::panic;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -69,14 +70,17 @@ impl Drop for Screen {
 ///
 /// The terminal cannot be used, or a part of the program panicked.
 pub(super) async fn run(global: &Global, session: Session, feed: Feed) -> Result<Exit, Failure> {
+    // Before the terminal is taken: a signal in between would leave it as it is.
+    let stopped = pin!(signals::stopped());
     let screen = Screen::take()?;
-    let exit = show(screen, global, &session, feed).await;
+    let exit = show(screen, stopped, global, &session, feed).await;
     session.close().await;
     exit
 }
 
 async fn show(
     mut screen: Screen,
+    mut stopped: Pin<&mut impl Future<Output = Exit>>,
     global: &Global,
     session: &Session,
     mut feed: Feed,
@@ -89,8 +93,6 @@ async fn show(
     let colours = Colours::on(&io::stdout(), global.showing.color) == Colours::new(true);
     let mut model = Model::new(board, session.cluster().title(), colours, now);
     let mut keys = EventStream::new();
-    let stopped = signals::stopped();
-    tokio::pin!(stopped);
     let mut tick = interval(TICK);
     let mut frame = interval(DRAW);
     for timer in [&mut tick, &mut frame] {
