@@ -33,7 +33,7 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let states = states.map(|view| state(view, look).width()).max();
     let state = u16::try_from(states.unwrap_or(8))
         .unwrap_or(u16::MAX)
-        .clamp(8, 18);
+        .clamp(8, 22);
     // What is left over goes to the bars.
     let others: u16 = [1, name, state, 8, 5, 5, 9, 3, 4, 4].iter().sum();
     let spark = area.width.saturating_sub(others + 10).min(60);
