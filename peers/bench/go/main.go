@@ -1,0 +1,142 @@
+// The peer that is client-go: a shared informer for pods with one handler and one index. It speaks the line protocol
+// of the README of peers/bench, as the Rust peers do.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+func main() {
+	server := flag.String("server", "", "URL of the API server; without it, the kubeconfig of the environment")
+	drop := flag.Bool("drop", false, "drop managedFields")
+	onlyJSON := flag.Bool("json", false, "ask for JSON instead of what client-go asks for by itself")
+	flag.Parse()
+	if err := run(*server, *drop, *onlyJSON); err != nil {
+		fmt.Fprintln(os.Stderr, "client-go:", err)
+		os.Exit(1)
+	}
+}
+
+func run(server string, drop, onlyJSON bool) error {
+	config, err := configuration(server)
+	if err != nil {
+		return err
+	}
+	if onlyJSON {
+		config.ContentType = "application/json"
+		config.AcceptContentTypes = "application/json"
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	var options []informers.SharedInformerOption
+	if drop {
+		options = append(options, informers.WithTransform(dropManagedFields))
+	}
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, options...)
+	informer := factory.Core().V1().Pods().Informer()
+	byNode := func(object any) ([]string, error) {
+		pod, ok := object.(*corev1.Pod)
+		if !ok || pod.Spec.NodeName == "" {
+			return nil, nil
+		}
+		return []string{pod.Spec.NodeName}, nil
+	}
+	if err := informer.AddIndexers(cache.Indexers{"node": byNode}); err != nil {
+		return err
+	}
+	m := newMeter()
+	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(object any) { m.saw(object.(*corev1.Pod)) },
+		UpdateFunc: func(old, object any) {
+			// A list tells of objects that did not change, too.
+			if old.(*corev1.Pod).ResourceVersion != object.(*corev1.Pod).ResourceVersion {
+				m.saw(object.(*corev1.Pod))
+			}
+		},
+		DeleteFunc: func(any) {},
+	})
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	factory.Start(ctx.Done())
+	// Closed when the handler was told of everything; WaitForCacheSync would look only ten times a second.
+	<-registration.HasSyncedChecker().Done()
+	tell(map[string]any{"event": "synced", "objects": len(informer.GetIndexer().ListKeys())})
+	return obey(informer.GetIndexer(), m)
+}
+
+// dropManagedFields is the transform of client-go's own documentation.
+func dropManagedFields(object any) (any, error) {
+	if accessor, err := meta.Accessor(object); err == nil && accessor.GetManagedFields() != nil {
+		accessor.SetManagedFields(nil)
+	}
+	return object, nil
+}
+
+func configuration(server string) (*rest.Config, error) {
+	if server != "" {
+		return &rest.Config{Host: server}, nil
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+}
+
+func tell(line map[string]any) {
+	text, err := json.Marshal(line)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "client-go:", err)
+		os.Exit(1)
+	}
+	fmt.Println(string(text))
+}
+
+// obey follows the commands on standard input until it ends.
+func obey(indexer cache.Indexer, m *meter) error {
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		words := strings.Fields(lines.Text())
+		numbers := make([]int, 0, 2)
+		for _, word := range words[min(1, len(words)):] {
+			if number, err := strconv.Atoi(word); err == nil {
+				numbers = append(numbers, number)
+			}
+		}
+		switch {
+		case len(words) == 3 && words[0] == "measure" && len(numbers) == 2:
+			m.begin(numbers[0], numbers[1])
+			tell(map[string]any{"event": "ready"})
+			tell(m.finish())
+		case len(words) == 4 && words[0] == "measure" && words[3] == "listing" && len(numbers) == 2:
+			m.begin(numbers[0], numbers[1])
+			stop := listing(indexer)
+			tell(map[string]any{"event": "ready"})
+			line := m.finish()
+			line["lists_per_second"] = stop()
+			tell(line)
+		case len(words) == 2 && words[0] == "reads" && len(numbers) == 1:
+			tell(reads(indexer, numbers[0]))
+		default:
+			return fmt.Errorf("%q is not a command", lines.Text())
+		}
+	}
+	return lines.Err()
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// The annotation that says in which round an object was last written, and when.
+const sent = "example.org/sent"
+
+// meter holds what the handler has seen of the round that is measured now.
+type meter struct {
+	lock        sync.Mutex
+	round       int
+	wanted      int
+	first, last time.Time
+	// Microseconds from the write to the handler.
+	delays   []int64
+	complete chan struct{}
+}
+
+func newMeter() *meter {
+	return &meter{complete: make(chan struct{}, 1)}
+}
+
+// saw is called by the handler for every object it is told of.
+func (m *meter) saw(pod *corev1.Pod) {
+	round, nanos, ok := strings.Cut(pod.Annotations[sent], "-")
+	if !ok {
+		return
+	}
+	number, err := strconv.Atoi(round)
+	if err != nil {
+		return
+	}
+	at, err := strconv.ParseInt(nanos, 10, 64)
+	if err != nil {
+		return
+	}
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	if number != m.round || len(m.delays) >= m.wanted {
+		return
+	}
+	now := time.Now()
+	if m.first.IsZero() {
+		m.first = now
+	}
+	m.last = now
+	m.delays = append(m.delays, (now.UnixNano()-at)/1000)
+	if len(m.delays) == m.wanted {
+		m.complete <- struct{}{}
+	}
+}
+
+func (m *meter) begin(round, wanted int) {
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	m.round, m.wanted = round, wanted
+	m.first, m.last = time.Time{}, time.Time{}
+	m.delays = make([]int64, 0, wanted)
+}
+
+func (m *meter) finish() map[string]any {
+	<-m.complete
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	slices.Sort(m.delays)
+	at := func(part float64) int64 { return m.delays[int(float64(len(m.delays)-1)*part)] }
+	return map[string]any{
+		"event": "measured", "round": m.round, "updates": len(m.delays), "seconds": m.last.Sub(m.first).Seconds(),
+		"p50_us": at(0.5), "p99_us": at(0.99),
+	}
+}
+
+// list lists everything and looks at each object.
+func list(indexer cache.Indexer) int {
+	named := 0
+	for _, object := range indexer.List() {
+		if object.(*corev1.Pod).Name != "" {
+			named++
+		}
+	}
+	return named
+}
+
+// listing lists again and again until the function it returns is called, which says how often a second.
+func listing(indexer cache.Indexer) func() float64 {
+	var stop atomic.Bool
+	var rounds atomic.Int64
+	ended := make(chan struct{})
+	began := time.Now()
+	go func() {
+		defer close(ended)
+		for !stop.Load() {
+			list(indexer)
+			rounds.Add(1)
+		}
+	}()
+	return func() float64 {
+		stop.Store(true)
+		perSecond := float64(rounds.Load()) / time.Since(began).Seconds()
+		<-ended
+		return perSecond
+	}
+}
+
+// How often each kind of read is timed; the median counts.
+const (
+	batches   = 101
+	readCount = 1000
+)
+
+func reads(indexer cache.Indexer, objects int) map[string]any {
+	// The names are those that the cache holds, spread over all of them; the Rust peers make the same ones.
+	keys := indexer.ListKeys()
+	slices.Sort(keys)
+	next := uint64(12_345)
+	number := func() int {
+		next = next*1_103_515_245 + 12_345
+		return int((next >> 8) % uint64(max(objects, 1)))
+	}
+	some := make([]string, readCount)
+	nodes := make([]string, readCount)
+	for i := range some {
+		if len(keys) > 0 {
+			some[i] = keys[number()%len(keys)]
+		}
+	}
+	for i := range nodes {
+		nodes[i] = fmt.Sprintf("worker-%05d", number()/20)
+	}
+	found := 0
+	get := func() {
+		found = 0
+		for _, key := range some {
+			if _, exists, err := indexer.GetByKey(key); err == nil && exists {
+				found++
+			}
+		}
+	}
+	index := func() {
+		for _, node := range nodes {
+			if _, err := indexer.ByIndex("node", node); err != nil {
+				panic(err)
+			}
+		}
+	}
+	getTime, indexTime, listTime := median(get), median(index), median(func() { list(indexer) })
+	return map[string]any{
+		"event": "reads", "found": found,
+		"get_ns": getTime * 1e9 / readCount, "index_ns": indexTime * 1e9 / readCount, "list_us": listTime * 1e6,
+	}
+}
+
+func median(run func()) float64 {
+	times := make([]float64, batches)
+	for i := range times {
+		start := time.Now()
+		run()
+		times[i] = time.Since(start).Seconds()
+	}
+	slices.Sort(times)
+	return times[batches/2]
+}

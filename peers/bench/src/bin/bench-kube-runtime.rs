@@ -1,0 +1,68 @@
+//! The peer that is kube-runtime: a watcher into a reflector's store, and a loop over what it applied.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, Client};
+use kube_informers_bench::peer::{self, Meter, Options};
+use kube_runtime::reflector::{self, ObjectRef, Store};
+use kube_runtime::watcher::{self, Event};
+use kube_runtime::{WatchStreamExt, watcher as watch};
+
+struct Reflected(Store<Pod>);
+
+impl peer::Cache for Reflected {
+    fn get(&self, namespace: &str, name: &str) -> bool {
+        self.0.get(&ObjectRef::new(name).within(namespace)).is_some()
+    }
+
+    fn on_node(&self, _: &str) -> Option<usize> {
+        None
+    }
+
+    fn list(&self) -> usize {
+        self.0
+            .state()
+            .iter()
+            .filter(|pod| pod.metadata.name.is_some())
+            .count()
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let options = Options::from_arguments()?;
+    let api: Api<Pod> = Api::all(Client::try_from(options.config().await?)?);
+    let (reader, writer) = reflector::store();
+    let meter = Arc::new(Meter::default());
+    let drop_managed_fields = options.drop_managed_fields;
+    let events = watch(api, watcher::Config::default())
+        .default_backoff()
+        .modify(move |pod| {
+            if drop_managed_fields {
+                pod.metadata.managed_fields = None;
+            }
+        })
+        .reflect(writer);
+    let handling = {
+        let (meter, reader) = (meter.clone(), reader.clone());
+        let mut told = false;
+        events.for_each(move |event| {
+            match event {
+                Ok(Event::Apply(pod) | Event::InitApply(pod)) => meter.saw(&pod),
+                Ok(Event::InitDone) if !told => {
+                    told = true;
+                    peer::synced(reader.len());
+                }
+                Ok(_) => {}
+                Err(error) => eprintln!("kube-runtime: {error}"),
+            }
+            std::future::ready(())
+        })
+    };
+    // The handler has a task of its own, as a program would give it.
+    let mut tasks = tokio::task::JoinSet::new();
+    tasks.spawn(handling);
+    peer::obey(Reflected(reader), meter).await
+}

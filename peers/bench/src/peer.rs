@@ -1,0 +1,288 @@
+//! What the two Rust peers have in common: they count what their handlers are told, read their caches, and speak the
+//! line protocol of the README on standard input and output. Knows neither library.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use k8s_openapi::api::core::v1::Pod;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::pod::{self, SENT, now_nanos, parse_sent};
+
+/// What a peer was told to do: where the server is, and whether managedFields are kept.
+pub struct Options {
+    /// Without one, the kubeconfig of the environment is used.
+    pub server: Option<String>,
+    /// Cut or clear managedFields in the way the library offers.
+    pub drop_managed_fields: bool,
+}
+
+impl Options {
+    /// Reads `--server URL` and `--drop`.
+    ///
+    /// # Errors
+    ///
+    /// An argument is not one of these.
+    pub fn from_arguments() -> Result<Self, String> {
+        let mut options = Self {
+            server: None,
+            drop_managed_fields: false,
+        };
+        let mut arguments = std::env::args().skip(1);
+        while let Some(argument) = arguments.next() {
+            match argument.as_str() {
+                "--server" => options.server = Some(arguments.next().ok_or("--server needs a URL")?),
+                "--drop" => options.drop_managed_fields = true,
+                other => return Err(format!("there is no option {other}: use --server URL and --drop")),
+            }
+        }
+        Ok(options)
+    }
+
+    /// How to reach the server.
+    ///
+    /// # Errors
+    ///
+    /// The URL is none, or there is no usable kubeconfig.
+    pub async fn config(&self) -> Result<kube::Config, Box<dyn std::error::Error>> {
+        Ok(match &self.server {
+            Some(url) => kube::Config::new(url.parse()?),
+            None => kube::Config::infer().await?,
+        })
+    }
+}
+
+/// What the handler has seen of the round that is measured now.
+#[derive(Default)]
+pub struct Meter {
+    round: Mutex<Round>,
+    complete: Notify,
+}
+
+#[derive(Default)]
+struct Round {
+    number: u16,
+    wanted: usize,
+    first: Option<Instant>,
+    last: Option<Instant>,
+    /// Microseconds from the write to the handler.
+    delays: Vec<u64>,
+}
+
+impl Meter {
+    /// To be called by the handler for every object it is told of.
+    pub fn saw(&self, pod: &Pod) {
+        let sent = pod.metadata.annotations.as_ref().and_then(|all| all.get(SENT));
+        let Some((number, nanos)) = sent.and_then(|sent| parse_sent(sent)) else {
+            return;
+        };
+        let mut round = self.round.lock();
+        if number != round.number || round.delays.len() >= round.wanted {
+            return;
+        }
+        let now = Instant::now();
+        round.first.get_or_insert(now);
+        round.last = Some(now);
+        round.delays.push(now_nanos().saturating_sub(nanos) / 1000);
+        if round.delays.len() == round.wanted {
+            self.complete.notify_one();
+        }
+    }
+
+    fn begin(&self, number: u16, wanted: usize) {
+        *self.round.lock() = Round {
+            number,
+            wanted,
+            delays: Vec::with_capacity(wanted),
+            ..Round::default()
+        };
+    }
+
+    async fn finish(&self) -> Value {
+        self.complete.notified().await;
+        let mut round = self.round.lock();
+        round.delays.sort_unstable();
+        let at = |part: f64| {
+            let index = (round.delays.len().saturating_sub(1) as f64 * part) as usize;
+            round.delays.get(index).copied()
+        };
+        let seconds = match (round.first, round.last) {
+            (Some(first), Some(last)) => (last - first).as_secs_f64(),
+            _ => 0.0,
+        };
+        json!({
+            "event": "measured", "round": round.number, "updates": round.delays.len(), "seconds": seconds,
+            "p50_us": at(0.5), "p99_us": at(0.99),
+        })
+    }
+}
+
+/// The cache of a peer, as its users read it.
+pub trait Cache: Send + Sync + 'static {
+    /// Whether there is such a pod.
+    fn get(&self, namespace: &str, name: &str) -> bool;
+    /// How many pods the index finds on a node; nothing if the library has no indexes.
+    fn on_node(&self, node: &str) -> Option<usize>;
+    /// Lists everything and looks at each object; how many there are.
+    fn list(&self) -> usize;
+}
+
+/// Says that the handler was told of everything there was in the beginning.
+pub fn synced(objects: usize) {
+    tell(&json!({"event": "synced", "objects": objects}));
+}
+
+fn tell(line: &Value) {
+    println!("{line}");
+}
+
+/// Obeys the commands on standard input until it ends.
+///
+/// # Errors
+///
+/// Standard input cannot be read, or a line of it is not a command.
+pub async fn obey(cache: impl Cache, meter: Arc<Meter>) -> Result<(), Box<dyn std::error::Error>> {
+    let cache = Arc::new(cache);
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    while let Some(line) = lines.next_line().await? {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.as_slice() {
+            ["measure", round, wanted] => {
+                meter.begin(round.parse()?, wanted.parse()?);
+                tell(&json!({"event": "ready"}));
+                tell(&meter.finish().await);
+            }
+            ["measure", round, wanted, "listing"] => {
+                meter.begin(round.parse()?, wanted.parse()?);
+                let listing = Listing::start(cache.clone());
+                tell(&json!({"event": "ready"}));
+                let mut line = meter.finish().await;
+                line["lists_per_second"] = listing.stop().await.into();
+                tell(&line);
+            }
+            ["reads", objects] => {
+                let (cache, objects) = (cache.clone(), objects.parse()?);
+                tell(&tokio::task::spawn_blocking(move || reads(&*cache, objects)).await?);
+            }
+            _ => return Err(format!("{line:?} is not a command").into()),
+        }
+    }
+    Ok(())
+}
+
+/// A reader that lists everything again and again, on a thread of its own.
+struct Listing {
+    stop: Arc<AtomicBool>,
+    rounds: Arc<AtomicU64>,
+    began: Instant,
+    thread: tokio::task::JoinHandle<()>,
+}
+
+impl Listing {
+    fn start(cache: Arc<impl Cache>) -> Self {
+        let (stop, rounds) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let thread = tokio::task::spawn_blocking({
+            let (stop, rounds) = (stop.clone(), rounds.clone());
+            move || {
+                while !stop.load(Ordering::Relaxed) {
+                    black_box(cache.list());
+                    rounds.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        });
+        Self {
+            stop,
+            rounds,
+            began: Instant::now(),
+            thread,
+        }
+    }
+
+    async fn stop(self) -> f64 {
+        self.stop.store(true, Ordering::Relaxed);
+        let per_second = self.rounds.load(Ordering::Relaxed) as f64 / self.began.elapsed().as_secs_f64();
+        // The rate was taken; whether the thread ended well does not change it.
+        let _ = self.thread.await;
+        per_second
+    }
+}
+
+/// How often each kind of read is timed; the median counts.
+const BATCHES: usize = 101;
+const READS: usize = 1_000;
+
+fn reads(cache: &impl Cache, objects: usize) -> Value {
+    let mut next = 12_345_usize;
+    let mut numbers = move || {
+        next = next.wrapping_mul(1_103_515_245).wrapping_add(12_345);
+        (next >> 8) % objects.max(1)
+    };
+    let keys: Vec<(String, String)> = (0..READS)
+        .map(|_| numbers())
+        .map(|number| (pod::namespace(number), pod::name(number)))
+        .collect();
+    let nodes: Vec<String> = keys.iter().map(|_| pod::node(numbers())).collect();
+    let found = keys
+        .iter()
+        .filter(|(namespace, name)| cache.get(namespace, name))
+        .count();
+    let get = median(|| {
+        keys.iter()
+            .filter(|(namespace, name)| cache.get(namespace, name))
+            .count()
+    });
+    let has_index = nodes.first().is_some_and(|node| cache.on_node(node).is_some());
+    let index = has_index.then(|| median(|| nodes.iter().filter_map(|node| cache.on_node(node)).sum()));
+    let list = median(|| cache.list());
+    json!({
+        "event": "reads", "found": found,
+        "get_ns": get * 1e9 / READS as f64,
+        "index_ns": index.map(|index| index * 1e9 / READS as f64),
+        "list_us": list * 1e6,
+    })
+}
+
+fn median(mut run: impl FnMut() -> usize) -> f64 {
+    let mut times: Vec<f64> = (0..BATCHES)
+        .map(|_| {
+            let start = Instant::now();
+            black_box(run());
+            start.elapsed().as_secs_f64()
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    times.get(BATCHES / 2).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(round: u16) -> Pod {
+        let mut pod = Pod::default();
+        let sent = pod::sent(round, now_nanos() - 5_000_000);
+        pod.metadata.annotations = Some([(SENT.to_owned(), sent)].into());
+        pod
+    }
+
+    #[tokio::test]
+    async fn only_the_round_that_is_measured_counts() {
+        let meter = Meter::default();
+        meter.begin(7, 2);
+
+        meter.saw(&pod(6));
+        meter.saw(&pod(7));
+        meter.saw(&Pod::default());
+        meter.saw(&pod(7));
+        meter.saw(&pod(7));
+
+        let line = meter.finish().await;
+        assert_eq!(line["updates"], 2);
+        assert!(line["p50_us"].as_u64().unwrap() >= 5_000);
+    }
+}

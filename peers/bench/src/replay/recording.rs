@@ -1,0 +1,91 @@
+//! Recording what the replay server is to serve: the initial events of a real server's watch, up to the bookmark.
+
+use std::path::{Path, PathBuf};
+
+use http_body_util::BodyExt;
+
+use super::protobuf;
+use super::template::{Encoded, Encoding};
+use super::world::World;
+
+const WATCH_LIST: &str = "/api/v1/pods?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=300";
+
+fn file(directory: &Path, encoding: Encoding) -> PathBuf {
+    directory.join(match encoding {
+        Encoding::Json => "pods.json",
+        Encoding::Protobuf => "pods.protobuf",
+    })
+}
+
+/// Writes both encodings into a directory.
+///
+/// # Errors
+///
+/// The server does not answer as one that knows watch-lists, or the files cannot be written.
+pub async fn record(client: &kube::Client, directory: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    for (encoding, accept) in [
+        (Encoding::Json, "application/json"),
+        (
+            Encoding::Protobuf,
+            "application/vnd.kubernetes.protobuf;stream=watch",
+        ),
+    ] {
+        let request = ::http::Request::get(WATCH_LIST).header("Accept", accept);
+        let answer = client.send(request.body(kube::client::Body::empty())?).await?;
+        if !answer.status().is_success() {
+            return Err(format!("the server answers a watch-list with {}", answer.status()).into());
+        }
+        let mut body = answer.into_body();
+        let mut stream = Vec::new();
+        let mut complete = 0;
+        loop {
+            let frame = body
+                .frame()
+                .await
+                .ok_or("the server ended the watch before the bookmark")??;
+            let Ok(data) = frame.into_data() else { continue };
+            stream.extend_from_slice(&data);
+            if ends_with_bookmark(&stream, &mut complete, encoding) {
+                break;
+            }
+        }
+        std::fs::write(file(directory, encoding), &stream)?;
+    }
+    Ok(())
+}
+
+/// Whether the last complete event is a bookmark; `complete` is where the look at the stream goes on.
+fn ends_with_bookmark(stream: &[u8], complete: &mut usize, encoding: Encoding) -> bool {
+    loop {
+        let rest = stream.get(*complete..).unwrap_or_default();
+        let (bookmark, length) = match encoding {
+            Encoding::Json => match memchr::memchr(b'\n', rest) {
+                Some(end) => (rest.starts_with(br#"{"type":"BOOKMARK""#), end + 1),
+                None => return false,
+            },
+            Encoding::Protobuf => match protobuf::split_frame(rest) {
+                Some((kind, _, length)) => (kind == "BOOKMARK", length),
+                None => return false,
+            },
+        };
+        *complete += length;
+        if bookmark {
+            return true;
+        }
+    }
+}
+
+/// Reads what [`record`] wrote.
+///
+/// # Errors
+///
+/// A file is missing or is not a recording.
+pub fn load(directory: &Path) -> Result<World, String> {
+    let read = |encoding| {
+        let path = file(directory, encoding);
+        let bytes =
+            std::fs::read(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        Encoded::recorded(&bytes, encoding).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    World::new(read(Encoding::Json)?, Some(read(Encoding::Protobuf)?))
+}
