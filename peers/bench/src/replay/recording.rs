@@ -22,7 +22,10 @@ fn file(directory: &Path, encoding: Encoding) -> PathBuf {
 /// # Errors
 ///
 /// The server does not answer as one that knows watch-lists, or the files cannot be written.
-pub async fn record(client: &kube::Client, directory: &Path) -> Result<(), Box<dyn std::error::Error>> {
+pub async fn record(
+    client: &kube::Client,
+    directory: &Path,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     for (encoding, accept) in [
         (Encoding::Json, "application/json"),
         (

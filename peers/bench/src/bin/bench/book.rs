@@ -1,0 +1,47 @@
+//! Every figure of every run; the median counts.
+
+use std::collections::BTreeMap;
+
+use crate::opponent::Peer;
+
+/// What was measured, by figure and peer.
+#[derive(Default)]
+pub struct Book {
+    figures: BTreeMap<(&'static str, Peer), Vec<f64>>,
+}
+
+impl Book {
+    /// Writes down one measurement.
+    pub fn add(&mut self, figure: &'static str, peer: Peer, value: f64) {
+        self.figures.entry((figure, peer)).or_default().push(value);
+    }
+
+    /// The median of what was written down; nothing if nothing was.
+    #[must_use]
+    pub fn median(&self, figure: &'static str, peer: Peer) -> Option<f64> {
+        let mut values = self.figures.get(&(figure, peer))?.clone();
+        values.sort_by(f64::total_cmp);
+        let middle = values.len() / 2;
+        let upper = values.get(middle).copied()?;
+        let lower = values.get((values.len() - 1) / 2).copied()?;
+        Some(f64::midpoint(lower, upper))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_bad_run_does_not_count() {
+        let mut book = Book::default();
+        for value in [3.0, 100.0, 2.0] {
+            book.add("cpu", Peer::Ours, value);
+        }
+
+        assert_eq!(book.median("cpu", Peer::Ours), Some(3.0));
+        assert_eq!(book.median("cpu", Peer::ClientGo), None);
+        book.add("cpu", Peer::Ours, 4.0);
+        assert_eq!(book.median("cpu", Peer::Ours), Some(3.5));
+    }
+}

@@ -1,0 +1,146 @@
+//! A real kube-apiserver with pods in it. `e2e/cluster` starts and stops it.
+//!
+//! The pods are written into etcd directly, as the server itself would have stored them: thirty times quicker than
+//! through the server, and with a status and managedFields of more than one writer.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::api::{ListParams, ObjectMeta, PostParams};
+use kube::{Api, Client, Config};
+use serde_json::json;
+use tokio::process::Command;
+use tokio::time::Instant;
+
+use crate::Result;
+use kube_informers_bench::pod;
+
+/// How many writes to etcd are under way at once.
+const WRITERS: usize = 16;
+/// For how long the server may take to show what was written.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A cluster that runs until [`Cluster::stop`].
+pub struct Cluster {
+    script: PathBuf,
+    directory: PathBuf,
+}
+
+impl Cluster {
+    /// Starts one whose files are in a directory. Nothing if it cannot be built here for want of Go.
+    ///
+    /// # Errors
+    ///
+    /// It does not start.
+    pub async fn start(repository: &Path, directory: &Path) -> Result<Option<Self>> {
+        let cluster = Self {
+            script: repository.join("e2e/cluster"),
+            directory: directory.to_owned(),
+        };
+        let status = cluster.run("up").await?;
+        match status {
+            0 => Ok(Some(cluster)),
+            77 => Ok(None),
+            other => Err(format!("e2e/cluster up ended with {other}").into()),
+        }
+    }
+
+    async fn run(&self, command: &str) -> Result<i32> {
+        let status = Command::new(&self.script)
+            .arg(command)
+            .arg(&self.directory)
+            .status()
+            .await;
+        let status = status.map_err(|error| format!("cannot run {}: {error}", self.script.display()))?;
+        Ok(status.code().unwrap_or(-1))
+    }
+
+    /// Stops it.
+    ///
+    /// # Errors
+    ///
+    /// It does not stop.
+    pub async fn stop(self) -> Result<()> {
+        self.run("down").await.map(|_| ())
+    }
+
+    /// The kubeconfig of its administrator.
+    #[must_use]
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.directory.join("kubeconfig")
+    }
+
+    /// A client for it.
+    ///
+    /// # Errors
+    ///
+    /// The kubeconfig cannot be used.
+    pub async fn client(&self) -> Result<Client> {
+        let kubeconfig = kube::config::Kubeconfig::read_from(self.kubeconfig())?;
+        let config =
+            Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default()).await?;
+        Ok(Client::try_from(config)?)
+    }
+
+    /// Fills it with so many pods and waits until the server shows them.
+    ///
+    /// # Errors
+    ///
+    /// etcd or the server refuse them.
+    pub async fn load(&self, pods: usize) -> Result<()> {
+        let client = self.client().await?;
+        let namespaces: Api<Namespace> = Api::all(client.clone());
+        for number in 0..pod::NAMESPACES {
+            let metadata = ObjectMeta {
+                name: Some(pod::namespace(number)),
+                ..ObjectMeta::default()
+            };
+            let namespace = Namespace {
+                metadata,
+                ..Namespace::default()
+            };
+            namespaces.create(&PostParams::default(), &namespace).await?;
+        }
+        let ports = std::fs::read_to_string(self.directory.join("ports"))?;
+        let port = ports.lines().find_map(|line| line.strip_prefix("etcd_port="));
+        let url = format!(
+            "http://127.0.0.1:{}",
+            port.ok_or("e2e/cluster did not say where etcd is")?
+        );
+        let etcd = Client::try_from(Config::new(url.parse()?))?;
+        stream::iter(0..pods)
+            .map(|number| put(&etcd, number))
+            .buffer_unordered(WRITERS)
+            .try_collect::<Vec<()>>()
+            .await?;
+        until_shown(&Api::all(client), pods).await
+    }
+}
+
+async fn put(etcd: &Client, number: usize) -> Result<()> {
+    let key = format!("/registry/pods/{}/{}", pod::namespace(number), pod::name(number));
+    let body = json!({"key": STANDARD.encode(key), "value": STANDARD.encode(pod::pod(number).to_string())});
+    let request = http::Request::post("/v3/kv/put").body(serde_json::to_vec(&body)?)?;
+    etcd.request_text(request).await?;
+    Ok(())
+}
+
+async fn until_shown(pods: &Api<Pod>, wanted: usize) -> Result<()> {
+    let began = Instant::now();
+    loop {
+        let page = pods.list_metadata(&ListParams::default().limit(1)).await?;
+        let rest = page.metadata.remaining_item_count.unwrap_or(0);
+        let shown = page.items.len() + usize::try_from(rest).unwrap_or(0);
+        if shown >= wanted {
+            return Ok(());
+        }
+        if began.elapsed() > PATIENCE {
+            return Err(format!("the server shows {shown} of {wanted} pods after {PATIENCE:?}").into());
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}

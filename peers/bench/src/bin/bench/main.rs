@@ -1,0 +1,231 @@
+//! The driver of the benchmark; `peers/bench/run` builds everything it needs and starts it. Runs in the root of the
+//! repository.
+
+mod book;
+mod cluster;
+mod opponent;
+mod proc;
+mod real;
+mod replayed;
+mod report;
+mod workqueue;
+
+use std::path::{Path, PathBuf};
+
+use book::Book;
+use cluster::Cluster;
+use kube_informers_bench::replay::recording;
+use opponent::{Programs, Server};
+use replayed::{Amount, Replay};
+
+/// What goes wrong ends the benchmark, with a text for whoever started it.
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+const USAGE: &str =
+    "usage: peers/bench/run [--quick] [--objects N] [--runs N] [--only real,replay,queue] [--write FILE]
+  --quick    1,000 objects, one run: shows that everything works, measures nothing
+  --objects  how many pods (20,000)
+  --runs     of how many runs the median is taken (3)
+  --only     which parts
+  --write    puts the tables into this document";
+
+struct Options {
+    quick: bool,
+    objects: usize,
+    runs: usize,
+    only: Option<String>,
+    write: Option<PathBuf>,
+    client_go: Option<PathBuf>,
+}
+
+impl Options {
+    fn from_arguments() -> Result<Self> {
+        let mut options = Self {
+            quick: false,
+            objects: 20_000,
+            runs: 3,
+            only: None,
+            write: None,
+            client_go: None,
+        };
+        let mut arguments = std::env::args().skip(1);
+        while let Some(argument) = arguments.next() {
+            let mut value = || {
+                arguments
+                    .next()
+                    .ok_or_else(|| format!("{argument} needs a value\n{USAGE}"))
+            };
+            match argument.as_str() {
+                "--quick" => (options.quick, options.objects, options.runs) = (true, 1_000, 1),
+                "--objects" => options.objects = value()?.parse()?,
+                "--runs" => options.runs = value()?.parse()?,
+                "--only" => options.only = Some(value()?),
+                "--write" => options.write = Some(value()?.into()),
+                "--client-go" => options.client_go = Some(value()?.into()),
+                _ => return Err(USAGE.into()),
+            }
+        }
+        Ok(options)
+    }
+
+    fn wants(&self, part: &str) -> bool {
+        self.only
+            .as_ref()
+            .is_none_or(|only| only.split(',').any(|wanted| wanted == part))
+    }
+
+    fn amount(&self) -> Amount {
+        Amount {
+            objects: self.objects,
+            storm: if self.quick { 2_000 } else { 40_000 },
+            per_second: 2_000,
+            seconds: if self.quick { 1 } else { 3 },
+        }
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let options = Options::from_arguments()?;
+    let repository = std::env::current_dir()?;
+    let directory = std::env::current_exe()?
+        .parent()
+        .map(Path::to_owned)
+        .unwrap_or_default();
+    let programs = Programs {
+        directory,
+        client_go: options.client_go.clone(),
+    };
+    let work = std::env::temp_dir().join(format!("kube-informers-bench-{}", std::process::id()));
+    std::fs::create_dir_all(&work)?;
+    let result = tokio::select! {
+        result = run(&options, &programs, &repository, &work) => result,
+        _ = tokio::signal::ctrl_c() => Err("interrupted".into()),
+    };
+    std::fs::remove_dir_all(&work)?;
+    let text = result?;
+    println!("{text}");
+    if let Some(path) = &options.write {
+        let document = std::fs::read_to_string(path)?;
+        std::fs::write(path, report::insert(&document, &text)?)?;
+    }
+    Ok(())
+}
+
+fn say(text: &str) {
+    eprintln!("bench: {text}");
+}
+
+async fn run(options: &Options, programs: &Programs, repository: &Path, work: &Path) -> Result<String> {
+    let mut book = Book::default();
+    let mut recorded = None;
+    if (options.wants("real") || options.wants("replay")) && options.client_go.is_some() {
+        say("starting a real server");
+        match Cluster::start(repository, &work.join("cluster")).await? {
+            Some(cluster) => {
+                let result = on_real_server(options, programs, &cluster, work, &mut book).await;
+                cluster.stop().await?;
+                result?;
+                recorded = Some(work);
+            }
+            None => say("SKIPPED: the real server, which needs a Go toolchain to be built"),
+        }
+    } else if options.client_go.is_none() {
+        say("SKIPPED: client-go and the real server, because there is no Go toolchain");
+    }
+    if options.wants("replay") {
+        let replay = Replay::start(programs, recorded, options.objects).await?;
+        for round in 1..=options.runs {
+            for peer in programs.peers() {
+                say(&format!("replay server, run {round}: {}", peer.name()));
+                replayed::run(programs, peer, &replay, options.amount(), &mut book).await?;
+            }
+        }
+    }
+    let mut text = heading(options, repository);
+    text.push_str(&report::tables(&book));
+    if options.wants("queue") && !options.quick {
+        say("the work queue");
+        text.push_str("### The work queue\n\n");
+        text.push_str(&workqueue::run(repository).await?);
+    }
+    Ok(text)
+}
+
+async fn on_real_server(
+    options: &Options,
+    programs: &Programs,
+    cluster: &Cluster,
+    work: &Path,
+    book: &mut Book,
+) -> Result<()> {
+    say(&format!("loading {} pods", options.objects));
+    cluster.load(options.objects).await?;
+    let client = cluster.client().await?;
+    say("recording");
+    recording::record(&client, work).await?;
+    if !options.wants("real") {
+        return Ok(());
+    }
+    let kubeconfig = cluster.kubeconfig();
+    let server = Server::Kubeconfig(&kubeconfig);
+    let (count, per_second) = (if options.quick { 250 } else { 1_250 }, 250);
+    let mut updates = 0;
+    for round in 1..=options.runs {
+        for peer in programs.peers() {
+            say(&format!("real server, run {round}: {}", peer.name()));
+            let kept = real::sync(
+                programs,
+                peer,
+                (server, options.objects, false),
+                &real::KEPT,
+                book,
+            )
+            .await?;
+            kept.stop().await?;
+            let dropped = (server, options.objects, true);
+            let mut opponent = real::sync(programs, peer, dropped, &real::DROPPED, book).await?;
+            updates += 1;
+            let load = (updates, options.objects, count, per_second);
+            real::updates(&mut opponent, peer, &client, load, book).await?;
+            opponent.stop().await?;
+        }
+    }
+    Ok(())
+}
+
+/// What was run, when, and with what.
+fn heading(options: &Options, repository: &Path) -> String {
+    let version = |program: &str, argument: &str| {
+        let output = std::process::Command::new(program).arg(argument).output().ok()?;
+        Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let find = |file: &str, before: &str| {
+        let text = std::fs::read_to_string(repository.join(file)).ok()?;
+        let rest = text.split_once(before)?.1;
+        Some(rest.split(['"', '\n', ' ']).next().unwrap_or_default().to_owned())
+    };
+    let parts = [
+        find("peers/bench/go/go.mod", "k8s.io/client-go ").map(|version| format!("client-go {version}")),
+        find("Cargo.lock", "name = \"kube-runtime\"\nversion = \"")
+            .map(|version| format!("kube-runtime {version}")),
+        find("e2e/go.mod", "k8s.io/kubernetes ").map(|version| format!("kube-apiserver {version}")),
+        version("rustc", "--version"),
+        version("go", "version"),
+    ];
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let quick = if options.quick {
+        "A smoke run: its figures mean nothing. "
+    } else {
+        ""
+    };
+    format!(
+        "{quick}`peers/bench/run --objects {} --runs {}` on {}: medians of {} runs, {} pods, {cores} cores; {}.\n\n",
+        options.objects,
+        options.runs,
+        jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M UTC"),
+        options.runs,
+        options.objects,
+        parts.into_iter().flatten().collect::<Vec<_>>().join(", "),
+    )
+}

@@ -1,0 +1,214 @@
+//! A peer as the driver sees it: a process that says lines and obeys commands.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::time::{Instant, timeout};
+
+use crate::Result;
+use crate::proc::{self, Usage};
+
+/// For how long a peer may say nothing. The slowest job is the first list of many objects.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Who takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Peer {
+    /// This library.
+    Ours,
+    /// client-go as it comes: protobuf.
+    ClientGo,
+    /// client-go that asks for JSON, as the Rust libraries do.
+    ClientGoJson,
+    /// kube-runtime.
+    KubeRuntime,
+}
+
+impl Peer {
+    /// All of them, in the order of the columns.
+    pub const ALL: [Self; 4] = [Self::Ours, Self::ClientGo, Self::ClientGoJson, Self::KubeRuntime];
+
+    /// The name in tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ours => "here",
+            Self::ClientGo => "client-go",
+            Self::ClientGoJson => "client-go, JSON",
+            Self::KubeRuntime => "kube-runtime",
+        }
+    }
+}
+
+/// Where the programs are.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    /// The directory of the Rust programs.
+    pub directory: PathBuf,
+    /// The Go program, where there is one.
+    pub client_go: Option<PathBuf>,
+}
+
+impl Programs {
+    /// Those that can take part.
+    #[must_use]
+    pub fn peers(&self) -> Vec<Peer> {
+        let is_there = |peer: &Peer| match peer {
+            Peer::ClientGo | Peer::ClientGoJson => self.client_go.is_some(),
+            Peer::Ours | Peer::KubeRuntime => true,
+        };
+        Peer::ALL.into_iter().filter(is_there).collect()
+    }
+
+    fn of(&self, peer: Peer) -> Option<PathBuf> {
+        match peer {
+            Peer::Ours => Some(self.directory.join("bench-ours")),
+            Peer::KubeRuntime => Some(self.directory.join("bench-kube-runtime")),
+            Peer::ClientGo | Peer::ClientGoJson => self.client_go.clone(),
+        }
+    }
+}
+
+/// Where the server of a run is.
+#[derive(Clone, Copy, Debug)]
+pub enum Server<'a> {
+    /// At a URL, without TLS and credentials.
+    Url(&'a str),
+    /// Where a kubeconfig says.
+    Kubeconfig(&'a Path),
+}
+
+/// A peer that runs. It ends when it is dropped.
+pub struct Opponent {
+    peer: Peer,
+    child: Child,
+    pid: u32,
+    stdin: ChildStdin,
+    lines: Lines<BufReader<ChildStdout>>,
+    began: Instant,
+}
+
+impl Opponent {
+    /// Starts it.
+    ///
+    /// # Errors
+    ///
+    /// There is no such program.
+    pub fn start(
+        programs: &Programs,
+        peer: Peer,
+        server: Server<'_>,
+        drop_managed_fields: bool,
+    ) -> Result<Self> {
+        let program = programs
+            .of(peer)
+            .ok_or("client-go was not built: there is no Go toolchain")?;
+        let mut command = Command::new(&program);
+        match server {
+            Server::Url(url) => command.args(["--server", url]),
+            Server::Kubeconfig(path) => command.env("KUBECONFIG", path),
+        };
+        if drop_managed_fields {
+            command.arg("--drop");
+        }
+        if peer == Peer::ClientGoJson {
+            command.arg("--json");
+        }
+        let began = Instant::now();
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|error| format!("cannot start {}: {error}", program.display()))?;
+        let pid = child.id().ok_or("a peer ended before it began")?;
+        let stdin = child.stdin.take().ok_or("a peer has no standard input")?;
+        let stdout = child.stdout.take().ok_or("a peer has no standard output")?;
+        Ok(Self {
+            peer,
+            child,
+            pid,
+            stdin,
+            lines: BufReader::new(stdout).lines(),
+            began,
+        })
+    }
+
+    /// Waits for a line of that kind.
+    ///
+    /// # Errors
+    ///
+    /// Another line came, or none.
+    pub async fn says(&mut self, event: &str) -> Result<Value> {
+        let name = self.peer.name();
+        let line = timeout(PATIENCE, self.lines.next_line())
+            .await
+            .map_err(|_| format!("{name} did not say {event:?} within {PATIENCE:?}"))??
+            .ok_or_else(|| format!("{name} ended before it said {event:?}"))?;
+        let value: Value = serde_json::from_str(&line)?;
+        match value.get("event").and_then(Value::as_str) {
+            Some(said) if said == event => Ok(value),
+            _ => Err(format!("{name} said {line} instead of {event:?}").into()),
+        }
+    }
+
+    /// Waits until its handler was told of everything; how many seconds after its start, and what it had cost.
+    ///
+    /// # Errors
+    ///
+    /// It did not get there, or holds another number of objects.
+    pub async fn synced(&mut self, objects: usize) -> Result<(f64, Usage)> {
+        let said = self.says("synced").await?;
+        let measured = (self.began.elapsed().as_secs_f64(), self.usage()?);
+        if said.get("objects").and_then(Value::as_u64) != Some(objects as u64) {
+            return Err(format!(
+                "{} holds {} objects instead of {objects}",
+                self.peer.name(),
+                said["objects"]
+            )
+            .into());
+        }
+        Ok(measured)
+    }
+
+    /// Gives a command.
+    ///
+    /// # Errors
+    ///
+    /// It has ended.
+    pub async fn command(&mut self, command: &str) -> Result<()> {
+        self.stdin.write_all(format!("{command}\n").as_bytes()).await?;
+        Ok(self.stdin.flush().await?)
+    }
+
+    /// What it has cost so far.
+    ///
+    /// # Errors
+    ///
+    /// It has ended.
+    pub fn usage(&self) -> Result<Usage> {
+        proc::usage(self.pid)
+    }
+
+    /// From now on the peak is that of what follows.
+    ///
+    /// # Errors
+    ///
+    /// It has ended, or a sandbox forbids it.
+    pub fn forget_peak(&self) -> Result<()> {
+        proc::forget_peak(self.pid)
+    }
+
+    /// Ends it and waits until it is gone, so that it costs the next one nothing.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be ended.
+    pub async fn stop(mut self) -> Result<()> {
+        Ok(self.child.kill().await?)
+    }
+}

@@ -1,0 +1,230 @@
+//! The jobs on the replay server: first lists, updates as quickly as they are read, reads, and a list of everything
+//! in the middle of updates.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::process::{Child, Command};
+use tokio::time::sleep;
+
+use crate::Result;
+use crate::book::Book;
+use crate::opponent::{Opponent, Peer, Programs, Server};
+use crate::real::{SyncFigures, add, sync};
+
+/// On the replay server, with managedFields.
+const KEPT: SyncFigures = SyncFigures {
+    cpu: "replay-kept-cpu",
+    wall: "replay-kept-wall",
+    peak: "replay-kept-peak",
+    steady: "replay-kept-steady",
+};
+
+/// On the replay server, without managedFields.
+const DROPPED: SyncFigures = SyncFigures {
+    cpu: "replay-dropped-cpu",
+    wall: "replay-dropped-wall",
+    peak: "replay-dropped-peak",
+    steady: "replay-dropped-steady",
+};
+
+/// How much is done.
+#[derive(Clone, Copy, Debug)]
+pub struct Amount {
+    /// Objects in the collection.
+    pub objects: usize,
+    /// Updates as quickly as they are read.
+    pub storm: usize,
+    /// Updates a second in the paced rounds.
+    pub per_second: u32,
+    /// Seconds of a paced round.
+    pub seconds: u32,
+}
+
+/// A replay server that runs.
+pub struct Replay {
+    url: String,
+    _child: Child,
+}
+
+impl Replay {
+    /// Starts one: of a recording, or of pods that are made.
+    ///
+    /// # Errors
+    ///
+    /// It does not start.
+    pub async fn start(programs: &Programs, recording: Option<&Path>, objects: usize) -> Result<Self> {
+        let program = programs.directory.join("bench-replay");
+        let mut command = Command::new(&program);
+        match recording {
+            Some(directory) => command.arg("--recording").arg(directory),
+            None => command.arg("--make").arg(objects.to_string()),
+        };
+        let mut child = command
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|error| format!("cannot start {}: {error}", program.display()))?;
+        let stdout = child
+            .stdout
+            .take()
+            .ok_or("the replay server has no standard output")?;
+        let url = BufReader::new(stdout).lines().next_line().await?;
+        Ok(Self {
+            url: url.ok_or("the replay server ended before it was ready")?,
+            _child: child,
+        })
+    }
+
+    async fn tell(&self, command: &str) -> Result<()> {
+        let address = self
+            .url
+            .strip_prefix("http://")
+            .ok_or("the replay server has a strange URL")?;
+        let mut stream = TcpStream::connect(address).await?;
+        stream
+            .write_all(format!("POST /bench/{command} HTTP/1.1\r\n\r\n").as_bytes())
+            .await?;
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).await?;
+        match answer.ends_with(b"200") {
+            true => Ok(()),
+            false => Err(format!("the replay server refuses {command:?}").into()),
+        }
+    }
+}
+
+/// All jobs of one peer, once.
+///
+/// # Errors
+///
+/// The peer or the replay server fail.
+pub async fn run(
+    programs: &Programs,
+    peer: Peer,
+    replay: &Replay,
+    amount: Amount,
+    book: &mut Book,
+) -> Result<()> {
+    replay.tell("reset").await?;
+    let server = Server::Url(&replay.url);
+    let kept = sync(programs, peer, (server, amount.objects, false), &KEPT, book).await?;
+    kept.stop().await?;
+    replay.tell("reset").await?;
+    let mut opponent = sync(programs, peer, (server, amount.objects, true), &DROPPED, book).await?;
+    storm(&mut opponent, peer, replay, amount, book).await?;
+    paced(&mut opponent, peer, replay, amount, book).await?;
+    opponent.command(&format!("reads {}", amount.objects)).await?;
+    let reads = opponent.says("reads").await?;
+    add(book, "get", peer, &reads, "get_ns", 1.0);
+    add(book, "index", peer, &reads, "index_ns", 1.0);
+    add(book, "list", peer, &reads, "list_us", 1.0);
+    listed(&mut opponent, peer, replay, amount, book).await?;
+    relist(&mut opponent, peer, replay, amount, book).await?;
+    opponent.stop().await
+}
+
+async fn storm(
+    opponent: &mut Opponent,
+    peer: Peer,
+    replay: &Replay,
+    amount: Amount,
+    book: &mut Book,
+) -> Result<()> {
+    let events = amount.storm;
+    opponent.command(&format!("measure 1 {events}")).await?;
+    opponent.says("ready").await?;
+    let before = opponent.usage()?;
+    replay.tell(&format!("play?round=1&events={events}")).await?;
+    let measured = opponent.says("measured").await?;
+    let cpu = opponent.usage()?.cpu_seconds - before.cpu_seconds;
+    book.add("storm-cpu", peer, cpu * 1e6 / events as f64);
+    add_rate(book, "storm-rate", peer, &measured, events);
+    Ok(())
+}
+
+fn add_rate(book: &mut Book, figure: &'static str, peer: Peer, line: &serde_json::Value, events: usize) {
+    if let Some(seconds) = line
+        .get("seconds")
+        .and_then(serde_json::Value::as_f64)
+        .filter(|seconds| *seconds > 0.0)
+    {
+        book.add(figure, peer, events.saturating_sub(1) as f64 / seconds);
+    }
+}
+
+async fn paced(
+    opponent: &mut Opponent,
+    peer: Peer,
+    replay: &Replay,
+    amount: Amount,
+    book: &mut Book,
+) -> Result<()> {
+    let events = amount.per_second as usize * amount.seconds as usize;
+    opponent.command(&format!("measure 2 {events}")).await?;
+    opponent.says("ready").await?;
+    let before = opponent.usage()?;
+    replay
+        .tell(&format!(
+            "play?round=2&events={events}&per_second={}",
+            amount.per_second
+        ))
+        .await?;
+    let measured = opponent.says("measured").await?;
+    let cpu = opponent.usage()?.cpu_seconds - before.cpu_seconds;
+    book.add("paced-cpu", peer, cpu * 1e6 / events as f64);
+    add(book, "paced-p50", peer, &measured, "p50_us", 1.0);
+    add(book, "paced-p99", peer, &measured, "p99_us", 1.0);
+    Ok(())
+}
+
+async fn listed(
+    opponent: &mut Opponent,
+    peer: Peer,
+    replay: &Replay,
+    amount: Amount,
+    book: &mut Book,
+) -> Result<()> {
+    let events = amount.storm / 2;
+    opponent.command(&format!("measure 3 {events} listing")).await?;
+    opponent.says("ready").await?;
+    replay.tell(&format!("play?round=3&events={events}")).await?;
+    let measured = opponent.says("measured").await?;
+    add_rate(book, "listed-rate", peer, &measured, events);
+    add(book, "listed-lists", peer, &measured, "lists_per_second", 1.0);
+    Ok(())
+}
+
+/// The version expires in the middle of updates, and a tenth of the objects has changed unseen. A last change tells
+/// that the peer has come through.
+async fn relist(
+    opponent: &mut Opponent,
+    peer: Peer,
+    replay: &Replay,
+    amount: Amount,
+    book: &mut Book,
+) -> Result<()> {
+    sleep(Duration::from_secs(1)).await;
+    let steady = opponent.usage()?.resident_mb;
+    opponent.forget_peak()?;
+    opponent.command("measure 6 1").await?;
+    opponent.says("ready").await?;
+    let events = amount.per_second as usize;
+    replay
+        .tell(&format!(
+            "play?round=4&events={events}&per_second={}",
+            amount.per_second
+        ))
+        .await?;
+    sleep(Duration::from_millis(500)).await;
+    replay.tell("expire?round=5&every=10").await?;
+    replay.tell("play?round=6&events=1").await?;
+    opponent.says("measured").await?;
+    let peak = opponent.usage()?.peak_mb;
+    book.add("relist-peak", peer, peak);
+    book.add("relist-ratio", peer, peak / steady);
+    Ok(())
+}

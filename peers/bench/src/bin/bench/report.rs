@@ -1,0 +1,326 @@
+//! Tables: what each peer costs, how we compare, and which targets are met.
+
+use std::fmt::Write;
+
+use crate::book::Book;
+use crate::opponent::Peer;
+
+/// What is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Better {
+    Less,
+    More,
+}
+
+/// What a figure is to be.
+#[derive(Clone, Copy, Debug)]
+enum Target {
+    None,
+    /// Our figure as a part of that of client-go as it comes, and of kube-runtime.
+    Ratios(Option<f64>, Option<f64>),
+    /// Our figure itself.
+    AtMost(f64),
+}
+
+struct Figure {
+    id: &'static str,
+    name: &'static str,
+    decimals: usize,
+    better: Better,
+    target: Target,
+}
+
+const fn figure(id: &'static str, name: &'static str, decimals: usize) -> Figure {
+    Figure {
+        id,
+        name,
+        decimals,
+        better: Better::Less,
+        target: Target::None,
+    }
+}
+
+const fn rate(id: &'static str, name: &'static str) -> Figure {
+    Figure {
+        better: Better::More,
+        ..figure(id, name, 0)
+    }
+}
+
+impl Figure {
+    const fn target(self, target: Target) -> Self {
+        Self { target, ..self }
+    }
+}
+
+const CPU: Target = Target::Ratios(Some(0.6), Some(0.5));
+const WALL: Target = Target::Ratios(Some(1.0), None);
+const MEMORY: Target = Target::Ratios(Some(1.3), Some(0.6));
+const RATE: Target = Target::Ratios(Some(2.0), Some(2.0));
+
+struct Section {
+    title: &'static str,
+    text: &'static str,
+    figures: &'static [Figure],
+}
+
+const SECTIONS: &[Section] = &[
+    Section {
+        title: "First list from a real server, managedFields kept",
+        text: "From the start of the process until the handler was told of everything. TLS, as the server wants it.",
+        figures: &[
+            figure("real-kept-cpu", "CPU, s", 2).target(CPU),
+            figure("real-kept-wall", "wall, s", 2).target(WALL),
+            figure("real-kept-peak", "peak memory, MB", 0),
+            figure("real-kept-steady", "memory 2 s later, MB", 0),
+        ],
+    },
+    Section {
+        title: "First list from a real server, managedFields dropped",
+        text: "Here they are cut before decoding; client-go drops them by a transform, kube-runtime by `modify`.",
+        figures: &[
+            figure("real-dropped-cpu", "CPU, s", 2).target(CPU),
+            figure("real-dropped-wall", "wall, s", 2).target(WALL),
+            figure("real-dropped-peak", "peak memory, MB", 0),
+            figure("real-dropped-steady", "memory 2 s later, MB", 0).target(MEMORY),
+        ],
+    },
+    Section {
+        title: "First list from the replay server, managedFields kept",
+        text: "The same bytes, recorded, without TLS, as quickly as the client reads them.",
+        figures: &[
+            figure("replay-kept-cpu", "CPU, s", 2).target(CPU),
+            figure("replay-kept-wall", "wall, s", 2).target(WALL),
+            figure("replay-kept-peak", "peak memory, MB", 0),
+            figure("replay-kept-steady", "memory 2 s later, MB", 0),
+        ],
+    },
+    Section {
+        title: "First list from the replay server, managedFields dropped",
+        text: "",
+        figures: &[
+            figure("replay-dropped-cpu", "CPU, s", 2).target(CPU),
+            figure("replay-dropped-wall", "wall, s", 2).target(WALL),
+            figure("replay-dropped-peak", "peak memory, MB", 0),
+            figure("replay-dropped-steady", "memory 2 s later, MB", 0).target(MEMORY),
+        ],
+    },
+    Section {
+        title: "Updates to a handler, replayed as quickly as they are read",
+        text: "managedFields dropped, here and below.",
+        figures: &[
+            rate("storm-rate", "events/s").target(RATE),
+            figure("storm-cpu", "CPU per event, µs", 1),
+        ],
+    },
+    Section {
+        title: "Updates to a handler, replayed at 2,000 a second",
+        text: "From the moment before the bytes are written to the handler.",
+        figures: &[
+            figure("paced-p50", "delay, median, µs", 0),
+            figure("paced-p99", "delay, 99 %, µs", 0),
+            figure("paced-cpu", "CPU per event, µs", 1),
+        ],
+    },
+    Section {
+        title: "Updates to a handler, written through the real server at 250 a second",
+        text: "From the moment before the request is sent to the handler: mostly the server.",
+        figures: &[
+            figure("real-updates-p50", "delay, median, ms", 2),
+            figure("real-updates-p99", "delay, 99 %, ms", 2),
+            figure("real-updates-cpu", "CPU per event, µs", 0),
+        ],
+    },
+    Section {
+        title: "A list of everything in the middle of 2,000 updates a second",
+        text: "The version expires, and a tenth of the objects has changed unseen. Peak memory over what it was just before.",
+        figures: &[
+            figure("relist-ratio", "peak / before", 2).target(Target::AtMost(1.15)),
+            figure("relist-peak", "peak memory, MB", 0),
+        ],
+    },
+    Section {
+        title: "Reading the cache",
+        text: "kube-runtime's store has no indexes. An index look-up gives 20 pods; a list is gone through once.",
+        figures: &[
+            figure("get", "get by key, ns", 0),
+            figure("index", "index look-up, ns", 0),
+            figure("list", "list of everything, µs", 0),
+        ],
+    },
+    Section {
+        title: "Updates as quickly as they are read, while another thread lists everything in a loop",
+        text: "",
+        figures: &[rate("listed-rate", "events/s"), rate("listed-lists", "lists/s")],
+    },
+];
+
+/// All tables, as Markdown.
+#[must_use]
+pub fn tables(book: &Book) -> String {
+    let mut out = String::new();
+    for section in SECTIONS {
+        let measured = section
+            .figures
+            .iter()
+            .any(|figure| book.median(figure.id, Peer::Ours).is_some());
+        if measured {
+            let _ = writeln!(out, "### {}\n", section.title);
+            if !section.text.is_empty() {
+                let _ = writeln!(out, "{}\n", section.text);
+            }
+            table(&mut out, section.figures, book);
+            out.push('\n');
+        }
+    }
+    out
+}
+
+fn table(out: &mut String, figures: &[Figure], book: &Book) {
+    out.push_str("| |");
+    for peer in Peer::ALL {
+        let _ = write!(out, " {} |", peer.name());
+    }
+    for peer in &Peer::ALL[1..] {
+        let _ = write!(out, " / {} |", peer.name());
+    }
+    out.push_str(" target |\n|---|---:|---:|---:|---:|---:|---:|---:|---|\n");
+    for figure in figures {
+        let _ = write!(out, "| {} |", figure.name);
+        for peer in Peer::ALL {
+            let _ = match book.median(figure.id, peer) {
+                Some(value) => write!(out, " {} |", number(value, figure.decimals)),
+                None => write!(out, " n/a |"),
+            };
+        }
+        for peer in &Peer::ALL[1..] {
+            let _ = match ratio(book, figure, *peer) {
+                Some(ratio) => write!(out, " {ratio:.2} |"),
+                None => write!(out, " |"),
+            };
+        }
+        let _ = writeln!(out, " {} |", verdict(book, figure));
+    }
+}
+
+fn ratio(book: &Book, figure: &Figure, peer: Peer) -> Option<f64> {
+    let theirs = book.median(figure.id, peer).filter(|theirs| *theirs > 0.0)?;
+    Some(book.median(figure.id, Peer::Ours)? / theirs)
+}
+
+fn verdict(book: &Book, figure: &Figure) -> String {
+    let judge = |value: f64, target: f64, whom: &str| {
+        let (sign, met, by) = match figure.better {
+            Better::Less => ("≤", value <= target, value / target - 1.0),
+            Better::More => ("≥", value >= target, 1.0 - value / target),
+        };
+        match met {
+            true => format!("{sign} {target}{whom}: met"),
+            false => format!("{sign} {target}{whom}: missed by {:.0} %", by * 100.0),
+        }
+    };
+    match figure.target {
+        Target::None => String::new(),
+        Target::AtMost(target) => match book.median(figure.id, Peer::Ours) {
+            Some(value) => judge(value, target, ""),
+            None => String::new(),
+        },
+        Target::Ratios(client_go, kube_runtime) => {
+            let pairs = [(Peer::ClientGo, client_go), (Peer::KubeRuntime, kube_runtime)];
+            let judged = pairs.into_iter().filter_map(|(peer, target)| {
+                Some(judge(
+                    ratio(book, figure, peer)?,
+                    target?,
+                    &format!("× {}", peer.name()),
+                ))
+            });
+            judged.collect::<Vec<_>>().join("; ")
+        }
+    }
+}
+
+/// A number with thousands separated, as the other documents have them.
+fn number(value: f64, decimals: usize) -> String {
+    let text = format!("{value:.decimals$}");
+    let (whole, rest) = text
+        .split_once('.')
+        .map_or((text.as_str(), None), |(whole, rest)| (whole, Some(rest)));
+    let mut grouped = String::new();
+    for (index, digit) in whole.chars().enumerate() {
+        if index > 0 && (whole.len() - index).is_multiple_of(3) && grouped != "-" {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    match rest {
+        Some(rest) => format!("{grouped}.{rest}"),
+        None => grouped,
+    }
+}
+
+/// The marks around what the benchmark writes into a document.
+const BEGIN: &str = "<!-- begin: written by peers/bench/run -->\n";
+const END: &str = "<!-- end: written by peers/bench/run -->\n";
+
+/// The document with the section replaced.
+///
+/// # Errors
+///
+/// The document has no place for it.
+pub fn insert(document: &str, section: &str) -> Result<String, String> {
+    let place = document
+        .split_once(BEGIN)
+        .and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
+    let (before, after) =
+        place.ok_or_else(|| format!("the document lacks the lines {BEGIN:?} and {END:?}"))?;
+    Ok(format!("{before}{BEGIN}\n{section}\n{END}{after}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn book(ours: f64, client_go: f64, kube_runtime: f64, id: &'static str) -> Book {
+        let mut book = Book::default();
+        book.add(id, Peer::Ours, ours);
+        book.add(id, Peer::ClientGo, client_go);
+        book.add(id, Peer::KubeRuntime, kube_runtime);
+        book
+    }
+
+    #[test]
+    fn targets_are_met_or_missed_by_so_much() {
+        let text = tables(&book(0.9, 1.0, 2.0, "real-kept-cpu"));
+        assert!(
+            text.contains("≤ 0.6× client-go: missed by 50 %; ≤ 0.5× kube-runtime: met"),
+            "{text}"
+        );
+        assert!(
+            text.contains("| CPU, s | 0.90 | 1.00 | n/a | 2.00 | 0.90 | | 0.45 |"),
+            "{text}"
+        );
+
+        let text = tables(&book(30_000.0, 20_000.0, 10_000.0, "storm-rate"));
+        assert!(
+            text.contains("≥ 2× client-go: missed by 25 %; ≥ 2× kube-runtime: met"),
+            "{text}"
+        );
+        assert!(text.contains("| events/s | 30,000 | 20,000 |"), "{text}");
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_shown() {
+        assert_eq!(tables(&Book::default()), "");
+    }
+
+    #[test]
+    fn the_section_of_a_document_is_replaced_and_nothing_else() {
+        let document = format!("before\n{BEGIN}old\n{END}after\n");
+
+        let once = insert(&document, "new").unwrap();
+
+        assert_eq!(once, format!("before\n{BEGIN}\nnew\n{END}after\n"));
+        assert_eq!(insert(&once, "new").unwrap(), once);
+        assert!(insert("no marks", "new").is_err());
+    }
+}
