@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -77,7 +78,12 @@ struct Round {
 impl Meter {
     /// To be called by the handler for every object it is told of.
     pub fn saw(&self, pod: &Pod) {
-        let sent = pod.metadata.annotations.as_ref().and_then(|all| all.get(SENT));
+        self.saw_metadata(&pod.metadata);
+    }
+
+    /// The same for objects of any kind.
+    pub fn saw_metadata(&self, metadata: &ObjectMeta) {
+        let sent = metadata.annotations.as_ref().and_then(|all| all.get(SENT));
         let Some((number, nanos)) = sent.and_then(|sent| parse_sent(sent)) else {
             return;
         };

@@ -1,6 +1,7 @@
 //! Recording what the replay server is to serve: the initial events of a real server's watch, up to the bookmark.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use http_body_util::BodyExt;
 
@@ -17,15 +18,16 @@ fn file(directory: &Path, encoding: Encoding) -> PathBuf {
     })
 }
 
+/// How often a recording is begun. A server that is still busy with what was written into it ends watches early.
+const ATTEMPTS: usize = 15;
+const PAUSE: Duration = Duration::from_secs(2);
+
 /// Writes both encodings into a directory.
 ///
 /// # Errors
 ///
 /// The server does not answer as one that knows watch-lists, or the files cannot be written.
-pub async fn record(
-    client: &kube::Client,
-    directory: &Path,
-) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+pub async fn record(client: &kube::Client, directory: &Path) -> Result<(), Error> {
     for (encoding, accept) in [
         (Encoding::Json, "application/json"),
         (
@@ -33,28 +35,41 @@ pub async fn record(
             "application/vnd.kubernetes.protobuf;stream=watch",
         ),
     ] {
-        let request = ::http::Request::get(WATCH_LIST).header("Accept", accept);
-        let answer = client.send(request.body(kube::client::Body::empty())?).await?;
-        if !answer.status().is_success() {
-            return Err(format!("the server answers a watch-list with {}", answer.status()).into());
-        }
-        let mut body = answer.into_body();
-        let mut stream = Vec::new();
-        let mut complete = 0;
-        loop {
-            let frame = body
-                .frame()
-                .await
-                .ok_or("the server ended the watch before the bookmark")??;
-            let Ok(data) = frame.into_data() else { continue };
-            stream.extend_from_slice(&data);
-            if ends_with_bookmark(&stream, &mut complete, encoding) {
-                break;
+        let mut attempt = 1;
+        let stream = loop {
+            match read(client, encoding, accept).await? {
+                Some(stream) => break stream,
+                None if attempt < ATTEMPTS => tokio::time::sleep(PAUSE).await,
+                None => return Err("the server ends every watch before its bookmark".into()),
             }
-        }
+            attempt += 1;
+        };
         std::fs::write(file(directory, encoding), &stream)?;
     }
     Ok(())
+}
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
+
+/// The stream up to the bookmark; nothing if it ended before.
+async fn read(client: &kube::Client, encoding: Encoding, accept: &str) -> Result<Option<Vec<u8>>, Error> {
+    let request = ::http::Request::get(WATCH_LIST).header("Accept", accept);
+    let answer = client.send(request.body(kube::client::Body::empty())?).await?;
+    if !answer.status().is_success() {
+        return Err(format!("the server answers a watch-list with {}", answer.status()).into());
+    }
+    let mut body = answer.into_body();
+    let mut stream = Vec::new();
+    let mut complete = 0;
+    while let Some(frame) = body.frame().await {
+        if let Ok(data) = frame?.into_data() {
+            stream.extend_from_slice(&data);
+            if ends_with_bookmark(&stream, &mut complete, encoding) {
+                return Ok(Some(stream));
+            }
+        }
+    }
+    Ok(None)
 }
 
 /// Whether the last complete event is a bookmark; `complete` is where the look at the stream goes on.

@@ -3,6 +3,7 @@
 
 mod book;
 mod cluster;
+mod controller;
 mod opponent;
 mod proc;
 mod real;
@@ -22,7 +23,7 @@ use replayed::{Amount, Replay};
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 const USAGE: &str =
-    "usage: peers/bench/run [--quick] [--objects N] [--runs N] [--only real,replay,queue] [--write FILE]
+    "usage: peers/bench/run [--quick] [--objects N] [--runs N] [--only real,replay,controller,queue] [--write FILE]
   --quick    1,000 objects, one run: shows that everything works, measures nothing
   --objects  how many pods (20,000)
   --runs     of how many runs the median is taken (3)
@@ -140,6 +141,12 @@ async fn run(options: &Options, programs: &Programs, repository: &Path, work: &P
                 say(&format!("replay server, run {round}: {}", peer.name()));
                 replayed::run(programs, peer, &replay, options.amount(), &mut book).await?;
             }
+        }
+    }
+    if options.wants("controller") {
+        for round in 1..=options.runs {
+            say(&format!("controllers, run {round}"));
+            controller::run(programs, options.quick, work, &mut book).await?;
         }
     }
     let mut text = heading(options, repository);

@@ -93,7 +93,7 @@ pub struct Opponent {
 }
 
 impl Opponent {
-    /// Starts it.
+    /// Starts the informer of a peer.
     ///
     /// # Errors
     ///
@@ -108,23 +108,43 @@ impl Opponent {
             .of(peer)
             .ok_or("client-go was not built: there is no Go toolchain")?;
         let mut command = Command::new(&program);
-        match server {
-            Server::Url(url) => command.args(["--server", url]),
-            Server::Kubeconfig(path) => command.env("KUBECONFIG", path),
-        };
         if drop_managed_fields {
             command.arg("--drop");
         }
         if peer == Peer::ClientGoJson {
             command.arg("--json");
         }
+        Self::spawn(peer, command, server)
+    }
+
+    /// Starts the controller of a peer.
+    ///
+    /// # Errors
+    ///
+    /// The peer has none.
+    pub fn controller(programs: &Programs, peer: Peer, server: Server<'_>) -> Result<Self> {
+        let program = match peer {
+            Peer::Ours => "bench-controller",
+            Peer::KubeRuntime => "bench-controller-kube-runtime",
+            Peer::ClientGo | Peer::ClientGoJson => {
+                return Err("client-go has no controller of its own".into());
+            }
+        };
+        Self::spawn(peer, Command::new(programs.directory.join(program)), server)
+    }
+
+    fn spawn(peer: Peer, mut command: Command, server: Server<'_>) -> Result<Self> {
+        match server {
+            Server::Url(url) => command.args(["--server", url]),
+            Server::Kubeconfig(path) => command.env("KUBECONFIG", path),
+        };
         let began = Instant::now();
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
-            .map_err(|error| format!("cannot start {}: {error}", program.display()))?;
+            .map_err(|error| format!("cannot start {:?}: {error}", command.as_std().get_program()))?;
         let pid = child.id().ok_or("a peer ended before it began")?;
         let stdin = child.stdin.take().ok_or("a peer has no standard input")?;
         let stdout = child.stdout.take().ok_or("a peer has no standard output")?;

@@ -1,0 +1,43 @@
+//! A controller of this library that answers each change of a ConfigMap with one write.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_controller::{Action, Controller, Watch};
+use kube_informers::{Informer, ListWatch, ObjectKey, Scope};
+use kube_informers_bench::controller::{NoCache, Progress, SOURCES, WORKERS, answer};
+use kube_informers_bench::peer::{self, Meter, Options};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let options = Options::from_arguments()?;
+    let client = kube_informers::client(options.config().await?)?;
+    let source = ListWatch::<ConfigMap>::new(client.clone(), Scope::all().labels(SOURCES)?);
+    let sources = Informer::from_list_watch(source.drop_managed_fields(true)).start();
+    sources.synced().await?;
+    let store = sources.store();
+    let progress = Arc::new(Progress::new(store.len()));
+    let meter = Arc::new(Meter::default());
+    let reconcile = {
+        let meter = meter.clone();
+        move |key: ObjectKey| {
+            let (source, client) = (store.get(&key), client.clone());
+            let (meter, progress) = (meter.clone(), progress.clone());
+            async move {
+                if let Some(source) = source {
+                    answer(&client, &source).await?;
+                    meter.saw_metadata(&source.metadata);
+                    progress.finished();
+                }
+                Ok::<_, kube::Error>(Action::Done)
+            }
+        }
+    };
+    let controller = Controller::new("bench")
+        .watches(Watch::itself(&sources))
+        .workers(WORKERS)
+        .start(reconcile)?;
+    peer::obey(NoCache, meter).await?;
+    controller.shutdown().await?;
+    Ok(())
+}

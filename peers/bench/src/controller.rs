@@ -1,0 +1,94 @@
+//! What both controllers have in common: their objects, and the one write with which each change is answered.
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use crate::pod::{self, NEVER, SENT};
+
+/// How many workers a controller has.
+pub const WORKERS: usize = 8;
+/// Which objects it is about.
+pub const SOURCES: &str = "role=source";
+
+/// The name of an object of that number; its namespace is that of the pod of the number.
+#[must_use]
+pub fn name(number: usize) -> String {
+    format!("source-{number:06}")
+}
+
+/// An object that is answered.
+#[must_use]
+pub fn source(number: usize) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {
+            "namespace": pod::namespace(number), "name": name(number),
+            "labels": {"role": "source", "app": format!("workload-{}", number % 600)},
+            "annotations": {SENT: NEVER},
+        },
+        "data": {"settings.yaml": format!("replicas: {number}\nlevel: info\nupstream: http://upstream-{}.svc:8080\n", number % 600)},
+    })
+}
+
+/// Makes the object that goes with a source equal to it.
+///
+/// # Errors
+///
+/// The server refuses the write.
+pub async fn answer(client: &Client, source: &ConfigMap) -> Result<(), kube::Error> {
+    let namespace = source.metadata.namespace.as_deref().unwrap_or_default();
+    let name = format!("result-{}", source.metadata.name.as_deref().unwrap_or_default());
+    let result = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"namespace": namespace, "name": name, "labels": {"role": "result"}},
+        "data": source.data,
+    });
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+    let options = PatchParams::apply("bench").force();
+    api.patch_metadata(&name, &options, &Patch::Apply(result))
+        .await
+        .map(|_| ())
+}
+
+/// Counts finished runs, and says once that every object was looked into.
+pub struct Progress {
+    done: std::sync::atomic::AtomicUsize,
+    objects: usize,
+}
+
+impl Progress {
+    /// Of so many objects.
+    #[must_use]
+    pub fn new(objects: usize) -> Self {
+        Self {
+            done: 0.into(),
+            objects,
+        }
+    }
+
+    /// One run has ended well.
+    pub fn finished(&self) {
+        if self.done.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1 == self.objects {
+            crate::peer::synced(self.objects);
+        }
+    }
+}
+
+/// A controller's cache is not read from outside.
+pub struct NoCache;
+
+impl crate::peer::Cache for NoCache {
+    fn get(&self, _: &str, _: &str) -> bool {
+        false
+    }
+
+    fn on_node(&self, _: &str) -> Option<usize> {
+        None
+    }
+
+    fn list(&self) -> usize {
+        0
+    }
+}
