@@ -24,7 +24,7 @@ const WRITERS: usize = 16;
 /// For how long the server may take to show what was written.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A cluster that runs until [`Cluster::stop`].
+/// A cluster that runs until it is dropped.
 pub struct Cluster {
     script: PathBuf,
     directory: PathBuf,
@@ -41,31 +41,19 @@ impl Cluster {
             script: repository.join("e2e/cluster"),
             directory: directory.to_owned(),
         };
-        let status = cluster.run("up").await?;
-        match status {
-            0 => Ok(Some(cluster)),
-            77 => Ok(None),
-            other => Err(format!("e2e/cluster up ended with {other}").into()),
+        let status = Command::from(cluster.command("up")).status().await;
+        let status = status.map_err(|error| format!("cannot run {}: {error}", cluster.script.display()))?;
+        match status.code() {
+            Some(0) => Ok(Some(cluster)),
+            Some(77) => Ok(None),
+            _ => Err(format!("e2e/cluster up: {status}").into()),
         }
     }
 
-    async fn run(&self, command: &str) -> Result<i32> {
-        let status = Command::new(&self.script)
-            .arg(command)
-            .arg(&self.directory)
-            .status()
-            .await;
-        let status = status.map_err(|error| format!("cannot run {}: {error}", self.script.display()))?;
-        Ok(status.code().unwrap_or(-1))
-    }
-
-    /// Stops it.
-    ///
-    /// # Errors
-    ///
-    /// It does not stop.
-    pub async fn stop(self) -> Result<()> {
-        self.run("down").await.map(|_| ())
+    fn command(&self, command: &str) -> std::process::Command {
+        let mut process = std::process::Command::new(&self.script);
+        process.arg(command).arg(&self.directory);
+        process
     }
 
     /// The kubeconfig of its administrator.
@@ -118,6 +106,19 @@ impl Cluster {
             .try_collect::<Vec<()>>()
             .await?;
         until_shown(&Api::all(client), pods).await
+    }
+}
+
+impl Drop for Cluster {
+    /// However the benchmark ends, the server does not outlive it.
+    fn drop(&mut self) {
+        match self.command("down").status() {
+            Ok(status) if status.success() => {}
+            other => eprintln!(
+                "bench: the server in {} may still run: {other:?}",
+                self.directory.display()
+            ),
+        }
     }
 }
 

@@ -18,6 +18,7 @@ use cluster::Cluster;
 use kube_informers_bench::replay::recording;
 use opponent::{Programs, Server};
 use replayed::{Amount, Replay};
+use tokio::signal::unix::{SignalKind, signal};
 
 /// What goes wrong ends the benchmark, with a text for whoever started it.
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
@@ -99,12 +100,24 @@ async fn main() -> Result<()> {
     };
     let work = std::env::temp_dir().join(format!("kube-informers-bench-{}", std::process::id()));
     std::fs::create_dir_all(&work)?;
+    let mut book = Book::default();
+    // Whatever runs is ended by being dropped.
     let result = tokio::select! {
-        result = run(&options, &programs, &repository, &work) => result,
-        _ = tokio::signal::ctrl_c() => Err("interrupted".into()),
+        result = run(&options, &programs, (&repository, &work), &mut book) => result,
+        () = interrupted() => Err("interrupted".into()),
     };
     std::fs::remove_dir_all(&work)?;
-    let text = result?;
+    let text = match result {
+        Ok(queue) => format!(
+            "{}{}{queue}",
+            heading(&options, &repository),
+            report::tables(&book)
+        ),
+        Err(error) => {
+            println!("What was measured before it failed:\n\n{}", report::tables(&book));
+            return Err(error);
+        }
+    };
     println!("{text}");
     if let Some(path) = &options.write {
         let document = std::fs::read_to_string(path)?;
@@ -117,21 +130,41 @@ fn say(text: &str) {
     eprintln!("bench: {text}");
 }
 
-async fn run(options: &Options, programs: &Programs, repository: &Path, work: &Path) -> Result<String> {
-    let mut book = Book::default();
+async fn interrupted() {
+    let terminated = async {
+        match signal(SignalKind::terminate()) {
+            Ok(mut signal) => signal.recv().await,
+            // Then the program ends as one does without manners.
+            Err(_) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminated => {}
+    }
+}
+
+/// Everything that is wanted. The tables of the work queue are its own.
+async fn run(
+    options: &Options,
+    programs: &Programs,
+    (repository, work): (&Path, &Path),
+    book: &mut Book,
+) -> Result<String> {
     let mut recorded = None;
-    if (options.wants("real") || options.wants("replay")) && options.client_go.is_some() {
+    let compares = options.wants("real") || options.wants("replay");
+    if compares && options.client_go.is_some() {
         say("starting a real server");
         match Cluster::start(repository, &work.join("cluster")).await? {
             Some(cluster) => {
-                let result = on_real_server(options, programs, &cluster, work, &mut book).await;
-                cluster.stop().await?;
+                let result = on_real_server(options, programs, &cluster, work, book).await;
+                drop(cluster);
                 result?;
                 recorded = Some(work);
             }
             None => say("SKIPPED: the real server, which needs a Go toolchain to be built"),
         }
-    } else if options.client_go.is_none() {
+    } else if compares {
         say("SKIPPED: client-go and the real server, because there is no Go toolchain");
     }
     if options.wants("replay") {
@@ -139,24 +172,24 @@ async fn run(options: &Options, programs: &Programs, repository: &Path, work: &P
         for round in 1..=options.runs {
             for peer in programs.peers() {
                 say(&format!("replay server, run {round}: {}", peer.name()));
-                replayed::run(programs, peer, &replay, options.amount(), &mut book).await?;
+                replayed::run(programs, peer, &replay, options.amount(), book).await?;
             }
         }
     }
     if options.wants("controller") {
         for round in 1..=options.runs {
             say(&format!("controllers, run {round}"));
-            controller::run(programs, options.quick, work, &mut book).await?;
+            controller::run(programs, options.quick, work, book).await?;
         }
     }
-    let mut text = heading(options, repository);
-    text.push_str(&report::tables(&book));
     if options.wants("queue") && !options.quick {
         say("the work queue");
-        text.push_str("### The work queue\n\n");
-        text.push_str(&workqueue::run(repository).await?);
+        return Ok(format!(
+            "### The work queue\n\n{}",
+            workqueue::run(repository).await?
+        ));
     }
-    Ok(text)
+    Ok(String::new())
 }
 
 async fn on_real_server(
