@@ -13,8 +13,6 @@ pub enum Difference {
     /// An object that was deleted and made again while nobody watched is told as an update across two uids.
     /// client-go does so; ours tells a deletion and an addition.
     RecreationToldAsUpdate,
-    /// A list that found nothing new is told as updates all the same. Ours tells nobody.
-    UnchangedToldAgain,
     /// States between two that were told: they passed while nobody watched, and a list came after.
     StateSkipped,
     /// A deletion known from a list that lacked the object; its last state may be stale.
@@ -27,7 +25,6 @@ impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Difference::RecreationToldAsUpdate => "recreation told as update",
-            Difference::UnchangedToldAgain => "unchanged told again",
             Difference::StateSkipped => "state skipped",
             Difference::DeletionMissed => "deletion missed",
             Difference::CauseDiffers => "cause differs",
@@ -38,7 +35,7 @@ impl fmt::Display for Difference {
 /// What an informer is allowed to do.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// It may join two uids in one update, and tell unchanged objects again.
+    /// It may join two uids in one update.
     pub client_go: bool,
     /// The server forgot its history or was restarted, so that lists took the place of watches.
     pub relists: bool,
@@ -171,20 +168,15 @@ impl<'a> OneObject<'a> {
             return Err(format!("what was told before is version {version}"));
         }
         if (line.uid.as_str(), line.version()) == (uid, version) {
-            return self.only_client_go(Difference::UnchangedToldAgain);
+            return Err("nothing has changed since it was last told".into());
         }
         if line.uid != uid {
-            self.only_client_go(Difference::RecreationToldAsUpdate)?;
+            if !self.rules.client_go {
+                return Err("it joins two objects, which is client-go's way and not ours".into());
+            }
+            self.verdict.count(Difference::RecreationToldAsUpdate, 1);
         }
         self.shown(line)
-    }
-
-    fn only_client_go(&mut self, difference: Difference) -> Result<(), String> {
-        if !self.rules.client_go {
-            return Err(format!("{difference}, which is client-go's way and not ours"));
-        }
-        self.verdict.count(difference, 1);
-        Ok(())
     }
 
     /// Moves on to the step that shows this state.
@@ -448,6 +440,16 @@ stored b u2 @9";
         let verdict = check(THEIRS, &truth(), &lines(&GOOD.replace(&format!("{from}\n"), to)));
         assert_eq!(verdict.offences, []);
         assert_eq!(verdict.differences[&Difference::RecreationToldAsUpdate], 1);
+    }
+
+    #[test]
+    fn an_update_without_a_change_is_found() {
+        let again = offence(
+            THEIRS,
+            "updated a u1 @2 @1",
+            "updated a u1 @2 @1\nupdated a u1 @2 @2\n",
+        );
+        assert!(again.contains("nothing has changed"), "{again}");
     }
 
     #[test]

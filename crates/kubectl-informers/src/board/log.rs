@@ -7,7 +7,6 @@ use kube_informers::Object;
 use serde_json::Value;
 
 use crate::changes::Change;
-use crate::item::Item;
 
 /// How many are kept, and how much memory they may take, roughly.
 const MOST: usize = 4096;
@@ -64,13 +63,13 @@ impl Default for Log {
 impl Log {
     /// Adds a change.
     pub fn push(&mut self, kind: usize, mut change: Change) -> Arc<Entry> {
+        let words = change.story();
         let object = change.object.take();
         let labels: Vec<(String, String)> = object
             .iter()
             .flat_map(|object| object.labels())
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .collect();
-        let words = object.as_deref().and_then(words);
         let text: usize = labels
             .iter()
             .map(|(key, value)| key.len() + value.len() + 48)
@@ -124,18 +123,6 @@ impl Log {
         let found = self.entries.iter().skip(skip).take(most).cloned().collect();
         (found, (missed > 0).then_some(Missed { changes: missed }))
     }
-}
-
-/// What an event says; other objects say nothing in words.
-fn words(object: &Item) -> Option<String> {
-    let message = match object.text("/kind")? {
-        "Event" => object.text("/message").or_else(|| object.text("/note"))?,
-        _ => return None,
-    };
-    Some(match object.text("/reason") {
-        Some(reason) => format!("{reason}: {message}"),
-        None => message.to_owned(),
-    })
 }
 
 /// The memory the diff of a change takes, roughly.

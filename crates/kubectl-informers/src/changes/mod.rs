@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kube_informers::{Cause, Event, Object, ObjectKey};
+use serde_json::Value;
 
 use crate::diff::{self, FieldChange};
 use crate::item::Item;
@@ -132,6 +133,16 @@ impl Change {
             diff: Vec::new(),
             object: None,
         }
+    }
+
+    /// What an Event says, reason and message; `None` for other kinds.
+    pub fn story(&self) -> Option<String> {
+        let object = self.object.as_ref().filter(|_| self.kind.kind == "Event")?;
+        let object = object.peek();
+        let text = |field: &str| object.get(field).and_then(Value::as_str);
+        let reason = text("reason").unwrap_or_default();
+        let message = text("message").or_else(|| text("note")).unwrap_or_default();
+        Some(format!("{reason}: {message}"))
     }
 
     /// `shop/cart`, `node-1`; empty for [`What::Synced`].

@@ -12,6 +12,9 @@ use serde_json::json;
 
 pub(super) type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
+/// An answer that says no. In a box, since it is rare and most functions that may give one give something small.
+pub(super) type Refused = Box<Answer>;
+
 /// Nothing from elsewhere, nothing inline, in no frame.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
                       connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";

@@ -109,8 +109,10 @@ impl App {
             return;
         };
         match &note.text {
+            NoteText::Forbidden(_) | NoteText::Hopeless(_) => self.remarks.lock().insert(place, note.text()),
             NoteText::Recovered(_) => self.remarks.lock().remove(&place),
-            _ => self.remarks.lock().insert(place, note.text()),
+            // What may pass by itself is told by the view of the informer, while it lasts.
+            NoteText::Trouble(_) => None,
         };
     }
 

@@ -9,7 +9,8 @@ use http::header::{self, HeaderMap, HeaderName};
 use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode};
 
-use super::answer::{self, Answer};
+use super::answer::{self, Answer, Refused};
+use super::query::bad;
 use crate::cli::ServeArgs;
 use crate::failure::Failure;
 
@@ -71,8 +72,7 @@ impl Gate {
     }
 
     /// Lets a request in, or answers it.
-    #[allow(clippy::result_large_err)] // An answer is what this is for.
-    pub fn admit(&self, request: &Parts) -> Result<(), Answer> {
+    pub fn admit(&self, request: &Parts) -> Result<(), Refused> {
         let host = self.host(&request.headers)?;
         self.origin(&request.headers, host)?;
         if request.method != Method::GET {
@@ -83,21 +83,19 @@ impl Gate {
             refused
                 .headers_mut()
                 .insert(header::ALLOW, HeaderValue::from_static("GET"));
-            return Err(refused);
+            return Err(Box::new(refused));
         }
         self.token(request)
     }
 
-    #[allow(clippy::result_large_err)]
-    fn host<'a>(&self, headers: &'a HeaderMap) -> Result<&'a str, Answer> {
-        let host = only(headers, header::HOST)
-            .ok_or_else(|| answer::failure(StatusCode::BAD_REQUEST, "the request needs one Host header"))?;
+    fn host<'a>(&self, headers: &'a HeaderMap) -> Result<&'a str, Refused> {
+        let host = only(headers, header::HOST).ok_or_else(|| bad("the request needs one Host header"))?;
         match self.is_ours(host) {
             true => Ok(host),
-            false => Err(answer::failure(
+            false => Err(Box::new(answer::failure(
                 StatusCode::FORBIDDEN,
                 "this server does not go by the name in the Host header; if it should, start it with --allow-host",
-            )),
+            ))),
         }
     }
 
@@ -114,8 +112,7 @@ impl Gate {
         }
     }
 
-    #[allow(clippy::result_large_err)]
-    fn origin(&self, headers: &HeaderMap, host: &str) -> Result<(), Answer> {
+    fn origin(&self, headers: &HeaderMap, host: &str) -> Result<(), Refused> {
         let foreign = || {
             answer::failure(
                 StatusCode::FORBIDDEN,
@@ -128,7 +125,7 @@ impl Gate {
                 .strip_prefix("http://")
                 .or_else(|| origin.strip_prefix("https://"));
             if !name.is_some_and(|name| name.eq_ignore_ascii_case(host)) {
-                return Err(foreign());
+                return Err(Box::new(foreign()));
             }
         }
         // Following a link is not asking on behalf of a page: nobody but the visitor sees the answer.
@@ -136,13 +133,12 @@ impl Gate {
         let site = text("sec-fetch-site");
         let foreign_site = matches!(site, "cross-site" | "same-site") && text("sec-fetch-mode") != "navigate";
         match foreign_site {
-            true => Err(foreign()),
+            true => Err(Box::new(foreign())),
             false => Ok(()),
         }
     }
 
-    #[allow(clippy::result_large_err)]
-    fn token(&self, request: &Parts) -> Result<(), Answer> {
+    fn token(&self, request: &Parts) -> Result<(), Refused> {
         let Some(token) = &self.token else { return Ok(()) };
         // Probes have no token, and learn nothing but names of kinds.
         if matches!(request.uri.path(), "/healthz" | "/readyz") {
@@ -162,7 +158,7 @@ impl Gate {
             && let Some(given) = request.uri.query().and_then(token_of)
             && equal(given, token)
         {
-            return Err(self.welcome(token));
+            return Err(Box::new(self.welcome(token)));
         }
         let mut refused = answer::text(
             StatusCode::UNAUTHORIZED,
@@ -171,7 +167,7 @@ impl Gate {
         refused
             .headers_mut()
             .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-        Err(refused)
+        Err(Box::new(refused))
     }
 
     /// The cookie of this server. Cookies do not know ports, so that its name has to.

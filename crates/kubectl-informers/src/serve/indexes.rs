@@ -29,13 +29,19 @@ pub(super) fn add(kind: &Kind, store: &Store<Item>) {
     });
     match (kind.group.as_str(), kind.kind.as_str()) {
         ("", "Pod") => {
-            indexes::node_name_by(store, |item| item.text("/spec/nodeName"));
-            store.index_or_add(PHASE, |item: &Item| item.text("/status/phase").map(str::to_owned));
+            // Peeking, so that the trees of all objects do not stay in memory.
+            for (name, field) in [(indexes::NODE_NAME, "/spec/nodeName"), (PHASE, "/status/phase")] {
+                store.index_or_add(name, |item: &Item| {
+                    let found = item.peek();
+                    found.pointer(field)?.as_str().map(str::to_owned)
+                });
+            }
         }
         ("" | "events.k8s.io", "Event") => {
             store.index_or_add(ABOUT, |item: &Item| {
-                ["/involvedObject", "/regarding"].iter().find_map(|about| {
-                    let part = |name: &str| item.text(&format!("{about}/{name}"));
+                let found = item.peek();
+                ["involvedObject", "regarding"].iter().find_map(|about| {
+                    let part = |name: &str| found.get(about)?.get(name)?.as_str();
                     Some(format!("{}/{}", part("kind")?, part("name")?))
                 })
             });
@@ -66,7 +72,7 @@ pub(super) fn values(served: &Served, name: &str, query: Option<&str>) -> Answer
     let limit = Query::parse(query, &["limit"]).and_then(|query| query.number("limit", VALUES, VALUES));
     let limit = match limit {
         Ok(limit) => limit,
-        Err(answer) => return answer,
+        Err(refused) => return *refused,
     };
     let Some(index) = served.store.index(name) else {
         return answer::failure(StatusCode::NOT_FOUND, unknown(served, name));

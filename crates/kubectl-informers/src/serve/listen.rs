@@ -135,7 +135,7 @@ async fn serve(socket: TcpStream, gate: Arc<Gate>, app: Arc<App>, stop: Cancella
             let (head, _) = request.into_parts();
             Ok::<_, Infallible>(match gate.admit(&head) {
                 Ok(()) => routes::answer(&app, &head),
-                Err(answer) => answer,
+                Err(refused) => *refused,
             })
         }
     });

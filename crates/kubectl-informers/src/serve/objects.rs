@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use kube_informers::{Object, ObjectKey, Selector};
 use serde_json::{Value, json};
 
-use super::answer::{self, Answer};
+use super::answer::{self, Answer, Refused};
 use super::app::{App, Served, now};
 use super::indexes;
 use super::query::{Query, bad};
@@ -35,11 +35,10 @@ const PARAMETERS: [&str; 9] = [
 
 /// The objects of a kind.
 pub(super) fn list(app: &App, place: usize, served: &Served, query: Option<&str>) -> Answer {
-    find(app, place, served, query).unwrap_or_else(|answer| answer)
+    find(app, place, served, query).unwrap_or_else(|refused| *refused)
 }
 
-#[allow(clippy::result_large_err)] // An answer is what this is for.
-fn find(app: &App, place: usize, served: &Served, query: Option<&str>) -> Result<Answer, Answer> {
+fn find(app: &App, place: usize, served: &Served, query: Option<&str>) -> Result<Answer, Refused> {
     let query = Query::parse(query, &PARAMETERS)?;
     let limit = query.number("limit", SOME, MOST)?;
     let offset = query.number("offset", 0, usize::MAX)?;
@@ -79,13 +78,12 @@ fn find(app: &App, place: usize, served: &Served, query: Option<&str>) -> Result
         answer["columns"] = columns;
         answer["rows"] = rows;
     } else {
-        answer["items"] = page.iter().map(|item| item.value().clone()).collect();
+        answer["items"] = page.iter().map(|item| item.peek().into_owned()).collect();
     }
     Ok(answer::json(&answer))
 }
 
-#[allow(clippy::result_large_err)]
-fn selected(served: &Served, query: &Query) -> Result<Vec<Arc<Item>>, Answer> {
+fn selected(served: &Served, query: &Query) -> Result<Vec<Arc<Item>>, Refused> {
     let selector = match query.get("labelSelector") {
         None => Selector::everything(),
         Some(text) => text
@@ -142,7 +140,7 @@ fn as_rows(app: &App, place: usize, served: &Served, page: &[Arc<Item>]) -> (Val
                 "uid": item.uid(),
                 "namespace": item.namespace(),
                 "name": item.name(),
-                "cells": columns.row(item),
+                "cells": columns.row(&item.open()),
                 "changes": history.map_or(0, |history| history.total),
                 "lastChange": history.and_then(|history| history.last()).map(|entry| entry.change.when.as_millisecond()),
             })
@@ -174,7 +172,7 @@ pub(super) fn get(app: &App, place: usize, served: &Served, namespace: &str, nam
         .collect();
     let body = json!({
         "kind": served.id,
-        "object": cached.as_ref().or(last_state.as_ref()).map(|item| item.value()),
+        "object": cached.as_ref().or(last_state.as_ref()).map(|item| item.peek().into_owned()),
         "deleted": cached.is_none(),
         "stale": served.store.is_stale(&id.key),
         "changes": history.map_or(0, |history| history.total),

@@ -3,14 +3,13 @@
 
 use http::StatusCode;
 
-use super::answer::{self, Answer};
+use super::answer::{self, Refused};
 
 pub(super) struct Query(Vec<(String, String)>);
 
 impl Query {
     /// The parameters, if all of them are known.
-    #[allow(clippy::result_large_err)] // An answer is what this is for.
-    pub fn parse(query: Option<&str>, known: &[&str]) -> Result<Self, Answer> {
+    pub fn parse(query: Option<&str>, known: &[&str]) -> Result<Self, Refused> {
         let pairs: Vec<(String, String)> = form_urlencoded::parse(query.unwrap_or_default().as_bytes())
             .map(|(name, value)| (name.into_owned(), value.into_owned()))
             .collect();
@@ -37,8 +36,7 @@ impl Query {
     }
 
     /// A number, `default` if it is not given, and never above `most`.
-    #[allow(clippy::result_large_err)]
-    pub fn number(&self, name: &str, default: usize, most: usize) -> Result<usize, Answer> {
+    pub fn number(&self, name: &str, default: usize, most: usize) -> Result<usize, Refused> {
         match self.get(name) {
             None => Ok(default),
             Some(text) => match text.parse::<usize>() {
@@ -49,8 +47,7 @@ impl Query {
     }
 
     /// Yes or no.
-    #[allow(clippy::result_large_err)]
-    pub fn flag(&self, name: &str) -> Result<bool, Answer> {
+    pub fn flag(&self, name: &str) -> Result<bool, Refused> {
         match self.get(name) {
             None | Some("false" | "0") => Ok(false),
             Some("true" | "1") => Ok(true),
@@ -60,6 +57,6 @@ impl Query {
 }
 
 /// The question makes no sense.
-pub(super) fn bad(text: impl Into<String>) -> Answer {
-    answer::failure(StatusCode::BAD_REQUEST, text)
+pub(super) fn bad(text: impl Into<String>) -> Refused {
+    Box::new(answer::failure(StatusCode::BAD_REQUEST, text))
 }

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::timeout;
 
-use super::answer::{self, Answer};
+use super::answer::{self, Answer, Refused};
 use super::app::{App, Beat};
 use super::query::{Query, bad};
 use super::status;
@@ -40,13 +40,12 @@ struct Wanted {
 }
 
 impl Wanted {
-    #[allow(clippy::result_large_err)] // An answer is what this is for.
-    fn parse(app: &App, query: &Query) -> Result<Self, Answer> {
+    fn parse(app: &App, query: &Query) -> Result<Self, Refused> {
         let kind = match query.get("kind") {
             None => None,
             Some(id) => match app.kind(id) {
                 Some((place, _)) => Some(place),
-                None => return Err(super::routes::unknown_kind(app, id)),
+                None => return Err(Box::new(super::routes::unknown_kind(app, id))),
             },
         };
         let selector = match query.get("labelSelector") {
@@ -114,7 +113,7 @@ pub(super) fn past(app: &App, query: Option<&str>) -> Answer {
     });
     let (wanted, limit) = match parsed {
         Ok(parsed) => parsed,
-        Err(answer) => return answer,
+        Err(refused) => return *refused,
     };
     let board = app.board.lock();
     let found: Vec<Arc<Entry>> = board
@@ -135,19 +134,18 @@ pub(super) fn past(app: &App, query: Option<&str>) -> Answer {
 
 /// Everything that changes from now on, or from `since`.
 pub(super) fn watch(app: &Arc<App>, query: Option<&str>, headers: &HeaderMap) -> Answer {
-    open(app, query, headers).unwrap_or_else(|answer| answer)
+    open(app, query, headers).unwrap_or_else(|refused| *refused)
 }
 
-#[allow(clippy::result_large_err)]
-fn open(app: &Arc<App>, query: Option<&str>, headers: &HeaderMap) -> Result<Answer, Answer> {
+fn open(app: &Arc<App>, query: Option<&str>, headers: &HeaderMap) -> Result<Answer, Refused> {
     let query = Query::parse(query, &PARAMETERS)?;
     let wanted = Wanted::parse(app, &query)?;
     let with_status = query.flag("status")?;
     let Ok(permit) = app.streams.clone().try_acquire_owned() else {
-        return Err(answer::failure(
+        return Err(Box::new(answer::failure(
             StatusCode::SERVICE_UNAVAILABLE,
             "too many streams are open; close some of them",
-        ));
+        )));
     };
     // The browser's own way to say where it was goes before the address, which is from the first time.
     let header = headers.get(HeaderName::from_static("last-event-id"));

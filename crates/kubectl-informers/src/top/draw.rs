@@ -72,7 +72,8 @@ fn draw_header(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     ];
     frame.render_widget(&left, area);
     if let Some(right) = right.into_iter().find(|text| text.chars().count() <= space) {
-        frame.render_widget(Line::styled(right, look.dim()).right_aligned(), area);
+        // The style of a line goes over all of its area: that of a span only where there is text.
+        frame.render_widget(Line::from(Span::styled(right, look.dim())).right_aligned(), area);
     }
 }
 
@@ -195,10 +196,7 @@ const HELP: [(&str, &str); 13] = [
     ("rel, err", "repeated lists, and failed lists and watches"),
     ("age", "time since the server last confirmed the cache's version"),
     ("wait", "events this program has not taken yet"),
-    (
-        "ev/s",
-        "events a second, over five seconds; the bars are single seconds",
-    ),
+    ("ev/s", "events a second, over five seconds; bars are single ones"),
 ];
 
 fn draw_help(model: &Model, frame: &mut Frame<'_>, area: Rect) {

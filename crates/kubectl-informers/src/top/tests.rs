@@ -381,3 +381,15 @@ async fn names_do_not_steer_the_terminal() {
         "{text}"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_beside_a_title_does_not_change_its_looks() {
+    use ratatui::style::{Color, Modifier};
+    let model = busy().await;
+    let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
+    terminal.draw(|frame| draw(&model, frame)).unwrap();
+
+    let title = &terminal.backend().buffer()[(1, 0)];
+    assert_eq!((title.symbol(), title.fg), ("i", Color::Cyan));
+    assert!(title.modifier.contains(Modifier::BOLD));
+}

@@ -90,12 +90,7 @@ impl Texts {
 
 /// What an Event says: its name says nothing.
 fn story(change: &Change) -> Option<String> {
-    let object = change.object.as_ref().filter(|_| change.kind.kind == "Event")?;
-    let object = object.peek();
-    let text = |field: &str| object.get(field).and_then(Value::as_str);
-    let reason = text("reason").unwrap_or_default();
-    let message = text("message").or_else(|| text("note")).unwrap_or_default();
-    Some(shortened(&clean(&format!("{reason}: {message}"))))
+    change.story().map(|story| shortened(&clean(&story)))
 }
 
 fn remark(change: &Change) -> Option<&'static str> {

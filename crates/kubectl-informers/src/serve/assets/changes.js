@@ -23,7 +23,9 @@ export function changeEntry(change, brief = false) {
   }
   entry.append(head);
   if (change.words) entry.append(el("div", "words", change.words));
-  const fields = change.diff ?? [];
+  // Times change with everything else and say the least: they go last.
+  const isTime = (field) => /(Time|Timestamp)$/.test(field.path);
+  const fields = [...(change.diff ?? [])].sort((a, b) => isTime(a) - isTime(b));
   if (fields.length) {
     const list = el("ul", "diff", ...fields.slice(0, FIELDS).map(fieldLine));
     const rest = fields.slice(FIELDS);
