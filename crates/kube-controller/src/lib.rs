@@ -71,6 +71,10 @@
 //! A key says what to look into, not what happened. So the reconciler reads the present state, from a
 //! [`Store`](kube_informers::Store) or [`Lister`](kube_informers::Lister), and makes the world equal to it. A key whose object is not in the cache stands
 //! for a deletion.
+//!
+//! Not so with an informer whose [shard](kube_informers::Informer::set_shard) moves: a key that was queued before the move finds
+//! the same gap, and the object lives on with another replica. Such a reconciler asks for a permit of its shard group first,
+//! does nothing about an object that is not in the cache, and cleans up by finalizers, which it sees while the object is there.
 
 mod action;
 mod controller;
