@@ -104,6 +104,7 @@ impl Names {
                 "continue" if !text.is_empty() => "<continue>".into(),
                 "message" => self.sentence(text).into(),
                 "cells" => self.cells(value),
+                "causes" => self.causes(value),
                 "serverAddress" => "<address>".into(),
                 "metadata" => self.value(value, collection),
                 _ => self.value(value, false),
@@ -120,6 +121,19 @@ impl Names {
             _ => self.value(cell, false),
         };
         cells.as_array().into_iter().flatten().map(cell).collect()
+    }
+
+    /// The causes of a refusal. A real server names the owners of one field in the order of a Go map.
+    fn causes(&self, causes: &Value) -> Value {
+        let mut causes = self.value(causes, false);
+        if let Some(causes) = causes.as_array_mut()
+            && causes
+                .iter()
+                .all(|cause| cause["reason"] == "FieldManagerConflict")
+        {
+            causes.sort_by_cached_key(Value::to_string);
+        }
+        causes
     }
 
     fn named(&self, value: &str) -> Option<&str> {
@@ -262,6 +276,22 @@ mod tests {
             names().value(&table, false),
             json!({"rows": [{"cells": ["web", "<age>", "<age>", "10.0.0.7", 1, null]}], "spec": {"wait": "7s"}})
         );
+    }
+
+    #[test]
+    fn conflicting_managers_have_no_order_and_other_causes_have() {
+        let details = |reason: &str, first: &str, second: &str| {
+            let causes = [first, second].map(|message| json!({"reason": reason, "message": message}));
+            names().value(&json!({ "causes": causes }), false)
+        };
+
+        let conflict = "FieldManagerConflict";
+        assert_eq!(
+            details(conflict, "alice", "bob"),
+            details(conflict, "bob", "alice")
+        );
+        let invalid = "FieldValueInvalid";
+        assert_ne!(details(invalid, "alice", "bob"), details(invalid, "bob", "alice"));
     }
 
     #[test]
