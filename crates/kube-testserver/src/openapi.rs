@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::discovery::GIT_VERSION;
 use crate::kinds::{Kind, Registry};
+use crate::shard::fnv1a;
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
@@ -18,7 +19,7 @@ pub fn index(registry: &Registry) -> Value {
         for version in registry.versions(&group) {
             let path = base_path(&group, &version);
             if let Some(document) = document(registry, &group, &version) {
-                let hash = fnv(document.to_string().as_bytes());
+                let hash = fnv1a(document.to_string().as_bytes());
                 let address = format!("/openapi/v3/{path}?hash={hash:016X}");
                 paths.insert(path, json!({ "serverRelativeURL": address }));
             }
@@ -236,13 +237,6 @@ fn object_meta() -> Value {
             "ownerReferences": list(open(), "The objects this one depends on."),
             "managedFields": list(open(), "Which manager set which fields."),
         },
-    })
-}
-
-/// 64-bit FNV-1a.
-fn fnv(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
 }
 

@@ -196,7 +196,7 @@ fn bound(name: &str, text: &str) -> Result<u128, String> {
 }
 
 /// The 64-bit FNV-1a hash, which clients compute for themselves, too.
-fn fnv1a(bytes: &[u8]) -> u64 {
+pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })

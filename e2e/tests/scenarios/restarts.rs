@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use kube_informers::{Informer, Scope};
-use kube_informers_e2e::{NoServer, Server};
+use kube_informers_e2e::{NoServer, Proxy, Server};
 use serde_json::json;
 
 use crate::support::{Observed, Outcome, config_map, get, merge, namespace, scenarios};
@@ -122,61 +122,56 @@ async fn is_found_again(server: &Server, end: impl AsyncFn() -> Result<(), NoSer
 }
 
 async fn changes_from_before_a_restart_that_nobody_saw_are_found_by_one_list(server: &Server) -> Outcome {
-    let client = server.client()?;
-    let namespace = namespace(&client).await?;
-    let maps = namespace.config_maps();
-    fill(&maps).await?;
-    let proxy = server.proxy().await?;
-    let scope = Scope::namespace(&namespace.name).labels("even")?;
-    let observed = Observed::synced(Informer::<ConfigMap>::scoped(
-        server.client_through(&proxy)?,
-        scope,
-    ))
-    .await?;
-    observed
-        .story
-        .until("all are known", |story| story.len() == 4)
-        .await;
-
-    proxy.close();
-    change_behind_its_back(&maps).await?;
+    let blind = Blind::new(server).await?;
     server.kill_and_restart().await?;
-    proxy.open();
-
-    assert_told_by_a_list(&observed).await?;
-    observed
-        .assert_exact(&[maps], &ListParams::default().labels("even"))
-        .await?;
-    Ok(())
+    blind.finds_out_by_one_list().await
 }
 
 async fn a_version_that_was_compacted_away_leads_to_one_list(server: &Server) -> Outcome {
-    let client = server.client()?;
-    let namespace = namespace(&client).await?;
-    let maps = namespace.config_maps();
-    fill(&maps).await?;
-    let proxy = server.proxy().await?;
-    let scope = Scope::namespace(&namespace.name).labels("even")?;
-    let observed = Observed::synced(Informer::<ConfigMap>::scoped(
-        server.client_through(&proxy)?,
-        scope,
-    ))
-    .await?;
-    observed
-        .story
-        .until("all are known", |story| story.len() == 4)
-        .await;
-
-    proxy.close();
-    change_behind_its_back(&maps).await?;
+    let blind = Blind::new(server).await?;
     server.compact().await?;
-    proxy.open();
+    blind.finds_out_by_one_list().await
+}
 
-    assert_told_by_a_list(&observed).await?;
-    observed
-        .assert_exact(&[maps], &ListParams::default().labels("even"))
-        .await?;
-    Ok(())
+/// An informer that was synced, then cut off, and behind whose back things have changed.
+struct Blind {
+    maps: Api<ConfigMap>,
+    proxy: Proxy,
+    observed: Observed<ConfigMap>,
+}
+
+impl Blind {
+    async fn new(server: &Server) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        let client = server.client()?;
+        let namespace = namespace(&client).await?;
+        let maps = namespace.config_maps();
+        fill(&maps).await?;
+        let proxy = server.proxy().await?;
+        let scope = Scope::namespace(&namespace.name).labels("even")?;
+        let informer = Informer::<ConfigMap>::scoped(server.client_through(&proxy)?, scope);
+        let observed = Observed::synced(informer).await?;
+        observed
+            .story
+            .until("all are known", |story| story.len() == 4)
+            .await;
+
+        proxy.close();
+        change_behind_its_back(&maps).await?;
+        Ok(Self {
+            maps,
+            proxy,
+            observed,
+        })
+    }
+
+    async fn finds_out_by_one_list(self) -> Outcome {
+        self.proxy.open();
+        assert_told_by_a_list(&self.observed).await?;
+        self.observed
+            .assert_exact(&[self.maps], &ListParams::default().labels("even"))
+            .await?;
+        Ok(())
+    }
 }
 
 async fn a_page_whose_version_was_compacted_away_says_how_to_go_on(server: &Server) -> Outcome {
