@@ -8,7 +8,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use kube_informers::Informer;
 use kube_testserver::builders::pod;
-use kube_testserver::{Fault, On, TestServer, Verb};
+use kube_testserver::{Fault, RequestMatcher, TestServer, Verb};
 use tokio::time::Instant;
 
 #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -47,7 +47,7 @@ async fn relist_reports_missing_pods_as_deleted() -> Result<(), Box<dyn std::err
 async fn an_hour_without_a_server_costs_nothing_but_time() -> Result<(), Box<dyn std::error::Error>> {
     let server = TestServer::new();
     server.create(pod("shop", "cart"));
-    let outage = server.fault(On::any().forever(), Fault::status(503));
+    let outage = server.fault(RequestMatcher::any().forever(), Fault::status(503));
     let pods = Informer::<Pod>::all(server.client()).start();
 
     let error = pods.synced_within(Duration::from_secs(3600)).await.unwrap_err();

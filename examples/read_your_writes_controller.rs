@@ -13,7 +13,7 @@ use kube::{Client, Resource};
 use kube_controller::{Controller, Watch};
 use kube_informers::{Informer, Object, ObjectKey, Store};
 use kube_testserver::builders::{Build, config_map, pod};
-use kube_testserver::{Fault, On, TestServer, Verb, Which};
+use kube_testserver::{Fault, RequestMatcher, TestServer, Verb, Which};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -92,7 +92,7 @@ async fn run(careful: bool) -> Result<usize, Error> {
     server.create(set);
     // Every event of a pod comes 50 ms after the one before it.
     server.fault(
-        On::watch("pods").forever(),
+        RequestMatcher::watch("pods").forever(),
         Fault::delay_events(Which::All, Duration::from_millis(50)),
     );
 
@@ -105,7 +105,7 @@ async fn run(careful: bool) -> Result<usize, Error> {
         written: careful.then(Mutex::default),
     });
     let controller = Controller::new("replicator")
-        .watches(Watch::itself(&sets))
+        .watches(Watch::object(&sets))
         .watches(Watch::owner::<ConfigMap>(&pods))
         .start(move |key: ObjectKey| {
             let replicator = replicator.clone();

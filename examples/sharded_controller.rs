@@ -165,7 +165,7 @@ async fn replica(
     });
 
     member.drive(stop, |shard| maps.set_shard(shard.clone())).await?;
-    queue.shut_down_with_drain().await;
+    queue.shutdown_with_drain().await;
     working.join().await;
     maps.shutdown().await;
     Ok(())

@@ -65,7 +65,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
 
     let count = |key: &str| runs.lock().unwrap().get(key).copied().unwrap_or_default();
-    until("both were looked into", || {
+    wait_for("both were looked into", || {
         count("shop/cart") == 1 && count("shop/broken") == 6
     })
     .await?;
@@ -73,9 +73,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut set = replica_set("shop", "cart-1");
     set.metadata.owner_references = Some(Vec::from_iter(cart.controller_owner_ref(&())));
     server.create(set);
-    until("its replica set leads to cart", || count("shop/cart") == 2).await?;
+    wait_for("its replica set leads to cart", || count("shop/cart") == 2).await?;
 
-    queue.shut_down_with_drain().await;
+    queue.shutdown_with_drain().await;
     workers.join().await;
     factory.shutdown().await;
     server.assert_nothing_open();
@@ -98,7 +98,7 @@ fn reconcile(deployments: &Lister<Deployment>, runs: &Runs, key: &ObjectKey) -> 
 }
 
 /// Looks every 10 ms, for at most 10 s.
-async fn until(what: &str, condition: impl Fn() -> bool) -> Result<(), String> {
+async fn wait_for(what: &str, condition: impl Fn() -> bool) -> Result<(), String> {
     for _ in 0..1000 {
         if condition() {
             return Ok(());

@@ -243,7 +243,7 @@ impl Server {
         match &self.behind {
             Behind::Embedded { server, .. } => {
                 let server = server.lock().clone();
-                server.stop().await;
+                server.shutdown().await;
                 Ok(())
             }
             Behind::Cluster(cluster) if cluster.is_own() => cluster.kill_apiserver().await,
@@ -256,12 +256,12 @@ impl Server {
     /// # Errors
     ///
     /// Skipped if it may not be harmed.
-    pub async fn stop(&self) -> Result<(), NoServer> {
+    pub async fn shutdown(&self) -> Result<(), NoServer> {
         match &self.behind {
             Behind::Embedded { server, .. } => {
                 let server = server.lock().clone();
                 server.close_watches();
-                server.stop().await;
+                server.shutdown().await;
                 Ok(())
             }
             Behind::Cluster(cluster) if cluster.is_own() => cluster.stop_apiserver().await,

@@ -36,7 +36,7 @@ pub async fn run(
     let deletions = deletions.clone();
 
     let controller = Controller::new("facts")
-        .watches(Watch::itself(&deployments))
+        .watches(Watch::object(&deployments))
         .watches(Watch::owner::<Deployment>(&maps))
         // kube-runtime sets no limit of its own.
         .workers(16);

@@ -64,35 +64,35 @@ async fn scene(server: &TestServer) {
     server.create(deployment("shop", "cart"));
     replicas(server, 2);
     server
-        .until("the facts are there", |server| {
+        .wait_for("the facts are there", |server| {
             facts(server).as_deref() == Some("2")
         })
         .await;
 
     replicas(server, 5);
     server
-        .until("they follow", |server| facts(server).as_deref() == Some("5"))
+        .wait_for("they follow", |server| facts(server).as_deref() == Some("5"))
         .await;
 
     server.modify::<ConfigMap>("shop", "cart-facts", |facts| {
         facts.data = Some([("replicas".to_owned(), "a lie".to_owned())].into());
     });
     server
-        .until("they are put right", |server| {
+        .wait_for("they are put right", |server| {
             facts(server).as_deref() == Some("5")
         })
         .await;
 
     server.delete::<ConfigMap>("shop", "cart-facts");
     server
-        .until("they are made again", |server| {
+        .wait_for("they are made again", |server| {
             facts(server).as_deref() == Some("5")
         })
         .await;
 
     server.delete::<Deployment>("shop", "cart");
     server
-        .until("they go with it", |server| facts(server).is_none())
+        .wait_for("they go with it", |server| facts(server).is_none())
         .await;
 }
 

@@ -97,7 +97,7 @@ async fn run(client: Client, flags: &Flags) -> Result<(), Error> {
     });
 
     let controller = Controller::with_queue("sample-controller", queue)
-        .watches(Watch::itself(&foos))
+        .watches(Watch::object(&foos))
         // A Deployment is nobody's business but its owner's; a resync of it tells nothing new.
         .watches(Watch::owner::<Foo>(&deployments).when(predicates::resource_version_changed))
         .workers(flags.workers)

@@ -34,7 +34,7 @@ async fn scene(server: &TestServer) {
     println!("a Foo is made, and gets its Deployment");
     server.create(foo("example", "example-foo", 1));
     server
-        .until("the Deployment is there", |server| {
+        .wait_for("the Deployment is there", |server| {
             replicas(server, "example-foo") == Some(1)
         })
         .await;
@@ -54,18 +54,18 @@ async fn scene(server: &TestServer) {
     println!("its pods come up, and the Foo says so");
     set_available(server, "example-foo", 1).await;
     server
-        .until("the status is written", |server| {
+        .wait_for("the status is written", |server| {
             available(server, "example") == Some(1)
         })
         .await;
     server
-        .until("it is told", |server| events(server, "Synced") > 0)
+        .wait_for("it is told", |server| events(server, "Synced") > 0)
         .await;
 
     println!("somebody scales the Deployment, and it is put right");
     server.modify::<Deployment>("default", "example-foo", |it| it.spec.replicas = Some(7));
     server
-        .until("it is repaired", |server| {
+        .wait_for("it is repaired", |server| {
             replicas(server, "example-foo") == Some(1)
         })
         .await;
@@ -73,13 +73,13 @@ async fn scene(server: &TestServer) {
     println!("somebody deletes the Deployment, and it is made again");
     server.delete::<Deployment>("default", "example-foo");
     server
-        .until("it is back", |server| replicas(server, "example-foo") == Some(1))
+        .wait_for("it is back", |server| replicas(server, "example-foo") == Some(1))
         .await;
 
     println!("the Foo wants more");
     server.update(foo("example", "example-foo", 3));
     server
-        .until("it is scaled", |server| {
+        .wait_for("it is scaled", |server| {
             replicas(server, "example-foo") == Some(3)
         })
         .await;
@@ -90,7 +90,7 @@ async fn scene(server: &TestServer) {
     server.create(taken);
     server.create(foo("greedy", "taken", 1));
     server
-        .until("it is warned", |server| events(server, "ErrResourceExists") > 0)
+        .wait_for("it is warned", |server| events(server, "ErrResourceExists") > 0)
         .await;
     assert_eq!(replicas(server, "taken"), Some(5));
     let warning = server
@@ -103,20 +103,20 @@ async fn scene(server: &TestServer) {
 
     println!("it is tried again and again, and that is one event with a count");
     server
-        .until("it is counted", |server| count(server, "ErrResourceExists") > 1)
+        .wait_for("it is counted", |server| count(server, "ErrResourceExists") > 1)
         .await;
     assert_eq!(events(server, "ErrResourceExists"), 1);
 
     println!("the other Deployment goes, and the Foo gets its own at last");
     server.delete::<Deployment>("default", "taken");
     server
-        .until("it is made", |server| replicas(server, "taken") == Some(1))
+        .wait_for("it is made", |server| replicas(server, "taken") == Some(1))
         .await;
 
     println!("the Foo goes, and its Deployment with it");
     server.delete::<Foo>("default", "example");
     server
-        .until("it is collected", |server| {
+        .wait_for("it is collected", |server| {
             replicas(server, "example-foo").is_none()
         })
         .await;

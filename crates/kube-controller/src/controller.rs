@@ -88,8 +88,8 @@ impl<T: Key> Controller<T> {
     /// Ends with an error that says what is in the way if the caches are not complete after so long. Unless set, waits
     /// through all errors.
     #[doc(alias = "CacheSyncTimeout")]
-    pub fn sync_within(mut self, patience: Duration) -> Self {
-        self.settings.sync_within = Some(patience);
+    pub fn sync_within(mut self, timeout: Duration) -> Self {
+        self.settings.sync_within = Some(timeout);
         self
     }
 

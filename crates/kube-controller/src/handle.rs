@@ -63,7 +63,7 @@ impl<T: Key> ControllerHandle<T> {
     /// # Errors
     ///
     /// Why it ended; `Ok` if its queue was shut down by somebody else.
-    pub async fn ended(&mut self) -> Result<(), RunError> {
+    pub async fn wait_for_end(&mut self) -> Result<(), RunError> {
         await_end(&mut self.end, &self.name).await
     }
 

@@ -17,7 +17,7 @@
 //! let store = deployments.store();
 //! let controller = Controller::new("rollout")
 //!     // The object itself, but not when only its status changed …
-//!     .watches(Watch::itself(&deployments).when(predicates::generation_changed))
+//!     .watches(Watch::object(&deployments).when(predicates::generation_changed))
 //!     // … the one that owns the object …
 //!     .watches(Watch::owner::<Deployment>(&maps))
 //!     // … or whatever an object has to do with.

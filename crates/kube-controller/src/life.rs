@@ -129,7 +129,7 @@ impl<T: Key + Sync + Debug> Life<T> {
                     );
                     drop(finished);
                     // Cancelled runs give their keys back when they go, so an empty queue means that they are gone.
-                    timeout(LAST_BREATH, self.inflow.queue.shut_down_with_drain())
+                    timeout(LAST_BREATH, self.inflow.queue.shutdown_with_drain())
                         .await
                         .ok();
                     // Why it ended is the better answer than how.
@@ -189,7 +189,7 @@ impl<T: Key> Inflow<T> {
         let ends = self
             .feedings
             .iter()
-            .map(|feeding| feeding.registration.until_ended().boxed());
+            .map(|feeding| feeding.registration.wait_for_end().boxed());
         let ends: Vec<_> = ends.collect();
         if ends.is_empty() {
             return pending().await;
@@ -204,7 +204,7 @@ impl<T: Key> Inflow<T> {
             drop(feeding.registration.remove());
         }
         // What is queued is in the caches, and so in the first lists of whoever comes next.
-        self.queue.shut_down_within(Duration::ZERO).await.ok();
+        self.queue.shutdown_within(Duration::ZERO).await.ok();
     }
 }
 
@@ -213,6 +213,6 @@ impl<T: Key> Drop for Inflow<T> {
         for feeding in &self.feedings {
             drop(feeding.registration.remove());
         }
-        self.queue.shut_down();
+        self.queue.shutdown();
     }
 }

@@ -9,7 +9,7 @@
 //! # use kube_informers::{Informer, ObjectKey};
 //!
 //! # fn example(deployments: &Informer<Deployment>) -> Watch<Deployment, ObjectKey> {
-//! Watch::itself(deployments)
+//! Watch::object(deployments)
 //!     .when(|event| predicates::generation_changed(event) || predicates::annotations_changed(event))
 //! # }
 //! ```

@@ -37,7 +37,7 @@ impl<K: Object> Watch<K, ObjectKey> {
     /// An event is about the object itself.
     #[doc(alias = "For")]
     #[doc(alias = "EnqueueRequestForObject")]
-    pub fn itself(informer: &Informer<K>) -> Self {
+    pub fn object(informer: &Informer<K>) -> Self {
         // The key of the old state is that of the new one.
         Self::new(informer, |event, add| add(event.key()))
     }
@@ -134,8 +134,8 @@ impl<K: Object, T: Key> Watch<K, T> {
     ///
     /// # fn example(deployments: &Informer<Deployment>, pods: &Informer<Pod>) -> Controller<Target> {
     /// Controller::new("both")
-    ///     .watches(Watch::itself(deployments).with_key(Target::Deployment))
-    ///     .watches(Watch::itself(pods).with_key(Target::Pod))
+    ///     .watches(Watch::object(deployments).with_key(Target::Deployment))
+    ///     .watches(Watch::object(pods).with_key(Target::Pod))
     /// # }
     /// ```
     pub fn with_key<U: Key>(self, mut key: impl FnMut(T) -> U + Send + 'static) -> Watch<K, U> {

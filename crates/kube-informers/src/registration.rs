@@ -186,7 +186,7 @@ impl Registration {
     /// Waits until the handler will not be called again, and says why; for ever if nothing ends it. Cancel-safe.
     ///
     /// For those who depend on being told: a cache that stopped without a word would leave them waiting.
-    pub async fn until_ended(&self) -> HandlerEnded {
+    pub async fn wait_for_end(&self) -> HandlerEnded {
         let mut progress = self.listener.progress();
         let ended = match progress.wait_for(|now| now.ended.is_some()).await {
             Ok(now) => now.ended,

@@ -95,7 +95,7 @@ async fn candidates_of_both_languages_respect_one_another_and_hand_over() {
 
     go.says("leader rust-1").await;
     assert!(first.is_leader());
-    first.stop().await;
+    first.shutdown().await;
     go.says("leads").await;
 
     let mut second = candidate(&server, "rust-2");
@@ -112,10 +112,10 @@ async fn candidates_of_both_languages_respect_one_another_and_hand_over() {
     let mut go = GoCandidate::start(&program, &server);
     go.says("leader rust-2").await;
     assert!(leadership.is_held());
-    second.stop().await;
+    second.shutdown().await;
     go.says("leads").await;
     go.process.kill().await.unwrap();
     let third = candidate(&server, "rust-3");
     timeout(PATIENCE, third.leading()).await.unwrap().unwrap();
-    third.stop().await;
+    third.shutdown().await;
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube_leases::{Candidate, ConfigError, Election, ElectionConfig, Ended, Failure, LeaseName};
-use kube_testserver::{Fault, On, TestServer, Verb};
+use kube_testserver::{Fault, RequestMatcher, TestServer, Verb};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
@@ -62,8 +62,8 @@ async fn the_first_candidate_leads_and_the_second_sees_who_does() {
         (&spec["leaseDurationSeconds"], &spec["leaseTransitions"]),
         (&json!(15), &json!(0))
     );
-    first.stop().await;
-    second.stop().await;
+    first.shutdown().await;
+    second.shutdown().await;
     server.assert_nothing_open();
 }
 
@@ -76,7 +76,7 @@ async fn a_released_lease_is_taken_within_a_jittered_retry_period() {
     pass(LEASE * 2).await;
     assert!(first.is_leader(), "renewing goes on");
 
-    first.stop().await;
+    first.shutdown().await;
     assert_eq!(holder(&server), "");
     let released = Instant::now();
     second.leading().await.unwrap();
@@ -87,7 +87,7 @@ async fn a_released_lease_is_taken_within_a_jittered_retry_period() {
         released.elapsed()
     );
     assert_eq!(lease(&server)["spec"]["leaseTransitions"], 1);
-    second.stop().await;
+    second.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -102,7 +102,7 @@ async fn a_leader_that_vanishes_is_replaced_only_after_the_lease_duration() {
     let second = start(&server, "second");
     pass(RETRY * 3).await;
 
-    first.stop().await;
+    first.shutdown().await;
     assert_eq!(holder(&server), "first", "nothing was released");
     let vanished = Instant::now();
     second.leading().await.unwrap();
@@ -110,7 +110,7 @@ async fn a_leader_that_vanishes_is_replaced_only_after_the_lease_duration() {
     // The last renewal was at most a retry period before the end.
     assert!(vanished.elapsed() > LEASE - RETRY, "{:?}", vanished.elapsed());
     assert!(vanished.elapsed() < LEASE + RETRY * 5, "{:?}", vanished.elapsed());
-    second.stop().await;
+    second.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -120,7 +120,7 @@ async fn a_leader_without_a_server_steps_down_at_the_renew_deadline() {
     let leadership = leader.leading().await.unwrap();
     let elected = Instant::now();
 
-    server.fault(On::resource("leases").forever(), Fault::hang());
+    server.fault(RequestMatcher::resource("leases").forever(), Fault::hang());
     timeout(LEASE, leadership.lost()).await.unwrap();
 
     let after = elected.elapsed();
@@ -141,7 +141,7 @@ async fn a_leader_without_a_server_steps_down_at_the_renew_deadline() {
         0,
         "nobody else had it"
     );
-    leader.stop().await;
+    leader.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -150,12 +150,12 @@ async fn one_hanging_request_does_not_cost_the_leadership() {
     let leader = start(&server, "leader");
     let leadership = leader.leading().await.unwrap();
 
-    let hang = server.fault(On::update("leases").times(1), Fault::hang());
-    server.until("a renewal hung", |_| hang.struck() == 1).await;
+    let hang = server.fault(RequestMatcher::update("leases").times(1), Fault::hang());
+    server.wait_for("a renewal hung", |_| hang.struck() == 1).await;
     pass(LEASE).await;
 
     assert!(leadership.is_held());
-    leader.stop().await;
+    leader.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -164,13 +164,15 @@ async fn an_answer_that_is_lost_after_the_write_does_not_cost_the_leadership() {
     let leader = start(&server, "leader");
     let leadership = leader.leading().await.unwrap();
 
-    let cut = server.fault(On::update("leases").times(2), Fault::cut(10));
-    server.until("two answers were cut", |_| cut.struck() == 2).await;
+    let cut = server.fault(RequestMatcher::update("leases").times(2), Fault::cut(10));
+    server
+        .wait_for("two answers were cut", |_| cut.struck() == 2)
+        .await;
     pass(LEASE).await;
 
     assert!(leadership.is_held());
     assert_eq!(lease(&server)["spec"]["leaseTransitions"], 0);
-    leader.stop().await;
+    leader.shutdown().await;
     assert_eq!(holder(&server), "");
 }
 
@@ -194,7 +196,7 @@ async fn conflicts_and_what_others_wrote_into_the_lease_are_survived_and_kept() 
     assert_eq!(lease["metadata"]["annotations"]["note"], "2");
     assert_eq!(lease["metadata"]["labels"]["team"], "shop");
     assert_eq!(lease["spec"]["strategy"], "OldestEmulationVersion");
-    leader.stop().await;
+    leader.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -217,9 +219,9 @@ async fn wall_clocks_hours_apart_do_not_elect_two() {
     }
 
     assert!(led.is_held());
-    first.stop().await;
+    first.shutdown().await;
     ahead.leading().await.unwrap();
-    ahead.stop().await;
+    ahead.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -233,15 +235,15 @@ async fn of_two_processes_with_one_identity_only_one_leads() {
         pass(Duration::from_secs(1)).await;
         assert!(first.is_leader() && !second.is_leader());
     }
-    first.stop().await;
+    first.shutdown().await;
     second.leading().await.unwrap();
-    second.stop().await;
+    second.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_names_the_verb_and_the_resource() {
     let server = TestServer::new();
-    server.fault(On::get("leases").forever(), Fault::status(403));
+    server.fault(RequestMatcher::get("leases").forever(), Fault::status(403));
     let mut candidate = start(&server, "candidate");
 
     candidate.changed().await.unwrap();
@@ -259,7 +261,7 @@ async fn a_refusal_names_the_verb_and_the_resource() {
     server.clear_faults();
     candidate.leading().await.unwrap();
     assert_eq!(candidate.last_error(), None);
-    candidate.stop().await;
+    candidate.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -304,7 +306,7 @@ async fn a_leader_writes_once_per_retry_period_and_reads_never() {
     assert_eq!(server.count_requests(Verb::Get, "leases"), 0);
     let updates = server.count_requests(Verb::Update, "leases");
     assert!((48..=50).contains(&updates), "{updates}");
-    leader.stop().await;
+    leader.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -366,7 +368,7 @@ async fn a_stop_before_election_runs_no_work() {
 
     assert_eq!(waiting.await.unwrap(), Ended::NeverLed);
     assert_eq!(holder(&server), "first");
-    first.stop().await;
+    first.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -418,7 +420,7 @@ async fn work_that_panics_releases_the_lease() {
 
     assert_eq!(running.load(Ordering::SeqCst), 0);
     server
-        .until("the lease is released", |server| {
+        .wait_for("the lease is released", |server| {
             server
                 .object("leases.coordination.k8s.io", "shop/cart-controller")
                 .unwrap()["spec"]["holderIdentity"]
@@ -436,7 +438,7 @@ async fn a_dropped_candidate_gives_the_lease_back() {
 
     leadership.lost().await;
     server
-        .until("the lease is released", |server| {
+        .wait_for("the lease is released", |server| {
             server
                 .object("leases.coordination.k8s.io", "shop/cart-controller")
                 .unwrap()["spec"]["holderIdentity"]

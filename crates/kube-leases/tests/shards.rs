@@ -7,7 +7,7 @@ use kube::Client;
 use kube_informers::{Informer, Scope, Shard, ShardField, ShardRange};
 use kube_leases::{Change, ConfigError, Failure, ShardConfig, ShardGroup, ShardMember};
 use kube_testserver::builders::config_map;
-use kube_testserver::{Fault, On, TestServer, Verb};
+use kube_testserver::{Fault, RequestMatcher, TestServer, Verb};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -78,9 +78,9 @@ async fn one_replica_owns_everything_and_a_second_gets_half() {
 
     assert_shared(&[&first, &second]);
     assert_eq!(first.shard().ranges().len(), 1, "{}", first.shard());
-    first.leave().await;
+    first.shutdown().await;
     until_size(&mut second, 8).await;
-    second.leave().await;
+    second.shutdown().await;
     assert_eq!(server.count(LEASES), 1, "only the table is left");
     server.assert_nothing_open();
 }
@@ -102,7 +102,7 @@ async fn three_replicas_differ_by_one_slot_at_most() {
     assert_eq!(sizes, [2, 3, 3]);
     assert_shared(&members.iter().collect::<Vec<_>>());
     for member in members {
-        member.leave().await;
+        member.shutdown().await;
     }
 }
 
@@ -138,8 +138,8 @@ async fn a_slot_moves_only_when_its_guard_is_dropped_and_its_last_permit_is_back
     until_size(&mut second, 4).await;
 
     assert!(dropped.elapsed() <= RETRY * 2, "{:?}", dropped.elapsed());
-    first.leave().await;
-    second.leave().await;
+    first.shutdown().await;
+    second.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -151,12 +151,12 @@ async fn what_a_replica_owned_that_left_is_taken_within_two_retry_periods() {
     until_size(&mut first, 4).await;
     until_size(&mut second, 4).await;
 
-    first.leave().await;
+    first.shutdown().await;
     let left = Instant::now();
     until_size(&mut second, 8).await;
 
     assert!(left.elapsed() <= RETRY * 2, "{:?}", left.elapsed());
-    second.leave().await;
+    second.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -170,7 +170,10 @@ async fn a_replica_cut_off_from_the_server_loses_everything_before_others_take_i
     let mine = lost.shard();
     let permit = lost.ownership().enter(mine.ranges()[0].start()).unwrap();
 
-    server.fault(On::resource("leases").replica(1).forever(), Fault::hang());
+    server.fault(
+        RequestMatcher::resource("leases").replica(1).forever(),
+        Fault::hang(),
+    );
     let cut = Instant::now();
     timeout(LEASE, permit.revoked()).await.unwrap();
     let revoked = cut.elapsed();
@@ -191,8 +194,8 @@ async fn a_replica_cut_off_from_the_server_loses_everything_before_others_take_i
     until_size(&mut other, 4).await;
     until_size(&mut lost, 4).await;
     assert_shared(&[&lost, &other]);
-    lost.leave().await;
-    other.leave().await;
+    lost.shutdown().await;
+    other.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -211,13 +214,13 @@ async fn a_short_outage_costs_nothing() {
         timeout(Duration::from_secs(1), member.next()).await.is_err(),
         "nothing was told"
     );
-    member.leave().await;
+    member.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn answers_that_are_lost_after_the_write_cost_nothing() {
     let server = TestServer::new();
-    server.fault(On::resource("leases").every(3), Fault::cut(5));
+    server.fault(RequestMatcher::resource("leases").every(3), Fault::cut(5));
     let mut first = join(&server, "first");
     until_size(&mut first, 8).await;
     let mut second = join(&server, "second");
@@ -235,8 +238,8 @@ async fn answers_that_are_lost_after_the_write_cost_nothing() {
 
     assert_shared(&[&first, &second]);
     server.clear_faults();
-    first.leave().await;
-    second.leave().await;
+    first.shutdown().await;
+    second.shutdown().await;
     assert_eq!(server.count(LEASES), 1);
 }
 
@@ -251,9 +254,9 @@ async fn a_second_process_of_one_name_waits_until_the_first_is_gone() {
     assert_eq!((size(&first.shard()), size(&second.shard())), (8, 0));
     let error = second.last_error().map(|error| error.failure);
     assert!(matches!(error, None | Some(Failure::Exists)), "{error:?}");
-    first.leave().await;
+    first.shutdown().await;
     until_size(&mut second, 8).await;
-    second.leave().await;
+    second.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -275,7 +278,7 @@ async fn a_calm_replica_writes_once_and_lists_once_per_retry_period() {
         "{updates} updates, {lists} lists"
     );
     assert_eq!(server.requests().len(), updates + lists);
-    member.leave().await;
+    member.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -300,7 +303,7 @@ async fn what_cannot_work_is_said() {
     ));
     assert_eq!(server.requests().len(), 0);
 
-    server.fault(On::list("leases").forever(), Fault::status(403));
+    server.fault(RequestMatcher::list("leases").forever(), Fault::status(403));
     let mut forbidden = join(&server, "forbidden");
     let error = error_of(&mut forbidden).await;
     assert!(
@@ -316,8 +319,8 @@ async fn what_cannot_work_is_said() {
         error.contains("the group has 8 slots and this replica was told 16"),
         "{error}"
     );
-    other.leave().await;
-    forbidden.leave().await;
+    other.shutdown().await;
+    forbidden.shutdown().await;
 }
 
 /// Waits for an error that stays.
@@ -395,8 +398,8 @@ async fn a_server_whose_history_is_set_back_is_survived_without_two_owners() {
 
     assert_eq!((size(&first.shard()), size(&second.shard())), (4, 4));
     assert_shared(&[&first, &second]);
-    first.leave().await;
-    second.leave().await;
+    first.shutdown().await;
+    second.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -420,5 +423,5 @@ async fn a_lease_of_the_groups_name_that_is_not_of_the_group_is_said_and_not_ham
         server.requests().len()
     );
     assert_eq!(size(&member.shard()), 0);
-    member.leave().await;
+    member.shutdown().await;
 }

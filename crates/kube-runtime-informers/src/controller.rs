@@ -59,7 +59,7 @@ where
         K::DynamicType: Default,
     {
         let (objects, store) = reflected(informer);
-        Controller::for_shared_stream(objects, store).graceful_shutdown_on(informer.until_stopped())
+        Controller::for_shared_stream(objects, store).graceful_shutdown_on(informer.wait_for_stop())
     }
 
     fn owns_informer<Child>(self, informer: &Informer<Child>) -> Self
@@ -67,7 +67,7 @@ where
         Child: Resource<DynamicType = ()> + Send + Sync + 'static,
     {
         self.owns_shared_stream(touched(informer))
-            .graceful_shutdown_on(informer.until_stopped())
+            .graceful_shutdown_on(informer.wait_for_stop())
     }
 
     fn watches_informer<Other, I>(
@@ -81,6 +81,6 @@ where
         I: IntoIterator<Item = ObjectRef<K>, IntoIter: Send> + 'static,
     {
         self.watches_shared_stream(touched(informer), mapper)
-            .graceful_shutdown_on(informer.until_stopped())
+            .graceful_shutdown_on(informer.wait_for_stop())
     }
 }

@@ -10,7 +10,7 @@
 //! use k8s_openapi::api::core::v1::Pod;
 //! use kube::{Api, api::ListParams};
 //! use kube_testserver::builders::{Build, pod};
-//! use kube_testserver::{Fault, On, TestServer, Verb};
+//! use kube_testserver::{Fault, RequestMatcher, TestServer, Verb};
 //!
 //! let server = TestServer::new();
 //! server.create(pod("shop", "cart").label("app", "cart"));
@@ -20,7 +20,7 @@
 //! assert_eq!(pods.list(&ListParams::default().labels("app=cart")).await?.items.len(), 1);
 //!
 //! // Things go wrong when the test says so, as often as it says.
-//! server.fault(On::list("pods"), Fault::status(503).retry_after(5));
+//! server.fault(RequestMatcher::list("pods"), Fault::status(503).retry_after(5));
 //! assert!(pods.list(&ListParams::default()).await.is_err());
 //!
 //! // Afterwards the test sees what was asked, and that nothing was left open.
@@ -39,7 +39,7 @@
 //! - **Trouble.** [`TestServer::fault`] strikes chosen requests; [`TestServer::compact`], [`TestServer::rewind`],
 //!   [`TestServer::close_watches`], [`TestServer::poison`] and [`TestServer::replica`] trouble the server itself.
 //!   Everything random comes from one [seed](TestServerBuilder::seed).
-//! - **Sight.** [`TestServer::requests`], [`TestServer::open_watches`], [`TestServer::until`].
+//! - **Sight.** [`TestServer::requests`], [`TestServer::open_watches`], [`TestServer::wait_for`].
 //! - **Socket.** [`TestServer::start`] listens on loopback; [`TestServer::kubeconfig`] leads kubectl there.
 //!
 //! What it is not: it runs no controllers beyond deletion, validates metadata but not the inside of built-in specs,
@@ -92,7 +92,7 @@ mod write;
 pub use body::TestBody;
 pub use builder::TestServerBuilder;
 pub use discovery::GIT_VERSION as KUBERNETES_VERSION;
-pub use fault::{Fault, FaultHandle, On, Poison, Which};
+pub use fault::{Fault, FaultHandle, Poison, RequestMatcher, Which};
 pub use journal::SeenRequest;
 pub use request::{Query, Verb};
 pub use server::{ReplicaHandle, TestServer};

@@ -91,7 +91,7 @@ pub async fn run(arguments: Arguments) -> Result<(), String> {
         () = churn.run(rate) => {}
         () = stop.wait() => {}
     }
-    server.stop().await;
+    server.shutdown().await;
     println!("stopped");
     Ok(())
 }

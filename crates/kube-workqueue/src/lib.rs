@@ -19,7 +19,7 @@
 //! queue.add("shop/cart".to_owned());
 //! queue.add("shop/cart".to_owned()); // still one run
 //!
-//! queue.shut_down_with_drain().await; // waits for what is queued and what is being worked on
+//! queue.shutdown_with_drain().await; // waits for what is queued and what is being worked on
 //! workers.join().await;
 //! # }
 //! ```
@@ -61,7 +61,7 @@
 //! # async fn main() {
 //! # let queue = WorkQueue::default();
 //! # queue.add("shop/cart".to_owned());
-//! # queue.shut_down();
+//! # queue.shutdown();
 //! while queue
 //!     .process(async |item| match is_ready(&item).await {
 //!         true => Verdict::Forget,

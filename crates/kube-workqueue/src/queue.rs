@@ -219,31 +219,31 @@ impl<T: Key> WorkQueue<T> {
     /// Accepts nothing any more; workers work off what is queued, then [`get`](Self::get) gives them `None`.
     ///
     /// Delayed keys are dropped, and so are retries of what is still being worked on; [`Stats::discarded`] counts
-    /// them. Ends every [`shut_down_with_drain`](Self::shut_down_with_drain) that is waiting.
+    /// them. Ends every [`shutdown_with_drain`](Self::shutdown_with_drain) that is waiting.
     #[doc(alias = "ShutDown")]
-    pub fn shut_down(&self) {
+    pub fn shutdown(&self) {
         self.shared.close(true);
     }
 
-    /// [Shuts down](Self::shut_down) and waits until all that was queued or being worked on is done.
+    /// [Shuts down](Self::shutdown) and waits until all that was queued or being worked on is done.
     ///
     /// Differs from client-go, which does not wait for what is queued and not begun. If nobody takes what is
     /// queued this waits for ever, and so it does in a worker that holds an item: it would wait for itself. A later
-    /// `shut_down` ends the wait, and [`shut_down_within`](Self::shut_down_within) sets it a limit. When cancelled,
+    /// `shutdown` ends the wait, and [`shutdown_within`](Self::shutdown_within) sets it a limit. When cancelled,
     /// the queue stays shut down.
     #[doc(alias = "ShutDownWithDrain")]
-    pub async fn shut_down_with_drain(&self) {
+    pub async fn shutdown_with_drain(&self) {
         let number = self.shared.close(false);
         self.shared.drained(number).await;
     }
 
-    /// [Drains](Self::shut_down_with_drain) for at most `limit`, then drops what is still queued, so that workers
+    /// [Drains](Self::shutdown_with_drain) for at most `limit`, then drops what is still queued, so that workers
     /// end with the key they have in hand.
     ///
     /// # Errors
     ///
-    /// [`Undrained`] tells what was not done: when the limit passed, or a `shut_down` ended the wait before.
-    pub async fn shut_down_within(&self, limit: Duration) -> Result<(), Undrained> {
+    /// [`Undrained`] tells what was not done: when the limit passed, or a `shutdown` ended the wait before.
+    pub async fn shutdown_within(&self, limit: Duration) -> Result<(), Undrained> {
         let number = self.shared.close(false);
         let in_time = timeout(limit, self.shared.drained(number)).await.is_ok();
         let (undrained, gone) = self.shared.change(|state, now| {

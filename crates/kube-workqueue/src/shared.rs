@@ -196,7 +196,7 @@ impl<T: Key> Shared<T> {
 
     /// Accepts nothing any more. `release` ends all draining, otherwise one begins; returns its number.
     pub(crate) fn close(&self, release: bool) -> u64 {
-        let gone = self.change(|state, _| state.shut_down());
+        let gone = self.change(|state, _| state.shutdown());
         self.release(gone);
         let released = {
             let mut inner = self.inner.lock();

@@ -32,7 +32,7 @@ pub struct Stats {
     /// Panics of worker bodies, each also counted in `abandoned`.
     pub panics: u64,
     /// Keys dropped by a shutdown: delayed ones, retries and adds that came after it, and what was still queued
-    /// when the limit of [`shut_down_within`](crate::WorkQueue::shut_down_within) passed.
+    /// when the limit of [`shutdown_within`](crate::WorkQueue::shutdown_within) passed.
     pub discarded: u64,
 
     /// How long keys were outstanding before a worker took them.

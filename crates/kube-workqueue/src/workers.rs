@@ -31,7 +31,7 @@ use tokio::task::JoinSet;
 ///
 /// queue.add("shop/cart".to_owned());
 ///
-/// queue.shut_down_with_drain().await;
+/// queue.shutdown_with_drain().await;
 /// workers.join().await;
 /// # }
 /// ```

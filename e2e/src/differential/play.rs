@@ -66,17 +66,17 @@ pub async fn run(server: &Server, tape: Tape, ours: &Path, theirs: &Path) -> Res
     let mut our_teller = start("ours", ours, &proxies.ours)?;
     let mut their_teller = start("client-go", theirs, &proxies.theirs)?;
     let synced = |lines: &[Line]| lines.iter().any(|line| line.event == Event::Synced);
-    our_teller.until("the first list", PATIENCE, synced).await?;
-    their_teller.until("the first list", PATIENCE, synced).await?;
+    our_teller.wait_for("the first list", PATIENCE, synced).await?;
+    their_teller.wait_for("the first list", PATIENCE, synced).await?;
 
     for &op in &tape.ops {
         if op == Op::Settle {
             let arrived = |lines: &[Line]| all_told(lines, &player.truth);
             our_teller
-                .until("what happened so far", PATIENCE, arrived)
+                .wait_for("what happened so far", PATIENCE, arrived)
                 .await?;
             their_teller
-                .until("what happened so far", PATIENCE, arrived)
+                .wait_for("what happened so far", PATIENCE, arrived)
                 .await?;
         }
         player.play(op, Some(&proxies)).await?;
@@ -87,8 +87,11 @@ pub async fn run(server: &Server, tape: Tape, ours: &Path, theirs: &Path) -> Res
     let arrived = |lines: &[Line]| all_told(lines, &player.truth);
     // An informer that never gets there is judged by what it told.
     let late: Vec<String> = [
-        our_teller.until("the true end", PATIENCE, arrived).await.err(),
-        their_teller.until("the true end", PATIENCE, arrived).await.err(),
+        our_teller.wait_for("the true end", PATIENCE, arrived).await.err(),
+        their_teller
+            .wait_for("the true end", PATIENCE, arrived)
+            .await
+            .err(),
     ]
     .into_iter()
     .flatten()

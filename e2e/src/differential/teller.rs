@@ -86,7 +86,7 @@ impl Teller {
     /// # Errors
     ///
     /// They did not become so in time, or the program ended.
-    pub async fn until(
+    pub async fn wait_for(
         &mut self,
         what: &str,
         patience: Duration,

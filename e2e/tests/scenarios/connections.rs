@@ -29,7 +29,7 @@ async fn a_lost_connection_is_resumed_where_it_broke_without_a_list(server: &Ser
     .await?;
     observed
         .story
-        .until("all three are known", |story| story.len() == 3)
+        .wait_for("all three are known", |story| story.len() == 3)
         .await;
 
     // Cut, and open again at once.
@@ -37,7 +37,7 @@ async fn a_lost_connection_is_resumed_where_it_broke_without_a_list(server: &Ser
     merge(&maps, "changed", json!({ "data": { "value": "1" } })).await?;
     observed
         .story
-        .until("the change is told", |story| story.len() == 4)
+        .wait_for("the change is told", |story| story.len() == 4)
         .await;
     // Down for a while, in which things happen.
     proxy.close();
@@ -49,7 +49,7 @@ async fn a_lost_connection_is_resumed_where_it_broke_without_a_list(server: &Ser
 
     observed
         .story
-        .until("everything is told", |story| story.len() == 8)
+        .wait_for("everything is told", |story| story.len() == 8)
         .await;
     assert_eq!(
         observed.story.since(3),

@@ -10,7 +10,7 @@ use kube_informers::{Informer, ReflectorState, Scope};
 use kube_informers_e2e::Server;
 use serde_json::{Value, json};
 
-use crate::support::{Observed, Outcome, get, get_as, merge, namespace, scenarios, unique, until};
+use crate::support::{Observed, Outcome, get, get_as, merge, namespace, scenarios, unique, wait_for};
 
 scenarios! {
     a_custom_kind_is_awaited_followed_to_its_end_and_found_again: Setup::shared();
@@ -82,13 +82,13 @@ impl Widgets {
                 .iter()
                 .any(|condition| condition.type_ == "Established" && condition.status == "True")
         };
-        until("the definition is established", async || {
+        wait_for("the definition is established", async || {
             let now = self.definitions().get(&self.name()).await.ok()?;
             is_established(&now).then_some(())
         })
         .await;
         // Established is said before every handler of the server knows.
-        until("the kind is served", async || {
+        wait_for("the kind is served", async || {
             let list = get(&self.client, &format!("/apis/{}/v1/widgets", self.group))
                 .await
                 .ok()?;
@@ -102,7 +102,7 @@ impl Widgets {
         self.definitions()
             .delete(&self.name(), &DeleteParams::default())
             .await?;
-        until("the definition is gone", async || {
+        wait_for("the definition is gone", async || {
             match self.definitions().get_opt(&self.name()).await {
                 Ok(None) => Some(Ok(())),
                 Ok(Some(_)) => None,
@@ -136,7 +136,7 @@ async fn a_custom_kind_is_awaited_followed_to_its_end_and_found_again(server: &S
     // Before there is such a kind.
     let observed = widgets.observe()?;
     observed
-        .until("it was told that there is no such kind", |observed| {
+        .wait_for("it was told that there is no such kind", |observed| {
             observed.errors("404") > 0
         })
         .await;
@@ -144,7 +144,7 @@ async fn a_custom_kind_is_awaited_followed_to_its_end_and_found_again(server: &S
 
     widgets.define().await?;
     observed
-        .until("it is synced", |observed| observed.informer.has_synced())
+        .wait_for("it is synced", |observed| observed.informer.has_synced())
         .await;
     api.create(&PostParams::default(), &widgets.widget("small", 1))
         .await?;
@@ -154,7 +154,7 @@ async fn a_custom_kind_is_awaited_followed_to_its_end_and_found_again(server: &S
     api.delete("large", &DeleteParams::default()).await?;
     observed
         .story
-        .until("four changes are told", |story| story.len() == 4)
+        .wait_for("four changes are told", |story| story.len() == 4)
         .await;
     assert_eq!(
         observed.story.since(0),
@@ -168,10 +168,10 @@ async fn a_custom_kind_is_awaited_followed_to_its_end_and_found_again(server: &S
     widgets.undefine().await?;
     observed
         .story
-        .until("the last one is gone", |story| story.len() == 5)
+        .wait_for("the last one is gone", |story| story.len() == 5)
         .await;
     observed
-        .until("it looks for the kind again", |observed| {
+        .wait_for("it looks for the kind again", |observed| {
             matches!(
                 observed.informer.state(),
                 ReflectorState::BackingOff { .. } | ReflectorState::Listing { .. }
@@ -186,7 +186,7 @@ async fn a_custom_kind_is_awaited_followed_to_its_end_and_found_again(server: &S
         .await?;
     observed
         .story
-        .until("the new one is told", |story| story.len() == 6)
+        .wait_for("the new one is told", |story| story.len() == 6)
         .await;
     assert_eq!(observed.story.since(5), ["added small"]);
     observed.assert_exact(&[api], &ListParams::default()).await?;
@@ -254,7 +254,7 @@ async fn fields_of_a_custom_kind_can_be_selected_where_the_definition_says_so(se
     merge(&api, "two", json!({ "spec": { "size": 3 } })).await?;
     observed
         .story
-        .until("one came and two left", |story| story.len() == 4)
+        .wait_for("one came and two left", |story| story.len() == 4)
         .await;
     assert_eq!(observed.story.since(2), ["added one", "deleted two"]);
     observed.assert_exact(&[api], &selection).await?;

@@ -127,7 +127,7 @@ async fn every_sort_of_kind_is_followed_alike(server: &Server) -> Outcome {
 
         observed
             .story
-            .until("it is gone", |story| {
+            .wait_for("it is gone", |story| {
                 matches!(story.of(&name).last(), Some(Told::Deleted { .. }))
             })
             .await;
@@ -169,7 +169,10 @@ async fn a_write_that_changes_nothing_is_told_to_nobody(server: &Server) -> Outc
     assert_eq!(replaced.metadata.resource_version, made.metadata.resource_version);
     maps.delete("still", &DeleteParams::default()).await?;
 
-    observed.story.until("it is gone", |story| story.len() >= 2).await;
+    observed
+        .story
+        .wait_for("it is gone", |story| story.len() >= 2)
+        .await;
     assert_eq!(observed.story.since(0), ["added still", "deleted still"]);
     observed
         .assert_exact(&[maps], &ListParams::default().labels("even"))

@@ -35,7 +35,7 @@ async fn an_object_enters_and_leaves_a_selector_as_if_it_were_created_and_delete
     merge(&maps, "flip", json!({ "data": { "value": "1" } })).await?;
     observed
         .story
-        .until("it came and changed", |story| story.len() == 2)
+        .wait_for("it came and changed", |story| story.len() == 2)
         .await;
     observed.assert_exact(std::slice::from_ref(&maps), &live).await?;
     let left = merge(
@@ -54,7 +54,10 @@ async fn an_object_enters_and_leaves_a_selector_as_if_it_were_created_and_delete
     .await?;
     maps.delete("flip", &DeleteParams::default()).await?;
 
-    observed.story.until("it is gone", |story| story.len() == 5).await;
+    observed
+        .story
+        .wait_for("it is gone", |story| story.len() == 5)
+        .await;
     assert_eq!(
         observed.story.since(0),
         [
@@ -97,7 +100,7 @@ async fn an_object_with_finalizers_is_updated_first_and_deleted_when_they_are_go
     maps.delete("held", &DeleteParams::default()).await?;
     observed
         .story
-        .until("it is marked", |story| story.len() == 2)
+        .wait_for("it is marked", |story| story.len() == 2)
         .await;
     let marked = observed.informer.store().get_by(Some(&namespace.name), "held");
     assert!(marked.is_some_and(|marked| marked.metadata.deletion_timestamp.is_some()));
@@ -111,7 +114,10 @@ async fn an_object_with_finalizers_is_updated_first_and_deleted_when_they_are_go
     .await?;
     merge(&maps, "held", json!({ "metadata": { "finalizers": [] } })).await?;
 
-    observed.story.until("it is gone", |story| story.len() == 4).await;
+    observed
+        .story
+        .wait_for("it is gone", |story| story.len() == 4)
+        .await;
     assert_eq!(
         observed.story.since(0),
         ["added held", "updated held", "updated held", "deleted held"]
@@ -158,9 +164,12 @@ async fn an_object_reborn_under_its_name_is_a_deletion_and_an_addition(server: &
         .create(&PostParams::default(), &config_map("phoenix", 1))
         .await?;
     assert_ne!(first.metadata.uid, second.metadata.uid);
-    direct.story.until("it is back", |story| story.len() == 3).await;
+    direct
+        .story
+        .wait_for("it is back", |story| story.len() == 3)
+        .await;
     proxy.open();
-    cut.story.until("it is back", |story| story.len() == 3).await;
+    cut.story.wait_for("it is back", |story| story.len() == 3).await;
 
     for observed in [&direct, &cut] {
         assert_eq!(

@@ -82,7 +82,7 @@ async fn a_namespace_is_created_marked_and_gone_and_takes_its_objects_along(serv
     maps.create(&PostParams::default(), &map).await?;
     content
         .story
-        .until("the object inside is known", |story| story.len() == 1)
+        .wait_for("the object inside is known", |story| story.len() == 1)
         .await;
     observed
         .assert_exact(std::slice::from_ref(&spaces), &selection)
@@ -93,7 +93,7 @@ async fn a_namespace_is_created_marked_and_gone_and_takes_its_objects_along(serv
 
     observed
         .story
-        .until("it is gone", |story| {
+        .wait_for("it is gone", |story| {
             matches!(story.of(&name).last(), Some(Told::Deleted { .. }))
         })
         .await;
@@ -104,7 +104,7 @@ async fn a_namespace_is_created_marked_and_gone_and_takes_its_objects_along(serv
     observed.assert_exact(&[spaces], &selection).await?;
     content
         .story
-        .until("so is what was inside", |story| story.len() == 2)
+        .wait_for("so is what was inside", |story| story.len() == 2)
         .await;
     assert_eq!(content.story.since(0), ["added inside", "deleted inside"]);
     content.assert_exact(&[maps], &selection).await?;

@@ -9,7 +9,7 @@ use kube::Client;
 use kube::api::{Api, ListParams, PostParams};
 use kube_informers::Informer;
 use kube_informers_e2e::Server;
-use kube_testserver::{Fault, On};
+use kube_testserver::{Fault, RequestMatcher};
 use serde_json::json;
 
 use crate::support::{Observed, Outcome, all, config_map, get, namespace, scenarios};
@@ -66,13 +66,13 @@ async fn a_server_that_asks_for_patience_is_given_it_and_reached_in_the_end(serv
         let _load = overload(server, &user, &path);
         let observed = Observed::start(informer)?;
         observed
-            .until("it was refused", |observed| observed.errors("429") > 0)
+            .wait_for("it was refused", |observed| observed.errors("429") > 0)
             .await;
         observed
     };
 
     observed
-        .until("it is synced", |observed| observed.informer.has_synced())
+        .wait_for("it is synced", |observed| observed.informer.has_synced())
         .await;
     observed.assert_exact(&[maps], &ListParams::default()).await?;
     let refusals = refusals.lock().unwrap_or_else(PoisonError::into_inner);
@@ -108,7 +108,7 @@ fn overload(server: &Server, user: &Client, path: &str) -> Load {
         let busy = Fault::status(429)
             .text("Too many requests, please try again later.")
             .retry_after(1);
-        let fault = embedded.fault(On::list("configmaps").forever(), busy);
+        let fault = embedded.fault(RequestMatcher::list("configmaps").forever(), busy);
         return Load::Fault(fault);
     }
     let mut lists = tokio::task::JoinSet::new();

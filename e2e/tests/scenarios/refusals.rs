@@ -22,7 +22,7 @@ async fn missing_permissions_are_told_in_the_servers_words(server: &Server) -> O
     let namespace = namespace(&server.client()?).await?;
     let observed = Observed::start(Informer::<ConfigMap>::namespaced(client.clone(), &namespace.name))?;
     observed
-        .until("it was refused twice", |observed| observed.errors("403") >= 2)
+        .wait_for("it was refused twice", |observed| observed.errors("403") >= 2)
         .await;
 
     let not_synced = observed
@@ -81,7 +81,7 @@ async fn a_kind_that_nobody_serves_is_told_and_looked_for_again(server: &Server)
         (&core, "the server could not find the requested resource"),
     ] {
         observed
-            .until("it was refused", |observed| observed.errors("404") > 0)
+            .wait_for("it was refused", |observed| observed.errors("404") > 0)
             .await;
         let not_synced = observed
             .informer

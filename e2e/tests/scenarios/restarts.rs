@@ -39,7 +39,7 @@ async fn fill(maps: &Api<ConfigMap>) -> Result<(), kube::Error> {
 async fn assert_told_by_a_list(observed: &Observed<ConfigMap>) -> Outcome {
     observed
         .story
-        .until("everything is told", |story| story.len() >= 9)
+        .wait_for("everything is told", |story| story.len() >= 9)
         .await;
     let mut told = observed.story.since(4);
     told.sort();
@@ -55,7 +55,7 @@ async fn assert_told_by_a_list(observed: &Observed<ConfigMap>) -> Outcome {
     );
     // The handler may hear of a list before it is counted.
     observed
-        .until("one list more", |observed| observed.lists() == 2)
+        .wait_for("one list more", |observed| observed.lists() == 2)
         .await;
     assert_eq!(observed.relists("expired"), 1, "because the version had expired");
     assert_eq!(
@@ -75,7 +75,7 @@ async fn a_killed_and_restarted_server_is_found_again_and_nobody_is_told_what_di
 async fn a_server_that_stops_in_order_is_found_again_and_nobody_is_told_what_did_not_change(
     server: &Server,
 ) -> Outcome {
-    is_found_again(server, async || server.stop().await).await
+    is_found_again(server, async || server.shutdown().await).await
 }
 
 async fn is_found_again(server: &Server, end: impl AsyncFn() -> Result<(), NoServer>) -> Outcome {
@@ -87,12 +87,12 @@ async fn is_found_again(server: &Server, end: impl AsyncFn() -> Result<(), NoSer
     let observed = Observed::synced(Informer::<ConfigMap>::scoped(client.clone(), scope)).await?;
     observed
         .story
-        .until("all are known", |story| story.len() == 4)
+        .wait_for("all are known", |story| story.len() == 4)
         .await;
 
     end().await?;
     observed
-        .until("it noticed", |observed| observed.errors("transport") > 0)
+        .wait_for("it noticed", |observed| observed.errors("transport") > 0)
         .await;
     assert_eq!(
         observed.informer.store().len(),
@@ -104,7 +104,7 @@ async fn is_found_again(server: &Server, end: impl AsyncFn() -> Result<(), NoSer
 
     observed
         .story
-        .until("the change is told", |story| story.len() == 5)
+        .wait_for("the change is told", |story| story.len() == 5)
         .await;
     assert_eq!(observed.story.since(4), ["updated changed"], "and nothing else");
     observed
@@ -113,7 +113,7 @@ async fn is_found_again(server: &Server, end: impl AsyncFn() -> Result<(), NoSer
     // A server that was restarted remembers no changes from before. Whether our version is the one it began with
     // depends on what else was written meanwhile: if not, it has expired.
     observed
-        .until("every list more has its reason", |observed| {
+        .wait_for("every list more has its reason", |observed| {
             observed.lists() == 1 + observed.relists("expired")
         })
         .await;
@@ -152,7 +152,7 @@ impl Blind {
         let observed = Observed::synced(informer).await?;
         observed
             .story
-            .until("all are known", |story| story.len() == 4)
+            .wait_for("all are known", |story| story.len() == 4)
             .await;
 
         proxy.close();

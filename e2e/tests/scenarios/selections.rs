@@ -29,7 +29,10 @@ async fn fields_select_as_labels_do(server: &Server) -> Outcome {
     merge(&maps, "one", json!({ "data": { "value": "1" } })).await?;
     maps.delete("two", &DeleteParams::default()).await?;
     maps.delete("one", &DeleteParams::default()).await?;
-    observed.story.until("it is gone", |story| story.len() == 3).await;
+    observed
+        .story
+        .wait_for("it is gone", |story| story.len() == 3)
+        .await;
     assert_eq!(
         observed.story.since(0),
         ["added (initial) one", "updated one", "deleted one"]
@@ -60,7 +63,7 @@ async fn a_pod_that_is_bound_enters_the_selection_of_its_node(server: &Server) -
     pods.delete("unbound", &DeleteParams::default()).await?;
     everywhere
         .story
-        .until("it is gone", |story| story.len() == 3)
+        .wait_for("it is gone", |story| story.len() == 3)
         .await;
     pods.create(&PostParams::default(), &pod("bound", Some("node-1"))?)
         .await?;
@@ -77,7 +80,7 @@ async fn a_pod_that_is_bound_enters_the_selection_of_its_node(server: &Server) -
         .await?;
     observed
         .story
-        .until("both are there", |story| story.len() == 2)
+        .wait_for("both are there", |story| story.len() == 2)
         .await;
     assert_eq!(observed.story.since(0), ["added bound", "added waiting"]);
     observed
@@ -88,11 +91,14 @@ async fn a_pod_that_is_bound_enters_the_selection_of_its_node(server: &Server) -
     pods.delete("bound", &DeleteParams::default()).await?;
     observed
         .story
-        .until("it is marked", |story| story.len() == 3)
+        .wait_for("it is marked", |story| story.len() == 3)
         .await;
     pods.delete("bound", &DeleteParams::default().grace_period(0))
         .await?;
-    observed.story.until("it is gone", |story| story.len() == 5).await;
+    observed
+        .story
+        .wait_for("it is gone", |story| story.len() == 5)
+        .await;
     assert_eq!(
         observed.story.since(2),
         ["updated bound", "updated bound", "deleted bound"]
@@ -178,7 +184,7 @@ async fn a_field_that_cannot_be_selected_is_refused_with_the_same_words(server: 
     let scope = Scope::all().fields("spec.colour=red")?;
     let observed = Observed::start(Informer::<Pod>::scoped(client.clone(), scope))?;
     observed
-        .until("it was refused", |observed| observed.errors("400") > 0)
+        .wait_for("it was refused", |observed| observed.errors("400") > 0)
         .await;
     let not_synced = observed
         .informer
@@ -217,7 +223,7 @@ async fn an_informer_of_metadata_hears_of_every_change_and_sees_no_data(server: 
     for observed in [&streamed, &listed] {
         observed
             .story
-            .until("all is told", |story| story.len() == 4)
+            .wait_for("all is told", |story| story.len() == 4)
             .await;
         assert_eq!(
             observed.story.since(0),

@@ -65,7 +65,7 @@ async fn a_late_handler_is_told_what_is_there_and_then_what_follows(server: &Ser
     maps.delete("after", &DeleteParams::default()).await?;
 
     story
-        .until("three more calls", |story| story.len() == told + 3)
+        .wait_for("three more calls", |story| story.len() == told + 3)
         .await;
     assert_eq!(
         story.since(told),

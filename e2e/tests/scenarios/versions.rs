@@ -7,7 +7,7 @@ use kube_informers_e2e::{PATIENCE, Server};
 use serde_json::{Value, json};
 
 use crate::support::{
-    Observed, Outcome, config_map, frames, get, merge, namespace, scenarios, unique, until,
+    Observed, Outcome, config_map, frames, get, merge, namespace, scenarios, unique, wait_for,
 };
 
 scenarios! {
@@ -63,7 +63,7 @@ async fn a_bookmark_brings_an_idle_watch_up_to_date_before_it_ends(server: &Serv
         .await?;
 
     // Bookmarks are usual but never promised: a busy server may end a watch without one.
-    let told = until("a watch brings a bookmark", async || {
+    let told = wait_for("a watch brings a bookmark", async || {
         let told = frames(&client, &format!("{idle}&resourceVersion={before}")).await;
         told.map(|told| (!told.is_empty()).then_some(told)).transpose()
     })

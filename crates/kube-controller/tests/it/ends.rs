@@ -15,14 +15,14 @@ async fn an_informer_that_stops_ends_the_controller_after_what_runs() {
     server.create(pod("shop", "cart"));
     let (pods, maps, runs) = (pods(&server), maps(&server), Runs::new());
     let mut controller = Controller::new("test")
-        .watches(Watch::itself(&pods))
-        .watches(Watch::itself(&maps))
+        .watches(Watch::object(&pods))
+        .watches(Watch::object(&maps))
         .start(runs.taking(secs(30)))
         .unwrap();
     runs.until_count(1).await;
 
     maps.shutdown().await;
-    let error = soon("it ends", controller.ended()).await.unwrap_err();
+    let error = soon("it ends", controller.wait_for_end()).await.unwrap_err();
 
     assert!(matches!(error, RunError::InformerStopped { .. }), "{error}");
     let cause = std::error::Error::source(&error).unwrap().to_string();
@@ -30,7 +30,7 @@ async fn an_informer_that_stops_ends_the_controller_after_what_runs() {
     assert_eq!(runs.finished(), 1);
     assert_eq!(pods.stats().handlers.len(), 0, "nothing is left at the other one");
     // Asked again, it says the same.
-    assert!(controller.ended().await.is_err());
+    assert!(controller.wait_for_end().await.is_err());
     assert!(controller.shutdown().await.is_err());
 }
 
@@ -38,12 +38,12 @@ async fn an_informer_that_stops_ends_the_controller_after_what_runs() {
 async fn an_informer_that_stops_before_it_is_synced_ends_the_controller() {
     let server = TestServer::new();
     server.fault(
-        kube_testserver::On::resource("pods").forever(),
+        kube_testserver::RequestMatcher::resource("pods").forever(),
         kube_testserver::Fault::status(503),
     );
     let (pods, runs) = (pods(&server), Runs::new());
     let running = Controller::new("test")
-        .watches(Watch::itself(&pods))
+        .watches(Watch::object(&pods))
         .run_until(pending(), runs.reconciler());
 
     let stopping = async {
@@ -69,8 +69,8 @@ async fn a_queue_that_is_shut_down_by_somebody_else_ends_it_when_it_is_empty() {
     let mut controller = controller.start(runs.taking(secs(10))).unwrap();
     runs.until_count(1).await;
 
-    controller.queue().shut_down();
-    soon("it ends", controller.ended()).await.unwrap();
+    controller.queue().shutdown();
+    soon("it ends", controller.wait_for_end()).await.unwrap();
 
     assert_eq!(runs.take(), ["a", "b", "c"]);
 }
@@ -88,7 +88,7 @@ async fn a_key_that_panics_when_it_is_cloned_is_an_error_and_no_silence() {
     controller.queue().add(Bad);
     let mut controller = controller.start(|_: Bad| async { Ok::<(), String>(()) }).unwrap();
 
-    let error = soon("it ends", controller.ended()).await.unwrap_err();
+    let error = soon("it ends", controller.wait_for_end()).await.unwrap_err();
 
     assert!(matches!(error, RunError::Died { .. }), "{error}");
 }

@@ -14,7 +14,7 @@ async fn an_object_that_appears_changes_and_goes_is_looked_into_each_time() {
     let server = TestServer::new();
     let (pods, runs) = (pods(&server), Runs::new());
     let controller = Controller::new("test")
-        .watches(Watch::itself(&pods))
+        .watches(Watch::object(&pods))
         .start(runs.reconciler())
         .unwrap();
 
@@ -39,7 +39,7 @@ async fn a_deletion_nobody_saw_reaches_the_reconciler() {
     server.create(pod("shop", "cart"));
     let (pods, runs) = (pods(&server), Runs::new());
     let controller = Controller::new("test")
-        .watches(Watch::itself(&pods))
+        .watches(Watch::object(&pods))
         .start(runs.reconciler())
         .unwrap();
     runs.until_count(1).await;
@@ -61,7 +61,7 @@ async fn an_object_that_came_and_went_at_once_is_looked_into() {
     let server = TestServer::new();
     let (pods, runs) = (pods(&server), Runs::new());
     let controller = Controller::new("test")
-        .watches(Watch::itself(&pods))
+        .watches(Watch::object(&pods))
         .start(runs.reconciler())
         .unwrap();
     settle().await;
@@ -80,7 +80,7 @@ async fn two_informers_feed_one_controller() {
     let cart = server.create(replica_set("shop", "cart"));
     let (sets, pods, runs) = (informer::<ReplicaSet>(&server), pods(&server), Runs::new());
     let controller = Controller::new("test")
-        .watches(Watch::itself(&sets))
+        .watches(Watch::object(&sets))
         .watches(Watch::owner::<ReplicaSet>(&pods))
         .start(runs.reconciler())
         .unwrap();
@@ -215,7 +215,7 @@ async fn keys_may_be_of_any_type() {
     let log = runs.clone();
 
     let controller = Controller::new("test")
-        .watches(Watch::itself(&pods).with_key(Target::Pod))
+        .watches(Watch::object(&pods).with_key(Target::Pod))
         .watches(Watch::mapped(&maps, |map: &ConfigMap| {
             [Target::Map(map.name().to_owned())]
         }))
@@ -281,11 +281,11 @@ async fn an_object_that_left_the_scope_is_not_mistaken_for_a_deleted_one() {
     server.create(pod("shop", "cart"));
     let (pods, runs, all) = (active_pods(&server), Runs::new(), Runs::new());
     let controller = Controller::new("test")
-        .watches(Watch::itself(&pods))
+        .watches(Watch::object(&pods))
         .start(runs.reconciler())
         .unwrap();
     let curious = Controller::new("curious")
-        .watches(Watch::itself(&pods).with_left_scope())
+        .watches(Watch::object(&pods).with_left_scope())
         .start(all.reconciler())
         .unwrap();
     runs.until_count(1).await;

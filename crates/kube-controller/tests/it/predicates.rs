@@ -30,11 +30,11 @@ async fn a_predicate_suppresses_updates_of_the_status_only() {
     server.create(deployment("shop", "cart"));
     let (deployments, runs, all) = (informer::<Deployment>(&server), Runs::new(), Runs::new());
     let picky = Controller::new("picky")
-        .watches(Watch::itself(&deployments).when(predicates::generation_changed))
+        .watches(Watch::object(&deployments).when(predicates::generation_changed))
         .start(runs.reconciler())
         .unwrap();
     let curious = Controller::new("curious")
-        .watches(Watch::itself(&deployments))
+        .watches(Watch::object(&deployments))
         .start(all.reconciler())
         .unwrap();
     runs.until_count(1).await;
@@ -65,7 +65,7 @@ async fn a_predicate_sees_old_and_new_and_all_of_several_must_hold() {
     let replicas = |deployment: &Deployment| deployment.spec.replicas;
     let controller = Controller::new("test")
         .watches(
-            Watch::itself(&deployments)
+            Watch::object(&deployments)
                 .when(predicates::generation_changed)
                 .when(move |event| match event {
                     kube_informers::Event::Updated { old, new, .. } => replicas(new) > replicas(old),
@@ -96,7 +96,7 @@ async fn a_resync_passes_the_predicates_unless_one_asks_for_a_change() {
     let (deployments, runs, changes) = (informer::<Deployment>(&server), Runs::new(), Runs::new());
     let controller = Controller::new("test")
         .watches(
-            Watch::itself(&deployments)
+            Watch::object(&deployments)
                 .when(predicates::generation_changed)
                 .resync(secs(600)),
         )
@@ -104,7 +104,7 @@ async fn a_resync_passes_the_predicates_unless_one_asks_for_a_change() {
         .unwrap();
     let changed = Controller::new("changed")
         .watches(
-            Watch::itself(&deployments)
+            Watch::object(&deployments)
                 .when(predicates::resource_version_changed)
                 .resync(secs(600)),
         )

@@ -23,7 +23,7 @@ async fn a_shutdown_finishes_what_runs_and_begins_nothing() {
     let server = with_pods(10);
     let (pods, runs) = (pods(&server), Runs::new());
     let controller = Controller::new("test")
-        .watches(Watch::itself(&pods))
+        .watches(Watch::object(&pods))
         .workers(2)
         .start(runs.taking(secs(60)))
         .unwrap();
@@ -75,7 +75,7 @@ async fn a_limited_shutdown_cancels_what_takes_longer() {
     let server = with_pods(3);
     let (pods, runs) = (pods(&server), Runs::new());
     let controller = Controller::new("test")
-        .watches(Watch::itself(&pods))
+        .watches(Watch::object(&pods))
         .workers(3)
         .start(runs.taking(secs(3600)))
         .unwrap();
@@ -127,7 +127,7 @@ async fn what_ends_within_the_limit_is_no_error() {
     let server = with_pods(1);
     let (pods, runs) = (pods(&server), Runs::new());
     let controller = Controller::new("test")
-        .watches(Watch::itself(&pods))
+        .watches(Watch::object(&pods))
         .grace(secs(60))
         .start(runs.taking(secs(30)))
         .unwrap();
@@ -144,7 +144,7 @@ async fn a_signal_ends_it_where_it_runs() {
     let (pods, runs) = (pods(&server), Runs::new());
     let (signal, signalled) = oneshot::channel::<()>();
     let running = Controller::new("test")
-        .watches(Watch::itself(&pods))
+        .watches(Watch::object(&pods))
         .run_until(async { signalled.await.unwrap_or(()) }, runs.taking(secs(30)));
 
     let signalling = async {
@@ -162,7 +162,7 @@ async fn the_grace_of_the_settings_holds_for_a_signal() {
     let server = with_pods(1);
     let (pods, runs) = (pods(&server), Runs::new());
     let outcome = Controller::new("test")
-        .watches(Watch::itself(&pods))
+        .watches(Watch::object(&pods))
         .grace(secs(5))
         .run_until(pass(secs(60)), runs.taking(secs(3600)))
         .await;
@@ -181,7 +181,7 @@ async fn dropping_the_future_leaves_nothing_behind() {
     soon("synced", pods.synced()).await.unwrap();
     let tasks = Handle::current().metrics().num_alive_tasks();
 
-    let controller = Controller::new("test").watches(Watch::itself(&pods)).workers(2);
+    let controller = Controller::new("test").watches(Watch::object(&pods)).workers(2);
     let queue = controller.queue().clone();
     let running = controller.run_until(std::future::pending(), runs.taking(secs(3600)));
     assert!(tokio::time::timeout(secs(10), running).await.is_err());
@@ -199,7 +199,7 @@ async fn dropping_the_handle_ends_it_after_what_runs() {
     let server = with_pods(4);
     let (pods, runs) = (pods(&server), Runs::new());
     let controller = Controller::new("test")
-        .watches(Watch::itself(&pods))
+        .watches(Watch::object(&pods))
         .start(runs.taking(secs(30)))
         .unwrap();
     runs.until_count(1).await;

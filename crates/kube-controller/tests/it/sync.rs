@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube_controller::{Controller, RunError, Watch};
 use kube_informers::ObjectKey;
 use kube_testserver::builders::{config_map, pod};
-use kube_testserver::{Fault, On, TestServer};
+use kube_testserver::{Fault, RequestMatcher, TestServer};
 
 use crate::support::*;
 
@@ -13,12 +13,15 @@ async fn nothing_runs_before_every_cache_is_complete() {
     let server = TestServer::new();
     server.create(pod("shop", "cart"));
     server.create(config_map("shop", "prices"));
-    let down = server.fault(On::resource("configmaps").forever(), Fault::status(503));
+    let down = server.fault(
+        RequestMatcher::resource("configmaps").forever(),
+        Fault::status(503),
+    );
     let (pods, maps, runs) = (pods(&server), maps(&server), Runs::new());
 
     let controller = Controller::new("test")
-        .watches(Watch::itself(&pods))
-        .watches(Watch::itself(&maps))
+        .watches(Watch::object(&pods))
+        .watches(Watch::object(&maps))
         .start(runs.reconciler())
         .unwrap();
     soon("the pods are there", pods.synced()).await.unwrap();
@@ -60,8 +63,8 @@ async fn the_first_run_sees_every_object_that_was_there() {
     };
 
     let controller = Controller::new("test")
-        .watches(Watch::itself(&pods))
-        .watches(Watch::itself(&maps))
+        .watches(Watch::object(&pods))
+        .watches(Watch::object(&maps))
         .start(reconciler)
         .unwrap();
     seen.until_count(100).await;
@@ -73,11 +76,11 @@ async fn the_first_run_sees_every_object_that_was_there() {
 #[tokio::test(start_paused = true)]
 async fn a_cache_that_does_not_come_ends_it_with_what_is_in_the_way() {
     let server = TestServer::new();
-    server.fault(On::resource("pods").forever(), Fault::status(403));
+    server.fault(RequestMatcher::resource("pods").forever(), Fault::status(403));
     let (pods, runs) = (pods(&server), Runs::new());
 
     let running = Controller::new("test")
-        .watches(Watch::itself(&pods))
+        .watches(Watch::object(&pods))
         .sync_within(secs(20))
         .run_until(std::future::pending(), runs.reconciler());
     let error = soon("it gives up", running).await.unwrap_err();
@@ -91,11 +94,11 @@ async fn a_cache_that_does_not_come_ends_it_with_what_is_in_the_way() {
 #[tokio::test(start_paused = true)]
 async fn it_can_be_ended_while_it_waits_for_a_cache() {
     let server = TestServer::new();
-    server.fault(On::resource("pods").forever(), Fault::hang());
+    server.fault(RequestMatcher::resource("pods").forever(), Fault::hang());
     let (pods, runs) = (pods(&server), Runs::new());
 
     let controller = Controller::new("test")
-        .watches(Watch::itself(&pods))
+        .watches(Watch::object(&pods))
         .start(runs.reconciler())
         .unwrap();
     pass(secs(1)).await;
@@ -112,7 +115,7 @@ async fn an_informer_may_be_started_after_the_controller() {
     let (pods, runs) = (factory.informer::<Pod>(), Runs::new());
 
     let controller = Controller::new("test")
-        .watches(Watch::itself(&pods))
+        .watches(Watch::object(&pods))
         .start(runs.reconciler())
         .unwrap();
     drop(pods);
@@ -136,7 +139,7 @@ async fn fresh_changes_go_before_the_first_list_and_resyncs() {
     soon("synced", pods.synced()).await.unwrap();
 
     let controller = Controller::new("test")
-        .watches(Watch::itself(&pods).resync(secs(600)))
+        .watches(Watch::object(&pods).resync(secs(600)))
         .start(runs.taking(secs(10)))
         .unwrap();
     runs.until_count(1).await;
@@ -162,8 +165,8 @@ async fn a_stopped_informer_is_refused_at_the_start() {
     pods.shutdown().await;
 
     let refused = Controller::new("test")
-        .watches(Watch::itself(&maps))
-        .watches(Watch::itself(&pods))
+        .watches(Watch::object(&maps))
+        .watches(Watch::object(&pods))
         .start(runs.reconciler());
 
     let error = refused.unwrap_err();

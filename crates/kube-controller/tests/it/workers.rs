@@ -16,7 +16,7 @@ async fn the_limit_is_reached_and_never_exceeded() {
     }
     let (pods, runs) = (pods(&server), Runs::new());
     let controller = Controller::new("test")
-        .watches(Watch::itself(&pods))
+        .watches(Watch::object(&pods))
         .workers(4)
         .start(runs.taking(secs(1)))
         .unwrap();
@@ -36,7 +36,7 @@ async fn one_key_never_runs_twice_at_a_time_in_a_storm() {
     }
     let (pods, runs) = (pods(&server), Runs::new());
     let controller = Controller::new("test")
-        .watches(Watch::itself(&pods))
+        .watches(Watch::object(&pods))
         .workers(16)
         .start(runs.taking(ms(70)))
         .unwrap();
@@ -71,7 +71,7 @@ async fn a_change_during_a_run_brings_exactly_one_more() {
     server.create(pod("shop", "cart"));
     let (pods, runs) = (pods(&server), Runs::new());
     let controller = Controller::new("test")
-        .watches(Watch::itself(&pods))
+        .watches(Watch::object(&pods))
         .workers(2)
         .start(runs.taking(secs(10)))
         .unwrap();
@@ -96,7 +96,7 @@ async fn a_run_may_ask_for_another_one_later() {
     let (pods, runs) = (pods(&server), Runs::new());
     let log = runs.clone();
     let controller = Controller::new("test")
-        .watches(Watch::itself(&pods))
+        .watches(Watch::object(&pods))
         .start(move |key: ObjectKey| {
             drop(log.enter(&key));
             let action = match log.count() {

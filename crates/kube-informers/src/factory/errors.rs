@@ -31,7 +31,7 @@ impl FactoryNotSynced {
         Self::new(missing, of, Why::NotStarted)
     }
 
-    pub(super) fn shut_down() -> Self {
+    pub(super) fn shutdown() -> Self {
         Self::new(Vec::new(), 0, Why::ShutDown)
     }
 

@@ -251,7 +251,7 @@ impl SharedInformerFactory {
 
     /// The informer of this key, built if there is none that is alive.
     fn ask<K: Object>(&self, key: Key, build: impl FnOnce() -> InformerBuilder<K>) -> Informer<K> {
-        let shut_down = {
+        let shutdown = {
             let slots = self.inner.slots.lock();
             if let Some(informer) = slots.find(&key) {
                 return informer;
@@ -260,7 +260,7 @@ impl SharedInformerFactory {
         };
         // Builders run code of the user: not under the lock.
         let builder = build().handlers_keep_alive();
-        let builder = match shut_down {
+        let builder = match shutdown {
             true => builder.rename(|name| format!("{name} (its factory was shut down)")),
             false => builder,
         };
@@ -284,11 +284,11 @@ impl SharedInformerFactory {
     #[doc(alias = "StartWithContext")]
     pub fn start(&self) {
         let spawner = self.spawner();
-        let (entries, shut_down) = {
+        let (entries, shutdown) = {
             let slots = self.inner.slots.lock();
             (slots.entries(), slots.is_shut_down())
         };
-        if shut_down {
+        if shutdown {
             warn!("start of a factory that was shut down: nothing is started; make a new factory");
             return;
         }
@@ -323,16 +323,16 @@ impl SharedInformerFactory {
     /// # Errors
     ///
     /// Some informers were not synced in time, were not started, or stopped.
-    pub async fn wait_for_sync_within(&self, patience: Duration) -> Result<(), FactoryNotSynced> {
-        self.wait_until(Some(patience)).await
+    pub async fn wait_for_sync_within(&self, timeout: Duration) -> Result<(), FactoryNotSynced> {
+        self.wait_until(Some(timeout)).await
     }
 
-    async fn wait_until(&self, patience: Option<Duration>) -> Result<(), FactoryNotSynced> {
+    async fn wait_until(&self, timeout: Option<Duration>) -> Result<(), FactoryNotSynced> {
         let began = Instant::now();
         let entries = {
             let slots = self.inner.slots.lock();
             if slots.is_shut_down() {
-                return Err(FactoryNotSynced::shut_down());
+                return Err(FactoryNotSynced::shutdown());
             }
             slots.entries()
         };
@@ -342,7 +342,7 @@ impl SharedInformerFactory {
             let missing = unstarted.filter_map(|entry| entry.not_synced(Duration::ZERO));
             return Err(FactoryNotSynced::not_started(missing.collect(), in_use.len()));
         }
-        let deadline = patience.map(|patience| began + patience);
+        let deadline = timeout.map(|timeout| began + timeout);
         let settled = join_all(in_use.iter().map(|entry| async move {
             match deadline {
                 None => Some(entry.settled().await),
@@ -358,7 +358,7 @@ impl SharedInformerFactory {
             .filter_map(|(entry, _)| entry.not_synced(after))
             .collect();
         if self.inner.slots.lock().is_shut_down() && !missing.is_empty() {
-            return Err(FactoryNotSynced::shut_down());
+            return Err(FactoryNotSynced::shutdown());
         }
         match missing.is_empty() {
             true => Ok(()),
@@ -376,7 +376,7 @@ impl SharedInformerFactory {
     /// asked for from now on is stopped already, and says so.
     #[doc(alias = "Shutdown")]
     pub async fn shutdown(&self) {
-        let entries = self.inner.slots.lock().shut_down();
+        let entries = self.inner.slots.lock().shutdown();
         join_all(entries.iter().map(|entry| entry.shutdown())).await;
         if let Some(spawner) = self.inner.spawner.get() {
             spawner.wait().await;

@@ -89,7 +89,7 @@ impl<K: Object> Entry for Slot<K> {
 #[derive(Default)]
 pub(super) struct Slots {
     entries: HashMap<Key, Arc<dyn Entry>>,
-    shut_down: bool,
+    shutdown: bool,
 }
 
 impl Slots {
@@ -107,7 +107,7 @@ impl Slots {
         slot: Slot<K>,
     ) -> (Informer<K>, Vec<Arc<dyn Entry>>) {
         let slot: Arc<dyn Entry> = Arc::new(slot);
-        if self.shut_down {
+        if self.shutdown {
             return (informer, vec![slot]);
         }
         if let Some(found) = self.find(&key) {
@@ -130,12 +130,12 @@ impl Slots {
     }
 
     pub(super) fn is_shut_down(&self) -> bool {
-        self.shut_down
+        self.shutdown
     }
 
     /// From now on nothing comes in. Gives what is there, also when called again.
-    pub(super) fn shut_down(&mut self) -> Vec<Arc<dyn Entry>> {
-        self.shut_down = true;
+    pub(super) fn shutdown(&mut self) -> Vec<Arc<dyn Entry>> {
+        self.shutdown = true;
         self.entries()
     }
 }

@@ -221,11 +221,11 @@ impl<K: Object> Informer<K> {
     /// # Errors
     ///
     /// The collection was not there in time, or the informer stopped.
-    pub async fn synced_within(&self, patience: Duration) -> Result<(), NotSynced> {
-        let deadline = Instant::now() + patience;
+    pub async fn synced_within(&self, timeout: Duration) -> Result<(), NotSynced> {
+        let deadline = Instant::now() + timeout;
         match timeout_at(deadline, self.synced()).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(Stopped { .. })) | Err(_) => Err(self.shared.not_synced(patience)),
+            Ok(Err(Stopped { .. })) | Err(_) => Err(self.shared.not_synced(timeout)),
         }
     }
 
@@ -236,11 +236,11 @@ impl<K: Object> Informer<K> {
     ///
     /// The version is no number and cannot be compared, the deadline passed, or the informer stopped.
     #[doc(alias = "LastStoreSyncResourceVersion")]
-    pub async fn wait_for(&self, resource_version: &str, patience: Duration) -> Result<(), NotReached> {
+    pub async fn wait_for(&self, resource_version: &str, timeout: Duration) -> Result<(), NotReached> {
         let wanted: ResourceVersion = resource_version.parse().map_err(NotReached::NotComparable)?;
         let mut applied = self.shared.applied.subscribe();
         let mut life = self.shared.life.subscribe();
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         loop {
             applied.borrow_and_update();
             if self.shared.has_reached(&wanted)? {
@@ -260,7 +260,7 @@ impl<K: Object> Informer<K> {
                 return Err(NotReached::Deadline {
                     wanted: resource_version.to_owned(),
                     reached: self.shared.store.resource_version(),
-                    after: patience,
+                    after: timeout,
                 });
             }
         }
@@ -294,7 +294,7 @@ impl<K: Object> Informer<K> {
     }
 
     /// Waits until it has stopped, for good. Keeps the informer alive meanwhile, like every handle.
-    pub fn until_stopped(&self) -> impl Future<Output = ()> + Send + Sync + use<K> {
+    pub fn wait_for_stop(&self) -> impl Future<Output = ()> + Send + Sync + use<K> {
         let informer = self.clone();
         async move {
             let mut life = informer.shared.life.subscribe();
@@ -323,9 +323,9 @@ impl<K: Object> Informer<K> {
     }
 
     /// Stops asking the server, delivers what has been received, for at most so long, and then stops.
-    pub async fn drain_within(&self, patience: Duration) {
+    pub async fn drain_within(&self, timeout: Duration) {
         self.shared.drain.cancel();
-        let _ = tokio::time::timeout(patience, self.shared.ended()).await;
+        let _ = tokio::time::timeout(timeout, self.shared.ended()).await;
         self.shutdown().await;
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use kube_informers::{Informer, InformerBuilder, Problem};
 use kube_testserver::builders::{Build, pod};
-use kube_testserver::{ApiError, Fault, On, Poison, TestServer, Verb};
+use kube_testserver::{ApiError, Fault, Poison, RequestMatcher, TestServer, Verb};
 
 use crate::support::*;
 
@@ -24,7 +24,7 @@ async fn complaint(informer: &Informer<Pod>) -> String {
 async fn refused(fault: Fault, build: fn(&TestServer) -> InformerBuilder<Pod>) -> String {
     let server = TestServer::new();
     server.create(pod("ns", "a"));
-    let trouble = server.fault(On::resource("pods").forever(), fault);
+    let trouble = server.fault(RequestMatcher::resource("pods").forever(), fault);
     let informer = build(&server).start();
 
     let sentence = complaint(&informer).await;
@@ -46,7 +46,7 @@ async fn struck(fault: Fault, build: fn(&TestServer) -> InformerBuilder<Pod>) ->
     let handler = informer.add_event_handler(log.handler()).unwrap();
     handler.synced().await.unwrap();
 
-    let trouble = server.fault(On::resource("pods").forever(), fault);
+    let trouble = server.fault(RequestMatcher::resource("pods").forever(), fault);
     force_relist(&server);
     server.create(pod("ns", "b"));
     for _ in 0..10 {
@@ -58,7 +58,7 @@ async fn struck(fault: Fault, build: fn(&TestServer) -> InformerBuilder<Pod>) ->
     }
     assert_gentle(&server);
     trouble.clear();
-    until("it recovers", || names(&informer) == ["a", "b"]).await;
+    wait_for("it recovers", || names(&informer) == ["a", "b"]).await;
     assert_eq!(log.take(), ["added ns/a (initial)", "added ns/b"]);
     informer
 }
@@ -179,7 +179,7 @@ async fn html_in_place_of_a_watch_does_not_lead_to_lists() {
     let server = TestServer::new();
     server.create(pod("ns", "a"));
     let trouble = server.fault(
-        On::plain_watch("pods").forever(),
+        RequestMatcher::plain_watch("pods").forever(),
         Fault::default().html("<html>a proxy</html>"),
     );
     let informer = synced(paged_pods(&server)).await;
@@ -191,7 +191,7 @@ async fn html_in_place_of_a_watch_does_not_lead_to_lists() {
     assert_eq!(server.count_requests(Verb::List, "pods"), 1);
     assert_says(&informer.state().to_string(), &["HTML"]);
     trouble.clear();
-    until("it recovers", || names(&informer) == ["a", "b"]).await;
+    wait_for("it recovers", || names(&informer) == ["a", "b"]).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -211,12 +211,12 @@ async fn a_truncated_watch_frame_never_happened() {
         let server = TestServer::new();
         server.create(pod("ns", "a"));
         let informer = synced(paged_pods(&server)).await;
-        server.fault(On::plain_watch("pods").times(2), fault);
+        server.fault(RequestMatcher::plain_watch("pods").times(2), fault);
         server.break_watches();
         server.create(pod("ns", "b"));
         server.create(pod("ns", "c"));
 
-        until("it comes by the third watch", || {
+        wait_for("it comes by the third watch", || {
             names(&informer) == ["a", "b", "c"]
         })
         .await;
@@ -249,7 +249,7 @@ async fn an_object_without_a_name_costs_itself_only() {
             server.create(pod("ns", "d"));
             server.modify::<Pod>("ns", "b", |pod| pod.metadata.labels = None);
             server.create(pod("ns", "e"));
-            until("the watch goes on", || names(&informer) == ["a", "c", "d", "e"]).await;
+            wait_for("the watch goes on", || names(&informer) == ["a", "c", "d", "e"]).await;
             assert_eq!(informer.stats().members[0].reflector.lists, 1);
             pass(minutes(10)).await;
             assert_gentle(&server);
@@ -283,7 +283,7 @@ async fn an_object_of_20_mb_is_taken_and_a_larger_one_than_allowed_is_quarantine
         // It shrinks: a good version is all it takes.
         server.cure("pods", "ns/big");
         server.modify::<Pod>("ns", "big", |pod| *pod = pod.clone().label("small", "now"));
-        until("it is there", || names(&small) == ["a", "big"]).await;
+        wait_for("it is there", || names(&small) == ["a", "big"]).await;
         assert!(small.quarantine().is_empty());
     }
 }
@@ -296,7 +296,10 @@ async fn a_page_token_the_server_rejects_leads_to_a_whole_list_and_then_to_patie
         server.create(pod("ns", &format!("p{number}")));
     }
     let paged = || paged_pods(&server).configure(|config| config.page_size = Some(2));
-    server.fault(On::list("pods").continued().forever(), Fault::expire_continue());
+    server.fault(
+        RequestMatcher::list("pods").continued().forever(),
+        Fault::expire_continue(),
+    );
     let informer = synced(paged()).await;
     assert_eq!(informer.store().len(), 7);
     assert_eq!(server.count_requests(Verb::List, "pods"), 3);
@@ -306,7 +309,7 @@ async fn a_page_token_the_server_rejects_leads_to_a_whole_list_and_then_to_patie
     server.clear_faults();
     server.clear_requests();
     let nonsense = Fault::error(ApiError::bad_request("continue key is not valid"));
-    let trouble = server.fault(On::list("pods").continued().forever(), nonsense);
+    let trouble = server.fault(RequestMatcher::list("pods").continued().forever(), nonsense);
     let informer = paged().start();
     let sentence = complaint(&informer).await;
     assert_says(&sentence, &["400 BadRequest", "continue key is not valid"]);
@@ -339,9 +342,9 @@ async fn objects_that_no_decoder_likes_cost_themselves_only() {
             // A second bad version changes nothing, a deletion ends it.
             server.modify::<Pod>("ns", "b", |pod| *pod = pod.clone().label("x", "y"));
             server.create(pod("ns", "d"));
-            until("the watch goes on", || names(&informer) == ["a", "c", "d"]).await;
+            wait_for("the watch goes on", || names(&informer) == ["a", "c", "d"]).await;
             server.delete::<Pod>("ns", "b");
-            until("the quarantine ends", || informer.quarantine().is_empty()).await;
+            wait_for("the quarantine ends", || informer.quarantine().is_empty()).await;
             assert_eq!(informer.stats().members[0].reflector.lists, 1, "{poison:?}");
         }
     }
@@ -361,7 +364,7 @@ async fn bytes_that_break_the_list_around_them_never_empty_the_cache() {
             server.create(pod("ns", "a"));
             let informer = synced(build(&server)).await;
             server.create(pod("ns", "b"));
-            until("both are there", || informer.store().len() == 2).await;
+            wait_for("both are there", || informer.store().len() == 2).await;
 
             server.poison("pods", "ns/b", poison.clone());
             server.modify::<Pod>("ns", "b", |pod| *pod = pod.clone().label("x", "y"));
@@ -374,7 +377,7 @@ async fn bytes_that_break_the_list_around_them_never_empty_the_cache() {
 
             server.clear_faults();
             server.modify::<Pod>("ns", "b", |pod| *pod = pod.clone().label("x", "z"));
-            until("it recovers", || cached(&informer) == stored(&server, "pods")).await;
+            wait_for("it recovers", || cached(&informer) == stored(&server, "pods")).await;
             assert!(informer.quarantine().is_empty(), "{poison:?}");
         }
     }
@@ -400,7 +403,7 @@ async fn a_list_of_items_nobody_can_identify_does_not_empty_the_cache() {
                 server.poison("pods", name, Poison::Null);
             }
             force_relist(&server);
-            until("it has listed again", || {
+            wait_for("it has listed again", || {
                 informer.stats().members[0].reflector.lists == 2
             })
             .await;
@@ -414,7 +417,7 @@ async fn a_list_of_items_nobody_can_identify_does_not_empty_the_cache() {
             server.clear_faults();
             server.poison("pods", "ns/a", Poison::MissingName);
             force_relist(&server);
-            until("it has listed again", || {
+            wait_for("it has listed again", || {
                 informer.stats().members[0].reflector.lists == 3
             })
             .await;
@@ -424,7 +427,7 @@ async fn a_list_of_items_nobody_can_identify_does_not_empty_the_cache() {
 
             server.clear_faults();
             force_relist(&server);
-            until("all is well", || informer.quarantine().is_empty()).await;
+            wait_for("all is well", || informer.quarantine().is_empty()).await;
             assert_eq!(cached(&informer), stored(&server, "pods"));
             assert_eq!(log.all(), [""; 0]);
         }

@@ -8,7 +8,7 @@ use kube_informers::{
     Backlog, Event, HandlerOptions, Informer, InitialList, ListWatch, ReflectorState, Scope,
 };
 use kube_testserver::builders::{Build, config_map, pod};
-use kube_testserver::{Fault, On, TestServer, Verb};
+use kube_testserver::{Fault, RequestMatcher, TestServer, Verb};
 use parking_lot::Mutex;
 use serde_json::json;
 
@@ -28,7 +28,7 @@ async fn finding_01_a_create_and_delete_race_wedges_neither_subscriber_nor_cache
     for number in 0..28 {
         server.create(pod("ns", &format!("p{number}")));
     }
-    until("the cache has them all", || informer.store().len() == 28).await;
+    wait_for("the cache has them all", || informer.store().len() == 28).await;
 
     // Nobody has read anything so far: an unread subscription holds up nothing.
     assert_eq!((every.pending(), newest.pending()), (30, 28));
@@ -49,7 +49,7 @@ async fn finding_01_a_create_and_delete_race_wedges_neither_subscriber_nor_cache
 #[tokio::test(start_paused = true)]
 async fn finding_02_failing_lists_really_back_off() {
     let server = TestServer::new();
-    server.fault(On::resource("pods").forever(), Fault::status(500));
+    server.fault(RequestMatcher::resource("pods").forever(), Fault::status(500));
     let informer = paged_pods(&server).start();
 
     pass(secs(120)).await;
@@ -66,7 +66,7 @@ async fn finding_02_failing_lists_really_back_off() {
 
     // The same where the watch-list is tried first: one list instead of it per attempt, no more.
     let server = TestServer::new();
-    server.fault(On::resource("pods").forever(), Fault::status(500));
+    server.fault(RequestMatcher::resource("pods").forever(), Fault::status(500));
     let _informer = pods(&server).start();
     pass(secs(120)).await;
     assert!(
@@ -83,11 +83,11 @@ async fn finding_03_http_410_at_the_start_of_a_watch_leads_to_a_list() {
     server.create(pod("ns", "a"));
     let informer = synced_pods(&server).await;
 
-    server.fault(On::plain_watch("pods"), Fault::status(410));
+    server.fault(RequestMatcher::plain_watch("pods"), Fault::status(410));
     server.break_watches();
     server.create(pod("ns", "b"));
 
-    until("the cache has both", || names(&informer) == ["a", "b"]).await;
+    wait_for("the cache has both", || names(&informer) == ["a", "b"]).await;
     let stats = &informer.stats().members[0].reflector;
     assert_eq!(stats.relists.get("expired"), Some(&1));
     assert_eq!(stats.lists, 2);
@@ -98,7 +98,10 @@ async fn finding_03_http_410_at_the_start_of_a_watch_leads_to_a_list() {
 async fn finding_04_watches_that_close_at_once_are_no_hot_loop_and_no_reason_to_list() {
     let server = TestServer::new();
     server.create(pod("ns", "a"));
-    server.fault(On::plain_watch("pods").forever(), Fault::close_after_events(0));
+    server.fault(
+        RequestMatcher::plain_watch("pods").forever(),
+        Fault::close_after_events(0),
+    );
     let informer = synced(paged_pods(&server)).await;
 
     pass(minutes(10)).await;
@@ -115,7 +118,7 @@ async fn finding_04_watches_that_close_at_once_are_no_hot_loop_and_no_reason_to_
 async fn finding_05_a_list_or_watch_that_never_answers_is_given_up() {
     let server = TestServer::new();
     server.create(pod("ns", "a"));
-    let silence = server.fault(On::list("pods").forever(), Fault::hang());
+    let silence = server.fault(RequestMatcher::list("pods").forever(), Fault::hang());
     let informer = paged_pods(&server).start();
 
     let error = informer.synced_within(secs(61)).await.unwrap_err().to_string();
@@ -131,7 +134,7 @@ async fn finding_05_a_list_or_watch_that_never_answers_is_given_up() {
     informer.synced_within(minutes(3)).await.expect("it recovers");
 
     // A watch whose headers do not come.
-    server.fault(On::plain_watch("pods"), Fault::hang());
+    server.fault(RequestMatcher::plain_watch("pods"), Fault::hang());
     server.break_watches();
     server.create(pod("ns", "b"));
     let asked = tokio::time::Instant::now();
@@ -180,7 +183,7 @@ async fn finding_07_a_watch_list_that_does_not_work_becomes_a_list_and_is_rememb
     for fault in [Fault::refuse_watch_list(), Fault::ignore_initial_events()] {
         let server = TestServer::new();
         server.create(pod("ns", "a"));
-        server.fault(On::watch_list("pods").forever(), fault);
+        server.fault(RequestMatcher::watch_list("pods").forever(), fault);
         let informer = pods(&server).start();
 
         informer
@@ -192,7 +195,7 @@ async fn finding_07_a_watch_list_that_does_not_work_becomes_a_list_and_is_rememb
         // Relists of the next ten minutes do not try again.
         pass(minutes(1)).await;
         force_relist(&server);
-        until("it has listed again", || {
+        wait_for("it has listed again", || {
             informer.stats().members[0].reflector.lists == 2
         })
         .await;
@@ -217,12 +220,12 @@ async fn finding_08_objects_lost_across_a_relist_are_told_as_deleted() {
     handler.synced().await.unwrap();
     log.take();
 
-    server.fault(On::plain_watch("pods").times(1), Fault::refuse());
+    server.fault(RequestMatcher::plain_watch("pods").times(1), Fault::refuse());
     server.break_watches();
     server.delete::<Pod>("ns", "b");
     server.compact();
 
-    until("the deletion is told", || log.len() > 0).await;
+    wait_for("the deletion is told", || log.len() > 0).await;
     assert_eq!(log.all(), ["deleted ns/b (missed)"]);
     assert_eq!(names(&informer), ["a"]);
     let told_last = [events.next().await, events.next().await, events.next().await];
@@ -233,7 +236,10 @@ async fn finding_08_objects_lost_across_a_relist_are_told_as_deleted() {
 #[tokio::test(start_paused = true)]
 async fn finding_09_a_failing_watch_slows_down_no_other() {
     let server = TestServer::new();
-    server.fault(On::resource("configmaps").forever(), Fault::status(500));
+    server.fault(
+        RequestMatcher::resource("configmaps").forever(),
+        Fault::status(500),
+    );
     let client = server.client();
     let failing = Informer::<ConfigMap>::all(client.clone()).start();
     let healthy = synced(Informer::<Pod>::all(client)).await;
@@ -285,7 +291,7 @@ async fn finding_10_one_decoded_object_without_managed_fields_is_shared_by_all_a
     }
 
     server.modify::<ConfigMap>("ns", "b", |config| config.data = Some(Default::default()));
-    until("the change is told", || {
+    wait_for("the change is told", || {
         seen.iter().all(|seen| seen.lock().len() == 3)
     })
     .await;
@@ -295,7 +301,7 @@ async fn finding_10_one_decoded_object_without_managed_fields_is_shared_by_all_a
 
     let reused = informer.stats().members[0].reflector.reused;
     force_relist(&server);
-    until("it has listed again", || {
+    wait_for("it has listed again", || {
         informer.stats().members[0].reflector.lists == 2
     })
     .await;

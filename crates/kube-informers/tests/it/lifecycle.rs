@@ -11,7 +11,7 @@ use kube_informers::{
     blocking,
 };
 use kube_testserver::builders::pod;
-use kube_testserver::{Fault, On, TestServer, Verb};
+use kube_testserver::{Fault, RequestMatcher, TestServer, Verb};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
@@ -113,7 +113,7 @@ async fn it_stops_at_once_while_a_list_is_not_answered_or_not_complete() {
     ] {
         let stage = Stage::new(TestServer::new()).await;
         stage.server.create(pod("ns", "a"));
-        stage.server.fault(On::list("pods").forever(), fault);
+        stage.server.fault(RequestMatcher::list("pods").forever(), fault);
         let informer = stage.paged().start();
         pass(secs(5)).await;
         assert!(matches!(informer.state(), ReflectorState::Listing { .. }));
@@ -133,7 +133,9 @@ async fn it_stops_at_once_in_the_middle_of_a_watch_list() {
         let stage = Stage::new(TestServer::new()).await;
         stage.server.create(pod("ns", "a"));
         stage.server.create(pod("ns", "b"));
-        stage.server.fault(On::watch_list("pods").forever(), fault);
+        stage
+            .server
+            .fault(RequestMatcher::watch_list("pods").forever(), fault);
         let informer = stage.pods().start();
         pass(secs(5)).await;
         assert!(matches!(informer.state(), ReflectorState::Listing { .. }));
@@ -159,7 +161,10 @@ async fn it_stops_at_once_while_it_watches() {
 
 #[tokio::test(start_paused = true)]
 async fn it_stops_at_once_while_it_waits_after_a_failure() {
-    for (on, synced) in [(On::resource("pods"), false), (On::plain_watch("pods"), true)] {
+    for (on, synced) in [
+        (RequestMatcher::resource("pods"), false),
+        (RequestMatcher::plain_watch("pods"), true),
+    ] {
         let stage = Stage::new(TestServer::new()).await;
         stage.server.fault(on.forever(), Fault::status(500));
         let informer = stage.paged().start();
@@ -246,7 +251,7 @@ async fn an_asynchronous_handler_is_cancelled_at_its_await() {
             }
         }))
         .unwrap();
-    until("the handler is in its call", || begun.load(Ordering::SeqCst) == 1).await;
+    wait_for("the handler is in its call", || begun.load(Ordering::SeqCst) == 1).await;
     assert_eq!((handler.pending(), handler.delivered()), (2, 0));
 
     stage.stops(informer).await;
@@ -268,7 +273,7 @@ async fn an_asynchronous_handler_may_wait_for_the_end_of_its_own_informer() {
         }))
         .unwrap();
 
-    until("it has stopped", || informer.is_stopped()).await;
+    wait_for("it has stopped", || informer.is_stopped()).await;
     settle().await;
     stage.nothing_is_left();
 }
@@ -372,10 +377,10 @@ async fn a_handler_that_panics_and_ends_leaves_the_informer_alone() {
         .add_event_handler_with(options, |_: Event<Pod>| panic!("on purpose"))
         .unwrap();
     stage.server.create(pod("ns", "a"));
-    until("it has ended", || ended.ended().is_some()).await;
+    wait_for("it has ended", || ended.ended().is_some()).await;
 
     stage.server.create(pod("ns", "b"));
-    until("the cache goes on", || informer.store().len() == 2).await;
+    wait_for("the cache goes on", || informer.store().len() == 2).await;
     stage.stops(informer).await;
 }
 
@@ -397,7 +402,7 @@ async fn draining_delivers_what_was_received_and_asks_for_nothing_more() {
     for number in 0..20 {
         stage.server.create(pod("ns", &format!("p{number}")));
     }
-    until("all are in the cache", || informer.store().len() == 20).await;
+    wait_for("all are in the cache", || informer.store().len() == 20).await;
     assert!(handler.pending() > 10);
 
     let since = Instant::now();
@@ -417,7 +422,7 @@ async fn draining_ends_in_time_even_if_a_handler_does_not() {
         .add_event_handler(asynchronous(|_: Event<Pod>| std::future::pending()))
         .unwrap();
     stage.server.create(pod("ns", "a"));
-    until("it is in the cache", || informer.store().len() == 1).await;
+    wait_for("it is in the cache", || informer.store().len() == 1).await;
 
     let since = Instant::now();
     informer.drain_within(secs(2)).await;
@@ -479,7 +484,7 @@ async fn a_run_that_is_dropped_half_way_stops_everything() {
     let mut run = Box::pin(task.run());
     tokio::select! {
         _ = &mut run => panic!("nobody stopped it"),
-        () = until("the handler is called", || begun.load(Ordering::SeqCst) == 1) => {}
+        () = wait_for("the handler is called", || begun.load(Ordering::SeqCst) == 1) => {}
     }
     assert_eq!(stage.server.open_watches(), 1);
     drop(run);
@@ -505,7 +510,7 @@ async fn two_informers_on_one_client_end_apart() {
     first.shutdown().await;
     assert_eq!(stage.server.open_watches(), 2);
     stage.server.create(pod("ns", "a"));
-    until("the other one goes on", || third.store().len() == 1).await;
+    wait_for("the other one goes on", || third.store().len() == 1).await;
     assert!(first.store().is_empty());
 
     tokio::join!(second.shutdown(), third.shutdown());
@@ -515,7 +520,9 @@ async fn two_informers_on_one_client_end_apart() {
 #[tokio::test(start_paused = true)]
 async fn those_who_wait_are_told_when_it_stops() {
     let stage = Stage::new(TestServer::new()).await;
-    stage.server.fault(On::resource("pods").forever(), Fault::hang());
+    stage
+        .server
+        .fault(RequestMatcher::resource("pods").forever(), Fault::hang());
     let informer = stage.pods().start();
     let mut events = informer.subscribe();
     settle().await;
@@ -544,12 +551,12 @@ async fn those_who_wait_are_told_when_it_stops() {
 async fn the_end_of_an_informer_can_be_waited_for() {
     let stage = Stage::new(TestServer::new()).await;
     let informer = stage.pods().start();
-    let mut stopped = Box::pin(informer.until_stopped());
+    let mut stopped = Box::pin(informer.wait_for_stop());
     pass(secs(60)).await;
     assert!((&mut stopped).now_or_never().is_none());
 
     informer.shutdown().await;
 
     stopped.await;
-    informer.until_stopped().await;
+    informer.wait_for_stop().await;
 }

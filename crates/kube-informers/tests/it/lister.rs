@@ -13,7 +13,7 @@ use kube_informers::{Informer, Lister, NotFound, Object, Selector, indexes};
 use kube_testserver::TestServer;
 use kube_testserver::builders::{Build, deployment, node, pod, replica_set};
 
-use crate::support::{secs, synced, synced_pods, until};
+use crate::support::{secs, synced, synced_pods, wait_for};
 
 /// An object that counts how often its labels are read.
 struct Counted {
@@ -360,10 +360,10 @@ async fn a_lister_keeps_its_informer_alive() {
     drop(informer);
 
     server.create(deployment("shop", "checkout"));
-    until("the lister sees it", || lister.get("shop/checkout").is_some()).await;
+    wait_for("the lister sees it", || lister.get("shop/checkout").is_some()).await;
 
     drop(lister);
     server
-        .until("the watch is closed", |server| server.open_watches() == 0)
+        .wait_for("the watch is closed", |server| server.open_watches() == 0)
         .await;
 }

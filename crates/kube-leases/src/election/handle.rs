@@ -87,7 +87,7 @@ impl Candidate {
     /// Stops competing and releases the Lease if it is ours, within the renew deadline. End the work first: the next
     /// leader may begin at once.
     #[doc(alias = "ReleaseOnCancel")]
-    pub async fn stop(self) {
+    pub async fn shutdown(self) {
         self.stop.cancel();
         if self.task.await.is_err() {
             tracing::error!("the task of the election panicked; the lease was not released and will expire");

@@ -234,7 +234,7 @@ impl Election {
             Some(leadership) => run_work(leadership.also_ends_on(stop), work).await,
             None => Ended::NeverLed,
         };
-        candidate.stop().await;
+        candidate.shutdown().await;
         Ok(ended)
     }
 

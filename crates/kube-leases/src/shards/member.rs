@@ -69,7 +69,7 @@ impl ShardMember {
 
     /// Leaves the group, and returns when the other replicas know. Waits for every permit that is out. Changes are not
     /// told any more; informers that should follow are better off with [`drive`](Self::drive).
-    pub async fn leave(self) {
+    pub async fn shutdown(self) {
         self.stop.cancel();
         // Guards in the queue go with it, and so do not hold anything up.
         drop(self.changes);

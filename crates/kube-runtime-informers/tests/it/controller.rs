@@ -10,7 +10,7 @@ use kube_runtime::Controller;
 use kube_runtime::reflector::ObjectRef;
 use kube_runtime_informers::ControllerExt;
 use kube_testserver::builders::{Build, config_map, pod, replica_set};
-use kube_testserver::{Fault, On, TestServer, Verb};
+use kube_testserver::{Fault, RequestMatcher, TestServer, Verb};
 
 use crate::support::*;
 
@@ -164,7 +164,10 @@ async fn no_run_begins_before_the_cache_is_complete() {
     for number in 0..20 {
         server.create(replica_set("shop", &format!("set-{number}")));
     }
-    server.fault(On::resource("replicasets"), Fault::delay(Duration::from_secs(10)));
+    server.fault(
+        RequestMatcher::resource("replicasets"),
+        Fault::delay(Duration::from_secs(10)),
+    );
     let sets = sets(&server);
     let controller = Controller::for_informer(&sets);
     let store = controller.store();

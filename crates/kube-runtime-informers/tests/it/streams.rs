@@ -128,7 +128,7 @@ async fn streams_end_with_their_informer() {
 async fn a_stream_whose_informer_stops_before_it_is_synced_ends() {
     let server = TestServer::new();
     server.fault(
-        kube_testserver::On::any().forever(),
+        kube_testserver::RequestMatcher::any().forever(),
         kube_testserver::Fault::status(503),
     );
     let pods = Informer::<Pod>::all(server.client()).start();

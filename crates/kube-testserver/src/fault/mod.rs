@@ -3,7 +3,7 @@
 
 mod effect;
 mod list;
-mod on;
+mod matcher;
 mod poison;
 mod shape;
 mod watch;
@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 pub(crate) use effect::Answer;
 pub use effect::Fault;
 pub(crate) use list::ListFault;
-pub use on::On;
+pub use matcher::RequestMatcher;
 pub use poison::Poison;
 pub(crate) use poison::Poisons;
 pub(crate) use shape::{Shaper, broken};
@@ -35,7 +35,7 @@ pub(crate) struct Faults {
 
 #[derive(Debug)]
 struct Rule {
-    on: On,
+    on: RequestMatcher,
     fault: Fault,
     tally: Arc<Tally>,
 }
@@ -79,7 +79,7 @@ impl Faults {
         }
     }
 
-    pub(crate) fn add(&self, on: On, fault: Fault) -> FaultHandle {
+    pub(crate) fn add(&self, on: RequestMatcher, fault: Fault) -> FaultHandle {
         let tally = Arc::new(Tally::default());
         self.rules.lock().push(Rule {
             on,

@@ -143,7 +143,7 @@ impl TestServer {
     /// server.create(pod("shop", "cart"));
     /// let address = server.url().unwrap().replace("http://", "");
     ///
-    /// server.stop().await; // clients cannot reach it, the objects stay
+    /// server.shutdown().await; // clients cannot reach it, the objects stay
     /// let again = server.listen(&address).await?;
     ///
     /// assert_eq!(again.url(), server.url());
@@ -164,7 +164,7 @@ impl TestServer {
     }
 
     /// Closes the socket and every connection, and waits until that is done. Without a socket nothing happens.
-    pub async fn stop(&self) {
+    pub async fn shutdown(&self) {
         if let Some(listening) = &self.listening {
             listening.stop().await;
         }

@@ -6,7 +6,7 @@ use super::TestServer;
 use crate::journal::SeenRequest;
 use crate::request::Verb;
 
-/// How long [`TestServer::until`] waits for its condition, on tokio's clock.
+/// How long [`TestServer::wait_for`] waits for its condition, on tokio's clock.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What clients did and what is still open.
@@ -66,7 +66,7 @@ impl TestServer {
     /// # Panics
     ///
     /// If it does not hold within 30 seconds of tokio's clock; `what` names it in the message.
-    pub async fn until(&self, what: &str, condition: impl Fn(&TestServer) -> bool) {
+    pub async fn wait_for(&self, what: &str, condition: impl Fn(&TestServer) -> bool) {
         let deadline = tokio::time::Instant::now() + PATIENCE;
         loop {
             // Listening starts before looking, so that no change can fall in between.

@@ -6,14 +6,14 @@ use serde_json::Value;
 
 use super::TestServer;
 use super::objects::expect;
-use crate::fault::{Fault, FaultHandle, On, Poison};
+use crate::fault::{Fault, FaultHandle, Poison, RequestMatcher};
 use crate::hub::Order;
 use crate::write::{self, DeleteOptions, Place};
 
 /// Making trouble.
 impl TestServer {
     /// Sets a fault in force: which requests it strikes, and what it does to them.
-    pub fn fault(&self, on: On, fault: Fault) -> FaultHandle {
+    pub fn fault(&self, on: RequestMatcher, fault: Fault) -> FaultHandle {
         self.state.faults.add(on, fault)
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use kube_testserver::builders::pod;
-use kube_testserver::{ApiError, Fault, On, TestServer, Which};
+use kube_testserver::{ApiError, Fault, RequestMatcher, TestServer, Which};
 
 use crate::common::{Watch, call, get};
 
@@ -20,7 +20,7 @@ fn with_pods(names: &[&str]) -> TestServer {
 #[tokio::test(start_paused = true)]
 async fn the_nth_list_fails_and_no_other() {
     let server = with_pods(&[]);
-    let fault = server.fault(On::list("pods").nth(2), Fault::status(500));
+    let fault = server.fault(RequestMatcher::list("pods").nth(2), Fault::status(500));
 
     let mut codes = Vec::new();
     for _ in 0..3 {
@@ -34,7 +34,7 @@ async fn the_nth_list_fails_and_no_other() {
 
 #[tokio::test(start_paused = true)]
 async fn faults_come_several_times_every_nth_time_for_ever_and_by_chance() {
-    let codes = async |on: On, requests: usize| {
+    let codes = async |on: RequestMatcher, requests: usize| {
         let server = TestServer::builder().seed(7).build();
         server.fault(on, Fault::status(503));
         let mut failed = Vec::new();
@@ -46,25 +46,32 @@ async fn faults_come_several_times_every_nth_time_for_ever_and_by_chance() {
         failed
     };
 
-    assert_eq!(codes(On::list("pods").times(2), 5).await, [1, 2]);
-    assert_eq!(codes(On::list("pods").after(1).times(2), 5).await, [2, 3]);
-    assert_eq!(codes(On::list("pods").every(2), 5).await, [2, 4]);
-    assert_eq!(codes(On::any().forever(), 3).await, [1, 2, 3]);
-    let some = codes(On::any().chance(0.5), 100).await;
+    assert_eq!(codes(RequestMatcher::list("pods").times(2), 5).await, [1, 2]);
+    assert_eq!(
+        codes(RequestMatcher::list("pods").after(1).times(2), 5).await,
+        [2, 3]
+    );
+    assert_eq!(codes(RequestMatcher::list("pods").every(2), 5).await, [2, 4]);
+    assert_eq!(codes(RequestMatcher::any().forever(), 3).await, [1, 2, 3]);
+    let some = codes(RequestMatcher::any().chance(0.5), 100).await;
     assert!((25..75).contains(&some.len()), "{some:?}");
-    assert_eq!(some, codes(On::any().chance(0.5), 100).await, "the seed decides");
+    assert_eq!(
+        some,
+        codes(RequestMatcher::any().chance(0.5), 100).await,
+        "the seed decides"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cleared_fault_strikes_no_more() {
     let server = with_pods(&[]);
-    let fault = server.fault(On::any().forever(), Fault::status(500));
+    let fault = server.fault(RequestMatcher::any().forever(), Fault::status(500));
     assert_eq!(get(&server, "/api/v1/pods").await.status, 500);
 
     fault.clear();
     assert_eq!(get(&server, "/api/v1/pods").await.status, 200);
 
-    server.fault(On::any().forever(), Fault::status(500));
+    server.fault(RequestMatcher::any().forever(), Fault::status(500));
     server.clear_faults();
     assert_eq!(get(&server, "/api/v1/pods").await.status, 200);
 }
@@ -74,7 +81,7 @@ async fn answers_can_be_anything() {
     let server = with_pods(&[]);
 
     server.fault(
-        On::any(),
+        RequestMatcher::any(),
         Fault::status(429)
             .text("Too many requests, please try again later.")
             .retry_after(3),
@@ -87,11 +94,14 @@ async fn answers_can_be_anything() {
     assert_eq!(busy.headers["retry-after"], "3");
     assert_eq!(busy.headers["content-type"], "text/plain; charset=utf-8");
 
-    server.fault(On::any(), Fault::default().html("<h1>Log in</h1>"));
+    server.fault(RequestMatcher::any(), Fault::default().html("<h1>Log in</h1>"));
     let page = get(&server, "/api/v1/pods").await;
     assert_eq!((page.status, page.text.as_str()), (200, "<h1>Log in</h1>"));
 
-    server.fault(On::any(), Fault::error(ApiError::too_many_requests(9)));
+    server.fault(
+        RequestMatcher::any(),
+        Fault::error(ApiError::too_many_requests(9)),
+    );
     let status = get(&server, "/api/v1/pods").await;
     assert_eq!(status.error().1, "TooManyRequests");
     assert_eq!(status.headers["retry-after"], "9");
@@ -107,19 +117,19 @@ async fn connections_are_refused_delayed_and_left_hanging() {
     };
     let service = server.service();
 
-    server.fault(On::any(), Fault::refuse());
+    server.fault(RequestMatcher::any(), Fault::refuse());
     let refused = call(&service, request())
         .await
         .map(|_| ())
         .map_err(|error| error.kind());
     assert_eq!(refused, Err(std::io::ErrorKind::ConnectionRefused));
 
-    server.fault(On::any(), Fault::delay(Duration::from_secs(5)));
+    server.fault(RequestMatcher::any(), Fault::delay(Duration::from_secs(5)));
     let started = tokio::time::Instant::now();
     assert!(call(&service, request()).await.is_ok());
     assert_eq!(started.elapsed(), Duration::from_secs(5));
 
-    server.fault(On::any(), Fault::hang());
+    server.fault(RequestMatcher::any(), Fault::hang());
     let hung = tokio::time::timeout(Duration::from_secs(3600), call(&service, request())).await;
     assert!(hung.is_err());
     server.assert_nothing_open();
@@ -136,10 +146,10 @@ async fn bodies_are_cut_truncated_and_split() {
     };
 
     for at in [0, 1, whole.len() / 2] {
-        server.fault(On::any(), Fault::truncate(at as u64));
+        server.fault(RequestMatcher::any(), Fault::truncate(at as u64));
         assert_eq!(get(&server, "/api/v1/pods").await.text, whole[..at]);
 
-        server.fault(On::any(), Fault::cut(at as u64));
+        server.fault(RequestMatcher::any(), Fault::cut(at as u64));
         let cut = call(&server.service(), request())
             .await
             .expect("headers")
@@ -152,7 +162,7 @@ async fn bodies_are_cut_truncated_and_split() {
         );
     }
 
-    server.fault(On::any(), Fault::split(vec![1, 7]));
+    server.fault(RequestMatcher::any(), Fault::split(vec![1, 7]));
     let mut body = call(&server.service(), request())
         .await
         .expect("headers")
@@ -168,7 +178,7 @@ async fn bodies_are_cut_truncated_and_split() {
 #[tokio::test(start_paused = true)]
 async fn a_half_open_watch_says_nothing_and_does_not_end() {
     let server = with_pods(&["a"]);
-    server.fault(On::watch("pods"), Fault::silent_after_events(1));
+    server.fault(RequestMatcher::watch("pods"), Fault::silent_after_events(1));
     let path = "/api/v1/pods?watch=true&allowWatchBookmarks=true&timeoutSeconds=60";
     let mut watch = Watch::open(&server, path).await;
     assert_eq!(watch.next().await, "ADDED shop/a@2");
@@ -187,23 +197,23 @@ async fn watches_end_after_so_many_events_or_so_long() {
     let server = with_pods(&["a", "b", "c"]);
     let path = "/api/v1/pods?watch=true&allowWatchBookmarks=true";
 
-    server.fault(On::watch("pods"), Fault::close_after_events(2));
+    server.fault(RequestMatcher::watch("pods"), Fault::close_after_events(2));
     assert_eq!(
         Watch::open(&server, path).await.ready().await,
         ["ADDED shop/a@2", "ADDED shop/b@3", "end"]
     );
 
-    server.fault(On::watch("pods"), Fault::close_after_events(0));
+    server.fault(RequestMatcher::watch("pods"), Fault::close_after_events(0));
     assert_eq!(Watch::open(&server, path).await.ready().await, ["end"]);
 
-    server.fault(On::watch("pods"), Fault::break_after_events(1));
+    server.fault(RequestMatcher::watch("pods"), Fault::break_after_events(1));
     assert_eq!(
         Watch::open(&server, path).await.ready().await,
         ["ADDED shop/a@2", "broken: ConnectionReset"]
     );
 
     server.fault(
-        On::watch("pods"),
+        RequestMatcher::watch("pods"),
         Fault::error_event_after(1, ApiError::too_old(2, 3)),
     );
     assert_eq!(
@@ -215,7 +225,10 @@ async fn watches_end_after_so_many_events_or_so_long() {
         ]
     );
 
-    server.fault(On::watch("pods"), Fault::close_after(Duration::from_millis(1100)));
+    server.fault(
+        RequestMatcher::watch("pods"),
+        Fault::close_after(Duration::from_millis(1100)),
+    );
     let started = tokio::time::Instant::now();
     let mut watch = Watch::open(&server, path).await;
     assert_eq!(watch.ready().await.len(), 4);
@@ -230,21 +243,21 @@ async fn bookmarks_are_withheld_and_wrong() {
     let server = with_pods(&["a"]);
     let path = "/api/v1/pods?watch=true&allowWatchBookmarks=true&timeoutSeconds=100";
 
-    server.fault(On::watch("pods"), Fault::no_end_marker());
+    server.fault(RequestMatcher::watch("pods"), Fault::no_end_marker());
     let mut watch = Watch::open(&server, path).await;
     assert_eq!(
         [watch.next().await, watch.next().await],
         ["ADDED shop/a@2", "BOOKMARK @2"]
     );
 
-    server.fault(On::watch("pods"), Fault::no_bookmarks());
+    server.fault(RequestMatcher::watch("pods"), Fault::no_bookmarks());
     let mut watch = Watch::open(&server, path).await;
     assert_eq!(
         [watch.next().await, watch.next().await, watch.next().await],
         ["ADDED shop/a@2", "BOOKMARK end @2", "end"]
     );
 
-    server.fault(On::watch("pods"), Fault::bookmark_version(-1));
+    server.fault(RequestMatcher::watch("pods"), Fault::bookmark_version(-1));
     let mut watch = Watch::open(&server, path).await;
     assert_eq!(
         [watch.next().await, watch.next().await],
@@ -257,7 +270,7 @@ async fn events_are_dropped_doubled_and_reordered() {
     let server = with_pods(&["a", "b", "c"]);
     let path = "/api/v1/pods?watch=true&resourceVersion=1";
     let events = async |fault: Fault| {
-        server.fault(On::watch("pods"), fault);
+        server.fault(RequestMatcher::watch("pods"), fault);
         let events = Watch::open(&server, path).await.ready().await;
         events
             .iter()
@@ -285,10 +298,10 @@ async fn a_server_that_does_not_know_initial_events_sends_no_marker() {
     let server = with_pods(&["a"]);
     let path = "/api/v1/pods?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
 
-    server.fault(On::watch_list("pods"), Fault::ignore_initial_events());
+    server.fault(RequestMatcher::watch_list("pods"), Fault::ignore_initial_events());
     assert_eq!(Watch::open(&server, path).await.ready().await, ["ADDED shop/a@2"]);
 
-    server.fault(On::watch_list("pods"), Fault::refuse_watch_list());
+    server.fault(RequestMatcher::watch_list("pods"), Fault::refuse_watch_list());
     assert_eq!(get(&server, path).await.error().1, "Invalid");
 }
 
@@ -296,17 +309,17 @@ async fn a_server_that_does_not_know_initial_events_sends_no_marker() {
 async fn lists_misbehave_page_by_page() {
     let server = with_pods(&["a", "b", "c"]);
 
-    server.fault(On::list("pods"), Fault::ignore_limit());
+    server.fault(RequestMatcher::list("pods"), Fault::ignore_limit());
     assert_eq!(get(&server, "/api/v1/pods?limit=1").await.names().len(), 3);
 
-    server.fault(On::list("pods"), Fault::empty_page());
+    server.fault(RequestMatcher::list("pods"), Fault::empty_page());
     let empty = get(&server, "/api/v1/pods?limit=2").await;
     assert!(empty.names().is_empty());
     let token = empty.continue_token().expect("a token");
     let next = get(&server, &format!("/api/v1/pods?limit=2&continue={token}")).await;
     assert_eq!(next.names(), ["shop/a", "shop/b"]);
 
-    server.fault(On::list("pods").continued(), Fault::expire_continue());
+    server.fault(RequestMatcher::list("pods").continued(), Fault::expire_continue());
     let token = next.continue_token().expect("a token");
     assert_eq!(
         get(&server, &format!("/api/v1/pods?limit=2&continue={token}"))
@@ -315,13 +328,13 @@ async fn lists_misbehave_page_by_page() {
         410
     );
 
-    server.fault(On::list("pods"), Fault::empty_continue());
+    server.fault(RequestMatcher::list("pods"), Fault::empty_continue());
     assert_eq!(
         get(&server, "/api/v1/pods").await.continue_token().as_deref(),
         Some("")
     );
 
-    server.fault(On::list("pods"), Fault::list_version(-2));
+    server.fault(RequestMatcher::list("pods"), Fault::list_version(-2));
     assert_eq!(
         get(&server, "/api/v1/pods").await.version(),
         server.resource_version() - 2
@@ -333,7 +346,7 @@ async fn bodies_stall_pause_trickle_and_stick_together() {
     let server = with_pods(&["a", "b"]);
     let whole = get(&server, "/api/v1/pods").await.text;
     let chunks = async |fault: Fault| {
-        server.fault(On::any(), fault);
+        server.fault(RequestMatcher::any(), fault);
         let request = Request::get("/api/v1/pods")
             .body(Full::default())
             .expect("a request");
@@ -389,13 +402,13 @@ async fn frames_are_split_and_glued_wherever_that_cuts() {
     let expected = ["ADDED shop/a@2", "ADDED shop/b@3", "ADDED shop/c@4", "end"];
 
     for size in [1, 2, 3, 7, 100] {
-        server.fault(On::watch("pods"), Fault::split(vec![size]));
+        server.fault(RequestMatcher::watch("pods"), Fault::split(vec![size]));
         let mut watch = Watch::open(&server, path).await;
         for event in expected {
             assert_eq!(watch.next().await, event, "in pieces of {size}");
         }
     }
-    server.fault(On::watch("pods"), Fault::glue(1 << 20));
+    server.fault(RequestMatcher::watch("pods"), Fault::glue(1 << 20));
     let mut watch = Watch::open(&server, path).await;
     let started = tokio::time::Instant::now();
     assert_eq!(watch.next().await, expected[0]);
@@ -411,7 +424,7 @@ async fn f10_bookmarks_lose_their_metadata_or_their_kind() {
     let server = with_pods(&[]);
     let path = "/api/v1/pods?watch=true&allowWatchBookmarks=true";
 
-    server.fault(On::watch("pods"), Fault::bookmark_without_metadata());
+    server.fault(RequestMatcher::watch("pods"), Fault::bookmark_without_metadata());
     let frame = Watch::open(&server, path)
         .await
         .frame()
@@ -423,7 +436,7 @@ async fn f10_bookmarks_lose_their_metadata_or_their_kind() {
         (Some("BOOKMARK"), None)
     );
 
-    server.fault(On::watch("pods"), Fault::bookmark_of_another_kind());
+    server.fault(RequestMatcher::watch("pods"), Fault::bookmark_of_another_kind());
     let frame = Watch::open(&server, path)
         .await
         .frame()
@@ -439,7 +452,7 @@ async fn events_come_late_with_garbage_and_without_newlines() {
     let path = "/api/v1/pods?watch=true&resourceVersion=1&timeoutSeconds=60";
 
     server.fault(
-        On::watch("pods"),
+        RequestMatcher::watch("pods"),
         Fault::delay_events(Which::Nth(2), Duration::from_secs(9)),
     );
     let mut watch = Watch::open(&server, path).await;
@@ -454,7 +467,7 @@ async fn events_come_late_with_garbage_and_without_newlines() {
     );
 
     let text = async |fault: Fault| {
-        server.fault(On::watch("pods"), fault);
+        server.fault(RequestMatcher::watch("pods"), fault);
         let request = Request::get(path).body(Full::default()).expect("a request");
         let body = call(&server.service(), request)
             .await
@@ -478,7 +491,7 @@ async fn faults_join_and_match_what_they_are_told() {
     server.create(pod("shop", "a"));
 
     server.fault(
-        On::any(),
+        RequestMatcher::any(),
         Fault::delay(Duration::from_secs(2))
             .and(Fault::status(503))
             .and(Fault::delay(Duration::from_secs(1))),
@@ -490,13 +503,16 @@ async fn faults_join_and_match_what_they_are_told() {
     );
 
     let never = [
-        server.fault(On::list("pods").namespace("other"), Fault::status(500)),
-        server.fault(On::get("pods").name("b"), Fault::status(500)),
-        server.fault(On::list("pods.example.com"), Fault::status(500)),
-        server.fault(On::path("/apis"), Fault::status(500)),
-        server.fault(On::any().user_agent("kubectl"), Fault::status(500)),
-        server.fault(On::any().replica(1), Fault::status(500)),
-        server.fault(On::list("pods").continued(), Fault::status(500)),
+        server.fault(
+            RequestMatcher::list("pods").namespace("other"),
+            Fault::status(500),
+        ),
+        server.fault(RequestMatcher::get("pods").name("b"), Fault::status(500)),
+        server.fault(RequestMatcher::list("pods.example.com"), Fault::status(500)),
+        server.fault(RequestMatcher::path("/apis"), Fault::status(500)),
+        server.fault(RequestMatcher::any().user_agent("kubectl"), Fault::status(500)),
+        server.fault(RequestMatcher::any().replica(1), Fault::status(500)),
+        server.fault(RequestMatcher::list("pods").continued(), Fault::status(500)),
     ];
     assert_eq!(get(&server, "/api/v1/pods").await.status, 200);
     assert_eq!(get(&server, "/api/v1/namespaces/shop/pods/a").await.status, 200);
@@ -504,7 +520,7 @@ async fn faults_join_and_match_what_they_are_told() {
     server.clear_faults();
 
     server.fault(
-        On::list("deployments.apps"),
+        RequestMatcher::list("deployments.apps"),
         Fault::status(302).header("location", "http://elsewhere.example/"),
     );
     let moved = get(&server, "/apis/apps/v1/deployments").await;
@@ -512,7 +528,7 @@ async fn faults_join_and_match_what_they_are_told() {
         (moved.status, moved.headers["location"].to_str().ok()),
         (302, Some("http://elsewhere.example/"))
     );
-    server.fault(On::list("pods"), Fault::null_items());
+    server.fault(RequestMatcher::list("pods"), Fault::null_items());
     assert_eq!(
         get(&server, "/api/v1/namespaces/none/pods").await.json()["items"],
         serde_json::Value::Null
@@ -537,7 +553,7 @@ async fn all_connections_are_refused_on_request() {
 #[tokio::test(start_paused = true)]
 async fn headers_wait_for_the_first_frame() {
     let server = with_pods(&[]);
-    server.fault(On::watch("pods"), Fault::late_headers());
+    server.fault(RequestMatcher::watch("pods"), Fault::late_headers());
     let opening = Watch::open(&server, "/api/v1/pods?watch=true&resourceVersion=1");
     let mut opening = std::pin::pin!(opening);
     assert!(

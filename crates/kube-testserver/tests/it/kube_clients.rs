@@ -14,7 +14,7 @@ use kube::discovery::{Discovery, Scope};
 use kube::{Resource, ResourceExt};
 use kube_runtime::watcher::{Config, Event, watcher};
 use kube_testserver::builders::{Build, config_map, deployment, pod};
-use kube_testserver::{Fault, On, TestServer, Verb};
+use kube_testserver::{Fault, RequestMatcher, TestServer, Verb};
 use serde_json::json;
 
 #[tokio::test(start_paused = true)]
@@ -279,7 +279,7 @@ async fn the_watcher_recovers_from_a_410_and_goes_on_after_a_timeout() {
     assert_eq!(server.count_requests(Verb::List, "pods"), 1);
 
     server.fault(
-        On::watch("pods"),
+        RequestMatcher::watch("pods"),
         Fault::error_event(kube_testserver::ApiError::too_old(1, 2)),
     );
     server.close_watches();

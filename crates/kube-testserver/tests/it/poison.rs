@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube_testserver::builders::{Build, pod};
-use kube_testserver::{Fault, On, Poison, TestServer};
+use kube_testserver::{Fault, Poison, RequestMatcher, TestServer};
 use serde_json::{Value, json};
 
 use crate::common::{Watch, call, get};
@@ -39,7 +39,7 @@ async fn f13_one_object_of_a_list_is_spoiled_and_no_other() {
         (Poison::BadVersion, "/metadata/resourceVersion"),
     ] {
         let good = get(&server, "/api/v1/pods").await.json();
-        server.fault(On::list("pods"), Fault::poison("shop/b", poison));
+        server.fault(RequestMatcher::list("pods"), Fault::poison("shop/b", poison));
         let bad = get(&server, "/api/v1/pods").await.json();
 
         assert_eq!((item(&bad, 0), item(&bad, 2)), (item(&good, 0), item(&good, 2)));

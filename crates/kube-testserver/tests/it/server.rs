@@ -119,7 +119,7 @@ async fn a_token_is_asked_for() {
 async fn conditions_are_waited_for() {
     let server = TestServer::new();
     let (_, _) = tokio::join!(
-        server.until("a list was asked for", |server| server
+        server.wait_for("a list was asked for", |server| server
             .count_requests(Verb::List, "pods")
             == 1),
         get(&server, "/api/v1/pods"),
@@ -129,7 +129,7 @@ async fn conditions_are_waited_for() {
 #[tokio::test(start_paused = true)]
 #[should_panic(expected = "a miracle: not so after 30s")]
 async fn a_condition_that_never_holds_is_reported() {
-    TestServer::new().until("a miracle", |_| false).await;
+    TestServer::new().wait_for("a miracle", |_| false).await;
 }
 
 #[test]

@@ -9,7 +9,7 @@ use kube::api::{Api, ListParams, PostParams, WatchEvent, WatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use kube_testserver::builders::pod;
-use kube_testserver::{Fault, On, TestServer, Verb};
+use kube_testserver::{Fault, RequestMatcher, TestServer, Verb};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -46,7 +46,7 @@ async fn a_client_lists_creates_and_watches_over_the_socket() {
 
     drop(events);
     server
-        .until("the watch is gone", |server| server.open_watches() == 0)
+        .wait_for("the watch is gone", |server| server.open_watches() == 0)
         .await;
 }
 
@@ -56,7 +56,7 @@ async fn watches_end_on_the_servers_word() {
     let pods: Api<Pod> = Api::all(server.client());
     let mut events = Box::pin(pods.watch(&WatchParams::default(), "1").await.expect("a watch"));
     server
-        .until("the watch is open", |server| server.open_watches() == 1)
+        .wait_for("the watch is open", |server| server.open_watches() == 1)
         .await;
 
     server.close_watches();
@@ -68,7 +68,7 @@ async fn watches_end_on_the_servers_word() {
 async fn a_broken_body_is_a_broken_connection() {
     let server = TestServer::start().await.expect("it listens");
     server.create(pod("shop", "cart"));
-    server.fault(On::list("pods"), Fault::cut(100));
+    server.fault(RequestMatcher::list("pods"), Fault::cut(100));
 
     let answer = raw(&server, "GET /api/v1/pods HTTP/1.1\r\nhost: x\r\n\r\n").await;
 
@@ -150,10 +150,10 @@ async fn stopping_closes_everything() {
     let pods: Api<Pod> = Api::all(server.client());
     let mut events = Box::pin(pods.watch(&WatchParams::default(), "1").await.expect("a watch"));
     server
-        .until("the watch is open", |server| server.open_watches() == 1)
+        .wait_for("the watch is open", |server| server.open_watches() == 1)
         .await;
 
-    server.stop().await;
+    server.shutdown().await;
 
     server.assert_nothing_open();
     let ended = events.try_next().await;
@@ -225,7 +225,7 @@ async fn a_server_is_there_at_once() {
         let started = tokio::time::Instant::now();
         let server = TestServer::start().await.expect("it listens");
         fastest = fastest.min(started.elapsed());
-        server.stop().await;
+        server.shutdown().await;
     }
 
     assert!(fastest < Duration::from_millis(50), "{fastest:?}");

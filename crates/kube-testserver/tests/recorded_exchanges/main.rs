@@ -13,7 +13,7 @@ use differences::KNOWN;
 use http::{Method, Request};
 use http_body_util::{BodyExt, Full};
 use kube_exchanges::{Act, Answer, Difference, Sent, Server, Story, User};
-use kube_testserver::{Fault, On, TestServer};
+use kube_testserver::{Fault, RequestMatcher, TestServer};
 use tower_service::Service;
 
 const TOKEN: &str = "admin-token";
@@ -90,8 +90,10 @@ impl Server for Embedded {
             Act::Forget => self.server.compact(),
             Act::Overload => {
                 let refused = "Too many requests, please try again later.\n";
-                self.server
-                    .fault(On::any(), Fault::status(429).text(refused).retry_after(1));
+                self.server.fault(
+                    RequestMatcher::any(),
+                    Fault::status(429).text(refused).retry_after(1),
+                );
             }
         }
         Ok(())

@@ -235,7 +235,7 @@ impl<T: Clone + Eq + Hash> State<T> {
 
     /// Accepts nothing from now on, and drops what is delayed. What is ready and what was asked for while running
     /// stays to be worked off.
-    pub fn shut_down(&mut self) -> Vec<Gone<T>> {
+    pub fn shutdown(&mut self) -> Vec<Gone<T>> {
         self.shutting_down = true;
         let waiting = self.delayed.take_all();
         self.meter.discarded += waiting.len() as u64;

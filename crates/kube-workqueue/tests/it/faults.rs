@@ -15,7 +15,7 @@ async fn f43_drain_waits_for_queued_keys_not_only_for_those_in_hand() {
     queue.add("queued");
     let drain = tokio::spawn({
         let queue = queue.clone();
-        async move { queue.shut_down_with_drain().await }
+        async move { queue.shutdown_with_drain().await }
     });
     let_others_run().await;
     assert!(
@@ -79,7 +79,7 @@ async fn f43_nothing_runs_on_after_a_shutdown() {
     let_others_run().await;
     let start = Instant::now();
 
-    queue.shut_down_with_drain().await;
+    queue.shutdown_with_drain().await;
     workers.join().await;
 
     assert_eq!(start.elapsed(), Duration::ZERO, "nobody waits out a heartbeat");
@@ -128,7 +128,7 @@ async fn f45_a_failing_key_backs_off_instead_of_running_hot() {
 
     // 5 ms × (2ⁿ − 1) < 60 s: fourteen runs, not thousands.
     assert_eq!(*runs.lock().unwrap(), 14);
-    queue.shut_down();
+    queue.shutdown();
     workers.join().await;
 }
 

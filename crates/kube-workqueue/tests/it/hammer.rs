@@ -176,7 +176,7 @@ async fn no_add_is_forgotten_although_workers_fail_panic_and_are_cancelled() {
     idle(&queue).await;
     assert_all_seen(&world);
 
-    timeout(Duration::from_secs(60), queue.shut_down_with_drain())
+    timeout(Duration::from_secs(60), queue.shutdown_with_drain())
         .await
         .expect("drain should end");
     failing.join().await;
@@ -206,7 +206,7 @@ async fn a_drain_among_producers_ends_and_leaves_nothing_undone() {
             tokio::task::yield_now().await;
         }
 
-        timeout(Duration::from_secs(60), queue.shut_down_with_drain())
+        timeout(Duration::from_secs(60), queue.shutdown_with_drain())
             .await
             .expect("drain should end");
 

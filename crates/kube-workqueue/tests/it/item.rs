@@ -156,7 +156,7 @@ async fn process_takes_the_output_of_a_completed_future_as_the_verdict() {
     assert_comes_back(&queue, "err", 1).await;
 
     assert_eq!(queue.stats().abandoned, 0);
-    queue.shut_down();
+    queue.shutdown();
     assert!(!queue.process(async |_item| {}).await);
 }
 

@@ -25,7 +25,7 @@ async fn gauges_are_computed_when_read_and_no_task_refreshes_them() {
     advance(millis(1)).await;
     assert_eq!(queue.stats().unfinished_work, millis(1));
 
-    queue.shut_down();
+    queue.shutdown();
     advance(Duration::from_secs(3600)).await;
     assert_eq!(Handle::current().metrics().num_alive_tasks(), 0);
     assert_eq!(
@@ -141,7 +141,7 @@ async fn every_delayed_add_counts_as_a_retry() {
     take(&queue).retry();
     assert_eq!(queue.stats().retries, 4);
     assert_eq!(queue.stats().adds, 1);
-    queue.shut_down();
+    queue.shutdown();
     queue.add_after("foo", millis(1));
     assert_eq!(queue.stats().retries, 4);
 }

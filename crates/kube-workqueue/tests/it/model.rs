@@ -263,7 +263,7 @@ impl Check {
             // Nobody looks: what comes due in this time is noticed by the next input that looks.
             Op::Pass(millis) => self.now += millis,
             Op::ShutDown => {
-                self.state.shut_down();
+                self.state.shutdown();
                 self.model.down = true;
                 for key in std::mem::take(&mut self.model.delayed).into_keys() {
                     if !self.is_outstanding(key) {

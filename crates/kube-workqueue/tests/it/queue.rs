@@ -17,8 +17,8 @@ enum Stop {
 impl Stop {
     async fn stop(self, queue: &WorkQueue<u32>) {
         match self {
-            Stop::ShutDown => queue.shut_down(),
-            Stop::Drain => queue.shut_down_with_drain().await,
+            Stop::ShutDown => queue.shutdown(),
+            Stop::Drain => queue.shutdown_with_drain().await,
         }
     }
 }
@@ -196,7 +196,7 @@ async fn drain_waits_until_the_keys_in_hand_are_done() {
 
     let drain = tokio::spawn({
         let queue = queue.clone();
-        async move { queue.shut_down_with_drain().await }
+        async move { queue.shutdown_with_drain().await }
     });
     assert!(queue.get().await.is_none());
 
@@ -216,7 +216,7 @@ async fn shut_down_does_not_wait_for_the_keys_in_hand() {
     let _first = take(&queue);
     let _second = take(&queue);
 
-    queue.shut_down();
+    queue.shutdown();
 
     assert!(queue.is_shutting_down());
     assert!(queue.get().await.is_none());
@@ -232,12 +232,12 @@ async fn shut_down_releases_a_drain_that_waits() {
     let _second = take(&queue);
     let drain = tokio::spawn({
         let queue = queue.clone();
-        async move { queue.shut_down_with_drain().await }
+        async move { queue.shutdown_with_drain().await }
     });
     assert!(queue.get().await.is_none());
     assert!(!drain.is_finished());
 
-    queue.shut_down();
+    queue.shutdown();
 
     drain.await.unwrap();
 }
@@ -251,7 +251,7 @@ async fn drain_delivers_a_key_that_was_added_again_while_worked_on() {
     queue.add("foo");
     let drain = tokio::spawn({
         let queue = queue.clone();
-        async move { queue.shut_down_with_drain().await }
+        async move { queue.shutdown_with_drain().await }
     });
     let_others_run().await;
     assert!(queue.get().await.is_none());

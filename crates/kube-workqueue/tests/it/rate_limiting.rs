@@ -128,7 +128,7 @@ async fn failures_are_forgotten_when_their_key_leaves_the_queue() {
     assert!(queue.cancel_delayed(&3));
     assert_eq!(limiter.remembered(), 1);
 
-    queue.shut_down();
+    queue.shutdown();
     assert_eq!(limiter.remembered(), 0);
     queue.add_rate_limited(4);
     assert_eq!(limiter.remembered(), 0);
@@ -140,7 +140,7 @@ async fn a_retry_after_the_shutdown_is_dropped_and_so_is_its_count() {
     let queue = WorkQueue::new(limiter.clone());
     queue.add(1);
     let item = take(&queue);
-    queue.shut_down();
+    queue.shutdown();
 
     item.retry();
 

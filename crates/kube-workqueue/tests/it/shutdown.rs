@@ -11,7 +11,7 @@ async fn workers_work_off_what_is_queued_before_they_are_told_the_end() {
     queue.add("foo");
     queue.add("bar");
 
-    queue.shut_down();
+    queue.shutdown();
 
     assert_eq!(*queue.get().await.unwrap(), "foo");
     assert_eq!(*queue.get().await.unwrap(), "bar");
@@ -30,7 +30,7 @@ async fn shut_down_wakes_every_waiting_worker() {
     let_others_run().await;
     assert_eq!(queue.stats().waiting_workers, 20);
 
-    queue.shut_down();
+    queue.shutdown();
 
     for task in tasks {
         assert!(task.await.unwrap());
@@ -44,7 +44,7 @@ async fn delayed_keys_are_dropped_by_a_shutdown_and_counted() {
     queue.add_after("bar", millis(20));
     queue.add("bar");
 
-    queue.shut_down_with_drain().await_with_worker(&queue).await;
+    queue.shutdown_with_drain().await_with_worker(&queue).await;
 
     let stats = queue.stats();
     assert_eq!((stats.delayed, stats.discarded), (0, 2));
@@ -69,7 +69,7 @@ async fn draining_an_idle_queue_takes_no_time() {
     let queue = WorkQueue::<u32>::default();
     queue.add_after(1, millis(10));
     let start = Instant::now();
-    queue.shut_down_with_drain().await;
+    queue.shutdown_with_drain().await;
     assert_eq!(start.elapsed(), Duration::ZERO);
 }
 
@@ -78,10 +78,10 @@ async fn a_drain_begun_after_shut_down_waits_too() {
     let queue = WorkQueue::default();
     queue.add("foo");
     let item = take(&queue);
-    queue.shut_down();
+    queue.shutdown();
     let drain = tokio::spawn({
         let queue = queue.clone();
-        async move { queue.shut_down_with_drain().await }
+        async move { queue.shutdown_with_drain().await }
     });
     let_others_run().await;
     assert!(!drain.is_finished());
@@ -95,11 +95,11 @@ async fn a_drain_begun_after_shut_down_waits_too() {
 async fn a_cancelled_drain_leaves_the_queue_shut_down() {
     let queue = WorkQueue::default();
     queue.add("foo");
-    let drain = tokio::time::timeout(millis(1), queue.shut_down_with_drain());
+    let drain = tokio::time::timeout(millis(1), queue.shutdown_with_drain());
     assert!(drain.await.is_err());
     assert!(queue.is_shutting_down());
     take(&queue).done();
-    queue.shut_down_with_drain().await;
+    queue.shutdown_with_drain().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -110,7 +110,7 @@ async fn shut_down_within_is_a_drain_if_there_is_time() {
         queue.add(key);
     }
 
-    assert_eq!(queue.shut_down_within(Duration::from_secs(1)).await, Ok(()));
+    assert_eq!(queue.shutdown_within(Duration::from_secs(1)).await, Ok(()));
 
     assert_eq!(queue.stats().discarded, 0);
     workers.join().await;
@@ -128,7 +128,7 @@ async fn shut_down_within_drops_what_is_queued_when_the_limit_passes() {
     queue.add(0);
     queue.add_after(1, millis(1));
 
-    let undrained = queue.shut_down_within(millis(25)).await.unwrap_err();
+    let undrained = queue.shutdown_within(millis(25)).await.unwrap_err();
 
     // Key 0 was asked for again while it ran, so there were eleven runs to do. Three rounds of two have begun.
     assert_eq!((undrained.queued, undrained.running), (5, 2));
@@ -149,7 +149,7 @@ async fn shut_down_within_drops_the_second_run_of_a_key_in_hand() {
     let item = take(&queue);
     queue.add("foo");
 
-    let undrained = queue.shut_down_within(millis(1)).await.unwrap_err();
+    let undrained = queue.shutdown_within(millis(1)).await.unwrap_err();
 
     assert_eq!((undrained.queued, undrained.running), (1, 1));
     item.done();

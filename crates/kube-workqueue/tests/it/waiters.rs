@@ -211,7 +211,7 @@ async fn get_in_a_select_loses_nothing() {
                 queue.add(key);
                 tokio::time::sleep(millis(3)).await;
             }
-            queue.shut_down();
+            queue.shutdown();
         }
     });
 
@@ -252,7 +252,7 @@ async fn a_worker_that_always_finds_work_lets_others_run() {
     let_others_run().await;
 
     assert!(!queue.is_empty(), "the worker should have paused");
-    queue.shut_down_with_drain().await;
+    queue.shutdown_with_drain().await;
     worker.await.unwrap();
 }
 
@@ -390,7 +390,7 @@ async fn check_wake_ups(ops: Vec<Op>) -> Result<(), TestCaseError> {
             }
             Op::ShutDown => {
                 down = true;
-                queue.shut_down();
+                queue.shutdown();
             }
         }
         // Looking at the numbers would promote what is due; a waiter with a timer must do that without help.

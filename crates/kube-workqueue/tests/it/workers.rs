@@ -30,7 +30,7 @@ async fn workers_work_everything_off_and_end_with_the_queue() {
         queue.add(key);
     }
 
-    queue.shut_down_with_drain().await;
+    queue.shutdown_with_drain().await;
     workers.join().await;
 
     let mut seen = seen.lock().unwrap().clone();
@@ -56,7 +56,7 @@ async fn as_many_keys_are_worked_on_at_once_as_there_are_workers() {
         queue.add(key);
     }
 
-    queue.shut_down_with_drain().await;
+    queue.shutdown_with_drain().await;
     workers.join().await;
 
     assert_eq!(most.load(Ordering::SeqCst), 3);
@@ -87,7 +87,7 @@ async fn a_panic_costs_one_run_and_brings_the_key_back() {
     assert_eq!((stats.panics, stats.abandoned, stats.retries), (2, 2, 2));
     assert_eq!(queue.num_requeues(&7), 0, "the third run succeeded");
     assert_eq!(stats.work_duration.count(), 4);
-    queue.shut_down();
+    queue.shutdown();
     workers.join().await;
 }
 
@@ -104,7 +104,7 @@ async fn a_panic_before_the_first_await_is_caught_too() {
 
     let stats = queue.stats();
     assert_eq!((stats.panics, stats.delayed, stats.running), (1, 1, 0));
-    queue.shut_down();
+    queue.shutdown();
     workers.join().await;
 }
 
@@ -128,7 +128,7 @@ async fn an_error_is_retried_until_it_is_none() {
     assert_eq!(runs.load(Ordering::SeqCst), 5);
     assert_eq!(queue.num_requeues(&1), 0);
     assert_eq!(queue.stats().panics, 0);
-    queue.shut_down_with_drain().await;
+    queue.shutdown_with_drain().await;
     workers.join().await;
 }
 
@@ -157,7 +157,7 @@ async fn dropped_workers_are_aborted_and_detached_ones_are_not() {
     workers(2, &queue, |_item| pending::<()>()).detach();
     let_others_run().await;
     assert_eq!(Handle::current().metrics().num_alive_tasks(), 2);
-    queue.shut_down();
+    queue.shutdown();
     let_others_run().await;
     assert_eq!(Handle::current().metrics().num_alive_tasks(), 0);
 }

@@ -150,14 +150,14 @@ async fn the_cache_can_be_elsewhere() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_without_aggregated_discovery_is_asked_version_by_version() {
-    use kube_testserver::{Fault, On};
+    use kube_testserver::{Fault, RequestMatcher};
     let cluster =
         Cluster::with(kube_testserver::TestServer::builder().kind(Kind::new("example.com", "v1", "Gadget")))
             .await;
     // An old server answers in the old form whatever is asked for.
     let core = json!({ "kind": "APIVersions", "versions": ["v1"] }).to_string();
     cluster.server.fault(
-        On::path("/api").nth(1),
+        RequestMatcher::path("/api").nth(1),
         Fault::status(200).body("application/json", core),
     );
     let mut program = cluster.start(&["watch", "gadgets.example.com", "-o", "json"]);

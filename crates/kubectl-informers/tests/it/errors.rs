@@ -1,6 +1,6 @@
 //! Errors and exit codes are kubectl's.
 
-use kube_testserver::{ApiError, Fault, On};
+use kube_testserver::{ApiError, Fault, RequestMatcher};
 
 use crate::program::{Cluster, Home};
 
@@ -99,7 +99,7 @@ async fn a_server_that_is_not_there_is_named_with_or_without_a_cache() {
         .start(&["watch", "pods", "-o", "json"])
         .event_of("synced")
         .await;
-    cluster.server.stop().await;
+    cluster.server.shutdown().await;
 
     for options in [&[][..], &["--cache-dir", "/no/such/place"]] {
         let mut arguments = vec!["watch", "pods"];
@@ -118,9 +118,10 @@ async fn a_missing_permission_comes_with_the_lines_that_grant_it() {
         "Forbidden",
         "pods is forbidden: User \"jane\" cannot list resource \"pods\" in API group \"\" in the namespace \"shop\"",
     );
-    cluster
-        .server
-        .fault(On::resource("pods").forever(), Fault::error(forbidden));
+    cluster.server.fault(
+        RequestMatcher::resource("pods").forever(),
+        Fault::error(forbidden),
+    );
 
     let ended = cluster.run(&["watch", "pods", "-n", "shop"]).await;
 
@@ -188,7 +189,9 @@ async fn wrong_selectors_are_named() {
 #[tokio::test(flavor = "multi_thread")]
 async fn something_is_said_before_the_server_answers() {
     let cluster = Cluster::new().await;
-    cluster.server.fault(On::any().forever(), Fault::hang());
+    cluster
+        .server
+        .fault(RequestMatcher::any().forever(), Fault::hang());
     let mut program = cluster.start(&["watch", "pods"]);
     program.says("Connecting to http://127.0.0.1:").await;
 }

@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube_testserver::builders::{Build, config_map, node, pod, secret};
-use kube_testserver::{Fault, On};
+use kube_testserver::{Fault, RequestMatcher};
 use serde_json::Value;
 
 use crate::http::{Events, get};
@@ -261,7 +261,7 @@ async fn readiness_names_what_is_missing() {
     let cluster = shop().await;
     cluster
         .server
-        .fault(On::resource("nodes").forever(), Fault::status(503));
+        .fault(RequestMatcher::resource("nodes").forever(), Fault::status(503));
     let (_program, address) = serve(&cluster, &["pods,nodes"]).await;
 
     within("the pods", async {

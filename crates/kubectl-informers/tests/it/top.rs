@@ -37,11 +37,11 @@ async fn it_is_the_default_command() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kind_that_may_not_be_listed_is_said_and_the_others_go_on() {
-    use kube_testserver::{Fault, On};
+    use kube_testserver::{Fault, RequestMatcher};
     let cluster = Cluster::new().await;
     cluster
         .server
-        .fault(On::resource("nodes").forever(), Fault::status(403));
+        .fault(RequestMatcher::resource("nodes").forever(), Fault::status(403));
     let mut program = cluster.start(&["top", "--every", "1"]);
     program
         .line_with("kubectl create clusterrole informers-nodes")

@@ -15,7 +15,7 @@ async fn a_broken_watch_is_resumed_and_that_is_said() {
     program.event_of("synced").await;
     cluster
         .server
-        .until("the program watches", |server| server.open_watches() == 1)
+        .wait_for("the program watches", |server| server.open_watches() == 1)
         .await;
 
     cluster.server.break_watches();
@@ -36,7 +36,7 @@ async fn a_server_that_restarts_without_its_memory_is_listed_again_and_deletions
     program.event_of("synced").await;
     let address = cluster.server.url().unwrap().replace("http://", "");
 
-    cluster.server.stop().await;
+    cluster.server.shutdown().await;
     program.says("failed").await;
     let again = within("the port is free", async {
         let mut look = tokio::time::interval(std::time::Duration::from_millis(20));
@@ -82,7 +82,7 @@ async fn expired_history_is_listed_again_and_that_is_said() {
     program.event_of("synced").await;
     cluster
         .server
-        .until("the program watches", |server| server.open_watches() == 1)
+        .wait_for("the program watches", |server| server.open_watches() == 1)
         .await;
     let version = cluster.server.resource_version();
     cluster.server.refuse_connections(true);
@@ -116,7 +116,7 @@ async fn when_nobody_reads_any_more_it_ends_without_a_word() {
         program.close_output();
         cluster
             .server
-            .until("the program watches", |server| server.open_watches() > 0)
+            .wait_for("the program watches", |server| server.open_watches() > 0)
             .await;
         // Its first write after that fails.
         cluster.server.recreate("pods", "default/cart");
@@ -126,7 +126,7 @@ async fn when_nobody_reads_any_more_it_ends_without_a_word() {
         assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{arguments:?}");
         cluster
             .server
-            .until("the watch is closed", |server| server.open_watches() == 0)
+            .wait_for("the watch is closed", |server| server.open_watches() == 0)
             .await;
     }
 }

@@ -224,17 +224,19 @@ async fn colours_come_when_asked_for() {
 async fn a_long_list_shows_how_far_it_is() {
     use std::time::Duration;
 
-    use kube_testserver::{Fault, On};
+    use kube_testserver::{Fault, RequestMatcher};
     let cluster = Cluster::new().await;
     for number in 0..300 {
         cluster.server.create(pod("default", &format!("pod-{number}")));
     }
-    cluster
-        .server
-        .fault(On::watch_list("pods").forever(), Fault::refuse_watch_list());
-    cluster
-        .server
-        .fault(On::list("pods"), Fault::trickle(4096, Duration::from_millis(100)));
+    cluster.server.fault(
+        RequestMatcher::watch_list("pods").forever(),
+        Fault::refuse_watch_list(),
+    );
+    cluster.server.fault(
+        RequestMatcher::list("pods"),
+        Fault::trickle(4096, Duration::from_millis(100)),
+    );
     let mut program = cluster.start(&["watch", "pods", "-o", "json"]);
 
     program.says("listing pods: ").await;

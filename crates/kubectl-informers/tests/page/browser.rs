@@ -122,7 +122,7 @@ impl Browser {
     }
 
     /// Waits until a script gives something true.
-    pub async fn until(&self, what: &str, script: &str) {
+    pub async fn wait_for(&self, what: &str, script: &str) {
         let began = Instant::now();
         loop {
             let found = self.run(script).await;
@@ -150,7 +150,7 @@ impl Browser {
         let (selector, words) = (json!(selector), json!(words));
         let script =
             format!("return (document.querySelector({selector})?.innerText ?? '').includes({words})");
-        self.until(&format!("{words} in {selector}"), &script).await;
+        self.wait_for(&format!("{words} in {selector}"), &script).await;
     }
 
     async fn element(&self, selector: &str) -> String {

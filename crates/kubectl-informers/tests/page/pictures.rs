@@ -42,7 +42,7 @@ async fn the_web_page() {
         browser.until_text("#objects", "shop").await;
         let restored = "return document.querySelectorAll('#log > li').length > 100";
         browser
-            .until("what happened before the page was opened", restored)
+            .wait_for("what happened before the page was opened", restored)
             .await;
         browser.click("#objects thead th:last-child button").await;
         browser.until_text("#objects", "1s ago").await;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube_testserver::builders::{Build, node, pod};
-use kube_testserver::{Fault, On};
+use kube_testserver::{Fault, RequestMatcher};
 
 use crate::browser::Browser;
 use crate::program::{Cluster, Program};
@@ -65,7 +65,7 @@ async fn the_page_loads_and_changes_appear_by_themselves() {
     browser.until_text("#objects", "newcomer").await;
     cluster.server.delete::<Pod>("shop", "newcomer");
     browser
-        .until(
+        .wait_for(
             "newcomer gone",
             "return !document.querySelector('#objects').innerText.includes('newcomer')",
         )
@@ -86,10 +86,12 @@ async fn objects_and_changes_are_found() {
     browser.press("/").await;
     browser.run("document.activeElement.value = ''").await;
     browser.write("#find-name", "sea").await;
-    browser.until("one row", &format!("{rows} === 'search'")).await;
+    browser.wait_for("one row", &format!("{rows} === 'search'")).await;
     browser.run("const box = document.querySelector('#find-name'); box.value = ''; box.dispatchEvent(new Event('input'))").await;
     browser.write("#find-labels", "app in (web,cart)").await;
-    browser.until("two rows", &format!("{rows} === 'cart,web'")).await;
+    browser
+        .wait_for("two rows", &format!("{rows} === 'cart,web'"))
+        .await;
     browser.write("#find-labels", " ===").await;
     browser.until_text("#find-problem", "label selector").await;
     browser.run("const box = document.querySelector('#find-labels'); box.value = ''; box.dispatchEvent(new Event('input'))").await;
@@ -98,7 +100,7 @@ async fn objects_and_changes_are_found() {
         .await;
     browser.write("#find-value", "app=web").await;
     browser
-        .until("the row of the index", &format!("{rows} === 'web'"))
+        .wait_for("the row of the index", &format!("{rows} === 'web'"))
         .await;
 
     change_image(&cluster, "cart", "cart:2").await;
@@ -106,7 +108,7 @@ async fn objects_and_changes_are_found() {
     browser.until_text("#log", "web:2").await;
     browser.write("#log-filter", "cart image").await;
     browser
-        .until(
+        .wait_for(
             "one change",
             "const text = document.querySelector('#log').innerText; return text.includes('cart:2') && !text.includes('web:2')",
         )
@@ -141,7 +143,7 @@ async fn an_object_is_shown_with_its_history() {
     browser.until_text("#object-facts", "deleted").await;
     browser.press(ESCAPE).await;
     browser
-        .until(
+        .wait_for(
             "the view closed",
             "return !document.querySelector('#object').open",
         )
@@ -168,7 +170,7 @@ async fn the_page_says_that_it_is_alone_and_goes_on_when_the_program_is_back() {
     browser.until_text("#link", "live").await;
     browser.until_text("#objects", "meanwhile").await;
     browser
-        .until(
+        .wait_for(
             "the changes of the other run gone",
             "return !document.querySelector('#log').innerText.includes('cart:2')",
         )
@@ -219,7 +221,7 @@ async fn a_narrow_screen_shows_everything_without_scrolling_sideways() {
     for width in [320, 390, 700, 900, 1300, 2400] {
         browser.size(width, 844, false).await;
         browser
-            .until(
+            .wait_for(
                 &format!("no sideways scrolling at {width}"),
                 "return document.documentElement.scrollWidth <= window.innerWidth",
             )
@@ -230,7 +232,7 @@ async fn a_narrow_screen_shows_everything_without_scrolling_sideways() {
     browser.run("location.hash = '#/kinds/pods/shop/cart'").await;
     browser.until_text("#object-body", "with/a/long/path").await;
     browser
-        .until(
+        .wait_for(
             "the object fits",
             "const it = document.querySelector('#object'); return it.scrollWidth <= it.clientWidth",
         )
@@ -244,13 +246,13 @@ async fn what_keeps_a_kind_from_being_shown_is_said_until_it_works() {
     let cluster = shop().await;
     let refusal = cluster
         .server
-        .fault(On::resource("nodes").forever(), Fault::status(403));
+        .fault(RequestMatcher::resource("nodes").forever(), Fault::status(403));
     let Some((browser, _program, _)) = opened(&cluster).await else {
         return;
     };
     browser.until_text("#remarks", "kubectl create clusterrole").await;
     browser
-        .until(
+        .wait_for(
             "syncing in the title",
             "return document.title.startsWith('syncing')",
         )
@@ -259,13 +261,13 @@ async fn what_keeps_a_kind_from_being_shown_is_said_until_it_works() {
 
     refusal.clear();
     browser
-        .until(
+        .wait_for(
             "no remark",
             "return document.querySelector('#remarks').innerText === ''",
         )
         .await;
     browser
-        .until("all is well", "return document.title === 'kubectl informers'")
+        .wait_for("all is well", "return document.title === 'kubectl informers'")
         .await;
     browser.close().await;
 }

@@ -7,7 +7,7 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use super::until;
+use super::wait_for;
 
 /// A name that no other scenario, and no earlier run against the same cluster, has used.
 pub fn unique(prefix: &str) -> String {
@@ -90,7 +90,7 @@ where
 pub async fn finish_deletion(client: &Client, name: &str) -> Result<(), kube::Error> {
     let spaces: Api<NamespaceObject> = Api::all(client.clone());
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), name);
-    until("the namespace is gone", async || {
+    wait_for("the namespace is gone", async || {
         let space = match spaces.get_opt(name).await {
             Ok(None) => return Some(Ok(())),
             Ok(Some(space)) => space,

@@ -13,4 +13,4 @@ pub use raw::{frames, get, get_as, send};
 pub use scenario::Outcome;
 pub(crate) use scenario::scenarios;
 pub use story::{Story, Told};
-pub use waiting::{all, until};
+pub use waiting::{all, wait_for};

@@ -9,7 +9,7 @@ use kube_informers_e2e::PATIENCE;
 use serde::de::DeserializeOwned;
 
 use super::story::{State, Story};
-use super::{Outcome, until};
+use super::{Outcome, wait_for};
 
 /// A running informer and what its handler was told.
 pub struct Observed<K: Object> {
@@ -69,14 +69,14 @@ impl<K: Object> Observed<K> {
     }
 
     /// Waits until something is true of the informer.
-    pub async fn until(&self, what: &str, condition: impl Fn(&Observed<K>) -> bool) {
-        until(what, async || condition(self).then_some(())).await;
+    pub async fn wait_for(&self, what: &str, condition: impl Fn(&Observed<K>) -> bool) {
+        wait_for(what, async || condition(self).then_some(())).await;
     }
 
     /// Waits until a write has arrived here, and the handler has been told.
     pub async fn reaches(&self, version: &str) -> Outcome {
         self.informer.wait_for(version, PATIENCE).await?;
-        self.until("the handler has been told", |observed| {
+        self.wait_for("the handler has been told", |observed| {
             observed.informer.stats().backlog() == 0
         })
         .await;
@@ -99,7 +99,7 @@ impl<K: Object> Observed<K> {
             );
         }
         self.story
-            .until("the handler knows what is there", |story| {
+            .wait_for("the handler knows what is there", |story| {
                 story.believed() == there
             })
             .await;

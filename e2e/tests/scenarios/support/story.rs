@@ -105,7 +105,7 @@ impl Story {
     }
 
     /// Waits until the log satisfies a condition.
-    pub async fn until(&self, what: &str, condition: impl Fn(&Story) -> bool) {
+    pub async fn wait_for(&self, what: &str, condition: impl Fn(&Story) -> bool) {
         let mut changes = self.changes.subscribe();
         let waited = timeout(PATIENCE, async {
             loop {

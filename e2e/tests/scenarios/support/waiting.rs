@@ -8,7 +8,7 @@ use kube_informers_e2e::PATIENCE;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 /// Asks again and again until the condition gives something. For what no notice is sent of: the state of a server.
-pub async fn until<T, F>(what: &str, mut condition: impl FnMut() -> F) -> T
+pub async fn wait_for<T, F>(what: &str, mut condition: impl FnMut() -> F) -> T
 where
     F: Future<Output = Option<T>>,
 {

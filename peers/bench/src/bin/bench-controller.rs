@@ -34,7 +34,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     };
     let controller = Controller::new("bench")
-        .watches(Watch::itself(&sources))
+        .watches(Watch::object(&sources))
         .workers(WORKERS)
         .start(reconcile)?;
     peer::obey(NoCache, meter).await?;

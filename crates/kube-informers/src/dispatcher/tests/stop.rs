@@ -31,21 +31,21 @@ async fn the_end_of_a_handler_can_be_waited_for() {
     let [removed, stopped] = [(); 2].map(|()| stage.add(Record::default().handler()));
     let patience = std::time::Duration::from_secs(60);
     assert!(
-        tokio::time::timeout(patience, removed.until_ended())
+        tokio::time::timeout(patience, removed.wait_for_end())
             .await
             .is_err()
     );
 
     drop(removed.remove());
     assert!(matches!(
-        removed.until_ended().await,
+        removed.wait_for_end().await,
         HandlerEnded::Removed { .. }
     ));
     assert_eq!(stopped.ended(), None);
 
     stage.stop(false).await;
     assert!(matches!(
-        stopped.until_ended().await,
+        stopped.wait_for_end().await,
         HandlerEnded::Stopped { .. }
     ));
 }

@@ -127,7 +127,7 @@ impl<K> Script<K> {
 
     /// Waits until so many requests have been seen, and returns them.
     pub async fn seen(&self, count: usize) -> Vec<Seen> {
-        self.until(|state| (state.seen.len() >= count).then(|| state.seen.clone()))
+        self.wait_for(|state| (state.seen.len() >= count).then(|| state.seen.clone()))
             .await
     }
 
@@ -138,11 +138,11 @@ impl<K> Script<K> {
 
     /// Waits until so many watches are open.
     pub async fn watched_by(&self, count: usize) {
-        self.until(|state| (state.open_watches == count).then_some(()))
+        self.wait_for(|state| (state.open_watches == count).then_some(()))
             .await;
     }
 
-    async fn until<T>(&self, condition: impl Fn(&State<K>) -> Option<T>) -> T {
+    async fn wait_for<T>(&self, condition: impl Fn(&State<K>) -> Option<T>) -> T {
         let mut changes = self.shared.changes.subscribe();
         loop {
             changes.borrow_and_update();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kube_testserver::{ApiError, Fault, On, Poison, Which};
+use kube_testserver::{ApiError, Fault, Poison, RequestMatcher, Which};
 
 use super::model::{Dice, Model};
 
@@ -49,13 +49,13 @@ pub fn strike(model: &mut Model, dice: &mut Dice, repeats: bool) -> bool {
     slow
 }
 
-fn on(dice: &mut Dice) -> On {
+fn on(dice: &mut Dice) -> RequestMatcher {
     let on = match dice.below(5) {
-        0 => On::list("pods"),
-        1 => On::list("pods").continued(),
-        2 => On::watch_list("pods"),
-        3 => On::plain_watch("pods"),
-        _ => On::resource("pods"),
+        0 => RequestMatcher::list("pods"),
+        1 => RequestMatcher::list("pods").continued(),
+        2 => RequestMatcher::watch_list("pods"),
+        3 => RequestMatcher::plain_watch("pods"),
+        _ => RequestMatcher::resource("pods"),
     };
     on.times(dice.below(4) + 1)
 }

@@ -8,7 +8,7 @@ use kube_testserver::TestServer;
 use kube_testserver::builders::{deployment, node, pod};
 
 use super::factory;
-use crate::support::{Log, names, secs, until};
+use crate::support::{Log, names, secs, wait_for};
 
 #[tokio::test(start_paused = true)]
 async fn an_accessor_gives_the_informer_of_its_type() {
@@ -38,7 +38,7 @@ async fn an_accessor_gives_the_informer_of_its_type() {
     );
     assert_eq!(names(&deployments), ["cart"]);
     assert_eq!(names(&elsewhere), [""; 0]);
-    until("the handler was told", || log.len() == 1).await;
+    wait_for("the handler was told", || log.len() == 1).await;
     assert_eq!(factory.informers(), 4);
     factory.shutdown().await;
 }

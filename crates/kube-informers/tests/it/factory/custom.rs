@@ -6,7 +6,7 @@ use kube_testserver::TestServer;
 use serde_json::{Value, json};
 
 use super::factory;
-use crate::support::{Log, assert_gentle, minutes, names, pass, secs, settle, until};
+use crate::support::{Log, assert_gentle, minutes, names, pass, secs, settle, wait_for};
 
 /// The definition of widgets in these versions, the last of which is stored.
 pub fn definition(versions: &[&str]) -> Value {
@@ -98,7 +98,7 @@ async fn when_the_definition_goes_the_last_state_stays_and_the_informer_says_so(
         "widgets.example.com",
     );
     server.refuse_connections(false);
-    until("it waits", || is_waiting(&widgets)).await;
+    wait_for("it waits", || is_waiting(&widgets)).await;
     pass(minutes(30)).await;
     assert!(is_waiting(&widgets), "{}", widgets.state());
     assert!(widgets.state().to_string().contains("404"), "{}", widgets.state());
@@ -108,7 +108,7 @@ async fn when_the_definition_goes_the_last_state_stays_and_the_informer_says_so(
 
     server.create(definition(&["v1"]));
     server.create(widget("v1", "door"));
-    until("it is back", || names(&widgets) == ["door"]).await;
+    wait_for("it is back", || names(&widgets) == ["door"]).await;
 
     let mut told = log.all();
     told.sort();
@@ -133,7 +133,7 @@ async fn a_version_that_is_served_no_more_is_followed_by_the_one_that_is() {
     );
     server.create(definition(&["v2"]));
     server.create(widget("v2", "door"));
-    until("it follows", || names(&following) == ["door"]).await;
+    wait_for("it follows", || names(&following) == ["door"]).await;
 
     let door = following.lister().get("shop/door").unwrap();
     assert_eq!(door.types.as_ref().unwrap().api_version, "example.com/v2");
@@ -143,7 +143,7 @@ async fn a_version_that_is_served_no_more_is_followed_by_the_one_that_is() {
         pinned.state()
     );
     server.create(widget("v2", "bolt"));
-    until("the new watch works", || names(&following) == ["bolt", "door"]).await;
+    wait_for("the new watch works", || names(&following) == ["bolt", "door"]).await;
     assert_gentle(&server);
     factory.shutdown().await;
     server.assert_nothing_open();
@@ -167,7 +167,7 @@ async fn objects_survive_a_change_of_the_served_version() {
     server.put(both);
     server.close_watches();
     server.create(widget("v2", "door"));
-    until("it follows", || names(&widgets) == ["door", "wheel"]).await;
+    wait_for("it follows", || names(&widgets) == ["door", "wheel"]).await;
 
     assert_eq!(log.all(), ["added shop/wheel (initial)", "added shop/door"]);
     let door = widgets.lister().get("shop/door").unwrap();

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::GroupVersionResource;
 use kube_informers::{Object, ResourceError, Scope};
 use kube_testserver::builders::{config_map, deployment, namespace, node};
-use kube_testserver::{Fault, On, TestServer};
+use kube_testserver::{Fault, RequestMatcher, TestServer};
 
 use super::custom::{definition, widget};
 use super::{builder, factory};
@@ -142,13 +142,13 @@ async fn what_cannot_be_watched_is_refused_with_the_reason() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_cannot_be_asked_is_an_error_of_its_own() {
     let server = TestServer::new();
-    server.fault(On::path("/apis").forever(), Fault::status(403));
+    server.fault(RequestMatcher::path("/apis").forever(), Fault::status(403));
     let factory = factory(&server);
     let error = factory.for_resource("widgets.example.com").await.unwrap_err();
     assert!(matches!(error, ResourceError::Discovery { .. }), "{error}");
     server.clear_faults();
 
-    server.fault(On::any().forever(), Fault::hang());
+    server.fault(RequestMatcher::any().forever(), Fault::hang());
     let error = factory.for_resource("widgets.example.com").await.unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -182,6 +182,6 @@ async fn a_namespace_that_does_not_exist_is_named_by_who_asks() {
     factory.wait_for_sync_within(secs(30)).await.unwrap();
     server.create(namespace("shpo"));
     server.create(config_map("shpo", "late"));
-    crate::support::until("it is seen", || names(&maps) == ["late", "settings"]).await;
+    crate::support::wait_for("it is seen", || names(&maps) == ["late", "settings"]).await;
     factory.shutdown().await;
 }

@@ -9,7 +9,7 @@ use kube_testserver::TestServer;
 use kube_testserver::builders::{config_map, pod};
 
 use super::factory;
-use crate::support::{Log, Tasks, names, pass, secs, settle, until};
+use crate::support::{Log, Tasks, names, pass, secs, settle, wait_for};
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_added_before_the_start_works_although_nobody_keeps_a_handle() {
@@ -29,7 +29,7 @@ async fn a_handler_added_before_the_start_works_although_nobody_keeps_a_handle()
     factory.wait_for_sync_within(secs(30)).await.unwrap();
     server.create(pod("shop", "db"));
 
-    until("it is told", || log.len() == 2).await;
+    wait_for("it is told", || log.len() == 2).await;
     assert_eq!(log.all(), ["added shop/cart (initial)", "added shop/db"]);
     pass(secs(600)).await;
     assert_eq!(server.open_watches(), 1, "a handler keeps it alive");
@@ -111,7 +111,7 @@ async fn a_handler_that_is_removed_or_ended_keeps_nothing_alive() {
         .add_event_handler_with(ended, |_: Event<Pod>| panic!("on purpose"))
         .unwrap();
     factory.start();
-    until("it has ended", || registration.ended().is_some()).await;
+    wait_for("it has ended", || registration.ended().is_some()).await;
     drop(registration);
     settle().await;
     assert_eq!(server.open_watches(), 0, "ended by its panic");
@@ -236,7 +236,7 @@ async fn an_informer_outlives_the_factory_it_came_from() {
     running.synced_within(secs(30)).await.unwrap();
     unstarted.synced_within(secs(30)).await.unwrap();
     server.create(pod("shop", "cart"));
-    until("it is seen", || names(&running) == ["cart"]).await;
+    wait_for("it is seen", || names(&running) == ["cart"]).await;
 
     assert!(late.synced().await.is_err(), "nobody is left to start it");
 }

@@ -3,16 +3,16 @@
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube_informers::Scope;
 use kube_testserver::builders::pod;
-use kube_testserver::{Fault, On, TestServer};
+use kube_testserver::{Fault, RequestMatcher, TestServer};
 
 use super::{builder, factory};
-use crate::support::{secs, settle, until};
+use crate::support::{secs, settle, wait_for};
 
 #[tokio::test(start_paused = true)]
 async fn those_who_are_missing_are_named_with_the_reason_and_the_fix() {
     let server = TestServer::new();
     server.create(pod("shop", "cart"));
-    server.fault(On::resource("secrets").forever(), Fault::status(403));
+    server.fault(RequestMatcher::resource("secrets").forever(), Fault::status(403));
     let factory = factory(&server);
     let _pods = factory.informer::<Pod>();
     let _secrets = factory.informer::<Secret>();
@@ -82,13 +82,13 @@ async fn waiting_goes_on_through_errors_and_ends_with_a_shutdown() {
 #[tokio::test(start_paused = true)]
 async fn nobody_waits_for_what_nobody_uses_any_more() {
     let server = TestServer::new();
-    server.fault(On::resource("secrets").forever(), Fault::hang());
+    server.fault(RequestMatcher::resource("secrets").forever(), Fault::hang());
     let factory = factory(&server);
     let pods = factory.informer::<Pod>();
     let secrets = factory.informer::<Secret>();
     factory.start();
     let let_go = async {
-        until("pods are there", || pods.has_synced()).await;
+        wait_for("pods are there", || pods.has_synced()).await;
         settle().await;
         drop(secrets);
     };
@@ -103,7 +103,7 @@ async fn nobody_waits_for_what_nobody_uses_any_more() {
 #[tokio::test(start_paused = true)]
 async fn an_informer_that_is_shut_down_by_hand_is_missing() {
     let server = TestServer::new();
-    server.fault(On::resource("pods").forever(), Fault::hang());
+    server.fault(RequestMatcher::resource("pods").forever(), Fault::hang());
     let factory = factory(&server);
     let pods = factory.informer::<Pod>();
     factory.start();

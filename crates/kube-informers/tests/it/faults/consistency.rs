@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Pod;
 use kube_informers::{Informer, Jitter};
 use kube_testserver::builders::{Build, pod};
-use kube_testserver::{Fault, On, Poison, TestServer, Verb, Which};
+use kube_testserver::{Fault, Poison, RequestMatcher, TestServer, Verb, Which};
 
 use crate::support::*;
 
@@ -48,7 +48,7 @@ async fn f02_a_replica_that_is_behind_takes_nothing_back() {
             informer.add_event_handler(log.handler()).unwrap();
             server.create(pod("ns", "b"));
             server.delete::<Pod>("ns", "a");
-            until("it has both", || names(&informer) == ["b"]).await;
+            wait_for("it has both", || names(&informer) == ["b"]).await;
             let version = informer.store().resource_version().unwrap();
             log.take();
 
@@ -69,7 +69,7 @@ async fn f02_a_replica_that_is_behind_takes_nothing_back() {
 
             server.replica(1).catch_up();
             server.create(pod("ns", "c"));
-            until("it goes on", || names(&informer) == ["b", "c"]).await;
+            wait_for("it goes on", || names(&informer) == ["b", "c"]).await;
             assert_eq!(log.take(), ["added ns/c"]);
         }
     }
@@ -95,7 +95,7 @@ async fn f05_a_delete_is_not_lost_in_the_race_with_a_relist() {
         server.delete::<Pod>("ns", "k");
         server.compact();
         server.break_watches();
-        until("it has listed again", || {
+        wait_for("it has listed again", || {
             informer.stats().members[0].reflector.lists >= 2
         })
         .await;
@@ -126,16 +126,16 @@ async fn f06_the_same_name_with_a_new_uid_is_a_delete_and_an_add() {
     server.break_watches();
     server.recreate("pods", "ns/a");
     server.compact();
-    until("it is told", || log.len() == 2).await;
+    wait_for("it is told", || log.len() == 2).await;
     assert_eq!(log.take(), ["deleted ns/a (missed)", "added ns/a"]);
 
     // Inside a gap that the watch resumes over, and on a live watch.
     server.break_watches();
     server.recreate("pods", "ns/a");
-    until("it is told", || log.len() == 2).await;
+    wait_for("it is told", || log.len() == 2).await;
     assert_eq!(log.take(), ["deleted ns/a", "added ns/a"]);
     server.recreate("pods", "ns/b");
-    until("it is told", || log.len() == 2).await;
+    wait_for("it is told", || log.len() == 2).await;
     assert_eq!(log.take(), ["deleted ns/b", "added ns/b"]);
     assert_eq!(cached(&informer), stored(&server, "pods"));
 }
@@ -148,7 +148,7 @@ async fn f09_a_break_among_the_initial_events_starts_over() {
         server.create(pod("ns", name));
     }
     server.modify::<Pod>("ns", "a", |pod| *pod = pod.clone().label("x", "y"));
-    server.fault(On::watch_list("pods"), Fault::break_after_events(2));
+    server.fault(RequestMatcher::watch_list("pods"), Fault::break_after_events(2));
     let informer = synced_pods(&server).await;
 
     let watches: Vec<_> = server
@@ -175,7 +175,7 @@ async fn f10_bookmarks_that_go_back_or_say_nothing_move_nothing() {
         for number in 0..10 {
             server.create(pod("ns", &format!("p{number}")));
         }
-        server.fault(On::plain_watch("pods").forever(), fault);
+        server.fault(RequestMatcher::plain_watch("pods").forever(), fault);
         let informer = synced(paged_pods(&server)).await;
         let version = informer.store().resource_version();
 
@@ -185,7 +185,7 @@ async fn f10_bookmarks_that_go_back_or_say_nothing_move_nothing() {
         assert_eq!(informer.store().resource_version(), version);
         server.break_watches();
         server.create(pod("ns", "new"));
-        until("it resumes", || informer.store().len() == 11).await;
+        wait_for("it resumes", || informer.store().len() == 11).await;
         let resumed = server.requests().pop().unwrap();
         assert_eq!(resumed.param("resourceVersion"), version.as_deref(), "{resumed}");
         assert_eq!(informer.stats().members[0].reflector.lists, 1);
@@ -201,12 +201,12 @@ async fn f10_an_object_whose_version_is_no_number_moves_nothing() {
         let version = informer.store().resource_version();
         server.poison("pods", "ns/odd", poison);
         server.create(pod("ns", "odd"));
-        until("it is there", || informer.store().len() == 2).await;
+        wait_for("it is there", || informer.store().len() == 2).await;
         assert_eq!(informer.store().resource_version(), version);
 
         server.break_watches();
         server.create(pod("ns", "b"));
-        until("it resumes", || informer.store().len() == 3).await;
+        wait_for("it resumes", || informer.store().len() == 3).await;
         let watches: Vec<_> = server
             .requests()
             .into_iter()
@@ -221,7 +221,10 @@ async fn f10_an_object_whose_version_is_no_number_moves_nothing() {
 #[tokio::test(start_paused = true)]
 async fn f10_a_bookmark_of_another_kind_is_not_believed() {
     let server = TestServer::new();
-    server.fault(On::watch("pods").forever(), Fault::bookmark_of_another_kind());
+    server.fault(
+        RequestMatcher::watch("pods").forever(),
+        Fault::bookmark_of_another_kind(),
+    );
     let informer = synced_pods(&server).await;
     pass(minutes(4)).await;
     assert_eq!(
@@ -231,7 +234,7 @@ async fn f10_a_bookmark_of_another_kind_is_not_believed() {
     );
 
     server.create(pod("ns", "a"));
-    until("it goes on", || informer.store().len() == 1).await;
+    wait_for("it goes on", || informer.store().len() == 1).await;
     assert!(informer.quarantine().is_empty());
     let stats = informer.stats().members[0].reflector.clone();
     assert!(stats.unreadable > 2 && stats.lists == 1, "{stats:?}");
@@ -247,7 +250,7 @@ async fn f11_repeated_and_replayed_events_are_told_once() {
         let informer = synced_pods(&server).await;
         let log = Log::new();
         informer.add_event_handler(log.handler()).unwrap();
-        server.fault(On::plain_watch("pods").forever(), fault);
+        server.fault(RequestMatcher::plain_watch("pods").forever(), fault);
         server.break_watches();
         pass(secs(3)).await;
 
@@ -298,7 +301,7 @@ async fn f13_one_undecodable_object_among_a_thousand_costs_itself_in_a_list() {
 
         server.cure("pods", "ns/p500");
         server.modify::<Pod>("ns", "p500", |pod| *pod = pod.clone().label("x", "y"));
-        until("it has recovered", || informer.store().len() == 1000).await;
+        wait_for("it has recovered", || informer.store().len() == 1000).await;
         assert!(informer.quarantine().is_empty());
     }
 }
@@ -320,7 +323,7 @@ async fn f14_an_undecodable_object_on_a_watch_keeps_its_last_good_version_and_sa
     server.poison("pods", "ns/b", Poison::WrongType);
     server.modify::<Pod>("ns", "a", |pod| *pod = pod.clone().label("x", "y"));
     server.create(pod("ns", "c"));
-    until("the watch goes on", || informer.store().len() == 3).await;
+    wait_for("the watch goes on", || informer.store().len() == 3).await;
     let key = "ns/a".parse().unwrap();
     assert!(informer.store().is_stale(&key));
     assert!(std::sync::Arc::ptr_eq(
@@ -332,7 +335,7 @@ async fn f14_an_undecodable_object_on_a_watch_keeps_its_last_good_version_and_sa
     // A deletion whose body cannot be read deletes by its key.
     server.delete::<Pod>("ns", "b");
     server.delete::<Pod>("ns", "a");
-    until("both are gone", || names(&informer) == ["c"]).await;
+    wait_for("both are gone", || names(&informer) == ["c"]).await;
     assert!(informer.quarantine().is_empty());
     assert_eq!(log.take(), ["added ns/c", "deleted ns/b", "deleted ns/a"]);
     assert_eq!(informer.stats().members[0].reflector.lists, 1);

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Pod;
 use kube_informers::{Informer, Scope};
 use kube_testserver::builders::{Build, pod};
-use kube_testserver::{Fault, On, TestServer};
+use kube_testserver::{Fault, RequestMatcher, TestServer};
 
 use crate::support::*;
 
@@ -23,12 +23,12 @@ async fn f39_a_body_cut_at_any_byte_is_never_half_believed() {
                         Fault::cut(bytes)
                     }
                 };
-                server.fault(On::resource("pods"), cut(bytes));
+                server.fault(RequestMatcher::resource("pods"), cut(bytes));
                 let informer = build(&server).start();
                 informer.synced_within(secs(60)).await.expect("it syncs");
                 assert_eq!(cached(&informer), stored(&server, "pods"), "{bytes} bytes");
 
-                server.fault(On::plain_watch("pods"), cut(bytes));
+                server.fault(RequestMatcher::plain_watch("pods"), cut(bytes));
                 server.break_watches();
                 for round in 0..3 {
                     server.modify::<Pod>("ns", "a", |pod| {
@@ -36,7 +36,7 @@ async fn f39_a_body_cut_at_any_byte_is_never_half_believed() {
                     });
                 }
                 server.delete::<Pod>("ns", "b");
-                until("it has caught up", || {
+                wait_for("it has caught up", || {
                     cached(&informer) == stored(&server, "pods")
                 })
                 .await;
@@ -52,13 +52,16 @@ async fn f39_a_body_in_pieces_of_any_size_is_read_all_the_same() {
     for build in [pods, paged_pods] {
         for size in [1, 2, 3, 7, 64, 1000] {
             let server = TestServer::new();
-            server.fault(On::resource("pods").forever(), Fault::split(vec![size]));
+            server.fault(
+                RequestMatcher::resource("pods").forever(),
+                Fault::split(vec![size]),
+            );
             server.create(pod("ns", "a").annotation("x", "äöü€"));
             let informer = synced(build(&server)).await;
             server.create(pod("ns", "b").annotation("quote", "\"}]{[\\\"\n"));
             server.modify::<Pod>("ns", "a", |pod| *pod = pod.clone().annotation("x", "ß"));
 
-            until("it is read", || cached(&informer) == stored(&server, "pods")).await;
+            wait_for("it is read", || cached(&informer) == stored(&server, "pods")).await;
             assert!(informer.stats().members[0].reflector.errors.is_empty());
         }
     }
@@ -84,7 +87,7 @@ async fn f42_objects_enter_and_leave_a_selector_and_are_told_so() {
         };
         flip("out", "x");
         flip("in", "y");
-        until("it is told", || log.len() == 2).await;
+        wait_for("it is told", || log.len() == 2).await;
         assert_eq!(log.take(), ["added ns/out", "deleted ns/in"]);
         assert_eq!(names(&informer), ["out"]);
 
@@ -93,7 +96,7 @@ async fn f42_objects_enter_and_leave_a_selector_and_are_told_so() {
         flip("out", "y");
         flip("in", "x");
         server.compact();
-        until("it is told", || log.len() == 2).await;
+        wait_for("it is told", || log.len() == 2).await;
         assert_eq!(log.take(), ["deleted ns/out (missed)", "added ns/in"]);
         assert_eq!(names(&informer), ["in"]);
     }
@@ -117,7 +120,7 @@ async fn f42_an_object_of_the_same_name_in_two_namespaces_is_two_objects() {
 
     server.delete::<Pod>("a", "same");
     server.delete::<Pod>("c", "same");
-    until("it is told", || log.len() == 1).await;
+    wait_for("it is told", || log.len() == 1).await;
     assert_eq!(log.take(), ["deleted a/same"]);
     assert_eq!(informer.store().namespace("b").len(), 1);
     assert_eq!(informer.store().len(), 1);

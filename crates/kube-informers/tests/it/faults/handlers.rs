@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use kube_informers::{Backlog, Event, HandlerOptions, Problem, asynchronous};
 use kube_testserver::builders::{Build, pod};
-use kube_testserver::{Fault, On, TestServer};
+use kube_testserver::{Fault, RequestMatcher, TestServer};
 use tokio::time::Instant;
 
 use crate::support::*;
@@ -32,7 +32,7 @@ async fn f27_a_panicking_handler_skips_its_event_and_hurts_nobody() {
         server.create(pod("ns", name));
     }
 
-    until("all are told", || {
+    wait_for("all are told", || {
         [&first, &panicking, &last]
             .iter()
             .all(|handler| handler.delivered() == 3)
@@ -47,7 +47,7 @@ async fn f27_a_panicking_handler_skips_its_event_and_hurts_nobody() {
     );
     // Skipped is told: the update that follows is an update.
     server.modify::<Pod>("ns", "b", |pod| *pod = pod.clone().label("x", "y"));
-    until("it is told", || logs[1].len() == 3).await;
+    wait_for("it is told", || logs[1].len() == 3).await;
     assert_eq!(logs[1].all()[2], "updated ns/b");
 }
 
@@ -74,9 +74,9 @@ async fn f27_a_panic_in_the_transform_costs_one_object() {
         // The same on a watch, and the end of it.
         server.modify::<Pod>("ns", "bad", |pod| *pod = pod.clone().label("x", "y"));
         server.create(pod("ns", "d"));
-        until("the watch goes on", || names(&informer) == ["a", "c", "d"]).await;
+        wait_for("the watch goes on", || names(&informer) == ["a", "c", "d"]).await;
         server.modify::<Pod>("ns", "bad", |pod| *pod = pod.clone().label("good", "now"));
-        until("it recovers", || informer.store().len() == 4).await;
+        wait_for("it recovers", || informer.store().len() == 4).await;
         assert!(informer.quarantine().is_empty());
         assert_eq!(informer.stats().members[0].reflector.lists, 1);
     }
@@ -107,9 +107,9 @@ async fn f28_a_panic_in_an_index_function_costs_one_object() {
 
         server.modify::<Pod>("ns", "bad", |pod| *pod = pod.clone().label("other", "y"));
         server.create(pod("ns", "d").label("team", "x"));
-        until("the watch goes on", || names(&informer) == ["a", "c", "d"]).await;
+        wait_for("the watch goes on", || names(&informer) == ["a", "c", "d"]).await;
         server.modify::<Pod>("ns", "bad", |pod| *pod = pod.clone().label("team", "good"));
-        until("it recovers", || informer.store().len() == 4).await;
+        wait_for("it recovers", || informer.store().len() == 4).await;
         assert_eq!(informer.store().by_index("team", "good").unwrap().len(), 1);
         assert!(informer.quarantine().is_empty());
     }
@@ -118,7 +118,7 @@ async fn f28_a_panic_in_an_index_function_costs_one_object() {
 #[tokio::test(start_paused = true)]
 async fn f29_it_stops_at_once_while_the_server_refuses_connections() {
     let server = TestServer::new();
-    server.fault(On::any().forever(), Fault::refuse());
+    server.fault(RequestMatcher::any().forever(), Fault::refuse());
     let informer = pods(&server).start();
     pass(minutes(5)).await;
 
@@ -145,10 +145,10 @@ async fn f30_handlers_that_join_at_any_moment_see_no_gap_and_no_repetition() {
         joined.push((informer.add_event_handler(log.handler()).unwrap(), log));
         tokio::task::yield_now().await;
     }
-    until("all is there", || informer.store().len() == 35).await;
+    wait_for("all is there", || informer.store().len() == 35).await;
     for (handler, log) in &joined {
         handler.synced().await.unwrap();
-        until("all is told", || handler.pending() == 0).await;
+        wait_for("all is told", || handler.pending() == 0).await;
         let mut told: Vec<_> = log
             .all()
             .iter()
@@ -171,13 +171,13 @@ async fn f30_a_removed_handler_is_not_called_again_and_the_others_are() {
     informer.add_event_handler(stays.handler()).unwrap();
     let leaving = informer.add_event_handler(goes.handler()).unwrap();
     server.create(pod("ns", "a"));
-    until("both are told", || goes.len() == 1 && stays.len() == 1).await;
+    wait_for("both are told", || goes.len() == 1 && stays.len() == 1).await;
 
     server.create(pod("ns", "b"));
     leaving.remove().await;
     let told = goes.len();
     server.create(pod("ns", "c"));
-    until("the other one is told", || stays.len() == 3).await;
+    wait_for("the other one is told", || stays.len() == 3).await;
     assert_eq!(goes.len(), told);
     assert!(leaving.is_removed());
     assert_eq!(informer.stats().handlers.len(), 1);
@@ -216,7 +216,7 @@ async fn f32_a_slow_handler_that_coalesces_costs_memory_for_live_objects_only() 
     for number in 0..10 {
         server.delete::<Pod>("ns", &format!("p{number}"));
     }
-    until("all are gone", || informer.store().is_empty()).await;
+    wait_for("all are gone", || informer.store().is_empty()).await;
     assert!(slow.pending() <= 2, "{} pending", slow.pending());
     // And the cache was never held up.
     assert_eq!(informer.stats().members[0].queue.len, 0);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use kube_informers::InformerBuilder;
 use kube_testserver::builders::{Build, pod};
-use kube_testserver::{Fault, On, TestServer, Verb};
+use kube_testserver::{Fault, RequestMatcher, TestServer, Verb};
 
 use crate::support::*;
 
@@ -26,7 +26,7 @@ async fn f22_a_token_that_expires_leads_to_one_whole_list() {
     for page in 1..4 {
         let server = full(10);
         server.fault(
-            On::list("pods").continued().after(page - 1).forever(),
+            RequestMatcher::list("pods").continued().after(page - 1).forever(),
             Fault::expire_continue(),
         );
         let informer = synced(in_pages(&server, 2)).await;
@@ -51,18 +51,18 @@ async fn f23_odd_pages_are_read_right() {
         Fault::null_items(),
     ] {
         let server = full(5);
-        server.fault(On::list("pods").forever(), fault);
+        server.fault(RequestMatcher::list("pods").forever(), fault);
         let informer = synced(in_pages(&server, 2)).await;
         assert_eq!(cached(&informer), stored(&server, "pods"));
     }
     // A page without items in the middle, whose token leads on.
     let server = full(5);
-    server.fault(On::list("pods").nth(2), Fault::empty_page());
+    server.fault(RequestMatcher::list("pods").nth(2), Fault::empty_page());
     let informer = synced(in_pages(&server, 2)).await;
     assert_eq!(cached(&informer), stored(&server, "pods"));
     // No items at all.
     let server = full(0);
-    server.fault(On::list("pods").forever(), Fault::null_items());
+    server.fault(RequestMatcher::list("pods").forever(), Fault::null_items());
     let informer = synced(in_pages(&server, 2)).await;
     assert!(informer.store().is_empty());
 }
@@ -70,7 +70,7 @@ async fn f23_odd_pages_are_read_right() {
 #[tokio::test(start_paused = true)]
 async fn f23_pages_of_different_versions_are_no_list() {
     let server = full(5);
-    server.fault(On::list("pods").nth(2), Fault::list_version(1));
+    server.fault(RequestMatcher::list("pods").nth(2), Fault::list_version(1));
     let informer = in_pages(&server, 2).start();
     settle().await;
     assert!(informer.store().is_empty() && !informer.has_synced());
@@ -91,7 +91,10 @@ async fn f23_pages_of_different_versions_are_no_list() {
 #[tokio::test(start_paused = true)]
 async fn f23_writes_between_pages_are_neither_lost_nor_doubled() {
     let server = full(6);
-    server.fault(On::list("pods").continued().forever(), Fault::delay(secs(1)));
+    server.fault(
+        RequestMatcher::list("pods").continued().forever(),
+        Fault::delay(secs(1)),
+    );
     let informer = in_pages(&server, 2).start();
     let log = Log::new();
     informer.add_event_handler(log.handler()).unwrap();
@@ -100,7 +103,7 @@ async fn f23_writes_between_pages_are_neither_lost_nor_doubled() {
     server.create(pod("ns", "p0a"));
     server.modify::<Pod>("ns", "p4", |pod| *pod = pod.clone().label("x", "y"));
 
-    until("it has caught up", || {
+    wait_for("it has caught up", || {
         cached(&informer) == stored(&server, "pods")
     })
     .await;
@@ -127,7 +130,7 @@ async fn f34_a_relist_of_what_is_known_decodes_nothing_and_tells_nobody() {
         }
         server.delete::<Pod>("ns", "p499");
         server.compact();
-        until("it has listed again", || {
+        wait_for("it has listed again", || {
             informer.stats().members[0].reflector.lists == 2
         })
         .await;

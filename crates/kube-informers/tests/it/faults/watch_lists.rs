@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use kube_testserver::builders::pod;
-use kube_testserver::{ApiError, Fault, On, SeenRequest, TestServer, Verb};
+use kube_testserver::{ApiError, Fault, RequestMatcher, SeenRequest, TestServer, Verb};
 use tokio::time::Instant;
 
 use crate::support::*;
@@ -27,7 +27,7 @@ async fn f16_a_watch_list_that_never_ends_is_given_up_and_remembered() {
         for name in ["a", "b", "c"] {
             server.create(pod("ns", name));
         }
-        server.fault(On::watch_list("pods").forever(), fault);
+        server.fault(RequestMatcher::watch_list("pods").forever(), fault);
         let begin = Instant::now();
         let informer = pods(&server).start();
         informer.synced_within(secs(26)).await.expect("it syncs");
@@ -36,7 +36,7 @@ async fn f16_a_watch_list_that_never_ends_is_given_up_and_remembered() {
 
         pass(minutes(2)).await;
         force_relist(&server);
-        until("it has listed again", || {
+        wait_for("it has listed again", || {
             informer.stats().members[0].reflector.lists == 2
         })
         .await;
@@ -47,7 +47,7 @@ async fn f16_a_watch_list_that_never_ends_is_given_up_and_remembered() {
         pass(minutes(10)).await;
         server.clear_faults();
         force_relist(&server);
-        until("it has listed again", || {
+        wait_for("it has listed again", || {
             informer.stats().members[0].reflector.lists == 3
         })
         .await;
@@ -61,7 +61,10 @@ async fn f16_a_watch_list_that_never_ends_is_given_up_and_remembered() {
 async fn f16_a_busy_collection_without_an_end_marker_is_given_up_all_the_same() {
     let server = TestServer::builder().bookmark_interval(secs(2)).build();
     server.create(pod("ns", "a"));
-    server.fault(On::watch_list("pods").forever(), Fault::no_end_marker());
+    server.fault(
+        RequestMatcher::watch_list("pods").forever(),
+        Fault::no_end_marker(),
+    );
     let informer = pods(&server).start();
     let begin = Instant::now();
     while !informer.has_synced() {
@@ -75,7 +78,7 @@ async fn f16_a_busy_collection_without_an_end_marker_is_given_up_all_the_same() 
         });
         pass(secs(1)).await;
     }
-    until("it keeps up", || cached(&informer) == stored(&server, "pods")).await;
+    wait_for("it keeps up", || cached(&informer) == stored(&server, "pods")).await;
 }
 
 /// A large collection that trickles in is not given up while it comes.
@@ -85,7 +88,7 @@ async fn f16_a_slow_watch_list_that_makes_progress_is_waited_for() {
     for number in 0..40 {
         server.create(pod("ns", &format!("p{number}")));
     }
-    server.fault(On::watch_list("pods"), Fault::trickle(100, secs(1)));
+    server.fault(RequestMatcher::watch_list("pods"), Fault::trickle(100, secs(1)));
     let informer = pods(&server).start();
 
     informer.synced_within(minutes(10)).await.expect("it syncs");
@@ -110,7 +113,7 @@ async fn f17_any_refusal_of_a_watch_list_leads_to_a_list() {
     ] {
         let server = TestServer::new();
         server.create(pod("ns", "a"));
-        server.fault(On::watch_list("pods").forever(), fault.clone());
+        server.fault(RequestMatcher::watch_list("pods").forever(), fault.clone());
         let informer = pods(&server).start();
 
         informer
@@ -119,7 +122,7 @@ async fn f17_any_refusal_of_a_watch_list_leads_to_a_list() {
             .unwrap_or_else(|error| panic!("{fault:?}: {error}"));
         assert_eq!(names(&informer), ["a"]);
         server.create(pod("ns", "b"));
-        until("it watches", || informer.store().len() == 2).await;
+        wait_for("it watches", || informer.store().len() == 2).await;
         assert_eq!(watch_lists(&server), 1);
         assert_eq!(server.count_requests(Verb::List, "pods"), 1);
     }
@@ -130,7 +133,10 @@ async fn f17_any_refusal_of_a_watch_list_leads_to_a_list() {
 async fn f17_a_throttled_watch_list_is_tried_again() {
     let server = TestServer::new();
     server.create(pod("ns", "a"));
-    server.fault(On::watch_list("pods").times(2), Fault::status(429).retry_after(3));
+    server.fault(
+        RequestMatcher::watch_list("pods").times(2),
+        Fault::status(429).retry_after(3),
+    );
     let begin = Instant::now();
     let informer = synced_pods(&server).await;
 
@@ -153,8 +159,8 @@ async fn f18_what_a_broken_watch_list_had_brought_is_forgotten() {
             server.create(pod("ns", name));
         }
         // The attempt after it is held back, so that something can happen in between.
-        server.fault(On::watch_list("pods"), fault.clone());
-        server.fault(On::resource("pods").nth(2), Fault::delay(secs(2)));
+        server.fault(RequestMatcher::watch_list("pods"), fault.clone());
+        server.fault(RequestMatcher::resource("pods").nth(2), Fault::delay(secs(2)));
         let informer = pods(&server).start();
         let log = Log::new();
         let handler = informer.add_event_handler(log.handler()).unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use kube_informers::{Informer, ReflectorState};
 use kube_testserver::builders::pod;
-use kube_testserver::{ApiError, Fault, On, TestServer, Verb};
+use kube_testserver::{ApiError, Fault, RequestMatcher, TestServer, Verb};
 use tokio::time::Instant;
 
 use crate::support::*;
@@ -20,13 +20,13 @@ async fn f15_a_half_open_watch_is_noticed_by_its_missing_bookmarks() {
     let informer = synced_pods(&server).await;
     pass(minutes(5)).await;
     // The next one is opened and never says a word.
-    server.fault(On::plain_watch("pods"), Fault::silent());
+    server.fault(RequestMatcher::plain_watch("pods"), Fault::silent());
     server.break_watches();
     pass(secs(2)).await;
 
     let begin = Instant::now();
     server.create(pod("ns", "a"));
-    until("it is noticed", || informer.store().len() == 1).await;
+    wait_for("it is noticed", || informer.store().len() == 1).await;
 
     // And a short pause before the next one.
     assert!(begin.elapsed() <= secs(153), "{:?}", begin.elapsed());
@@ -41,7 +41,7 @@ async fn f15_a_half_open_watch_is_noticed_by_its_missing_bookmarks() {
 #[tokio::test(start_paused = true)]
 async fn f15_without_bookmarks_the_time_out_of_the_watch_decides() {
     let server = TestServer::new();
-    server.fault(On::plain_watch("pods").times(1), Fault::silent());
+    server.fault(RequestMatcher::plain_watch("pods").times(1), Fault::silent());
     let informer = synced(paged_pods(&server)).await;
     server.create(pod("ns", "a"));
 
@@ -60,7 +60,10 @@ async fn f15_a_quiet_watch_is_left_alone() {
     for no_bookmarks in [true, false] {
         let server = TestServer::new();
         if no_bookmarks {
-            server.fault(On::plain_watch("pods").forever(), Fault::no_bookmarks());
+            server.fault(
+                RequestMatcher::plain_watch("pods").forever(),
+                Fault::no_bookmarks(),
+            );
         }
         let informer = synced(paged_pods(&server)).await;
         pass(minutes(60)).await;
@@ -85,11 +88,11 @@ async fn f19_an_expired_version_leads_to_one_list_at_least_as_new() {
             Fault::status(410)
         };
         server.clear_requests();
-        server.fault(On::plain_watch("pods"), fault);
+        server.fault(RequestMatcher::plain_watch("pods"), fault);
         server.break_watches();
         server.create(pod("ns", "b"));
 
-        until("it has recovered", || names(&informer) == ["a", "b"]).await;
+        wait_for("it has recovered", || names(&informer) == ["a", "b"]).await;
         let lists: Vec<_> = server
             .requests()
             .into_iter()
@@ -117,11 +120,11 @@ async fn f20_a_resume_refused_by_status_leads_to_a_list_only_where_the_version_i
         let server = TestServer::new();
         server.create(pod("ns", "a"));
         let informer = synced(paged_pods(&server)).await;
-        server.fault(On::plain_watch("pods").times(2), Fault::status(code));
+        server.fault(RequestMatcher::plain_watch("pods").times(2), Fault::status(code));
         server.break_watches();
         server.create(pod("ns", "b"));
 
-        until("it has recovered", || names(&informer) == ["a", "b"]).await;
+        wait_for("it has recovered", || names(&informer) == ["a", "b"]).await;
         let expected = if lists == 1 { 1..=1 } else { 2..=3 };
         let listed = server.count_requests(Verb::List, "pods");
         assert!(expected.contains(&listed), "{code}: {listed} lists");
@@ -142,7 +145,7 @@ async fn f20_a_watch_that_is_always_refused_is_no_list_loop() {
         for build in [pods, paged_pods] {
             let server = TestServer::new();
             server.create(pod("ns", "a"));
-            server.fault(On::plain_watch("pods").forever(), fault.clone());
+            server.fault(RequestMatcher::plain_watch("pods").forever(), fault.clone());
             let informer = synced(build(&server)).await;
             server.break_watches();
             pass(minutes(20)).await;
@@ -167,7 +170,7 @@ async fn f21_watches_that_end_at_once_or_soon_are_bounded_and_no_reason_to_list(
         Fault::break_after_events(1),
     ] {
         let server = TestServer::new();
-        server.fault(On::plain_watch("pods").forever(), fault.clone());
+        server.fault(RequestMatcher::plain_watch("pods").forever(), fault.clone());
         let informer = synced(paged_pods(&server)).await;
         for number in 0..600 {
             if number % 3 == 0 {
@@ -179,7 +182,7 @@ async fn f21_watches_that_end_at_once_or_soon_are_bounded_and_no_reason_to_list(
         assert_gentle(&server);
         assert_eq!(server.count_requests(Verb::List, "pods"), 1, "{fault:?}");
         server.clear_faults();
-        until("it catches up", || cached(&informer) == stored(&server, "pods")).await;
+        wait_for("it catches up", || cached(&informer) == stored(&server, "pods")).await;
         assert_eq!(server.count_requests(Verb::List, "pods"), 1, "{fault:?}");
     }
 }
@@ -198,11 +201,11 @@ async fn f24_throttling_is_respected_and_never_leads_to_a_list() {
         server.create(pod("ns", "a"));
         let informer = synced(paged_pods(&server)).await;
         server.clear_requests();
-        server.fault(On::plain_watch("pods").times(3), fault.clone());
+        server.fault(RequestMatcher::plain_watch("pods").times(3), fault.clone());
         server.break_watches();
         server.create(pod("ns", "b"));
 
-        until("it has recovered", || names(&informer) == ["a", "b"]).await;
+        wait_for("it has recovered", || names(&informer) == ["a", "b"]).await;
         let requests = server.requests();
         assert_eq!(requests.len(), 4, "{fault:?}");
         for gap in gaps(&requests) {
@@ -213,7 +216,7 @@ async fn f24_throttling_is_respected_and_never_leads_to_a_list() {
     // The same for a first list.
     let server = TestServer::new();
     server.fault(
-        On::resource("pods").times(3),
+        RequestMatcher::resource("pods").times(3),
         Fault::status(429).text("slow down").retry_after(20),
     );
     let informer = pods(&server).start();
@@ -228,7 +231,7 @@ async fn f24_throttling_is_respected_and_never_leads_to_a_list() {
 async fn f25_a_permanent_refusal_is_a_state_with_a_reason() {
     for code in [401, 403, 404, 405] {
         let server = TestServer::new();
-        server.fault(On::resource("pods").forever(), Fault::status(code));
+        server.fault(RequestMatcher::resource("pods").forever(), Fault::status(code));
         let informer = paged_pods(&server).start();
         pass(minutes(60)).await;
 
@@ -264,7 +267,7 @@ async fn f26_a_resource_that_goes_and_comes_back_is_told_as_a_difference() {
         handler.synced().await.unwrap();
         log.take();
 
-        server.fault(On::resource("pods").forever(), Fault::status(404));
+        server.fault(RequestMatcher::resource("pods").forever(), Fault::status(404));
         server.break_watches();
         server.delete::<Pod>("ns", "a");
         server.recreate("pods", "ns/b");
@@ -274,7 +277,7 @@ async fn f26_a_resource_that_goes_and_comes_back_is_told_as_a_difference() {
         assert_eq!(log.all(), [""; 0]);
 
         server.clear_faults();
-        until("it is told", || log.len() == 4).await;
+        wait_for("it is told", || log.len() == 4).await;
         let mut told = log.take();
         let position = |told: &[String], what: &str| told.iter().position(|line| line == what).unwrap();
         assert_eq!(
@@ -302,7 +305,7 @@ async fn f26_a_failing_conversion_leaves_the_last_good_state() {
     server.create(pod("ns", "a"));
     let informer = synced_pods(&server).await;
     server.fault(
-        On::resource("pods").forever(),
+        RequestMatcher::resource("pods").forever(),
         Fault::error(ApiError::internal("conversion webhook failed")),
     );
     server.compact();
@@ -314,7 +317,7 @@ async fn f26_a_failing_conversion_leaves_the_last_good_state() {
     assert!(informer.state().to_string().contains("conversion webhook failed"));
     server.clear_faults();
     server.create(pod("ns", "b"));
-    until("it recovers", || names(&informer) == ["a", "b"]).await;
+    wait_for("it recovers", || names(&informer) == ["a", "b"]).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -323,7 +326,7 @@ async fn f31_synced_once_and_healthy_now_are_two_answers() {
     let informer = synced_pods(&server).await;
     assert!(matches!(informer.state(), ReflectorState::Watching { .. }));
 
-    server.fault(On::resource("pods").forever(), Fault::refuse());
+    server.fault(RequestMatcher::resource("pods").forever(), Fault::refuse());
     server.break_watches();
     pass(minutes(10)).await;
     assert!(informer.has_synced());
@@ -337,7 +340,7 @@ async fn f31_synced_once_and_healthy_now_are_two_answers() {
     assert!(since.elapsed() > minutes(9) && attempts > 10);
 
     server.clear_faults();
-    until("it is healthy again", || {
+    wait_for("it is healthy again", || {
         matches!(informer.state(), ReflectorState::Watching { .. })
     })
     .await;

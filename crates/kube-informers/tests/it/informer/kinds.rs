@@ -17,14 +17,14 @@ async fn goes_the_way<K: Object>(server: &TestServer, informer: Informer<K>) {
 
     server.create(pod("ns", "b"));
     server.modify::<Pod>("ns", "a", |pod| *pod = pod.clone().label("app", "y"));
-    until("it is told", || log.len() == 2).await;
+    wait_for("it is told", || log.len() == 2).await;
     assert_eq!(log.take(), ["added ns/b", "updated ns/a"]);
     assert_eq!(cached(&informer), stored(server, "pods"));
 
     server.break_watches();
     server.delete::<Pod>("ns", "b");
     server.compact();
-    until("it is told", || log.len() == 1).await;
+    wait_for("it is told", || log.len() == 1).await;
     assert_eq!(log.take(), ["deleted ns/b (missed)"]);
     assert_eq!(cached(&informer), stored(server, "pods"));
 }
@@ -52,7 +52,7 @@ async fn cluster_scoped_objects_have_no_namespace() {
     assert_eq!(informer.name(), "nodes");
     assert!(informer.store().get_by(None, "n1").is_some());
     server.delete::<Node>(None, "n1");
-    until("it is gone", || informer.store().is_empty()).await;
+    wait_for("it is gone", || informer.store().is_empty()).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -185,7 +185,7 @@ async fn one_client_serves_them_all() {
     let dynamic = synced(Informer::for_resource(client.clone(), &resource, Scope::all())).await;
     let metadata = synced(Informer::<PartialObjectMeta<Pod>>::all(client)).await;
     server.create(pod("ns", "b"));
-    until("all have it", || {
+    wait_for("all have it", || {
         typed.store().len() == 2 && dynamic.store().len() == 2 && metadata.store().len() == 2
     })
     .await;

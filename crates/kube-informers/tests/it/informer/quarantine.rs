@@ -20,7 +20,7 @@ async fn a_bad_version_is_listed_and_a_good_one_recovers_it_by_watch_or_by_list(
             let informer = synced(pods(&server).queue(queue)).await;
             server.poison("pods", "ns/a", Poison::BadEnum);
             server.modify::<Pod>("ns", "a", |pod| *pod = pod.clone().label("x", "1"));
-            until("both are listed", || informer.quarantine().len() == 2).await;
+            wait_for("both are listed", || informer.quarantine().len() == 2).await;
 
             let quarantine = informer.quarantine();
             let served: Vec<_> = quarantine
@@ -43,7 +43,7 @@ async fn a_bad_version_is_listed_and_a_good_one_recovers_it_by_watch_or_by_list(
                     server.modify::<Pod>("ns", name, |pod| *pod = pod.clone().label("x", "2"));
                 }
             }
-            until("both are well", || informer.quarantine().is_empty()).await;
+            wait_for("both are well", || informer.quarantine().is_empty()).await;
             assert_eq!(cached(&informer), stored(&server, "pods"));
             assert_eq!(informer.stats().totals.recovered, 2);
         }
@@ -61,7 +61,7 @@ async fn a_relist_that_lacks_a_quarantined_key_ends_its_quarantine() {
     server.break_watches();
     server.delete::<Pod>("ns", "a");
     server.compact();
-    until("it is over", || informer.quarantine().is_empty()).await;
+    wait_for("it is over", || informer.quarantine().is_empty()).await;
 }
 
 /// A quarantine is no reason to ask again: the object comes when it changes.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use kube_informers::{Event, HandlerOptions, NotReached, QueueKind};
 use kube_testserver::builders::{Build, pod};
-use kube_testserver::{Fault, On, TestServer};
+use kube_testserver::{Fault, RequestMatcher, TestServer};
 
 use crate::support::*;
 
@@ -15,7 +15,7 @@ async fn a_late_handler_is_told_what_is_there_and_then_what_follows() {
     server.create(pod("ns", "a"));
     let informer = synced_pods(&server).await;
     server.create(pod("ns", "b"));
-    until("it is there", || informer.store().len() == 2).await;
+    wait_for("it is there", || informer.store().len() == 2).await;
     let log = Log::new();
     let late = informer.add_event_handler(log.handler()).unwrap();
     assert!(!late.has_synced());
@@ -25,7 +25,7 @@ async fn a_late_handler_is_told_what_is_there_and_then_what_follows() {
     assert_eq!(told, ["added ns/a (initial)", "added ns/b (initial)"]);
 
     server.create(pod("ns", "c"));
-    until("it is told", || log.len() == 1).await;
+    wait_for("it is told", || log.len() == 1).await;
     assert_eq!(log.take(), ["added ns/c"]);
 }
 
@@ -44,7 +44,7 @@ async fn a_late_index_knows_everything_and_keeps_up() {
 
     server.modify::<Pod>("ns", "p0", |pod| *pod = pod.clone().label("team", "odd"));
     server.delete::<Pod>("ns", "p1");
-    until("it keeps up", || {
+    wait_for("it keeps up", || {
         (index.count("even"), index.count("odd")) == (4, 5)
     })
     .await;
@@ -72,7 +72,7 @@ async fn an_own_write_can_be_waited_for_and_read_back() {
     let informer = synced_pods(&server).await;
     // The event is on its way for a while.
     server.fault(
-        On::plain_watch("pods"),
+        RequestMatcher::plain_watch("pods"),
         Fault::delay_events(kube_testserver::Which::All, secs(2)),
     );
     server.break_watches();

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Pod;
 use kube_informers::{Informer, NotReached, Scope};
 use kube_testserver::builders::pod;
-use kube_testserver::{Fault, On, TestServer};
+use kube_testserver::{Fault, RequestMatcher, TestServer};
 
 use crate::support::*;
 
@@ -33,7 +33,7 @@ async fn a_field_selector_is_asked_of_the_server_and_tells_who_comes_and_goes() 
     server.create(on_node("ns", "new", "n1"));
     server.create(on_node("ns", "other", "n2"));
     server.delete::<Pod>("ns", "here");
-    until("it is told", || log.len() == 2).await;
+    wait_for("it is told", || log.len() == 2).await;
     assert_eq!(log.take(), ["added ns/new", "deleted ns/here"]);
 }
 
@@ -76,10 +76,13 @@ async fn several_namespaces_are_one_cache_with_one_version_each() {
 
     // One of the two has to list again, and finds a deletion. The other does not notice.
     let other = informer.stats().members[1].reflector.clone();
-    server.fault(On::plain_watch("pods").namespace("a"), Fault::status(410));
+    server.fault(
+        RequestMatcher::plain_watch("pods").namespace("a"),
+        Fault::status(410),
+    );
     server.break_watches();
     server.delete::<Pod>("a", "x");
-    until("it is told", || log.len() == 1).await;
+    wait_for("it is told", || log.len() == 1).await;
     assert_eq!(log.take(), ["deleted a/x (missed)"]);
     assert_eq!(informer.store().namespace("b").len(), 1);
     pass(secs(10)).await;
@@ -102,7 +105,10 @@ async fn a_namespace_that_may_not_be_listed_is_named_while_the_others_are_there(
     let server = TestServer::new();
     server.create(pod("a", "x"));
     server.create(pod("b", "x"));
-    let trouble = server.fault(On::resource("pods").namespace("b").forever(), Fault::status(403));
+    let trouble = server.fault(
+        RequestMatcher::resource("pods").namespace("b").forever(),
+        Fault::status(403),
+    );
     let informer = Informer::<Pod>::scoped(server.client(), Scope::namespaces(["a", "b"])).start();
 
     let error = informer.synced_within(secs(30)).await.unwrap_err();

@@ -7,7 +7,7 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube_informers::{Event, Informer};
 use kube_testserver::builders::{Build, secret};
-use kube_testserver::{Fault, On, Poison, TestServer};
+use kube_testserver::{Fault, Poison, RequestMatcher, TestServer};
 use parking_lot::Mutex;
 use tracing::instrument::WithSubscriber;
 use tracing_subscriber::fmt::MakeWriter;
@@ -111,7 +111,7 @@ async fn through_everything(texts: Arc<Mutex<Vec<String>>>) {
             Fault::truncate(400),
             Fault::status(410),
         ] {
-            server.fault(On::resource("secrets").times(2), fault);
+            server.fault(RequestMatcher::resource("secrets").times(2), fault);
             force_relist(&server);
             pass(minutes(2)).await;
             show(format!("{} {:?}", informer.state(), informer.state()));

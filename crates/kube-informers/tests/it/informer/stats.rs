@@ -5,7 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use kube_informers::{Event, Operation, ReflectorState, RelistReason, Resume, StreamEnd, asynchronous};
 use kube_testserver::builders::pod;
-use kube_testserver::{ApiError, Fault, On, TestServer};
+use kube_testserver::{ApiError, Fault, RequestMatcher, TestServer};
 use parking_lot::Mutex;
 
 use crate::support::*;
@@ -31,19 +31,19 @@ async fn the_counters_tell_what_happened() {
     assert!(reflector.bytes > 1000, "{}", reflector.bytes);
     assert_eq!((stats.objects, stats.totals.added, stats.backlog()), (5, 5, 5));
 
-    server.fault(On::plain_watch("pods").times(2), Fault::status(500));
+    server.fault(RequestMatcher::plain_watch("pods").times(2), Fault::status(500));
     server.fault(
-        On::plain_watch("pods").after(2).times(1),
+        RequestMatcher::plain_watch("pods").after(2).times(1),
         Fault::error_event(ApiError::expired("old")),
     );
     server.break_watches();
     server.delete::<Pod>("ns", "p0");
-    until("it has listed again", || {
+    wait_for("it has listed again", || {
         informer.stats().members[0].reflector.lists == 2
     })
     .await;
     server.create(pod("ns", "new"));
-    until("it goes on", || informer.store().len() == 5).await;
+    wait_for("it goes on", || informer.store().len() == 5).await;
     pass(minutes(5)).await;
 
     let stats = informer.stats();
@@ -71,7 +71,7 @@ async fn the_counters_tell_what_happened() {
 #[tokio::test(start_paused = true)]
 async fn the_time_of_lists_and_watches_is_counted() {
     let server = TestServer::new();
-    server.fault(On::list("pods"), Fault::delay(secs(7)));
+    server.fault(RequestMatcher::list("pods"), Fault::delay(secs(7)));
     let informer = synced(paged_pods(&server)).await;
     let reflector = informer.stats().members[0].reflector.clone();
     assert_eq!(reflector.last_list_duration.as_secs(), 7);
@@ -88,7 +88,10 @@ async fn the_state_says_what_it_is_doing() {
     for number in 0..5 {
         server.create(pod("ns", &format!("p{number}")));
     }
-    server.fault(On::list("pods").continued().forever(), Fault::delay(secs(10)));
+    server.fault(
+        RequestMatcher::list("pods").continued().forever(),
+        Fault::delay(secs(10)),
+    );
     let builder = paged_pods(&server).configure(|config| config.page_size = Some(2));
     let (informer, task) = builder.build();
     assert_eq!(informer.state().to_string(), "not started");
@@ -103,7 +106,7 @@ async fn the_state_says_what_it_is_doing() {
         );
         informer.synced().await.unwrap();
         assert_eq!(informer.state().to_string(), "watching");
-        server.fault(On::resource("pods").forever(), Fault::status(503));
+        server.fault(RequestMatcher::resource("pods").forever(), Fault::status(503));
         server.break_watches();
         pass(secs(30)).await;
         let ReflectorState::BackingOff { attempts, error, .. } = informer.state() else {
@@ -126,8 +129,8 @@ async fn the_hook_sees_every_end_and_what_follows() {
         let error = end.error.map(|error| error.class());
         log.lock().push((end.operation, error, end.resume));
     });
-    server.fault(On::watch_list("pods"), Fault::refuse_watch_list());
-    server.fault(On::list("pods"), Fault::status(500));
+    server.fault(RequestMatcher::watch_list("pods"), Fault::refuse_watch_list());
+    server.fault(RequestMatcher::list("pods"), Fault::status(500));
     let informer = synced(builder).await;
     let take = || std::mem::take(&mut *ends.lock());
     let some = |text: &str| Some(text.to_owned());
@@ -168,7 +171,7 @@ async fn a_hook_that_panics_hurts_nobody() {
     let informer = synced(pods(&server).on_watch_error(|_| panic!("on purpose"))).await;
     server.break_watches();
     server.create(pod("ns", "a"));
-    until("it goes on", || informer.store().len() == 1).await;
+    wait_for("it goes on", || informer.store().len() == 1).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -189,7 +192,7 @@ async fn the_consistency_check_reports_a_watch_list_that_lies() {
     );
 
     server.fault(
-        On::watch_list("pods"),
+        RequestMatcher::watch_list("pods"),
         Fault::drop_events(kube_testserver::Which::Object("ns/b".to_owned())),
     );
     let deceived = synced(checked()).await;
@@ -197,5 +200,5 @@ async fn the_consistency_check_reports_a_watch_list_that_lies() {
     assert_eq!(deceived.stats().members[0].reflector.inconsistencies, 1);
     assert_eq!(names(&deceived), ["a", "c"], "it is reported, not repaired");
     server.create(pod("ns", "d"));
-    until("it goes on", || deceived.store().len() == 3).await;
+    wait_for("it goes on", || deceived.store().len() == 3).await;
 }

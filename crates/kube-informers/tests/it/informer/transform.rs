@@ -40,11 +40,11 @@ async fn it_runs_once_per_version_also_over_a_relist() {
         assert!(informer.store().list().iter().all(|pod| pod.spec.is_none()));
 
         label(&server, "a", "1");
-        until("it is told", || log.len() == 1).await;
+        wait_for("it is told", || log.len() == 1).await;
         assert_eq!(calls.load(Ordering::SeqCst), 3);
 
         force_relist(&server);
-        until("it has listed again", || {
+        wait_for("it has listed again", || {
             informer.stats().members[0].reflector.lists == 2
         })
         .await;
@@ -75,20 +75,20 @@ async fn an_object_it_drops_leaves_and_comes_back() {
         assert_eq!(log.take(), ["added ns/a (initial)"]);
 
         label(&server, "a", "hide");
-        until("it is told", || log.len() == 1).await;
+        wait_for("it is told", || log.len() == 1).await;
         assert_eq!(log.take(), ["deleted ns/a (left scope)"]);
         assert!(informer.store().is_empty() && informer.quarantine().is_empty());
         label(&server, "a", "hide");
         label(&server, "hidden", "show");
         label(&server, "a", "show");
-        until("it is told", || log.len() == 2).await;
+        wait_for("it is told", || log.len() == 2).await;
         assert_eq!(log.take(), ["added ns/hidden", "added ns/a"]);
 
         // Dropped, then really deleted: nobody is told twice.
         label(&server, "a", "hide");
         server.delete::<Pod>("ns", "a");
         server.delete::<Pod>("ns", "hidden");
-        until("it is told", || log.len() == 2).await;
+        wait_for("it is told", || log.len() == 2).await;
         assert_eq!(log.take(), ["deleted ns/a (left scope)", "deleted ns/hidden"]);
         assert_eq!(informer.stats().members[0].reflector.lists, 1);
     }
@@ -115,7 +115,7 @@ async fn an_object_it_refuses_is_quarantined_and_recovers() {
         let informer = synced(builder).await;
         assert_eq!(names(&informer), ["a"]);
         label(&server, "a", "bad");
-        until("both are in quarantine", || informer.quarantine().len() == 2).await;
+        wait_for("both are in quarantine", || informer.quarantine().len() == 2).await;
         for bad in informer.quarantine() {
             assert_eq!(
                 bad.object.problem,
@@ -127,7 +127,7 @@ async fn an_object_it_refuses_is_quarantined_and_recovers() {
 
         label(&server, "a", "good");
         label(&server, "b", "good");
-        until("both are there", || cached(&informer) == stored(&server, "pods")).await;
+        wait_for("both are there", || cached(&informer) == stored(&server, "pods")).await;
         assert!(informer.quarantine().is_empty());
         assert!(!informer.store().is_stale(&"ns/a".parse().unwrap()));
     }

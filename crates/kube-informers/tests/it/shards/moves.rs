@@ -5,10 +5,10 @@ use kube_informers::{
     Cause, Event, Informer, InformerBuilder, Jitter, NotMoved, QueueKind, ReflectorState, Scope, Shard,
     ShardField,
 };
-use kube_testserver::{Fault, On, TestServer, Verb};
+use kube_testserver::{Fault, RequestMatcher, TestServer, Verb};
 
 use super::support::*;
-use crate::support::{Log, cached, minutes, pass, secs, settle, stored, synced, until};
+use crate::support::{Log, cached, minutes, pass, secs, settle, stored, synced, wait_for};
 
 fn pods(server: &TestServer, shard: Shard) -> InformerBuilder<Pod> {
     Informer::<Pod>::scoped(server.client(), Scope::all().shard(shard))
@@ -49,7 +49,7 @@ async fn giving_up_is_told_at_once_and_asks_nothing() {
         assert!(informer.has_settled());
         let gone = eighths(0..6).difference(&eighths(1..3)).unwrap();
         assert_eq!(handler.pending(), stored_in(&server, &gone).len());
-        until("it is told", || handler.pending() == 0).await;
+        wait_for("it is told", || handler.pending() == 0).await;
         let mut told = log.take();
         told.sort();
         assert_eq!(told, lines("deleted", keys_in(&server, &gone), " (left scope)"));
@@ -70,7 +70,7 @@ async fn giving_up_is_told_at_once_and_asks_nothing() {
 
         // The next watch asks for no more than what is left.
         server.close_watches();
-        until("it watches again", || server.requests().len() > before).await;
+        wait_for("it watches again", || server.requests().len() > before).await;
         let last = server.requests().pop().unwrap();
         assert_eq!(
             (last.verb, last.param("shardSelector")),
@@ -95,7 +95,7 @@ async fn gaining_tells_what_is_new_and_nothing_else() {
 
             informer.set_shard(eighths(1..5)).unwrap();
             informer.shard_settled().await.unwrap();
-            until("it is told", || handler.pending() == 0).await;
+            wait_for("it is told", || handler.pending() == 0).await;
 
             assert_eq!(cached(&informer), stored_in(&server, &eighths(1..5)));
             let mut expected = lines("deleted", keys_in(&server, &eighths(0..1)), " (left scope)");
@@ -133,7 +133,7 @@ async fn what_is_given_up_and_taken_back_comes_back_as_it_is_now() {
             informer.set_shard(eighths(0..4)).unwrap();
             informer.shard_settled().await.unwrap();
             let wanted = stored_in(&server, &eighths(0..4));
-            until("all of it is there", || cached(&informer) == wanted).await;
+            wait_for("all of it is there", || cached(&informer) == wanted).await;
         }
     }
 }
@@ -173,7 +173,7 @@ async fn an_empty_shard_rests_and_asks_nothing() {
         informer.set_shard(eighths(0..3)).unwrap();
         informer.shard_settled().await.unwrap();
         assert_eq!(cached(&informer), stored_in(&server, &eighths(0..3)));
-        until("it is told", || log.len() == informer.store().len()).await;
+        wait_for("it is told", || log.len() == informer.store().len()).await;
 
         informer.set_shard(Shard::nothing(ShardField::Uid)).unwrap();
         assert!(informer.store().is_empty());
@@ -214,7 +214,7 @@ async fn an_informer_without_a_shard_can_be_given_one() {
 #[tokio::test(start_paused = true)]
 async fn a_shard_moved_before_the_first_list_is_what_is_listed() {
     let server = server(true, 30);
-    let trouble = server.fault(On::resource("pods").forever(), Fault::hang());
+    let trouble = server.fault(RequestMatcher::resource("pods").forever(), Fault::hang());
     let informer = pods(&server, eighths(0..2)).start();
     let log = Log::new();
     informer.add_event_handler(log.handler()).unwrap();
@@ -228,7 +228,7 @@ async fn a_shard_moved_before_the_first_list_is_what_is_listed() {
     informer.shard_settled().await.unwrap();
 
     assert_eq!(cached(&informer), stored_in(&server, &eighths(1..4)));
-    until("it is told", || log.len() == informer.store().len()).await;
+    wait_for("it is told", || log.len() == informer.store().len()).await;
     assert!(log.take().iter().all(|line| line.ends_with("(initial)")));
 }
 
@@ -236,7 +236,7 @@ async fn a_shard_moved_before_the_first_list_is_what_is_listed() {
 async fn a_move_while_the_server_is_down_gives_up_now_and_gains_later() {
     let server = server(true, 40);
     let informer = synced(pods(&server, eighths(0..4))).await;
-    let trouble = server.fault(On::resource("pods").forever(), Fault::status(503));
+    let trouble = server.fault(RequestMatcher::resource("pods").forever(), Fault::status(503));
     server.break_watches();
     settle().await;
 
@@ -287,7 +287,7 @@ async fn of_several_moves_the_last_one_counts() {
 async fn a_stopped_informer_does_not_move() {
     let server = server(true, 10);
     let informer = synced(pods(&server, eighths(0..4))).await;
-    let trouble = server.fault(On::resource("pods").forever(), Fault::hang());
+    let trouble = server.fault(RequestMatcher::resource("pods").forever(), Fault::hang());
     informer.set_shard(eighths(0..8)).unwrap();
     settle().await;
     let waiting = informer.clone();
@@ -345,20 +345,20 @@ async fn an_object_made_again_outside_the_shard_is_a_deletion() {
         let log = Log::new();
         informer.add_event_handler(log.handler()).unwrap();
         create_in(&server, &eighths(0..4), "cart");
-        until("it is there", || log.len() == 1).await;
+        wait_for("it is there", || log.len() == 1).await;
         server.delete::<Pod>("a", "cart");
         create_in(&server, &eighths(4..8), "cart");
-        until("it is gone", || informer.store().is_empty()).await;
+        wait_for("it is gone", || informer.store().is_empty()).await;
 
         // And back, while nobody watches.
         create_in_place(&server, &eighths(0..4));
-        until("it is there again", || informer.store().len() == 1).await;
+        wait_for("it is there again", || informer.store().len() == 1).await;
         log.take();
         server.skip_versions(5);
         server.delete::<Pod>("a", "cart");
         create_in(&server, &eighths(4..8), "cart");
         crate::support::force_relist(&server);
-        until("it is gone again", || informer.store().is_empty()).await;
+        wait_for("it is gone again", || informer.store().is_empty()).await;
     }
 }
 
@@ -416,11 +416,11 @@ async fn moves_from_many_threads_end_where_the_last_one_says() {
         writes.join().unwrap();
         informer.shard_settled().await.unwrap();
         let shard = informer.shard().unwrap();
-        until("the cache is the shard", || {
+        wait_for("the cache is the shard", || {
             cached(&informer) == stored_in(&server, &shard)
         })
         .await;
-        until("everything is told", || handler.pending() == 0).await;
+        wait_for("everything is told", || handler.pending() == 0).await;
         // Added and deleted in turn, for each key.
         let mut there = std::collections::BTreeSet::new();
         for line in log.take() {

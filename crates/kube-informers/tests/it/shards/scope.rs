@@ -9,10 +9,10 @@ use kube_informers::{
     Informer, Object, QueueKind, Scope, Script, Shard, ShardField, ShardRange, ShardSupport,
     SharedInformerFactory,
 };
-use kube_testserver::{ApiError, Fault, On, Poison, TestServer};
+use kube_testserver::{ApiError, Fault, Poison, RequestMatcher, TestServer};
 
 use super::support::*;
-use crate::support::{cached, force_relist, minutes, pass, secs, settle, stored, synced, until};
+use crate::support::{cached, force_relist, minutes, pass, secs, settle, stored, synced, wait_for};
 
 fn support<K: Object>(informer: &Informer<K>) -> ShardSupport {
     informer.stats().members[0].reflector.shard_support
@@ -38,7 +38,7 @@ async fn holds_its_shard<K: Object>(server: &TestServer, informer: &Informer<K>,
             force_relist(server);
         }
         let wanted = stored_in(server, shard);
-        until("the cache follows", || cached(informer) == wanted).await;
+        wait_for("the cache follows", || cached(informer) == wanted).await;
     }
 }
 
@@ -228,7 +228,9 @@ async fn a_server_that_refuses_the_selector_is_asked_without_it() {
         (ApiError::bad_request(refusal), false),
     ] {
         let server = server(false, 40);
-        let on = On::resource("pods").param("shardSelector", &selector).forever();
+        let on = RequestMatcher::resource("pods")
+            .param("shardSelector", &selector)
+            .forever();
         let trouble = server.fault(on, Fault::error(error));
         let builder = Informer::<Pod>::scoped(server.client(), Scope::all().shard(shard.clone()))
             .configure(|config| config.watch_list = watch_list);
@@ -244,7 +246,7 @@ async fn a_server_that_refuses_the_selector_is_asked_without_it() {
         settle().await;
         assert!(trouble.struck() > 1, "and some time later once more");
         let wanted = stored_in(&server, &shard);
-        until("it gets over that, too", || cached(&informer) == wanted).await;
+        wait_for("it gets over that, too", || cached(&informer) == wanted).await;
     }
 }
 
@@ -252,7 +254,7 @@ async fn a_server_that_refuses_the_selector_is_asked_without_it() {
 async fn a_refused_selector_is_named_in_the_error() {
     let server = server(false, 4);
     let error = ApiError::new(500, "", "invalid shard selector: unexpected expression kind");
-    server.fault(On::resource("pods").forever(), Fault::error(error));
+    server.fault(RequestMatcher::resource("pods").forever(), Fault::error(error));
     let informer = Informer::<Pod>::scoped(server.client(), Scope::all().shard(eighths(0..4))).start();
 
     let error = informer.synced_within(secs(5)).await.unwrap_err().to_string();
@@ -315,7 +317,7 @@ async fn a_source_that_knows_nothing_of_shards_is_filtered() {
         .configure(|config| config.watch_list = false)
         .start();
     informer.synced().await.unwrap();
-    until("the watch is read", || {
+    wait_for("the watch is read", || {
         informer.store().resource_version().as_deref() == Some("7")
     })
     .await;

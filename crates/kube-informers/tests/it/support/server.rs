@@ -54,7 +54,7 @@ pub async fn settle() {
 ///
 /// If it does not hold within five virtual minutes.
 #[track_caller]
-pub fn until<'a>(what: &'a str, condition: impl Fn() -> bool + 'a) -> impl Future<Output = ()> + 'a {
+pub fn wait_for<'a>(what: &'a str, condition: impl Fn() -> bool + 'a) -> impl Future<Output = ()> + 'a {
     let caller = std::panic::Location::caller();
     async move {
         let deadline = tokio::time::Instant::now() + minutes(5);

@@ -63,16 +63,16 @@ impl Sink {
 
     /// Waits until so many deltas have come, refused ones included, and gives them as text.
     pub async fn seen(&self, count: usize) -> Vec<String> {
-        self.until(|sink| sink.log().len() >= count).await;
+        self.wait_for(|sink| sink.log().len() >= count).await;
         self.log()
     }
 
     /// Waits until the collection is this.
     pub async fn holds(&self, pods: &[&str]) {
-        self.until(|sink| sink.pods() == pods).await;
+        self.wait_for(|sink| sink.pods() == pods).await;
     }
 
-    async fn until(&self, condition: impl Fn(&Self) -> bool) {
+    async fn wait_for(&self, condition: impl Fn(&Self) -> bool) {
         let mut changes = self.changes.subscribe();
         while !condition(self) {
             changes.changed().await.unwrap();

@@ -40,7 +40,7 @@ pub async fn run(programs: &Programs, quick: bool, work: &Path, book: &mut Book)
         sleep(Duration::from_secs(1)).await;
         measure(&mut opponent, peer, &server, (objects, changes), book).await?;
         opponent.stop().await?;
-        server.stop().await;
+        server.shutdown().await;
     }
     Ok(())
 }

@@ -148,14 +148,14 @@ fn f01_a_list_older_than_asked_for_is_not_used() {
 fn list_deadlines_are_sixty_seconds_to_begin_and_thirty_between_pieces() {
     let mut bench = Bench::new(list_only());
     bench.tell(Input::Start);
-    assert_eq!(bench.patience(), Duration::from_secs(60));
+    assert_eq!(bench.timeout(), Duration::from_secs(60));
     bench.pass(Duration::from_secs(59));
     bench.tell(Input::Progress);
-    assert_eq!(bench.patience(), Duration::from_secs(30));
+    assert_eq!(bench.timeout(), Duration::from_secs(30));
 
     bench.tell(Input::PageEnd(&page("7", "c1")));
     assert_eq!(
-        bench.patience(),
+        bench.timeout(),
         Duration::from_secs(60),
         "each page is a new request"
     );

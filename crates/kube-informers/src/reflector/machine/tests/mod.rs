@@ -126,7 +126,7 @@ impl Bench {
     }
 
     /// How long it would wait for the open stream.
-    fn patience(&self) -> Duration {
+    fn timeout(&self) -> Duration {
         match self.machine.next(self.now) {
             Next::Read { deadline } => deadline - self.now,
             next => panic!("it does not read but waits for {next:?}"),

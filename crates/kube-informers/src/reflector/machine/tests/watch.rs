@@ -222,31 +222,23 @@ fn f15_silence_is_bounded_by_the_observed_bookmark_interval() {
     };
     let mut bench = Bench::watching(list_only(), "10");
     assert_eq!(
-        bench.patience(),
+        bench.timeout(),
         Duration::from_secs(305),
         "before bookmarks: time-out and 5 s"
     );
 
     bench.tell(bookmark());
-    assert_eq!(
-        bench.patience(),
-        Duration::from_secs(150),
-        "one bookmark: the cap"
-    );
+    assert_eq!(bench.timeout(), Duration::from_secs(150), "one bookmark: the cap");
     bench.pass(Duration::from_secs(20));
     bench.tell(bookmark());
     assert_eq!(
-        bench.patience(),
+        bench.timeout(),
         Duration::from_secs(50),
         "two and a half times 20 s"
     );
     bench.pass(Duration::from_secs(1));
     bench.tell(bookmark());
-    assert_eq!(
-        bench.patience(),
-        Duration::from_secs(50),
-        "the longest gap counts"
-    );
+    assert_eq!(bench.timeout(), Duration::from_secs(50), "the longest gap counts");
     bench.pass(Duration::from_secs(50));
 
     assert_eq!(

@@ -41,11 +41,11 @@ fn f16_watch_list_without_end_marker_falls_back() {
     let mut bench = Bench::new(ReflectorConfig::default());
     bench.tell(Input::Start);
     bench.tell(Input::Progress);
-    assert_eq!(bench.patience(), Duration::from_secs(20));
+    assert_eq!(bench.timeout(), Duration::from_secs(20));
     bench.pass(Duration::from_secs(18));
     bench.event(EventKind::Added, "3");
     assert_eq!(
-        bench.patience(),
+        bench.timeout(),
         Duration::from_secs(5),
         "five seconds after the last event"
     );

@@ -7,15 +7,15 @@ use crate::request::Verb;
 /// Which requests a fault strikes. Unless told otherwise it strikes the next matching one and no other.
 ///
 /// ```
-/// use kube_testserver::On;
+/// use kube_testserver::RequestMatcher;
 ///
-/// On::list("pods");                        // the next list of pods
-/// On::watch("pods").nth(3);                // the third watch of pods from now on
-/// On::list("pods").continued().forever();  // every page but the first
-/// On::any().namespace("shop").times(5);    // the next five requests in a namespace
+/// RequestMatcher::list("pods");                        // the next list of pods
+/// RequestMatcher::watch("pods").nth(3);                // the third watch of pods from now on
+/// RequestMatcher::list("pods").continued().forever();  // every page but the first
+/// RequestMatcher::any().namespace("shop").times(5);    // the next five requests in a namespace
 /// ```
 #[derive(Clone, Debug)]
-pub struct On {
+pub struct RequestMatcher {
     verbs: Vec<Verb>,
     resource: Option<String>,
     namespace: Option<String>,
@@ -30,10 +30,10 @@ pub struct On {
     chance: Option<f64>,
 }
 
-impl On {
+impl RequestMatcher {
     /// Any request, discovery included.
-    pub fn any() -> On {
-        On {
+    pub fn any() -> RequestMatcher {
+        RequestMatcher {
             verbs: Vec::new(),
             resource: None,
             namespace: None,
@@ -49,127 +49,127 @@ impl On {
         }
     }
 
-    fn verb(verb: Verb, resource: &str) -> On {
-        On {
+    fn verb(verb: Verb, resource: &str) -> RequestMatcher {
+        RequestMatcher {
             verbs: vec![verb],
             resource: Some(resource.to_owned()),
-            ..On::any()
+            ..RequestMatcher::any()
         }
     }
 
     /// Lists of a resource, named by its plural (`pods`) or with its group (`deployments.apps`).
-    pub fn list(resource: &str) -> On {
-        On::verb(Verb::List, resource)
+    pub fn list(resource: &str) -> RequestMatcher {
+        RequestMatcher::verb(Verb::List, resource)
     }
 
     /// Watches of a resource, of both ways to begin.
-    pub fn watch(resource: &str) -> On {
-        On::verb(Verb::Watch, resource)
+    pub fn watch(resource: &str) -> RequestMatcher {
+        RequestMatcher::verb(Verb::Watch, resource)
     }
 
     /// Watches that ask for the initial events (`sendInitialEvents=true`).
-    pub fn watch_list(resource: &str) -> On {
-        On::watch(resource).param("sendInitialEvents", "true")
+    pub fn watch_list(resource: &str) -> RequestMatcher {
+        RequestMatcher::watch(resource).param("sendInitialEvents", "true")
     }
 
     /// Watches that go on from a resource version.
-    pub fn plain_watch(resource: &str) -> On {
-        On::watch(resource).without_param("sendInitialEvents")
+    pub fn plain_watch(resource: &str) -> RequestMatcher {
+        RequestMatcher::watch(resource).without_param("sendInitialEvents")
     }
 
     /// Reads of one object.
-    pub fn get(resource: &str) -> On {
-        On::verb(Verb::Get, resource)
+    pub fn get(resource: &str) -> RequestMatcher {
+        RequestMatcher::verb(Verb::Get, resource)
     }
 
     /// Creations.
-    pub fn create(resource: &str) -> On {
-        On::verb(Verb::Create, resource)
+    pub fn create(resource: &str) -> RequestMatcher {
+        RequestMatcher::verb(Verb::Create, resource)
     }
 
     /// Updates of the whole object (`PUT`).
-    pub fn update(resource: &str) -> On {
-        On::verb(Verb::Update, resource)
+    pub fn update(resource: &str) -> RequestMatcher {
+        RequestMatcher::verb(Verb::Update, resource)
     }
 
     /// Patches of any type.
-    pub fn patch(resource: &str) -> On {
-        On::verb(Verb::Patch, resource)
+    pub fn patch(resource: &str) -> RequestMatcher {
+        RequestMatcher::verb(Verb::Patch, resource)
     }
 
     /// Deletions of one object.
-    pub fn delete(resource: &str) -> On {
-        On::verb(Verb::Delete, resource)
+    pub fn delete(resource: &str) -> RequestMatcher {
+        RequestMatcher::verb(Verb::Delete, resource)
     }
 
     /// Everything about a resource.
-    pub fn resource(resource: &str) -> On {
-        On {
+    pub fn resource(resource: &str) -> RequestMatcher {
+        RequestMatcher {
             resource: Some(resource.to_owned()),
-            ..On::any()
+            ..RequestMatcher::any()
         }
     }
 
     /// Requests whose path begins with `prefix`.
-    pub fn path(prefix: &str) -> On {
-        On {
+    pub fn path(prefix: &str) -> RequestMatcher {
+        RequestMatcher {
             path: Some(prefix.to_owned()),
-            ..On::any()
+            ..RequestMatcher::any()
         }
     }
 
     /// Only within a namespace.
     #[must_use]
-    pub fn namespace(mut self, namespace: &str) -> On {
+    pub fn namespace(mut self, namespace: &str) -> RequestMatcher {
         self.namespace = Some(namespace.to_owned());
         self
     }
 
     /// Only for the object of that name.
     #[must_use]
-    pub fn name(mut self, name: &str) -> On {
+    pub fn name(mut self, name: &str) -> RequestMatcher {
         self.name = Some(name.to_owned());
         self
     }
 
     /// Only for clients whose `User-Agent` contains `part`.
     #[must_use]
-    pub fn user_agent(mut self, part: &str) -> On {
+    pub fn user_agent(mut self, part: &str) -> RequestMatcher {
         self.user_agent = Some(part.to_owned());
         self
     }
 
     /// Only at one replica, counted from 0.
     #[must_use]
-    pub fn replica(mut self, replica: usize) -> On {
+    pub fn replica(mut self, replica: usize) -> RequestMatcher {
         self.replica = Some(replica);
         self
     }
 
     /// Only where a query parameter has this value.
     #[must_use]
-    pub fn param(mut self, key: &str, value: &str) -> On {
+    pub fn param(mut self, key: &str, value: &str) -> RequestMatcher {
         self.params.push((key.to_owned(), Some(value.to_owned())));
         self
     }
 
     /// Only where a query parameter is missing or empty.
     #[must_use]
-    pub fn without_param(mut self, key: &str) -> On {
+    pub fn without_param(mut self, key: &str) -> RequestMatcher {
         self.params.push((key.to_owned(), None));
         self
     }
 
     /// Only pages after the first: requests with a continue token.
     #[must_use]
-    pub fn continued(mut self) -> On {
+    pub fn continued(mut self) -> RequestMatcher {
         self.params.push(("continue".to_owned(), Some(String::new())));
         self
     }
 
     /// The n-th matching request from now on, counted from 1, and no other.
     #[must_use]
-    pub fn nth(mut self, n: u64) -> On {
+    pub fn nth(mut self, n: u64) -> RequestMatcher {
         self.skip = n.saturating_sub(1);
         self.limit = Some(1);
         self
@@ -177,21 +177,21 @@ impl On {
 
     /// Leaves the first `n` matching requests alone.
     #[must_use]
-    pub fn after(mut self, n: u64) -> On {
+    pub fn after(mut self, n: u64) -> RequestMatcher {
         self.skip = n;
         self
     }
 
     /// Strikes at most `n` times.
     #[must_use]
-    pub fn times(mut self, n: u64) -> On {
+    pub fn times(mut self, n: u64) -> RequestMatcher {
         self.limit = Some(n);
         self
     }
 
     /// Strikes every n-th matching request, for as long as the fault is there.
     #[must_use]
-    pub fn every(mut self, n: u64) -> On {
+    pub fn every(mut self, n: u64) -> RequestMatcher {
         self.every = n.max(1);
         self.limit = None;
         self
@@ -199,14 +199,14 @@ impl On {
 
     /// Strikes for as long as the fault is there.
     #[must_use]
-    pub fn forever(mut self) -> On {
+    pub fn forever(mut self) -> RequestMatcher {
         self.limit = None;
         self
     }
 
     /// Strikes with a probability, drawn from the server's seed, for as long as the fault is there.
     #[must_use]
-    pub fn chance(mut self, probability: f64) -> On {
+    pub fn chance(mut self, probability: f64) -> RequestMatcher {
         self.chance = Some(probability);
         self.limit = None;
         self
