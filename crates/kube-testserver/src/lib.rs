@@ -56,6 +56,7 @@ mod fault;
 pub mod kinds;
 pub mod manifest;
 mod patch;
+#[cfg(feature = "cli")]
 pub mod program;
 mod protobuf;
 mod read;
