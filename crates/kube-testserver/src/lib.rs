@@ -46,58 +46,36 @@
 //! answers in JSON and YAML but not in protobuf (which it reads), and has no roles: whoever has the token may do
 //! everything, and a [stranger](TestServerBuilder::stranger) nothing.
 
-mod accept;
-mod answer;
-mod authorize;
-mod body;
-mod builder;
+mod admission;
+mod auth;
 pub mod builders;
-mod change;
 pub mod churn;
-mod clock;
-mod discovery;
 mod documents;
 mod encode;
 mod fault;
-mod field_error;
-mod hub;
-mod journal;
-mod jsonpath;
 pub mod kinds;
-mod list;
 pub mod manifest;
-mod names;
-mod nesting;
-mod openapi;
 mod patch;
+#[cfg(feature = "cli")]
 pub mod program;
 mod protobuf;
 mod read;
-mod replica;
-mod request;
-mod select;
-mod selector;
 mod server;
-mod service;
-mod shard;
-mod socket;
-mod state;
-mod status;
 mod storage;
-mod table;
 mod task;
+mod transport;
 mod watch;
 mod write;
 
-pub use body::TestBody;
-pub use builder::TestServerBuilder;
-pub use discovery::GIT_VERSION as KUBERNETES_VERSION;
+pub use documents::discovery::GIT_VERSION as KUBERNETES_VERSION;
 pub use fault::{Fault, FaultHandle, Poison, RequestMatcher, Which};
-pub use journal::SeenRequest;
-pub use request::{Query, Verb};
+pub use server::builder::TestServerBuilder;
 pub use server::{ReplicaHandle, TestServer};
-pub use service::TestService;
-pub use status::ApiError;
+pub use transport::body::TestBody;
+pub use transport::journal::SeenRequest;
+pub use transport::request::{Query, Verb};
+pub use transport::service::TestService;
+pub use transport::status::ApiError;
 
 /// The examples of the README are tests.
 #[cfg(doctest)]

@@ -1,39 +1,39 @@
-//! client-go's informer against the server: where a Go toolchain is there, and loudly skipped where it is not.
+//! client-go's informer as a client of the server. Reported as ignored where no Go toolchain is installed; a Go program
+//! that does not build is a failure.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube_testserver::TestServer;
 use kube_testserver::builders::{Build, pod};
+use libtest_mimic::{Arguments, Trial};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Builds the program, or says why not. The first build fetches client-go's modules and takes minutes.
-async fn built() -> Option<PathBuf> {
+/// Builds the Go program. The first build downloads client-go's modules and takes minutes.
+async fn build() -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../peers/client-go");
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("client-go-informer");
-    let build = Command::new("go")
+    let output = Command::new("go")
         .args(["build", "-mod=readonly", "-o"])
         .arg(&program)
         .arg(".")
         .current_dir(source)
         .output()
-        .await;
-    let reason = match build {
-        Ok(output) if output.status.success() => return Some(program),
-        Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
-        Err(error) => format!("go cannot be run: {error}"),
-    };
-    eprintln!(
-        "\n*** SKIPPED: client-go's informer was not built, so nothing was tested here: {reason} ***\n"
+        .await
+        .expect("go runs");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "client-go's informer does not build: {errors}"
     );
-    None
+    program
 }
 
 struct Informer {
@@ -50,16 +50,16 @@ impl Informer {
             .stderr(Stdio::null())
             .kill_on_drop(true)
             .spawn()
-            .expect("the program was built");
-        let lines = BufReader::new(process.stdout.take().expect("it is piped")).lines();
+            .expect("the informer starts");
+        let lines = BufReader::new(process.stdout.take().expect("stdout is piped")).lines();
         Self { process, lines }
     }
 
-    /// The next line, in short: `added shop/cart initial`.
+    /// The next line, abbreviated: `added shop/cart initial`.
     async fn next(&mut self) -> Option<String> {
-        let line = timeout(PATIENCE, self.lines.next_line())
+        let line = timeout(TIMEOUT, self.lines.next_line())
             .await
-            .expect("a line in time");
+            .expect("a line within the timeout");
         let line: Value = serde_json::from_str(&line.expect("text")?).expect("JSON");
         let field = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
         let mut text = field("event");
@@ -75,24 +75,23 @@ impl Informer {
         Some(text)
     }
 
-    async fn some(&mut self, count: usize) -> Vec<String> {
+    async fn next_lines(&mut self, count: usize) -> Vec<String> {
         let mut lines = Vec::new();
         for _ in 0..count {
-            lines.push(self.next().await.expect("it goes on"));
+            lines.push(self.next().await.expect("the informer is still running"));
         }
         lines
     }
 }
 
-#[tokio::test]
-async fn client_gos_informer_lists_watches_and_notices_what_it_missed() {
-    let Some(program) = built().await else { return };
+async fn client_go_informer_lists_watches_and_notices_missed_deletes() {
+    let program = build().await;
     let server = TestServer::start().await.expect("a loopback socket");
     server.create(pod("shop", "cart"));
     server.create(pod("shop", "till"));
-    let mut informer = Informer::start(&program, &server.url().expect("it listens"));
+    let mut informer = Informer::start(&program, &server.url().expect("a URL"));
 
-    let mut initial = informer.some(3).await;
+    let mut initial = informer.next_lines(3).await;
     initial.sort();
     assert_eq!(
         initial,
@@ -103,7 +102,7 @@ async fn client_gos_informer_lists_watches_and_notices_what_it_missed() {
     server.modify::<Pod>("shop", "till", |pod| *pod = pod.clone().label("tier", "front"));
     server.delete::<Pod>("shop", "shelf");
     assert_eq!(
-        informer.some(3).await,
+        informer.next_lines(3).await,
         [
             "added shop/shelf",
             "updated shop/till",
@@ -111,15 +110,20 @@ async fn client_gos_informer_lists_watches_and_notices_what_it_missed() {
         ]
     );
 
-    // A pod goes while nobody watches, and the history with it.
+    // A pod is deleted while no watch is open, and the history of that is compacted.
     server.refuse_connections(true);
     server.break_watches();
     server.delete::<Pod>("shop", "cart");
     server.compact();
     server.refuse_connections(false);
     loop {
-        // client-go tells of unchanged objects of a relist too.
-        match informer.next().await.expect("it goes on").as_str() {
+        // client-go also delivers updates for unchanged objects after a relist.
+        match informer
+            .next()
+            .await
+            .expect("the informer is still running")
+            .as_str()
+        {
             "updated shop/till" => {}
             other => {
                 assert_eq!(other, "deleted shop/cart missed");
@@ -134,5 +138,26 @@ async fn client_gos_informer_lists_watches_and_notices_what_it_missed() {
         stored.extend(line.strip_prefix("stored ").map(str::to_owned));
     }
     assert_eq!(stored, ["shop/till"]);
-    assert!(informer.process.wait().await.expect("it was started").success());
+    assert!(informer.process.wait().await.expect("an exit status").success());
+}
+
+fn go_is_installed() -> bool {
+    let output = std::process::Command::new("go").arg("version").output();
+    output.is_ok_and(|output| output.status.success())
+}
+
+fn main() -> ExitCode {
+    let name = "client_go_informer_lists_watches_and_notices_missed_deletes";
+    let mut test = Trial::test(name, || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a tokio runtime");
+        runtime.block_on(client_go_informer_lists_watches_and_notices_missed_deletes());
+        Ok(())
+    });
+    if !go_is_installed() {
+        test = test.with_kind("Go is not installed").with_ignored_flag(true);
+    }
+    libtest_mimic::run(&Arguments::from_args(), vec![test]).exit_code()
 }

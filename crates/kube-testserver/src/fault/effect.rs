@@ -10,7 +10,7 @@ use super::list::ListFault;
 use super::poison::Poison;
 use super::shape::Shape;
 use super::watch::WatchFault;
-use crate::status::ApiError;
+use crate::transport::status::ApiError;
 
 /// What goes wrong. Several effects can be joined with [`Fault::and`].
 ///
@@ -117,7 +117,7 @@ impl Fault {
     /// The 422 of a server that does not know `sendInitialEvents`.
     pub fn refuse_watch_list() -> Fault {
         let detail = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
-        let broken = [crate::field_error::FieldError::forbidden(
+        let broken = [crate::admission::field_error::FieldError::forbidden(
             "sendInitialEvents",
             detail,
         )];

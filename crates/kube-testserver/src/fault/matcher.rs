@@ -1,8 +1,8 @@
 //! Which requests a fault strikes: a matcher over what was asked, and how often it acts.
 //! Takes requests one by one, says yes or no. Knows nothing of what the fault then does.
 
-use crate::journal::SeenRequest;
-use crate::request::Verb;
+use crate::transport::journal::SeenRequest;
+use crate::transport::request::Verb;
 
 /// Which requests a fault strikes. Unless told otherwise it strikes the next matching one and no other.
 ///

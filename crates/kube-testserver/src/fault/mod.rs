@@ -23,7 +23,7 @@ pub(crate) use shape::{Shaper, broken};
 pub use watch::Which;
 pub(crate) use watch::{BookmarkForm, Edit, WatchFault};
 
-use crate::journal::SeenRequest;
+use crate::transport::journal::SeenRequest;
 
 /// The faults that are in force.
 #[derive(Debug)]

@@ -148,7 +148,9 @@ impl Poison {
                 set(&mut value, &["apiVersion"], json!(api_version));
                 set(&mut value, &["kind"], json!(kind));
             }
-            Poison::StatusObject => value = crate::status::ApiError::internal("failed on purpose").to_value(),
+            Poison::StatusObject => {
+                value = crate::transport::status::ApiError::internal("failed on purpose").to_value()
+            }
             Poison::Null => value = Value::Null,
             Poison::GarbageAfter(garbage) => return [object, garbage.as_ref()].concat().into(),
             Poison::Raw(bytes) => return bytes.clone(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::Fault;
-use crate::status::ApiError;
+use crate::transport::status::ApiError;
 
 /// What goes wrong with a watch.
 #[derive(Clone, Debug, Default)]

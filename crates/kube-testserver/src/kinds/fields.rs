@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::Kind;
-use crate::selector::{FieldSelector, SelectorError};
+use crate::read::selector::{FieldSelector, SelectorError};
 
 impl Kind {
     /// Checks that the kind knows every field of the selector. Gives the selector in terms of the stored object, or

@@ -8,6 +8,7 @@ mod convert;
 mod crd;
 mod empty;
 mod fields;
+pub(crate) mod jsonpath;
 mod registry;
 mod scale;
 pub(crate) mod structural;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-pub use crate::jsonpath::{JsonPath, JsonPathError};
+pub use crate::kinds::jsonpath::{JsonPath, JsonPathError};
 
 pub(crate) use crd::{Names, crd_status, set_crd_defaults, validate_crd, validate_crd_update};
 pub(crate) use empty::empty_parts;

@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::builtin::{Row, VERSIONS, Version};
 use super::crd::{self, Names};
 use super::{Kind, ScalePaths, StoredAs, Subresource};
-use crate::field_error::FieldError;
-use crate::jsonpath::JsonPath;
+use crate::admission::field_error::FieldError;
+use crate::kinds::jsonpath::JsonPath;
 
 /// Every kind that is served, by group, version and plural.
 #[derive(Clone, Debug, Default)]

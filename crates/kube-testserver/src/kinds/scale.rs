@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::Kind;
-use crate::field_error::FieldError;
+use crate::admission::field_error::FieldError;
 
 /// Why a scale body was not taken.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,7 +18,7 @@ impl Kind {
     /// The Scale object of an object; `None` if the kind has no scale subresource.
     pub(crate) fn read_scale(&self, object: &Value) -> Option<Value> {
         let paths = self.scale.as_ref()?;
-        let number = |path: &crate::jsonpath::JsonPath| path.first(object).and_then(Value::as_i64);
+        let number = |path: &crate::kinds::jsonpath::JsonPath| path.first(object).and_then(Value::as_i64);
         let mut metadata = Map::new();
         for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
             if let Some(value) = object.pointer(&format!("/metadata/{field}")) {

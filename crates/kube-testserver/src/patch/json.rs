@@ -6,7 +6,7 @@ use json_patch::PatchOperation;
 use serde_json::Value;
 
 use super::{PatchError, undecodable};
-use crate::nesting::{DEEPEST, is_deeper};
+use crate::admission::nesting::{DEEPEST, is_deeper};
 
 /// The most operations a JSON patch may have.
 pub(super) const MAX_OPERATIONS: usize = 10_000;

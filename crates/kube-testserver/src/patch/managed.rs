@@ -68,11 +68,11 @@ impl Entry {
 
     /// The manager as conflict messages name it.
     pub(super) fn describe(&self) -> String {
-        let mut text = crate::field_error::quote(&self.manager);
+        let mut text = crate::admission::field_error::quote(&self.manager);
         if !self.subresource.is_empty() {
             text.push_str(&format!(
                 " with subresource {}",
-                crate::field_error::quote(&self.subresource)
+                crate::admission::field_error::quote(&self.subresource)
             ));
         }
         if self.operation == Operation::Update {

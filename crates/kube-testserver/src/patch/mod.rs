@@ -15,7 +15,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-use crate::field_error::FieldError;
+use crate::admission::field_error::FieldError;
 use crate::kinds::Kind;
 
 pub use apply::apply;

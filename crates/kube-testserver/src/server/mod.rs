@@ -1,9 +1,12 @@
 //! The server as a test holds it: a handle to build, fill, look at and torment.
 
+pub(crate) mod builder;
+pub(crate) mod clock;
+mod disrupt;
 mod objects;
+mod observe;
 mod replica;
-mod seen;
-mod trouble;
+pub(crate) mod state;
 
 use std::io;
 use std::sync::Arc;
@@ -12,10 +15,10 @@ use kube::{Client, Config};
 use serde_json::json;
 use tokio::net::ToSocketAddrs;
 
-use crate::builder::TestServerBuilder;
-use crate::service::TestService;
-use crate::socket::Listening;
-use crate::state::State;
+use crate::server::builder::TestServerBuilder;
+use crate::server::state::ServerState;
+use crate::transport::service::TestService;
+use crate::transport::socket::Listening;
 
 pub use replica::ReplicaHandle;
 
@@ -38,7 +41,7 @@ pub use replica::ReplicaHandle;
 /// ```
 #[derive(Clone, Debug)]
 pub struct TestServer {
-    state: Arc<State>,
+    state: Arc<ServerState>,
     listening: Option<Arc<Listening>>,
 }
 
@@ -60,7 +63,7 @@ impl TestServer {
         TestServerBuilder::new()
     }
 
-    pub(crate) fn from_state(state: Arc<State>, listening: Option<Arc<Listening>>) -> TestServer {
+    pub(crate) fn from_state(state: Arc<ServerState>, listening: Option<Arc<Listening>>) -> TestServer {
         TestServer { state, listening }
     }
 

@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use super::TestServer;
 use crate::kinds::Kind;
-use crate::state::State;
-use crate::status::ApiError;
+use crate::server::state::ServerState;
 use crate::storage::{Collection, Store, storage_key};
+use crate::transport::status::ApiError;
 use crate::write::{self, DeleteOptions, Made, Origin, Part, Place};
 
 /// Changing objects without HTTP. What is given is what is stored, status included; uid, creation time, generation
@@ -229,7 +229,10 @@ impl TestServer {
         let kind = self.kind_for::<K>().ok()?;
         let key = storage_key(namespace.into(), name);
         let store = self.state.store.read();
-        let object = store.collection(&State::collection_of(&kind))?.get(&key)?.value();
+        let object = store
+            .collection(&ServerState::collection_of(&kind))?
+            .get(&key)?
+            .value();
         drop(store);
         serde_json::from_value(object).ok()
     }
@@ -242,7 +245,10 @@ impl TestServer {
             None => crate::storage::storage_key(None, key),
         };
         let store = self.state.store.read();
-        let object = store.collection(&State::collection_of(&kind))?.get(&key)?.value();
+        let object = store
+            .collection(&ServerState::collection_of(&kind))?
+            .get(&key)?
+            .value();
         Some(object)
     }
 
@@ -262,7 +268,7 @@ impl TestServer {
             return Vec::new();
         };
         let store = self.state.store.read();
-        let collection = store.collection(&State::collection_of(&kind));
+        let collection = store.collection(&ServerState::collection_of(&kind));
         collection
             .map(|collection| collection.objects().map(|object| object.value()).collect())
             .unwrap_or_default()
@@ -275,7 +281,7 @@ impl TestServer {
         };
         let store = self.state.store.read();
         store
-            .collection(&State::collection_of(&kind))
+            .collection(&ServerState::collection_of(&kind))
             .map_or(0, Collection::len)
     }
 

@@ -3,6 +3,7 @@
 
 mod collection;
 mod object;
+pub(crate) mod replica;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;

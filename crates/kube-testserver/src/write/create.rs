@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::metadata::{check, has_generation, metadata_mut, text};
 use super::{Origin, Place, check_depth, definition, into_map};
+use crate::admission::metadata::{check, has_generation, metadata_mut, text};
 use crate::kinds::{empty_parts, structural};
 use crate::patch;
-use crate::state::State;
-use crate::status::ApiError;
+use crate::server::state::ServerState;
 use crate::storage::{Store, Stored, storage_key};
+use crate::transport::status::ApiError;
 
 /// How long a name made from `generateName` may be before its random end.
 const GENERATED_BASE: usize = 58;
@@ -21,7 +21,7 @@ const OTHER_NAMESPACE: &str =
 
 /// Creates an object. The name comes from the object (or `generateName`), not from the place.
 pub(crate) fn create(
-    state: &State,
+    state: &ServerState,
     store: &mut Store,
     place: &Place<'_>,
     object: Value,
@@ -116,7 +116,7 @@ fn settle_namespace(
 
 /// Makes a free name from `generateName` where the object has none.
 fn settle_name(
-    state: &State,
+    state: &ServerState,
     store: &Store,
     collection: &str,
     namespace: Option<&str>,
@@ -140,7 +140,7 @@ fn settle_name(
     }
 }
 
-fn random_suffix(state: &State) -> String {
+fn random_suffix(state: &ServerState) -> String {
     let mut rng = state.rng.lock();
     (0..5)
         .filter_map(|_| rng.choice(SUFFIX))
@@ -149,7 +149,7 @@ fn random_suffix(state: &State) -> String {
 }
 
 /// Sets what only the server may set. A test may set it, too.
-fn own_fields(state: &State, place: &Place<'_>, object: &mut Map<String, Value>) {
+fn own_fields(state: &ServerState, place: &Place<'_>, object: &mut Map<String, Value>) {
     let client = place.origin == Origin::Client;
     let metadata = metadata_mut(object);
     metadata.remove("resourceVersion");

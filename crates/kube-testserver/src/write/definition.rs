@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::field_error::FieldError;
-use crate::hub::Order;
+use crate::admission::field_error::FieldError;
 use crate::kinds::{self, Names};
-use crate::state::State;
-use crate::status::ApiError;
+use crate::server::state::ServerState;
 use crate::storage::Stored;
+use crate::transport::status::ApiError;
+use crate::watch::hub::Order;
 
 pub(super) const GROUP: &str = "apiextensions.k8s.io";
 pub(super) const KIND: &str = "CustomResourceDefinition";
@@ -19,7 +19,7 @@ pub(super) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// Fills in defaults and the status, and collects what is wrong.
 pub(super) fn prepare(
-    state: &State,
+    state: &ServerState,
     object: &mut Map<String, Value>,
     old: Option<&Map<String, Value>>,
     errors: &mut Vec<FieldError>,
@@ -53,7 +53,7 @@ pub(super) fn prepare(
 }
 
 /// Serves what the definition declares, from now on.
-pub(super) fn serve(state: &State, definition: &Map<String, Value>) -> Result<(), ApiError> {
+pub(super) fn serve(state: &ServerState, definition: &Map<String, Value>) -> Result<(), ApiError> {
     let definition = Value::Object(definition.clone());
     let name = definition
         .pointer("/metadata/name")
@@ -73,7 +73,7 @@ pub(super) fn serve(state: &State, definition: &Map<String, Value>) -> Result<()
 }
 
 /// Serves the kind no longer; its watches end once they have told of the last deletion.
-pub(super) fn stop_serving(state: &State, definition: &Stored) {
+pub(super) fn stop_serving(state: &ServerState, definition: &Stored) {
     let definition = definition.value();
     let text = |pointer: &str| {
         definition

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::metadata::metadata_mut;
 use super::{Origin, Place, definition, into_map};
-use crate::state::State;
-use crate::status::ApiError;
+use crate::admission::metadata::metadata_mut;
+use crate::server::state::ServerState;
 use crate::storage::{Store, Stored};
+use crate::transport::status::ApiError;
 
 /// What becomes of the objects that the deleted one owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub(super) const ORPHAN: &str = "orphan";
 
 /// Deletes one object.
 pub(crate) fn delete(
-    state: &State,
+    state: &ServerState,
     store: &mut Store,
     place: &Place<'_>,
     options: &DeleteOptions,
@@ -207,7 +207,7 @@ fn wanted_finalizers(
 /// How long a pod is given to end: no time at all, unless it runs somewhere. `None` for whatever is not given time, which is
 /// all but pods, and pods unless the server was told to be so gentle.
 fn grace_period(
-    state: &State,
+    state: &ServerState,
     place: &Place<'_>,
     object: &Map<String, Value>,
     options: &DeleteOptions,

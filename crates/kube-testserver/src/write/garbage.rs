@@ -7,17 +7,17 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::delete::{FOREGROUND, ORPHAN};
-use super::metadata::{is_gone, metadata_mut};
 use super::{DeleteOptions, Origin, Place, definition, delete};
+use crate::admission::metadata::{is_gone, metadata_mut};
 use crate::kinds::Kind;
-use crate::state::State;
+use crate::server::state::ServerState;
 use crate::storage::{Event, Store, Stored};
 
 /// Holds a namespace until it is empty. A real server keeps this one in `spec.finalizers`.
 pub(super) const CONTENTS: &str = "kubernetes";
 
 /// Writes what follows from the writes so far.
-pub(crate) fn settle(state: &State, store: &mut Store) {
+pub(crate) fn settle(state: &ServerState, store: &mut Store) {
     while let Some(event) = store.next_event() {
         match event {
             Event::Removed { collection, object } => {
@@ -55,7 +55,7 @@ pub(crate) fn settle(state: &State, store: &mut Store) {
 }
 
 /// The owner is gone: what nobody else owns goes, too; what somebody else owns loses the dangling reference.
-fn release_dependents(state: &State, store: &mut Store, owner: &str) {
+fn release_dependents(state: &ServerState, store: &mut Store, owner: &str) {
     for (collection, key) in store.dependents(owner) {
         let Some(dependent) = store
             .collection(&collection)
@@ -79,7 +79,7 @@ fn release_dependents(state: &State, store: &mut Store, owner: &str) {
 
 /// An object names owners. Those that are not there are forgotten, and if none is there, the object goes: somebody who
 /// did not know yet that the owner was deleted has made it.
-fn check_owners(state: &State, store: &mut Store, collection: &Arc<str>, object: &Arc<Stored>) {
+fn check_owners(state: &ServerState, store: &mut Store, collection: &Arc<str>, object: &Arc<Stored>) {
     let owners = &object.meta.owners;
     let absent: Vec<&str> = owners
         .iter()
@@ -112,7 +112,7 @@ fn check_owners(state: &State, store: &mut Store, collection: &Arc<str>, object:
 }
 
 /// An object waits with one of the garbage collector's own finalizers.
-fn follow_mark(state: &State, store: &mut Store, collection: &Arc<str>, object: &Arc<Stored>) {
+fn follow_mark(state: &ServerState, store: &mut Store, collection: &Arc<str>, object: &Arc<Stored>) {
     let finalizers = finalizers_of(object);
     if finalizers.iter().any(|name| name == ORPHAN) {
         for (collection, key) in store.dependents(&object.meta.uid) {
@@ -141,7 +141,7 @@ fn follow_mark(state: &State, store: &mut Store, collection: &Arc<str>, object: 
 }
 
 /// Lets an object go that waits for the objects it owns, once none of those that block it is left.
-fn finish_foreground(state: &State, store: &mut Store, owner: &str) {
+fn finish_foreground(state: &ServerState, store: &mut Store, owner: &str) {
     let Some((collection, key)) = store.place_of(owner) else {
         return;
     };
@@ -170,13 +170,13 @@ fn finish_foreground(state: &State, store: &mut Store, owner: &str) {
     }
 }
 
-fn empty_namespace(state: &State, store: &mut Store, namespace: &str) {
+fn empty_namespace(state: &ServerState, store: &mut Store, namespace: &str) {
     for (collection, object) in contents(store, namespace) {
         remove(state, store, &collection, &object);
     }
 }
 
-fn finish_namespace(state: &State, store: &mut Store, namespace: &str) {
+fn finish_namespace(state: &ServerState, store: &mut Store, namespace: &str) {
     let waiting = store
         .collection("namespaces")
         .and_then(|objects| objects.get(namespace))
@@ -202,7 +202,7 @@ fn contents(store: &Store, namespace: &str) -> Vec<(Arc<str>, Arc<Stored>)> {
 }
 
 /// The objects of a custom kind go before its definition does.
-fn remove_custom_objects(state: &State, store: &mut Store, definition: &Stored) {
+fn remove_custom_objects(state: &ServerState, store: &mut Store, definition: &Stored) {
     let collection = definition::collection_of(&definition.value());
     let objects: Vec<Arc<Stored>> = store
         .collection(&collection)
@@ -232,7 +232,7 @@ fn finalizers_of(object: &Stored) -> Vec<String> {
 }
 
 /// Deletes an object as the garbage collector does.
-fn remove(state: &State, store: &mut Store, collection: &Arc<str>, object: &Arc<Stored>) {
+fn remove(state: &ServerState, store: &mut Store, collection: &Arc<str>, object: &Arc<Stored>) {
     let Some(kind) = kind_of(state, collection) else {
         return;
     };
@@ -249,7 +249,13 @@ fn remove(state: &State, store: &mut Store, collection: &Arc<str>, object: &Arc<
     let _ = delete(state, store, &place, &DeleteOptions::default());
 }
 
-fn drop_owner(state: &State, store: &mut Store, collection: &Arc<str>, object: &Arc<Stored>, owner: &str) {
+fn drop_owner(
+    state: &ServerState,
+    store: &mut Store,
+    collection: &Arc<str>,
+    object: &Arc<Stored>,
+    owner: &str,
+) {
     rewrite(state, store, collection, &object.key, |metadata| {
         if let Some(Value::Array(owners)) = metadata.get_mut("ownerReferences") {
             owners.retain(|reference| reference.get("uid").and_then(Value::as_str) != Some(owner));
@@ -260,7 +266,7 @@ fn drop_owner(state: &State, store: &mut Store, collection: &Arc<str>, object: &
     });
 }
 
-fn drop_finalizer(state: &State, store: &mut Store, collection: &Arc<str>, key: &str, finalizer: &str) {
+fn drop_finalizer(state: &ServerState, store: &mut Store, collection: &Arc<str>, key: &str, finalizer: &str) {
     rewrite(state, store, collection, key, |metadata| {
         if let Some(Value::Array(finalizers)) = metadata.get_mut("finalizers") {
             finalizers.retain(|name| name.as_str() != Some(finalizer));
@@ -273,7 +279,7 @@ fn drop_finalizer(state: &State, store: &mut Store, collection: &Arc<str>, key: 
 
 /// Changes an object's metadata; an object that waits and is no longer held goes instead.
 fn rewrite(
-    state: &State,
+    state: &ServerState,
     store: &mut Store,
     collection: &Arc<str>,
     key: &str,
@@ -305,7 +311,7 @@ fn rewrite(
 }
 
 /// The kind whose objects a collection keeps, in the version in which it keeps them.
-fn kind_of(state: &State, collection: &str) -> Option<Arc<Kind>> {
+fn kind_of(state: &ServerState, collection: &str) -> Option<Arc<Kind>> {
     let registry = state.registry.read();
     let (plural, group) = collection.split_once('.').unwrap_or((collection, ""));
     let stored = registry

@@ -5,8 +5,7 @@ mod create;
 mod definition;
 mod delete;
 mod garbage;
-mod immutable;
-mod metadata;
+pub(crate) mod request;
 mod review;
 mod subresource;
 mod update;
@@ -15,13 +14,14 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::field_error::FieldError;
+use crate::admission::field_error::FieldError;
+use crate::admission::metadata;
+use crate::admission::nesting::{DEEPEST, is_deeper};
 use crate::kinds::Kind;
-use crate::nesting::{DEEPEST, is_deeper};
 use crate::patch::Manager;
-use crate::state::State;
-use crate::status::ApiError;
+use crate::server::state::ServerState;
 use crate::storage::{Store, Stored, storage_key};
+use crate::transport::status::ApiError;
 
 pub(crate) use create::create;
 pub(crate) use delete::{DeleteOptions, Deleted, Propagation, delete};
@@ -56,7 +56,7 @@ pub(crate) struct Place<'a> {
 
 impl Place<'_> {
     pub(crate) fn collection(&self) -> Arc<str> {
-        State::collection_of(self.kind)
+        ServerState::collection_of(self.kind)
     }
 
     fn key(&self) -> String {

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use super::update::Made;
 use super::{Part, Place, update};
 use crate::kinds::ScaleError;
-use crate::state::State;
-use crate::status::ApiError;
+use crate::server::state::ServerState;
 use crate::storage::{Store, Stored};
+use crate::transport::status::ApiError;
 
 /// The Scale of an object.
 pub(crate) fn read_scale(place: &Place<'_>, stored: &Stored) -> Result<Value, ApiError> {
@@ -21,7 +21,7 @@ pub(crate) fn read_scale(place: &Place<'_>, stored: &Stored) -> Result<Value, Ap
 
 /// Writes the number of replicas that `make` gives for the present Scale.
 pub(crate) fn write_scale(
-    state: &State,
+    state: &ServerState,
     store: &mut Store,
     place: &Place<'_>,
     make: impl FnOnce(&Value) -> Result<Value, ApiError>,
@@ -56,7 +56,7 @@ pub(crate) fn write_scale(
 
 /// Binds a pod to a node, as the scheduler does.
 pub(crate) fn bind(
-    state: &State,
+    state: &ServerState,
     store: &mut Store,
     place: &Place<'_>,
     binding: &Value,
@@ -67,7 +67,7 @@ pub(crate) fn bind(
         .unwrap_or_default()
         .to_owned();
     if node.is_empty() {
-        let error = crate::field_error::FieldError::required("target.name", "");
+        let error = crate::admission::field_error::FieldError::required("target.name", "");
         return Err(ApiError::invalid("", "Binding", place.name, &[error]));
     }
     update(state, store, place, Part::Object, |pod| {

@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::metadata::{check, differs, has_generation, is_gone, metadata_mut, same, text};
-use super::{Origin, Place, check_depth, definition, immutable, into_map};
-use crate::field_error::{FieldError, quote};
+use super::{Origin, Place, check_depth, definition, into_map};
+use crate::admission::field_error::{FieldError, quote};
+use crate::admission::immutable;
+use crate::admission::metadata::{check, differs, has_generation, is_gone, metadata_mut, same, text};
 use crate::kinds::structural;
 use crate::patch;
-use crate::request::parse_version;
-use crate::state::State;
-use crate::status::ApiError;
+use crate::server::state::ServerState;
 use crate::storage::{Store, Stored, storage_key};
+use crate::transport::request::parse_version;
+use crate::transport::status::ApiError;
 
 /// Which part of an object a write may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +35,7 @@ pub(crate) enum Made {
 
 /// Replaces an object by what `make` gives for the present one, both in the version asked for.
 pub(crate) fn update(
-    state: &State,
+    state: &ServerState,
     store: &mut Store,
     place: &Place<'_>,
     part: Part,

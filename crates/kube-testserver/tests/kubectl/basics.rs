@@ -4,13 +4,8 @@ use serde_json::Value;
 
 use crate::cluster::Cluster;
 
-#[tokio::test]
-async fn get_prints_the_known_columns() {
-    let Some(cluster) =
-        Cluster::start(&["--objects", "pods=6,nodes=2,services=1,configmaps=1,secrets=1"]).await
-    else {
-        return;
-    };
+pub async fn get_prints_the_known_columns() {
+    let cluster = Cluster::start(&["--objects", "pods=6,nodes=2,services=1,configmaps=1,secrets=1"]).await;
     let heading = |table: &[Vec<String>]| table.first().cloned().unwrap_or_default();
 
     let pods = cluster.table("get pods -A").await;
@@ -54,11 +49,8 @@ async fn get_prints_the_known_columns() {
     assert!(cluster.ok("get all -A").await.contains("deployment.apps/cart"));
 }
 
-#[tokio::test]
-async fn objects_are_printed_as_yaml_and_json_with_their_type() {
-    let Some(cluster) = Cluster::start(&["--objects", "pods=3,nodes=1"]).await else {
-        return;
-    };
+pub async fn objects_are_printed_as_yaml_and_json_with_their_type() {
+    let cluster = Cluster::start(&["--objects", "pods=3,nodes=1"]).await;
 
     let list: Value = serde_json::from_str(&cluster.ok("get pods -n shop -o json").await).unwrap();
     assert_eq!(list["items"].as_array().unwrap().len(), 3);
@@ -75,11 +67,8 @@ async fn objects_are_printed_as_yaml_and_json_with_their_type() {
     assert_eq!(cluster.table("get pods -n shop --chunk-size=1").await.len(), 4);
 }
 
-#[tokio::test]
-async fn selectors_choose_and_wrong_ones_are_explained() {
-    let Some(cluster) = Cluster::start(&["--objects", "pods=12,nodes=2"]).await else {
-        return;
-    };
+pub async fn selectors_choose_and_wrong_ones_are_explained() {
+    let cluster = Cluster::start(&["--objects", "pods=12,nodes=2"]).await;
 
     let of_cart = cluster.ok("get pods -A -l app=cart -o name").await;
     assert!(!of_cart.is_empty() && of_cart.lines().all(|line| line.starts_with("pod/cart-")));
@@ -103,11 +92,8 @@ async fn selectors_choose_and_wrong_ones_are_explained() {
     );
 }
 
-#[tokio::test]
-async fn describe_shows_an_object_and_its_events() {
-    let Some(cluster) = Cluster::start(&["--objects", "pods=2,nodes=1", "--churn", "200/s"]).await else {
-        return;
-    };
+pub async fn describe_shows_an_object_and_its_events() {
+    let cluster = Cluster::start(&["--objects", "pods=2,nodes=1", "--churn", "200/s"]).await;
     // With a high rate there are soon events about everything.
     cluster
         .follow("get events -A -w")
@@ -130,11 +116,8 @@ async fn describe_shows_an_object_and_its_events() {
     );
 }
 
-#[tokio::test]
-async fn a_watch_prints_what_happens() {
-    let Some(cluster) = Cluster::start(&["--objects", "pods=1,nodes=1"]).await else {
-        return;
-    };
+pub async fn a_watch_prints_what_happens() {
+    let cluster = Cluster::start(&["--objects", "pods=1,nodes=1"]).await;
     let mut follower = cluster.follow("get configmaps -n default -w");
     let first = cluster.write(
         "cm.yaml",
@@ -157,11 +140,8 @@ async fn a_watch_prints_what_happens() {
     follower.line_with(&["seen", " 2 "]).await;
 }
 
-#[tokio::test]
-async fn discovery_tells_what_there_is() {
-    let Some(cluster) = Cluster::start(&[]).await else {
-        return;
-    };
+pub async fn discovery_tells_what_there_is() {
+    let cluster = Cluster::start(&[]).await;
 
     let resources = cluster.ok("api-resources").await;
     for (name, kind) in [

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, ChildStdout, Command};
 
-/// How long anything may take before the test gives up.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Limit for every command and every wait.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The program under test.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_kube-testserver");
@@ -60,25 +60,12 @@ impl Said {
 /// Runs a command to its end.
 pub async fn run(command: &mut Command) -> Said {
     command.stdin(Stdio::null()).kill_on_drop(true);
-    let output = tokio::time::timeout(PATIENCE, command.output()).await;
+    let output = tokio::time::timeout(TIMEOUT, command.output()).await;
     Said::from_output(
         &output
             .expect("the command took too long")
             .expect("the command could not be started"),
     )
-}
-
-/// Whether kubectl is there; says so loudly if it is not.
-pub async fn has_kubectl() -> bool {
-    let found = Command::new("kubectl")
-        .args(["version", "--client"])
-        .output()
-        .await;
-    let found = found.is_ok_and(|output| output.status.success());
-    if !found {
-        eprintln!("\n*** SKIPPED: kubectl is not on the PATH, so nothing was tested here ***\n");
-    }
-    found
 }
 
 /// A server program and what is needed to talk to it.
@@ -90,12 +77,9 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts the program with more flags; `None` if there is no kubectl to talk to it.
-    pub async fn start(flags: &[&str]) -> Option<Self> {
-        if !has_kubectl().await {
-            return None;
-        }
-        Some(Self::start_in(Scratch::new(), flags).await)
+    /// Starts the program with these flags in addition to those for its port and kubeconfig.
+    pub async fn start(flags: &[&str]) -> Self {
+        Self::start_in(Scratch::new(), flags).await
     }
 
     pub async fn start_in(scratch: Scratch, flags: &[&str]) -> Self {
@@ -118,7 +102,7 @@ impl Cluster {
                 assert!(read > 0, "the program ended early: {introduction}");
             }
         };
-        tokio::time::timeout(PATIENCE, ready)
+        tokio::time::timeout(TIMEOUT, ready)
             .await
             .expect("the program did not start");
         Self {
@@ -198,7 +182,7 @@ impl Cluster {
     pub async fn stop(mut self, signal: &str) -> Said {
         let id = self.child.id().unwrap().to_string();
         assert_eq!(run(Command::new("kill").args([signal, &id])).await.code, Some(0));
-        let status = tokio::time::timeout(PATIENCE, self.child.wait())
+        let status = tokio::time::timeout(TIMEOUT, self.child.wait())
             .await
             .expect("it did not stop")
             .unwrap();
@@ -237,7 +221,7 @@ impl Follower {
                 }
             }
         };
-        let found = tokio::time::timeout(PATIENCE, reading).await;
+        let found = tokio::time::timeout(TIMEOUT, reading).await;
         found.unwrap_or_else(|_| panic!("no line with {wanted:?} so far"))
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::cluster::{Cluster, Scratch, has_kubectl, text};
+use crate::cluster::{Cluster, Scratch, text};
 
 const DEFINITION: &str = "
 apiVersion: apiextensions.k8s.io/v1
@@ -46,11 +46,8 @@ metadata: {name: one}
 spec: {color: red, size: 2}
 ";
 
-#[tokio::test]
-async fn a_custom_kind_lives_from_its_definition_to_its_deletion() {
-    let Some(cluster) = Cluster::start(&[]).await else {
-        return;
-    };
+pub async fn a_custom_kind_lives_from_its_definition_to_its_deletion() {
+    let cluster = Cluster::start(&[]).await;
     let (definition, widget) = (
         cluster.write("crd.yaml", DEFINITION),
         cluster.write("widget.yaml", WIDGET),
@@ -136,11 +133,8 @@ async fn a_custom_kind_lives_from_its_definition_to_its_deletion() {
     );
 }
 
-#[tokio::test]
-async fn apply_works_on_custom_kinds_both_ways() {
-    let Some(cluster) = Cluster::start(&[]).await else {
-        return;
-    };
+pub async fn apply_works_on_custom_kinds_both_ways() {
+    let cluster = Cluster::start(&[]).await;
     let (definition, widget) = (
         cluster.write("crd.yaml", DEFINITION),
         cluster.write("widget.yaml", WIDGET),
@@ -170,11 +164,7 @@ async fn apply_works_on_custom_kinds_both_ways() {
     assert_eq!(managers, "kubectl");
 }
 
-#[tokio::test]
-async fn definitions_and_objects_come_from_manifests() {
-    if !has_kubectl().await {
-        return;
-    }
+pub async fn definitions_and_objects_come_from_manifests() {
     let scratch = Scratch::new();
     let definition = scratch.write("crd.yaml", DEFINITION);
     let widgets = scratch.write("widgets.yaml", WIDGET);
@@ -207,11 +197,8 @@ async fn definitions_and_objects_come_from_manifests() {
     assert_eq!(cluster.ok("get widgets -A -o name").await.lines().count(), 4);
 }
 
-#[tokio::test]
-async fn a_wrong_definition_is_refused_with_the_fields() {
-    let Some(cluster) = Cluster::start(&[]).await else {
-        return;
-    };
+pub async fn a_wrong_definition_is_refused_with_the_fields() {
+    let cluster = Cluster::start(&[]).await;
     let wrong = DEFINITION
         .replace("name: widgets.example.com", "name: gadgets.example.com")
         .replace("storage: true", "storage: false");

@@ -5,8 +5,7 @@ use tokio::process::Command;
 
 use crate::cluster::{Cluster, PROGRAM, Scratch, run, text};
 
-#[tokio::test]
-async fn unknown_flags_are_named_and_end_with_code_2() {
+pub async fn unknown_flags_are_named_and_end_with_code_2() {
     let said = run(Command::new(PROGRAM).arg("--prot=1")).await;
     assert_eq!(said.code, Some(2));
     assert!(
@@ -24,8 +23,7 @@ async fn unknown_flags_are_named_and_end_with_code_2() {
     assert!(said.err.contains("write 20/s or 5/m"), "{}", said.err);
 }
 
-#[tokio::test]
-async fn a_busy_port_is_named_and_ends_with_code_1() {
+pub async fn a_busy_port_is_named_and_ends_with_code_1() {
     let taken = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let address = taken.local_addr().unwrap();
 
@@ -40,8 +38,7 @@ async fn a_busy_port_is_named_and_ends_with_code_1() {
     );
 }
 
-#[tokio::test]
-async fn a_bad_manifest_is_named_with_its_place_and_ends_with_code_1() {
+pub async fn a_bad_manifest_is_named_with_its_place_and_ends_with_code_1() {
     let scratch = Scratch::new();
     let no_kind = scratch.write("no-kind.yaml", "apiVersion: v1\nmetadata: {name: a}\n");
     let no_yaml = scratch.write("no-yaml.yaml", "a: [");
@@ -76,8 +73,7 @@ async fn a_bad_manifest_is_named_with_its_place_and_ends_with_code_1() {
     );
 }
 
-#[tokio::test]
-async fn an_unknown_resource_is_named() {
+pub async fn an_unknown_resource_is_named() {
     let said = run(Command::new(PROGRAM).args(["--port", "0", "--objects", "gadgets=1"])).await;
     assert_eq!(said.code, Some(1));
     assert!(
@@ -88,8 +84,7 @@ async fn an_unknown_resource_is_named() {
     );
 }
 
-#[tokio::test]
-async fn it_says_how_to_use_it_and_stops_when_told() {
+pub async fn it_says_how_to_use_it_and_stops_when_told() {
     for signal in ["-INT", "-TERM"] {
         let cluster = Cluster::start_in(Scratch::new(), &["--objects", "pods=5,nodes=2"]).await;
         let introduction = cluster.introduction.clone();
@@ -107,8 +102,7 @@ async fn it_says_how_to_use_it_and_stops_when_told() {
     }
 }
 
-#[tokio::test]
-async fn without_a_file_the_kubeconfig_is_printed() {
+pub async fn without_a_file_the_kubeconfig_is_printed() {
     let mut child = Command::new(PROGRAM)
         .args(["--port", "0", "--token", "open-sesame"])
         .stdout(std::process::Stdio::piped())

@@ -31,11 +31,8 @@ async fn json_of(cluster: &Cluster, object: &str) -> Value {
     serde_json::from_str(&cluster.ok(&format!("get {object} -o json")).await).unwrap()
 }
 
-#[tokio::test]
-async fn apply_creates_leaves_alone_and_changes() {
-    let Some(cluster) = Cluster::start(&[]).await else {
-        return;
-    };
+pub async fn apply_creates_leaves_alone_and_changes() {
+    let cluster = Cluster::start(&[]).await;
     let path = cluster.write("web.yaml", WEB);
     let apply = format!("apply -f {}", path.display());
 
@@ -81,11 +78,8 @@ async fn apply_creates_leaves_alone_and_changes() {
     );
 }
 
-#[tokio::test]
-async fn server_side_apply_tells_conflicts_and_can_force_them() {
-    let Some(cluster) = Cluster::start(&[]).await else {
-        return;
-    };
+pub async fn server_side_apply_tells_conflicts_and_can_force_them() {
+    let cluster = Cluster::start(&[]).await;
     let path = cluster.write(
         "conf.yaml",
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: conf}\ndata: {a: \"1\"}\n",
@@ -111,11 +105,8 @@ async fn server_side_apply_tells_conflicts_and_can_force_them() {
     assert_eq!(json_of(&cluster, "cm conf").await["data"], json!({ "a": "2" }));
 }
 
-#[tokio::test]
-async fn every_kind_of_patch_is_taken() {
-    let Some(cluster) = Cluster::start(&[]).await else {
-        return;
-    };
+pub async fn every_kind_of_patch_is_taken() {
+    let cluster = Cluster::start(&[]).await;
     let path = cluster.write("web.yaml", WEB);
     cluster.ok(&format!("create -f {}", path.display())).await;
 
@@ -159,11 +150,8 @@ async fn every_kind_of_patch_is_taken() {
     );
 }
 
-#[tokio::test]
-async fn labels_annotations_scale_images_and_cordons_are_set() {
-    let Some(cluster) = Cluster::start(&["--objects", "nodes=1"]).await else {
-        return;
-    };
+pub async fn labels_annotations_scale_images_and_cordons_are_set() {
+    let cluster = Cluster::start(&["--objects", "nodes=1"]).await;
     let path = cluster.write("web.yaml", WEB);
     cluster.ok(&format!("create -f {}", path.display())).await;
 
@@ -194,11 +182,8 @@ async fn labels_annotations_scale_images_and_cordons_are_set() {
     assert_eq!(cluster.table("get nodes").await[1][1], "Ready,SchedulingDisabled");
 }
 
-#[tokio::test]
-async fn what_exists_conflicts_or_is_invalid_is_refused_with_a_reason() {
-    let Some(cluster) = Cluster::start(&[]).await else {
-        return;
-    };
+pub async fn what_exists_conflicts_or_is_invalid_is_refused_with_a_reason() {
+    let cluster = Cluster::start(&[]).await;
     let path = cluster.write("web.yaml", WEB);
     let create = format!("create -f {}", path.display());
     cluster.ok(&create).await;
@@ -232,11 +217,8 @@ async fn what_exists_conflicts_or_is_invalid_is_refused_with_a_reason() {
     assert!(error.contains("configmaps \"missing\" not found"), "{error}");
 }
 
-#[tokio::test]
-async fn deleting_waits_for_finalizers_and_takes_collections() {
-    let Some(cluster) = Cluster::start(&[]).await else {
-        return;
-    };
+pub async fn deleting_waits_for_finalizers_and_takes_collections() {
+    let cluster = Cluster::start(&[]).await;
     let held = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: held, labels: {set: held}, finalizers: [example.com/hold]}\n";
     let held = cluster.write("held.yaml", held);
     cluster.ok(&format!("create -f {}", held.display())).await;
@@ -269,11 +251,8 @@ async fn deleting_waits_for_finalizers_and_takes_collections() {
     assert_eq!(cluster.ok("get cm -l set=abc -o name").await, "");
 }
 
-#[tokio::test]
-async fn the_create_commands_and_other_protobuf_writers_work() {
-    let Some(cluster) = Cluster::start(&[]).await else {
-        return;
-    };
+pub async fn the_create_commands_and_other_protobuf_writers_work() {
+    let cluster = Cluster::start(&[]).await;
     for (arguments, said) in [
         ("create ns team", "namespace/team created"),
         ("create cm conf --from-literal=a=b", "configmap/conf created"),
@@ -327,12 +306,8 @@ async fn the_create_commands_and_other_protobuf_writers_work() {
     assert!(cluster.ok("auth whoami").await.contains("system:masters"));
 }
 
-#[tokio::test]
-async fn a_living_cluster_follows_what_kubectl_asks_for() {
-    let Some(cluster) = Cluster::start(&["--objects", "nodes=2", "--churn", "300/s", "--seed", "4"]).await
-    else {
-        return;
-    };
+pub async fn a_living_cluster_follows_what_kubectl_asks_for() {
+    let cluster = Cluster::start(&["--objects", "nodes=2", "--churn", "300/s", "--seed", "4"]).await;
     let path = cluster.write("web.yaml", WEB);
     cluster.ok(&format!("apply -f {}", path.display())).await;
 

@@ -6,9 +6,9 @@
 use serde_json::{Value, json};
 
 use super::{Names, flag, items, text};
-use crate::field_error::FieldError;
-use crate::jsonpath::JsonPath;
-use crate::names;
+use crate::admission::field_error::FieldError;
+use crate::admission::names;
+use crate::kinds::jsonpath::JsonPath;
 
 const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: &[&str] = &[

@@ -5,7 +5,7 @@ use regex::Regex;
 use serde_json::{Map, Value, json};
 
 use super::{field, flag, properties, schema_type};
-use crate::field_error::FieldError;
+use crate::admission::field_error::FieldError;
 
 /// What does not fit the schema. Metadata has rules of its own and is left out.
 pub(crate) fn check(schema: &Value, object: &Map<String, Value>) -> Vec<FieldError> {

@@ -13,30 +13,30 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body::Body;
 use http_body_util::{BodyExt, Limited};
 
-use crate::body::TestBody;
-use crate::change::{self, Writing};
+use crate::admission::field_error::quote;
 use crate::documents;
 use crate::fault::{Answer, Fault, Shaper};
-use crate::field_error::quote;
-use crate::journal::SeenRequest;
 use crate::kinds::Kind;
 use crate::read::{self, Target};
-use crate::request::{Query, ResourcePath, Verb};
-use crate::state::State;
-use crate::status::ApiError;
-use crate::{answer, authorize};
+use crate::server::state::ServerState;
+use crate::transport::body::TestBody;
+use crate::transport::journal::SeenRequest;
+use crate::transport::request::{Query, ResourcePath, Verb};
+use crate::transport::status::ApiError;
+use crate::write::request::{self as write_request, Writing};
+use crate::{auth, transport::response};
 
 /// The server as a tower service: what an in-process `kube::Client` stands on.
 #[derive(Clone, Debug)]
 pub struct TestService {
-    state: Arc<State>,
+    state: Arc<ServerState>,
     /// `None`: whichever the server has chosen when the request comes.
     replica: Option<usize>,
     signed_in: bool,
 }
 
 impl TestService {
-    pub(crate) fn new(state: Arc<State>, replica: Option<usize>) -> TestService {
+    pub(crate) fn new(state: Arc<ServerState>, replica: Option<usize>) -> TestService {
         TestService {
             state,
             replica,
@@ -129,8 +129,8 @@ where
             }
             response
         }
-        None => match authorize::refusal(&state, signed_in, &parts.headers, path.as_ref(), &seen) {
-            Some(refusal) => answer::error(&refusal),
+        None => match auth::refusal(&state, signed_in, &parts.headers, path.as_ref(), &seen) {
+            Some(refusal) => response::error(&refusal),
             None => {
                 let body = read_body(&state, &parts.method, body).await;
                 let incoming = Incoming {
@@ -147,9 +147,9 @@ where
         response.body_mut().something_to_read().await;
     }
     if indented {
-        response = answer::indent(response);
+        response = response::indent(response);
     }
-    answer::finish(&state, &mut response);
+    response::finish(&state, &mut response);
     if head {
         *response.body_mut() = TestBody::bytes(Bytes::new());
     }
@@ -167,7 +167,7 @@ where
 }
 
 fn seen(
-    state: &State,
+    state: &ServerState,
     replica: usize,
     method: &Method,
     uri: &http::Uri,
@@ -222,7 +222,7 @@ fn refused() -> io::Error {
     )
 }
 
-async fn read_body<B>(state: &State, method: &Method, body: B) -> Result<Bytes, ApiError>
+async fn read_body<B>(state: &ServerState, method: &Method, body: B) -> Result<Bytes, ApiError>
 where
     B: Body + Send,
     B::Data: Buf + Send,
@@ -242,7 +242,7 @@ where
 }
 
 /// Finds out who answers.
-async fn dispatch(state: &Arc<State>, incoming: &Incoming, fault: &Fault) -> Response<TestBody> {
+async fn dispatch(state: &Arc<ServerState>, incoming: &Incoming, fault: &Fault) -> Response<TestBody> {
     let Some(path) = &incoming.path else {
         return documents::answer(
             state,
@@ -263,14 +263,14 @@ async fn dispatch(state: &Arc<State>, incoming: &Incoming, fault: &Fault) -> Res
             .iter()
             .any(|kind| !kind.custom);
         return if known {
-            answer::error(&ApiError::no_such_resource())
+            response::error(&ApiError::no_such_resource())
         } else {
-            answer::page_not_found()
+            response::page_not_found()
         };
     };
     let mut response = match act(state, incoming, path, &kind, fault).await {
         Ok(response) => response,
-        Err(error) => answer::error(&error),
+        Err(error) => response::error(&error),
     };
     if let Some(warning) = &kind.deprecation_warning
         && let Ok(value) = HeaderValue::from_str(&format!("299 - {}", quote(warning)))
@@ -281,7 +281,7 @@ async fn dispatch(state: &Arc<State>, incoming: &Incoming, fault: &Fault) -> Res
 }
 
 async fn act(
-    state: &Arc<State>,
+    state: &Arc<ServerState>,
     incoming: &Incoming,
     path: &ResourcePath,
     kind: &Arc<Kind>,
@@ -308,7 +308,7 @@ async fn act(
         (Verb::Get, _) => read::get(state, target).await,
         (Verb::List, _) => read::list(state, target).await,
         (Verb::Watch, _) => read::watch(state, target).await,
-        _ => change::answer(&Writing {
+        _ => write_request::answer(&Writing {
             state,
             kind,
             seen,

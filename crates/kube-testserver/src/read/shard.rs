@@ -1,7 +1,7 @@
 //! Shards: the part of a collection whose uid or namespace hashes into a range.
 //! Takes the text of `shardSelector`, gives a test on one object. A server knows it only if told so.
 
-use crate::field_error::quote;
+use crate::admission::field_error::quote;
 use crate::storage::Stored;
 
 /// The field that is hashed.

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use crate::field_error::FieldError;
+use crate::admission::field_error::FieldError;
+use crate::admission::names;
 use crate::kinds::Kind;
-use crate::names;
 
 /// Built-in kinds whose objects count the changes of their specification. Custom kinds all do.
 const COUNTED: &[&str] = &[
@@ -36,13 +36,13 @@ const COUNTED: &[&str] = &[
 ];
 
 /// Whether objects of the kind have a generation.
-pub(super) fn has_generation(kind: &Kind) -> bool {
+pub(crate) fn has_generation(kind: &Kind) -> bool {
     kind.custom || COUNTED.contains(&kind.kind.as_str())
 }
 
 /// Whether two objects differ in what the generation counts: everything but metadata and, where it is a
 /// subresource, status.
-pub(super) fn differs(kind: &Kind, old: &Map<String, Value>, new: &Map<String, Value>) -> bool {
+pub(crate) fn differs(kind: &Kind, old: &Map<String, Value>, new: &Map<String, Value>) -> bool {
     let counted = |key: &str| key != "metadata" && (key != "status" || (kind.custom && !kind.has_status()));
     let annotations = |object: &Map<String, Value>| object.get("metadata")?.get("annotations").cloned();
     if kind.kind == "Deployment" && !same(annotations(old).as_ref(), annotations(new).as_ref()) {
@@ -55,12 +55,12 @@ pub(super) fn differs(kind: &Kind, old: &Map<String, Value>, new: &Map<String, V
 }
 
 /// Whether two fields say the same; a null says as little as a missing one.
-pub(super) fn same(old: Option<&Value>, new: Option<&Value>) -> bool {
+pub(crate) fn same(old: Option<&Value>, new: Option<&Value>) -> bool {
     old.filter(|value| !value.is_null()) == new.filter(|value| !value.is_null())
 }
 
 /// `metadata` as a map, made if it is missing; anything but an object is replaced.
-pub(super) fn metadata_mut(object: &mut Map<String, Value>) -> &mut Map<String, Value> {
+pub(crate) fn metadata_mut(object: &mut Map<String, Value>) -> &mut Map<String, Value> {
     let metadata = object
         .entry("metadata")
         .or_insert_with(|| Value::Object(Map::new()));
@@ -74,12 +74,12 @@ pub(super) fn metadata_mut(object: &mut Map<String, Value>) -> &mut Map<String, 
     }
 }
 
-pub(super) fn text<'a>(metadata: &'a Map<String, Value>, key: &str) -> &'a str {
+pub(crate) fn text<'a>(metadata: &'a Map<String, Value>, key: &str) -> &'a str {
     metadata.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Whether an object waits for its deletion and nothing holds it any more.
-pub(super) fn is_gone(metadata: &Map<String, Value>) -> bool {
+pub(crate) fn is_gone(metadata: &Map<String, Value>) -> bool {
     let deleting = metadata.get("deletionTimestamp").is_some_and(|at| !at.is_null());
     let held = metadata
         .get("finalizers")
@@ -94,7 +94,7 @@ pub(super) fn is_gone(metadata: &Map<String, Value>) -> bool {
 }
 
 /// Checks name, labels, annotations, finalizers and owner references.
-pub(super) fn check(kind: &Kind, metadata: &Map<String, Value>) -> Vec<FieldError> {
+pub(crate) fn check(kind: &Kind, metadata: &Map<String, Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let name = text(metadata, "name");
     if name.is_empty() {

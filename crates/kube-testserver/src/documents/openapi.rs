@@ -5,9 +5,9 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::discovery::GIT_VERSION;
+use crate::documents::discovery::GIT_VERSION;
 use crate::kinds::{Kind, Registry};
-use crate::shard::fnv1a;
+use crate::read::shard::fnv1a;
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 

@@ -11,9 +11,9 @@ use http_body::{Body, Frame, SizeHint};
 
 use crate::encode::Encoder;
 use crate::fault::Shaper;
-use crate::hub::InFlight;
 use crate::storage::Stored;
 use crate::watch::WatchBody;
+use crate::watch::hub::InFlight;
 
 /// How much of a list is written at a time.
 const CHUNK: usize = 64 * 1024;

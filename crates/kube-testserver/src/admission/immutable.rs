@@ -3,11 +3,11 @@
 use serde_json::{Map, Value};
 
 use super::metadata::same;
-use crate::field_error::FieldError;
+use crate::admission::field_error::FieldError;
 use crate::kinds::Kind;
 
 /// What a write changes and may not. A secret that says no type keeps its own.
-pub(super) fn check(kind: &Kind, old: &Map<String, Value>, new: &mut Map<String, Value>) -> Vec<FieldError> {
+pub(crate) fn check(kind: &Kind, old: &Map<String, Value>, new: &mut Map<String, Value>) -> Vec<FieldError> {
     if !kind.group.is_empty() || !matches!(kind.kind.as_str(), "Secret" | "ConfigMap") {
         return Vec::new();
     }

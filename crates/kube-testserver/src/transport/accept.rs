@@ -1,10 +1,10 @@
 //! What the client wants to see: the `Accept` header, read as a server reads it.
 
+use crate::admission::field_error::FieldError;
 use crate::encode::Form;
-use crate::field_error::FieldError;
-use crate::request::Query;
-use crate::status::ApiError;
-use crate::table::IncludeObject;
+use crate::encode::table::IncludeObject;
+use crate::transport::request::Query;
+use crate::transport::status::ApiError;
 
 /// The media types the server writes.
 pub(crate) const WRITTEN: &[&str] = &["application/json", "application/yaml"];

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
 
-use crate::status::ApiError;
+use crate::transport::status::ApiError;
 
 /// What one replica has heard of.
 #[derive(Clone, Debug, Default)]

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::kinds::Kind;
-use crate::request::ListOptions;
-use crate::selector::{FieldSelector, LabelSelector};
-use crate::shard::ShardSelector;
-use crate::status::ApiError;
+use crate::read::selector::{FieldSelector, LabelSelector};
+use crate::read::shard::ShardSelector;
 use crate::storage::{Change, Stored};
+use crate::transport::request::ListOptions;
+use crate::transport::status::ApiError;
 
 use crate::encode::EventType;
 

@@ -4,14 +4,14 @@
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 
-use crate::journal::SeenRequest;
-use crate::request::ResourcePath;
-use crate::state::State;
-use crate::status::ApiError;
+use crate::server::state::ServerState;
+use crate::transport::journal::SeenRequest;
+use crate::transport::request::ResourcePath;
+use crate::transport::status::ApiError;
 
 /// Why a request is refused; `None` where it is not. Those who are signed in already need no token.
 pub(crate) fn refusal(
-    state: &State,
+    state: &ServerState,
     signed_in: bool,
     headers: &HeaderMap,
     path: Option<&ResourcePath>,

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use crate::field_error::{FieldError, aggregate};
+use crate::admission::field_error::{FieldError, aggregate};
 use crate::patch::PatchError;
 
 /// A failure as the server answers it.

@@ -13,9 +13,9 @@ use tokio::net::{TcpListener, TcpStream, ToSocketAddrs, lookup_host};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::service::TestService;
-use crate::state::State;
+use crate::server::state::ServerState;
 use crate::task;
+use crate::transport::service::TestService;
 
 /// How long a client may take to send the head of a request.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -31,7 +31,7 @@ pub(crate) struct Listening {
 impl Listening {
     /// Binds and starts to serve. Addresses beyond loopback are refused unless `remote`.
     pub(crate) async fn start(
-        state: Arc<State>,
+        state: Arc<ServerState>,
         address: impl ToSocketAddrs,
         remote: bool,
     ) -> io::Result<Listening> {
@@ -84,7 +84,7 @@ impl Drop for Listening {
 }
 
 /// Accepts until told to stop. The connections end with the set they are in.
-async fn accept(state: Arc<State>, listener: TcpListener, stop: CancellationToken) {
+async fn accept(state: Arc<ServerState>, listener: TcpListener, stop: CancellationToken) {
     let mut connections = JoinSet::new();
     loop {
         // Both branches are cancel-safe: a connection not accepted now is accepted the next time.
@@ -111,7 +111,7 @@ fn refuse(stream: &TcpStream) {
     let _ = stream.set_zero_linger();
 }
 
-async fn serve(state: Arc<State>, stream: TcpStream) {
+async fn serve(state: Arc<ServerState>, stream: TcpStream) {
     // Small frames must not wait for each other; without it they only come later.
     let _ = stream.set_nodelay(true);
     // A connection stays with the replica it was made to.

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
-use crate::clock::Clock;
 use crate::fault::{Faults, Poisons};
-use crate::hub::Hub;
-use crate::journal::Journal;
 use crate::kinds::{Kind, Registry};
-use crate::list::PageCounts;
-use crate::replica::Replicas;
+use crate::read::list::PageCounts;
+use crate::server::clock::Clock;
 use crate::storage::Store;
+use crate::storage::replica::Replicas;
+use crate::transport::journal::Journal;
+use crate::watch::hub::Hub;
 
 /// What a server was built with.
 #[derive(Clone, Debug)]
@@ -63,7 +63,7 @@ impl fmt::Debug for Secret {
 }
 
 /// The server behind the handles.
-pub(crate) struct State {
+pub(crate) struct ServerState {
     pub(crate) config: Config,
     pub(crate) store: RwLock<Store>,
     pub(crate) registry: RwLock<Registry>,
@@ -82,9 +82,9 @@ pub(crate) struct State {
 }
 
 /// Never the objects: some of them are secrets.
-impl fmt::Debug for State {
+impl fmt::Debug for ServerState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("State")
+        f.debug_struct("ServerState")
             .field("config", &self.config)
             .finish_non_exhaustive()
     }
@@ -93,7 +93,7 @@ impl fmt::Debug for State {
 /// How long a request waits for a version that the server has not reached yet.
 const FRESHNESS_WAIT: Duration = Duration::from_secs(3);
 
-impl State {
+impl ServerState {
     /// Changes the store and whatever follows from that, then wakes whoever waits for such a change.
     pub(crate) fn write<T>(&self, change: impl FnOnce(&mut Store) -> T) -> T {
         let (result, touched, revision) = {

@@ -1,23 +1,30 @@
-//! Paths that are not about objects: discovery, OpenAPI, health and version.
+//! Responses for paths outside the resources: discovery, OpenAPI, health and version.
+
+pub(crate) mod discovery;
+pub(crate) mod openapi;
 
 use http::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 
-use crate::answer;
-use crate::body::TestBody;
 use crate::kinds::Registry;
-use crate::state::State;
-use crate::status::ApiError;
-use crate::{discovery, openapi};
+use crate::server::state::ServerState;
+use crate::transport::body::TestBody;
+use crate::transport::response;
+use crate::transport::status::ApiError;
 
 /// The answer for a path that names no resource.
-pub(crate) fn answer(state: &State, method: &Method, path: &str, accept: Option<&str>) -> Response<TestBody> {
+pub(crate) fn answer(
+    state: &ServerState,
+    method: &Method,
+    path: &str,
+    accept: Option<&str>,
+) -> Response<TestBody> {
     if !matches!(*method, Method::GET | Method::HEAD) {
-        return answer::error(&ApiError::method_not_allowed());
+        return response::error(&ApiError::method_not_allowed());
     }
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     if let ["healthz" | "livez" | "readyz", ..] = segments.as_slice() {
-        return answer::reply(StatusCode::OK, "text/plain; charset=utf-8", TestBody::bytes("ok"));
+        return response::reply(StatusCode::OK, "text/plain; charset=utf-8", TestBody::bytes("ok"));
     }
     let aggregated = accept.is_some_and(discovery::wants_aggregated);
     let registry = state.registry.read();
@@ -41,12 +48,12 @@ pub(crate) fn answer(state: &State, method: &Method, path: &str, accept: Option<
         _ => None,
     };
     match document {
-        Some(document) => answer::json(StatusCode::OK, document.to_string()),
+        Some(document) => response::json(StatusCode::OK, document.to_string()),
         // The versions of a built-in group have a handler that knows what it does not serve.
         None if matches!(segments.as_slice(), ["apis", group, _] if has_builtin(&registry, group)) => {
-            answer::error(&ApiError::no_such_resource())
+            response::error(&ApiError::no_such_resource())
         }
-        None => answer::page_not_found(),
+        None => response::page_not_found(),
     }
 }
 
@@ -55,7 +62,7 @@ fn has_builtin(registry: &Registry, group: &str) -> bool {
 }
 
 fn aggregate(document: &Value) -> Response<TestBody> {
-    answer::reply(
+    response::reply(
         StatusCode::OK,
         discovery::AGGREGATED,
         TestBody::bytes(document.to_string()),

@@ -9,15 +9,15 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::body::{ListBody, TestBody};
+use crate::admission::field_error::quote;
 use crate::encode::{Encoder, Form, json_string};
 use crate::fault::ListFault;
-use crate::field_error::quote;
-use crate::request::{ListOptions, VersionMatch, parse_version};
-use crate::select::Selection;
-use crate::state::State;
-use crate::status::ApiError;
+use crate::read::selection::Selection;
+use crate::server::state::ServerState;
 use crate::storage::{Stored, View};
+use crate::transport::body::{ListBody, TestBody};
+use crate::transport::request::{ListOptions, VersionMatch, parse_version};
+use crate::transport::status::ApiError;
 
 /// One page of a list, not yet written.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ enum Read {
 
 /// Reads one page.
 pub(crate) async fn page(
-    state: &State,
+    state: &ServerState,
     replica: usize,
     collection: &str,
     selection: &Selection,
@@ -148,7 +148,7 @@ fn which_read(options: &ListOptions, token: Option<&ContinueToken>) -> Result<Re
 
 /// Waits until the wanted state can be read, or says that it is too far ahead. Gives the replica whose cache is read;
 /// `None` for a read that goes past it.
-async fn settle(state: &State, replica: usize, read: Read) -> Result<Option<usize>, ApiError> {
+async fn settle(state: &ServerState, replica: usize, read: Read) -> Result<Option<usize>, ApiError> {
     match read {
         Read::Any => Ok(Some(replica)),
         Read::Latest => {

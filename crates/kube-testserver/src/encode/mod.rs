@@ -2,18 +2,20 @@
 //! on purpose.
 //! Takes stored objects, gives the bytes of list items and watch frames. Knows nothing of which ones are wanted.
 
+pub(crate) mod table;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::clock::Clock;
 use crate::fault::{Poison, Poisons};
 use crate::kinds::{Kind, empty_parts};
-use crate::state::State;
+use crate::server::clock::Clock;
+use crate::server::state::ServerState;
 use crate::storage::{Change, Stored};
-use crate::table::{self, IncludeObject};
+use table::IncludeObject;
 
 /// The types of watch events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,14 +63,14 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
-    pub(crate) fn new(state: &State, kind: &Arc<Kind>, form: Form) -> Encoder {
+    pub(crate) fn new(state: &ServerState, kind: &Arc<Kind>, form: Form) -> Encoder {
         let stored_as = Some(state.registry.read().stored(kind));
         Encoder {
             kind: kind.clone(),
             stored_as: stored_as
                 .filter(|stored| stored.version != kind.version || stored.group != kind.group),
             form,
-            collection: State::collection_of(kind),
+            collection: ServerState::collection_of(kind),
             poison: Vec::new(),
             poisons: state.poisons.clone(),
             clock: state.clock.clone(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::request::{Query, Verb};
+use crate::transport::request::{Query, Verb};
 
 /// How many requests are remembered; a server that runs for days must not grow by them.
 const KEPT: usize = 20_000;

@@ -8,17 +8,17 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 use tokio::net::ToSocketAddrs;
 
-use crate::clock::Clock;
 use crate::fault::Faults;
-use crate::hub::Hub;
-use crate::journal::Journal;
 use crate::kinds::{Kind, Registry};
-use crate::list::PageCounts;
-use crate::replica::Replicas;
+use crate::read::list::PageCounts;
 use crate::server::TestServer;
-use crate::socket::Listening;
-use crate::state::{Config, Secret, State, Stranger};
+use crate::server::clock::Clock;
+use crate::server::state::{Config, Secret, ServerState, Stranger};
 use crate::storage::Store;
+use crate::storage::replica::Replicas;
+use crate::transport::journal::Journal;
+use crate::transport::socket::Listening;
+use crate::watch::hub::Hub;
 
 /// Settings of a [`TestServer`]; every one has a default.
 #[derive(Clone, Debug)]
@@ -169,12 +169,12 @@ impl TestServerBuilder {
         TestServer::from_state(self.into_state(), None)
     }
 
-    fn into_state(self) -> Arc<State> {
+    fn into_state(self) -> Arc<ServerState> {
         let mut registry = builtin_kinds();
         for kind in self.kinds {
             registry.insert(kind);
         }
-        Arc::new(State {
+        Arc::new(ServerState {
             store: RwLock::new(Store::new(self.config.watch_window, self.config.collect_garbage)),
             registry: RwLock::new(registry),
             hub: Arc::new(Hub::default()),

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::TestServer;
-use crate::journal::SeenRequest;
-use crate::request::Verb;
+use crate::transport::journal::SeenRequest;
+use crate::transport::request::Verb;
 
 /// How long [`TestServer::wait_for`] waits for its condition, on tokio's clock.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::SelectorError;
-use crate::field_error::{FieldError, aggregate};
-use crate::names;
+use crate::admission::field_error::{FieldError, aggregate};
+use crate::admission::names;
 
 /// How a requirement compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

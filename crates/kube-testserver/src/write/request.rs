@@ -8,20 +8,20 @@ use http::header::WARNING;
 use http::{HeaderValue, Response, StatusCode};
 use serde_json::{Value, json};
 
-use crate::accept::Accepted;
-use crate::answer;
-use crate::body::TestBody;
+use crate::admission::field_error::{FieldError, quote};
 use crate::encode::{Encoder, Form};
-use crate::field_error::{FieldError, quote};
-use crate::journal::SeenRequest;
 use crate::kinds::{Kind, structural};
 use crate::patch::{self, Manager, PatchType};
 use crate::protobuf;
-use crate::request::{ListOptions, Verb};
-use crate::select::Selection;
-use crate::state::State;
-use crate::status::ApiError;
+use crate::read::selection::Selection;
+use crate::server::state::ServerState;
 use crate::storage::{Store, Stored};
+use crate::transport::accept::Accepted;
+use crate::transport::body::TestBody;
+use crate::transport::journal::SeenRequest;
+use crate::transport::request::{ListOptions, Verb};
+use crate::transport::response;
+use crate::transport::status::ApiError;
 use crate::write::{self, DeleteOptions, Deleted, Made, Origin, Part, Place, Propagation};
 
 /// Resources whose deletion is answered with the object; all others with a `Status`.
@@ -43,7 +43,7 @@ const SHOWN_WHEN_DELETED: &[&str] = &[
 /// A writing request.
 #[derive(Debug)]
 pub(crate) struct Writing<'a> {
-    pub(crate) state: &'a State,
+    pub(crate) state: &'a ServerState,
     pub(crate) kind: &'a Arc<Kind>,
     pub(crate) seen: &'a SeenRequest,
     pub(crate) body: &'a Bytes,
@@ -87,13 +87,13 @@ pub(crate) fn answer(writing: &Writing<'_>) -> Result<Response<TestBody>, ApiErr
         (Verb::Update, "scale") => {
             let scale = writing.json()?;
             let scale = state.write(|store| write::write_scale(state, store, &place, |_| Ok(scale)))?;
-            Ok(answer::json(StatusCode::OK, scale.to_string()))
+            Ok(response::json(StatusCode::OK, scale.to_string()))
         }
         (Verb::Patch, "scale") => {
             let patch_type = writing.patch_type()?;
             let make = |present: &Value| writing.patched(patch_type, present);
             let scale = state.write(|store| write::write_scale(state, store, &place, make))?;
-            Ok(answer::json(StatusCode::OK, scale.to_string()))
+            Ok(response::json(StatusCode::OK, scale.to_string()))
         }
         (Verb::Update, _) => {
             let object = writing.object()?;
@@ -142,7 +142,7 @@ impl Writing<'_> {
         }
         if !self.kind.is_stored() {
             let review = write::review(self.kind, object, &self.state.clock.timestamp());
-            return Ok(answer::json(StatusCode::CREATED, review.to_string()));
+            return Ok(response::json(StatusCode::CREATED, review.to_string()));
         }
         let warnings = self.unknown_fields(&object)?;
         let created = self
@@ -264,7 +264,7 @@ impl Writing<'_> {
                 let status = json!({
                     "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details,
                 });
-                Ok(answer::json(StatusCode::OK, status.to_string()))
+                Ok(response::json(StatusCode::OK, status.to_string()))
             }
         }
     }
@@ -302,21 +302,21 @@ impl Writing<'_> {
             Ok((deleted, store.revision()))
         })?;
         let encoder = Encoder::new(self.state, self.kind, Form::Object);
-        let page = crate::list::Page {
+        let page = crate::read::list::Page {
             items: deleted,
             revision,
             continue_token: None,
             remaining: None,
             shard: None,
         };
-        let body = crate::list::write(page, encoder, &crate::fault::ListFault::default());
-        Ok(answer::reply(StatusCode::OK, "application/json", body))
+        let body = crate::read::list::write(page, encoder, &crate::fault::ListFault::default());
+        Ok(response::reply(StatusCode::OK, "application/json", body))
     }
 
     fn show(&self, status: StatusCode, object: &Stored) -> Result<Response<TestBody>, ApiError> {
         let accepted = Accepted::choose(self.seen.accept.as_deref(), false)?.including(&self.seen.query)?;
         let encoder = Encoder::new(self.state, self.kind, accepted.form);
-        Ok(answer::object(status, accepted, &encoder, object))
+        Ok(response::object(status, accepted, &encoder, object))
     }
 
     /// Whether nothing is to be written: by the query, or by the options in the body of a deletion. The other options that
@@ -440,7 +440,7 @@ fn success(status: StatusCode) -> Response<TestBody> {
     let body = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": status.as_u16(),
     });
-    answer::json(status, body.to_string())
+    response::json(status, body.to_string())
 }
 
 /// Delete options from the body and from the query; the body wins.

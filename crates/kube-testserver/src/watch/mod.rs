@@ -15,13 +15,14 @@ use tokio::time::{Instant, Sleep};
 
 use crate::encode::{Encoder, EventType, frame};
 use crate::fault::{BookmarkForm, WatchFault, broken};
-use crate::hub::{OpenWatch, Order};
-use crate::select::Selection;
-use crate::state::State;
-use crate::status::ApiError;
+use crate::read::selection::Selection;
+use crate::server::state::ServerState;
 use crate::storage::Stored;
+use crate::transport::status::ApiError;
+use crate::watch::hub::{OpenWatch, Order};
 
 mod edits;
+pub(crate) mod hub;
 
 use edits::Edits;
 
@@ -51,7 +52,7 @@ pub(crate) enum Start {
 /// What a watch is made of, apart from its state.
 #[derive(Debug)]
 pub(crate) struct WatchSpec {
-    pub(crate) state: Arc<State>,
+    pub(crate) state: Arc<ServerState>,
     pub(crate) open: OpenWatch,
     pub(crate) replica: usize,
     pub(crate) collection: Arc<str>,

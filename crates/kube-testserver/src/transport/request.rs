@@ -6,9 +6,9 @@ use std::time::Duration;
 use http::Method;
 use percent_encoding::percent_decode_str;
 
-use crate::field_error::FieldError;
-use crate::selector::{FieldSelector, LabelSelector};
-use crate::status::ApiError;
+use crate::admission::field_error::FieldError;
+use crate::read::selector::{FieldSelector, LabelSelector};
+use crate::transport::status::ApiError;
 
 /// What a request does, in the words of Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -177,7 +177,7 @@ impl Query {
         let number = text.parse().map_err(|_| {
             ApiError::bad_request(format!(
                 "strconv.ParseInt: parsing {}: invalid syntax",
-                crate::field_error::quote(text)
+                crate::admission::field_error::quote(text)
             ))
         })?;
         Ok(Some(number))
@@ -285,7 +285,7 @@ pub(crate) fn parse_version(text: &str) -> Result<u64, String> {
     if text.is_empty() {
         return Ok(0);
     }
-    let quoted = crate::field_error::quote(text);
+    let quoted = crate::admission::field_error::quote(text);
     if !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(format!("strconv.ParseUint: parsing {quoted}: invalid syntax"));
     }

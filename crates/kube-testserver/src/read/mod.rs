@@ -1,24 +1,28 @@
 //! Reading requests: get, list and watch of one kind.
 //! Takes a resolved target and its options, gives the response. Writes nothing.
 
+pub(crate) mod list;
+pub(crate) mod selection;
+pub(crate) mod selector;
+pub(crate) mod shard;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Response, StatusCode};
 
-use crate::accept::Accepted;
-use crate::answer;
-use crate::body::TestBody;
+use crate::admission::field_error::quote;
 use crate::encode::Encoder;
 use crate::fault::Fault;
-use crate::field_error::quote;
 use crate::kinds::Kind;
-use crate::list;
-use crate::request::{ListOptions, Query, parse_version};
-use crate::select::Selection;
-use crate::state::State;
-use crate::status::ApiError;
+use crate::read::selection::Selection;
+use crate::server::state::ServerState;
 use crate::storage::storage_key;
+use crate::transport::accept::Accepted;
+use crate::transport::body::TestBody;
+use crate::transport::request::{ListOptions, Query, parse_version};
+use crate::transport::response;
+use crate::transport::status::ApiError;
 use crate::watch::{Start, WatchBody, WatchSpec};
 use crate::write::{self, Origin, Place};
 
@@ -35,7 +39,7 @@ pub(crate) struct Target<'a> {
 }
 
 impl Target<'_> {
-    fn encoder(&self, state: &State, accepted: Accepted) -> Encoder {
+    fn encoder(&self, state: &ServerState, accepted: Accepted) -> Encoder {
         Encoder::new(state, self.kind, accepted.form).spoiling(self.fault.poison.clone())
     }
 
@@ -43,7 +47,7 @@ impl Target<'_> {
         Accepted::choose(self.accept, streaming)?.including(self.query)
     }
 
-    fn selection(&self, state: &State, options: &ListOptions) -> Result<Selection, ApiError> {
+    fn selection(&self, state: &ServerState, options: &ListOptions) -> Result<Selection, ApiError> {
         let selection = Selection::new(self.kind, self.namespace, options)?;
         // A server that does not know shards ignores the parameter without a word.
         let shard = self.query.get("shardSelector").filter(|_| state.config.sharding);
@@ -69,7 +73,7 @@ impl Target<'_> {
 }
 
 /// `GET` of one object.
-pub(crate) async fn get(state: &State, target: Target<'_>) -> Result<Response<TestBody>, ApiError> {
+pub(crate) async fn get(state: &ServerState, target: Target<'_>) -> Result<Response<TestBody>, ApiError> {
     let accepted = target.accepted(false)?;
     let name = target.name.unwrap_or_default();
     let asked = target.query.get("resourceVersion").unwrap_or_default();
@@ -95,15 +99,15 @@ pub(crate) async fn get(state: &State, target: Target<'_>) -> Result<Response<Te
         };
         // A consistent read goes past the cache, and so past what the cache has lost.
         let replica = (!asked.is_empty()).then_some(target.replica);
-        let view = store.view(replica, &State::collection_of(target.kind), at);
+        let view = store.view(replica, &ServerState::collection_of(target.kind), at);
         view.ok().flatten().and_then(|view| view.get(&key).cloned())
     };
     let object = found.ok_or_else(|| ApiError::not_found(&target.kind.group, &target.kind.plural, name))?;
-    Ok(answer::object(StatusCode::OK, accepted, &encoder, &object))
+    Ok(response::object(StatusCode::OK, accepted, &encoder, &object))
 }
 
 /// `GET` of the scale of one object.
-pub(crate) fn scale(state: &State, target: Target<'_>) -> Result<Response<TestBody>, ApiError> {
+pub(crate) fn scale(state: &ServerState, target: Target<'_>) -> Result<Response<TestBody>, ApiError> {
     let stored_as = state.registry.read().stored(target.kind);
     let place = Place {
         kind: target.kind,
@@ -115,30 +119,33 @@ pub(crate) fn scale(state: &State, target: Target<'_>) -> Result<Response<TestBo
         manager: None,
     };
     let object = place.current(&state.store.read())?;
-    Ok(answer::json(
+    Ok(response::json(
         StatusCode::OK,
         write::read_scale(&place, &object)?.to_string(),
     ))
 }
 
 /// `GET` of a collection.
-pub(crate) async fn list(state: &State, target: Target<'_>) -> Result<Response<TestBody>, ApiError> {
+pub(crate) async fn list(state: &ServerState, target: Target<'_>) -> Result<Response<TestBody>, ApiError> {
     let accepted = target.accepted(false)?;
     let options = target.options(false)?;
     let selection = target.selection(state, &options)?;
-    let collection = State::collection_of(target.kind);
+    let collection = ServerState::collection_of(target.kind);
     let fault = &target.fault.list;
     let page = list::page(state, target.replica, &collection, &selection, &options, fault).await?;
     let body = list::write(page, target.encoder(state, accepted), fault);
-    Ok(answer::list(accepted, body))
+    Ok(response::list(accepted, body))
 }
 
 /// `GET` with `watch=true`.
-pub(crate) async fn watch(state: &Arc<State>, target: Target<'_>) -> Result<Response<TestBody>, ApiError> {
+pub(crate) async fn watch(
+    state: &Arc<ServerState>,
+    target: Target<'_>,
+) -> Result<Response<TestBody>, ApiError> {
     let accepted = target.accepted(true)?;
     let options = target.options(true)?;
     let selection = target.selection(state, &options)?;
-    let collection = State::collection_of(target.kind);
+    let collection = ServerState::collection_of(target.kind);
     let revision = parse_version(&options.resource_version).map_err(|error| {
         // The storage's complaint finds no words on its way out: a 500 without a reason.
         let asked = quote(&options.resource_version);
@@ -172,12 +179,12 @@ pub(crate) async fn watch(state: &Arc<State>, target: Target<'_>) -> Result<Resp
         fault,
     };
     let body = TestBody::watch(WatchBody::new(spec, start));
-    Ok(answer::reply(StatusCode::OK, "application/json", body))
+    Ok(response::reply(StatusCode::OK, "application/json", body))
 }
 
 /// The objects a watch begins with: as new as the version asked for, or as everything written so far.
 async fn initial_events(
-    state: &State,
+    state: &ServerState,
     replica: usize,
     collection: &str,
     selection: &Selection,
@@ -208,7 +215,7 @@ async fn initial_events(
 }
 
 fn plain_start(
-    state: &State,
+    state: &ServerState,
     replica: usize,
     collection: &str,
     options: &ListOptions,

@@ -4,12 +4,12 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 
-use crate::accept::Accepted;
-use crate::body::TestBody;
 use crate::encode::Encoder;
-use crate::state::State;
-use crate::status::ApiError;
+use crate::server::state::ServerState;
 use crate::storage::Stored;
+use crate::transport::accept::Accepted;
+use crate::transport::body::TestBody;
+use crate::transport::status::ApiError;
 
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 const FLOW_SCHEMA: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
@@ -105,7 +105,7 @@ pub(crate) fn indent(response: Response<TestBody>) -> Response<TestBody> {
 }
 
 /// Adds the headers that every answer has.
-pub(crate) fn finish(state: &State, response: &mut Response<TestBody>) {
+pub(crate) fn finish(state: &ServerState, response: &mut Response<TestBody>) {
     let status = response.status();
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
