@@ -186,23 +186,40 @@ async fn light_and_dark_follow_the_system_until_one_is_chosen() {
     let Some((browser, _program, _)) = opened(&cluster).await else {
         return;
     };
-    let ground = "return getComputedStyle(document.body).backgroundColor";
+    let background = "return getComputedStyle(document.body).backgroundColor";
+    // Emulated media and clicks take effect with the next style update, so every change is waited for.
+    let becomes = async |what: &str, colour: &str| {
+        let script = format!("{background} === {}", serde_json::json!(colour));
+        browser.wait_for(what, &script).await;
+    };
     browser.prefers("light").await;
-    let light = browser.run(ground).await;
+    browser
+        .wait_for(
+            "light",
+            "return matchMedia('(prefers-color-scheme: light)').matches",
+        )
+        .await;
+    let light = browser.run(background).await.as_str().unwrap().to_owned();
     browser.prefers("dark").await;
-    let dark = browser.run(ground).await;
-    assert_ne!(light, dark);
+    browser
+        .wait_for("dark", &format!("{background} !== {}", serde_json::json!(light)))
+        .await;
+    let dark = browser.run(background).await.as_str().unwrap().to_owned();
     browser.picture("dark").await;
 
     browser.click("#theme").await;
-    assert_eq!(browser.run(ground).await, light, "chosen, against the system");
-    browser.run("location.reload()").await;
+    becomes("the chosen theme instead of the system's", &light).await;
+    // The marker is gone once the new document is loaded.
+    browser.run("window.beforeReload = true; location.reload()").await;
+    browser
+        .wait_for("the reloaded page", "return window.beforeReload === undefined")
+        .await;
     browser.until_text("#link", "live").await;
-    assert_eq!(browser.run(ground).await, light, "and remembered");
+    becomes("the remembered theme", &light).await;
     browser.prefers("light").await;
     browser.run("document.activeElement.blur()").await;
     browser.press("t").await;
-    assert_eq!(browser.run(ground).await, dark, "also by key");
+    becomes("the theme chosen by key", &dark).await;
     browser.close().await;
 }
 
@@ -278,7 +295,8 @@ async fn names_and_values_are_text_and_never_markup() {
     let Some((browser, _program, address)) = opened(&cluster).await else {
         return;
     };
-    let evil = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>";
+    // The title is no marker: it says "syncing" until the first status in which every kind is synced.
+    let evil = "<img src=x onerror=\"window.owned=true\"><script>window.owned=true</script>";
     cluster
         .server
         .create(pod("shop", "evil").annotation("note", evil));
@@ -295,9 +313,14 @@ async fn names_and_values_are_text_and_never_markup() {
     let made = browser
         .run("return document.querySelectorAll('main img, main script, dialog img, dialog script').length")
         .await;
-    assert_eq!(
-        (made.as_u64(), browser.run("return document.title").await.as_str()),
-        (Some(0), Some("kubectl informers"))
-    );
+    assert_eq!(made.as_u64(), Some(0), "elements made from object data");
+    let owned = browser.run("return window.owned === true").await;
+    assert_eq!(owned.as_bool(), Some(false), "a script from object data ran");
+    browser
+        .wait_for(
+            "the title of a synced page",
+            "return document.title === 'kubectl informers'",
+        )
+        .await;
     browser.close().await;
 }
