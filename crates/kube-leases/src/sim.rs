@@ -64,6 +64,6 @@ impl<E> Agenda<E> {
 }
 
 /// A random duration of up to so many milliseconds.
-pub(crate) fn up_to(dice: &mut fastrand::Rng, milliseconds: u64) -> Duration {
-    Duration::from_micros(dice.u64(0..=milliseconds * 1000))
+pub(crate) fn up_to(rng: &mut fastrand::Rng, milliseconds: u64) -> Duration {
+    Duration::from_micros(rng.u64(0..=milliseconds * 1000))
 }

@@ -131,7 +131,7 @@ impl Leases {
         deadline: Instant,
     ) -> impl Future<Output = Result<Value, LeaseError>> + 'a {
         let sent = Instant::now();
-        let answer = async move {
+        let response = async move {
             // The text and not `Client::request`, which logs a body it cannot read.
             let text = self
                 .client
@@ -141,7 +141,7 @@ impl Leases {
             serde_json::from_str(&text).map_err(|_| Failure::Unreadable("it is not JSON".to_owned()))
         };
         async move {
-            let result = match timeout_at(deadline, answer).await {
+            let result = match timeout_at(deadline, response).await {
                 Ok(result) => result,
                 Err(_) => Err(Failure::TimedOut(waited(sent, deadline))),
             };
@@ -218,21 +218,5 @@ mod tests {
         }
         assert!(check_label("group", "a.b").is_err());
         assert!(check_label("group", &"a".repeat(64)).is_err());
-    }
-
-    #[test]
-    fn errors_name_the_verb_the_lease_and_the_fix() {
-        let error = LeaseError {
-            verb: "update",
-            namespace: "shop".to_owned(),
-            name: Some("cart".to_owned()),
-            failure: Failure::Forbidden("user \"x\" may not".to_owned()),
-        };
-
-        assert_eq!(
-            error.to_string(),
-            "cannot update leases.coordination.k8s.io cart in namespace shop: user \"x\" may not; give the account \
-             this verb on leases in the group coordination.k8s.io in this namespace"
-        );
     }
 }

@@ -166,7 +166,7 @@ async fn an_answer_that_is_lost_after_the_write_does_not_cost_the_leadership() {
 
     let cut = server.fault(RequestMatcher::update("leases").times(2), Fault::cut(10));
     server
-        .wait_for("two answers were cut", |_| cut.struck() == 2)
+        .wait_for("two responses were cut", |_| cut.struck() == 2)
         .await;
     pass(LEASE).await;
 
@@ -254,13 +254,13 @@ async fn a_refusal_names_the_verb_and_the_resource() {
     let text = error.to_string();
     for part in [
         "cannot get leases.coordination.k8s.io cart-controller in namespace shop",
-        "give the account this verb",
+        "grant the account this verb",
     ] {
         assert!(text.contains(part), "{text}");
     }
     server.clear_faults();
     candidate.leading().await.unwrap();
-    assert_eq!(candidate.last_error(), None);
+    assert!(candidate.last_error().is_none());
     candidate.shutdown().await;
 }
 

@@ -411,7 +411,9 @@ async fn a_lease_of_the_groups_name_that_is_not_of_the_group_is_said_and_not_ham
     let mut member = join(&server, "member");
     let error = error_of(&mut member).await;
     assert!(
-        error.contains("cannot create leases.coordination.k8s.io cart in namespace shop: there is one"),
+        error.contains(
+            "cannot create leases.coordination.k8s.io cart in namespace shop: a lease of this name"
+        ),
         "{error}"
     );
     server.clear_requests();

@@ -1,10 +1,10 @@
-//! The timings of an election, and which of them can work together.
+//! The timings of an election, and their validation.
 
 use std::time::Duration;
 
 use crate::error::ConfigError;
 
-/// Candidates wait between one and 2.2 retry periods, so that they do not all come at once.
+/// Candidates wait between 1 and 2.2 retry periods, so that they do not all try at once.
 #[doc(alias = "JitterFactor")]
 pub(crate) const JITTER: f64 = 1.2;
 
@@ -22,17 +22,17 @@ pub(crate) const JITTER: f64 = 1.2;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[doc(alias = "LeaderElectionConfig")]
 pub struct ElectionConfig {
-    /// How long a Lease must stay unchanged before another candidate may take it. Whole seconds, because that is
-    /// what a Lease can say. 15 s.
+    /// How long a Lease must stay unchanged before another candidate may take it. Whole seconds, the unit of a Lease.
+    /// Default: 15 s.
     #[doc(alias = "LeaseDuration")]
     pub lease_duration: Duration,
-    /// A leader that could not renew for so long stops leading. 10 s.
+    /// A leader that cannot renew for this long stops leading. Default: 10 s.
     #[doc(alias = "RenewDeadline")]
     pub renew_deadline: Duration,
-    /// How often a leader renews and (with jitter) a candidate tries. 2 s.
+    /// The interval of renewals of a leader and, with jitter, of attempts of a candidate. Default: 2 s.
     #[doc(alias = "RetryPeriod")]
     pub retry_period: Duration,
-    /// Whether the Lease is given back on a clean end, so that the next leader need not wait. Yes.
+    /// Whether a graceful shutdown releases the Lease, so that the next leader need not wait. Default: true.
     #[doc(alias = "ReleaseOnCancel")]
     pub release_on_stop: bool,
 }
@@ -54,8 +54,7 @@ impl ElectionConfig {
         check_timing(self.lease_duration, self.renew_deadline, self.retry_period)
     }
 
-    /// One request may take so long: half of what there is to renew, so that one that hangs can be followed by
-    /// one that does not.
+    /// The timeout of one request: half of the renew deadline, so that a request that hangs leaves time for another.
     pub(crate) fn request_timeout(&self) -> Duration {
         self.renew_deadline / 2
     }
@@ -64,7 +63,7 @@ impl ElectionConfig {
 /// Lease > renew deadline > 1.2 × retry period > 0, as client-go checks it.
 pub(crate) fn check_timing(lease: Duration, renew: Duration, retry: Duration) -> Result<(), ConfigError> {
     let wrong = |text: String| Err(ConfigError::Timing(text));
-    // Differs from client-go: it cuts off what a Lease cannot say, and so lets others take a Lease of 1.9 s after 1 s.
+    // Differs from client-go: it truncates the duration, and so lets others take a Lease of 1.9 s after 1 s.
     if lease.subsec_nanos() != 0 || lease.as_secs() > i32::MAX as u64 {
         return wrong(format!(
             "lease_duration ({lease:?}) must be whole seconds, at most 2147483647"
@@ -73,14 +72,15 @@ pub(crate) fn check_timing(lease: Duration, renew: Duration, retry: Duration) ->
     if retry.is_zero() {
         return wrong("retry_period must be more than zero".to_owned());
     }
-    if renew <= retry.mul_f64(JITTER) {
-        return wrong(format!(
-            "renew_deadline ({renew:?}) must be more than {JITTER} times retry_period ({retry:?})"
-        ));
-    }
     if lease <= renew {
         return wrong(format!(
             "lease_duration ({lease:?}) must be more than renew_deadline ({renew:?})"
+        ));
+    }
+    // The first comparison bounds the second: a multiplication of `Duration::MAX` would panic.
+    if renew <= retry || renew <= retry.mul_f64(JITTER) {
+        return wrong(format!(
+            "renew_deadline ({renew:?}) must be more than {JITTER} times retry_period ({retry:?})"
         ));
     }
     Ok(())
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn timings_that_cannot_work_are_refused_with_a_reason() {
+    fn contradicting_timings_are_rejected_with_a_reason() {
         assert_eq!(ElectionConfig::default().check(), Ok(()));
         assert_eq!(config(3000, 2000, 500), Ok(()));
 

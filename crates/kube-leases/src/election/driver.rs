@@ -10,9 +10,9 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use super::machine::{Answer, Machine, Next, Request};
+use super::machine::{Machine, Next, Request, Response};
 use crate::error::{Failure, LeaseError};
-use crate::record::{Seen, new_lease, set_labels, set_version};
+use crate::record::{LeaseState, Record, new_lease, set_labels, set_version};
 use crate::wire::Leases;
 
 /// Where a candidate stands.
@@ -90,12 +90,12 @@ impl Driver {
                 },
                 Next::Send { request, deadline } => {
                     // A write that is cut off here may have been made; the machine is told that nobody knows.
-                    let answer = tokio::select! {
-                        answer = self.wire.perform(&request, deadline) => answer,
-                        () = stop.cancelled(), if !stopping => Ok(Answer::Unknown),
+                    let response = tokio::select! {
+                        response = self.wire.perform(&request, deadline) => response,
+                        () = stop.cancelled(), if !stopping => Ok(Response::Unknown),
                     };
-                    let answer = self.hear(answer);
-                    self.machine.answer(Instant::now(), fastrand::f64(), answer);
+                    let response = self.on_response(response);
+                    self.machine.response(Instant::now(), fastrand::f64(), response);
                     self.publish();
                 }
             }
@@ -103,22 +103,27 @@ impl Driver {
     }
 
     /// Notes a failure, and says what it means for the election.
-    fn hear(&mut self, answer: Result<Answer, LeaseError>) -> Answer {
-        let error = match answer {
-            Ok(answer) => {
+    fn on_response(&mut self, response: Result<Response, LeaseError>) -> Response {
+        let error = match response {
+            Ok(response) => {
+                let malformed = self.wire.malformed(&response);
+                if let Some(error) = &malformed {
+                    warn!(%error, "the lease of the election is malformed");
+                }
                 self.standing.send_if_modified(|standing| {
-                    standing.error = None;
-                    false
+                    let reported = malformed.is_some() && standing.error.is_none();
+                    standing.error = malformed;
+                    reported
                 });
-                return answer;
+                return response;
             }
             Err(error) => error,
         };
         let meaning = match &error.failure {
-            Failure::NotFound if error.verb != "create" => return Answer::Missing,
-            Failure::Conflict | Failure::Exists => return Answer::Conflict,
-            failure if failure.surely_not_done() => Answer::Refused,
-            _ => Answer::Unknown,
+            Failure::NotFound if error.verb != "create" => return Response::Missing,
+            Failure::Conflict | Failure::Exists => return Response::Conflict,
+            failure if failure.is_final() => Response::Refused,
+            _ => Response::Unknown,
         };
         warn!(%error, "cannot reach the lease of the election");
         self.standing.send_modify(|standing| standing.error = Some(error));
@@ -189,21 +194,27 @@ impl Driver {
 }
 
 impl Drop for Driver {
-    /// However the driver ends, nobody goes on believing to lead.
+    /// However the driver ends, this candidate does not go on leading.
     fn drop(&mut self) {
         self.end_term();
-        self.standing.send_modify(|standing| standing.term = None);
+        let wire = &self.wire;
+        self.standing.send_modify(|standing| {
+            standing.term = None;
+            if std::thread::panicking() {
+                standing.error = Some(wire.leases.error("update", Some(&wire.name), Failure::Panicked));
+            }
+        });
     }
 }
 
 impl Wire {
-    async fn perform(&mut self, request: &Request, deadline: Instant) -> Result<Answer, LeaseError> {
+    async fn perform(&mut self, request: &Request, deadline: Instant) -> Result<Response, LeaseError> {
         match request {
             Request::Get => match self.leases.get(&self.name, deadline).await {
                 Ok(lease) => {
                     let seen = self.seen("get", &lease)?;
                     self.last = Some(lease);
-                    Ok(Answer::Found(seen))
+                    Ok(Response::Found(seen))
                 }
                 Err(error) => Err(error),
             },
@@ -212,7 +223,7 @@ impl Wire {
                 set_labels(&mut lease, labels(&self.labels));
                 record.write(&mut lease);
                 let written = self.leases.create(&lease, deadline).await?;
-                self.written("create", written)
+                self.written("create", record, written)
             }
             Request::Update { record, version } => {
                 let mut lease = match &self.last {
@@ -223,19 +234,39 @@ impl Wire {
                 set_version(&mut lease, version);
                 record.write(&mut lease);
                 let written = self.leases.update(&self.name, &lease, deadline).await?;
-                self.written("update", written)
+                self.written("update", record, written)
             }
         }
     }
 
-    fn written(&mut self, verb: &'static str, lease: Value) -> Result<Answer, LeaseError> {
-        let version = self.seen(verb, &lease)?.version;
+    /// A write counts only if the server stored the record: otherwise other candidates see another one.
+    fn written(&mut self, verb: &'static str, record: &Record, lease: Value) -> Result<Response, LeaseError> {
+        let LeaseState {
+            record: stored,
+            version,
+        } = self.seen(verb, &lease)?;
+        if stored != *record {
+            return Err(self
+                .leases
+                .error(verb, Some(&self.name), Failure::Altered("record")));
+        }
         self.last = Some(lease);
-        Ok(Answer::Written { version })
+        Ok(Response::Written { version })
     }
 
-    fn seen(&self, verb: &'static str, lease: &Value) -> Result<Seen, LeaseError> {
-        Seen::read(lease).ok_or_else(|| {
+    fn malformed(&self, response: &Response) -> Option<LeaseError> {
+        let Response::Found(LeaseState { record, .. }) = response else {
+            return None;
+        };
+        let problem = record.malformed.as_ref()?.problem;
+        let failure = Failure::Malformed(format!(
+            "{problem}; the lease counts as held, and is repaired once it has not changed for the lease duration"
+        ));
+        Some(self.leases.error("get", Some(&self.name), failure))
+    }
+
+    fn seen(&self, verb: &'static str, lease: &Value) -> Result<LeaseState, LeaseError> {
+        LeaseState::read(lease).ok_or_else(|| {
             let failure = Failure::Unreadable("the lease has no resource version".to_owned());
             self.leases.error(verb, Some(&self.name), failure)
         })

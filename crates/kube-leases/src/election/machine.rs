@@ -1,6 +1,6 @@
-//! The rules of an election as a state machine: answers in, requests out.
+//! The rules of an election as a state machine: responses in, requests out.
 //!
-//! No I/O, no clock, no randomness: local time, wall time and dice are passed in, and a driver performs the requests,
+//! No I/O, no clock, no randomness: local time, wall time and jitter are passed in, and a driver performs the requests,
 //! one at a time. Decisions use the local monotonic time only; the wall clock is written for people to read.
 
 use std::time::Duration;
@@ -9,7 +9,7 @@ use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::config::{ElectionConfig, JITTER};
-use crate::record::{Record, Seen};
+use crate::record::{LeaseState, Record};
 
 /// How many writes of unknown fate are remembered, so that a server that fails for days costs no memory.
 const MOST_UNSURE: usize = 32;
@@ -39,9 +39,9 @@ pub(crate) enum Request {
 
 /// What came of a request.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Answer {
+pub(crate) enum Response {
     /// The Lease, as the server has it.
-    Found(Seen),
+    Found(LeaseState),
     /// There is no Lease.
     Missing,
     /// The write was made, and this is the new version.
@@ -92,8 +92,8 @@ struct InFlight {
 
 /// The Lease as it was last seen, and since when it has been like that.
 struct Sighting {
-    seen: Seen,
-    /// The local time of the *answer* that first showed this record.
+    seen: LeaseState,
+    /// The local time of the *response* that first showed this record.
     since: Instant,
     /// This machine wrote it.
     ours: bool,
@@ -122,7 +122,7 @@ impl Machine {
     /// Until when this candidate leads without another renewal; `None` if it does not lead.
     ///
     /// Counted from the moment the renewal was sent, which is before anybody can have seen it.
-    // Differs from client-go: it counts from the beginning of the next attempt, a retry period and an answer later.
+    // Differs from client-go: it counts from the beginning of the next attempt, a retry period and an response later.
     pub(crate) fn leads_until(&self) -> Option<Instant> {
         if self.stopping.is_some() {
             return None;
@@ -191,13 +191,13 @@ impl Machine {
     }
 
     /// What came of the request in flight.
-    pub(crate) fn answer(&mut self, now: Instant, dice: f64, answer: Answer) {
+    pub(crate) fn response(&mut self, now: Instant, jitter: f64, response: Response) {
         let Some(flight) = self.in_flight.take() else {
             return;
         };
-        self.phase = match (answer, flight.write) {
-            (Answer::Found(seen), None) => self.found(now, dice, seen),
-            (Answer::Missing, None) => {
+        self.phase = match (response, flight.write) {
+            (Response::Found(seen), None) => self.found(now, jitter, seen),
+            (Response::Missing, None) => {
                 self.sighting = None;
                 self.unsure.clear();
                 match self.stopping {
@@ -205,12 +205,14 @@ impl Machine {
                     None => Phase::Create,
                 }
             }
-            (Answer::Written { version }, Some(record)) => self.written(now, flight.sent, record, version),
+            (Response::Written { version }, Some(record)) => self.written(now, flight.sent, record, version),
             // The Lease has changed, or is gone: what we know of it is old.
-            (Answer::Conflict | Answer::Missing, Some(_)) if flight.optimistic || self.stopping.is_some() => {
+            (Response::Conflict | Response::Missing, Some(_))
+                if flight.optimistic || self.stopping.is_some() =>
+            {
                 Phase::Look
             }
-            (Answer::Unknown, Some(record)) => {
+            (Response::Unknown, Some(record)) => {
                 // One that is forgotten here and made later counts as somebody else's, and is waited out.
                 if self.unsure.len() == MOST_UNSURE {
                     self.unsure.remove(0);
@@ -219,9 +221,9 @@ impl Machine {
                     record,
                     sent: flight.sent,
                 });
-                self.rest(now, dice)
+                self.rest(now, jitter)
             }
-            _ => self.rest(now, dice),
+            _ => self.rest(now, jitter),
         };
     }
 
@@ -245,6 +247,7 @@ impl Machine {
                 acquired: Some(wall),
                 renewed: Some(wall),
                 transitions: 0,
+                malformed: None,
             }),
             (Phase::Look | Phase::Rest(_) | Phase::Write, _) => Request::Get,
         };
@@ -257,21 +260,21 @@ impl Machine {
             write,
             optimistic,
         });
-        // A leader does not wait for an answer beyond its own end, so that it notices the end when it comes.
+        // A leader does not wait for an response beyond its own end, so that it notices the end when it comes.
         let deadline = now + self.config.request_timeout();
         let deadline = self.leads_until().map_or(deadline, |end| deadline.min(end));
         let deadline = self.stopping.map_or(deadline, |end| deadline.min(end));
         Next::Send { request, deadline }
     }
 
-    fn found(&mut self, now: Instant, dice: f64, seen: Seen) -> Phase {
+    fn found(&mut self, now: Instant, jitter: f64, seen: LeaseState) -> Phase {
         let written = self
             .unsure
             .iter()
             .find(|written| written.record == seen.record)
             .cloned();
         if let Some(written) = written {
-            // An answer was lost, but the write was made: ours since it was sent.
+            // An response was lost, but the write was made: ours since it was sent.
             self.unsure.clear();
             if !seen.record.holder.is_empty() {
                 self.renewed = self.renewed.max(Some(written.sent));
@@ -312,12 +315,14 @@ impl Machine {
         if self.stopping.is_some() {
             return Phase::Done;
         }
-        let free = sighting.seen.record.holder.is_empty();
-        let lease = sighting.seen.record.lease.unwrap_or(self.config.lease_duration);
-        if free || now >= sighting.since + lease {
+        // Differs from client-go: it trusts a Lease that states a shorter duration than its own. One shortened by hand
+        // would be taken while its holder still leads.
+        let record = &sighting.seen.record;
+        let lease = record.lease.unwrap_or_default().max(self.config.lease_duration);
+        if record.is_free() || now >= sighting.since + lease {
             return Phase::Write;
         }
-        self.rest(now, dice)
+        self.rest(now, jitter)
     }
 
     fn written(&mut self, now: Instant, sent: Instant, record: Record, version: String) -> Phase {
@@ -328,17 +333,17 @@ impl Machine {
         }
         self.renewed = Some(sent);
         self.sighting = Some(Sighting {
-            seen: Seen { record, version },
+            seen: LeaseState { record, version },
             since: now,
             ours: true,
         });
         Phase::Rest(now + self.config.retry_period)
     }
 
-    fn rest(&self, now: Instant, dice: f64) -> Phase {
+    fn rest(&self, now: Instant, jitter: f64) -> Phase {
         let jitter = match self.leads(now) || self.stopping.is_some() {
             true => 1.0,
-            false => 1.0 + JITTER * dice.clamp(0.0, 1.0),
+            false => 1.0 + JITTER * jitter.clamp(0.0, 1.0),
         };
         Phase::Rest(now + self.config.retry_period.mul_f64(jitter))
     }
@@ -353,6 +358,7 @@ impl Machine {
                 lease: None,
                 acquired: Some(wall),
                 renewed: None,
+                malformed: None,
                 transitions: old.transitions.saturating_add(1).min(i64::from(i32::MAX)),
             },
         };
@@ -369,6 +375,7 @@ impl Machine {
             acquired: Some(wall),
             renewed: Some(wall),
             transitions: old.transitions,
+            malformed: None,
         }
     }
 }

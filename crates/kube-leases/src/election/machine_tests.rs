@@ -6,8 +6,8 @@ use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::config::ElectionConfig;
-use super::machine::{Answer, Machine, Next, Request};
-use crate::record::{Record, Seen};
+use super::machine::{Machine, Next, Request, Response};
+use crate::record::{LeaseState, Record};
 
 const WALL: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -23,15 +23,15 @@ fn record(holder: &str, lease: Option<u64>) -> Record {
     }
 }
 
-fn found(record: Record, version: &str) -> Answer {
-    Answer::Found(Seen {
+fn found(record: Record, version: &str) -> Response {
+    Response::Found(LeaseState {
         record,
         version: version.to_owned(),
     })
 }
 
-fn written(version: &str) -> Answer {
-    Answer::Written {
+fn written(version: &str) -> Response {
+    Response::Written {
         version: version.to_owned(),
     }
 }
@@ -80,8 +80,8 @@ impl Table {
         }
     }
 
-    fn answered(&mut self, answer: Answer) -> &mut Self {
-        self.machine.answer(self.now, 0.0, answer);
+    fn responded(&mut self, response: Response) -> &mut Self {
+        self.machine.response(self.now, 0.0, response);
         self
     }
 
@@ -100,9 +100,9 @@ impl Table {
     fn leading() -> Table {
         let mut table = Table::new();
         assert_eq!(table.sent(), Request::Get);
-        table.answered(Answer::Missing);
+        table.responded(Response::Missing);
         assert_eq!(table.writes(), ("baz".to_owned(), 0));
-        table.answered(written("1"));
+        table.responded(written("1"));
         assert!(table.leads());
         table
     }
@@ -123,10 +123,10 @@ fn a_lease_of_nobody_is_taken_at_once() {
     for nobody in [Record::default(), record("", Some(60))] {
         let mut table = Table::new();
         table.sent();
-        table.answered(found(nobody, "7"));
+        table.responded(found(nobody, "7"));
 
         assert_eq!(table.writes(), ("baz".to_owned(), 1));
-        assert!(table.answered(written("8")).leads());
+        assert!(table.responded(written("8")).leads());
     }
 }
 
@@ -135,15 +135,30 @@ fn a_lease_of_nobody_is_taken_at_once() {
 fn a_lease_is_taken_after_the_duration_it_states_unchanged() {
     let mut table = Table::new();
     table.sent();
-    table.answered(found(record("bing", Some(3)), "7"));
+    table.responded(found(record("bing", Some(13)), "7"));
     assert_eq!(table.waits_until(), 2.0);
 
-    table.at(2.9).sent();
-    table.answered(found(record("bing", Some(3)), "7"));
-    assert!(table.waits_until() > 2.9);
+    table.at(12.9).sent();
+    table.responded(found(record("bing", Some(13)), "7"));
+    assert!(table.waits_until() > 12.9);
 
-    table.at(4.9).sent();
-    table.answered(found(record("bing", Some(3)), "7"));
+    table.at(14.9).sent();
+    table.responded(found(record("bing", Some(13)), "7"));
+    assert_eq!(table.writes(), ("baz".to_owned(), 1));
+}
+
+/// A duration shortened by hand must not let a candidate lead beside the holder.
+#[test]
+fn a_lease_that_states_a_shorter_duration_than_ours_is_taken_after_ours() {
+    let mut table = Table::new();
+    table.sent();
+    table.responded(found(record("bing", Some(1)), "7"));
+    table.at(9.9).sent();
+    table.responded(found(record("bing", Some(1)), "7"));
+    assert!(table.waits_until() > 9.9);
+
+    table.at(12.0).sent();
+    table.responded(found(record("bing", Some(1)), "7"));
     assert_eq!(table.writes(), ("baz".to_owned(), 1));
 }
 
@@ -152,14 +167,14 @@ fn a_lease_is_taken_after_the_duration_it_states_unchanged() {
 fn a_lease_that_states_no_duration_is_taken_after_our_own() {
     let mut table = Table::new();
     table.sent();
-    table.answered(found(record("bing", None), "7"));
+    table.responded(found(record("bing", None), "7"));
     table.at(9.9).sent();
-    table.answered(found(record("bing", None), "7"));
+    table.responded(found(record("bing", None), "7"));
     assert!(!table.leads());
     assert_eq!(table.machine.holder(), Some("bing"));
 
     table.at(12.0).sent();
-    table.answered(found(record("bing", None), "7"));
+    table.responded(found(record("bing", None), "7"));
     assert_eq!(table.writes(), ("baz".to_owned(), 1));
 }
 
@@ -177,7 +192,7 @@ fn a_leader_renews_without_reading_first() {
         record.renewed > Some(WALL),
         "a renewal is visible even if the wall clock stands still"
     );
-    assert!(table.answered(written("2")).at(6.9).leads());
+    assert!(table.responded(written("2")).at(6.9).leads());
     assert!(!table.at(7.0).leads());
 }
 
@@ -185,17 +200,17 @@ fn a_leader_renews_without_reading_first() {
 fn a_change_seen_restarts_the_wait() {
     let mut table = Table::new();
     table.sent();
-    table.answered(found(record("bing", Some(10)), "7"));
+    table.responded(found(record("bing", Some(10)), "7"));
     table.at(9.0).sent();
     let mut renewed = record("bing", Some(10));
     renewed.renewed = Some(WALL);
-    table.answered(found(renewed.clone(), "8"));
+    table.responded(found(renewed.clone(), "8"));
 
     table.at(18.9).sent();
-    table.answered(found(renewed.clone(), "8"));
+    table.responded(found(renewed.clone(), "8"));
     assert!(table.waits_until() > 18.9);
     table.at(21.0).sent();
-    table.answered(found(renewed, "8"));
+    table.responded(found(renewed, "8"));
     assert_eq!(table.writes().0, "baz");
 }
 
@@ -203,7 +218,7 @@ fn a_change_seen_restarts_the_wait() {
 fn a_record_with_our_name_that_we_did_not_write_is_somebody_elses() {
     let mut table = Table::new();
     table.sent();
-    table.answered(found(record("baz", Some(10)), "7"));
+    table.responded(found(record("baz", Some(10)), "7"));
 
     assert!(!table.leads());
     assert_eq!(table.waits_until(), 2.0);
@@ -213,7 +228,7 @@ fn a_record_with_our_name_that_we_did_not_write_is_somebody_elses() {
 fn leadership_ends_at_the_renew_deadline_counted_from_sending() {
     let mut table = Table::leading();
     table.at(2.0).sent();
-    table.at(3.5).answered(written("2"));
+    table.at(3.5).responded(written("2"));
 
     assert!(table.at(6.9).leads());
     assert!(!table.at(7.0).leads());
@@ -223,7 +238,7 @@ fn leadership_ends_at_the_renew_deadline_counted_from_sending() {
 fn a_request_of_a_leader_is_cut_off_when_its_time_ends() {
     let mut table = Table::leading();
     table.at(2.0).sent();
-    table.at(4.4).answered(Answer::Unknown);
+    table.at(4.4).responded(Response::Unknown);
     let now = table.now;
     let Next::Wait(until) = table.machine.poll(now, WALL) else {
         panic!("expected a pause");
@@ -241,10 +256,10 @@ fn a_lost_answer_does_not_lose_the_lease() {
     let Request::Update { record, .. } = table.at(2.0).sent() else {
         panic!("expected an update");
     };
-    table.at(3.0).answered(Answer::Unknown);
+    table.at(3.0).responded(Response::Unknown);
     assert_eq!(table.at(5.0).sent(), Request::Get);
     // The time of leading has run out meanwhile, so the machine reads first, and finds what it wrote.
-    table.at(5.1).answered(found(record, "2"));
+    table.at(5.1).responded(found(record, "2"));
 
     assert!(
         table.leads(),
@@ -261,9 +276,9 @@ fn a_lost_answer_does_not_lose_the_lease() {
 fn a_leader_that_finds_another_has_lost() {
     let mut table = Table::leading();
     table.at(2.0).sent();
-    table.answered(Answer::Conflict);
+    table.responded(Response::Conflict);
     assert_eq!(table.sent(), Request::Get);
-    table.answered(found(record("bing", Some(10)), "9"));
+    table.responded(found(record("bing", Some(10)), "9"));
 
     assert!(!table.leads());
     assert_eq!(table.machine.holder(), Some("bing"));
@@ -276,15 +291,15 @@ fn a_label_changed_by_hand_costs_a_leader_nothing() {
         Request::Update { record, .. } => record,
         other => panic!("expected an update, got {other:?}"),
     };
-    table.answered(written("2")).at(4.0).sent();
-    table.answered(Answer::Conflict).sent();
-    table.answered(found(mine, "5"));
+    table.responded(written("2")).at(4.0).sent();
+    table.responded(Response::Conflict).sent();
+    table.responded(found(mine, "5"));
 
     let Request::Update { version, .. } = table.sent() else {
         panic!("expected an update");
     };
     assert_eq!(version, "5");
-    assert!(table.answered(written("6")).at(8.9).leads());
+    assert!(table.responded(written("6")).at(8.9).leads());
 }
 
 /// Upstream: TestReleaseLeaseLeases
@@ -303,7 +318,7 @@ fn a_release_leaves_an_empty_holder_and_a_lease_of_one_second() {
         ("", Some(seconds(1)), 0)
     );
     assert_eq!(version, "1");
-    table.answered(written("2"));
+    table.responded(written("2"));
     assert_eq!(table.machine.poll(table.now, WALL), Next::Done);
 }
 
@@ -313,15 +328,15 @@ fn a_release_is_tried_again_after_a_conflict_within_the_renew_deadline() {
     let Request::Update { record: mine, .. } = table.at(2.0).sent() else {
         panic!("expected an update");
     };
-    table.answered(written("2"));
+    table.responded(written("2"));
     let now = table.now;
     table.machine.stop(now);
     table.sent();
-    table.answered(Answer::Conflict);
+    table.responded(Response::Conflict);
     assert_eq!(table.sent(), Request::Get);
-    table.answered(found(mine, "3"));
+    table.responded(found(mine, "3"));
     assert!(matches!(table.sent(), Request::Update { version, .. } if version == "3"));
-    table.answered(Answer::Unknown);
+    table.responded(Response::Unknown);
 
     let end = table.start + seconds(7);
     assert_eq!(table.machine.poll(end, WALL), Next::Done);
@@ -334,11 +349,11 @@ fn a_stop_during_a_renewal_finds_out_whether_it_was_made_and_releases() {
     let Request::Update { record, .. } = table.at(2.0).sent() else {
         panic!("expected an update");
     };
-    table.answered(Answer::Unknown);
+    table.responded(Response::Unknown);
     let now = table.now;
     table.machine.stop(now);
     assert_eq!(table.sent(), Request::Get);
-    table.answered(found(record, "2"));
+    table.responded(found(record, "2"));
 
     let Request::Update { record, version } = table.sent() else {
         panic!("expected an update");
@@ -350,7 +365,7 @@ fn a_stop_during_a_renewal_finds_out_whether_it_was_made_and_releases() {
 fn one_who_never_led_ends_without_a_word() {
     let mut table = Table::new();
     table.sent();
-    table.answered(found(record("bing", Some(10)), "7"));
+    table.responded(found(record("bing", Some(10)), "7"));
     let now = table.now;
     table.machine.stop(now);
 

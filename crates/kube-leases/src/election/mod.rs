@@ -18,7 +18,10 @@
 //! call, or a machine that was suspended in the middle of a request it had begun to send: what must hold even then
 //! needs a check on the receiving side, for which `leaseTransitions` serves.
 //!
-//! A Lease that is deleted or edited by hand is outside of the promise.
+//! A malformed Lease (`spec` is not an object, a field has the wrong type or is out of range) counts as held. It is
+//! reported by [`Candidate::last_error`], taken over once it has not changed for the lease duration, and repaired. A Lease
+//! that states a shorter duration than the candidate's own setting is held for the candidate's. So an edit by hand never
+//! makes two candidates lead, with two exceptions: deleting the Lease and emptying `holderIdentity` release it.
 //!
 //! # What it costs
 //!

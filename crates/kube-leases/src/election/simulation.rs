@@ -7,14 +7,14 @@ use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::config::ElectionConfig;
-use super::machine::{Answer, Machine, Next, Request};
-use crate::record::{Record, Seen};
+use super::machine::{Machine, Next, Request, Response};
+use crate::record::{LeaseState, Record};
 use crate::sim::{Agenda, Clock, Time, up_to};
 
 enum Event {
     Poll(usize, u64),
     Arrive(usize, u64, Request),
-    Answer(usize, u64, Answer),
+    Response(usize, u64, Response),
     Timeout(usize, u64),
     Trouble,
 }
@@ -32,7 +32,7 @@ struct Node {
 }
 
 struct World {
-    dice: fastrand::Rng,
+    rng: fastrand::Rng,
     agenda: Agenda<Event>,
     nodes: Vec<Node>,
     lease: Option<(Record, u64)>,
@@ -48,7 +48,7 @@ struct World {
 impl World {
     fn new(seed: u64, rates: (f64, f64)) -> World {
         let mut world = World {
-            dice: fastrand::Rng::with_seed(seed),
+            rng: fastrand::Rng::with_seed(seed),
             agenda: Agenda::new(),
             nodes: Vec::new(),
             lease: None,
@@ -65,22 +65,22 @@ impl World {
             world.nodes.push(node);
             world
                 .agenda
-                .add(up_to(&mut world.dice, 3000), Event::Poll(number, 0));
+                .add(up_to(&mut world.rng, 3000), Event::Poll(number, 0));
         }
         world.agenda.add(Duration::from_secs(5), Event::Trouble);
         world
     }
 
     fn node(&mut self, number: usize) -> Node {
-        let offset = Duration::from_secs(self.dice.u64(0..100_000));
-        let rate = self.rates.0 + self.dice.f64() * (self.rates.1 - self.rates.0);
+        let offset = Duration::from_secs(self.rng.u64(0..100_000));
+        let rate = self.rates.0 + self.rng.f64() * (self.rates.1 - self.rates.0);
         let clock = Clock::new(self.origin, offset, rate);
         // Two in three lives of a node bear the same name.
-        let identity = format!("node-{number}-{}", self.dice.u8(0..3) / 2);
+        let identity = format!("node-{number}-{}", self.rng.u8(0..3) / 2);
         Node {
             machine: Machine::new(identity, self.config.clone(), clock.local(Duration::ZERO)),
             clock,
-            wall: Timestamp::from_second(self.dice.i64(0..2_000_000_000)).unwrap(),
+            wall: Timestamp::from_second(self.rng.i64(0..2_000_000_000)).unwrap(),
             flight: 0,
             waiting: false,
             asleep_until: Duration::ZERO,
@@ -125,20 +125,25 @@ impl World {
                 }
             }
             Event::Arrive(number, flight, request) => {
-                let answer = self.serve(request);
+                let response = self.serve(request);
                 if !self.is_lost(10) {
                     let at = now + self.delay();
-                    self.agenda.add(at, Event::Answer(number, flight, answer));
+                    self.agenda.add(at, Event::Response(number, flight, response));
                 }
             }
-            Event::Answer(number, flight, answer) => {
-                if self.is_due(number, flight, now, Event::Answer(number, flight, answer.clone())) {
-                    self.answer(number, now, answer);
+            Event::Response(number, flight, response) => {
+                if self.is_due(
+                    number,
+                    flight,
+                    now,
+                    Event::Response(number, flight, response.clone()),
+                ) {
+                    self.response(number, now, response);
                 }
             }
             Event::Timeout(number, flight) => {
                 if self.is_due(number, flight, now, Event::Timeout(number, flight)) {
-                    self.answer(number, now, Answer::Unknown);
+                    self.response(number, now, Response::Unknown);
                 }
             }
             Event::Trouble => self.make_trouble(now),
@@ -180,53 +185,53 @@ impl World {
         }
     }
 
-    fn answer(&mut self, number: usize, now: Time, answer: Answer) {
-        let dice = self.dice.f64();
+    fn response(&mut self, number: usize, now: Time, response: Response) {
+        let rng = self.rng.f64();
         let node = &mut self.nodes[number];
         node.flight += 1;
         node.waiting = false;
-        node.machine.answer(node.clock.local(now), dice, answer);
+        node.machine.response(node.clock.local(now), rng, response);
         self.poll(number, now);
     }
 
-    fn serve(&mut self, request: Request) -> Answer {
-        if self.trouble && self.dice.u8(0..100) < 3 {
-            return Answer::Refused;
+    fn serve(&mut self, request: Request) -> Response {
+        if self.trouble && self.rng.u8(0..100) < 3 {
+            return Response::Refused;
         }
         let record = match request {
             Request::Get => {
                 return match &self.lease {
-                    Some((record, version)) => Answer::Found(Seen {
+                    Some((record, version)) => Response::Found(LeaseState {
                         record: record.clone(),
                         version: version.to_string(),
                     }),
-                    None => Answer::Missing,
+                    None => Response::Missing,
                 };
             }
             Request::Create(record) if self.lease.is_none() => record,
             Request::Update { record, version } => match &self.lease {
                 Some((_, current)) if current.to_string() == version => record,
-                Some(_) => return Answer::Conflict,
-                None => return Answer::Missing,
+                Some(_) => return Response::Conflict,
+                None => return Response::Missing,
             },
-            Request::Create(_) => return Answer::Conflict,
+            Request::Create(_) => return Response::Conflict,
         };
         self.versions += 1;
         self.lease = Some((record, self.versions));
-        Answer::Written {
+        Response::Written {
             version: self.versions.to_string(),
         }
     }
 
     fn is_lost(&mut self, percent: u8) -> bool {
-        self.trouble && self.dice.u8(0..100) < percent
+        self.trouble && self.rng.u8(0..100) < percent
     }
 
     /// Mostly quick, sometimes longer than any deadline.
     fn delay(&mut self) -> Duration {
-        match self.trouble && self.dice.u8(0..100) < 5 {
-            true => up_to(&mut self.dice, 40_000),
-            false => up_to(&mut self.dice, 50),
+        match self.trouble && self.rng.u8(0..100) < 5 {
+            true => up_to(&mut self.rng, 40_000),
+            false => up_to(&mut self.rng, 50),
         }
     }
 
@@ -234,16 +239,16 @@ impl World {
         if !self.trouble {
             return;
         }
-        let number = self.dice.usize(0..self.nodes.len());
-        match self.dice.u8(0..4) {
+        let number = self.rng.usize(0..self.nodes.len());
+        match self.rng.u8(0..4) {
             // A pause: of a virtual machine, say. The clock goes on.
-            0 | 1 => self.nodes[number].asleep_until = now + up_to(&mut self.dice, 40_000),
+            0 | 1 => self.nodes[number].asleep_until = now + up_to(&mut self.rng, 40_000),
             2 => {
                 // Dies, and another life begins. Its messages are still under way.
                 let (flight, asleep) = (self.nodes[number].flight, self.nodes[number].asleep_until);
                 let mut node = self.node(number);
                 node.flight = flight + 1;
-                node.asleep_until = asleep.max(now + up_to(&mut self.dice, 20_000));
+                node.asleep_until = asleep.max(now + up_to(&mut self.rng, 20_000));
                 self.agenda
                     .add(node.asleep_until, Event::Poll(number, node.flight));
                 self.nodes[number] = node;
@@ -260,7 +265,7 @@ impl World {
                 if node.asleep_until <= now && node.waiting {
                     node.flight += 1;
                     node.waiting = false;
-                    node.machine.answer(local, 0.5, Answer::Unknown);
+                    node.machine.response(local, 0.5, Response::Unknown);
                 }
                 if node.asleep_until <= now {
                     node.machine.stop(local);
@@ -268,7 +273,7 @@ impl World {
                 }
             }
         }
-        let at = now + up_to(&mut self.dice, 20_000);
+        let at = now + up_to(&mut self.rng, 20_000);
         self.agenda.add(at, Event::Trouble);
     }
 }

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use super::machine::{Answer, Effect, Lane, Machine, Request, Rules};
+use super::machine::{Effect, Lane, Machine, Request, Response, Rules};
 use super::ownership::{Gates, Limits};
 use super::wire::GroupWire;
 use crate::error::{Failure, LeaseError};
@@ -51,7 +51,7 @@ impl Drop for ReleaseGuard {
     }
 }
 
-type Flight = Pin<Box<dyn Future<Output = Result<Answer, LeaseError>> + Send>>;
+type Flight = Pin<Box<dyn Future<Output = Result<Response, LeaseError>> + Send>>;
 
 pub(super) struct Driver {
     pub(super) machine: Machine,
@@ -91,9 +91,9 @@ impl Driver {
             let Some(wake) = step.wake else { return };
             // All branches are cancel-safe: the flights are kept, the others are channels, tokens and times.
             tokio::select! {
-                (lane, answer) = landing(&mut flights) => {
-                    let answer = self.hear(answer);
-                    self.machine.answer(Instant::now(), lane, answer);
+                (lane, response) = landing(&mut flights) => {
+                    let response = self.on_response(response);
+                    self.machine.response(Instant::now(), lane, response);
                 }
                 Some(Confirmed { slots, drain }) = confirmed.recv() => {
                     ending.extend(slots.into_iter().map(|slot| (slot, drain)));
@@ -162,24 +162,28 @@ impl Driver {
         }
     }
 
-    fn hear(&self, answer: Result<Answer, LeaseError>) -> Answer {
-        let error = match answer {
-            Ok(answer) => {
-                self.error.send_replace(None);
-                return answer;
+    fn on_response(&self, response: Result<Response, LeaseError>) -> Response {
+        let error = match response {
+            Ok(response) => {
+                let malformed = self.wire.malformed(&response);
+                if let Some(error) = &malformed {
+                    warn!(%error, "a lease of the group is malformed");
+                }
+                self.error.send_replace(malformed);
+                return response;
             }
             Err(error) => error,
         };
         let meaning = match &error.failure {
-            Failure::NotFound if error.verb != "create" => return Answer::Missing,
-            Failure::Conflict => return Answer::Conflict,
-            Failure::Exists => Answer::Conflict,
-            failure if failure.surely_not_done() => Answer::Refused,
-            // A list that cannot be read did nothing; a write whose answer cannot be read may have been made.
-            _ => Answer::Unknown,
+            Failure::NotFound if error.verb != "create" => return Response::Missing,
+            Failure::Conflict => return Response::Conflict,
+            Failure::Exists => Response::Conflict,
+            failure if failure.is_final() => Response::Refused,
+            // A list that cannot be read did nothing; a write whose response cannot be read may have been made.
+            _ => Response::Unknown,
         };
         match meaning {
-            Answer::Conflict => debug!(%error, "the group's leases were changed by another"),
+            Response::Conflict => debug!(%error, "the group's leases were changed by another"),
             _ => warn!(%error, "cannot reach the leases of the group"),
         }
         self.error.send_replace(Some(error));
@@ -188,24 +192,27 @@ impl Driver {
 }
 
 impl Drop for Driver {
-    /// However the driver ends, nobody goes on believing to own anything.
+    /// However the driver ends, this replica does not go on owning anything.
     fn drop(&mut self) {
         self.gates.set_limits(None);
+        if std::thread::panicking() {
+            self.error.send_replace(Some(self.wire.panicked()));
+        }
     }
 }
 
-/// The next answer of either lane.
-async fn landing(flights: &mut [Option<Flight>; 2]) -> (Lane, Result<Answer, LeaseError>) {
+/// The next response of either lane.
+async fn landing(flights: &mut [Option<Flight>; 2]) -> (Lane, Result<Response, LeaseError>) {
     let [membership, table] = flights;
-    let (lane, answer) = tokio::select! {
-        answer = landed(membership) => (Lane::Membership, answer),
-        answer = landed(table) => (Lane::Table, answer),
+    let (lane, response) = tokio::select! {
+        response = landed(membership) => (Lane::Membership, response),
+        response = landed(table) => (Lane::Table, response),
     };
     flights[lane as usize] = None;
-    (lane, answer)
+    (lane, response)
 }
 
-async fn landed(flight: &mut Option<Flight>) -> Result<Answer, LeaseError> {
+async fn landed(flight: &mut Option<Flight>) -> Result<Response, LeaseError> {
     match flight {
         Some(flight) => flight.await,
         None => std::future::pending().await,

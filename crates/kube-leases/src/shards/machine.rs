@@ -1,6 +1,6 @@
-//! The rules of a shard group as a state machine: answers in, requests and changes of ownership out.
+//! The rules of a shard group as a state machine: responses in, requests and changes of ownership out.
 //!
-//! No I/O, no clock, no randomness: local time and dice are passed in. There are two lanes of requests with at most one
+//! No I/O, no clock, no randomness: local time and jitter are passed in. There are two lanes of requests with at most one
 //! in each: renewing the own membership must not wait for anything else. The argument why no slot has two owners is
 //! in the documentation of the module above. The rules about the own Lease are in `membership.rs`, those about the table in
 //! `sharing.rs`.
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 #[cfg(test)]
 use super::table::Table;
-pub(crate) use protocol::{Answer, Effect, Lane, MemberSeen, Request, Rules, Snapshot, Step, TableSeen};
+pub(crate) use protocol::{Effect, Lane, MemberSeen, Request, Response, Rules, Snapshot, Step, TableSeen};
 
 /// What this replica does in a slot.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,10 +43,18 @@ struct Membership {
     unsure: Vec<(u64, Instant)>,
 }
 
-/// Another's Lease, and since when it has been like that.
-struct Observed {
+/// The Lease of another member, and since when it has been unchanged.
+struct ObservedMember {
     seen: MemberSeen,
     since: Instant,
+}
+
+impl ObservedMember {
+    /// When the member may be evicted. A Lease that states a shorter duration than our own setting is not trusted: it
+    /// may have been shortened by hand while its member still owns slots.
+    fn expires_at(&self, rules: &Rules) -> Instant {
+        self.since + self.seen.lease.unwrap_or_default().max(rules.lease)
+    }
 }
 
 #[derive(Debug)]
@@ -64,7 +72,7 @@ pub(crate) struct Machine {
     table: Option<TableSeen>,
     /// Since when the server shows an older table than this.
     set_back: Option<Instant>,
-    observed: BTreeMap<String, Observed>,
+    observed: BTreeMap<String, ObservedMember>,
     /// Owners in the table without a Lease, and since when they were seen so.
     absent: BTreeMap<String, Instant>,
     /// Members whose Lease this replica has ended.
@@ -153,7 +161,7 @@ impl Machine {
     }
 
     /// What to do at `now`.
-    pub(crate) fn poll(&mut self, now: Instant, dice: f64) -> Step {
+    pub(crate) fn poll(&mut self, now: Instant, jitter: f64) -> Step {
         if !self.is_valid(now) {
             self.revoke(|slot| matches!(slot, Slot::Owned | Slot::Giving(_)));
         }
@@ -174,7 +182,7 @@ impl Machine {
             }
             if self.lane(Lane::Table).is_none() && now >= self.due[Lane::Table as usize] {
                 // Others do the same at the same time; let them not do it in step.
-                self.due[Lane::Table as usize] = now + self.rules.retry.mul_f64(0.8 + 0.4 * dice);
+                self.due[Lane::Table as usize] = now + self.rules.retry.mul_f64(0.8 + 0.4 * jitter);
                 step.requests.push(self.send(Lane::Table, Request::List, now));
             }
         }
@@ -184,13 +192,13 @@ impl Machine {
     }
 
     /// What came of the request in a lane.
-    pub(crate) fn answer(&mut self, now: Instant, lane: Lane, answer: Answer) {
+    pub(crate) fn response(&mut self, now: Instant, lane: Lane, response: Response) {
         let Some(flight) = self.lanes[lane as usize].take() else {
             return;
         };
         match lane {
-            Lane::Membership => self.hear_membership(now, flight, answer),
-            Lane::Table => self.hear_table(now, flight, answer),
+            Lane::Membership => self.on_membership_response(now, flight, response),
+            Lane::Table => self.on_table_response(now, flight, response),
         }
     }
 

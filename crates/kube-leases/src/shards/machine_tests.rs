@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::machine::{Answer, Effect, Lane, Machine, MemberSeen, Request, Rules, Snapshot, TableSeen};
+use super::machine::{Effect, Lane, Machine, MemberSeen, Request, Response, Rules, Snapshot, TableSeen};
 use super::table::{Owner, Table};
 
 const MEMBERSHIP: Lane = Lane::Membership;
@@ -31,6 +31,7 @@ fn member(name: &str, uid: &str, version: u64) -> MemberSeen {
         leaving: false,
         renewals: 0,
         lease: Some(Duration::from_secs(30)),
+        malformed: None,
     }
 }
 
@@ -77,7 +78,7 @@ impl Bench {
     fn owning(slots: [&str; 4]) -> Bench {
         let mut bench = Bench::new();
         assert_eq!(bench.sent(MEMBERSHIP), Request::Join);
-        bench.answer(MEMBERSHIP, Answer::Member(member("me", "uid-me", 1)));
+        bench.response(MEMBERSHIP, Response::Member(member("me", "uid-me", 1)));
         // The first list was under way before it joined.
         bench.listed(Some(table(1, slots)));
         bench.listed(Some(table(1, slots)));
@@ -101,8 +102,8 @@ impl Bench {
         );
     }
 
-    fn answer(&mut self, lane: Lane, answer: Answer) -> &mut Self {
-        self.machine.answer(self.now, lane, answer);
+    fn response(&mut self, lane: Lane, response: Response) -> &mut Self {
+        self.machine.response(self.now, lane, response);
         self.poll();
         self
     }
@@ -118,14 +119,14 @@ impl Bench {
         assert_eq!(self.sent(TABLE), Request::List);
         let mut members = self.others.clone();
         members.push(member("me", "uid-me", self.version));
-        self.answer(TABLE, Answer::Snapshot(Snapshot { table, members }))
+        self.response(TABLE, Response::Snapshot(Snapshot { table, members }))
     }
 
     fn renewed(&mut self) -> &mut Self {
         assert!(matches!(self.sent(MEMBERSHIP), Request::Renew { .. }));
         self.version += 1;
         let seen = member("me", "uid-me", self.version);
-        self.answer(MEMBERSHIP, Answer::Member(seen))
+        self.response(MEMBERSHIP, Response::Member(seen))
     }
 
     /// The owners in the table that is written.
@@ -149,7 +150,7 @@ impl Bench {
 fn a_new_group_gets_a_table_and_its_first_member_everything() {
     let mut bench = Bench::new();
     bench.sent(MEMBERSHIP);
-    bench.answer(MEMBERSHIP, Answer::Member(member("me", "uid-me", 1)));
+    bench.response(MEMBERSHIP, Response::Member(member("me", "uid-me", 1)));
     bench.listed(None);
 
     assert_eq!(bench.writes(), ["uid-me"; 4]);
@@ -158,9 +159,9 @@ fn a_new_group_gets_a_table_and_its_first_member_everything() {
         [] as [usize; 0],
         "not before the write is known to be made"
     );
-    bench.answer(
+    bench.response(
         TABLE,
-        Answer::TableWritten {
+        Response::TableWritten {
             uid: "uid-of-table".to_owned(),
             version: "table-1".to_owned(),
         },
@@ -191,8 +192,8 @@ fn a_late_release_never_hits_a_slot_in_use() {
     bench.effects.clear();
 
     // Nobody knows what became of it; renewals fail until everything lapses, and then one succeeds.
-    bench.at(10).answer(TABLE, Answer::Unknown);
-    bench.at(26).answer(MEMBERSHIP, Answer::Unknown);
+    bench.at(10).response(TABLE, Response::Unknown);
+    bench.at(26).response(MEMBERSHIP, Response::Unknown);
     assert_eq!(bench.effects, [Effect::Revoked(vec![0, 1])]);
     bench.others = vec![];
     bench.requests.retain(|(lane, _)| *lane == TABLE);
@@ -258,13 +259,13 @@ fn a_renewal_whose_answer_was_lost_counts_from_when_it_was_sent() {
         panic!("expected a renewal");
     };
     bench.now = bench.start + Duration::from_secs(9);
-    bench.answer(MEMBERSHIP, Answer::Unknown);
+    bench.response(MEMBERSHIP, Response::Unknown);
     bench.at(14).sent(MEMBERSHIP);
-    bench.answer(MEMBERSHIP, Answer::Conflict);
+    bench.response(MEMBERSHIP, Response::Conflict);
     assert_eq!(bench.sent(MEMBERSHIP), Request::LookAtSelf);
     let mut seen = member("me", "uid-me", 2);
     seen.renewals = number;
-    bench.answer(MEMBERSHIP, Answer::Member(seen));
+    bench.response(MEMBERSHIP, Response::Member(seen));
 
     assert_eq!(bench.at(24).owned().len(), 4);
     assert_eq!(bench.at(25).owned().len(), 0);
@@ -274,10 +275,10 @@ fn a_renewal_whose_answer_was_lost_counts_from_when_it_was_sent() {
 fn a_change_by_another_hand_is_no_renewal() {
     let mut bench = Bench::owning(["uid-me", "uid-me", "uid-me", "uid-me"]);
     bench.at(5).sent(MEMBERSHIP);
-    bench.answer(MEMBERSHIP, Answer::Unknown);
+    bench.response(MEMBERSHIP, Response::Unknown);
     bench.at(10).sent(MEMBERSHIP);
-    bench.answer(MEMBERSHIP, Answer::Conflict).sent(MEMBERSHIP);
-    bench.answer(MEMBERSHIP, Answer::Member(member("me", "uid-me", 2)));
+    bench.response(MEMBERSHIP, Response::Conflict).sent(MEMBERSHIP);
+    bench.response(MEMBERSHIP, Response::Member(member("me", "uid-me", 2)));
 
     assert_eq!(bench.at(19).owned().len(), 4);
     assert_eq!(bench.at(20).owned().len(), 0);
@@ -298,7 +299,7 @@ fn a_member_is_evicted_only_in_the_version_that_was_watched_for_its_lease_durati
         panic!("expected an eviction");
     };
     assert_eq!((uid.as_str(), version.as_str()), ("uid-other", "5"));
-    bench.answer(TABLE, Answer::Deleted);
+    bench.response(TABLE, Response::Deleted);
     assert_eq!(bench.writes(), ["uid-me"; 4], "freed and claimed in one write");
 }
 
@@ -314,7 +315,7 @@ fn a_member_that_turns_out_to_live_is_let_be() {
         .at(36)
         .listed(Some(table(1, ["uid-me", "uid-me", "uid-other", "uid-other"])));
     assert!(matches!(bench.sent(TABLE), Request::Evict { .. }));
-    bench.answer(TABLE, Answer::Conflict);
+    bench.response(TABLE, Response::Conflict);
     bench.others = vec![member("other", "uid-other", 6)];
     bench.listed(Some(table(1, ["uid-me", "uid-me", "uid-other", "uid-other"])));
 
@@ -342,7 +343,7 @@ fn a_member_whose_lease_is_gone_owns_nothing_and_joins_anew() {
     let mut bench = Bench::owning(["uid-me", "uid-me", "uid-me", "uid-me"]);
     bench.at(5);
     bench.sent(MEMBERSHIP);
-    bench.answer(MEMBERSHIP, Answer::Missing);
+    bench.response(MEMBERSHIP, Response::Missing);
 
     assert_eq!(bench.effects, [Effect::Revoked(vec![0, 1, 2, 3])]);
     bench.at(10);
@@ -371,7 +372,10 @@ fn one_who_leaves_ends_its_work_then_frees_its_slots_then_deletes_its_lease() {
         Request::Renew { leaving: true, .. }
     ));
     bench.version += 1;
-    bench.answer(MEMBERSHIP, Answer::Member(member("me", "uid-me", bench.version)));
+    bench.response(
+        MEMBERSHIP,
+        Response::Member(member("me", "uid-me", bench.version)),
+    );
     bench.listed(Some(table(1, ["uid-me"; 4])));
     assert!(bench.requests.is_empty(), "work still runs: {:?}", bench.requests);
 
@@ -380,15 +384,15 @@ fn one_who_leaves_ends_its_work_then_frees_its_slots_then_deletes_its_lease() {
     }
     bench.poll();
     assert_eq!(bench.writes(), [""; 4]);
-    bench.answer(
+    bench.response(
         TABLE,
-        Answer::TableWritten {
+        Response::TableWritten {
             uid: "uid-of-table".to_owned(),
             version: "table-2".to_owned(),
         },
     );
     assert!(matches!(bench.sent(MEMBERSHIP), Request::Leave { .. }));
-    bench.answer(MEMBERSHIP, Answer::Deleted);
+    bench.response(MEMBERSHIP, Response::Deleted);
     assert_eq!(bench.machine.poll(bench.now, 0.5).wake, None);
 }
 

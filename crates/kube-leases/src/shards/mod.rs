@@ -31,7 +31,9 @@
 //! The assumption is that of every lease: the clock of one replica does not run faster than that of another by a factor of
 //! `lease_duration / renew_deadline` (1.5 by default; 1.2 for items that use all of the time they have after a
 //! revocation, see [`Permit::deadline`]). Offsets and wall clocks do not matter. What a suspended machine had begun to send
-//! is beyond anybody's control. Deleting the table's Lease by hand while replicas run is outside of the promise.
+//! is beyond anybody's control. Deleting the table's Lease, or writing another valid table into it,
+//! while replicas run is outside of the guarantee. A table that cannot be read changes nothing: owners keep their slots, no
+//! slot moves, and [`ShardMember::last_error`] says what to do. Malformed member Leases are repaired by their members.
 //!
 //! A simulator runs thousands of schedules of lost and late messages, pauses, deaths, returns, conflicts and skewed
 //! clocks against these rules.

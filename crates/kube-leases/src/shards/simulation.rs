@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::machine::{Answer, Effect, Lane, Machine, MemberSeen, Request, Rules, Snapshot, Step, TableSeen};
+use super::machine::{
+    Effect, Lane, Machine, MemberSeen, Request, Response, Rules, Snapshot, Step, TableSeen,
+};
 use crate::sim::{Agenda, Clock, Time, up_to};
 
 const SLOTS: usize = 16;
@@ -15,7 +17,7 @@ enum Event {
     /// The node, its life, and the number of the poll: only the last one planned counts.
     Poll(usize, u64, u64),
     Arrive(usize, u64, Lane, u64, Request, Sender),
-    Answer(usize, u64, Lane, u64, Answer),
+    Response(usize, u64, Lane, u64, Response),
     Drained(usize, u64, usize, u64),
     Trouble,
 }
@@ -33,7 +35,7 @@ struct Node {
     process: String,
     /// Which life of the node this is; what belongs to an earlier one is void.
     life: u64,
-    /// The number of the request in each lane; answers to earlier ones come too late.
+    /// The number of the request in each lane; responses to earlier ones come too late.
     flights: [u64; 2],
     polls: u64,
     asleep_until: Time,
@@ -42,7 +44,7 @@ struct Node {
 }
 
 struct World {
-    dice: fastrand::Rng,
+    rng: fastrand::Rng,
     agenda: Agenda<Event>,
     nodes: Vec<Node>,
     members: BTreeMap<String, MemberSeen>,
@@ -62,7 +64,7 @@ struct World {
 impl World {
     fn new(seed: u64, rates: (f64, f64)) -> World {
         let mut world = World {
-            dice: fastrand::Rng::with_seed(seed),
+            rng: fastrand::Rng::with_seed(seed),
             agenda: Agenda::new(),
             nodes: Vec::new(),
             members: BTreeMap::new(),
@@ -82,11 +84,11 @@ impl World {
             owners: vec![None; SLOTS],
             requests: 0,
         };
-        let count = world.dice.usize(2..=5);
+        let count = world.rng.usize(2..=5);
         for number in 0..count {
             let node = world.node(number, 0);
             world.nodes.push(node);
-            let at = up_to(&mut world.dice, 60_000);
+            let at = up_to(&mut world.rng, 60_000);
             world.agenda.add(at, Event::Poll(number, 0, 0));
         }
         world.agenda.add(Duration::from_secs(20), Event::Trouble);
@@ -94,11 +96,11 @@ impl World {
     }
 
     fn node(&mut self, number: usize, life: u64) -> Node {
-        let offset = Duration::from_secs(self.dice.u64(0..100_000));
-        let rate = self.rates.0 + self.dice.f64() * (self.rates.1 - self.rates.0);
+        let offset = Duration::from_secs(self.rng.u64(0..100_000));
+        let rate = self.rates.0 + self.rng.f64() * (self.rates.1 - self.rates.0);
         let clock = Clock::new(self.origin, offset, rate);
         // Some come back under their old name, some under another.
-        let member = format!("node-{number}-{}", self.dice.u8(0..3) / 2);
+        let member = format!("node-{number}-{}", self.rng.u8(0..3) / 2);
         self.counter += 1;
         let process = format!("process-{}", self.counter);
         Node {
@@ -172,22 +174,22 @@ impl World {
             }
             Event::Arrive(number, life, lane, flight, request, sender) => {
                 self.requests += 1;
-                let answer = self.serve(request, sender);
+                let response = self.serve(request, sender);
                 if !self.is_lost() {
                     let at = now + self.delay();
                     self.agenda
-                        .add(at, Event::Answer(number, life, lane, flight, answer));
+                        .add(at, Event::Response(number, life, lane, flight, response));
                 }
             }
-            Event::Answer(number, life, lane, flight, answer) => {
-                let again = answer.clone();
+            Event::Response(number, life, lane, flight, response) => {
+                let again = response.clone();
                 if self.is_due(number, life, now, || {
-                    Event::Answer(number, life, lane, flight, again)
+                    Event::Response(number, life, lane, flight, again)
                 }) && self.nodes[number].flights[lane as usize] == flight
                 {
                     let node = &mut self.nodes[number];
                     node.flights[lane as usize] += 1;
-                    node.machine.answer(node.clock.local(now), lane, answer);
+                    node.machine.response(node.clock.local(now), lane, response);
                     self.poll(number, now);
                 }
             }
@@ -214,14 +216,14 @@ impl World {
     }
 
     fn poll(&mut self, number: usize, now: Time) {
-        let dice = self.dice.f64();
+        let rng = self.rng.f64();
         let node = &mut self.nodes[number];
         let life = node.life;
         let Step {
             effects,
             requests,
             wake,
-        } = node.machine.poll(node.clock.local(now), dice);
+        } = node.machine.poll(node.clock.local(now), rng);
         node.polls += 1;
         match wake {
             Some(wake) => {
@@ -233,7 +235,7 @@ impl World {
         for effect in effects {
             if let Effect::Giving(slots, drain) = effect {
                 for slot in slots {
-                    let at = now + up_to(&mut self.dice, 8000);
+                    let at = now + up_to(&mut self.rng, 8000);
                     self.agenda.add(at, Event::Drained(number, life, slot, drain));
                 }
             }
@@ -245,7 +247,7 @@ impl World {
             let timeout = node.clock.when(deadline, now);
             self.agenda.add(
                 timeout,
-                Event::Answer(number, life, lane, flight, Answer::Unknown),
+                Event::Response(number, life, lane, flight, Response::Unknown),
             );
             if !self.is_lost() {
                 let at = now + self.delay();
@@ -260,9 +262,9 @@ impl World {
         }
     }
 
-    fn serve(&mut self, request: Request, sender: Sender) -> Answer {
-        if self.trouble && self.dice.u8(0..100) < 3 {
-            return Answer::Refused;
+    fn serve(&mut self, request: Request, sender: Sender) -> Response {
+        if self.trouble && self.rng.u8(0..100) < 3 {
+            return Response::Refused;
         }
         self.counter += 1;
         let version = self.counter.to_string();
@@ -270,7 +272,7 @@ impl World {
         match request {
             Request::Join => {
                 if self.members.contains_key(&member) {
-                    return Answer::Conflict;
+                    return Response::Conflict;
                 }
                 let seen = MemberSeen {
                     name: member.clone(),
@@ -281,9 +283,10 @@ impl World {
                     leaving: false,
                     renewals: 0,
                     lease: Some(self.rules.lease),
+                    malformed: None,
                 };
                 self.members.insert(member, seen.clone());
-                Answer::Member(seen)
+                Response::Member(seen)
             }
             Request::Renew {
                 version: old,
@@ -294,14 +297,14 @@ impl World {
                     seen.version = version;
                     seen.leaving = leaving;
                     seen.renewals = number;
-                    Answer::Member(seen.clone())
+                    Response::Member(seen.clone())
                 }
-                Some(_) => Answer::Conflict,
-                None => Answer::Missing,
+                Some(_) => Response::Conflict,
+                None => Response::Missing,
             },
             Request::LookAtSelf => match self.members.get(&member) {
-                Some(seen) => Answer::Member(seen.clone()),
-                None => Answer::Missing,
+                Some(seen) => Response::Member(seen.clone()),
+                None => Response::Missing,
             },
             Request::Leave { uid, version } => self.delete(&member, &uid, &version),
             Request::Evict { name, uid, version } => self.delete(&name, &uid, &version),
@@ -312,51 +315,51 @@ impl World {
                 };
                 self.history.push(snapshot.clone());
                 // A read that lies: what somebody was told some time ago.
-                match self.trouble && self.dice.u8(0..100) < 3 {
+                match self.trouble && self.rng.u8(0..100) < 3 {
                     true => {
                         let from = self.history.len().saturating_sub(20);
-                        let place = self.dice.usize(from..self.history.len());
-                        Answer::Snapshot(self.history[place].clone())
+                        let place = self.rng.usize(from..self.history.len());
+                        Response::Snapshot(self.history[place].clone())
                     }
-                    false => Answer::Snapshot(snapshot),
+                    false => Response::Snapshot(snapshot),
                 }
             }
             Request::WriteTable { table, version: old } => {
                 let uid = match (&self.table, old) {
                     (Some(seen), Some(old)) if seen.version == old => seen.uid.clone(),
                     (None, None) => format!("uid-{version}"),
-                    (Some(_), _) => return Answer::Conflict,
-                    (None, Some(_)) => return Answer::Missing,
+                    (Some(_), _) => return Response::Conflict,
+                    (None, Some(_)) => return Response::Missing,
                 };
                 self.table = Some(TableSeen {
                     table,
                     uid: uid.clone(),
                     version: version.clone(),
                 });
-                Answer::TableWritten { uid, version }
+                Response::TableWritten { uid, version }
             }
         }
     }
 
-    fn delete(&mut self, name: &str, uid: &str, version: &str) -> Answer {
+    fn delete(&mut self, name: &str, uid: &str, version: &str) -> Response {
         match self.members.get(name) {
             Some(seen) if seen.uid == uid && seen.version == version => {
                 self.members.remove(name);
-                Answer::Deleted
+                Response::Deleted
             }
-            Some(_) => Answer::Conflict,
-            None => Answer::Missing,
+            Some(_) => Response::Conflict,
+            None => Response::Missing,
         }
     }
 
     fn is_lost(&mut self) -> bool {
-        self.trouble && self.dice.u8(0..100) < 8
+        self.trouble && self.rng.u8(0..100) < 8
     }
 
     fn delay(&mut self) -> Duration {
-        match self.trouble && self.dice.u8(0..100) < 5 {
-            true => up_to(&mut self.dice, 80_000),
-            false => up_to(&mut self.dice, 50),
+        match self.trouble && self.rng.u8(0..100) < 5 {
+            true => up_to(&mut self.rng, 80_000),
+            false => up_to(&mut self.rng, 50),
         }
     }
 
@@ -364,16 +367,16 @@ impl World {
         if !self.trouble {
             return;
         }
-        let number = self.dice.usize(0..self.nodes.len());
-        match self.dice.u8(0..7) {
+        let number = self.rng.usize(0..self.nodes.len());
+        match self.rng.u8(0..7) {
             // Somebody deletes a member's Lease, perhaps of one that is well.
             6 => {
                 let names: Vec<String> = self.members.keys().cloned().collect();
-                if let Some(name) = self.dice.choice(&names) {
+                if let Some(name) = self.rng.choice(&names) {
                     self.members.remove(name);
                 }
             }
-            0 | 1 => self.nodes[number].asleep_until = now + up_to(&mut self.dice, 80_000),
+            0 | 1 => self.nodes[number].asleep_until = now + up_to(&mut self.rng, 80_000),
             // Dies without a word, and another life begins later.
             2 | 3 => self.replace(number, now),
             4 if self.nodes[number].alive && self.nodes[number].asleep_until <= now => {
@@ -397,14 +400,14 @@ impl World {
                 }
             }
         }
-        let at = now + up_to(&mut self.dice, 40_000);
+        let at = now + up_to(&mut self.rng, 40_000);
         self.agenda.add(at, Event::Trouble);
     }
 
     fn replace(&mut self, number: usize, now: Time) {
         let life = self.nodes[number].life + 1;
         let mut node = self.node(number, life);
-        node.asleep_until = now + up_to(&mut self.dice, 60_000);
+        node.asleep_until = now + up_to(&mut self.rng, 60_000);
         self.agenda.add(node.asleep_until, Event::Poll(number, life, 0));
         self.nodes[number] = node;
     }

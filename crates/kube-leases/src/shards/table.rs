@@ -48,6 +48,10 @@ impl Table {
                 error.column()
             )
         })?;
+        // Higher versions could not grow any more, and an old table could not be recognised as such.
+        if text.version > i64::MAX.unsigned_abs() {
+            return Err("its version is out of range".to_owned());
+        }
         let owners: Vec<Owner> = text
             .owners
             .into_iter()
@@ -138,6 +142,10 @@ mod tests {
                 "a slot names owner 0 of 0",
             ),
             (r#"{"version":-1,"owners":[],"slots":[]}"#, "it is no table"),
+            (
+                r#"{"version":18446744073709551615,"owners":[],"slots":[]}"#,
+                "its version is out of range",
+            ),
         ] {
             let error = Table::read(text).unwrap_err();
             assert!(error.contains(why), "{error}");

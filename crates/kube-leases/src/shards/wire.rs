@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::machine::{Answer, MemberSeen, Request, Snapshot, TableSeen};
+use super::machine::{MemberSeen, Request, Response, Snapshot, TableSeen};
 use super::table::Table;
 use crate::error::{Failure, LeaseError};
 use crate::record::{Record, new_lease, set_annotation, set_version, timestamp};
@@ -49,7 +49,7 @@ impl GroupWire {
         format!("{group}.{identity}")
     }
 
-    pub(super) async fn perform(&self, request: &Request, deadline: Instant) -> Result<Answer, LeaseError> {
+    pub(super) async fn perform(&self, request: &Request, deadline: Instant) -> Result<Response, LeaseError> {
         let own = Self::member_name(&self.group, &self.identity);
         match request {
             Request::Join => {
@@ -62,10 +62,11 @@ impl GroupWire {
                     acquired: Some(now),
                     renewed: Some(now),
                     transitions: 0,
+                    malformed: None,
                 };
                 record.write(&mut lease);
                 let lease = self.leases.create(&lease, deadline).await?;
-                self.own("create", lease)
+                self.own_written("create", lease)
             }
             Request::Renew {
                 version,
@@ -82,12 +83,13 @@ impl GroupWire {
                     false => self.identity.clone(),
                 };
                 record.lease = Some(self.lease);
+                record.malformed = None;
                 record.renew(timestamp((self.wall)()));
                 record.write(&mut lease);
                 set_annotation(&mut lease, RENEWALS_ANNOTATION, number.to_string());
                 set_version(&mut lease, version);
                 let lease = self.leases.update(&own, &lease, deadline).await?;
-                self.own("update", lease)
+                self.own_written("update", lease)
             }
             Request::LookAtSelf => {
                 let lease = self.leases.get(&own, deadline).await?;
@@ -95,15 +97,15 @@ impl GroupWire {
             }
             Request::Leave { uid, version } => {
                 self.leases.delete(&own, uid, version, deadline).await?;
-                Ok(Answer::Deleted)
+                Ok(Response::Deleted)
             }
             Request::Evict { name, uid, version } => {
                 self.leases.delete(name, uid, version, deadline).await?;
-                Ok(Answer::Deleted)
+                Ok(Response::Deleted)
             }
             Request::List => {
                 let leases = self.leases.list(GROUP_LABEL, &self.group, deadline).await?;
-                self.snapshot(leases).map(Answer::Snapshot)
+                self.snapshot(leases).map(Response::Snapshot)
             }
             Request::WriteTable { table, version } => {
                 self.write_table(table, version.as_deref(), deadline).await
@@ -116,7 +118,7 @@ impl GroupWire {
         table: &Table,
         version: Option<&str>,
         deadline: Instant,
-    ) -> Result<Answer, LeaseError> {
+    ) -> Result<Response, LeaseError> {
         let mut lease = match &self.last.lock().table {
             Some(lease) if version.is_some() => lease.clone(),
             _ => self.document(&self.group),
@@ -137,12 +139,18 @@ impl GroupWire {
                 "it has no uid or no resource version".to_owned(),
             ));
         };
-        let answer = Answer::TableWritten {
+        let stored = annotation(&lease, TABLE_ANNOTATION).map(Table::read);
+        if stored.as_ref() != Some(&Ok(table.clone())) {
+            return Err(self
+                .leases
+                .error(verb, Some(&self.group), Failure::Altered("table")));
+        }
+        let response = Response::TableWritten {
             uid: uid.to_owned(),
             version: version.to_owned(),
         };
         self.last.lock().table = Some(lease);
-        Ok(answer)
+        Ok(response)
     }
 
     fn snapshot(&self, leases: Vec<Value>) -> Result<Snapshot, LeaseError> {
@@ -196,10 +204,33 @@ impl GroupWire {
         })
     }
 
-    fn own(&self, verb: &'static str, lease: Value) -> Result<Answer, LeaseError> {
+    /// A renewal counts only if the server stored it: otherwise other members see another lease duration.
+    fn own_written(&self, verb: &'static str, lease: Value) -> Result<Response, LeaseError> {
+        if Record::read(&lease).lease != Some(self.lease) {
+            let name = Self::member_name(&self.group, &self.identity);
+            return Err(self.leases.error(verb, Some(&name), Failure::Altered("record")));
+        }
+        self.own(verb, lease)
+    }
+
+    /// The first malformed Lease in a list. Its member repairs it with its next renewal, or is evicted.
+    pub(super) fn malformed(&self, response: &Response) -> Option<LeaseError> {
+        let Response::Snapshot(snapshot) = response else {
+            return None;
+        };
+        snapshot.members.iter().find_map(|member| {
+            let failure = Failure::Malformed(format!(
+                "{}; its member repairs it with the next renewal, or is evicted after the lease duration",
+                member.malformed?
+            ));
+            Some(self.leases.error("list", Some(&member.name), failure))
+        })
+    }
+
+    fn own(&self, verb: &'static str, lease: Value) -> Result<Response, LeaseError> {
         let seen = self.member(verb, &lease)?;
         self.last.lock().own = Some(lease);
-        Ok(Answer::Member(seen))
+        Ok(Response::Member(seen))
     }
 
     fn member(&self, verb: &'static str, lease: &Value) -> Result<MemberSeen, LeaseError> {
@@ -222,11 +253,17 @@ impl GroupWire {
                 .and_then(|number| number.parse().ok())
                 .unwrap_or(0),
             lease: record.lease,
+            malformed: record.malformed.map(|malformed| malformed.problem),
         })
     }
 
     fn document(&self, name: &str) -> Value {
         new_lease(&self.namespace, name, [(GROUP_LABEL, self.group.as_str())])
+    }
+
+    pub(super) fn panicked(&self) -> LeaseError {
+        let name = Self::member_name(&self.group, &self.identity);
+        self.leases.error("update", Some(&name), Failure::Panicked)
     }
 
     fn unreadable(&self, verb: &'static str, name: &str, why: String) -> LeaseError {

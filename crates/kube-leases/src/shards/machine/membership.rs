@@ -2,25 +2,25 @@
 
 use tokio::time::Instant;
 
-use super::{Answer, InFlight, Lane, Machine, MemberSeen, Membership, Request, Slot};
+use super::{InFlight, Lane, Machine, MemberSeen, Membership, Request, Response, Slot};
 
 /// How many renewals of unknown fate are remembered, so that a server that fails for days costs no memory.
 const MOST_UNSURE: usize = 32;
 
 impl Machine {
-    pub(super) fn hear_membership(&mut self, now: Instant, flight: InFlight, answer: Answer) {
+    pub(super) fn on_membership_response(&mut self, now: Instant, flight: InFlight, response: Response) {
         self.due[Lane::Membership as usize] = now + self.rules.retry;
-        match (flight.request, answer) {
+        match (flight.request, response) {
             // Creating it counts as a renewal; reading it does not.
-            (Request::Join, Answer::Member(seen)) => {
+            (Request::Join, Response::Member(seen)) => {
                 self.adopt(seen, Some(flight.sent));
                 self.hurry();
             }
-            (Request::LookAtSelf, Answer::Member(seen)) => {
+            (Request::LookAtSelf, Response::Member(seen)) => {
                 self.adopt(seen, None);
                 self.due[Lane::Membership as usize] = now;
             }
-            (Request::Renew { .. }, Answer::Member(seen)) => {
+            (Request::Renew { .. }, Response::Member(seen)) => {
                 if let Some(membership) = self.membership.as_mut().filter(|own| own.uid == seen.uid) {
                     membership.version = seen.version;
                     membership.renewed = Some(flight.sent);
@@ -29,7 +29,7 @@ impl Machine {
                     membership.unsure.clear();
                 }
             }
-            (Request::Renew { number, .. }, Answer::Unknown) => {
+            (Request::Renew { number, .. }, Response::Unknown) => {
                 if let Some(membership) = &mut self.membership {
                     if membership.unsure.len() == MOST_UNSURE {
                         membership.unsure.remove(0);
@@ -37,19 +37,19 @@ impl Machine {
                     membership.unsure.push((number, flight.sent));
                 }
             }
-            (Request::Renew { .. } | Request::Leave { .. }, Answer::Conflict) => {
+            (Request::Renew { .. } | Request::Leave { .. }, Response::Conflict) => {
                 if let Some(membership) = &mut self.membership {
                     membership.look = true;
                 }
                 self.due[Lane::Membership as usize] = now;
             }
-            (Request::Leave { .. }, Answer::Deleted | Answer::Missing) => {
+            (Request::Leave { .. }, Response::Deleted | Response::Missing) => {
                 self.membership = None;
                 self.over = true;
             }
-            (Request::Renew { .. } | Request::LookAtSelf, Answer::Missing) => self.lose_membership(),
+            (Request::Renew { .. } | Request::LookAtSelf, Response::Missing) => self.lose_membership(),
             // A Lease of our name is there; the list shows whose.
-            (Request::Join, Answer::Conflict) => self.hurry(),
+            (Request::Join, Response::Conflict) => self.hurry(),
             _ => {}
         }
     }
@@ -64,7 +64,7 @@ impl Machine {
             Some(own) if own.uid == seen.uid => {
                 own.version = seen.version;
                 own.look = false;
-                // An answer was lost, but the renewal was made: it counts from when it was sent.
+                // An response was lost, but the renewal was made: it counts from when it was sent.
                 if let Some((_, sent)) = own.unsure.iter().find(|(number, _)| *number == seen.renewals) {
                     own.renewed = own.renewed.max(Some(*sent));
                     own.unsure.clear();
@@ -109,7 +109,8 @@ impl Machine {
                 version: own.version.clone(),
             });
         }
-        own.renewals += 1;
+        // A number read back from an edited Lease may be any.
+        own.renewals = own.renewals.wrapping_add(1);
         Some(Request::Renew {
             version: own.version.clone(),
             leaving: self.leaving,

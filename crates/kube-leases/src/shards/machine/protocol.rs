@@ -65,6 +65,8 @@ pub(crate) struct MemberSeen {
     /// The number of the last renewal.
     pub(crate) renewals: u64,
     pub(crate) lease: Option<Duration>,
+    /// What is wrong with its spec, for the error report.
+    pub(crate) malformed: Option<&'static str>,
 }
 
 /// The table as the server has it.
@@ -85,7 +87,7 @@ pub(crate) struct Snapshot {
 
 /// What came of a request.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Answer {
+pub(crate) enum Response {
     Member(MemberSeen),
     Snapshot(Snapshot),
     TableWritten {

@@ -2,18 +2,18 @@
 
 use tokio::time::Instant;
 
-use super::{Answer, Effect, InFlight, Lane, Machine, Observed, Request, Slot, Snapshot, TableSeen};
+use super::{Effect, InFlight, Lane, Machine, ObservedMember, Request, Response, Slot, Snapshot, TableSeen};
 use crate::shards::plan::{Holder, Plan, plan};
 use crate::shards::table::{Owner, Table};
 
 impl Machine {
-    pub(super) fn hear_table(&mut self, now: Instant, flight: InFlight, answer: Answer) {
-        match (flight.request, answer) {
-            (Request::List, Answer::Snapshot(snapshot)) => {
+    pub(super) fn on_table_response(&mut self, now: Instant, flight: InFlight, response: Response) {
+        match (flight.request, response) {
+            (Request::List, Response::Snapshot(snapshot)) => {
                 self.observe(now, snapshot);
                 self.fresh = true;
             }
-            (Request::WriteTable { table, .. }, Answer::TableWritten { uid, version }) => {
+            (Request::WriteTable { table, .. }, Response::TableWritten { uid, version }) => {
                 self.take_table(now, Some(TableSeen { table, uid, version }));
                 self.reconcile(now);
                 if self.leaving {
@@ -22,18 +22,18 @@ impl Machine {
                 // What was made possible by this write, a claim after a release for example, need not wait.
                 self.fresh = true;
             }
-            (Request::Evict { uid, .. }, Answer::Deleted) => {
+            (Request::Evict { uid, .. }, Response::Deleted) => {
                 self.observed.remove(&uid);
                 self.evicted.insert(uid);
                 self.fresh = true;
             }
             // Somebody else was faster: look again, and soon. Not at once, because a write that can never succeed, over a
             // Lease of that name that is not of this group for example, would be tried without pause.
-            (Request::WriteTable { .. }, Answer::Conflict | Answer::Missing) => {
+            (Request::WriteTable { .. }, Response::Conflict | Response::Missing) => {
                 self.due[Lane::Table as usize] = now + self.rules.retry / 10;
             }
             // It lives, or somebody else has evicted it; the next list shows.
-            (Request::Evict { uid, .. }, Answer::Conflict | Answer::Missing) => {
+            (Request::Evict { uid, .. }, Response::Conflict | Response::Missing) => {
                 self.observed.remove(&uid);
             }
             _ => {}
@@ -48,7 +48,7 @@ impl Machine {
                 continue;
             }
             if seen.member == self.member && seen.process == self.process && self.membership.is_none() {
-                // The answer to our joining was lost.
+                // The response to our joining was lost.
                 self.adopt(seen, None);
                 self.due[Lane::Membership as usize] = now;
                 continue;
@@ -57,7 +57,8 @@ impl Machine {
                 Some(old) if old.seen.version == seen.version => old.since,
                 _ => now,
             };
-            self.observed.insert(seen.uid.clone(), Observed { seen, since });
+            self.observed
+                .insert(seen.uid.clone(), ObservedMember { seen, since });
         }
         self.take_table(now, snapshot.table);
         let own = self.membership.as_ref().map(|own| own.uid.as_str());
@@ -154,7 +155,7 @@ impl Machine {
         if let Some(dead) = self
             .observed
             .values()
-            .find(|other| now >= other.since + other.seen.lease.unwrap_or(self.rules.lease))
+            .find(|other| now >= other.expires_at(&self.rules))
         {
             return Some(Request::Evict {
                 name: dead.seen.name.clone(),
@@ -198,7 +199,7 @@ impl Machine {
         if !changed {
             return None;
         }
-        table.version += 1;
+        table.version = table.version.saturating_add(1);
         Some(Request::WriteTable { table, version })
     }
 
@@ -221,7 +222,7 @@ impl Machine {
             .observed
             .values()
             .filter(|other| !other.seen.leaving)
-            .filter(|other| now < other.since + other.seen.lease.unwrap_or(self.rules.lease))
+            .filter(|other| now < other.expires_at(&self.rules))
             .map(|other| (other.seen.member.as_str(), other.seen.uid.as_str()))
             .collect();
         members.push((&self.member, &own.uid));
