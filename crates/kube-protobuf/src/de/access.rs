@@ -1,0 +1,348 @@
+//! The elements of lists, and the fields and entries of messages and maps.
+//!
+//! What walks the bytes is not generic, so that it is compiled once.
+
+use serde::de::value::BorrowedStrDeserializer;
+use serde::de::{DeserializeSeed, IntoDeserializer, MapAccess, SeqAccess};
+
+use super::TypeMeta;
+use super::node::{self, Flow, Node, NodeKind};
+use crate::error::{Error, Step};
+use crate::schema::{FieldSchema, Message, Shape};
+use crate::{text, wire};
+
+/// The elements of a list.
+pub(crate) struct Items<'de> {
+    /// The list; its bytes are the remaining ones.
+    list: Node<'de>,
+    /// The field of the elements within a wrapper; 0 for a repeated field.
+    wrapped: u32,
+    left: u64,
+    index: usize,
+}
+
+impl<'de> Items<'de> {
+    pub(super) fn new(mut list: Node<'de>) -> Result<Self, Error> {
+        list.deeper()?;
+        let (wrapped, left) = match list.kind {
+            NodeKind::List => (0, list.number),
+            _ => (list.number as u32, node::count(list.bytes, list.number as u32)?),
+        };
+        Ok(Self {
+            list,
+            wrapped,
+            left,
+            index: 0,
+        })
+    }
+
+    pub(crate) fn advance(&mut self) -> Result<Option<Node<'de>>, Error> {
+        loop {
+            let Some(part) = wire::next(&mut self.list.bytes)? else {
+                return Ok(None);
+            };
+            let mut item = self.list;
+            if self.wrapped == 0 {
+                item.set(self.list.field, part.wire, part.number, part.bytes, true)?;
+            } else if part.field == self.wrapped {
+                item.bytes = part.message()?;
+                item.kind = match self.list.kind {
+                    NodeKind::WrappedStrings => NodeKind::Text,
+                    _ => NodeKind::Message,
+                };
+            } else {
+                continue;
+            }
+            self.left = self.left.saturating_sub(1);
+            return Ok(Some(item));
+        }
+    }
+
+    #[cold]
+    fn locate(&self, error: Error) -> Error {
+        error.at(Step::Index(self.index))
+    }
+}
+
+impl<'de> SeqAccess<'de> for Items<'de> {
+    type Error = Error;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
+        match self.advance() {
+            Ok(Some(item)) => {
+                let value = seed.deserialize(item).map_err(|error| self.locate(error))?;
+                self.index += 1;
+                Ok(Some(value))
+            }
+            Ok(None) => Ok(None),
+            Err(error) => Err(self.locate(error)),
+        }
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.left as usize)
+    }
+}
+
+/// Messages embedded in each other, at most.
+const MAX_EMBEDDED: usize = 2;
+
+/// Where to continue after an embedded message.
+#[derive(Clone, Copy)]
+struct Outer<'de> {
+    message: &'static Message,
+    rest: &'de [u8],
+    last: u32,
+    seen: u64,
+}
+
+/// The fields of a message, or the entries of a map.
+pub(super) struct Entries<'de> {
+    /// The current field or key.
+    name: &'de str,
+    /// The current key, if it is not UTF-8.
+    invalid_key: &'de [u8],
+    /// The current value.
+    value: Node<'de>,
+    rest: &'de [u8],
+    message: &'static Message,
+    /// The field of a map.
+    field: &'static FieldSchema,
+    is_map: bool,
+    /// The number of embedded messages around the fields being read.
+    embedded: u8,
+    /// How many of `apiVersion` and `kind` were presented.
+    presented: u8,
+    /// The number of the last known field: they ascend.
+    last: u32,
+    /// The numbers of the fields seen.
+    seen: u64,
+    /// The number of entries left in a map.
+    left: u64,
+    type_meta: Option<TypeMeta<'de>>,
+    outer: [Outer<'de>; MAX_EMBEDDED],
+}
+
+impl<'de> Entries<'de> {
+    #[inline]
+    pub(super) fn new(mut of: Node<'de>, type_meta: Option<TypeMeta<'de>>) -> Result<Self, Error> {
+        of.deeper()?;
+        Ok(Self {
+            name: "",
+            invalid_key: &[],
+            rest: of.bytes,
+            message: of.message,
+            field: of.field,
+            is_map: of.kind == NodeKind::Map,
+            embedded: 0,
+            presented: 0,
+            last: 0,
+            seen: 0,
+            left: of.number,
+            type_meta,
+            outer: [Outer {
+                message: of.message,
+                rest: &[],
+                last: 0,
+                seen: 0,
+            }; MAX_EMBEDDED],
+            value: of,
+        })
+    }
+
+    /// Moves to the next field that JSON has.
+    fn advance(&mut self) -> Result<bool, Error> {
+        if self.is_map {
+            return self.advance_map();
+        }
+        if self.type_meta.is_some() {
+            return Ok(self.present_type_meta());
+        }
+        loop {
+            let start = self.rest;
+            if start.is_empty() {
+                match self.advance_absent()? {
+                    Some(advanced) => return Ok(advanced),
+                    None => continue,
+                }
+            }
+            let part = wire::part(&mut self.rest)?;
+            // Fields of a newer server are skipped.
+            let Some(field) = self.message.field(part.field) else {
+                continue;
+            };
+            if part.field <= self.last {
+                return Err(Error::not_canonical());
+            }
+            self.last = part.field;
+            self.seen |= 1 << part.field;
+            self.name = field.name();
+            match field.shape() {
+                Shape::Single => {
+                    let keep = field.keeps_zero();
+                    if self.value.set(field, part.wire, part.number, part.bytes, keep)? == Flow::Present {
+                        return Ok(true);
+                    }
+                }
+                Shape::List | Shape::Map => {
+                    if field.is_numeric()
+                        && field.shape() == Shape::List
+                        && part.wire == wire::LENGTH_DELIMITED
+                    {
+                        return Err(Error::not_canonical());
+                    }
+                    let count = wire::run(&mut self.rest, part.field, part.wire)?;
+                    if field.is_managed_fields() && !self.value.managed_fields {
+                        continue;
+                    }
+                    let run = &start[..start.len() - self.rest.len()];
+                    let kind = if field.shape() == Shape::List {
+                        NodeKind::List
+                    } else {
+                        NodeKind::Map
+                    };
+                    self.value.set_run(field, run, count, kind);
+                    return Ok(true);
+                }
+                Shape::Embedded => self.enter(field, part.message()?)?,
+                Shape::None => {}
+            }
+        }
+    }
+
+    /// At the end of a message: the fields that JSON has although they are absent. `None` to go on reading.
+    fn advance_absent(&mut self) -> Result<Option<bool>, Error> {
+        let missing = self.message.always() & !self.seen;
+        if missing != 0 {
+            let number = missing.trailing_zeros();
+            self.seen |= 1 << number;
+            let Some(field) = self.message.field(number) else {
+                return Ok(None);
+            };
+            if field.shape() == Shape::Embedded {
+                self.enter(field, &[])?;
+                return Ok(None);
+            }
+            self.name = field.name();
+            return Ok(match self.value.set_absent(field)? {
+                Flow::Present => Some(true),
+                Flow::Omitted => None,
+            });
+        }
+        let Some(embedded) = self.embedded.checked_sub(1) else {
+            return Ok(Some(false));
+        };
+        self.embedded = embedded;
+        let outer = self.outer[usize::from(embedded)];
+        (self.message, self.rest, self.last, self.seen) = (outer.message, outer.rest, outer.last, outer.seen);
+        Ok(None)
+    }
+
+    fn enter(&mut self, field: &'static FieldSchema, bytes: &'de [u8]) -> Result<(), Error> {
+        let Some(outer) = self.outer.get_mut(usize::from(self.embedded)) else {
+            return Err(Error::malformed("embedded too deeply"));
+        };
+        *outer = Outer {
+            message: self.message,
+            rest: self.rest,
+            last: self.last,
+            seen: self.seen,
+        };
+        self.embedded += 1;
+        (self.message, self.rest, self.last, self.seen) = (field.inner(), bytes, 0, 0);
+        Ok(())
+    }
+
+    fn present_type_meta(&mut self) -> bool {
+        let Some(type_meta) = self.type_meta else {
+            return false;
+        };
+        self.value.kind = NodeKind::Text;
+        if self.presented == 0 {
+            (self.name, self.value.bytes) = ("apiVersion", type_meta.api_version.as_bytes());
+        } else {
+            (self.name, self.value.bytes) = ("kind", type_meta.kind.as_bytes());
+            self.type_meta = None;
+        }
+        self.presented += 1;
+        true
+    }
+
+    fn advance_map(&mut self) -> Result<bool, Error> {
+        let Some(part) = wire::next(&mut self.rest)? else {
+            return Ok(false);
+        };
+        self.left = self.left.saturating_sub(1);
+        let field = self.field;
+        let (mut key, mut value, mut entry) = (&[][..], None, part.message()?);
+        while let Some(part) = wire::next(&mut entry)? {
+            match part.field {
+                1 => key = part.message()?,
+                2 => value = Some(part),
+                _ => {}
+            }
+        }
+        match std::str::from_utf8(key) {
+            Ok(name) => (self.name, self.invalid_key) = (name, &[]),
+            Err(_) => (self.name, self.invalid_key) = ("", key),
+        }
+        self.value.set_entry(field, value)?;
+        Ok(true)
+    }
+
+    #[cold]
+    fn locate(&self, error: Error) -> Error {
+        match self.is_map {
+            true => error.at_key(self.name),
+            false if self.name.is_empty() => error,
+            // The names of fields are static; those of the walk are not known to be.
+            false => self.locate_field(error),
+        }
+    }
+
+    #[cold]
+    fn locate_field(&self, error: Error) -> Error {
+        let of = |message: &'static Message| {
+            message
+                .fields()
+                .map(|(_, field)| field.name())
+                .find(|name| *name == self.name)
+        };
+        let step = of(self.message).or(match self.name {
+            "apiVersion" => Some("apiVersion"),
+            "kind" => Some("kind"),
+            _ => None,
+        });
+        match step {
+            Some(name) => error.at(Step::Field(name)),
+            None => error,
+        }
+    }
+}
+
+impl<'de> MapAccess<'de> for Entries<'de> {
+    type Error = Error;
+
+    #[inline]
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
+        match self.advance() {
+            Ok(true) if self.invalid_key.is_empty() => seed
+                .deserialize(BorrowedStrDeserializer::new(self.name))
+                .map(Some),
+            Ok(true) => seed
+                .deserialize(text::lossy(self.invalid_key).into_deserializer())
+                .map(Some),
+            Ok(false) => Ok(None),
+            Err(error) => Err(self.locate(error)),
+        }
+    }
+
+    #[inline]
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
+        seed.deserialize(self.value).map_err(|error| self.locate(error))
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        self.is_map.then_some(self.left as usize)
+    }
+}

@@ -1,0 +1,648 @@
+//! One value of an object: where its bytes are, and how serde sees it.
+//!
+//! A flat struct that is copied, and one type for all values, so that every visitor is compiled once.
+
+use std::borrow::Cow;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::de::{self, Deserializer, IntoDeserializer, Unexpected, Visitor};
+
+use super::Options;
+use super::access::{Entries, Items};
+use crate::error::{Error, Problem};
+use crate::schema::{ABSENT, FieldSchema, Kind, Message};
+use crate::{cbor, quantity, text, wire};
+
+/// A value and where its bytes are.
+#[derive(Clone, Copy)]
+pub(crate) struct Node<'de> {
+    pub(super) kind: NodeKind,
+    /// How many levels may still be nested in it.
+    pub(super) depth: u8,
+    pub(super) managed_fields: bool,
+    /// An integer, a boolean (0 or 1), the bits of a double, or the number of elements.
+    pub(super) number: u64,
+    /// A string, a message, a run of fields, or JSON.
+    pub(super) bytes: &'de [u8],
+    /// The field of a list or map.
+    pub(super) field: &'static FieldSchema,
+    /// The message, if it is one.
+    pub(super) message: &'static Message,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NodeKind {
+    Null,
+    Bool,
+    Integer,
+    Double,
+    /// Not yet known to be UTF-8.
+    Text,
+    Bytes,
+    Quantity,
+    Time,
+    MicroTime,
+    Duration,
+    /// JSON or CBOR.
+    Raw,
+    /// A message whose repeated field `number` is presented as a list: strings or messages.
+    WrappedStrings,
+    WrappedMessages,
+    Message,
+    List,
+    Map,
+}
+
+/// Whether JSON has a value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flow {
+    Present,
+    Omitted,
+}
+
+impl Flow {
+    #[inline]
+    fn present_if(present: bool) -> Self {
+        if present { Self::Present } else { Self::Omitted }
+    }
+}
+
+impl<'de> Node<'de> {
+    pub(crate) fn of_message(message: &'static Message, bytes: &'de [u8], options: &Options) -> Self {
+        Self {
+            kind: NodeKind::Message,
+            depth: options.max_depth,
+            managed_fields: options.managed_fields,
+            number: 0,
+            bytes,
+            field: &ABSENT,
+            message,
+        }
+    }
+
+    /// The run of fields of a list or map.
+    #[inline]
+    pub(crate) fn set_run(
+        &mut self,
+        field: &'static FieldSchema,
+        run: &'de [u8],
+        count: u64,
+        kind: NodeKind,
+    ) {
+        (self.kind, self.bytes, self.number, self.field) = (kind, run, count, field);
+    }
+
+    /// Sets a single value, and says whether JSON has it. `keep` is whether JSON has zero.
+    #[inline]
+    pub(crate) fn set(
+        &mut self,
+        field: &'static FieldSchema,
+        wire: u8,
+        number: u64,
+        bytes: &'de [u8],
+        keep: bool,
+    ) -> Result<Flow, Error> {
+        self.bytes = bytes;
+        match field.kind() {
+            Kind::String if wire == wire::LENGTH_DELIMITED => {
+                self.kind = NodeKind::Text;
+                Ok(Flow::present_if(keep || !bytes.is_empty()))
+            }
+            Kind::Message if wire == wire::LENGTH_DELIMITED => {
+                (self.kind, self.message) = (NodeKind::Message, field.inner());
+                Ok(Flow::Present)
+            }
+            Kind::Int32 | Kind::Int64 | Kind::Bool if wire == wire::VARINT => {
+                (self.kind, self.number) = match field.kind() {
+                    Kind::Int32 => (NodeKind::Integer, i64::from(number as i32).cast_unsigned()),
+                    Kind::Int64 => (NodeKind::Integer, number),
+                    _ => (NodeKind::Bool, u64::from(number != 0)),
+                };
+                Ok(Flow::present_if(keep || self.number != 0))
+            }
+            _ => self.set_other(field, wire, number, bytes, keep),
+        }
+    }
+
+    fn set_other(
+        &mut self,
+        field: &'static FieldSchema,
+        wire: u8,
+        number: u64,
+        bytes: &'de [u8],
+        keep: bool,
+    ) -> Result<Flow, Error> {
+        if field.kind() == Kind::Double && wire == wire::FIXED64 {
+            return self.set_double(f64::from_bits(number), keep);
+        }
+        if wire != wire::LENGTH_DELIMITED {
+            return Err(Error::wire_type(field.expected()));
+        }
+        match field.kind() {
+            Kind::Bytes => {
+                self.kind = NodeKind::Bytes;
+                return Ok(Flow::present_if(keep || !bytes.is_empty()));
+            }
+            Kind::Time | Kind::MicroTime => {
+                let micro = field.kind() == Kind::MicroTime;
+                self.kind = if micro {
+                    NodeKind::MicroTime
+                } else {
+                    NodeKind::Time
+                };
+                if text::is_zero_time(bytes, micro)? {
+                    self.kind = NodeKind::Null;
+                    return Ok(Flow::present_if(!field.omits_zero()));
+                }
+            }
+            Kind::Quantity => {
+                self.kind = NodeKind::Quantity;
+                self.bytes = first(bytes)?.unwrap_or(b"0");
+            }
+            Kind::IntOrString => self.set_int_or_string(bytes)?,
+            Kind::Duration => {
+                self.kind = NodeKind::Duration;
+                self.number = first_number(bytes)?;
+            }
+            Kind::RawExtension => match first(bytes)? {
+                Some(json) => (self.kind, self.bytes) = (NodeKind::Raw, json),
+                None => self.kind = NodeKind::Null,
+            },
+            Kind::FieldsV1 | Kind::Json => match first(bytes)?.filter(|json| !json.is_empty()) {
+                Some(json) => (self.kind, self.bytes) = (NodeKind::Raw, json),
+                None => self.kind = NodeKind::Null,
+            },
+            Kind::Strings => {
+                (self.kind, self.number) = (NodeKind::WrappedStrings, 1);
+                return Ok(Flow::present_if(keep || count(bytes, 1)? > 0));
+            }
+            Kind::SchemaOrBool | Kind::SchemaOrArray | Kind::SchemaOrStrings => {
+                self.set_schema(field, bytes)?
+            }
+            // Numbers with a length: packed, where a single number is expected.
+            _ => return Err(Error::wire_type(field.expected())),
+        }
+        Ok(Flow::Present)
+    }
+
+    fn set_double(&mut self, double: f64, keep: bool) -> Result<Flow, Error> {
+        if !double.is_finite() {
+            return Err(Error::mismatch(
+                "invalid value: NaN or infinity, expected a number",
+            ));
+        }
+        (self.kind, self.number) = (NodeKind::Double, double.to_bits());
+        // Go prints whole numbers without a point, and large ones with the fewest digits that identify them.
+        if double.fract() == 0.0 && double.abs() < 2e19 && !(double == 0.0 && double.is_sign_negative()) {
+            if let Ok(integer) = double.to_string().parse::<i64>() {
+                (self.kind, self.number) = (NodeKind::Integer, integer.cast_unsigned());
+            }
+        }
+        Ok(Flow::present_if(keep || double != 0.0))
+    }
+
+    fn set_int_or_string(&mut self, mut rest: &'de [u8]) -> Result<(), Error> {
+        let (mut kind, mut integer, mut string) = (0, 0, &[][..]);
+        while let Some(part) = wire::next(&mut rest)? {
+            match (part.field, part.wire) {
+                (1, wire::VARINT) => kind = part.number,
+                (2, wire::VARINT) => integer = part.number,
+                (3, wire::LENGTH_DELIMITED) => string = part.bytes,
+                (1..=3, _) => return Err(Error::wire_type("an IntOrString message")),
+                _ => {}
+            }
+        }
+        match kind {
+            0 => {
+                (self.kind, self.number) = (NodeKind::Integer, i64::from(integer as i32).cast_unsigned());
+            }
+            1 => (self.kind, self.bytes) = (NodeKind::Text, string),
+            _ => {
+                return Err(Error::mismatch(
+                    "invalid value: unknown type, expected an integer or a string",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// A schema, or a boolean, list of schemas or list of strings in its place.
+    fn set_schema(&mut self, field: &'static FieldSchema, bytes: &'de [u8]) -> Result<(), Error> {
+        let (schema_field, other_field) = if field.kind() == Kind::SchemaOrBool {
+            (2, 1)
+        } else {
+            (1, 2)
+        };
+        let (mut schema, mut other, mut last, mut rest) = (None, None, 0, bytes);
+        while let Some(part) = wire::next(&mut rest)? {
+            if part.field < last || part.field == schema_field && schema.is_some() {
+                return Err(Error::not_canonical());
+            }
+            if part.field == schema_field {
+                schema = Some(part.message()?);
+            } else if part.field == other_field {
+                other = Some(part);
+            } else {
+                continue;
+            }
+            last = part.field;
+        }
+        let schema_message = field
+            .inner()
+            .field(schema_field)
+            .map_or(field.inner(), FieldSchema::inner);
+        self.message = schema_message;
+        match (field.kind(), other, schema) {
+            (Kind::SchemaOrArray, Some(_), _) => (self.kind, self.number) = (NodeKind::WrappedMessages, 2),
+            (Kind::SchemaOrStrings, Some(_), _) => (self.kind, self.number) = (NodeKind::WrappedStrings, 2),
+            (_, _, Some(schema)) => (self.kind, self.bytes) = (NodeKind::Message, schema),
+            (Kind::SchemaOrBool, allows, None) => {
+                self.kind = NodeKind::Bool;
+                self.number = u64::from(allows.is_some_and(|part| part.number != 0));
+            }
+            (_, _, None) => self.kind = NodeKind::Null,
+        }
+        Ok(())
+    }
+
+    /// The value of a field that is absent from the wire and that JSON has all the same.
+    pub(crate) fn set_absent(&mut self, field: &'static FieldSchema) -> Result<Flow, Error> {
+        if field.is_null_if_absent() {
+            self.kind = NodeKind::Null;
+            return Ok(Flow::Present);
+        }
+        let wire = match field.kind() {
+            Kind::Bool | Kind::Int32 | Kind::Int64 => wire::VARINT,
+            Kind::Double => wire::FIXED64,
+            _ => wire::LENGTH_DELIMITED,
+        };
+        self.set(field, wire, 0, &[], field.keeps_zero())
+    }
+
+    /// The value of a map entry; Go's zero if it has none.
+    pub(crate) fn set_entry(
+        &mut self,
+        field: &'static FieldSchema,
+        value: Option<wire::Part<'de>>,
+    ) -> Result<(), Error> {
+        let zero = match field.kind() {
+            Kind::Bool | Kind::Int32 | Kind::Int64 => wire::VARINT,
+            Kind::Double => wire::FIXED64,
+            _ => wire::LENGTH_DELIMITED,
+        };
+        let part = value.unwrap_or(wire::Part {
+            field: 2,
+            wire: zero,
+            number: 0,
+            bytes: &[],
+        });
+        self.set(field, part.wire, part.number, part.bytes, true)
+            .map(drop)
+    }
+
+    /// Enters a message, list or map.
+    #[inline]
+    pub(super) fn deeper(&mut self) -> Result<(), Error> {
+        match self.depth.checked_sub(1) {
+            Some(depth) => {
+                self.depth = depth;
+                Ok(())
+            }
+            None => Err(Error::new(Problem::TooDeep)),
+        }
+    }
+
+    #[inline]
+    fn text<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        if self.kind == NodeKind::Text
+            && let Ok(text) = std::str::from_utf8(self.bytes)
+        {
+            return visitor.visit_borrowed_str(text);
+        }
+        self.other_text(visitor)
+    }
+
+    fn other_text<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.kind {
+            NodeKind::Text => visitor.visit_string(text::lossy(self.bytes)),
+            NodeKind::Quantity => match quantity::canonical(self.bytes)? {
+                Cow::Borrowed(text) => visitor.visit_borrowed_str(text),
+                Cow::Owned(text) => visitor.visit_string(text),
+            },
+            NodeKind::Time | NodeKind::MicroTime => {
+                visitor.visit_str(text::time(self.bytes, self.kind == NodeKind::MicroTime)?.as_str())
+            }
+            NodeKind::Bytes => visitor.visit_string(STANDARD.encode(self.bytes)),
+            NodeKind::Duration => visitor.visit_string(text::duration(self.number.cast_signed())),
+            NodeKind::Raw => self.raw(visitor, |de, visitor| de.deserialize_str(visitor)),
+            _ => Err(self.unexpected(&visitor)),
+        }
+    }
+
+    #[inline]
+    fn numeric<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.kind {
+            NodeKind::Integer => match self.number.cast_signed() {
+                number @ ..0 => visitor.visit_i64(number),
+                _ => visitor.visit_u64(self.number),
+            },
+            NodeKind::Double => double(f64::from_bits(self.number), visitor),
+            NodeKind::Raw => self.raw(visitor, |de, visitor| de.deserialize_any(visitor)),
+            _ => Err(self.unexpected(&visitor)),
+        }
+    }
+
+    #[inline]
+    fn sequence<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.kind {
+            NodeKind::List | NodeKind::WrappedStrings | NodeKind::WrappedMessages => {
+                visitor.visit_seq(Items::new(self)?)
+            }
+            NodeKind::Raw => self.raw(visitor, |de, visitor| de.deserialize_seq(visitor)),
+            _ => Err(self.unexpected(&visitor)),
+        }
+    }
+
+    #[inline]
+    fn entries<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.kind {
+            NodeKind::Message | NodeKind::Map => visitor.visit_map(Entries::new(self, None)?),
+            NodeKind::Raw => self.raw(visitor, |de, visitor| de.deserialize_map(visitor)),
+            _ => Err(self.unexpected(&visitor)),
+        }
+    }
+
+    /// JSON or CBOR inside protobuf.
+    fn raw<V: Visitor<'de>>(
+        self,
+        visitor: V,
+        read: impl FnOnce(
+            &mut serde_json::Deserializer<serde_json::de::SliceRead<'de>>,
+            V,
+        ) -> Result<V::Value, serde_json::Error>,
+    ) -> Result<V::Value, Error> {
+        if cbor::is_cbor(self.bytes) {
+            return Ok(cbor::to_value(self.bytes, self.depth)?.deserialize_any(visitor)?);
+        }
+        let mut de = serde_json::Deserializer::from_slice(self.bytes);
+        let value = read(&mut de, visitor)?;
+        de.end()?;
+        Ok(value)
+    }
+
+    #[cold]
+    fn unexpected(&self, expected: &dyn de::Expected) -> Error {
+        let found = match self.kind {
+            NodeKind::Null => Unexpected::Unit,
+            NodeKind::Bool => Unexpected::Bool(false),
+            NodeKind::Integer => Unexpected::Signed(0),
+            NodeKind::Double => Unexpected::Float(0.0),
+            NodeKind::Text
+            | NodeKind::Bytes
+            | NodeKind::Quantity
+            | NodeKind::Time
+            | NodeKind::MicroTime
+            | NodeKind::Duration => Unexpected::Str(""),
+            NodeKind::Raw => Unexpected::Other("JSON"),
+            NodeKind::WrappedStrings | NodeKind::WrappedMessages | NodeKind::List => Unexpected::Seq,
+            NodeKind::Message | NodeKind::Map => Unexpected::Map,
+        };
+        de::Error::invalid_type(found, expected)
+    }
+}
+
+/// For reading paths.
+impl<'de> Node<'de> {
+    /// The bytes of a message.
+    pub(crate) fn message_bytes(&self) -> Option<&'de [u8]> {
+        (self.kind == NodeKind::Message).then_some(self.bytes)
+    }
+
+    /// The field of a message.
+    pub(crate) fn schema_field(&self, number: u32) -> Option<&'static FieldSchema> {
+        self.message
+            .field(number)
+            .filter(|_| self.kind == NodeKind::Message)
+    }
+
+    /// The message and its bytes.
+    pub(crate) fn parts(&self) -> Option<(&'static Message, &'de [u8])> {
+        (self.kind == NodeKind::Message).then_some((self.message, self.bytes))
+    }
+
+    /// The field and the entries of a map.
+    pub(crate) fn map_run(&self) -> Option<(&'static FieldSchema, &'de [u8])> {
+        (self.kind == NodeKind::Map).then_some((self.field, self.bytes))
+    }
+
+    /// The elements of a list.
+    pub(crate) fn elements(&self) -> Result<Option<Items<'de>>, Error> {
+        match self.kind {
+            NodeKind::List | NodeKind::WrappedStrings | NodeKind::WrappedMessages => {
+                Items::new(*self).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    pub(crate) fn is_scalar(&self) -> bool {
+        !matches!(
+            self.kind,
+            NodeKind::Message
+                | NodeKind::List
+                | NodeKind::Map
+                | NodeKind::WrappedStrings
+                | NodeKind::WrappedMessages
+                | NodeKind::Null
+        )
+    }
+
+    /// The string, if it is UTF-8.
+    pub(crate) fn borrowed_text(&self) -> Option<&'de str> {
+        match self.kind {
+            NodeKind::Text => std::str::from_utf8(self.bytes).ok(),
+            _ => None,
+        }
+    }
+
+    /// Whether two values of one path are the same, byte by byte.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.kind == other.kind
+            && match self.kind {
+                NodeKind::Null => true,
+                NodeKind::Bool | NodeKind::Integer | NodeKind::Double | NodeKind::Duration => {
+                    self.number == other.number
+                }
+                _ => self.bytes == other.bytes,
+            }
+    }
+}
+
+/// A double, as serde_json reads what Go prints.
+fn double<'de, V: Visitor<'de>>(double: f64, visitor: V) -> Result<V::Value, Error> {
+    if double.fract() == 0.0
+        && (9_223_372_036_854_775_808.0..18_446_744_073_709_551_616.0).contains(&double)
+        && let Ok(integer) = double.to_string().parse::<u64>()
+    {
+        return visitor.visit_u64(integer);
+    }
+    visitor.visit_f64(double)
+}
+
+/// The bytes of field 1 of a message; the last if there are several.
+fn first(mut rest: &[u8]) -> Result<Option<&[u8]>, Error> {
+    let mut found = None;
+    while let Some(part) = wire::next(&mut rest)? {
+        if part.field == 1 {
+            found = Some(part.message()?);
+        }
+    }
+    Ok(found)
+}
+
+fn first_number(mut rest: &[u8]) -> Result<u64, Error> {
+    let mut found = 0;
+    while let Some(part) = wire::next(&mut rest)? {
+        if part.field == 1 {
+            if part.wire != wire::VARINT {
+                return Err(Error::wire_type("a 64-bit integer"));
+            }
+            found = part.number;
+        }
+    }
+    Ok(found)
+}
+
+/// How often a field occurs in a message.
+pub(super) fn count(mut rest: &[u8], field: u32) -> Result<u64, Error> {
+    let mut count = 0;
+    while let Some(part) = wire::next(&mut rest)? {
+        count += u64::from(part.field == field);
+    }
+    Ok(count)
+}
+
+macro_rules! forward {
+    ($inner:ident: $($method:ident)*) => {
+        $(#[inline] fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+            self.$inner(visitor)
+        })*
+    };
+}
+
+impl<'de> Deserializer<'de> for Node<'de> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.kind {
+            NodeKind::Null => visitor.visit_unit(),
+            NodeKind::Bool => visitor.visit_bool(self.number != 0),
+            NodeKind::Integer | NodeKind::Double => self.numeric(visitor),
+            NodeKind::Text
+            | NodeKind::Bytes
+            | NodeKind::Quantity
+            | NodeKind::Time
+            | NodeKind::MicroTime
+            | NodeKind::Duration => self.text(visitor),
+            NodeKind::Raw => self.raw(visitor, |de, visitor| de.deserialize_any(visitor)),
+            NodeKind::WrappedStrings | NodeKind::WrappedMessages | NodeKind::List => self.sequence(visitor),
+            NodeKind::Message | NodeKind::Map => self.entries(visitor),
+        }
+    }
+
+    forward! { numeric: deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64 deserialize_i128
+    deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64 deserialize_u128 deserialize_f32 deserialize_f64 }
+    forward! { text: deserialize_char deserialize_str deserialize_string deserialize_bytes deserialize_byte_buf
+    deserialize_identifier }
+    forward! { sequence: deserialize_seq }
+    forward! { entries: deserialize_map }
+
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.kind {
+            NodeKind::Bool => visitor.visit_bool(self.number != 0),
+            NodeKind::Raw => self.raw(visitor, |de, visitor| de.deserialize_bool(visitor)),
+            _ => Err(self.unexpected(&visitor)),
+        }
+    }
+
+    #[inline]
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.kind {
+            NodeKind::Null => visitor.visit_none(),
+            NodeKind::Raw if self.bytes.trim_ascii() == b"null" || cbor::is_null(self.bytes) => {
+                visitor.visit_none()
+            }
+            _ => visitor.visit_some(self),
+        }
+    }
+
+    fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.kind {
+            NodeKind::Null => visitor.visit_unit(),
+            NodeKind::Raw => self.raw(visitor, |de, visitor| de.deserialize_unit(visitor)),
+            _ => Err(self.unexpected(&visitor)),
+        }
+    }
+
+    fn deserialize_unit_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        self.deserialize_unit(visitor)
+    }
+
+    #[inline]
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_tuple<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Error> {
+        self.sequence(visitor)
+    }
+
+    fn deserialize_tuple_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: usize,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        self.sequence(visitor)
+    }
+
+    #[inline]
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        self.entries(visitor)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        if self.kind == NodeKind::Text
+            && let Ok(text) = std::str::from_utf8(self.bytes)
+        {
+            return visitor.visit_enum(IntoDeserializer::<Error>::into_deserializer(text));
+        }
+        // Other enums are rare: go through a tree.
+        let tree: serde_json::Value = de::Deserialize::deserialize(self)?;
+        Ok(tree.deserialize_enum(name, variants, visitor)?)
+    }
+
+    #[inline]
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_unit()
+    }
+}

@@ -1,0 +1,15 @@
+#![doc = include_str!("../README.md")]
+
+mod cbor;
+pub mod de;
+pub mod envelope;
+mod error;
+mod quantity;
+pub mod raw;
+pub mod schema;
+mod text;
+pub mod wire;
+
+pub use de::{Options, TypeMeta, from_message};
+pub use envelope::{Envelope, MEDIA_TYPE, from_body};
+pub use error::{Error, ErrorKind};
