@@ -142,7 +142,9 @@ pub use reflector::{
 pub use registration::{HandlerEnded, HandlerId, NotAdded, Registration, Removal};
 pub use scope::Scope;
 pub use selector::{ParseSelectorError, Selector};
-pub use shard::{BadRange, FieldsDiffer, Shard, ShardField, ShardRange, shard_hash};
+pub use shard::{
+    Membership, ParseRangeError, Shard, ShardField, ShardFieldError, ShardRange, shard_hash, shard_membership,
+};
 pub use source::{ListWatch, ListerWatcher, Script, SourceError};
 pub use store::{Index, Snapshot, Store, UnknownIndex};
 pub use subscription::Subscription;

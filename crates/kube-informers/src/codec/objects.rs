@@ -11,7 +11,7 @@ use super::{Decoding, Expected};
 use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::quarantine::{BadObject, Problem};
-use crate::shard::ShardField;
+use crate::shard::Membership;
 use crate::source::{Fetched, Identity, SourceError};
 
 /// Turns the bytes of one object into the object, or says why not, without values.
@@ -47,7 +47,7 @@ impl<K: Object> Objects<K> {
         }
     }
 
-    /// Whether an object is surely outside the shard. One that does not say enough is looked at more closely later.
+    /// Whether an object is outside the shard, as far as its outline shows.
     pub(super) fn is_outside(&self, raw: &RawItem<'_>) -> bool {
         let Some(shard) = &self.decoding.shard else {
             return false;
@@ -58,13 +58,11 @@ impl<K: Object> Objects<K> {
         };
         let uid = text(raw.outline.uid);
         let namespace = text(raw.outline.namespace);
-        // A namespace that is there and cannot be read must not count as none.
+        // No namespace means cluster-scoped, unless the namespace or the name cannot be read.
         let half = namespace.is_none() && raw.outline.namespace.is_some_and(|span| span.start < span.end);
-        let is_known = match shard.field() {
-            ShardField::Uid => uid.is_some(),
-            ShardField::Namespace => raw.outline.name.is_some() && !half,
-        };
-        is_known && !shard.covers(uid.as_deref(), namespace.as_deref())
+        let is_known = raw.outline.name.is_some() && !half;
+        let namespace = is_known.then(|| namespace.as_deref().unwrap_or_default());
+        shard.membership(uid.as_deref(), namespace) == Membership::Outside
     }
 
     /// The version of an object that is not decoded.

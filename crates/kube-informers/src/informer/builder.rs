@@ -8,8 +8,8 @@ use super::{Alive, Informer};
 use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::queue::{DEFAULT_CAPACITY, DeltaFifo, DeltaQueue, InOrderQueue, KnownKeys};
-use crate::reflector::{Assignment, Reflector, ReflectorConfig, StreamEnd, StreamEndHook, Transform};
-use crate::shard::Shard;
+use crate::reflector::{Reflector, ReflectorConfig, StreamEnd, StreamEndHook, Transform};
+use crate::shard::{Shard, ShardTracker};
 use crate::source::ListerWatcher;
 use crate::store::{DeltaWriter, DuplicateIndex, Store};
 
@@ -211,7 +211,7 @@ impl<K: Object> InformerBuilder<K> {
             .or_else(|| self.sources.first().and_then(|source| source.shard()));
         let mut queues = Vec::new();
         let mut reflectors = Vec::new();
-        let mut assignments = Vec::new();
+        let mut shards = Vec::new();
         for (member, source) in self.sources.into_iter().enumerate() {
             let queue: Arc<dyn DeltaQueue<K>> = match self.queue {
                 QueueKind::InOrder { capacity } => Arc::new(InOrderQueue::new().capacity(capacity)),
@@ -223,10 +223,7 @@ impl<K: Object> InformerBuilder<K> {
                     Arc::new(DeltaFifo::new().capacity(capacity).known(known))
                 }
             };
-            let assignment = Assignment::default();
-            if let Some(shard) = &shard {
-                assignment.begin(shard.clone());
-            }
+            let tracker = ShardTracker::new(shard.clone());
             let mut reflector = Reflector::from_shared(source, queue.clone())
                 // Resyncs are the dispatcher's: the reflector has none to give.
                 .config(ReflectorConfig {
@@ -234,12 +231,12 @@ impl<K: Object> InformerBuilder<K> {
                     ..self.config.clone()
                 })
                 .known(Arc::new(store.clone()))
-                .assignment(assignment.clone())
+                .shard(tracker.clone())
                 .on_stream_end_shared(self.on_watch_error.clone());
             if let Some(transform) = &self.transform {
                 reflector = reflector.transform(transform.clone());
             }
-            assignments.push(assignment);
+            shards.push(tracker);
             queues.push(queue);
             reflectors.push(reflector);
         }
@@ -249,8 +246,7 @@ impl<K: Object> InformerBuilder<K> {
             writer: self.writer,
             queues,
             reflectors: reflectors.iter().map(Reflector::handle).collect(),
-            assignments,
-            shard,
+            shards,
             shard_is_fixed: self.shard_is_fixed,
             default_resync: self.resync,
             handlers_keep_alive: self.handlers_keep_alive,

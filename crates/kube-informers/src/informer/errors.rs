@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::reflector::ReflectorState;
-use crate::shard::FieldsDiffer;
+use crate::shard::ShardFieldError;
 use crate::source::SourceError;
 use crate::version::ParseVersionError;
 
@@ -25,7 +25,7 @@ pub enum NotMoved {
     Stopped(#[from] Stopped),
     /// The shard it has goes by another field of the objects.
     #[error("the shard cannot be moved: {0}")]
-    FieldsDiffer(#[from] FieldsDiffer),
+    ShardFieldError(#[from] ShardFieldError),
     /// The informer is shared by everybody who asks its factory for the same.
     #[error(
         "the informer of {informer} is shared by all who ask its factory for the same, so its shard stays: use \

@@ -15,16 +15,15 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span, debug, info_span, warn};
 
 use super::errors::{NotMoved, NotReached, NotSynced, Stopped};
-use super::sharding::{Covered, Sharding};
 use super::stats::{HandlerStats, InformerStats, MemberStats, Totals};
 use crate::delta::Delta;
 use crate::dispatcher::Dispatcher;
 use crate::handler::{HandlerOptions, Runner};
 use crate::object::Object;
 use crate::queue::{Batch, DEFAULT_BATCH, DeltaQueue};
-use crate::reflector::{Assignment, Reflector, ReflectorHandle, ReflectorState};
+use crate::reflector::{Reflector, ReflectorHandle, ReflectorState};
 use crate::registration::{NotAdded, Registration};
-use crate::shard::Shard;
+use crate::shard::{Shard, ShardTracker};
 use crate::source::ResourceType;
 use crate::store::{DeltaWriter, Origin, Prepared, Store};
 use crate::subscription::Subscription;
@@ -42,8 +41,8 @@ pub(super) struct Shared<K: Object> {
     /// One for each member watch, as are the reflectors.
     pub(super) queues: Vec<Arc<dyn DeltaQueue<K>>>,
     pub(super) reflectors: Vec<ReflectorHandle>,
-    /// The shard each of them is to reflect.
-    assignments: Vec<Assignment>,
+    /// The shard of each of them. Moved and applied under `core`.
+    shards: Vec<ShardTracker>,
     /// Stop now.
     pub(super) stop: CancellationToken,
     /// Ask the server no more, and deliver what is there. A child of `stop`.
@@ -70,8 +69,7 @@ pub(super) struct Parts<K: Object> {
     pub(super) writer: DeltaWriter<K>,
     pub(super) queues: Vec<Arc<dyn DeltaQueue<K>>>,
     pub(super) reflectors: Vec<ReflectorHandle>,
-    pub(super) assignments: Vec<Assignment>,
-    pub(super) shard: Option<Shard>,
+    pub(super) shards: Vec<ShardTracker>,
     pub(super) shard_is_fixed: bool,
     pub(super) default_resync: Option<Duration>,
     pub(super) handlers_keep_alive: bool,
@@ -83,8 +81,6 @@ struct Core<K: Object> {
     /// Which members have their first list in the store.
     synced: Vec<bool>,
     totals: Totals,
-    /// What part of the collection is wanted, and what of it each member has in the store.
-    sharding: Sharding,
 }
 
 /// What has happened to the informer. Nothing of it is ever taken back.
@@ -103,8 +99,7 @@ impl<K: Object> Shared<K> {
             writer,
             queues,
             reflectors,
-            assignments,
-            shard,
+            shards,
             shard_is_fixed,
             default_resync,
             handlers_keep_alive,
@@ -119,11 +114,10 @@ impl<K: Object> Shared<K> {
                 dispatcher: Dispatcher::new(),
                 synced: vec![false; queues.len()],
                 totals: Totals::default(),
-                sharding: Sharding::new(shard, queues.len()),
             }),
             queues,
             reflectors,
-            assignments,
+            shards,
             drain: stop.child_token(),
             stop,
             life: watch::Sender::new(Life::default()),
@@ -171,10 +165,9 @@ impl<K: Object> Shared<K> {
 
     /// Whether every member watch has reached the version.
     pub(super) fn has_reached(&self, wanted: &ResourceVersion) -> Result<bool, NotReached> {
-        let empty = self.core.lock().sharding.empty_members();
-        for (version, empty) in self.versions().into_iter().zip(empty) {
-            // Nothing is as it should be at every version.
-            if empty {
+        for (version, shard) in self.versions().into_iter().zip(&self.shards) {
+            // An empty shard is the same at every version.
+            if shard.is_empty() {
                 continue;
             }
             let Some(version) = version else { return Ok(false) };
@@ -235,7 +228,7 @@ impl<K: Object> Shared<K> {
             .map(HandlerStats::of)
             .collect();
         let totals = core.totals.clone();
-        let shards = core.sharding.covered();
+        let shards: Vec<_> = self.shards.iter().map(ShardTracker::applied).collect();
         drop(core);
         InformerStats {
             objects: self.store.len(),
@@ -338,15 +331,14 @@ impl<K: Object> Shared<K> {
 
         let mut core = self.core.lock();
         // The shard may have been moved since these deltas were read, and even since they were prepared.
-        let covered = if queue.in_order() {
-            listed.map(Covered::List)
-        } else {
-            self.assignments
-                .get(member)
-                .map(|assignment| Covered::Admitted(assignment.admitted()))
-        };
-        let shard = core.sharding.narrow(member, covered);
-        let applied = core.writer.apply(prepared.within(shard), &mut events);
+        let shard = self.shards.get(member).and_then(|shard| {
+            if queue.in_order() {
+                shard.apply(listed.as_ref().map(Option::as_ref))
+            } else {
+                shard.apply_split_lists()
+            }
+        });
+        let applied = core.writer.apply(prepared.restrict_to(shard), &mut events);
         core.totals.add(&applied);
         core.dispatcher.dispatch(events);
         // Only now the batch counts as processed, and the notice that everything initial was told goes behind the
@@ -377,37 +369,36 @@ impl<K: Object> Shared<K> {
             .send_modify(|batches| *batches = batches.wrapping_add(1));
     }
 
-    /// Moves to another shard: gives up at once what is outside of it and has the rest fetched.
+    /// Moves to another shard: evicts what is outside it and has the rest fetched.
     pub(super) fn set_shard(&self, shard: &Shard) -> Result<(), NotMoved> {
         let mut core = self.core.lock();
         if self.stop.is_cancelled() {
             return Err(NotMoved::Stopped(self.stopped_error()));
         }
-        core.sharding.set(shard)?;
+        // Under the lock, so that the reflectors see moves in the order in which the store does. All trackers have the
+        // same field, so either all of them move or none.
+        for tracker in &self.shards {
+            tracker.move_to(shard)?;
+        }
         let mut events = Vec::new();
-        let applied = core.writer.leave(shard, &mut events);
+        let applied = core.writer.evict_outside(shard, &mut events);
         core.totals.add(&applied);
         core.dispatcher.dispatch(events);
-        // Under the same lock, so that the reflectors hear of moves in the order in which the store does.
-        for assignment in &self.assignments {
-            assignment.set(shard.clone());
-        }
         drop(core);
         debug!(informer = %self.name, %shard, left = applied.deleted, "the shard has moved");
         self.announce(false);
         Ok(())
     }
 
-    /// The shard that is wanted, and whether the store has all of it.
+    /// The shard to keep, and whether the store has all of it.
     pub(super) fn shard(&self) -> (Option<Shard>, bool) {
         let core = self.core.lock();
         let settled = core.all_synced()
-            && core.sharding.is_settled()
-            // A queue that takes a list apart has applied it when it is empty.
-            && self.queues.iter().zip(&self.assignments).all(|(queue, assignment)| {
-                queue.in_order() || queue.is_empty() && !assignment.lacks_something()
+            && self.queues.iter().zip(&self.shards).all(|(queue, shard)| {
+                // A queue that splits a list has delivered all of it when it is empty.
+                shard.is_settled() && (queue.in_order() || queue.is_empty() && !shard.needs_fetch())
             });
-        (core.sharding.target(), settled)
+        (self.shards.first().and_then(ShardTracker::target), settled)
     }
 
     async fn resyncs(&self) {

@@ -80,7 +80,7 @@ impl<K: Object> Driver<K> {
 
     /// Runs until the future is dropped.
     pub(super) async fn drive(&mut self) {
-        if self.parts.assignment.is_empty() {
+        if self.parts.shard.is_empty() {
             self.rest().await;
         } else {
             self.tell(Input::Start, None).await;
@@ -93,16 +93,16 @@ impl<K: Object> Driver<K> {
             match self.machine.next(Instant::now()) {
                 Next::Sleep { until } => {
                     self.shared.backing_off(Instant::now(), until);
-                    // Cancel-safe both: the time is the same at the next turn, and the assignment keeps its change.
+                    // Cancel-safe both: the time is the same at the next turn, and the tracker keeps the notification.
                     tokio::select! {
                         biased;
-                        () = self.parts.assignment.changed() => self.shard_changed().await,
+                        () = self.parts.shard.moved() => self.shard_changed().await,
                         () = sleep_until(until) => self.tell(Input::Woken, None).await,
                     }
                 }
                 Next::Rest => {
                     self.shared.resting();
-                    self.parts.assignment.changed().await;
+                    self.parts.shard.moved().await;
                     self.shard_changed().await;
                 }
                 Next::Read { mut deadline } => {
@@ -110,7 +110,7 @@ impl<K: Object> Driver<K> {
                     if !self.parts.target.has_room() {
                         tokio::select! {
                             biased;
-                            () = self.parts.assignment.changed() => {
+                            () = self.parts.shard.moved() => {
                                 self.shard_changed().await;
                                 continue;
                             }
@@ -141,7 +141,7 @@ impl<K: Object> Driver<K> {
         // Cancel-safe: a stream's `next` loses nothing when it is dropped before it is ready.
         let read = tokio::select! {
             biased;
-            () = self.parts.assignment.changed() => return self.shard_changed().await,
+            () = self.parts.shard.moved() => return self.shard_changed().await,
             read = next => read,
         };
         match read {
@@ -253,7 +253,7 @@ impl<K: Object> Driver<K> {
             match action {
                 Action::List(mut request) => {
                     if request.continue_token.is_none() {
-                        self.asked = self.parts.assignment.target();
+                        self.asked = self.parts.shard.target();
                     }
                     request.shard = self.asked.clone();
                     debug!(resource = %self.resource, ?request, "listing");
@@ -263,10 +263,10 @@ impl<K: Object> Driver<K> {
                 }
                 Action::Watch(mut request) => {
                     if request.initial_events {
-                        self.asked = self.parts.assignment.target();
+                        self.asked = self.parts.shard.target();
                         request.shard = self.asked.clone();
                     } else {
-                        request.shard = self.parts.assignment.covered();
+                        request.shard = self.parts.shard.fetched();
                     }
                     debug!(resource = %self.resource, ?request, "watching");
                     self.shared.watch_opened(now);
@@ -352,13 +352,13 @@ impl<K: Object> Driver<K> {
             self.delivered = Some(consistency::contents(&replacement.objects));
         }
         self.steps.note("decoded");
-        self.parts.assignment.admit(self.asked.as_ref());
+        self.parts.shard.admit(self.asked.as_ref());
         if let Err(error) = self.parts.target.accept(Delta::ReplacedAll(replacement)) {
             self.shared.count(|stats| stats.target_errors += 1);
             warn!(resource = %self.resource, objects, %error, "the target did not take the list");
             return false;
         }
-        self.parts.assignment.cover(self.asked.as_ref());
+        self.parts.shard.mark_fetched(self.asked.as_ref());
         self.steps.note("handed over");
         self.synced = true;
         self.resync_at = self.parts.config.resync.map(|period| now + period);

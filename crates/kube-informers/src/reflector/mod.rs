@@ -3,7 +3,6 @@
 //! Takes a source, gives deltas. The decisions are in `machine`, a state machine without I/O; `driver` performs
 //! them. It knows nothing of stores, handlers or what becomes of the deltas.
 
-mod assignment;
 mod backoff;
 mod config;
 mod consistency;
@@ -20,12 +19,12 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use crate::object::Object;
+use crate::shard::ShardTracker;
 use crate::source::{Known, KnownObjects, ListerWatcher, WatchListSupport};
 use crate::target::Target;
 use driver::Driver;
 use shared::Shared;
 
-pub(crate) use assignment::Assignment;
 pub(crate) use backoff::Backoff;
 pub use backoff::BackoffConfig;
 pub use config::{Deadlines, InitialList, Jitter, ReflectorConfig};
@@ -44,7 +43,7 @@ struct Parts<K> {
     transform: Option<Transform<K>>,
     known: Known<K>,
     on_stream_end: Option<StreamEndHook>,
-    assignment: Assignment,
+    shard: ShardTracker,
 }
 
 /// Keeps a [`Target`] equal to the collection a [`ListerWatcher`] shows: lists, watches, and lists again only
@@ -97,18 +96,14 @@ impl<K: Object> Reflector<K> {
 
     /// The same for a source that is shared with others.
     pub fn from_shared(source: Arc<dyn ListerWatcher<K>>, target: impl Target<K>) -> Self {
-        let assignment = Assignment::default();
-        if let Some(shard) = source.shard() {
-            assignment.begin(shard);
-        }
         let parts = Parts {
+            shard: ShardTracker::new(source.shard()),
             source,
             target: Box::new(target),
             config: ReflectorConfig::default(),
             transform: None,
             known: None,
             on_stream_end: None,
-            assignment,
         };
         Self {
             parts,
@@ -150,8 +145,8 @@ impl<K: Object> Reflector<K> {
     }
 
     /// The shard to reflect, which may be moved at any time.
-    pub(crate) fn assignment(mut self, assignment: Assignment) -> Self {
-        self.parts.assignment = assignment;
+    pub(crate) fn shard(mut self, shard: ShardTracker) -> Self {
+        self.parts.shard = shard;
         self
     }
 

@@ -11,10 +11,10 @@ use futures_util::stream;
 use kube::core::{ApiResource, DynamicObject};
 use serde::de::DeserializeOwned;
 
-use super::refused::ShardSelector;
 use super::request::{Query, path};
 use super::resource::ResourceType;
 use super::response::{Answer, send};
+use super::shard_support::ShardSelector;
 use super::{
     Known, ListItem, ListRequest, ListStream, ListerWatcher, SourceError, WatchItem, WatchRequest,
     WatchStream,
@@ -22,7 +22,7 @@ use super::{
 use crate::codec::{Codec, Decoding, JsonCodec, ListDecoder, WatchDecoder};
 use crate::object::Object;
 use crate::scope::Scope;
-use crate::shard::{Shard, ShardField};
+use crate::shard::{Membership, Shard, shard_membership};
 
 /// Lists and watches one resource of an API server, in one namespace or in all.
 ///
@@ -195,7 +195,7 @@ impl<K> ListWatch<K> {
     fn plan(&self, verb: &str, query: Query, accept: &str, known: Known<K>, shard: Option<Shard>) -> Plan<K> {
         let shard = shard.or_else(|| self.scope.selected_shard().cloned());
         let sent = shard.as_ref().filter(|_| self.shard_selector.may_be_sent());
-        let mut query = query.within(sent);
+        let mut query = query.restrict_to(sent);
         let hook = self.hook.as_ref();
         let ran = catch_unwind(AssertUnwindSafe(|| hook.map_or((), |hook| hook(&mut query))));
         let request = match ran {
@@ -372,7 +372,11 @@ async fn watch_step<K: Object>(
 /// Leaves out what is outside the shard, for codecs that do not.
 fn listed_within<K: Object>(item: ListItem<K>, shard: Option<&Shard>) -> ListItem<K> {
     match (&item, shard) {
-        (ListItem::Object(object), Some(shard)) if is_outside(shard, object.object()) => ListItem::Outside,
+        (ListItem::Object(object), Some(shard))
+            if shard_membership(shard, object.object()) == Membership::Outside =>
+        {
+            ListItem::Outside
+        }
         _ => item,
     }
 }
@@ -384,19 +388,14 @@ fn watched_within<K: Object>(item: WatchItem<K>, shard: Option<&Shard>) -> Watch
     else {
         return item;
     };
-    if !is_outside(shard, object.object()) {
+    // An object whose type hides the UID was checked when it was decoded.
+    if shard_membership(shard, object.object()) != Membership::Outside {
         return item;
     }
     WatchItem::Outside {
         resource_version: object.object().resource_version().map(str::to_owned),
         added: matches!(item, WatchItem::Added(_)),
     }
-}
-
-/// Whether an object is surely outside. One whose type hides the UID was looked at when it was decoded.
-fn is_outside<K: Object>(shard: &Shard, object: &K) -> bool {
-    let hides = shard.field() == ShardField::Uid && object.uid().is_none();
-    !hides && !shard.contains(object)
 }
 
 impl<K> Clone for ListWatch<K> {

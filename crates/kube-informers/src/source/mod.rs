@@ -5,11 +5,11 @@
 
 mod error;
 mod listwatch;
-mod refused;
 mod request;
 mod resource;
 mod response;
 mod script;
+mod shard_support;
 mod status;
 
 use std::borrow::Cow;

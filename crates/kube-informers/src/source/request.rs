@@ -130,8 +130,8 @@ impl Query {
         Self::new(true, pairs, scope)
     }
 
-    /// Asks for a shard only.
-    pub(crate) fn within(mut self, shard: Option<&Shard>) -> Self {
+    /// Requests only the objects of a shard.
+    pub(crate) fn restrict_to(mut self, shard: Option<&Shard>) -> Self {
         if let Some(selector) = shard.and_then(Shard::selector) {
             self.pairs.push(("shardSelector".to_owned(), selector));
             self.fixed = self.pairs.len();

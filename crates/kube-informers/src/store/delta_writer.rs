@@ -153,11 +153,11 @@ impl<K: Object> DeltaWriter<K> {
     /// Gives up everything outside a shard: it leaves, whichever watch it came from. The versions of the watches stay:
     /// what is left is what they showed of that shard.
     ///
-    /// What comes later must be [narrowed](Prepared::within), or it comes back.
-    pub fn leave(&mut self, shard: &Shard, events: &mut Vec<Event<K>>) -> Applied {
+    /// What comes later must be [narrowed](Prepared::restrict_to), or it comes back.
+    pub fn evict_outside(&mut self, shard: &Shard, events: &mut Vec<Event<K>>) -> Applied {
         let mut prepared = Prepared::new(&self.store(), Origin::default(), Vec::new());
-        prepared.steps.push(PreparedDelta::LeaveShard);
-        self.apply(prepared.within(Some(shard.clone())), events)
+        prepared.steps.push(PreparedDelta::EvictOutside);
+        self.apply(prepared.restrict_to(Some(shard.clone())), events)
     }
 
     /// Gives up a member watch: its objects leave, and its version is unknown.
@@ -215,7 +215,7 @@ pub(super) enum PreparedDelta<K> {
         resource_version: Option<String>,
     },
     LeaveScope,
-    LeaveShard,
+    EvictOutside,
 }
 
 impl<K: Object> Prepared<K> {
@@ -261,7 +261,7 @@ impl<K: Object> Prepared<K> {
     /// Leaves out what is outside a shard, as if it were not there. An object that does not show what the shard goes by
     /// is put into quarantine.
     #[must_use]
-    pub fn within(mut self, shard: Option<Shard>) -> Self {
+    pub fn restrict_to(mut self, shard: Option<Shard>) -> Self {
         self.shard = shard.filter(|shard| !shard.is_everything());
         self
     }
@@ -314,7 +314,7 @@ impl<K: Object> Step<K, ObjectKey> for Prepared<K> {
             let items = match step {
                 PreparedDelta::Put(item) | PreparedDelta::PutListed(item) => std::slice::from_mut(item),
                 PreparedDelta::ReplaceAll { items, .. } => items,
-                PreparedDelta::Other(_) | PreparedDelta::LeaveScope | PreparedDelta::LeaveShard => &mut [],
+                PreparedDelta::Other(_) | PreparedDelta::LeaveScope | PreparedDelta::EvictOutside => &mut [],
             };
             for item in items {
                 item.row = rows.add(&item.object);

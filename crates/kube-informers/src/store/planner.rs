@@ -16,7 +16,7 @@ use crate::event::{Cause, Event};
 use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::quarantine::{BadObject, Problem, doubt};
-use crate::shard::{Shard, ShardField};
+use crate::shard::{Membership, membership_of_unreadable, shard_membership};
 
 /// What a batch has to say.
 pub(super) struct Outcome<K> {
@@ -77,7 +77,7 @@ impl<'a, K: Object> Planner<'a, K> {
                     self.leave_scope();
                     self.reached.reset(None);
                 }
-                PreparedDelta::LeaveShard => self.leave_shard(),
+                PreparedDelta::EvictOutside => self.evict_outside(),
                 PreparedDelta::Other(delta) => self.other(delta),
             }
         }
@@ -96,16 +96,16 @@ impl<'a, K: Object> Planner<'a, K> {
         match delta {
             Delta::Deleted(object) => {
                 let at = at(&**object);
-                if self.is_within(&**object) {
-                    self.delete(at, Ident::of(&**object), Some(object));
-                } else {
+                if self.membership(object) == Membership::Outside {
                     self.applied.outside += 1;
+                } else {
+                    self.delete(at, Ident::of(&**object), Some(object));
                 }
                 self.reach(object.resource_version());
             }
             Delta::DeletedUnreadable(bad) => {
                 match &bad.key {
-                    _ if !self.may_be_within(bad) => self.applied.outside += 1,
+                    _ if self.is_outside(bad) => self.applied.outside += 1,
                     Some(key) => self.delete(at_key(key), Ident::of_bad(bad), None),
                     None => self.nameless(bad.clone()),
                 }
@@ -113,7 +113,7 @@ impl<'a, K: Object> Planner<'a, K> {
             }
             Delta::Unreadable(bad) => {
                 match &bad.key {
-                    _ if !self.may_be_within(bad) => self.applied.outside += 1,
+                    _ if self.is_outside(bad) => self.applied.outside += 1,
                     Some(_) => self.unreadable(bad.clone(), Truth::Watch),
                     None => self.nameless(bad.clone()),
                 }
@@ -145,13 +145,16 @@ impl<'a, K: Object> Planner<'a, K> {
             self.nameless(self.shared.describe(object, Problem::Nameless));
             return Ok(());
         }
-        if !self.is_within(&**object) {
-            self.applied.outside += 1;
-            return Ok(());
-        }
-        if hides_uid(self.shard(), &**object) {
-            self.unreadable(self.shared.describe(object, Problem::NoUid), truth);
-            return Ok(());
+        match self.membership(object) {
+            Membership::Inside => {}
+            Membership::Outside => {
+                self.applied.outside += 1;
+                return Ok(());
+            }
+            Membership::Unknown => {
+                self.unreadable(self.shared.describe(object, Problem::NoUid), truth);
+                return Ok(());
+            }
         }
         let view = self.view(at);
         let verdict = rules::put(known(&view, self.told()), Ident::of(&**object), truth);
@@ -326,13 +329,15 @@ impl<'a, K: Object> Planner<'a, K> {
     fn replace_all(&mut self, items: &[Item<K>], unreadable: &[BadObject]) -> Result<(), NeedsValues> {
         let mut listed = Listed::new(self.table);
         // What is outside the shard is not there; an object inside may have had its name before.
-        let inside: Vec<&BadObject> = unreadable.iter().filter(|bad| self.may_be_within(bad)).collect();
+        let inside: Vec<&BadObject> = unreadable.iter().filter(|bad| !self.is_outside(bad)).collect();
         self.applied.outside += unreadable.len() - inside.len();
         // Backwards: of several items with one key the last one counts.
         let mut counts = vec![true; items.len()];
         for (item, counts) in items.iter().zip(&mut counts).rev() {
             let at = at(&*item.object);
-            *counts = at.name.is_empty() || !self.is_within(&*item.object) || listed.mark(self.shared, at);
+            *counts = at.name.is_empty()
+                || self.membership(&item.object) == Membership::Outside
+                || listed.mark(self.shared, at);
         }
         let mut unreadable_only = Vec::new();
         for bad in inside {
@@ -391,36 +396,23 @@ impl<'a, K: Object> Planner<'a, K> {
         }
     }
 
-    /// The shard this batch is narrowed to.
-    fn shard(&self) -> Option<&'a Shard> {
-        self.batch.shard.as_ref()
+    /// Whether an object belongs to the shard this batch is restricted to.
+    fn membership(&self, object: &K) -> Membership {
+        let shard = self.batch.shard.as_ref();
+        shard.map_or(Membership::Inside, |shard| shard_membership(shard, object))
     }
 
-    /// Whether an object is not surely outside.
-    fn is_within(&self, object: &K) -> bool {
-        self.shard()
-            .is_none_or(|shard| hides_uid(Some(shard), object) || shard.contains(object))
+    /// Whether an unreadable object is known to be outside the shard.
+    fn is_outside(&self, bad: &BadObject) -> bool {
+        let shard = self.batch.shard.as_ref();
+        shard.is_some_and(|shard| membership_of_unreadable(shard, bad) == Membership::Outside)
     }
 
-    /// The same for one that could not be read.
-    fn may_be_within(&self, bad: &BadObject) -> bool {
-        self.shard().is_none_or(|shard| match (shard.field(), &bad.key) {
-            (ShardField::Uid, _) => bad.uid.is_none() || shard.covers(bad.uid.as_deref(), None),
-            (ShardField::Namespace, Some(key)) => shard.covers(None, key.namespace()),
-            (ShardField::Namespace, None) => true,
-        })
-    }
-
-    /// Takes away everything that is not surely within the shard.
-    fn leave_shard(&mut self) {
+    /// Removes every object that is not known to belong to the shard.
+    fn evict_outside(&mut self) {
         let table = self.table;
-        let held = table.iter().filter(|(_, _, object)| {
-            let object: &K = object;
-            hides_uid(self.shard(), object) || !self.is_within(object)
-        });
-        let quarantined = table
-            .quarantine()
-            .filter(|entry| !self.may_be_within(&entry.bad.object));
+        let held = (table.iter()).filter(|(_, _, object)| self.membership(object) != Membership::Inside);
+        let quarantined = (table.quarantine()).filter(|entry| self.is_outside(&entry.bad.object));
         let mut keys: Vec<ObjectKey> = held.map(|(_, entry, _)| entry.key.clone()).collect();
         keys.extend(quarantined.map(|entry| entry.key.clone()));
         for key in &keys {
@@ -508,11 +500,6 @@ impl<'a, K: Object> Planner<'a, K> {
         let key = || ObjectKey::new(at.namespace, at.name);
         self.plan.touch(self.table, hash, |key| at.is(key), key)
     }
-}
-
-/// Whether an object does not show what the shard goes by.
-fn hides_uid<K: Object>(shard: Option<&Shard>, object: &K) -> bool {
-    shard.is_some_and(|shard| shard.field() == ShardField::Uid) && object.uid().is_none_or(str::is_empty)
 }
 
 fn at<K: Object>(object: &K) -> At<'_> {

@@ -11,7 +11,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("version", &[]),
     ("quarantine", &["key"]),
     ("selector", &["object"]),
-    ("shard", &["object"]),
+    ("shard", &["object", "quarantine"]),
     ("scope", &["selector", "shard"]),
     (
         "source",

@@ -1,6 +1,6 @@
 //! A replica in its group, seen from outside.
 
-use kube_informers::Shard;
+use kube_shards::Shard;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -79,13 +79,11 @@ impl ShardMember {
     /// Lets something follow what is ours, an informer for example, until `stop` is cancelled; then leaves.
     ///
     /// `follow` is told the whole shard each time it changes, before anything is given up and after something was gained.
-    /// When it returns, it must not look at anything else any more; [`Informer::set_shard`] keeps that.
+    /// When it returns, it must not look at anything else any more; `Informer::set_shard` of `kube-informers` keeps that.
     ///
     /// # Errors
     ///
     /// What `follow` failed with, a stopped informer for instance. The replica leaves the group then.
-    ///
-    /// [`Informer::set_shard`]: kube_informers::Informer::set_shard
     pub async fn drive<E>(
         mut self,
         stop: CancellationToken,

@@ -64,7 +64,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use kube::Client;
-use kube_informers::ShardField;
+use kube_shards::ShardField;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;

@@ -4,7 +4,8 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use kube_informers::{Object, Shard, ShardField, ShardRange};
+use kube::Resource;
+use kube_shards::{Shard, ShardField, ShardRange};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -79,9 +80,13 @@ impl Ownership {
         })
     }
 
-    /// Leave to work on this object.
-    pub fn enter_for<K: Object>(&self, object: &K) -> Option<Permit> {
-        self.enter(self.shared.field.hash_of(object))
+    /// Leave to work on this object. `None` also for an object without the field that decides, such as one that was
+    /// not created yet and has no UID.
+    pub fn enter_for<K: Resource>(&self, object: &K) -> Option<Permit> {
+        let meta = object.meta();
+        let namespace = meta.namespace.as_deref().unwrap_or_default();
+        let hash = self.shared.field.hash(meta.uid.as_deref(), Some(namespace))?;
+        self.enter(hash)
     }
 
     /// What is ours at this moment, without what is being given up.

@@ -1,4 +1,4 @@
-//! Following a shard that moves, and finding out what the server makes of it.
+//! Following a shard that moves, and finding out how the server handles it.
 
 use tokio::time::Instant;
 
@@ -11,20 +11,20 @@ use crate::shard::Shard;
 use crate::source::ListMeta;
 
 impl<K: Object> Driver<K> {
-    /// The assignment has changed. What was given up is no business of ours: the open watch tells too much until its
-    /// time is up, and whoever gave it up does not look at that. Only what is new must be asked for.
+    /// The shard was moved. Ranges that were given up need no action: the open watch keeps sending their events, and the
+    /// informer ignores them. Only gained ranges must be fetched.
     pub(super) async fn shard_changed(&mut self) {
-        let assignment = &self.parts.assignment;
-        if assignment.is_empty() {
+        let shard = &self.parts.shard;
+        if shard.is_empty() {
             return self.rest().await;
         }
-        let is_underway = self.machine.is_fetching() && assignment.is_within(self.asked.as_ref());
-        if assignment.lacks_something() && !is_underway {
+        let is_underway = self.machine.is_fetching() && shard.is_covered_by(self.asked.as_ref());
+        if shard.needs_fetch() && !is_underway {
             self.tell(Input::ShardMoved, None).await;
         }
     }
 
-    /// There is nothing to reflect. A target that still waits for its first list gets it: it is empty.
+    /// The shard is empty. A target that still waits for its initial list receives an empty one.
     pub(super) async fn rest(&mut self) {
         self.tell(Input::ShardEmpty, None).await;
         if !self.synced {
@@ -32,14 +32,14 @@ impl<K: Object> Driver<K> {
                 objects: Vec::new(),
                 unreadable: Vec::new(),
                 resource_version: None,
-                shard: self.parts.assignment.target(),
+                shard: self.parts.shard.target(),
             };
             self.offer(Delta::ReplacedAll(nothing));
             self.synced = true;
         }
     }
 
-    /// The server sent an object that was not asked for.
+    /// The server sent an object outside the requested shard.
     pub(super) fn outside(&self) {
         self.shared.count(|stats| {
             stats.outside += 1;
@@ -47,7 +47,7 @@ impl<K: Object> Driver<K> {
         });
     }
 
-    /// The same inside a watch. It says nothing about our objects, but how far the collection has come.
+    /// A watch event about an object outside the requested shard. Only its version matters.
     pub(super) fn outside_event(&mut self, version: Option<String>, added: bool) {
         self.outside();
         let kind = if added {
@@ -67,7 +67,7 @@ impl<K: Object> Driver<K> {
         }
     }
 
-    /// What a list says about the shard it was to be narrowed to.
+    /// Learns from the metadata of a list whether the server honoured the selector.
     pub(super) fn judge_shard(&self, meta: &ListMeta) {
         let Some(selector) = self.asked.as_ref().and_then(Shard::selector) else {
             return;

@@ -2,4 +2,5 @@
 
 mod moves;
 mod scope;
+mod selector;
 mod support;

@@ -105,7 +105,7 @@ async fn gaining_tells_what_is_new_and_nothing_else() {
             expected.sort();
             assert_eq!(told, expected);
             // What stayed is the very same object.
-            for pod in first.iter().filter(|pod| eighths(1..2).contains(&***pod)) {
+            for pod in first.iter().filter(|pod| contains(&eighths(1..2), &***pod)) {
                 let key = kube_informers::ObjectKey::of(&**pod);
                 assert!(std::sync::Arc::ptr_eq(pod, &informer.store().get(&key).unwrap()));
             }
@@ -320,7 +320,7 @@ async fn a_late_handler_sees_the_shard_as_it_is() {
     for _ in 0..informer.store().len() {
         let event = events.next().await.unwrap();
         assert!(
-            event.is_initial() && eighths(0..2).contains(&**event.object()),
+            event.is_initial() && contains(&eighths(0..2), &**event.object()),
             "{event}"
         );
     }
@@ -329,7 +329,7 @@ async fn a_late_handler_sees_the_shard_as_it_is() {
         match events.next().await.unwrap() {
             Event::Deleted { object, cause } => {
                 assert_eq!(cause, Cause::LeftScope);
-                assert!(eighths(0..1).contains(&*object));
+                assert!(contains(&eighths(0..1), &*object));
             }
             other => panic!("{other}"),
         }
@@ -404,7 +404,7 @@ async fn moves_from_many_threads_end_where_the_last_one_says() {
             for _ in 0..20 {
                 let snapshot = informer.store().list();
                 assert!(
-                    snapshot.iter().all(|pod| shard.contains(&**pod)),
+                    snapshot.iter().all(|pod| contains(&shard, &**pod)),
                     "something outside {shard}"
                 );
                 tokio::task::yield_now().await;

@@ -1,13 +1,18 @@
 //! A server full of pods, and the part of them that is in a shard.
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::{Shard, ShardField, ShardRange, shard_hash};
+use kube_informers::{Membership, Object, Shard, ShardField, ShardRange, shard_hash, shard_membership};
 use kube_testserver::TestServer;
 use kube_testserver::builders::pod;
 
 /// Of eight pieces of the hash space of UIDs, those of the range.
 pub fn eighths(range: std::ops::Range<usize>) -> Shard {
     Shard::new(ShardField::Uid, ShardRange::ALL.split(8)[range].to_vec())
+}
+
+/// Whether an object belongs to a shard.
+pub fn contains<K: Object>(shard: &Shard, object: &K) -> bool {
+    shard_membership(shard, object) == Membership::Inside
 }
 
 /// A server with some pods in two namespaces.
@@ -55,7 +60,7 @@ pub fn stored_in(server: &TestServer, shard: &Shard) -> Vec<String> {
 pub fn create_in(server: &TestServer, shard: &Shard, name: &str) -> Pod {
     for _ in 0..1000 {
         let made = server.create(pod("a", name));
-        if shard.contains(&made) {
+        if contains(shard, &made) {
             return made;
         }
         server.delete::<Pod>("a", name);

@@ -16,7 +16,7 @@ fn apply<const N: usize>(cache: &mut Cache, deltas: [Delta<Thing>; N]) -> Applie
     let prepared = Prepared::new(&cache.writer.store(), Origin::default(), deltas.into());
     cache
         .writer
-        .apply(prepared.within(Some(a_only())), &mut cache.events)
+        .apply(prepared.restrict_to(Some(a_only())), &mut cache.events)
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn leaving_tells_each_object_once_and_keeps_the_version() {
     cache.told();
     let events = &mut cache.events;
 
-    let applied = cache.writer.leave(&a_only(), events);
+    let applied = cache.writer.evict_outside(&a_only(), events);
 
     assert_eq!((applied.deleted, applied.vanished), (2, 0));
     assert_eq!(
@@ -65,7 +65,7 @@ fn leaving_tells_each_object_once_and_keeps_the_version() {
     assert_eq!(cache.held(), ["a/x@1"]);
     assert!(cache.writer.store().quarantine().is_empty());
     assert_eq!(cache.version().as_deref(), Some("5"));
-    let again = cache.writer.leave(&a_only(), &mut cache.events);
+    let again = cache.writer.evict_outside(&a_only(), &mut cache.events);
     assert_eq!(again, Applied::default());
 }
 
@@ -80,7 +80,7 @@ fn leaving_takes_the_objects_of_every_member() {
     cache.apply_from(second, [list("6", &["b/y:u2@2", "a/y:u3@3"])]);
     cache.told();
 
-    cache.writer.leave(&a_only(), &mut cache.events);
+    cache.writer.evict_outside(&a_only(), &mut cache.events);
 
     assert_eq!(cache.told().len(), 2);
     assert_eq!(cache.held(), ["a/y@3"]);
@@ -107,7 +107,7 @@ fn an_object_of_another_uid_outside_is_not_the_one_that_is_held() {
 
     cache
         .writer
-        .apply(prepared.within(Some(shard)), &mut cache.events);
+        .apply(prepared.restrict_to(Some(shard)), &mut cache.events);
 
     assert_eq!(cache.told(), ["deleted a/x (missed)"]);
     assert!(cache.held().is_empty());

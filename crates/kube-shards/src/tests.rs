@@ -1,11 +1,8 @@
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube_testserver::TestServer;
-use kube_testserver::builders::config_map;
 use proptest::prelude::*;
 
 use super::*;
 
-/// Hashes with many at the edges, where mistakes are.
+/// Bounds that are often at the edges of the hash space.
 fn bound() -> impl Strategy<Value = u128> {
     prop_oneof![
         Just(0_u128),
@@ -30,7 +27,7 @@ fn shard() -> impl Strategy<Value = Shard> {
     ranges().prop_map(|ranges| Shard::new(ShardField::Uid, ranges))
 }
 
-/// Every place where an answer can change, and what is beside it.
+/// The bounds of all ranges and their neighbours.
 fn probes(shards: &[&Shard]) -> Vec<u64> {
     let edges = shards.iter().flat_map(|shard| shard.ranges()).flat_map(|range| {
         [
@@ -43,7 +40,7 @@ fn probes(shards: &[&Shard]) -> Vec<u64> {
     edges.chain([0, 1, 12, u64::MAX, 1 << 63]).collect()
 }
 
-fn is_tidy(shard: &Shard) -> bool {
+fn is_normalized(shard: &Shard) -> bool {
     shard
         .ranges()
         .windows(2)
@@ -52,7 +49,7 @@ fn is_tidy(shard: &Shard) -> bool {
 
 proptest! {
     #[test]
-    fn a_split_covers_everything_once(ranges in ranges(), parts in 0_u32..70) {
+    fn a_split_covers_each_hash_exactly_once(ranges in ranges(), parts in 0_u32..70) {
         for range in ranges.into_iter().chain([ShardRange::ALL]) {
             let pieces = range.split(parts);
             prop_assert_eq!(pieces[0].start(), range.start());
@@ -70,12 +67,12 @@ proptest! {
     }
 
     #[test]
-    fn sets_of_hashes_obey_the_laws_of_sets(one in shard(), other in shard()) {
+    fn union_difference_and_intersection_obey_set_laws(one in shard(), other in shard()) {
         let union = one.union(&other).unwrap();
         let difference = one.difference(&other).unwrap();
         let intersection = one.intersection(&other).unwrap();
         for set in [&one, &other, &union, &difference, &intersection] {
-            prop_assert!(is_tidy(set), "{}", set);
+            prop_assert!(is_normalized(set), "{}", set);
         }
         for hash in probes(&[&one, &other]) {
             let (in_one, in_other) = (one.covers_hash(hash), other.covers_hash(hash));
@@ -90,23 +87,23 @@ proptest! {
     }
 
     #[test]
-    fn merging_keeps_what_is_covered(ranges in ranges()) {
+    fn merging_ranges_preserves_coverage(ranges in ranges()) {
         let shard = Shard::new(ShardField::Namespace, ranges.clone());
-        prop_assert!(is_tidy(&shard));
+        prop_assert!(is_normalized(&shard));
         for hash in probes(&[&shard]) {
             prop_assert_eq!(shard.covers_hash(hash), ranges.iter().any(|range| range.contains(hash)));
         }
     }
 
     #[test]
-    fn a_range_is_read_as_it_is_written(ranges in ranges()) {
+    fn a_displayed_range_parses_to_itself(ranges in ranges()) {
         for range in ranges {
             prop_assert_eq!(range.to_string().parse::<ShardRange>(), Ok(range));
         }
     }
 
     #[test]
-    fn no_text_makes_a_range_panic(text in ".{0,60}|0x[0-9a-f]{0,20}-0x[0-9a-f]{0,20}") {
+    fn parsing_arbitrary_text_never_panics(text in ".{0,60}|0x[0-9a-f]{0,20}-0x[0-9a-f]{0,20}") {
         if let Ok(range) = text.parse::<ShardRange>() {
             prop_assert!(u128::from(range.start()) < range.end());
         }
@@ -114,14 +111,14 @@ proptest! {
 }
 
 #[test]
-fn the_hash_is_the_well_known_one() {
+fn the_hash_is_fnv_1a() {
     assert_eq!(shard_hash(""), 0xcbf2_9ce4_8422_2325);
     assert_eq!(shard_hash("a"), 0xaf63_dc4c_8601_ec8c);
     assert_eq!(shard_hash("foobar"), 0x8594_4171_f739_67e8);
 }
 
 #[test]
-fn everything_and_nothing_need_no_selector() {
+fn everything_and_nothing_have_no_selector() {
     let nothing = Shard::nothing(ShardField::Uid);
     let everything = Shard::new(ShardField::Namespace, ShardRange::ALL.split(7));
 
@@ -133,7 +130,7 @@ fn everything_and_nothing_need_no_selector() {
 }
 
 #[test]
-fn bad_ranges_say_what_is_wrong() {
+fn invalid_ranges_are_rejected_with_a_reason() {
     let backwards = ShardRange::between(8, 8).unwrap_err();
     assert_eq!(
         backwards.to_string(),
@@ -157,51 +154,38 @@ fn bad_ranges_say_what_is_wrong() {
 }
 
 #[test]
-fn shards_over_different_fields_do_not_mix() {
+fn shards_by_different_fields_cannot_be_combined() {
     let uid = Shard::everything(ShardField::Uid);
     let namespace = Shard::everything(ShardField::Namespace);
 
     let error = uid.union(&namespace).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "one shard is over the uid and the other over the namespace: use the same field for both"
+        "cannot combine a shard by uid with a shard by namespace: use the same field for both"
     );
     assert!(uid.difference(&namespace).is_err());
 }
 
-/// The text is what the server reads, and both put each object on the same side.
-#[tokio::test(start_paused = true)]
-async fn the_server_reads_the_selector_and_selects_the_same() {
-    let server = TestServer::builder().sharding().build();
-    for number in 0..200 {
-        server.create(config_map(
-            &format!("space-{}", number % 17),
-            &format!("map-{number}"),
-        ));
-    }
-    let all = list(&server, None).await;
-    assert_eq!(all.len(), 200);
-    let pieces = ShardRange::ALL.split(16);
-    for field in [ShardField::Uid, ShardField::Namespace] {
-        for chosen in [vec![0], vec![15], vec![3, 4, 9], (1..16).collect()] {
-            let shard = Shard::new(field, chosen.iter().map(|piece| pieces[*piece]));
-            let selector = shard.selector().unwrap();
-            let mut expected = all.clone();
-            expected.retain(|map| shard.contains(map));
+#[test]
+fn membership_is_decided_by_the_field_of_the_shard() {
+    let halves = ShardRange::ALL.split(2);
+    let half_of = |text: &str| {
+        halves
+            .iter()
+            .copied()
+            .find(|half| half.contains(shard_hash(text)))
+    };
+    let by_uid = Shard::new(ShardField::Uid, half_of("a"));
+    let complement = Shard::everything(ShardField::Uid).difference(&by_uid).unwrap();
+    assert_eq!(by_uid.membership(Some("a"), None), Membership::Inside);
+    assert_eq!(complement.membership(Some("a"), None), Membership::Outside);
+    assert_eq!(by_uid.membership(None, Some("shop")), Membership::Unknown);
+    assert_eq!(by_uid.membership(Some(""), Some("shop")), Membership::Unknown);
 
-            assert_eq!(list(&server, Some(&selector)).await, expected, "{shard}");
-        }
-    }
-}
+    let by_namespace = Shard::new(ShardField::Namespace, half_of(""));
+    assert_eq!(by_namespace.membership(Some("a"), Some("")), Membership::Inside);
+    assert_eq!(by_namespace.membership(Some("a"), None), Membership::Unknown);
 
-async fn list(server: &TestServer, selector: Option<&str>) -> Vec<ConfigMap> {
-    let selector = selector.map_or_else(String::new, |selector| {
-        let encoded: String = form_urlencoded::byte_serialize(selector.as_bytes()).collect();
-        format!("?shardSelector={encoded}")
-    });
-    let request = http::Request::get(format!("/api/v1/configmaps{selector}"))
-        .body(Vec::new())
-        .unwrap();
-    let list: kube::core::ObjectList<ConfigMap> = server.client().request(request).await.unwrap();
-    list.items
+    let everything = Shard::everything(ShardField::Uid);
+    assert_eq!(everything.membership(None, None), Membership::Inside);
 }

@@ -6,70 +6,70 @@ use std::str::FromStr;
 /// One past the largest hash.
 const TOP: u128 = 1 << 64;
 
-/// Hashes from a start up to, but without, an end. Never empty.
+/// A half-open range of hashes. Never empty.
 ///
-/// Displays and parses as `0x0000000000000000-0x8000000000000000`; the end of the whole is
-/// `0x10000000000000000`, 2⁶⁴.
+/// Displays and parses as `0x0000000000000000-0x8000000000000000`. The end of [`ALL`](Self::ALL) is
+/// `0x10000000000000000`, which is 2⁶⁴.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ShardRange {
     start: u64,
-    /// The last hash in it, which fits where the end may not.
+    /// The last hash in the range. Unlike the end, it always fits 64 bits.
     last: u64,
 }
 
 impl ShardRange {
-    /// Every hash.
+    /// All hashes.
     pub const ALL: Self = Self {
         start: 0,
         last: u64::MAX,
     };
 
-    /// Every hash; the same as [`ALL`](Self::ALL).
+    /// All hashes; the same as [`ALL`](Self::ALL).
     pub fn full() -> Self {
         Self::ALL
     }
 
-    /// From `start` up to, but without, `end`, which is at most 2⁶⁴.
+    /// The hashes from `start` up to and excluding `end`, which is at most 2⁶⁴.
     ///
     /// # Errors
     ///
-    /// The end is not behind the start, or above 2⁶⁴.
-    pub fn between(start: u64, end: u128) -> Result<Self, BadRange> {
+    /// The end is not above the start, or is above 2⁶⁴.
+    pub fn between(start: u64, end: u128) -> Result<Self, ParseRangeError> {
         let last = end.checked_sub(1).and_then(|last| u64::try_from(last).ok());
         match last {
             Some(last) if last >= start => Ok(Self { start, last }),
-            _ => Err(BadRange::Bounds { start, end }),
+            _ => Err(ParseRangeError::Bounds { start, end }),
         }
     }
 
-    /// The first hash in it.
+    /// The first hash in the range.
     pub fn start(self) -> u64 {
         self.start
     }
 
-    /// The first hash behind it; 2⁶⁴ for a range that goes to the top.
+    /// The first hash after the range; 2⁶⁴ if the range includes the largest hash.
     pub fn end(self) -> u128 {
         u128::from(self.last) + 1
     }
 
-    /// Whether a hash lies in it.
+    /// Whether a hash lies in the range.
     pub fn contains(self, hash: u64) -> bool {
         (self.start..=self.last).contains(&hash)
     }
 
-    /// Cuts it into `parts` pieces whose sizes differ by one hash at most, in order. Zero counts as one; a range of
-    /// fewer hashes than parts is cut into single hashes.
+    /// Splits the range into `parts` consecutive ranges whose sizes differ by at most one. Zero parts count as one. A
+    /// range with fewer hashes than `parts` is split into single hashes.
     pub fn split(self, parts: u32) -> Vec<Self> {
         let size = self.end() - u128::from(self.start);
         let parts = u128::from(parts.max(1)).min(size);
-        // Below 2⁶⁴ · 2³², so nothing overflows.
+        // At most 2⁶⁴ · 2³², so this cannot overflow.
         let bound = |part: u128| u128::from(self.start) + size * part / parts;
         (0..parts)
             .filter_map(|part| Self::of_bounds(bound(part), bound(part + 1)))
             .collect()
     }
 
-    /// `None` for an empty range, and for bounds that are none.
+    /// `None` if the bounds are not those of a non-empty range.
     fn of_bounds(start: u128, end: u128) -> Option<Self> {
         Self::between(u64::try_from(start).ok()?, end).ok()
     }
@@ -82,12 +82,12 @@ impl fmt::Display for ShardRange {
 }
 
 impl FromStr for ShardRange {
-    type Err = BadRange;
+    type Err = ParseRangeError;
 
-    fn from_str(text: &str) -> Result<Self, BadRange> {
+    fn from_str(text: &str) -> Result<Self, ParseRangeError> {
         let number = |text: &str| {
             let digits = text.trim().strip_prefix("0x")?;
-            // `from_str_radix` would take a sign, too.
+            // `from_str_radix` also accepts a sign.
             let plain = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
             let number = u128::from_str_radix(digits, 16).ok()?;
             (plain && number <= TOP).then_some(number)
@@ -97,19 +97,19 @@ impl FromStr for ShardRange {
             Some((start, number(end)?))
         });
         let Some((start, end)) = bounds else {
-            // What was given may be long and from anywhere.
+            // The input is untrusted and may be long.
             let text = text.chars().take(80).collect();
-            return Err(BadRange::Text { text });
+            return Err(ParseRangeError::Text { text });
         };
         Self::between(start, end)
     }
 }
 
-/// Why something is no range of hashes.
+/// The bounds or the text do not describe a range of hashes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum BadRange {
-    /// Empty, backwards, or beyond the top.
+pub enum ParseRangeError {
+    /// The end is not above the start, or is above 2⁶⁴.
     #[error(
         "{start:#018x}-{end:#018x} is not a range of hashes: the end must be above the start and at most 2^64"
     )]
@@ -119,15 +119,15 @@ pub enum BadRange {
         /// The end.
         end: u128,
     },
-    /// Not the text of a range.
-    #[error("{text:?} is not a range of hashes: write `0x0000000000000000-0x8000000000000000`")]
+    /// The text is malformed.
+    #[error("{text:?} is not a range of hashes: expected `0x0000000000000000-0x8000000000000000`")]
     Text {
-        /// The beginning of it.
+        /// The first 80 characters of the text.
         text: String,
     },
 }
 
-/// Sorts ranges and joins those that overlap or touch.
+/// Sorts ranges and merges those that overlap or are adjacent.
 pub(super) fn merged(mut ranges: Vec<ShardRange>) -> Vec<ShardRange> {
     ranges.sort_unstable();
     ranges.dedup_by(|next, before| {
@@ -140,12 +140,12 @@ pub(super) fn merged(mut ranges: Vec<ShardRange>) -> Vec<ShardRange> {
     ranges
 }
 
-/// What is in `left` and not in `right`; both sorted and merged, and so is the answer.
+/// The hashes in `left` that are not in `right`. Both are sorted and merged, and so is the result.
 pub(super) fn difference(left: &[ShardRange], right: &[ShardRange]) -> Vec<ShardRange> {
     let mut rest = Vec::new();
     for range in left {
         let mut from = u128::from(range.start);
-        // Those that end before the range begins cut nothing off, nor do those behind it.
+        // Ranges that end before this one begins, or begin after it ends, do not matter.
         let first = right.partition_point(|cut| cut.end() <= from);
         for cut in right.get(first..).unwrap_or_default() {
             if u128::from(cut.start) >= range.end() {
