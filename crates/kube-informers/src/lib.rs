@@ -124,7 +124,7 @@ pub use factory::{
     accessors,
 };
 pub use handler::{
-    Asynchronous, Backlog, Blocking, EventHandler, Filtered, HandlerOptions, Handlers, OnPanic, asynchronous,
+    AsyncEventHandler, Backlog, Blocking, EventHandler, Filtered, HandlerOptions, Handlers, OnPanic,
     blocking, filtered,
 };
 pub use informer::{

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
 
-use crate::dispatcher::{InHand, Listener};
+use crate::dispatcher::{DeliveryCursor, Listener};
 use crate::event::Event;
 use crate::object::Object;
 use crate::registration::{Control, End, HandlerEnded, HandlerId, wait_synced};
@@ -20,7 +20,7 @@ use crate::registration::{Control, End, HandlerEnded, HandlerId, wait_synced};
 /// [`Backlog`](crate::Backlog) says. Dropping it unsubscribes.
 pub struct Subscription<K: Object> {
     listener: Arc<Listener<K>>,
-    hand: InHand<K>,
+    cursor: DeliveryCursor<K>,
     keep_alive: Option<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -28,7 +28,7 @@ impl<K: Object> Subscription<K> {
     pub(crate) fn new(listener: Arc<Listener<K>>) -> Self {
         Self {
             listener,
-            hand: InHand::nothing(),
+            cursor: DeliveryCursor::empty(),
             keep_alive: None,
         }
     }
@@ -82,32 +82,32 @@ impl<K: Object> Subscription<K> {
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event<K>>> {
         loop {
             if self.listener.is_leaving() {
-                // What is in hand is dropped like what is queued.
-                self.hand = InHand::nothing();
+                // The rest of the current item is dropped, like the queue.
+                self.cursor = DeliveryCursor::empty();
                 return Poll::Ready(None);
             }
-            if let Some((notice, left)) = self.hand.next(&self.listener) {
-                self.listener.told(left);
+            if let Some((delivery, left)) = self.cursor.next(&self.listener) {
+                self.listener.mark_delivered(left);
                 if left == 0 {
-                    self.put_down();
+                    self.finish_item();
                     // So that the last initial event makes it synced, and not the one after.
-                    self.listener.settle();
+                    self.listener.observe_synced();
                 }
-                return Poll::Ready(Some(notice.event));
+                return Poll::Ready(Some(delivery.event));
             }
-            // Nothing was left to tell of what was in hand.
-            self.put_down();
+            // The current item is exhausted.
+            self.finish_item();
             if ready!(self.listener.poll_ready(cx)).is_ok()
-                && let Some((hand, _)) = self.listener.take()
+                && let Some((cursor, _)) = self.listener.take()
             {
-                self.hand = hand;
+                self.cursor = cursor;
             }
         }
     }
 
-    fn put_down(&mut self) {
-        self.listener.put_down(&self.hand);
-        self.hand = InHand::nothing();
+    fn finish_item(&mut self) {
+        self.listener.finish_item(&self.cursor);
+        self.cursor = DeliveryCursor::empty();
     }
 }
 

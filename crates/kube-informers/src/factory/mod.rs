@@ -22,15 +22,15 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout_at};
 use tracing::{Span, warn};
 
-use crate::informer::{Informer, InformerBuilder, Settled};
+use crate::informer::{Informer, InformerBuilder, SyncOutcome};
 use crate::object::Object;
 use crate::scope::Scope;
 use crate::source::{ListWatch, ResourceType};
 use crate::task::{Spawner, TaskDied};
 
-use key::{Key, What};
-use options::Options;
-use slot::{Entry, Slot, Slots};
+use key::{InformerIdentity, InformerKey};
+use options::FactoryOptions;
+use slot::{AnyInformer, InformerSlot, InformerSlots};
 
 pub use check::UnknownNamespaces;
 pub use errors::FactoryNotSynced;
@@ -44,7 +44,7 @@ pub use resource_name::ResourceName;
 /// chosen once for the whole factory, in its [builder](Self::builder), so that nobody silently gets options that
 /// somebody else has chosen; who wants others uses [`informer_for`](Self::informer_for).
 ///
-/// # Life
+/// # Lifecycle
 ///
 /// Informers run after [`start`](Self::start), which starts those asked for so far and may be called again. A factory
 /// does not keep its informers alive, with one exception: what was asked for is held until the next `start`. After
@@ -77,15 +77,15 @@ pub use resource_name::ResourceName;
 /// ```
 #[derive(Clone)]
 pub struct SharedInformerFactory {
-    inner: Arc<Inner>,
+    inner: Arc<FactoryInner>,
     /// What this handle asks for; the rest is the same for all handles.
     scope: Scope,
 }
 
-struct Inner {
+struct FactoryInner {
     client: kube::Client,
-    options: Options,
-    slots: Mutex<Slots>,
+    options: FactoryOptions,
+    slots: Mutex<InformerSlots>,
     /// Made by the first start, on the runtime it is called on.
     spawner: OnceLock<Spawner>,
 }
@@ -105,9 +105,9 @@ impl SharedInformerFactory {
         FactoryBuilder::new(client)
     }
 
-    fn from_options(client: kube::Client, scope: Scope, options: Options) -> Self {
+    fn from_options(client: kube::Client, scope: Scope, options: FactoryOptions) -> Self {
         Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(FactoryInner {
                 client,
                 options,
                 slots: Mutex::default(),
@@ -144,7 +144,7 @@ impl SharedInformerFactory {
     pub fn projected<K: Object + DeserializeOwned>(&self, resource: impl Into<ResourceType>) -> Informer<K> {
         let resource = resource.into();
         let scope = self.scope_of(&resource);
-        let key = Key::of::<K>(What::collection(&resource, &scope));
+        let key = InformerKey::of::<K>(InformerIdentity::collection(&resource, &scope));
         self.ask(key, || {
             let list_watch = ListWatch::projected(self.client(), resource, scope);
             self.configure(Informer::from_list_watch(self.inner.options.wire(list_watch)))
@@ -184,7 +184,7 @@ impl SharedInformerFactory {
         &self,
         constructor: impl FnOnce(&Self) -> InformerBuilder<K> + 'static,
     ) -> Informer<K> {
-        let key = Key::of::<K>(What::constructor(&constructor, &self.scope));
+        let key = InformerKey::of::<K>(InformerIdentity::constructor(&constructor, &self.scope));
         self.ask(key, || constructor(self))
     }
 
@@ -195,7 +195,7 @@ impl SharedInformerFactory {
         name: &str,
         constructor: impl FnOnce(&Self) -> InformerBuilder<K>,
     ) -> Informer<K> {
-        let key = Key::of::<K>(What::named(name, &self.scope));
+        let key = InformerKey::of::<K>(InformerIdentity::named(name, &self.scope));
         self.ask(key, || constructor(self))
     }
 
@@ -250,7 +250,7 @@ impl SharedInformerFactory {
     }
 
     /// The informer of this key, built if there is none that is alive.
-    fn ask<K: Object>(&self, key: Key, build: impl FnOnce() -> InformerBuilder<K>) -> Informer<K> {
+    fn ask<K: Object>(&self, key: InformerKey, build: impl FnOnce() -> InformerBuilder<K>) -> Informer<K> {
         let shutdown = {
             let slots = self.inner.slots.lock();
             if let Some(informer) = slots.find(&key) {
@@ -265,7 +265,7 @@ impl SharedInformerFactory {
             false => builder,
         };
         let (informer, task) = builder.build();
-        let slot = Slot::new(&informer, task);
+        let slot = InformerSlot::new(&informer, task);
         // Who asked for the same meanwhile and was first, decides. What is not taken ends, and says so.
         let (informer, unused) = self.inner.slots.lock().find_or_insert(key, informer, slot);
         drop(unused);
@@ -317,7 +317,7 @@ impl SharedInformerFactory {
         self.wait_until(None).await
     }
 
-    /// Waits for so long, and then says who is missing and why: the last error, how often it was tried, what the
+    /// Waits for so long, and then says who is missing and reason: the last error, how often it was tried, what the
     /// informer is doing.
     ///
     /// # Errors
@@ -336,7 +336,8 @@ impl SharedInformerFactory {
             }
             slots.entries()
         };
-        let in_use: Vec<Arc<dyn Entry>> = entries.into_iter().filter(|entry| !entry.is_gone()).collect();
+        let in_use: Vec<Arc<dyn AnyInformer>> =
+            entries.into_iter().filter(|entry| !entry.is_gone()).collect();
         if in_use.iter().any(|entry| !entry.is_started()) {
             let unstarted = in_use.iter().filter(|entry| !entry.is_started());
             let missing = unstarted.filter_map(|entry| entry.not_synced(Duration::ZERO));
@@ -345,8 +346,8 @@ impl SharedInformerFactory {
         let deadline = timeout.map(|timeout| began + timeout);
         let settled = join_all(in_use.iter().map(|entry| async move {
             match deadline {
-                None => Some(entry.settled().await),
-                Some(deadline) => timeout_at(deadline, entry.settled()).await.ok(),
+                None => Some(entry.sync_outcome().await),
+                Some(deadline) => timeout_at(deadline, entry.sync_outcome()).await.ok(),
             }
         }));
         let settled = settled.await;
@@ -354,7 +355,7 @@ impl SharedInformerFactory {
         let missing: Vec<_> = in_use
             .iter()
             .zip(settled)
-            .filter(|(_, settled)| !matches!(settled, Some(Settled::Synced | Settled::Unused)))
+            .filter(|(_, settled)| !matches!(settled, Some(SyncOutcome::Synced | SyncOutcome::Unused)))
             .filter_map(|(entry, _)| entry.not_synced(after))
             .collect();
         if self.inner.slots.lock().is_shut_down() && !missing.is_empty() {

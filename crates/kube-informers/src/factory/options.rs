@@ -19,7 +19,7 @@ use crate::source::{ListWatch, Query};
 pub struct FactoryBuilder {
     client: kube::Client,
     scope: Scope,
-    options: Options,
+    options: FactoryOptions,
 }
 
 type RequestHook = Arc<dyn Fn(&mut Query) + Send + Sync>;
@@ -27,7 +27,7 @@ type ErrorHook = Arc<dyn Fn(&StreamEnd<'_>) + Send + Sync>;
 
 /// The options that all informers of a factory share.
 #[derive(Default)]
-pub(super) struct Options {
+pub(super) struct FactoryOptions {
     name: Option<String>,
     resync: Option<Duration>,
     resync_of: HashMap<TypeId, Option<Duration>>,
@@ -45,7 +45,7 @@ impl FactoryBuilder {
         Self {
             client,
             scope: Scope::all(),
-            options: Options::default(),
+            options: FactoryOptions::default(),
         }
     }
 
@@ -178,7 +178,7 @@ impl FactoryBuilder {
     }
 }
 
-impl Options {
+impl FactoryOptions {
     /// What concerns requests and bytes.
     pub(super) fn wire<K: Object>(&self, list_watch: ListWatch<K>) -> ListWatch<K> {
         let list_watch = list_watch.drop_managed_fields(self.drop_managed_fields);

@@ -22,9 +22,9 @@ use crate::event::{Cause, Event};
 #[doc(alias = "TypedResourceEventHandlerDetailedFuncs")]
 #[must_use = "handlers do nothing until they are added to an informer"]
 pub struct Handlers<K> {
-    add: Option<Slot<OnAdd<K>>>,
-    update: Option<Slot<OnUpdate<K>>>,
-    delete: Option<Slot<OnDelete<K>>>,
+    add: Option<NamedClosure<OnAdd<K>>>,
+    update: Option<NamedClosure<OnUpdate<K>>>,
+    delete: Option<NamedClosure<OnDelete<K>>>,
 }
 
 type OnAdd<K> = dyn FnMut(Arc<K>, bool) + Send;
@@ -32,7 +32,7 @@ type OnUpdate<K> = dyn FnMut(Arc<K>, Arc<K>) + Send;
 type OnDelete<K> = dyn FnMut(Arc<K>, Cause) + Send;
 
 /// A closure and what it is called.
-struct Slot<F: ?Sized> {
+struct NamedClosure<F: ?Sized> {
     name: String,
     call: Box<F>,
 }
@@ -44,7 +44,7 @@ impl<K> Handlers<K> {
     where
         F: FnMut(Arc<K>, bool) + Send + 'static,
     {
-        self.add = Some(Slot {
+        self.add = Some(NamedClosure {
             name: name::of::<F>(),
             call: Box::new(call),
         });
@@ -57,7 +57,7 @@ impl<K> Handlers<K> {
     where
         F: FnMut(Arc<K>, Arc<K>) + Send + 'static,
     {
-        self.update = Some(Slot {
+        self.update = Some(NamedClosure {
             name: name::of::<F>(),
             call: Box::new(call),
         });
@@ -70,7 +70,7 @@ impl<K> Handlers<K> {
     where
         F: FnMut(Arc<K>, Cause) + Send + 'static,
     {
-        self.delete = Some(Slot {
+        self.delete = Some(NamedClosure {
             name: name::of::<F>(),
             call: Box::new(call),
         });
@@ -92,29 +92,29 @@ impl<K: 'static> EventHandler<K> for Handlers<K> {
     fn on_event(&mut self, event: Event<K>) {
         match event {
             Event::Added { object, initial } => {
-                if let Some(slot) = &mut self.add {
-                    (slot.call)(object, initial);
+                if let Some(closure) = &mut self.add {
+                    (closure.call)(object, initial);
                 }
             }
             Event::Updated { old, new, .. } => {
-                if let Some(slot) = &mut self.update {
-                    (slot.call)(old, new);
+                if let Some(closure) = &mut self.update {
+                    (closure.call)(old, new);
                 }
             }
             Event::Deleted { object, cause } => {
-                if let Some(slot) = &mut self.delete {
-                    (slot.call)(object, cause);
+                if let Some(closure) = &mut self.delete {
+                    (closure.call)(object, cause);
                 }
             }
         }
     }
 
     fn name(&self) -> String {
-        let slots = [
-            self.add.as_ref().map(|slot| slot.name.as_str()),
-            self.update.as_ref().map(|slot| slot.name.as_str()),
-            self.delete.as_ref().map(|slot| slot.name.as_str()),
+        let names = [
+            self.add.as_ref().map(|closure| closure.name.as_str()),
+            self.update.as_ref().map(|closure| closure.name.as_str()),
+            self.delete.as_ref().map(|closure| closure.name.as_str()),
         ];
-        name::joined(slots.into_iter().flatten()).unwrap_or_else(name::of::<Self>)
+        name::joined(names.into_iter().flatten()).unwrap_or_else(name::of::<Self>)
     }
 }

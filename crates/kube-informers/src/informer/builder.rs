@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::process::{InformerTask, Parts, Shared};
+use super::process::{InformerInner, InformerParts, InformerTask};
 use super::{Alive, Informer};
 use crate::key::ObjectKey;
 use crate::object::Object;
@@ -243,7 +243,7 @@ impl<K: Object> InformerBuilder<K> {
             queues.push(queue);
             reflectors.push(reflector);
         }
-        let shared = Shared::new(Parts {
+        let shared = InformerInner::new(InformerParts {
             name,
             resource,
             writer: self.writer,

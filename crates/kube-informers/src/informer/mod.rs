@@ -2,7 +2,7 @@
 //! to know what changed.
 
 mod builder;
-mod doors;
+mod constructors;
 mod errors;
 mod low_level;
 mod process;
@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use crate::handler::{EventHandler, HandlerOptions};
+use crate::handler::{HandlerOptions, IntoHandler, erase};
 use crate::lister::Lister;
 use crate::object::Object;
 use crate::reflector::ReflectorState;
@@ -25,14 +25,14 @@ use crate::registration::{NotAdded, Registration};
 use crate::store::{DuplicateIndex, Index, Quarantined, Store};
 use crate::subscription::Subscription;
 use crate::version::ResourceVersion;
-use process::Shared;
+use process::InformerInner;
 
 pub use builder::{InformerBuilder, QueueKind};
 pub use errors::{NotMoved, NotReached, NotSynced, Stopped};
 pub use low_level::LowLevelInformer;
 pub use process::InformerTask;
 pub use stats::{HandlerStats, InformerStats, MemberStats, Totals};
-pub(crate) use weak::{Settled, WeakInformer};
+pub(crate) use weak::{SyncOutcome, WeakInformer};
 
 /// A local, indexed, exact copy of a collection of Kubernetes objects, shared by all who ask.
 ///
@@ -51,7 +51,7 @@ pub(crate) use weak::{Settled, WeakInformer};
 ///
 /// The cache may be behind the server, as any cache: see [`wait_for`](Self::wait_for) to read your own writes.
 ///
-/// # Life
+/// # Lifecycle
 ///
 /// A clone is another handle of the same informer. Nothing runs before [`InformerBuilder::start`] or
 /// [`InformerTask::run`]. It stops at [`shutdown`](Self::shutdown), or when the last of its handles is gone:
@@ -73,7 +73,7 @@ pub(crate) use weak::{Settled, WeakInformer};
 #[doc(alias = "SharedInformer")]
 #[doc(alias = "SharedIndexInformer")]
 pub struct Informer<K: Object> {
-    shared: Arc<Shared<K>>,
+    shared: Arc<InformerInner<K>>,
     alive: Arc<Alive>,
 }
 
@@ -120,7 +120,10 @@ impl<K: Object> Informer<K> {
     /// # Errors
     ///
     /// The informer has stopped.
-    pub fn add_event_handler(&self, handler: impl EventHandler<K>) -> Result<Registration, NotAdded> {
+    pub fn add_event_handler<H, Kind>(&self, handler: H) -> Result<Registration, NotAdded>
+    where
+        H: IntoHandler<K, Kind>,
+    {
         self.add_event_handler_with(HandlerOptions::default(), handler)
     }
 
@@ -131,13 +134,16 @@ impl<K: Object> Informer<K> {
     /// The informer has stopped.
     #[doc(alias = "AddEventHandlerWithOptions")]
     #[doc(alias = "AddEventHandlerWithResyncPeriod")]
-    pub fn add_event_handler_with(
+    pub fn add_event_handler_with<H, Kind>(
         &self,
         options: HandlerOptions,
-        handler: impl EventHandler<K>,
-    ) -> Result<Registration, NotAdded> {
-        let runner = handler.into_runner();
-        let registration = self.shared.add_handler(options, runner, Instant::now())?;
+        handler: H,
+    ) -> Result<Registration, NotAdded>
+    where
+        H: IntoHandler<K, Kind>,
+    {
+        let handler = erase(handler);
+        let registration = self.shared.add_handler(options, handler, Instant::now())?;
         let registration = registration.keeping(self.alive.clone());
         Ok(if self.shared.handlers_keep_alive {
             registration.handler_keeping(self.alive.clone())

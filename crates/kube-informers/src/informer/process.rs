@@ -19,7 +19,7 @@ use super::sharding::{Covered, Sharding};
 use super::stats::{HandlerStats, InformerStats, MemberStats, Totals};
 use crate::delta::Delta;
 use crate::dispatcher::Dispatcher;
-use crate::handler::{HandlerOptions, Runner};
+use crate::handler::{ErasedHandler, HandlerOptions};
 use crate::object::Object;
 use crate::queue::{Batch, DEFAULT_BATCH, DeltaQueue};
 use crate::reflector::{Assignment, Reflector, ReflectorHandle, ReflectorState};
@@ -32,7 +32,7 @@ use crate::task::{Spawner, TaskDied};
 use crate::version::ResourceVersion;
 
 /// What all handles of an informer and its task share.
-pub(super) struct Shared<K: Object> {
+pub(super) struct InformerInner<K: Object> {
     pub(super) name: String,
     /// What the server calls what is in the store, if it comes from one.
     pub(super) resource: Option<ResourceType>,
@@ -48,7 +48,7 @@ pub(super) struct Shared<K: Object> {
     pub(super) stop: CancellationToken,
     /// Ask the server no more, and deliver what is there. A child of `stop`.
     pub(super) drain: CancellationToken,
-    pub(super) life: watch::Sender<Life>,
+    pub(super) life: watch::Sender<Lifecycle>,
     /// Counts the applied batches, for those who wait for a version.
     pub(super) applied: watch::Sender<u64>,
     default_resync: Option<Duration>,
@@ -64,7 +64,7 @@ pub(super) struct Shared<K: Object> {
 }
 
 /// What an informer is made of.
-pub(super) struct Parts<K: Object> {
+pub(super) struct InformerParts<K: Object> {
     pub(super) name: String,
     pub(super) resource: Option<ResourceType>,
     pub(super) writer: DeltaWriter<K>,
@@ -89,15 +89,15 @@ struct Core<K: Object> {
 
 /// What has happened to the informer. Nothing of it is ever taken back.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Life {
+pub(super) struct Lifecycle {
     pub(super) started: bool,
     pub(super) synced: bool,
     pub(super) stopped: bool,
 }
 
-impl<K: Object> Shared<K> {
-    pub(super) fn new(parts: Parts<K>) -> Arc<Self> {
-        let Parts {
+impl<K: Object> InformerInner<K> {
+    pub(super) fn new(parts: InformerParts<K>) -> Arc<Self> {
+        let InformerParts {
             name,
             resource,
             writer,
@@ -126,7 +126,7 @@ impl<K: Object> Shared<K> {
             assignments,
             drain: stop.child_token(),
             stop,
-            life: watch::Sender::new(Life::default()),
+            life: watch::Sender::new(Lifecycle::default()),
             applied: watch::Sender::new(0),
             default_resync,
             handlers_keep_alive,
@@ -140,7 +140,7 @@ impl<K: Object> Shared<K> {
     pub(super) fn add_handler(
         &self,
         mut options: HandlerOptions,
-        runner: Runner<K>,
+        handler: ErasedHandler<K>,
         now: Instant,
     ) -> Result<Registration, NotAdded> {
         options.resync = options.resync.or(self.default_resync);
@@ -148,7 +148,7 @@ impl<K: Object> Shared<K> {
         let synced = core.all_synced();
         let added = core
             .dispatcher
-            .add(&options, runner, now, self.store.list(), synced);
+            .add(&options, handler, now, self.store.list(), synced);
         drop(core);
         self.resyncs_changed.notify_one();
         added.map_err(|error| NotAdded {
@@ -459,23 +459,23 @@ impl<K: Object> Core<K> {
 #[must_use = "an informer does nothing until its task is run"]
 pub struct InformerTask<K: Object> {
     reflectors: Vec<Reflector<K>>,
-    finish: Finish<K>,
+    guard: StopOnDrop<K>,
 }
 
 /// Ends the informer when it is dropped: also when the future of `run` is dropped half-way.
-struct Finish<K: Object>(Arc<Shared<K>>);
+struct StopOnDrop<K: Object>(Arc<InformerInner<K>>);
 
-impl<K: Object> Drop for Finish<K> {
+impl<K: Object> Drop for StopOnDrop<K> {
     fn drop(&mut self) {
         self.0.finish();
     }
 }
 
 impl<K: Object> InformerTask<K> {
-    pub(super) fn new(shared: Arc<Shared<K>>, reflectors: Vec<Reflector<K>>) -> Self {
+    pub(super) fn new(shared: Arc<InformerInner<K>>, reflectors: Vec<Reflector<K>>) -> Self {
         Self {
             reflectors,
-            finish: Finish(shared),
+            guard: StopOnDrop(shared),
         }
     }
 
@@ -488,8 +488,8 @@ impl<K: Object> InformerTask<K> {
     /// One of the library's own tasks panicked.
     #[doc(alias = "RunWithContext")]
     pub async fn run(self) -> Result<(), TaskDied> {
-        let Self { reflectors, finish } = self;
-        let shared = finish.0.clone();
+        let Self { reflectors, guard } = self;
+        let shared = guard.0.clone();
         if shared.stop.is_cancelled() {
             return Ok(());
         }
@@ -526,14 +526,14 @@ impl<K: Object> InformerTask<K> {
                 () = spawner.wait() => {}
             }
         }
-        drop(finish);
+        drop(guard);
         spawner.wait().await;
         died.map_or(Ok(()), Err)
     }
 
     /// Runs on a task of its own, on the current runtime.
     pub(super) fn spawn(self) {
-        let shared = self.finish.0.clone();
+        let shared = self.guard.0.clone();
         let name = shared.name.clone();
         let starter = shared
             .starter

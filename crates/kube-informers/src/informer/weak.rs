@@ -4,19 +4,19 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::errors::NotSynced;
-use super::process::Shared;
+use super::process::InformerInner;
 use super::{Alive, Informer};
 use crate::object::Object;
 
 /// A look at an informer from outside; to hold one is not to use it.
 pub(crate) struct WeakInformer<K: Object> {
-    shared: Weak<Shared<K>>,
+    shared: Weak<InformerInner<K>>,
     alive: Weak<Alive>,
 }
 
 /// How waiting for an informer ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Settled {
+pub(crate) enum SyncOutcome {
     Synced,
     /// Stopped because nobody used it any more.
     Unused,
@@ -51,15 +51,15 @@ impl<K: Object> WeakInformer<K> {
     }
 
     /// Waits until it is synced or has stopped. Does not keep it alive meanwhile.
-    pub(crate) async fn settled(&self) -> Settled {
+    pub(crate) async fn sync_outcome(&self) -> SyncOutcome {
         let Some(shared) = self.shared.upgrade() else {
-            return Settled::Unused;
+            return SyncOutcome::Unused;
         };
         let mut life = shared.life.subscribe();
         match life.wait_for(|life| life.synced || life.stopped).await {
-            Ok(life) if life.synced => Settled::Synced,
-            _ if self.alive.strong_count() == 0 => Settled::Unused,
-            _ => Settled::Stopped,
+            Ok(life) if life.synced => SyncOutcome::Synced,
+            _ if self.alive.strong_count() == 0 => SyncOutcome::Unused,
+            _ => SyncOutcome::Stopped,
         }
     }
 

@@ -6,7 +6,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
 use super::*;
-use crate::handler::{asynchronous, blocking};
+use crate::handler::blocking;
 use crate::registration::HandlerEnded;
 
 /// Upstream: TestSharedInformerRemoveHandler
@@ -91,13 +91,13 @@ async fn removal_waits_for_the_running_call() {
                 finished.recv().unwrap();
             }))
         } else {
-            stage.add(asynchronous(move |_: Event<Thing>| {
+            stage.add(move |_: Event<Thing>| {
                 let (entered, resumed) = once.take().unwrap();
                 async move {
                     entered.send(()).unwrap();
                     resumed.await.unwrap();
                 }
-            }))
+            })
         };
         stage.dispatch([added(&thing("a", 1)), added(&thing("b", 1))]);
         has_entered.await.unwrap();
@@ -131,14 +131,14 @@ async fn removal_need_not_be_awaited() {
     let (close, closed) = oneshot::channel::<()>();
     let (report, reported) = oneshot::channel();
     let mut once = Some((entered.clone(), closed, report));
-    let registration = stage.add(asynchronous(move |_: Event<Thing>| {
+    let registration = stage.add(move |_: Event<Thing>| {
         let (entered, closed, report) = once.take().unwrap();
         async move {
             entered.notify_one();
             // Sees what its owner did after the removal returned.
             report.send(closed.await).unwrap();
         }
-    }));
+    });
     stage.dispatch([added(&thing("a", 1))]);
     entered.notified().await;
 
@@ -235,14 +235,14 @@ async fn an_asynchronous_handler_may_await_its_own_removal() {
     let own = Arc::new(Mutex::new(None::<Registration>));
     let (slot, record) = (own.clone(), Record::default());
     let noted = record.clone();
-    let registration = stage.add(asynchronous(move |event: Event<Thing>| {
+    let registration = stage.add(move |event: Event<Thing>| {
         let (slot, record) = (slot.clone(), noted.clone());
         async move {
             let own = slot.lock().clone();
             own.unwrap().remove().await;
             record.note(&event);
         }
-    }));
+    });
     *own.lock() = Some(registration.clone());
 
     stage.dispatch([added(&thing("a", 1)), added(&thing("b", 1))]);

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use tokio::sync::oneshot;
 
 use super::*;
-use crate::handler::{asynchronous, blocking};
+use crate::handler::blocking;
 use crate::registration::HandlerEnded;
 
 #[tokio::test(start_paused = true)]
@@ -29,9 +29,9 @@ async fn a_stop_drops_what_was_not_told() {
 async fn the_end_of_a_handler_can_be_waited_for() {
     let mut stage = Stage::started();
     let [removed, stopped] = [(); 2].map(|()| stage.add(Record::default().handler()));
-    let patience = std::time::Duration::from_secs(60);
+    let stop_timeout = std::time::Duration::from_secs(60);
     assert!(
-        tokio::time::timeout(patience, removed.wait_for_end())
+        tokio::time::timeout(stop_timeout, removed.wait_for_end())
             .await
             .is_err()
     );
@@ -59,13 +59,13 @@ async fn a_drain_tells_everything_first() {
         stage.add_with(coalescing(), inline.handler(), things(&[&thing("a", 1)])),
         stage.add_with(
             HandlerOptions::default(),
-            asynchronous(move |event: Event<Thing>| {
+            move |event: Event<Thing>| {
                 let record = awaited.clone();
                 async move {
                     tokio::task::yield_now().await;
                     record.note(&event);
                 }
-            }),
+            },
             things(&[&thing("a", 1)]),
         ),
         stage.add_with(
@@ -90,7 +90,7 @@ async fn a_drain_tells_everything_first() {
 #[tokio::test(start_paused = true)]
 async fn a_drain_can_be_cut_short() {
     let mut stage = Stage::started();
-    let stuck = stage.add(asynchronous(|_: Event<Thing>| std::future::pending()));
+    let stuck = stage.add(|_: Event<Thing>| std::future::pending());
     let record = Record::default();
     stage.add(record.handler());
     stage.dispatch([added(&thing("a", 1)), added(&thing("b", 1))]);
@@ -117,13 +117,13 @@ async fn an_asynchronous_handler_is_cancelled_at_its_next_await() {
     let mut stage = Stage::started();
     let (dropped, was_dropped) = oneshot::channel();
     let mut guard = Some(Dropped(Some(dropped)));
-    let registration = stage.add(asynchronous(move |_: Event<Thing>| {
+    let registration = stage.add(move |_: Event<Thing>| {
         let guard = guard.take();
         async move {
             let _guard = guard;
             tokio::time::sleep(Duration::from_secs(3600)).await;
         }
-    }));
+    });
     stage.dispatch([added(&thing("a", 1))]);
     quiet().await;
 
@@ -178,7 +178,7 @@ async fn a_blocking_call_that_outlives_the_stop_by_100_ms_is_left_alone() {
 
     tokio::task::yield_now().await;
 
-    // The clock is held while the call runs, so it is moved by hand.
+    // The clock is held while the call runs, so it is advanced explicitly.
     tokio::time::advance(Duration::from_millis(99)).await;
     assert_eq!(stage.spawner.running(), 1);
     tokio::time::advance(Duration::from_millis(1)).await;
@@ -225,7 +225,7 @@ fn a_blocking_call_that_never_returns_does_not_hold_up_the_runtime() {
 #[tokio::test(start_paused = true)]
 async fn a_stop_reaches_a_handler_that_is_being_removed() {
     let mut stage = Stage::started();
-    let registration = stage.add(asynchronous(|_: Event<Thing>| std::future::pending()));
+    let registration = stage.add(|_: Event<Thing>| std::future::pending());
     stage.dispatch([added(&thing("a", 1))]);
     quiet().await;
     let removal = registration.remove();
@@ -250,9 +250,9 @@ async fn a_handler_cannot_be_added_after_the_stop() {
         .dispatcher
         .add(
             &HandlerOptions::default().name("late"),
-            (|_: Event<Thing>| ()).into_runner(),
+            erase(|_: Event<Thing>| ()),
             Instant::now(),
-            nothing(),
+            no_objects(),
             true,
         )
         .unwrap_err();
@@ -305,9 +305,9 @@ async fn waiting_for_sync_ends_with_the_reason_when_the_informer_stops() {
         .dispatcher
         .add(
             &options,
-            (|_: Event<Thing>| ()).into_runner(),
+            erase(|_: Event<Thing>| ()),
             Instant::now(),
-            nothing(),
+            no_objects(),
             false,
         )
         .unwrap();
@@ -330,8 +330,8 @@ async fn waiting_for_sync_ends_with_the_reason_when_the_informer_stops() {
 #[tokio::test(start_paused = true)]
 async fn dropping_the_dispatcher_stops_everybody() {
     let mut stage = Stage::started();
-    let registration = stage.add(asynchronous(|_: Event<Thing>| std::future::pending()));
-    let mut subscription = stage.subscribe(HandlerOptions::default(), nothing());
+    let registration = stage.add(|_: Event<Thing>| std::future::pending());
+    let mut subscription = stage.subscribe(HandlerOptions::default(), no_objects());
     stage.dispatch([added(&thing("a", 1))]);
     quiet().await;
     let spawner = stage.spawner.clone();
@@ -369,7 +369,7 @@ fn a_runtime_that_goes_away_ends_its_handlers() {
     let object = thing("a", 1);
     let (mut stage, registration) = runtime.block_on(async {
         let mut stage = Stage::started();
-        let registration = stage.add(asynchronous(|_: Event<Thing>| std::future::pending()));
+        let registration = stage.add(|_: Event<Thing>| std::future::pending());
         stage.dispatch([added(&object)]);
         tokio::task::yield_now().await;
         stage.dispatch([deleted(&object)]);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::{Event, Operation, ReflectorState, RelistReason, Resume, StreamEnd, asynchronous};
+use kube_informers::{Event, Operation, ReflectorState, RelistReason, Resume, StreamEnd};
 use kube_testserver::builders::pod;
 use kube_testserver::{ApiError, Fault, RequestMatcher, TestServer};
 use parking_lot::Mutex;
@@ -19,7 +19,7 @@ async fn the_counters_tell_what_happened() {
     let builder = paged_pods(&server).configure(|config| config.page_size = Some(2));
     let informer = synced(builder).await;
     informer
-        .add_event_handler(asynchronous(|_: Event<Pod>| std::future::pending()))
+        .add_event_handler(|_: Event<Pod>| std::future::pending())
         .unwrap();
     settle().await;
 
