@@ -3,6 +3,7 @@
 //! The dispatcher puts in, a worker or a subscription takes out, a registration looks on.
 
 use std::any::Any;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
@@ -24,7 +25,8 @@ tokio::task_local! {
     pub(super) static CALLING: usize;
 }
 
-pub(crate) struct Listener<K> {
+/// The dispatcher's end of one handler or subscription.
+pub struct Listener<K> {
     id: HandlerId,
     name: Arc<str>,
     coalesces: bool,
@@ -263,6 +265,15 @@ impl<K: Object> Listener<K> {
     #[cfg(test)]
     pub(super) fn slots(&self) -> usize {
         self.mailbox.lock().slots()
+    }
+}
+
+impl<K> fmt::Debug for Listener<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listener")
+            .field("id", &self.id)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }
 

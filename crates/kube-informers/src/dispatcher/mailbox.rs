@@ -3,6 +3,7 @@
 //! Pure data behind the lock of a [`Listener`](super::listener::Listener); knows no task and no clock.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
@@ -110,9 +111,15 @@ impl<K: Object> MailboxQueue<K> {
 
 /// What a listener that leaves had not been told, and the handler if it was never started. Dropping a handler runs
 /// code of its owner: do that where no lock is held.
-pub(crate) struct Leftovers<K> {
+pub struct Leftovers<K> {
     _undelivered: MailboxQueue<K>,
     _handler: Option<Consumer<K>>,
+}
+
+impl<K> fmt::Debug for Leftovers<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Leftovers").finish_non_exhaustive()
+    }
 }
 
 /// Who is to be woken, after the lock is released.

@@ -13,26 +13,28 @@ mod resync;
 mod tests;
 mod worker;
 
+use std::fmt;
 use std::sync::Arc;
 
 use tokio::time::Instant;
 use tracing::trace;
 
 pub(crate) use delivery_cursor::DeliveryCursor;
-pub(crate) use listener::Listener;
-use mailbox::{Consumer, Leftovers};
+pub use listener::Listener;
+use mailbox::Consumer;
+pub use mailbox::Leftovers;
 use resync::Resync;
 
 use crate::event::Event;
 use crate::handler::{ErasedHandler, HandlerOptions};
 use crate::object::Object;
-use crate::registration::{Control, HandlerId, NotAdded, Registration};
+use crate::registration::{AddHandlerError, Control, HandlerId, Registration};
 use crate::store::Snapshot;
 use crate::task::Spawner;
 
 /// The handlers and subscriptions of one informer.
 #[doc(alias = "sharedProcessor")]
-pub(crate) struct Dispatcher<K: Object> {
+pub struct Dispatcher<K: Object> {
     entries: Vec<ListenerEntry<K>>,
     next_id: u64,
     state: DispatcherState,
@@ -54,7 +56,8 @@ enum DispatcherState {
 }
 
 impl<K: Object> Dispatcher<K> {
-    pub(crate) fn new() -> Self {
+    /// A dispatcher without handlers.
+    pub fn new() -> Self {
         Self {
             entries: Vec::new(),
             next_id: 1,
@@ -77,11 +80,11 @@ impl<K: Object> Dispatcher<K> {
         now: Instant,
         snapshot: Snapshot<K>,
         synced: bool,
-    ) -> Result<Registration, NotAdded> {
+    ) -> Result<Registration, AddHandlerError> {
         let ErasedHandler { name, kind } = handler;
         let name: Arc<str> = options.name.clone().unwrap_or(name).into();
         if matches!(self.state, DispatcherState::Closed) {
-            return Err(NotAdded {
+            return Err(AddHandlerError {
                 handler: name,
                 informer: String::new(),
             });
@@ -92,7 +95,7 @@ impl<K: Object> Dispatcher<K> {
     }
 
     /// Adds a subscription, which takes from the listener by itself. After a close it has nothing to take.
-    pub(crate) fn subscribe(
+    pub fn subscribe(
         &mut self,
         options: &HandlerOptions,
         now: Instant,
@@ -158,7 +161,7 @@ impl<K: Object> Dispatcher<K> {
 
     /// Tells everybody. The events lie in memory once, however many handlers keep all of them.
     #[doc(alias = "distribute")]
-    pub(crate) fn dispatch(&mut self, events: Vec<Event<K>>) {
+    pub fn dispatch(&mut self, events: Vec<Event<K>>) {
         if events.is_empty() {
             return;
         }
@@ -180,14 +183,14 @@ impl<K: Object> Dispatcher<K> {
 
     /// Everything initial has been dispatched: each handler is synced once it has returned from what it was told
     /// so far.
-    pub(crate) fn synced(&mut self) {
+    pub fn synced(&mut self) {
         for entry in &self.entries {
             entry.listener.push_synced();
         }
     }
 
     /// When a handler is next to be told everything again; `None` before the start and while nobody wants that.
-    pub(crate) fn next_resync(&self) -> Option<Instant> {
+    pub fn next_resync(&self) -> Option<Instant> {
         if !matches!(self.state, DispatcherState::Started(_)) {
             return None;
         }
@@ -200,7 +203,7 @@ impl<K: Object> Dispatcher<K> {
 
     /// Tells the handlers whose time has come everything again, and sets their next time.
     #[doc(alias = "shouldResync")]
-    pub(crate) fn resync_due(&mut self, now: Instant, snapshot: &Snapshot<K>) {
+    pub fn resync_due(&mut self, now: Instant, snapshot: &Snapshot<K>) {
         if !matches!(self.state, DispatcherState::Started(_)) {
             return;
         }
@@ -216,7 +219,7 @@ impl<K: Object> Dispatcher<K> {
     /// again without `drain` to cut a drain short.
     ///
     /// What is returned may hold handlers that were never started: drop it where no lock is held.
-    pub(crate) fn close(&mut self, drain: bool) -> Vec<Leftovers<K>> {
+    pub fn close(&mut self, drain: bool) -> Vec<Leftovers<K>> {
         self.state = DispatcherState::Closed;
         let leftovers = self
             .entries
@@ -239,6 +242,14 @@ impl<K: Object> Dispatcher<K> {
     /// A listener that is leaving stays until its last call has returned, so that a close can reach it.
     fn forget_ended(&mut self) {
         self.entries.retain(|entry| !entry.listener.has_ended());
+    }
+}
+
+impl<K: Object> fmt::Debug for Dispatcher<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dispatcher")
+            .field("handlers", &self.registrations())
+            .finish_non_exhaustive()
     }
 }
 

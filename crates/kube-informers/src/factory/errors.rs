@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-use crate::informer::NotSynced;
+use crate::informer::errors::SyncError;
 
 /// Not every informer of a factory has its collection in the cache: who is missing, and reason.
 #[derive(Clone, Debug)]
 #[doc(alias = "SyncResult")]
-pub struct FactoryNotSynced {
+pub struct FactorySyncError {
     /// The informers that are missing, sorted by name. Empty if the factory was shut down.
-    pub missing: Vec<NotSynced>,
+    pub missing: Vec<SyncError>,
     /// How many informers were waited for.
     pub of: usize,
     reason: Reason,
@@ -22,12 +22,12 @@ enum Reason {
     ShutDown,
 }
 
-impl FactoryNotSynced {
-    pub(super) fn missing(missing: Vec<NotSynced>, of: usize) -> Self {
+impl FactorySyncError {
+    pub(super) fn missing(missing: Vec<SyncError>, of: usize) -> Self {
         Self::new(missing, of, Reason::Missing)
     }
 
-    pub(super) fn not_started(missing: Vec<NotSynced>, of: usize) -> Self {
+    pub(super) fn not_started(missing: Vec<SyncError>, of: usize) -> Self {
         Self::new(missing, of, Reason::NotStarted)
     }
 
@@ -35,7 +35,7 @@ impl FactoryNotSynced {
         Self::new(Vec::new(), 0, Reason::ShutDown)
     }
 
-    fn new(mut missing: Vec<NotSynced>, of: usize, reason: Reason) -> Self {
+    fn new(mut missing: Vec<SyncError>, of: usize, reason: Reason) -> Self {
         missing.sort_by(|left, right| left.informer.cmp(&right.informer));
         Self { missing, of, reason }
     }
@@ -46,7 +46,7 @@ impl FactoryNotSynced {
     }
 }
 
-impl fmt::Display for FactoryNotSynced {
+impl fmt::Display for FactorySyncError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.missing.iter().map(|missing| &*missing.informer).collect();
         match self.reason {
@@ -69,4 +69,9 @@ impl fmt::Display for FactoryNotSynced {
     }
 }
 
-impl std::error::Error for FactoryNotSynced {}
+impl std::error::Error for FactorySyncError {
+    /// The first informer that is not synced.
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.missing.first().map(|missing| missing as _)
+    }
+}

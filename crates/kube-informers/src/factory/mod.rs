@@ -26,14 +26,14 @@ use crate::informer::{Informer, InformerBuilder, SyncOutcome};
 use crate::object::Object;
 use crate::scope::Scope;
 use crate::source::{ListWatch, ResourceType};
-use crate::task::{Spawner, TaskDied};
+use crate::task::{Spawner, TaskPanicError};
 
 use key::{InformerIdentity, InformerKey};
 use options::FactoryOptions;
 use slot::{AnyInformer, InformerSlot, InformerSlots};
 
-pub use check::UnknownNamespaces;
-pub use errors::FactoryNotSynced;
+pub use check::UnknownNamespacesError;
+pub use errors::FactorySyncError;
 pub use options::FactoryBuilder;
 pub use resource::ResourceError;
 pub use resource_name::ResourceName;
@@ -161,7 +161,8 @@ impl SharedInformerFactory {
     ///
     /// ```no_run
     /// # use k8s_openapi::api::core::v1::Pod;
-    /// # use kube_informers::{Informer, QueueKind, SharedInformerFactory};
+    /// # use kube_informers::informer::QueueKind;
+    /// # use kube_informers::{Informer, SharedInformerFactory};
     /// # fn main() { std::hint::black_box(example as fn(SharedInformerFactory)); }
     /// # fn example(factory: SharedInformerFactory) {
     /// let pods = factory.informer_for::<Pod>(|factory| {
@@ -313,7 +314,7 @@ impl SharedInformerFactory {
     /// At once if informers were asked for and not started, which would never sync; and when some stop.
     #[doc(alias = "WaitForCacheSync")]
     #[doc(alias = "WaitForNamedCacheSync")]
-    pub async fn wait_for_sync(&self) -> Result<(), FactoryNotSynced> {
+    pub async fn wait_for_sync(&self) -> Result<(), FactorySyncError> {
         self.wait_until(None).await
     }
 
@@ -323,16 +324,16 @@ impl SharedInformerFactory {
     /// # Errors
     ///
     /// Some informers were not synced in time, were not started, or stopped.
-    pub async fn wait_for_sync_within(&self, timeout: Duration) -> Result<(), FactoryNotSynced> {
+    pub async fn wait_for_sync_within(&self, timeout: Duration) -> Result<(), FactorySyncError> {
         self.wait_until(Some(timeout)).await
     }
 
-    async fn wait_until(&self, timeout: Option<Duration>) -> Result<(), FactoryNotSynced> {
+    async fn wait_until(&self, timeout: Option<Duration>) -> Result<(), FactorySyncError> {
         let began = Instant::now();
         let entries = {
             let slots = self.inner.slots.lock();
             if slots.is_shut_down() {
-                return Err(FactoryNotSynced::shutdown());
+                return Err(FactorySyncError::shutdown());
             }
             slots.entries()
         };
@@ -341,7 +342,7 @@ impl SharedInformerFactory {
         if in_use.iter().any(|entry| !entry.is_started()) {
             let unstarted = in_use.iter().filter(|entry| !entry.is_started());
             let missing = unstarted.filter_map(|entry| entry.not_synced(Duration::ZERO));
-            return Err(FactoryNotSynced::not_started(missing.collect(), in_use.len()));
+            return Err(FactorySyncError::not_started(missing.collect(), in_use.len()));
         }
         let deadline = timeout.map(|timeout| began + timeout);
         let settled = join_all(in_use.iter().map(|entry| async move {
@@ -359,11 +360,11 @@ impl SharedInformerFactory {
             .filter_map(|(entry, _)| entry.not_synced(after))
             .collect();
         if self.inner.slots.lock().is_shut_down() && !missing.is_empty() {
-            return Err(FactoryNotSynced::shutdown());
+            return Err(FactorySyncError::shutdown());
         }
         match missing.is_empty() {
             true => Ok(()),
-            false => Err(FactoryNotSynced::missing(missing, in_use.len())),
+            false => Err(FactorySyncError::missing(missing, in_use.len())),
         }
     }
 
@@ -390,7 +391,7 @@ impl SharedInformerFactory {
     ///
     /// One of the library's own tasks panicked, here or in an earlier run; everything is shut down then, too.
     #[doc(alias = "Run")]
-    pub async fn run_until(&self, signal: impl Future<Output = ()>) -> Result<(), TaskDied> {
+    pub async fn run_until(&self, signal: impl Future<Output = ()>) -> Result<(), TaskPanicError> {
         self.start();
         // Cancel-safe both: a death is remembered, and the signal is waited for once.
         let outcome = tokio::select! {

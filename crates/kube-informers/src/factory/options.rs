@@ -2,6 +2,7 @@
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ pub(super) struct FactoryOptions {
     queue: QueueKind,
     drop_managed_fields: bool,
     hook: Option<RequestHook>,
-    on_watch_error: Option<ErrorHook>,
+    on_stream_end: Option<ErrorHook>,
 }
 
 impl FactoryBuilder {
@@ -165,16 +166,29 @@ impl FactoryBuilder {
         self
     }
 
-    /// Sees every end of a list or watch of every informer; see [`InformerBuilder::on_watch_error`].
+    /// Sees every end of a list or watch of every informer; see [`InformerBuilder::on_stream_end`].
     #[doc(alias = "SetWatchErrorHandler")]
-    pub fn on_watch_error(mut self, hook: impl Fn(&StreamEnd<'_>) + Send + Sync + 'static) -> Self {
-        self.options.on_watch_error = Some(Arc::new(hook));
+    pub fn on_stream_end(mut self, hook: impl Fn(&StreamEnd<'_>) + Send + Sync + 'static) -> Self {
+        self.options.on_stream_end = Some(Arc::new(hook));
         self
     }
 
     /// The factory. Nothing runs yet.
     pub fn build(self) -> SharedInformerFactory {
         SharedInformerFactory::from_options(self.client, self.scope, self.options)
+    }
+}
+
+/// Names and numbers only: the client may carry credentials.
+impl fmt::Debug for FactoryBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FactoryBuilder")
+            .field("scope", &self.scope.to_string())
+            .field("name", &self.options.name)
+            .field("resync", &self.options.resync)
+            .field("config", &self.options.config)
+            .field("queue", &self.options.queue)
+            .finish_non_exhaustive()
     }
 }
 
@@ -203,9 +217,9 @@ impl FactoryOptions {
             let transform = transform.clone();
             builder = builder.try_transform(move |object| transform(object));
         }
-        if let Some(hook) = &self.on_watch_error {
+        if let Some(hook) = &self.on_stream_end {
             let hook = hook.clone();
-            builder = builder.on_watch_error(move |end| hook(end));
+            builder = builder.on_stream_end(move |end| hook(end));
         }
         match &self.name {
             Some(factory) => builder.rename(|name| format!("{name} ({factory})")),

@@ -8,7 +8,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::key::InformerKey;
-use crate::informer::{Informer, InformerTask, NotSynced, SyncOutcome, WeakInformer};
+use crate::informer::errors::SyncError;
+use crate::informer::{Informer, InformerTask, SyncOutcome, WeakInformer};
 use crate::object::Object;
 use crate::target::BoxFuture;
 use crate::task::Spawner;
@@ -21,7 +22,7 @@ pub(super) trait AnyInformer: Send + Sync {
     /// Runs it, unless it was started before, and lets go of it.
     fn start(&self, spawner: &Spawner);
     fn sync_outcome(&self) -> BoxFuture<'_, SyncOutcome>;
-    fn not_synced(&self, after: Duration) -> Option<NotSynced>;
+    fn not_synced(&self, after: Duration) -> Option<SyncError>;
     fn shutdown(&self) -> BoxFuture<'_, ()>;
     fn as_any(&self) -> &dyn Any;
 }
@@ -67,7 +68,7 @@ impl<K: Object> AnyInformer for InformerSlot<K> {
         Box::pin(self.informer.sync_outcome())
     }
 
-    fn not_synced(&self, after: Duration) -> Option<NotSynced> {
+    fn not_synced(&self, after: Duration) -> Option<SyncError> {
         self.informer.not_synced(after)
     }
 

@@ -1,5 +1,6 @@
 //! `Handlers`: one closure per kind of event.
 
+use std::fmt;
 use std::sync::Arc;
 
 use super::{EventHandler, name};
@@ -31,14 +32,14 @@ type OnAdd<K> = dyn FnMut(Arc<K>, bool) + Send;
 type OnUpdate<K> = dyn FnMut(Arc<K>, Arc<K>) + Send;
 type OnDelete<K> = dyn FnMut(Arc<K>, Cause) + Send;
 
-/// A closure and what it is called.
+/// A closure and its name.
 struct NamedClosure<F: ?Sized> {
     name: String,
     call: Box<F>,
 }
 
 impl<K> Handlers<K> {
-    /// Called with each object that appears, and whether it was part of the initial list or snapshot.
+    /// Called with each added object, and whether it is part of the initial list or snapshot.
     #[doc(alias = "AddFunc")]
     pub fn on_add<F>(mut self, call: F) -> Self
     where
@@ -51,7 +52,7 @@ impl<K> Handlers<K> {
         self
     }
 
-    /// Called with the state last told and the state now. In a resync both are the same `Arc`.
+    /// Called with the last delivered and the current state. In a resync both are the same `Arc`.
     #[doc(alias = "UpdateFunc")]
     pub fn on_update<F>(mut self, call: F) -> Self
     where
@@ -64,7 +65,7 @@ impl<K> Handlers<K> {
         self
     }
 
-    /// Called with the last state of each object that is gone, and how we know.
+    /// Called with the last state of each deleted object, and how the deletion became known.
     #[doc(alias = "DeleteFunc")]
     pub fn on_delete<F>(mut self, call: F) -> Self
     where
@@ -85,6 +86,16 @@ impl<K> Default for Handlers<K> {
             update: None,
             delete: None,
         }
+    }
+}
+
+impl<K> fmt::Debug for Handlers<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handlers")
+            .field("on_add", &self.add.is_some())
+            .field("on_update", &self.update.is_some())
+            .field("on_delete", &self.delete.is_some())
+            .finish()
     }
 }
 

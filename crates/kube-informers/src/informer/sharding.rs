@@ -4,7 +4,7 @@
 //! between the two, deltas about it are strangers.
 
 use super::Informer;
-use super::errors::{NotMoved, Stopped};
+use super::errors::{SetShardError, StoppedError};
 use crate::object::Object;
 use crate::shard::{FieldsDiffer, Shard};
 
@@ -103,7 +103,8 @@ impl<K: Object> Informer<K> {
     ///
     /// ```no_run
     /// use k8s_openapi::api::core::v1::Pod;
-    /// use kube_informers::{Informer, Scope, Shard, ShardField, ShardRange};
+    /// use kube_informers::shard::{ShardField, ShardRange};
+    /// use kube_informers::{Informer, Scope, Shard};
     ///
     /// # async fn example(client: kube::Client) -> Result<(), Box<dyn std::error::Error>> {
     /// let halves = ShardRange::ALL.split(2);
@@ -122,9 +123,9 @@ impl<K: Object> Informer<K> {
     ///
     /// The informer has stopped, is shared by all who ask a factory for the same scope, or has a shard that goes by
     /// another field.
-    pub fn set_shard(&self, shard: Shard) -> Result<(), NotMoved> {
+    pub fn set_shard(&self, shard: Shard) -> Result<(), SetShardError> {
         if self.shared.shard_is_fixed {
-            return Err(NotMoved::Shared {
+            return Err(SetShardError::Shared {
                 informer: self.name().to_owned(),
             });
         }
@@ -132,7 +133,7 @@ impl<K: Object> Informer<K> {
     }
 
     /// The shard that is wanted; `None` if it never had one. What of it each member watch has is in
-    /// [`MemberStats`](crate::MemberStats).
+    /// [`MemberStats`](crate::stats::MemberStats).
     pub fn shard(&self) -> Option<Shard> {
         self.shared.shard().0
     }
@@ -148,7 +149,7 @@ impl<K: Object> Informer<K> {
     /// # Errors
     ///
     /// The informer stopped before that.
-    pub async fn shard_settled(&self) -> Result<(), Stopped> {
+    pub async fn shard_settled(&self) -> Result<(), StoppedError> {
         let mut applied = self.shared.applied.subscribe();
         let mut life = self.shared.life.subscribe();
         loop {

@@ -15,7 +15,7 @@ pub use range::{BadRange, ShardRange};
 /// The hash by which objects are spread over shards: 64-bit FNV-1a of the text, as API servers compute it.
 ///
 /// ```
-/// assert_eq!(kube_informers::shard_hash("foobar"), 0x8594_4171_f739_67e8);
+/// assert_eq!(kube_informers::shard::shard_hash("foobar"), 0x8594_4171_f739_67e8);
 /// ```
 pub fn shard_hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
@@ -72,7 +72,8 @@ impl fmt::Display for ShardField {
 /// Ranges are kept sorted and merged, so two shards that select the same by the same field are equal.
 ///
 /// ```
-/// use kube_informers::{Shard, ShardField, ShardRange};
+/// use kube_informers::shard::{ShardField, ShardRange};
+/// use kube_informers::Shard;
 ///
 /// let quarters = ShardRange::ALL.split(4);
 /// let low = Shard::new(ShardField::Uid, quarters[..2].to_vec());

@@ -4,7 +4,8 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use kube_informers::{Object, Shard, ShardField, ShardRange};
+use kube_informers::shard::{ShardField, ShardRange};
+use kube_informers::{Object, Shard};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::handler::{OnPanic, blocking, filtered};
-use crate::registration::HandlerEnded;
+use crate::registration::HandlerEndedError;
 
 fn panics_on(name: &'static str, record: &Record) -> impl FnMut(Event<Thing>) + Send + 'static {
     let record = record.clone();
@@ -120,7 +120,7 @@ async fn f27_a_handler_may_choose_to_end_by_a_panic() {
         let ended = registration.synced().await.unwrap_err();
         assert_eq!(
             ended,
-            HandlerEnded::Panicked {
+            HandlerEndedError::Panicked {
                 handler: "fragile".into()
             },
             "{kind}"

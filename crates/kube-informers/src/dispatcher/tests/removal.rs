@@ -7,7 +7,7 @@ use tokio::time::timeout;
 
 use super::*;
 use crate::handler::blocking;
-use crate::registration::HandlerEnded;
+use crate::registration::HandlerEndedError;
 
 /// Upstream: TestSharedInformerRemoveHandler
 #[tokio::test(start_paused = true)]
@@ -69,7 +69,7 @@ async fn removing_after_the_stop_is_fine() {
 
     assert_eq!(
         registration.ended(),
-        Some(HandlerEnded::Stopped {
+        Some(HandlerEndedError::Stopped {
             handler: registration.name().into()
         })
     );
@@ -199,7 +199,7 @@ async fn a_handler_removed_before_the_start_is_let_go_of_at_once_and_never_calle
     assert_eq!(record.take(), Vec::<String>::new());
     assert_eq!(
         registration.synced().await,
-        Err(HandlerEnded::Removed {
+        Err(HandlerEndedError::Removed {
             handler: registration.name().into()
         })
     );

@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::handler::blocking;
-use crate::registration::HandlerEnded;
+use crate::registration::HandlerEndedError;
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_drops_what_was_not_told() {
@@ -39,14 +39,14 @@ async fn the_end_of_a_handler_can_be_waited_for() {
     drop(removed.remove());
     assert!(matches!(
         removed.wait_for_end().await,
-        HandlerEnded::Removed { .. }
+        HandlerEndedError::Removed { .. }
     ));
     assert_eq!(stopped.ended(), None);
 
     stage.stop(false).await;
     assert!(matches!(
         stopped.wait_for_end().await,
-        HandlerEnded::Stopped { .. }
+        HandlerEndedError::Stopped { .. }
     ));
 }
 
@@ -83,7 +83,10 @@ async fn a_drain_tells_everything_first() {
     }
     for registration in registrations {
         registration.synced().await.unwrap();
-        assert!(matches!(registration.ended(), Some(HandlerEnded::Stopped { .. })));
+        assert!(matches!(
+            registration.ended(),
+            Some(HandlerEndedError::Stopped { .. })
+        ));
     }
 }
 
@@ -133,7 +136,10 @@ async fn an_asynchronous_handler_is_cancelled_at_its_next_await() {
     was_dropped.await.unwrap();
     assert_eq!(start.elapsed(), Duration::ZERO);
     assert_eq!(registration.delivered(), 0);
-    assert!(matches!(registration.ended(), Some(HandlerEnded::Stopped { .. })));
+    assert!(matches!(
+        registration.ended(),
+        Some(HandlerEndedError::Stopped { .. })
+    ));
 }
 
 #[tokio::test(start_paused = true)]
@@ -183,7 +189,10 @@ async fn a_blocking_call_that_outlives_the_stop_by_100_ms_is_left_alone() {
     assert_eq!(stage.spawner.running(), 1);
     tokio::time::advance(Duration::from_millis(1)).await;
     stage.spawner.wait().await;
-    assert!(matches!(registration.ended(), Some(HandlerEnded::Stopped { .. })));
+    assert!(matches!(
+        registration.ended(),
+        Some(HandlerEndedError::Stopped { .. })
+    ));
     assert_eq!(registration.delivered(), 0);
 
     // When it returns at last, its thread ends without another call.
@@ -237,7 +246,10 @@ async fn a_stop_reaches_a_handler_that_is_being_removed() {
     stage.stop(false).await;
 
     removal.await;
-    assert!(matches!(registration.ended(), Some(HandlerEnded::Removed { .. })));
+    assert!(matches!(
+        registration.ended(),
+        Some(HandlerEndedError::Removed { .. })
+    ));
 }
 
 /// Upstream: TestAddOnStoppedSharedInformer
@@ -289,7 +301,7 @@ async fn no_task_is_left_whenever_the_handler_came() {
         stage.stop(drain).await;
         assert_eq!(
             registration.synced().await,
-            Err(HandlerEnded::Stopped {
+            Err(HandlerEndedError::Stopped {
                 handler: registration.name().into()
             })
         );
@@ -340,7 +352,10 @@ async fn dropping_the_dispatcher_stops_everybody() {
 
     assert!(subscription.next().await.is_none());
     spawner.wait().await;
-    assert!(matches!(registration.ended(), Some(HandlerEnded::Stopped { .. })));
+    assert!(matches!(
+        registration.ended(),
+        Some(HandlerEndedError::Stopped { .. })
+    ));
 }
 
 /// A handler may own whatever it likes, a handle of its informer for one: it is not dropped under the informer's
@@ -377,7 +392,10 @@ fn a_runtime_that_goes_away_ends_its_handlers() {
     });
 
     drop(runtime);
-    assert!(matches!(registration.ended(), Some(HandlerEnded::Stopped { .. })));
+    assert!(matches!(
+        registration.ended(),
+        Some(HandlerEndedError::Stopped { .. })
+    ));
     assert_eq!(
         (registration.pending(), stage.dispatcher.registrations().len()),
         (0, 0)
@@ -386,5 +404,5 @@ fn a_runtime_that_goes_away_ends_its_handlers() {
 
     // One that is added now has nobody to run it, and says so.
     let late = stage.add(|_: Event<Thing>| ());
-    assert!(matches!(late.ended(), Some(HandlerEnded::Stopped { .. })));
+    assert!(matches!(late.ended(), Some(HandlerEndedError::Stopped { .. })));
 }

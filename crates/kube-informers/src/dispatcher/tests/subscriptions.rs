@@ -3,7 +3,7 @@
 use futures_util::{FutureExt, StreamExt};
 
 use super::*;
-use crate::registration::HandlerEnded;
+use crate::registration::HandlerEndedError;
 
 /// What can be taken without waiting.
 fn take(subscription: &mut Subscription<Thing>) -> Vec<String> {
@@ -148,7 +148,7 @@ async fn waiting_for_the_sync_of_a_dropped_one_says_why_it_will_not_come() {
 
     assert_eq!(
         synced.await,
-        Err(HandlerEnded::Removed {
+        Err(HandlerEndedError::Removed {
             handler: "audit".into()
         })
     );

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube_informers::handler::OnPanic;
+use kube_informers::source::ListerWatcher;
 use kube_informers::source::{Known, ListRequest, ListStream, WatchRequest, WatchStream};
-use kube_informers::{Event, HandlerOptions, Informer, ListerWatcher, OnPanic};
+use kube_informers::{Event, HandlerOptions, Informer};
 use kube_testserver::TestServer;
 use kube_testserver::builders::{config_map, pod};
 

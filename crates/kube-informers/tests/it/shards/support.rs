@@ -1,7 +1,8 @@
 //! A server full of pods, and the part of them that is in a shard.
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::{Shard, ShardField, ShardRange, shard_hash};
+use kube_informers::Shard;
+use kube_informers::shard::{ShardField, ShardRange, shard_hash};
 use kube_testserver::TestServer;
 use kube_testserver::builders::pod;
 
