@@ -86,3 +86,17 @@ pub async fn cluster_to_write_to()
     };
     Ok((cluster, namespace.to_owned()))
 }
+
+/// The snippets of the README and of the guides, compiled with the tests. They are included here and not in the crates
+/// they are about, because a published crate contains its own files only.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../README.md")]
+    struct Readme;
+
+    #[doc = include_str!("../docs/coming-from-go.md")]
+    struct ComingFromGo;
+
+    #[doc = include_str!("../docs/coming-from-kube-runtime.md")]
+    struct ComingFromKubeRuntime;
+}

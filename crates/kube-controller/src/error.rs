@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube_informers::{HandlerEnded, NotAdded, NotSynced};
+use kube_informers::error::{AddHandlerError, HandlerEndedError, SyncError};
 
 /// Why a controller ended, other than by being told to.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -16,7 +16,7 @@ pub enum RunError {
         controller: Arc<str>,
         /// Which informer.
         #[source]
-        source: NotAdded,
+        source: AddHandlerError,
     },
     /// An informer was not synced within the time it was [given](crate::Controller::sync_within).
     #[error("controller {controller} has not started after {after:?}: a cache is not complete")]
@@ -28,7 +28,7 @@ pub enum RunError {
         /// Which informer, and what is in its way. `None`: it is synced, and the mapping of its objects to keys
         /// takes long.
         #[source]
-        source: Option<Box<NotSynced>>,
+        source: Option<Box<SyncError>>,
     },
     /// An informer stopped while the controller ran: it would not have noticed changes any more.
     #[error("controller {controller} has ended: one of its informers has stopped")]
@@ -37,7 +37,7 @@ pub enum RunError {
         controller: Arc<str>,
         /// The handler that is not told any more; its name says of which informer.
         #[source]
-        source: HandlerEnded,
+        source: HandlerEndedError,
     },
     /// Runs did not end within their [grace](crate::Controller::grace) and were cancelled.
     #[error(

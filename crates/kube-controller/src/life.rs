@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{select_all, try_join_all};
-use kube_informers::HandlerEnded;
+use kube_informers::error::HandlerEndedError;
 use kube_workqueue::{Key, WorkQueue, workers};
 use tokio::time::timeout;
 use tracing::{info, warn};
@@ -185,7 +185,7 @@ struct Inflow<T: Key> {
 
 impl<T: Key> Inflow<T> {
     /// Waits until an informer stops.
-    async fn interrupted(&self) -> HandlerEnded {
+    async fn interrupted(&self) -> HandlerEndedError {
         let ends = self
             .feedings
             .iter()

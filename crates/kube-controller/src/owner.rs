@@ -1,7 +1,8 @@
 //! From an object to the keys of those that own it. Pure: reads owner references, looks nothing up.
 
+use kube_informers::object::OwnerRef;
 use kube_informers::source::ResourceType;
-use kube_informers::{Object, ObjectKey, OwnerRef};
+use kube_informers::{Object, ObjectKey};
 
 /// Finds the owners of one kind in the owner references of objects.
 ///

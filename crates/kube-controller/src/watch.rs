@@ -5,9 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube_informers::{
-    BoxFuture, Cause, Event, HandlerOptions, Informer, NotAdded, NotSynced, Object, ObjectKey, Registration,
-};
+use kube_informers::error::{AddHandlerError, SyncError};
+use kube_informers::target::BoxFuture;
+use kube_informers::{Cause, Event, HandlerOptions, Informer, Object, ObjectKey, Registration};
 use kube_workqueue::{Key, Priority, WorkQueue};
 
 use crate::owner::OwnerKeys;
@@ -162,18 +162,18 @@ impl<K: Object, T: Key> fmt::Debug for Watch<K, T> {
 /// A watch of whatever `K`.
 pub(crate) trait Feed<T: Key>: Send {
     /// Begins to feed the queue.
-    fn attach(self: Box<Self>, controller: &str, queue: WorkQueue<T>) -> Result<Feeding, NotAdded>;
+    fn attach(self: Box<Self>, controller: &str, queue: WorkQueue<T>) -> Result<Feeding, AddHandlerError>;
 }
 
 /// A watch that feeds a queue.
 pub(crate) struct Feeding {
     pub(crate) registration: Registration,
     /// What is in the way of the informer's first list; `None` when nothing is.
-    pub(crate) obstacle: Box<dyn Fn() -> BoxFuture<'static, Option<NotSynced>> + Send + Sync>,
+    pub(crate) obstacle: Box<dyn Fn() -> BoxFuture<'static, Option<SyncError>> + Send + Sync>,
 }
 
 impl<K: Object, T: Key> Feed<T> for Watch<K, T> {
-    fn attach(self: Box<Self>, controller: &str, queue: WorkQueue<T>) -> Result<Feeding, NotAdded> {
+    fn attach(self: Box<Self>, controller: &str, queue: WorkQueue<T>) -> Result<Feeding, AddHandlerError> {
         let Watch {
             informer,
             mut keys,

@@ -15,7 +15,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::{Informer, Scope, Shard, ShardField, ShardRange};
+use kube_informers::shard::{ShardField, ShardRange};
+use kube_informers::{Informer, Scope, Shard};
 use kube_testserver::TestServer;
 
 const PODS: usize = 10_000;

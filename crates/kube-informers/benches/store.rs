@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use kube_informers::delta::{Delta, Replacement};
 use kube_informers::store::{DeltaWriter, Origin, Prepared};
-use kube_informers::{Delta, Object, ObjectKey, Replacement};
+use kube_informers::{Object, ObjectKey};
 use tokio::time::Instant;
 
 const OBJECTS: usize = 100_000;

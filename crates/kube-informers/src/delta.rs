@@ -1,5 +1,6 @@
 //! `Delta`: one thing the reflector learnt, in the order it learnt it. The input of queues and store.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::key::ObjectKey;
@@ -169,5 +170,45 @@ impl<K> Clone for Tombstone<K> {
             key: self.key.clone(),
             last: self.last.clone(),
         }
+    }
+}
+
+/// Keys and versions only: objects may be Secrets.
+impl<K: Object> fmt::Debug for Delta<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = |object: &Arc<K>| ObjectKey::of(&**object).to_string();
+        match self {
+            Self::Added(object) => write!(f, "Added({})", key(object)),
+            Self::Updated(object) => write!(f, "Updated({})", key(object)),
+            Self::Deleted(object) => write!(f, "Deleted({})", key(object)),
+            Self::DeletedUnreadable(bad) => write!(f, "DeletedUnreadable({bad:?})"),
+            Self::Unreadable(bad) => write!(f, "Unreadable({bad:?})"),
+            Self::Dropped { key, .. } => write!(f, "Dropped({key})"),
+            Self::Replaced(object) => write!(f, "Replaced({})", key(object)),
+            Self::Vanished(tombstone) => write!(f, "Vanished({})", tombstone.key),
+            Self::Sync(object) => write!(f, "Sync({})", key(object)),
+            Self::ReplacedAll(list) => write!(f, "ReplacedAll({list:?})"),
+            Self::SyncAll => f.write_str("SyncAll"),
+            Self::Bookmark { resource_version } => write!(f, "Bookmark({resource_version})"),
+        }
+    }
+}
+
+impl<K> fmt::Debug for Replacement<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Replacement")
+            .field("objects", &self.objects.len())
+            .field("unreadable", &self.unreadable)
+            .field("resource_version", &self.resource_version)
+            .field("shard", &self.shard)
+            .finish()
+    }
+}
+
+impl<K> fmt::Debug for Tombstone<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tombstone")
+            .field("key", &self.key)
+            .finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! `Event`: something that has already happened to the store.
+//! `Event`: one change that the store has already applied.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 use crate::key::ObjectKey;
 use crate::object::Object;
 
-/// One change of the cache, told to handlers after the cache and its indexes hold it.
+/// One change of the cache, delivered to handlers after the cache and its indexes hold it.
 ///
-/// Per object the events of one handler have the form (Added Updated* Deleted)*. An update never joins two
-/// objects of different UIDs: that is a delete and an add.
+/// Per object, the events of one handler have the form (Added Updated* Deleted)*. The old and the new state of an update
+/// have the same UID; an object replaced by another of the same name is a delete and an add.
 #[derive(PartialEq, Eq)]
 pub enum Event<K> {
     /// An object appeared.
@@ -17,47 +17,48 @@ pub enum Event<K> {
     Added {
         /// The object.
         object: Arc<K>,
-        /// Whether it is part of what was there when the handler joined, or of the informer's first list.
+        /// Whether it is part of the informer's initial list, or of the snapshot that a late handler receives.
         #[doc(alias = "isInInitialList")]
         initial: bool,
     },
-    /// An object changed, or is told again.
+    /// An object changed, or is delivered again by a resync.
     #[doc(alias = "OnUpdate")]
     Updated {
-        /// The state this handler was last told.
+        /// The state that this handler last received.
         old: Arc<K>,
-        /// The state now.
+        /// The current state.
         new: Arc<K>,
-        /// Nothing changed: the handler asked to be told again from time to time. `old` and `new` are the same.
+        /// A resync: nothing changed, and `old` and `new` are the same `Arc`.
         resync: bool,
     },
-    /// An object is gone.
+    /// An object was deleted, or left the scope of this handler.
     #[doc(alias = "OnDelete")]
     Deleted {
-        /// Its last state. For [`Cause::Observed`] it carries the version at which it is gone; for the others
-        /// it is what the cache held.
+        /// Its last state. For [`Cause::Observed`] its resource version is that of the deletion; otherwise it is the
+        /// state that the cache held.
         object: Arc<K>,
-        /// How we know.
+        /// How the deletion became known.
         cause: Cause,
     },
 }
 
-/// How a deletion came to be known.
+/// How a deletion became known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Cause {
-    /// The watch said so.
+    /// The watch reported it.
     Observed,
-    /// The deletion happened while nobody watched and a later list lacked the object; its last state may be stale.
+    /// A missed delete: it happened while no watch was open, and a later list lacked the object. Its last state may be
+    /// stale.
     #[doc(alias = "DeletedFinalStateUnknown")]
     Missed,
-    /// The object lives on, but this handler no longer looks at it: it left a filter, the transform dropped it, or its
-    /// namespace or shard was given up.
+    /// The object still exists, but this handler no longer receives it: it stopped matching a filter, the transform
+    /// dropped it, or its namespace or shard was given up.
     LeftScope,
 }
 
 impl<K> Event<K> {
-    /// The object as it is now, or as it last was.
+    /// The current state of the object, or its last state if it was deleted.
     pub fn object(&self) -> &Arc<K> {
         match self {
             Self::Added { object, .. } | Self::Deleted { object, .. } => object,
@@ -65,12 +66,12 @@ impl<K> Event<K> {
         }
     }
 
-    /// Whether this is part of the initial list or snapshot.
+    /// Whether this is part of the initial list or of a late handler's snapshot.
     pub fn is_initial(&self) -> bool {
         matches!(self, Self::Added { initial: true, .. })
     }
 
-    /// Whether nothing changed and the object is merely told again.
+    /// Whether this is a resync.
     pub fn is_resync(&self) -> bool {
         matches!(self, Self::Updated { resync: true, .. })
     }
@@ -132,7 +133,7 @@ impl<K: Object> fmt::Display for Event<K> {
     }
 }
 
-/// Identity only: events may carry Secrets.
+/// Key and versions only: events may carry Secrets.
 impl<K: Object> fmt::Debug for Event<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Event({self})")

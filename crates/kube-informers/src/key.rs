@@ -20,7 +20,7 @@ use crate::object::Object;
 /// assert_eq!(key.namespace(), Some("shop"));
 /// assert_eq!(key.name(), "cart");
 /// assert_eq!(key.to_string(), "shop/cart");
-/// # Ok::<(), kube_informers::ParseKeyError>(())
+/// # Ok::<(), kube_informers::error::ParseKeyError>(())
 /// ```
 #[doc(alias = "ObjectName")]
 #[doc(alias = "MetaNamespaceKeyFunc")]

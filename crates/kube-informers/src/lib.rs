@@ -89,72 +89,93 @@
 //! # }
 //! ```
 #![forbid(unsafe_code)]
+#![warn(missing_debug_implementations)]
 
 mod client;
 pub mod codec;
-mod delta;
+pub mod delta;
 mod dispatcher;
 mod event;
-mod factory;
-mod handler;
+pub mod factory;
+pub mod handler;
 pub mod indexes;
-mod informer;
+pub mod informer;
 mod key;
-mod lister;
-mod object;
-mod quarantine;
+pub mod lister;
+pub mod object;
+pub mod quarantine;
+#[allow(missing_debug_implementations)]
 pub mod queue;
-mod reflector;
+#[allow(missing_debug_implementations)]
+pub mod reflector;
 mod registration;
 mod scope;
 mod selector;
-mod shard;
+pub mod shard;
+#[allow(missing_debug_implementations)]
 pub mod source;
+#[allow(missing_debug_implementations)]
 pub mod store;
 mod subscription;
-mod target;
+pub mod target;
 mod task;
 mod version;
 
 pub use client::client;
-pub use delta::{Delta, Replacement, Tombstone};
 pub use event::{Cause, Event};
-pub use factory::{
-    FactoryBuilder, FactoryNotSynced, ResourceError, ResourceName, SharedInformerFactory, UnknownNamespaces,
-    accessors,
-};
-pub use handler::{
-    Asynchronous, Backlog, Blocking, EventHandler, Filtered, HandlerOptions, Handlers, OnPanic, asynchronous,
-    blocking, filtered,
-};
-pub use informer::{
-    HandlerStats, Informer, InformerBuilder, InformerStats, InformerTask, LowLevelInformer, MemberStats,
-    NotMoved, NotReached, NotSynced, QueueKind, Stopped, Totals,
-};
-pub use key::{ObjectKey, ParseKeyError};
-pub use lister::{Lister, NamespaceLister, NotFound};
-pub use object::{Object, OwnerRef};
-pub use quarantine::{BadObject, Problem};
-pub use reflector::{
-    BackoffConfig, Deadlines, InitialList, Jitter, Operation, Reflector, ReflectorConfig, ReflectorHandle,
-    ReflectorState, ReflectorStats, RelistReason, Resume, ShardSupport, StreamEnd, Transform,
-};
-pub use registration::{HandlerEnded, HandlerId, NotAdded, Registration, Removal};
+#[doc(inline)]
+pub use factory::SharedInformerFactory;
+#[doc(inline)]
+pub use handler::{AsyncEventHandler, Backlog, EventHandler, HandlerOptions, Handlers, blocking, filtered};
+#[doc(inline)]
+pub use informer::{Informer, InformerBuilder};
+pub use key::ObjectKey;
+#[doc(inline)]
+pub use lister::Lister;
+#[doc(inline)]
+pub use object::Object;
+pub use registration::Registration;
 pub use scope::Scope;
-pub use selector::{ParseSelectorError, Selector};
-pub use shard::{
-    Membership, ParseRangeError, Shard, ShardField, ShardFieldError, ShardRange, shard_hash, shard_membership,
-};
-pub use source::{ListWatch, ListerWatcher, Script, SourceError};
-pub use store::{Index, Snapshot, Store, UnknownIndex};
+pub use selector::Selector;
+#[doc(inline)]
+pub use shard::Shard;
+#[doc(inline)]
+pub use source::ListWatch;
+#[doc(inline)]
+pub use store::{Index, Store};
 pub use subscription::Subscription;
-pub use target::{BoxFuture, Target, TargetError};
-pub use task::TaskDied;
-pub use version::{ParseVersionError, ResourceVersion};
+pub use version::ResourceVersion;
 
-/// The snippets of the guides are compiled with the tests.
-#[cfg(doctest)]
-mod guides {
-    #[doc = include_str!("../../../docs/coming-from-go.md")]
-    struct ComingFromGo;
+/// The errors of the types at the root of the crate. Other modules hold the errors of their own operations.
+///
+/// The name of every error type ends in `Error`, and `source()` leads to the underlying cause.
+pub mod error {
+    pub use crate::informer::errors::{SetShardError, StoppedError, SyncError, WaitForVersionError};
+    pub use crate::key::ParseKeyError;
+    pub use crate::registration::{AddHandlerError, HandlerEndedError};
+    pub use crate::selector::ParseSelectorError;
+    pub use crate::task::TaskPanicError;
+    pub use crate::version::ParseVersionError;
+}
+
+/// Counters of an informer, its watches and its handlers: [`Informer::stats`].
+pub mod stats {
+    pub use crate::informer::stats::{HandlerStats, InformerStats, MemberStats, Totals};
+}
+
+/// The pure stages of the pipeline, for simulators. Unstable: anything here may change in any release.
+#[cfg(feature = "sim")]
+#[doc(hidden)]
+pub mod sim {
+    use std::sync::Arc;
+
+    pub use crate::dispatcher::{Dispatcher, Leftovers, Listener};
+    pub use crate::queue::{DeltaFifo, DeltaQueue, InOrderQueue};
+    pub use crate::store::{Applied, DeltaWriter, Origin, Prepared};
+    use crate::{Object, Subscription};
+
+    /// Reads what [`Dispatcher::subscribe`] queues, without a task.
+    pub fn subscription<K: Object>(listener: Arc<Listener<K>>) -> Subscription<K> {
+        Subscription::new(listener)
+    }
 }

@@ -11,7 +11,8 @@
 /// the fields you need:
 ///
 /// ```
-/// use kube_informers::{Object, OwnerRef};
+/// use kube_informers::object::OwnerRef;
+/// use kube_informers::Object;
 ///
 /// #[derive(serde::Deserialize)]
 /// struct PodNode {

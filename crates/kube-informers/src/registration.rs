@@ -1,4 +1,4 @@
-//! `Registration`: what the owner of a handler holds to watch it and to end it.
+//! `Registration`: a handle to a handler that was added to an informer.
 
 use std::any::Any;
 use std::fmt;
@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use crate::target::BoxFuture;
 
-/// A handler of one informer, seen from outside.
+/// A handle to a handler that was added to an informer: its progress, its counters and its removal.
 ///
 /// Cheap to clone. Dropping it does not remove the handler; [`remove`](Self::remove) does.
 #[derive(Clone)]
@@ -21,7 +21,7 @@ pub struct Registration {
     keep_alive: Option<Arc<dyn Any + Send + Sync>>,
 }
 
-/// Numbers the handlers and subscriptions of one informer.
+/// Identifies a handler or subscription within its informer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HandlerId(pub(crate) u64);
 
@@ -31,50 +31,49 @@ impl fmt::Display for HandlerId {
     }
 }
 
-/// Why a handler will not be told anything any more.
+/// Why a handler receives no more events.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum HandlerEnded {
+pub enum HandlerEndedError {
     /// The informer stopped.
-    #[error("handler {handler} was not told everything: its informer has stopped")]
+    #[error("the informer stopped before handler {handler} received its initial objects")]
     Stopped {
         /// The name of the handler.
         handler: Arc<str>,
     },
     /// The handler was removed.
-    #[error("handler {handler} was not told everything: it was removed")]
+    #[error("handler {handler} was removed before it received its initial objects")]
     Removed {
         /// The name of the handler.
         handler: Arc<str>,
     },
-    /// The handler panicked and had asked to be ended by that.
-    #[error("handler {handler} was not told everything: it panicked, and its options end it then")]
+    /// The handler panicked, and its options end it on a panic.
+    #[error("handler {handler} panicked and is configured to end on a panic")]
     Panicked {
         /// The name of the handler.
         handler: Arc<str>,
     },
-    /// The handler is a blocking one, and the system gave no thread for it.
-    #[error("handler {handler} was not told everything: the system has no more threads for it")]
+    /// The handler is blocking, and no thread could be started for it.
+    #[error("handler {handler} is blocking and no thread could be started for it")]
     NoThread {
         /// The name of the handler.
         handler: Arc<str>,
     },
 }
 
-/// A handler could not be added: the informer has stopped already.
+/// A handler was not added because the informer has stopped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "handler {handler} was not added: the informer of {informer} has stopped already; add handlers before it is shut \
-     down, or build a new one"
+    "handler {handler} was not added: the informer of {informer} has stopped already; build a new informer"
 )]
-pub struct NotAdded {
+pub struct AddHandlerError {
     /// The name of the handler.
     pub handler: Arc<str>,
     /// The name of the informer.
     pub informer: String,
 }
 
-/// Why a listener left, without its name.
+/// Why a listener ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Stopped,
@@ -83,16 +82,16 @@ pub(crate) enum End {
     NoThread,
 }
 
-/// How far a listener is: two facts that are waited for.
+/// The progress of a listener.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Progress {
-    /// Its handler has returned from everything initial.
+    /// Its handler has returned from all initial events.
     pub(crate) synced: bool,
-    /// It will not be called again.
+    /// Set when it will not be called again.
     pub(crate) ended: Option<End>,
 }
 
-/// What a registration may do with a listener, whatever its `K`.
+/// What a registration needs of a listener, independent of `K`.
 pub(crate) trait Control: Send + Sync {
     fn id(&self) -> HandlerId;
     fn name(&self) -> &Arc<str>;
@@ -100,12 +99,12 @@ pub(crate) trait Control: Send + Sync {
     fn delivered(&self) -> u64;
     fn panics(&self) -> u64;
     fn progress(&self) -> watch::Receiver<Progress>;
-    /// Asks the listener to leave and drops what it was not told. Idempotent.
+    /// Ends the listener and drops its backlog. Idempotent.
     fn remove(&self);
     fn is_removed(&self) -> bool;
-    /// Whether the caller runs inside a call of this very handler.
+    /// Whether the caller runs inside a call of this handler.
     fn is_calling(&self) -> bool;
-    /// Keeps `guard` until the listener leaves.
+    /// Keeps `guard` alive until the listener ends.
     fn keep(&self, guard: Arc<dyn Any + Send + Sync>);
 }
 
@@ -117,30 +116,30 @@ impl Registration {
         }
     }
 
-    /// The same in a handle that keeps `guard` alive.
+    /// Makes this handle keep `guard` alive.
     pub(crate) fn keeping(mut self, guard: Arc<dyn Any + Send + Sync>) -> Self {
         self.keep_alive = Some(guard);
         self
     }
 
-    /// The handler itself keeps `guard` alive too, until it leaves.
+    /// Makes the handler itself keep `guard` alive, until it ends.
     pub(crate) fn handler_keeping(self, guard: Arc<dyn Any + Send + Sync>) -> Self {
         self.listener.keep(guard);
         self
     }
 
-    /// The number of the handler within its informer.
+    /// The id of the handler within its informer.
     pub fn id(&self) -> HandlerId {
         self.listener.id()
     }
 
-    /// What logs and statistics call the handler.
+    /// The name of the handler in logs and statistics.
     pub fn name(&self) -> &str {
         self.listener.name()
     }
 
-    /// Whether the informer is synced and the handler has returned from everything that was there when it
-    /// joined. A call that panicked has returned.
+    /// Whether the informer is synced and the handler has returned from all its initial events. A call that panicked
+    /// counts as returned.
     #[doc(alias = "HasSynced")]
     pub fn has_synced(&self) -> bool {
         self.listener.progress().borrow().synced
@@ -150,24 +149,24 @@ impl Registration {
     ///
     /// # Errors
     ///
-    /// When the handler ended before: it was removed, it panicked and its options end it then, or the informer
+    /// The handler ended first: it was removed, it panicked and is configured to end on a panic, or the informer
     /// stopped.
     #[doc(alias = "HasSyncedChecker")]
-    pub async fn synced(&self) -> Result<(), HandlerEnded> {
+    pub async fn synced(&self) -> Result<(), HandlerEndedError> {
         wait_synced(self.listener.progress(), self.listener.name().clone()).await
     }
 
-    /// How many events the handler has not returned from yet, the one it is being told included.
+    /// The backlog: events that the handler has not returned from, including the one in flight.
     pub fn pending(&self) -> usize {
         self.listener.pending()
     }
 
-    /// How many events the handler has returned from.
+    /// The number of events the handler has returned from.
     pub fn delivered(&self) -> u64 {
         self.listener.delivered()
     }
 
-    /// How many of them ended in a panic, of the handler or of its filter.
+    /// The number of these events that ended in a panic of the handler or its filter.
     pub fn panics(&self) -> u64 {
         self.listener.panics()
     }
@@ -178,28 +177,28 @@ impl Registration {
     }
 
     /// Why the handler will not be called again; `None` while it may be.
-    pub fn ended(&self) -> Option<HandlerEnded> {
+    pub fn ended(&self) -> Option<HandlerEndedError> {
         let end = self.listener.progress().borrow().ended?;
         Some(end.of(self.listener.name().clone()))
     }
 
-    /// Waits until the handler will not be called again, and says why; for ever if nothing ends it. Cancel-safe.
+    /// Waits until the handler will not be called again and returns the reason. Cancel-safe.
     ///
-    /// For those who depend on being told: a cache that stopped without a word would leave them waiting.
-    pub async fn wait_for_end(&self) -> HandlerEnded {
+    /// For code that depends on further events and must not wait for them in vain.
+    pub async fn wait_for_end(&self) -> HandlerEndedError {
         let mut progress = self.listener.progress();
         let ended = match progress.wait_for(|now| now.ended.is_some()).await {
             Ok(now) => now.ended,
-            // The listener is gone altogether, and so is its informer.
+            // The listener was dropped with its informer.
             Err(_) => None,
         };
         ended.unwrap_or(End::Stopped).of(self.listener.name().clone())
     }
 
-    /// Removes the handler: from here on no call of it begins, and what it was not told is dropped.
+    /// Removes the handler: no further call begins, and its backlog is dropped.
     ///
-    /// The call that may be running is finished; await what is returned to know that it is. Removing twice,
-    /// or after the informer stopped, or from inside the handler, is fine.
+    /// A call in flight runs to completion; await the returned future to wait for it. It is fine to remove a handler
+    /// twice, after the informer stopped, or from inside the handler.
     ///
     /// ```
     /// # async fn example(registration: kube_informers::Registration) {
@@ -214,19 +213,19 @@ impl Registration {
         let listener = self.listener.clone();
         Removal {
             done: Box::pin(async move {
-                // A handler that waits for its own removal would wait for ever. It need not: the call it makes
-                // is the last one.
+                // A handler that awaits its own removal would deadlock. The current call is its last one, so
+                // there is nothing to wait for.
                 if listener.is_calling() {
                     return;
                 }
-                // An error means that the listener is gone altogether.
+                // An error means that the listener was dropped.
                 listener.progress().wait_for(|now| now.ended.is_some()).await.ok();
             }),
         }
     }
 }
 
-/// Name and numbers only.
+/// Name and counters only.
 impl fmt::Debug for Registration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Registration")
@@ -239,8 +238,8 @@ impl fmt::Debug for Registration {
     }
 }
 
-/// Ready when a removed handler is not running any more. The removal itself has already happened: to drop this is
-/// to not wait.
+/// Completes when a removed handler is no longer running. The handler is removed already; dropping this future only
+/// skips the wait.
 pub struct Removal {
     done: BoxFuture<'static, ()>,
 }
@@ -260,21 +259,21 @@ impl fmt::Debug for Removal {
 }
 
 impl End {
-    fn of(self, handler: Arc<str>) -> HandlerEnded {
+    fn of(self, handler: Arc<str>) -> HandlerEndedError {
         match self {
-            Self::Stopped => HandlerEnded::Stopped { handler },
-            Self::Removed => HandlerEnded::Removed { handler },
-            Self::Panicked => HandlerEnded::Panicked { handler },
-            Self::NoThread => HandlerEnded::NoThread { handler },
+            Self::Stopped => HandlerEndedError::Stopped { handler },
+            Self::Removed => HandlerEndedError::Removed { handler },
+            Self::Panicked => HandlerEndedError::Panicked { handler },
+            Self::NoThread => HandlerEndedError::NoThread { handler },
         }
     }
 }
 
-/// Waits until a listener is synced, or has ended without.
+/// Waits until a listener is synced or has ended.
 pub(crate) async fn wait_synced(
     mut progress: watch::Receiver<Progress>,
     handler: Arc<str>,
-) -> Result<(), HandlerEnded> {
+) -> Result<(), HandlerEndedError> {
     match progress.wait_for(|now| now.synced || now.ended.is_some()).await {
         Ok(now) if now.synced => Ok(()),
         Ok(now) => Err(now.ended.unwrap_or(End::Stopped).of(handler)),

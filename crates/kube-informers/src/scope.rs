@@ -16,7 +16,7 @@ use crate::shard::Shard;
 ///
 /// let scope = Scope::namespace("shop").labels("app=web")?.fields("spec.nodeName=node-1")?;
 /// assert_eq!(scope.to_string(), "namespace shop, labels app=web, fields spec.nodeName=node-1");
-/// # Ok::<(), kube_informers::ParseSelectorError>(())
+/// # Ok::<(), kube_informers::error::ParseSelectorError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[doc(alias = "TweakListOptionsFunc")]
@@ -98,7 +98,8 @@ impl Scope {
     /// [`Informer::set_shard`](crate::Informer::set_shard).
     ///
     /// ```
-    /// use kube_informers::{Scope, Shard, ShardField, ShardRange};
+    /// use kube_informers::shard::{ShardField, ShardRange};
+    /// use kube_informers::{Scope, Shard};
     ///
     /// let halves = ShardRange::ALL.split(2);
     /// let scope = Scope::namespace("shop").shard(Shard::new(ShardField::Uid, [halves[0]]));

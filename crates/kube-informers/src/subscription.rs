@@ -9,18 +9,18 @@ use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
 
-use crate::dispatcher::{InHand, Listener};
+use crate::dispatcher::{DeliveryCursor, Listener};
 use crate::event::Event;
 use crate::object::Object;
-use crate::registration::{Control, End, HandlerEnded, HandlerId, wait_synced};
+use crate::registration::{Control, End, HandlerEndedError, HandlerId, wait_synced};
 
-/// A stream of events: first what is there as added and initial, then every change, until the informer stops.
+/// A stream of events: the cached objects as initial `Added` events, then every change, until the informer stops.
 ///
-/// Nothing runs on its behalf; events wait until they are taken, all of them or coalesced by key as
-/// [`Backlog`](crate::Backlog) says. Dropping it unsubscribes.
+/// No task runs for a subscription. Events stay in its backlog until they are read, all of them or coalesced by key; see
+/// [`Backlog`](crate::Backlog). Dropping it unsubscribes.
 pub struct Subscription<K: Object> {
     listener: Arc<Listener<K>>,
-    hand: InHand<K>,
+    cursor: DeliveryCursor<K>,
     keep_alive: Option<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -28,53 +28,54 @@ impl<K: Object> Subscription<K> {
     pub(crate) fn new(listener: Arc<Listener<K>>) -> Self {
         Self {
             listener,
-            hand: InHand::nothing(),
+            cursor: DeliveryCursor::empty(),
             keep_alive: None,
         }
     }
 
-    /// The same in a handle that keeps `guard` alive.
+    /// Makes this handle keep `guard` alive.
     pub(crate) fn keeping(mut self, guard: Arc<dyn Any + Send + Sync>) -> Self {
         self.keep_alive = Some(guard);
         self
     }
 
-    /// The next event; `None` when the informer has stopped. Cancel-safe: an event is either returned or kept.
+    /// Returns the next event, or `None` when the informer has stopped. Cancel-safe: no event is lost.
     pub async fn next(&mut self) -> Option<Event<K>> {
         std::future::poll_fn(|cx| self.poll_event(cx)).await
     }
 
-    /// The number of the subscription within its informer.
+    /// The id of the subscription within its informer.
     pub fn id(&self) -> HandlerId {
         self.listener.id()
     }
 
-    /// What statistics call it.
+    /// Its name in statistics.
     pub fn name(&self) -> &str {
         self.listener.name()
     }
 
-    /// Whether the informer is synced and everything that was there at the time of subscribing has been taken.
+    /// Whether the informer is synced and all initial events have been read.
     #[doc(alias = "HasSynced")]
     pub fn has_synced(&self) -> bool {
         self.listener.progress().borrow().synced
     }
 
-    /// Waits until [`has_synced`](Self::has_synced). Borrows nothing, for events must be taken meanwhile.
+    /// Waits until [`has_synced`](Self::has_synced). The future does not borrow the subscription, so events can be read
+    /// meanwhile.
     ///
     /// # Errors
     ///
-    /// When the informer stopped, or the subscription was dropped, before.
-    pub fn synced(&self) -> impl Future<Output = Result<(), HandlerEnded>> + Send + use<K> {
+    /// The informer stopped, or the subscription was dropped, first.
+    pub fn synced(&self) -> impl Future<Output = Result<(), HandlerEndedError>> + Send + use<K> {
         wait_synced(self.listener.progress(), self.listener.name().clone())
     }
 
-    /// How many events wait to be taken.
+    /// The backlog: events that have not been read.
     pub fn pending(&self) -> usize {
         self.listener.pending()
     }
 
-    /// How many events have been taken.
+    /// The number of events that have been read.
     pub fn delivered(&self) -> u64 {
         self.listener.delivered()
     }
@@ -82,32 +83,32 @@ impl<K: Object> Subscription<K> {
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event<K>>> {
         loop {
             if self.listener.is_leaving() {
-                // What is in hand is dropped like what is queued.
-                self.hand = InHand::nothing();
+                // The rest of the current item is dropped, like the queue.
+                self.cursor = DeliveryCursor::empty();
                 return Poll::Ready(None);
             }
-            if let Some((notice, left)) = self.hand.next(&self.listener) {
-                self.listener.told(left);
+            if let Some((delivery, left)) = self.cursor.next(&self.listener) {
+                self.listener.mark_delivered(left);
                 if left == 0 {
-                    self.put_down();
-                    // So that the last initial event makes it synced, and not the one after.
-                    self.listener.settle();
+                    self.finish_item();
+                    // The last initial event makes it synced, not the read after it.
+                    self.listener.observe_synced();
                 }
-                return Poll::Ready(Some(notice.event));
+                return Poll::Ready(Some(delivery.event));
             }
-            // Nothing was left to tell of what was in hand.
-            self.put_down();
+            // The current item is exhausted.
+            self.finish_item();
             if ready!(self.listener.poll_ready(cx)).is_ok()
-                && let Some((hand, _)) = self.listener.take()
+                && let Some((cursor, _)) = self.listener.take()
             {
-                self.hand = hand;
+                self.cursor = cursor;
             }
         }
     }
 
-    fn put_down(&mut self) {
-        self.listener.put_down(&self.hand);
-        self.hand = InHand::nothing();
+    fn finish_item(&mut self) {
+        self.listener.finish_item(&self.cursor);
+        self.cursor = DeliveryCursor::empty();
     }
 }
 
@@ -125,7 +126,7 @@ impl<K: Object> Drop for Subscription<K> {
     }
 }
 
-/// Name and numbers only.
+/// Name and counters only.
 impl<K: Object> fmt::Debug for Subscription<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Subscription")

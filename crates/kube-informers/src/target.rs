@@ -12,7 +12,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// Why a target did not take a delta.
 pub type TargetError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What a [`Reflector`](crate::Reflector) feeds: a queue of an informer, or a store of your own.
+/// What a [`Reflector`](crate::reflector::Reflector) feeds: a queue of an informer, or a store of your own.
 ///
 /// Deltas come in the order in which the reflector learnt of them, from one task, one at a time.
 #[doc(alias = "ReflectorStore")]

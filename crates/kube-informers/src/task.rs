@@ -1,7 +1,7 @@
-//! The only place of the crate that starts tasks and threads.
+//! The only module that spawns tasks and threads.
 //!
-//! Each has a name and runs inside the owner's span; a task that dies of a panic is reported and remembered, and
-//! the owner can wait until all of them have ended.
+//! Each has a name and runs inside its owner's span. A task that panics is reported and recorded, and the owner can wait
+//! until all of its tasks have ended.
 
 use std::future::Future;
 use std::io;
@@ -14,25 +14,25 @@ use tokio::sync::{oneshot, watch};
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument, Span, error};
 
-/// One of the library's own tasks panicked. User code is caught elsewhere, so this is a fault of the library.
+/// One of the library's own tasks panicked. Panics of user code are caught elsewhere, so this is a bug in the library.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("task {name} panicked; the panic message was printed where it happened")]
-pub struct TaskDied {
+#[error("task {name} panicked; see the panic message on stderr")]
+pub struct TaskPanicError {
     /// The name of the task.
     pub name: Arc<str>,
 }
 
-/// Starts the tasks and threads of one owner. Clones start for the same owner.
+/// Spawns the tasks and threads of one owner. Clones share the owner.
 #[derive(Clone)]
 pub(crate) struct Spawner {
     runtime: Handle,
     tracker: TaskTracker,
     span: Span,
-    first_death: Arc<watch::Sender<Option<TaskDied>>>,
+    first_death: Arc<watch::Sender<Option<TaskPanicError>>>,
 }
 
 impl Spawner {
-    /// Starts on `runtime`; everything it starts runs inside `span`.
+    /// Spawns on `runtime`, inside `span`.
     pub(crate) fn new(runtime: Handle, span: Span) -> Self {
         Self {
             runtime,
@@ -42,34 +42,34 @@ impl Spawner {
         }
     }
 
-    /// Starts a task.
+    /// Spawns a task.
     pub(crate) fn spawn(&self, name: impl Into<Arc<str>>, task: impl Future<Output = ()> + Send + 'static) {
         let name = name.into();
         let first_death = self.first_death.clone();
         let guarded = async move {
             if AssertUnwindSafe(task).catch_unwind().await.is_err() {
                 error!(task = %name, "task panicked");
-                note(&first_death, TaskDied { name });
+                note(&first_death, TaskPanicError { name });
             }
         };
         self.tracker
             .spawn_on(guarded.instrument(self.span.clone()), &self.runtime);
     }
 
-    /// Counts as a death of ours what happened to a task of somebody we run.
-    pub(crate) fn report(&self, died: TaskDied) {
+    /// Records the panic of a task that belongs to a nested owner.
+    pub(crate) fn report(&self, died: TaskPanicError) {
         note(&self.first_death, died);
     }
 
-    /// Starts a thread for code that may block, and returns a future that is ready when the thread has ended.
+    /// Spawns a thread for code that may block, and returns a future that completes when the thread has ended.
     ///
-    /// A thread of its own and not one of the runtime's blocking pool, because a runtime that is dropped waits
-    /// for its pool: one call that never returns would keep the process from ending. Nobody waits for this
-    /// thread who does not want to; [`wait`](Self::wait) does not.
+    /// A dedicated thread and not one of the runtime's blocking pool, because dropping a runtime waits for its pool: a
+    /// call that never returns would keep the process from ending. [`wait`](Self::wait) does not wait for this
+    /// thread.
     ///
     /// # Errors
     ///
-    /// When the system has no more threads.
+    /// The system cannot start another thread.
     #[allow(
         clippy::disallowed_methods,
         reason = "this module is where threads are started"
@@ -82,7 +82,7 @@ impl Spawner {
         let (alive, ended) = oneshot::channel::<()>();
         let runtime = self.runtime.clone();
         let span = self.span.clone();
-        // A thread's name may not contain a zero byte; handler names come from outside.
+        // A thread name must not contain a NUL byte; handler names are user input.
         let name = name.replace('\0', "");
         std::thread::Builder::new().name(name).spawn(move || {
             let _alive = alive;
@@ -90,23 +90,23 @@ impl Spawner {
             span.in_scope(run);
         })?;
         Ok(async move {
-            // Nothing is ever sent: the sender goes when the thread does, also by panic.
+            // Nothing is sent: the sender is dropped when the thread ends, also by a panic.
             ended.await.ok();
         })
     }
 
-    /// Keeps a paused clock from running on while a thread works, until the guard is dropped.
+    /// Stops a paused clock from advancing while a thread works, until the guard is dropped.
     ///
-    /// A paused clock jumps to the next deadline as soon as no task has anything to do, and it does not know of
-    /// threads outside the runtime's pool: every deadline around such a thread would pass at once. Only a
-    /// current-thread runtime can have a paused clock, so on others this costs nothing.
+    /// A paused clock jumps to the next deadline as soon as every task is idle, and it does not know of threads outside
+    /// the runtime's pool: every deadline around such a thread would pass at once. Only a current-thread runtime can
+    /// have a paused clock, so on other runtimes this costs nothing.
     pub(crate) fn hold_clock(&self) -> ClockHold {
         if self.runtime.runtime_flavor() != RuntimeFlavor::CurrentThread {
             return ClockHold { _release: None };
         }
         let (release, released) = mpsc::channel::<()>();
         self.runtime.spawn_blocking(move || {
-            // Nothing is ever sent: this returns when the guard is dropped.
+            // Nothing is sent: this returns when the guard is dropped.
             released.recv().ok();
         });
         ClockHold {
@@ -114,13 +114,13 @@ impl Spawner {
         }
     }
 
-    /// The handle of the runtime everything is started on.
+    /// The runtime that tasks are spawned on.
     #[cfg(test)]
     pub(crate) fn runtime(&self) -> &Handle {
         &self.runtime
     }
 
-    /// How many tasks have not ended.
+    /// The number of running tasks.
     #[cfg(test)]
     pub(crate) fn running(&self) -> usize {
         self.tracker.len()
@@ -132,8 +132,8 @@ impl Spawner {
         self.tracker.wait().await;
     }
 
-    /// Waits until a task dies; for ever if none does.
-    pub(crate) async fn died(&self) -> TaskDied {
+    /// Waits until a task panics.
+    pub(crate) async fn died(&self) -> TaskPanicError {
         let mut first_death = self.first_death.subscribe();
         // The sender lives in `self`, so the wait cannot fail.
         match first_death
@@ -148,8 +148,8 @@ impl Spawner {
     }
 }
 
-/// Only the first death is remembered.
-fn note(first_death: &watch::Sender<Option<TaskDied>>, died: TaskDied) {
+/// Only the first panic is recorded.
+fn note(first_death: &watch::Sender<Option<TaskPanicError>>, died: TaskPanicError) {
     first_death.send_if_modified(|first| {
         let is_first = first.is_none();
         first.get_or_insert(died);
@@ -157,7 +157,7 @@ fn note(first_death: &watch::Sender<Option<TaskDied>>, died: TaskDied) {
     });
 }
 
-/// While it lives, a paused clock stands still.
+/// While it exists, a paused clock does not advance.
 pub(crate) struct ClockHold {
     _release: Option<mpsc::Sender<()>>,
 }
@@ -193,24 +193,24 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_task_that_panics_is_noticed_by_name() {
+    async fn a_panicking_task_is_reported_by_name() {
         let spawner = spawner();
         spawner.spawn("fine", async {});
         assert!(timeout(Duration::from_secs(1), spawner.died()).await.is_err());
 
-        spawner.spawn("reflect pods", async { panic!("a fault of ours") });
+        spawner.spawn("reflect pods", async { panic!("a bug") });
         let died = spawner.died().await;
 
         assert_eq!(&*died.name, "reflect pods");
         assert_eq!(
             died.to_string(),
-            "task reflect pods panicked; the panic message was printed where it happened"
+            "task reflect pods panicked; see the panic message on stderr"
         );
         spawner.wait().await;
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_thread_is_inside_the_runtime_and_its_end_is_known() {
+    async fn a_thread_runs_inside_the_runtime_and_its_end_is_awaited() {
         let spawner = spawner();
         let entered = Arc::new(AtomicBool::new(false));
         let seen = entered.clone();
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_held_clock_stands_still_while_a_thread_works() {
+    async fn a_held_clock_does_not_advance_while_a_thread_works() {
         let spawner = spawner();
         let start = Instant::now();
         let (go, gone) = mpsc::channel::<()>();
@@ -251,7 +251,7 @@ mod tests {
         let runtime = spawner.runtime().clone();
         spawner
             .spawn_thread("releaser", move || {
-                // Gives the runtime every chance to run its clock ahead before the worker may end.
+                // Lets the runtime advance its clock, if it can, before the worker may end.
                 for _ in 0..1000 {
                     runtime.block_on(tokio::task::yield_now());
                 }

@@ -15,7 +15,7 @@ use std::str::FromStr;
 /// let older: ResourceVersion = "99".parse()?;
 /// let newer: ResourceVersion = "100".parse()?;
 /// assert!(older < newer);
-/// # Ok::<(), kube_informers::ParseVersionError>(())
+/// # Ok::<(), kube_informers::error::ParseVersionError>(())
 /// ```
 #[doc(alias = "CompareResourceVersion")]
 #[derive(Clone, PartialEq, Eq, Hash)]

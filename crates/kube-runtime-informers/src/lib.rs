@@ -72,9 +72,6 @@ pub use touched::touched;
 /// The snippets of the guide and of the README are compiled with the tests.
 #[cfg(doctest)]
 mod guides {
-    #[doc = include_str!("../../../docs/coming-from-kube-runtime.md")]
-    struct ComingFromKubeRuntime;
-
     #[doc = include_str!("../README.md")]
     struct Readme;
 }

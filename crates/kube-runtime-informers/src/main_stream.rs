@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use futures_core::Stream;
 use futures_util::stream;
-use kube_informers::{BoxFuture, Event, HandlerEnded, Informer, ObjectKey, Subscription};
+use kube_informers::error::HandlerEndedError;
+use kube_informers::target::BoxFuture;
+use kube_informers::{Event, Informer, ObjectKey, Subscription};
 use kube_runtime::reflector::store::Writer;
 use kube_runtime::reflector::{Lookup, Store};
 use kube_runtime::watcher;
@@ -55,7 +57,7 @@ where
     K: Lookup<DynamicType: Eq + Hash + Clone> + kube_informers::Object + Clone,
 {
     subscription: Subscription<K>,
-    synced: BoxFuture<'static, Result<(), HandlerEnded>>,
+    synced: BoxFuture<'static, Result<(), HandlerEndedError>>,
     writer: Writer<K>,
     /// What was there, until all of it is known. Not kept in the writer, which cannot take anything back before it has
     /// everything.

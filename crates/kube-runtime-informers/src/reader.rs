@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use kube::ResourceExt;
 use kube::core::{Selector, SelectorExt};
-use kube_informers::{Informer, Object, Stopped, Store};
+use kube_informers::error::StoppedError;
+use kube_informers::{Informer, Object, Store};
 use kube_runtime::reflector::{Lookup, ObjectRef};
 
 /// Reads the cache of an informer as if it were kube-runtime's `Store`: for code that is to be moved without being
@@ -31,7 +32,7 @@ impl<K: Object> Reader<K> {
     /// # Errors
     ///
     /// The informer stopped before that.
-    pub async fn wait_until_ready(&self) -> Result<(), Stopped> {
+    pub async fn wait_until_ready(&self) -> Result<(), StoppedError> {
         self.informer.synced().await
     }
 

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-use kube_informers::{Object, OwnerRef};
+use kube_informers::Object;
+use kube_informers::object::OwnerRef;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 

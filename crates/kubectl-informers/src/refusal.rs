@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 
-use kube_informers::SourceError;
+use kube_informers::source::SourceError;
 
 use crate::failure::{Failure, chain};
 use crate::kinds::Kind;

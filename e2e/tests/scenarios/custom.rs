@@ -6,7 +6,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
-use kube_informers::{Informer, ReflectorState, Scope};
+use kube_informers::reflector::ReflectorState;
+use kube_informers::{Informer, Scope};
 use kube_informers_e2e::Server;
 use serde_json::{Value, json};
 
@@ -121,7 +122,7 @@ impl Widgets {
     }
 
     /// Retries soon, so that the scenario does not wait long for what was missing at first.
-    fn observe(&self) -> Result<Observed<DynamicObject>, kube_informers::NotAdded> {
+    fn observe(&self) -> Result<Observed<DynamicObject>, kube_informers::error::AddHandlerError> {
         let informer = Informer::for_resource(self.client.clone(), &self.resource, Scope::all());
         Observed::start(informer.configure(|config| config.backoff.max = Duration::from_secs(1)))
     }

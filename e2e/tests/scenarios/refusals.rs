@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::{ApiResource, GroupVersionKind};
-use kube_informers::{Informer, ReflectorState, Scope};
+use kube_informers::reflector::ReflectorState;
+use kube_informers::{Informer, Scope};
 use kube_informers_e2e::Server;
 
 use crate::support::{Observed, Outcome, get, namespace, scenarios, unique};

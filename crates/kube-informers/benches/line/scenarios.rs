@@ -9,11 +9,13 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube_informers::codec::{Codec, Decoding, Expected, JsonCodec};
+use kube_informers::delta::{Delta, Replacement};
+use kube_informers::source::ListerWatcher;
 use kube_informers::source::{
     Fetched, Known, ListItem, ListMeta, ListRequest, ListStream, WatchItem, WatchRequest, WatchStream,
 };
 use kube_informers::store::{DeltaWriter, Origin};
-use kube_informers::{Delta, Event, Informer, ListerWatcher, Object, Replacement};
+use kube_informers::{Event, Informer, Object};
 
 use crate::data;
 use crate::measure::{cpu_seconds, figure, peak, per_operation, reset_peak, resident};

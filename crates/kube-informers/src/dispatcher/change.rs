@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::event::{Cause, Event};
+use crate::handler::Delivery;
 use crate::object::Object;
 
 /// What waits for a handler about one object.
@@ -11,32 +12,19 @@ pub(super) enum Change<K> {
     Added { object: Arc<K>, initial: bool },
     /// The handler knows it as `old`.
     Updated { old: Arc<K>, new: Arc<K>, resync: bool },
-    /// The handler knows it; as `told`, where that is another state than the last one.
+    /// The handler knows it; as `last_delivered`, where that is another state than the last one.
     Deleted {
-        told: Option<Arc<K>>,
+        last_delivered: Option<Arc<K>>,
         object: Arc<K>,
         cause: Cause,
     },
     /// The handler knows it, it is gone, and another of the same name is there.
     Replaced {
-        told: Option<Arc<K>>,
+        last_delivered: Option<Arc<K>>,
         object: Arc<K>,
         cause: Cause,
         added: Arc<K>,
     },
-}
-
-/// One event for one handler.
-pub(crate) struct Notice<K> {
-    pub(crate) event: Event<K>,
-    /// The state the handler was last told, where the event does not say it: a delete that swallowed updates.
-    pub(crate) told: Option<Arc<K>>,
-}
-
-impl<K> Notice<K> {
-    pub(super) fn plain(event: Event<K>) -> Self {
-        Self { event, told: None }
-    }
 }
 
 impl<K> Change<K> {
@@ -45,7 +33,7 @@ impl<K> Change<K> {
             Event::Added { object, initial } => Self::Added { object, initial },
             Event::Updated { old, new, resync } => Self::Updated { old, new, resync },
             Event::Deleted { object, cause } => Self::Deleted {
-                told: None,
+                last_delivered: None,
                 object,
                 cause,
             },
@@ -70,16 +58,26 @@ impl<K> Change<K> {
     }
 
     /// What the handler is told.
-    pub(super) fn into_notices(self) -> (Notice<K>, Option<Notice<K>>) {
+    pub(super) fn into_deliveries(self) -> (Delivery<K>, Option<Delivery<K>>) {
         match self {
-            Self::Added { object, initial } => (Notice::plain(Event::Added { object, initial }), None),
-            Self::Updated { old, new, resync } => (Notice::plain(Event::Updated { old, new, resync }), None),
-            Self::Deleted { told, object, cause } => {
+            Self::Added { object, initial } => (Delivery::from(Event::Added { object, initial }), None),
+            Self::Updated { old, new, resync } => (Delivery::from(Event::Updated { old, new, resync }), None),
+            Self::Deleted {
+                last_delivered,
+                object,
+                cause,
+            } => {
                 let event = Event::Deleted { object, cause };
-                (Notice { event, told }, None)
+                (
+                    Delivery {
+                        event,
+                        last_delivered,
+                    },
+                    None,
+                )
             }
             Self::Replaced {
-                told,
+                last_delivered,
                 object,
                 cause,
                 added,
@@ -89,7 +87,13 @@ impl<K> Change<K> {
                     object: added,
                     initial: false,
                 };
-                (Notice { event, told }, Some(Notice::plain(added)))
+                (
+                    Delivery {
+                        event,
+                        last_delivered,
+                    },
+                    Some(Delivery::from(added)),
+                )
             }
         }
     }
@@ -122,7 +126,7 @@ impl<K: Object> Change<K> {
                 resync: resync && *again,
             },
             (Self::Updated { old, .. }, Event::Deleted { object, cause }) => Self::Deleted {
-                told: Some(old),
+                last_delivered: Some(old),
                 object: object.clone(),
                 cause: *cause,
             },
@@ -135,7 +139,7 @@ impl<K: Object> Change<K> {
                     }
                 } else {
                     Self::Replaced {
-                        told: Some(old),
+                        last_delivered: Some(old),
                         object: new,
                         cause: Cause::Missed,
                         added: object.clone(),
@@ -144,28 +148,46 @@ impl<K: Object> Change<K> {
             }
 
             (
-                Self::Deleted { told, object, cause },
+                Self::Deleted {
+                    last_delivered,
+                    object,
+                    cause,
+                },
                 Event::Added { object: new, .. } | Event::Updated { new, .. },
             )
             | (
                 Self::Replaced {
-                    told, object, cause, ..
+                    last_delivered,
+                    object,
+                    cause,
+                    ..
                 },
                 Event::Added { object: new, .. } | Event::Updated { new, .. },
             ) => Self::Replaced {
-                told,
+                last_delivered,
                 object,
                 cause,
                 added: new.clone(),
             },
-            // The one that came in between was never told, so its end is nothing to tell either.
+            // The one that came in between was never last_delivered, so its end is nothing to tell either.
             (
-                Self::Deleted { told, object, cause }
+                Self::Deleted {
+                    last_delivered,
+                    object,
+                    cause,
+                }
                 | Self::Replaced {
-                    told, object, cause, ..
+                    last_delivered,
+                    object,
+                    cause,
+                    ..
                 },
                 Event::Deleted { .. },
-            ) => Self::Deleted { told, object, cause },
+            ) => Self::Deleted {
+                last_delivered,
+                object,
+                cause,
+            },
         })
     }
 

@@ -118,7 +118,7 @@ impl<K: Object> Folding<K> {
     }
 
     /// Whether something newer than a replay or resync waits about this object.
-    pub(super) fn awaits(&self, object: &Arc<K>) -> bool {
+    pub(super) fn has_pending(&self, object: &Arc<K>) -> bool {
         self.find(self.hash(object), object).is_some()
     }
 

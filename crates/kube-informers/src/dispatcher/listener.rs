@@ -3,6 +3,7 @@
 //! The dispatcher puts in, a worker or a subscription takes out, a registration looks on.
 
 use std::any::Any;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
@@ -10,11 +11,10 @@ use std::task::{Context, Poll};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::change::Notice;
-use super::in_hand::InHand;
-use super::mailbox::{Attended, Leftovers, Mailbox, Phase};
+use super::delivery_cursor::DeliveryCursor;
+use super::mailbox::{Consumer, Leftovers, Mailbox, Phase};
 use crate::event::Event;
-use crate::handler::{Backlog, HandlerOptions, OnPanic, RunnerKind};
+use crate::handler::{Backlog, Delivery, HandlerKind, HandlerOptions, OnPanic};
 use crate::object::Object;
 use crate::registration::{Control, End, HandlerId, Progress};
 use crate::store::Snapshot;
@@ -25,7 +25,8 @@ tokio::task_local! {
     pub(super) static CALLING: usize;
 }
 
-pub(crate) struct Listener<K> {
+/// The dispatcher's end of one handler or subscription.
+pub struct Listener<K> {
     id: HandlerId,
     name: Arc<str>,
     coalesces: bool,
@@ -34,7 +35,7 @@ pub(crate) struct Listener<K> {
     /// A copy of the mailbox's phase, for a glance between two events: nothing more is told.
     leaving: AtomicBool,
     /// Taken out and not yet told, the event being told included. Written only by whoever takes out.
-    in_hand: AtomicUsize,
+    in_flight: AtomicUsize,
     delivered: AtomicU64,
     panics: AtomicU64,
     ended: AtomicBool,
@@ -48,16 +49,16 @@ impl<K: Object> Listener<K> {
         id: HandlerId,
         name: Arc<str>,
         options: &HandlerOptions,
-        attended: Attended<K>,
+        consumer: Consumer<K>,
     ) -> Self {
         Self {
             id,
             name,
             coalesces: options.backlog == Backlog::CoalesceByKey,
             on_panic: options.on_panic,
-            mailbox: Mutex::new(Mailbox::new(options.backlog, attended)),
+            mailbox: Mutex::new(Mailbox::new(options.backlog, consumer)),
             leaving: AtomicBool::new(false),
-            in_hand: AtomicUsize::new(0),
+            in_flight: AtomicUsize::new(0),
             delivered: AtomicU64::new(0),
             panics: AtomicU64::new(0),
             ended: AtomicBool::new(false),
@@ -85,8 +86,8 @@ impl<K: Object> Listener<K> {
     pub(super) fn push_synced(&self) {
         let (synced, wake) = {
             let mut mailbox = self.mailbox.lock();
-            // Acquire: with nothing in hand, the calls before have returned, and what they did is seen.
-            mailbox.push_synced(self.in_hand.load(Ordering::Acquire))
+            // Acquire: with nothing in flight, all earlier calls have returned and their effects are visible.
+            mailbox.push_synced(self.in_flight.load(Ordering::Acquire))
         };
         wake.wake();
         self.note_synced(synced);
@@ -105,10 +106,10 @@ impl<K: Object> Listener<K> {
             if mailbox.phase == Phase::Open {
                 mailbox.phase = Phase::Draining;
             }
-            let over = match mailbox.attended {
-                Attended::NotYet(_) | Attended::Never => true,
-                Attended::Stream => mailbox.is_empty() && self.in_hand.load(Ordering::Acquire) == 0,
-                Attended::Expected(_) | Attended::Worker => false,
+            let over = match mailbox.consumer {
+                Consumer::Unstarted(_) | Consumer::Gone => true,
+                Consumer::Stream => mailbox.is_empty() && self.in_flight.load(Ordering::Acquire) == 0,
+                Consumer::Spawned(_) | Consumer::Worker => false,
             };
             (over, mailbox.on_data())
         };
@@ -128,13 +129,13 @@ impl<K: Object> Listener<K> {
     // What whoever takes out does.
 
     /// A worker will come. `false` if there is nothing to do for one: a stream, or a handler removed before.
-    pub(super) fn expect(&self) -> bool {
-        self.mailbox.lock().expect()
+    pub(super) fn mark_spawned(&self) -> bool {
+        self.mailbox.lock().mark_spawned()
     }
 
     /// A worker begins: it gets the handler, unless that was removed before.
-    pub(super) fn attend(&self) -> Option<RunnerKind<K>> {
-        self.mailbox.lock().attend()
+    pub(super) fn take_handler(&self) -> Option<HandlerKind<K>> {
+        self.mailbox.lock().take_handler()
     }
 
     /// Ready when there is something to take; with an error when there never will be.
@@ -160,25 +161,25 @@ impl<K: Object> Listener<K> {
     }
 
     /// Takes what comes next, with how many events are queued behind it. Everything taken before has been told.
-    pub(crate) fn take(&self) -> Option<(InHand<K>, usize)> {
+    pub(crate) fn take(&self) -> Option<(DeliveryCursor<K>, usize)> {
         let (item, queued, synced) = {
             let mut mailbox = self.mailbox.lock();
             let (item, synced) = mailbox.take();
             // Under the lock, so that `pending` counts what is taken on one side or the other.
-            self.in_hand
+            self.in_flight
                 .store(item.as_ref().map_or(0, |item| item.events()), Ordering::Release);
             (item, mailbox.queued(), synced)
         };
         self.note_synced(synced);
-        Some((InHand::new(item?, self.coalesces), queued))
+        Some((DeliveryCursor::new(item?, self.coalesces), queued))
     }
 
     /// One event has been told: the handler returned, or panicked, or the stream gave it out.
-    pub(crate) fn told(&self, in_hand: usize) {
+    pub(crate) fn mark_delivered(&self, in_flight: usize) {
         // One writer, so no read-modify-write is needed.
         let delivered = self.delivered.load(Ordering::Relaxed);
         self.delivered.store(delivered + 1, Ordering::Relaxed);
-        self.in_hand.store(in_hand, Ordering::Release);
+        self.in_flight.store(in_flight, Ordering::Release);
     }
 
     /// The handler panicked, which may be its end.
@@ -190,39 +191,39 @@ impl<K: Object> Listener<K> {
         }
     }
 
-    /// Everything in hand has been told.
-    pub(crate) fn put_down(&self, hand: &InHand<K>) {
-        if hand.is_bulk() {
-            self.mailbox.lock().bulk_told();
+    /// The current item has been delivered.
+    pub(crate) fn finish_item(&self, cursor: &DeliveryCursor<K>) {
+        if cursor.is_bulk() {
+            self.mailbox.lock().bulk_delivered();
         }
         // Objects of a replay or resync that needed no telling have kept this above zero.
-        self.in_hand.store(0, Ordering::Release);
+        self.in_flight.store(0, Ordering::Release);
     }
 
-    /// Takes note if a synced notice comes next, without taking anything else. Nothing is in hand.
-    pub(crate) fn settle(&self) {
+    /// Takes note if a synced notice comes next, without taking anything else. Nothing is in flight.
+    pub(crate) fn observe_synced(&self) {
         let synced = self.mailbox.lock().pass_notice();
         self.note_synced(synced);
     }
 
-    pub(super) fn awaits(&self, object: &Arc<K>) -> bool {
-        self.mailbox.lock().awaits(object)
+    pub(super) fn has_pending(&self, object: &Arc<K>) -> bool {
+        self.mailbox.lock().has_pending(object)
     }
 
-    pub(super) fn fold_initial(&self, object: &Arc<K>) -> Option<Notice<K>> {
+    pub(super) fn fold_initial(&self, object: &Arc<K>) -> Option<Delivery<K>> {
         self.mailbox.lock().fold_initial(object)
     }
 
     /// Nothing more is told. The first reason stands.
     pub(crate) fn leave(&self, end: End) -> Leftovers<K> {
-        let (leftovers, unattended, wake) = {
+        let (leftovers, no_worker, wake) = {
             let mut mailbox = self.mailbox.lock();
             let left = mailbox.leave(end);
             self.leaving.store(true, Ordering::Release);
             left
         };
         // A worker that runs says itself when it has ended.
-        if unattended {
+        if no_worker {
             self.finish();
         }
         wake.wake();
@@ -267,6 +268,15 @@ impl<K: Object> Listener<K> {
     }
 }
 
+impl<K> fmt::Debug for Listener<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listener")
+            .field("id", &self.id)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
 impl<K: Object> Control for Listener<K> {
     fn id(&self) -> HandlerId {
         self.id
@@ -281,11 +291,11 @@ impl<K: Object> Control for Listener<K> {
             return 0;
         }
         let mailbox = self.mailbox.lock();
-        let in_hand = self.in_hand.load(Ordering::Acquire);
+        let in_flight = self.in_flight.load(Ordering::Acquire);
         match mailbox.phase {
-            Phase::Open | Phase::Draining => mailbox.queued() + in_hand,
+            Phase::Open | Phase::Draining => mailbox.queued() + in_flight,
             // Only the call that runs; no other begins.
-            Phase::Leaving(_) => in_hand.min(1),
+            Phase::Leaving(_) => in_flight.min(1),
         }
     }
 

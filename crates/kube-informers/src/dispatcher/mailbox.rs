@@ -3,19 +3,20 @@
 //! Pure data behind the lock of a [`Listener`](super::listener::Listener); knows no task and no clock.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use super::change::{Change, Notice};
+use super::change::Change;
 use super::folding::Folding;
 use crate::event::Event;
-use crate::handler::{Backlog, RunnerKind};
+use crate::handler::{Backlog, Delivery, HandlerKind};
 use crate::object::Object;
 use crate::registration::End;
 use crate::store::Snapshot;
 
 pub(super) struct Mailbox<K> {
-    queue: Queue<K>,
+    queue: MailboxQueue<K>,
     /// Events in the queue.
     queued: usize,
     /// A replay or a resync is queued or being told: no resync is queued behind it.
@@ -23,7 +24,7 @@ pub(super) struct Mailbox<K> {
     /// The synced notice has been queued; there is only one.
     notice_given: bool,
     pub(super) phase: Phase,
-    pub(super) attended: Attended<K>,
+    pub(super) consumer: Consumer<K>,
     /// The informer stopped without draining: running calls are not waited for either.
     pub(super) cancelled: bool,
     on_data: Option<Waker>,
@@ -41,21 +42,21 @@ pub(super) enum Phase {
 }
 
 /// Who takes things out.
-pub(super) enum Attended<K> {
+pub(super) enum Consumer<K> {
     /// Nobody yet: this handler waits for the informer to start. Kept here, so that a removal before the start
     /// can let go of it.
-    NotYet(RunnerKind<K>),
+    Unstarted(HandlerKind<K>),
     /// A worker that was spawned and has not run yet.
-    Expected(RunnerKind<K>),
+    Spawned(HandlerKind<K>),
     /// Nobody any more: the handler was let go of before it was started.
-    Never,
+    Gone,
     /// A worker, which will say when it has ended.
     Worker,
     /// A subscription, which takes when it is polled.
     Stream,
 }
 
-enum Queue<K> {
+enum MailboxQueue<K> {
     KeepAll(VecDeque<Item<K>>),
     Coalesce(Folding<K>),
 }
@@ -85,7 +86,7 @@ impl<K> Item<K> {
     }
 }
 
-impl<K: Object> Queue<K> {
+impl<K: Object> MailboxQueue<K> {
     fn push_mark(&mut self, mark: Item<K>) {
         match self {
             Self::KeepAll(items) => items.push_back(mark),
@@ -110,9 +111,15 @@ impl<K: Object> Queue<K> {
 
 /// What a listener that leaves had not been told, and the handler if it was never started. Dropping a handler runs
 /// code of its owner: do that where no lock is held.
-pub(crate) struct Leftovers<K> {
-    _untold: Queue<K>,
-    _handler: Option<Attended<K>>,
+pub struct Leftovers<K> {
+    _undelivered: MailboxQueue<K>,
+    _handler: Option<Consumer<K>>,
+}
+
+impl<K> fmt::Debug for Leftovers<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Leftovers").finish_non_exhaustive()
+    }
 }
 
 /// Who is to be woken, after the lock is released.
@@ -132,17 +139,17 @@ impl Wake {
 }
 
 impl<K: Object> Mailbox<K> {
-    pub(super) fn new(backlog: Backlog, attended: Attended<K>) -> Self {
+    pub(super) fn new(backlog: Backlog, consumer: Consumer<K>) -> Self {
         Self {
             queue: match backlog {
-                Backlog::KeepAll => Queue::KeepAll(VecDeque::new()),
-                Backlog::CoalesceByKey => Queue::Coalesce(Folding::new()),
+                Backlog::KeepAll => MailboxQueue::KeepAll(VecDeque::new()),
+                Backlog::CoalesceByKey => MailboxQueue::Coalesce(Folding::new()),
             },
             queued: 0,
             bulk: false,
             notice_given: false,
             phase: Phase::Open,
-            attended,
+            consumer,
             cancelled: false,
             on_data: None,
             on_cancel: None,
@@ -154,11 +161,11 @@ impl<K: Object> Mailbox<K> {
             return Wake::default();
         }
         match &mut self.queue {
-            Queue::KeepAll(items) => {
+            MailboxQueue::KeepAll(items) => {
                 items.push_back(Item::Batch(events.clone()));
                 self.queued += events.len();
             }
-            Queue::Coalesce(folding) => {
+            MailboxQueue::Coalesce(folding) => {
                 let before = folding.changes();
                 events.iter().for_each(|event| folding.push(event));
                 self.queued = self.queued + folding.changes() - before;
@@ -190,12 +197,12 @@ impl<K: Object> Mailbox<K> {
 
     /// Queues the notice that everything initial stands before it. Says whether it took effect at once, because
     /// nothing is queued or being told.
-    pub(super) fn push_synced(&mut self, in_hand: usize) -> (bool, Wake) {
+    pub(super) fn push_synced(&mut self, in_flight: usize) -> (bool, Wake) {
         if self.phase != Phase::Open || self.notice_given {
             return (false, Wake::default());
         }
         self.notice_given = true;
-        if self.is_empty() && in_hand == 0 {
+        if self.is_empty() && in_flight == 0 {
             return (true, Wake::default());
         }
         self.queue.push_mark(Item::Synced);
@@ -224,38 +231,38 @@ impl<K: Object> Mailbox<K> {
     }
 
     /// Notes that a replay or resync has been told to its end.
-    pub(super) fn bulk_told(&mut self) {
+    pub(super) fn bulk_delivered(&mut self) {
         self.bulk = false;
     }
 
     /// Whether a change about this object waits that makes telling it again superfluous.
-    pub(super) fn awaits(&self, object: &Arc<K>) -> bool {
+    pub(super) fn has_pending(&self, object: &Arc<K>) -> bool {
         match &self.queue {
-            Queue::KeepAll(_) => false,
-            Queue::Coalesce(folding) => folding.awaits(object),
+            MailboxQueue::KeepAll(_) => false,
+            MailboxQueue::Coalesce(folding) => folding.has_pending(object),
         }
     }
 
     /// What to tell of an initial object now.
-    pub(super) fn fold_initial(&mut self, object: &Arc<K>) -> Option<Notice<K>> {
+    pub(super) fn fold_initial(&mut self, object: &Arc<K>) -> Option<Delivery<K>> {
         match &mut self.queue {
-            Queue::KeepAll(_) => Some(Notice::plain(Event::Added {
+            MailboxQueue::KeepAll(_) => Some(Delivery::from(Event::Added {
                 object: object.clone(),
                 initial: true,
             })),
-            Queue::Coalesce(folding) => {
+            MailboxQueue::Coalesce(folding) => {
                 let before = folding.changes();
                 let change = folding.fold_initial(object);
                 self.queued = self.queued + folding.changes() - before;
-                change.map(|change| change.into_notices().0)
+                change.map(|change| change.into_deliveries().0)
             }
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
         match &self.queue {
-            Queue::KeepAll(items) => items.is_empty(),
-            Queue::Coalesce(folding) => folding.is_empty(),
+            MailboxQueue::KeepAll(items) => items.is_empty(),
+            MailboxQueue::Coalesce(folding) => folding.is_empty(),
         }
     }
 
@@ -295,44 +302,46 @@ impl<K: Object> Mailbox<K> {
             self.phase = Phase::Leaving(end);
         }
         self.queued = 0;
-        let untold = match &mut self.queue {
-            Queue::KeepAll(items) => Queue::KeepAll(std::mem::take(items)),
-            Queue::Coalesce(folding) => Queue::Coalesce(std::mem::replace(folding, Folding::new())),
+        let undelivered = match &mut self.queue {
+            MailboxQueue::KeepAll(items) => MailboxQueue::KeepAll(std::mem::take(items)),
+            MailboxQueue::Coalesce(folding) => {
+                MailboxQueue::Coalesce(std::mem::replace(folding, Folding::new()))
+            }
         };
-        let handler = match &self.attended {
-            Attended::NotYet(_) | Attended::Expected(_) => {
-                Some(std::mem::replace(&mut self.attended, Attended::Never))
+        let handler = match &self.consumer {
+            Consumer::Unstarted(_) | Consumer::Spawned(_) => {
+                Some(std::mem::replace(&mut self.consumer, Consumer::Gone))
             }
             _ => None,
         };
         let leftovers = Leftovers {
-            _untold: untold,
+            _undelivered: undelivered,
             _handler: handler,
         };
-        let unattended = !matches!(self.attended, Attended::Worker);
-        (leftovers, unattended, self.on_data())
+        let no_worker = !matches!(self.consumer, Consumer::Worker);
+        (leftovers, no_worker, self.on_data())
     }
 
     /// A worker will come. `false` if there is nothing to do for one.
-    pub(super) fn expect(&mut self) -> bool {
-        match std::mem::replace(&mut self.attended, Attended::Never) {
-            Attended::NotYet(runner) => {
-                self.attended = Attended::Expected(runner);
+    pub(super) fn mark_spawned(&mut self) -> bool {
+        match std::mem::replace(&mut self.consumer, Consumer::Gone) {
+            Consumer::Unstarted(runner) => {
+                self.consumer = Consumer::Spawned(runner);
                 true
             }
             other => {
-                self.attended = other;
+                self.consumer = other;
                 false
             }
         }
     }
 
     /// A worker begins: it gets the handler, unless that was removed before.
-    pub(super) fn attend(&mut self) -> Option<RunnerKind<K>> {
-        match std::mem::replace(&mut self.attended, Attended::Worker) {
-            Attended::Expected(runner) => Some(runner),
+    pub(super) fn take_handler(&mut self) -> Option<HandlerKind<K>> {
+        match std::mem::replace(&mut self.consumer, Consumer::Worker) {
+            Consumer::Spawned(runner) => Some(runner),
             other => {
-                self.attended = other;
+                self.consumer = other;
                 None
             }
         }
@@ -357,8 +366,8 @@ impl<K: Object> Mailbox<K> {
     #[cfg(test)]
     pub(super) fn slots(&self) -> usize {
         match &self.queue {
-            Queue::KeepAll(items) => items.len(),
-            Queue::Coalesce(folding) => folding.slots(),
+            MailboxQueue::KeepAll(items) => items.len(),
+            MailboxQueue::Coalesce(folding) => folding.slots(),
         }
     }
 }

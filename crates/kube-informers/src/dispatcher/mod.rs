@@ -4,8 +4,8 @@
 //! so that joining (snapshot plus position) is one step; it sees neither the writer nor any user code.
 
 mod change;
+mod delivery_cursor;
 mod folding;
-mod in_hand;
 mod listener;
 mod mailbox;
 mod resync;
@@ -13,38 +13,40 @@ mod resync;
 mod tests;
 mod worker;
 
+use std::fmt;
 use std::sync::Arc;
 
 use tokio::time::Instant;
 use tracing::trace;
 
-pub(crate) use in_hand::InHand;
-pub(crate) use listener::Listener;
-use mailbox::{Attended, Leftovers};
+pub(crate) use delivery_cursor::DeliveryCursor;
+pub use listener::Listener;
+use mailbox::Consumer;
+pub use mailbox::Leftovers;
 use resync::Resync;
 
 use crate::event::Event;
-use crate::handler::{HandlerOptions, Runner};
+use crate::handler::{ErasedHandler, HandlerOptions};
 use crate::object::Object;
-use crate::registration::{Control, HandlerId, NotAdded, Registration};
+use crate::registration::{AddHandlerError, Control, HandlerId, Registration};
 use crate::store::Snapshot;
 use crate::task::Spawner;
 
 /// The handlers and subscriptions of one informer.
 #[doc(alias = "sharedProcessor")]
-pub(crate) struct Dispatcher<K: Object> {
-    entries: Vec<Entry<K>>,
+pub struct Dispatcher<K: Object> {
+    entries: Vec<ListenerEntry<K>>,
     next_id: u64,
-    life: Life,
+    state: DispatcherState,
 }
 
 #[doc(alias = "processorListener")]
-struct Entry<K: Object> {
+struct ListenerEntry<K: Object> {
     listener: Arc<Listener<K>>,
     resync: Option<Resync>,
 }
 
-enum Life {
+enum DispatcherState {
     /// Handlers wait for the start.
     New,
     /// Every handler has a worker.
@@ -54,11 +56,12 @@ enum Life {
 }
 
 impl<K: Object> Dispatcher<K> {
-    pub(crate) fn new() -> Self {
+    /// A dispatcher without handlers.
+    pub fn new() -> Self {
         Self {
             entries: Vec::new(),
             next_id: 1,
-            life: Life::New,
+            state: DispatcherState::New,
         }
     }
 
@@ -73,26 +76,26 @@ impl<K: Object> Dispatcher<K> {
     pub(crate) fn add(
         &mut self,
         options: &HandlerOptions,
-        runner: Runner<K>,
+        handler: ErasedHandler<K>,
         now: Instant,
         snapshot: Snapshot<K>,
         synced: bool,
-    ) -> Result<Registration, NotAdded> {
-        let Runner { name, kind } = runner;
+    ) -> Result<Registration, AddHandlerError> {
+        let ErasedHandler { name, kind } = handler;
         let name: Arc<str> = options.name.clone().unwrap_or(name).into();
-        if matches!(self.life, Life::Closed) {
-            return Err(NotAdded {
+        if matches!(self.state, DispatcherState::Closed) {
+            return Err(AddHandlerError {
                 handler: name,
                 informer: String::new(),
             });
         }
-        let listener = self.join(options, name, Attended::NotYet(kind), now, snapshot, synced);
+        let listener = self.join(options, name, Consumer::Unstarted(kind), now, snapshot, synced);
         self.start_worker(&listener);
         Ok(Registration::new(listener))
     }
 
     /// Adds a subscription, which takes from the listener by itself. After a close it has nothing to take.
-    pub(crate) fn subscribe(
+    pub fn subscribe(
         &mut self,
         options: &HandlerOptions,
         now: Instant,
@@ -100,8 +103,8 @@ impl<K: Object> Dispatcher<K> {
         synced: bool,
     ) -> Arc<Listener<K>> {
         let name = options.name.as_deref().unwrap_or("subscription").into();
-        let listener = self.join(options, name, Attended::Stream, now, snapshot, synced);
-        if matches!(self.life, Life::Closed) {
+        let listener = self.join(options, name, Consumer::Stream, now, snapshot, synced);
+        if matches!(self.state, DispatcherState::Closed) {
             drop(listener.close(false));
         }
         listener
@@ -111,20 +114,20 @@ impl<K: Object> Dispatcher<K> {
         &mut self,
         options: &HandlerOptions,
         name: Arc<str>,
-        attended: Attended<K>,
+        consumer: Consumer<K>,
         now: Instant,
         snapshot: Snapshot<K>,
         synced: bool,
     ) -> Arc<Listener<K>> {
         let id = HandlerId(self.next_id);
         self.next_id += 1;
-        let listener = Arc::new(Listener::new(id, name, options, attended));
+        let listener = Arc::new(Listener::new(id, name, options, consumer));
         listener.push_initial(snapshot);
         if synced {
             listener.push_synced();
         }
         self.forget_ended();
-        self.entries.push(Entry {
+        self.entries.push(ListenerEntry {
             listener: listener.clone(),
             resync: options.resync.and_then(|period| Resync::every(period, now)),
         });
@@ -133,10 +136,10 @@ impl<K: Object> Dispatcher<K> {
 
     /// Starts a worker for every handler that has none, and from now on for each that is added.
     pub(crate) fn start(&mut self, spawner: &Spawner, now: Instant) {
-        if !matches!(self.life, Life::New) {
+        if !matches!(self.state, DispatcherState::New) {
             return;
         }
-        self.life = Life::Started(spawner.clone());
+        self.state = DispatcherState::Started(spawner.clone());
         for entry in &mut self.entries {
             if let Some(resync) = &mut entry.resync {
                 resync.restart(now);
@@ -148,8 +151,8 @@ impl<K: Object> Dispatcher<K> {
     }
 
     fn start_worker(&self, listener: &Arc<Listener<K>>) {
-        if let Life::Started(spawner) = &self.life
-            && listener.expect()
+        if let DispatcherState::Started(spawner) = &self.state
+            && listener.mark_spawned()
         {
             let name = format!("handler {}", listener.name());
             spawner.spawn(name, worker::work(listener.clone(), spawner.clone()));
@@ -158,7 +161,7 @@ impl<K: Object> Dispatcher<K> {
 
     /// Tells everybody. The events lie in memory once, however many handlers keep all of them.
     #[doc(alias = "distribute")]
-    pub(crate) fn dispatch(&mut self, events: Vec<Event<K>>) {
+    pub fn dispatch(&mut self, events: Vec<Event<K>>) {
         if events.is_empty() {
             return;
         }
@@ -180,15 +183,15 @@ impl<K: Object> Dispatcher<K> {
 
     /// Everything initial has been dispatched: each handler is synced once it has returned from what it was told
     /// so far.
-    pub(crate) fn synced(&mut self) {
+    pub fn synced(&mut self) {
         for entry in &self.entries {
             entry.listener.push_synced();
         }
     }
 
     /// When a handler is next to be told everything again; `None` before the start and while nobody wants that.
-    pub(crate) fn next_resync(&self) -> Option<Instant> {
-        if !matches!(self.life, Life::Started(_)) {
+    pub fn next_resync(&self) -> Option<Instant> {
+        if !matches!(self.state, DispatcherState::Started(_)) {
             return None;
         }
         self.entries
@@ -200,8 +203,8 @@ impl<K: Object> Dispatcher<K> {
 
     /// Tells the handlers whose time has come everything again, and sets their next time.
     #[doc(alias = "shouldResync")]
-    pub(crate) fn resync_due(&mut self, now: Instant, snapshot: &Snapshot<K>) {
-        if !matches!(self.life, Life::Started(_)) {
+    pub fn resync_due(&mut self, now: Instant, snapshot: &Snapshot<K>) {
+        if !matches!(self.state, DispatcherState::Started(_)) {
             return;
         }
         for entry in &mut self.entries {
@@ -216,8 +219,8 @@ impl<K: Object> Dispatcher<K> {
     /// again without `drain` to cut a drain short.
     ///
     /// What is returned may hold handlers that were never started: drop it where no lock is held.
-    pub(crate) fn close(&mut self, drain: bool) -> Vec<Leftovers<K>> {
-        self.life = Life::Closed;
+    pub fn close(&mut self, drain: bool) -> Vec<Leftovers<K>> {
+        self.state = DispatcherState::Closed;
         let leftovers = self
             .entries
             .iter()
@@ -242,9 +245,17 @@ impl<K: Object> Dispatcher<K> {
     }
 }
 
+impl<K: Object> fmt::Debug for Dispatcher<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dispatcher")
+            .field("handlers", &self.registrations())
+            .finish_non_exhaustive()
+    }
+}
+
 impl<K: Object> Drop for Dispatcher<K> {
     fn drop(&mut self) {
-        if !matches!(self.life, Life::Closed) {
+        if !matches!(self.state, DispatcherState::Closed) {
             drop(self.close(false));
         }
     }

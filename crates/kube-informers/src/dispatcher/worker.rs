@@ -14,11 +14,9 @@ use tokio::task::coop;
 use tokio::time::{Instant, timeout_at};
 use tracing::{debug, error, trace, warn};
 
-use super::change::Notice;
-use super::in_hand::InHand;
+use super::delivery_cursor::DeliveryCursor;
 use super::listener::{CALLING, Listener};
-use crate::handler::RunnerKind;
-use crate::handler::{AsyncCall, Call};
+use crate::handler::{AsyncCall, Call, Delivery, HandlerKind};
 use crate::object::Object;
 use crate::registration::{Control, End};
 use crate::target::BoxFuture;
@@ -39,25 +37,25 @@ pub(super) fn work<K: Object>(
     spawner: Spawner,
 ) -> impl Future<Output = ()> + Send + 'static {
     // Made here and not inside, so that it also reports the end of a task that never ran.
-    let ending = Ending(listener.clone());
+    let end_guard = EndGuard(listener.clone());
     let address = listener.address();
     let work = async move {
         // Dropped last, after the handler.
-        let _ending = ending;
-        match listener.attend() {
+        let _end_guard = end_guard;
+        match listener.take_handler() {
             None => {}
-            Some(RunnerKind::Inline(call)) => inline(&listener, call).await,
-            Some(RunnerKind::Async(call)) => asynchronous(&listener, call).await,
-            Some(RunnerKind::Blocking(call)) => blocking(&listener, call, &spawner).await,
+            Some(HandlerKind::Inline(call)) => inline(&listener, call).await,
+            Some(HandlerKind::Async(call)) => asynchronous(&listener, call).await,
+            Some(HandlerKind::Blocking(call)) => blocking(&listener, call, &spawner).await,
         }
     };
     CALLING.scope(address, work)
 }
 
 /// Reports the end of a worker, whatever ended it.
-struct Ending<K: Object>(Arc<Listener<K>>);
+struct EndGuard<K: Object>(Arc<Listener<K>>);
 
-impl<K: Object> Drop for Ending<K> {
+impl<K: Object> Drop for EndGuard<K> {
     fn drop(&mut self) {
         drop(self.0.leave(End::Stopped));
         self.0.finish();
@@ -66,30 +64,30 @@ impl<K: Object> Drop for Ending<K> {
 
 async fn inline<K: Object>(listener: &Listener<K>, mut call: Call<K>) {
     while listener.ready().await.is_ok() {
-        while let Some((mut hand, queued)) = listener.take() {
+        while let Some((mut cursor, queued)) = listener.take() {
             let clock = Stopwatch::start(listener, queued);
-            while tell(listener, &mut hand, &mut call) {
+            while deliver(listener, &mut cursor, &mut call) {
                 // Lets others run now and then, however much there is to tell.
                 coop::consume_budget().await;
             }
             clock.stop(listener);
-            listener.put_down(&hand);
+            listener.finish_item(&cursor);
         }
     }
-    let_go(listener, call);
+    drop_user_code(listener, call);
 }
 
 async fn asynchronous<K: Object>(listener: &Listener<K>, mut call: AsyncCall<K>) {
     while listener.ready().await.is_ok() {
-        while let Some((mut hand, queued)) = listener.take() {
+        while let Some((mut cursor, queued)) = listener.take() {
             let clock = Stopwatch::start(listener, queued);
-            while let Some((notice, left)) = next(listener, &mut hand) {
-                let outcome = match begin(&mut call, notice) {
+            while let Some((delivery, left)) = next(listener, &mut cursor) {
+                let outcome = match begin(&mut call, delivery) {
                     Ok(future) => finish(listener, future).await,
                     Err(panic) => Some(Err(panic)),
                 };
                 match outcome {
-                    Some(outcome) => told(listener, &hand, left, outcome),
+                    Some(outcome) => record_outcome(listener, &cursor, left, outcome),
                     None => {
                         debug!(handler = %listener.name(), "handler cancelled inside a call: the informer stops");
                         break;
@@ -98,24 +96,24 @@ async fn asynchronous<K: Object>(listener: &Listener<K>, mut call: AsyncCall<K>)
                 coop::consume_budget().await;
             }
             clock.stop(listener);
-            listener.put_down(&hand);
+            listener.finish_item(&cursor);
         }
     }
-    let_go(listener, call);
+    drop_user_code(listener, call);
 }
 
 /// The outcome of one call: returned, or panicked.
 type Outcome = Result<(), Box<dyn Any + Send>>;
 
 fn begin<K: Object>(
-    call: &mut AsyncCall<K>,
-    notice: Notice<K>,
-) -> Result<BoxFuture<'static, ()>, Box<dyn Any + Send>> {
-    catch_unwind(AssertUnwindSafe(|| call(notice.event, notice.told.as_ref())))
+    handler: &mut AsyncCall<K>,
+    delivery: Delivery<K>,
+) -> Result<BoxFuture<'_, ()>, Box<dyn Any + Send>> {
+    catch_unwind(AssertUnwindSafe(|| handler.call(delivery)))
 }
 
 /// Awaits one call; `None` if it was cancelled.
-async fn finish<K: Object>(listener: &Listener<K>, mut future: BoxFuture<'static, ()>) -> Option<Outcome> {
+async fn finish<K: Object>(listener: &Listener<K>, mut future: BoxFuture<'_, ()>) -> Option<Outcome> {
     let outcome = std::future::poll_fn(|cx| {
         match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
             Ok(Poll::Ready(())) => Poll::Ready(Some(Ok(()))),
@@ -125,7 +123,7 @@ async fn finish<K: Object>(listener: &Listener<K>, mut future: BoxFuture<'static
         }
     })
     .await;
-    let_go(listener, future);
+    drop_user_code(listener, future);
     outcome
 }
 
@@ -136,16 +134,16 @@ async fn blocking<K: Object>(listener: &Arc<Listener<K>>, mut call: Call<K>, spa
         let listener = &*for_thread;
         CALLING.sync_scope(listener.address(), || {
             while let Ok(done) = begin.recv() {
-                while let Some((mut hand, queued)) = listener.take() {
+                while let Some((mut cursor, queued)) = listener.take() {
                     let clock = Stopwatch::start(listener, queued);
-                    while tell(listener, &mut hand, &mut call) {}
+                    while deliver(listener, &mut cursor, &mut call) {}
                     clock.stop(listener);
-                    listener.put_down(&hand);
+                    listener.finish_item(&cursor);
                 }
                 // The task may have given up on this thread.
                 done.send(()).ok();
             }
-            let_go(listener, call);
+            drop_user_code(listener, call);
         });
     });
     let thread = match thread {
@@ -157,7 +155,7 @@ async fn blocking<K: Object>(listener: &Arc<Listener<K>>, mut call: Call<K>, spa
         }
     };
 
-    let mut patience = Patience {
+    let mut stop_timeout = StopTimeout {
         listener,
         until: None,
     };
@@ -165,14 +163,14 @@ async fn blocking<K: Object>(listener: &Arc<Listener<K>>, mut call: Call<K>, spa
     while listener.ready().await.is_ok() {
         let _hold = spawner.hold_clock();
         let (done, is_done) = oneshot::channel();
-        if rounds.send(done).is_err() || !patience.wait(is_done).await {
+        if rounds.send(done).is_err() || !stop_timeout.wait(is_done).await {
             break;
         }
     }
     // The thread ends when there can be no further round.
     drop(rounds);
     let _hold = spawner.hold_clock();
-    if !patience.wait(thread).await {
+    if !stop_timeout.wait(thread).await {
         warn!(
             handler = %listener.name(),
             "blocking handler still runs 100 ms after the informer stopped: it is left alone"
@@ -181,12 +179,12 @@ async fn blocking<K: Object>(listener: &Arc<Listener<K>>, mut call: Call<K>, spa
 }
 
 /// Waits for what a thread does; once the informer has stopped, not much longer.
-struct Patience<'a, K: Object> {
+struct StopTimeout<'a, K: Object> {
     listener: &'a Listener<K>,
     until: Option<Instant>,
 }
 
-impl<K: Object> Patience<'_, K> {
+impl<K: Object> StopTimeout<'_, K> {
     /// Says whether it was done.
     async fn wait(&mut self, done: impl Future) -> bool {
         let mut done = std::pin::pin!(done);
@@ -202,37 +200,42 @@ impl<K: Object> Patience<'_, K> {
     }
 }
 
-/// Tells one event. `false` when there is nothing in hand to tell, or nothing is to be told any more.
-fn tell<K: Object>(listener: &Listener<K>, hand: &mut InHand<K>, call: &mut Call<K>) -> bool {
-    let Some((notice, left)) = next(listener, hand) else {
+/// Tells one event. `false` when the item is exhausted or the handler is leaving.
+fn deliver<K: Object>(listener: &Listener<K>, cursor: &mut DeliveryCursor<K>, call: &mut Call<K>) -> bool {
+    let Some((delivery, left)) = next(listener, cursor) else {
         return false;
     };
-    let outcome = catch_unwind(AssertUnwindSafe(|| call(notice.event, notice.told.as_ref())));
-    told(listener, hand, left, outcome);
+    let outcome = catch_unwind(AssertUnwindSafe(|| call(delivery)));
+    record_outcome(listener, cursor, left, outcome);
     true
 }
 
-fn next<K: Object>(listener: &Listener<K>, hand: &mut InHand<K>) -> Option<(Notice<K>, usize)> {
+fn next<K: Object>(listener: &Listener<K>, cursor: &mut DeliveryCursor<K>) -> Option<(Delivery<K>, usize)> {
     if listener.is_leaving() {
         return None;
     }
-    let (notice, left) = hand.next(listener)?;
-    trace!(handler = %listener.name(), event = %notice.event, "telling");
-    Some((notice, left))
+    let (delivery, left) = cursor.next(listener)?;
+    trace!(handler = %listener.name(), event = %delivery.event, "delivering");
+    Some((delivery, left))
 }
 
-fn told<K: Object>(listener: &Listener<K>, hand: &InHand<K>, left: usize, outcome: Outcome) {
+fn record_outcome<K: Object>(
+    listener: &Listener<K>,
+    cursor: &DeliveryCursor<K>,
+    left: usize,
+    outcome: Outcome,
+) {
     if outcome.is_err() {
         // The message of the panic was printed by the panic hook; it may quote the object, so not here.
-        let object = hand.key().map(|key| key.to_string()).unwrap_or_default();
+        let object = cursor.key().map(|key| key.to_string()).unwrap_or_default();
         error!(handler = %listener.name(), object, "handler panicked: the event counts as told");
         listener.panicked();
     }
-    listener.told(left);
+    listener.mark_delivered(left);
 }
 
 /// Drops user code; a panic in there is the handler's, not ours.
-fn let_go<K: Object, T>(listener: &Listener<K>, user_code: T) {
+fn drop_user_code<K: Object, T>(listener: &Listener<K>, user_code: T) {
     if catch_unwind(AssertUnwindSafe(|| drop(user_code))).is_err() {
         error!(handler = %listener.name(), "handler panicked while being dropped");
         listener.panicked();

@@ -11,7 +11,7 @@ use super::SharedInformerFactory;
     "there is no namespace {}: nothing is cached of it until it is created; correct the name or create it",
     .namespaces.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ")
 )]
-pub struct UnknownNamespaces {
+pub struct UnknownNamespacesError {
     /// Their names.
     pub namespaces: Vec<String>,
 }
@@ -26,7 +26,7 @@ impl SharedInformerFactory {
     /// # Errors
     ///
     /// Some do not exist.
-    pub async fn check_namespaces(&self) -> Result<(), UnknownNamespaces> {
+    pub async fn check_namespaces(&self) -> Result<(), UnknownNamespacesError> {
         let api = Api::<Namespace>::all(self.client());
         let mut namespaces = Vec::new();
         for name in self.scope().selected_namespaces().into_iter().flatten() {
@@ -37,7 +37,7 @@ impl SharedInformerFactory {
         }
         match namespaces.is_empty() {
             true => Ok(()),
-            false => Err(UnknownNamespaces { namespaces }),
+            false => Err(UnknownNamespacesError { namespaces }),
         }
     }
 }

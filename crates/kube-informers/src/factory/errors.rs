@@ -2,61 +2,61 @@
 
 use std::fmt;
 
-use crate::informer::NotSynced;
+use crate::informer::errors::SyncError;
 
-/// Not every informer of a factory has its collection in the cache: who is missing, and why.
+/// Not every informer of a factory has its collection in the cache: who is missing, and reason.
 #[derive(Clone, Debug)]
 #[doc(alias = "SyncResult")]
-pub struct FactoryNotSynced {
+pub struct FactorySyncError {
     /// The informers that are missing, sorted by name. Empty if the factory was shut down.
-    pub missing: Vec<NotSynced>,
+    pub missing: Vec<SyncError>,
     /// How many informers were waited for.
     pub of: usize,
-    why: Why,
+    reason: Reason,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Why {
+enum Reason {
     Missing,
     NotStarted,
     ShutDown,
 }
 
-impl FactoryNotSynced {
-    pub(super) fn missing(missing: Vec<NotSynced>, of: usize) -> Self {
-        Self::new(missing, of, Why::Missing)
+impl FactorySyncError {
+    pub(super) fn missing(missing: Vec<SyncError>, of: usize) -> Self {
+        Self::new(missing, of, Reason::Missing)
     }
 
-    pub(super) fn not_started(missing: Vec<NotSynced>, of: usize) -> Self {
-        Self::new(missing, of, Why::NotStarted)
+    pub(super) fn not_started(missing: Vec<SyncError>, of: usize) -> Self {
+        Self::new(missing, of, Reason::NotStarted)
     }
 
     pub(super) fn shutdown() -> Self {
-        Self::new(Vec::new(), 0, Why::ShutDown)
+        Self::new(Vec::new(), 0, Reason::ShutDown)
     }
 
-    fn new(mut missing: Vec<NotSynced>, of: usize, why: Why) -> Self {
+    fn new(mut missing: Vec<SyncError>, of: usize, reason: Reason) -> Self {
         missing.sort_by(|left, right| left.informer.cmp(&right.informer));
-        Self { missing, of, why }
+        Self { missing, of, reason }
     }
 
     /// Whether the factory was shut down.
     pub fn is_shut_down(&self) -> bool {
-        self.why == Why::ShutDown
+        self.reason == Reason::ShutDown
     }
 }
 
-impl fmt::Display for FactoryNotSynced {
+impl fmt::Display for FactorySyncError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.missing.iter().map(|missing| &*missing.informer).collect();
-        match self.why {
-            Why::ShutDown => f.write_str("the factory was shut down; make a new one"),
-            Why::NotStarted => write!(
+        match self.reason {
+            Reason::ShutDown => f.write_str("the factory was shut down; make a new one"),
+            Reason::NotStarted => write!(
                 f,
                 "not started: {}; call `start` after asking for informers",
                 names.join(", ")
             ),
-            Why::Missing => {
+            Reason::Missing => {
                 write!(f, "{} of {} informers are not synced", names.len(), self.of)?;
                 let mut before = ": ";
                 for missing in &self.missing {
@@ -69,4 +69,9 @@ impl fmt::Display for FactoryNotSynced {
     }
 }
 
-impl std::error::Error for FactoryNotSynced {}
+impl std::error::Error for FactorySyncError {
+    /// The first informer that is not synced.
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.missing.first().map(|missing| missing as _)
+    }
+}

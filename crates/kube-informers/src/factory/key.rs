@@ -8,13 +8,13 @@ use crate::source::ResourceType;
 
 /// The type of the objects, and which objects.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Key {
+pub(super) struct InformerKey {
     object: TypeId,
-    what: What,
+    identity: InformerIdentity,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum What {
+pub(super) enum InformerIdentity {
     /// A collection of the API, as the factory's options have it.
     Collection {
         group: String,
@@ -30,16 +30,16 @@ pub(super) enum What {
     Named { name: String, scope: Scope },
 }
 
-impl Key {
-    pub(super) fn of<K: Object>(what: What) -> Self {
+impl InformerKey {
+    pub(super) fn of<K: Object>(identity: InformerIdentity) -> Self {
         Self {
             object: TypeId::of::<K>(),
-            what,
+            identity,
         }
     }
 }
 
-impl What {
+impl InformerIdentity {
     pub(super) fn collection(resource: &ResourceType, scope: &Scope) -> Self {
         let api = resource.api();
         Self::Collection {

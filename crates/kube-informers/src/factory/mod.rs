@@ -22,18 +22,18 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout_at};
 use tracing::{Span, warn};
 
-use crate::informer::{Informer, InformerBuilder, Settled};
+use crate::informer::{Informer, InformerBuilder, SyncOutcome};
 use crate::object::Object;
 use crate::scope::Scope;
 use crate::source::{ListWatch, ResourceType};
-use crate::task::{Spawner, TaskDied};
+use crate::task::{Spawner, TaskPanicError};
 
-use key::{Key, What};
-use options::Options;
-use slot::{Entry, Slot, Slots};
+use key::{InformerIdentity, InformerKey};
+use options::FactoryOptions;
+use slot::{AnyInformer, InformerSlot, InformerSlots};
 
-pub use check::UnknownNamespaces;
-pub use errors::FactoryNotSynced;
+pub use check::UnknownNamespacesError;
+pub use errors::FactorySyncError;
 pub use options::FactoryBuilder;
 pub use resource::ResourceError;
 pub use resource_name::ResourceName;
@@ -44,7 +44,7 @@ pub use resource_name::ResourceName;
 /// chosen once for the whole factory, in its [builder](Self::builder), so that nobody silently gets options that
 /// somebody else has chosen; who wants others uses [`informer_for`](Self::informer_for).
 ///
-/// # Life
+/// # Lifecycle
 ///
 /// Informers run after [`start`](Self::start), which starts those asked for so far and may be called again. A factory
 /// does not keep its informers alive, with one exception: what was asked for is held until the next `start`. After
@@ -77,15 +77,15 @@ pub use resource_name::ResourceName;
 /// ```
 #[derive(Clone)]
 pub struct SharedInformerFactory {
-    inner: Arc<Inner>,
+    inner: Arc<FactoryInner>,
     /// What this handle asks for; the rest is the same for all handles.
     scope: Scope,
 }
 
-struct Inner {
+struct FactoryInner {
     client: kube::Client,
-    options: Options,
-    slots: Mutex<Slots>,
+    options: FactoryOptions,
+    slots: Mutex<InformerSlots>,
     /// Made by the first start, on the runtime it is called on.
     spawner: OnceLock<Spawner>,
 }
@@ -105,9 +105,9 @@ impl SharedInformerFactory {
         FactoryBuilder::new(client)
     }
 
-    fn from_options(client: kube::Client, scope: Scope, options: Options) -> Self {
+    fn from_options(client: kube::Client, scope: Scope, options: FactoryOptions) -> Self {
         Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(FactoryInner {
                 client,
                 options,
                 slots: Mutex::default(),
@@ -144,7 +144,7 @@ impl SharedInformerFactory {
     pub fn projected<K: Object + DeserializeOwned>(&self, resource: impl Into<ResourceType>) -> Informer<K> {
         let resource = resource.into();
         let scope = self.scope_of(&resource);
-        let key = Key::of::<K>(What::collection(&resource, &scope));
+        let key = InformerKey::of::<K>(InformerIdentity::collection(&resource, &scope));
         self.ask(key, || {
             let list_watch = ListWatch::projected(self.client(), resource, scope);
             self.configure(Informer::from_list_watch(self.inner.options.wire(list_watch)))
@@ -161,7 +161,8 @@ impl SharedInformerFactory {
     ///
     /// ```no_run
     /// # use k8s_openapi::api::core::v1::Pod;
-    /// # use kube_informers::{Informer, QueueKind, SharedInformerFactory};
+    /// # use kube_informers::informer::QueueKind;
+    /// # use kube_informers::{Informer, SharedInformerFactory};
     /// # fn main() { std::hint::black_box(example as fn(SharedInformerFactory)); }
     /// # fn example(factory: SharedInformerFactory) {
     /// let pods = factory.informer_for::<Pod>(|factory| {
@@ -184,7 +185,7 @@ impl SharedInformerFactory {
         &self,
         constructor: impl FnOnce(&Self) -> InformerBuilder<K> + 'static,
     ) -> Informer<K> {
-        let key = Key::of::<K>(What::constructor(&constructor, &self.scope));
+        let key = InformerKey::of::<K>(InformerIdentity::constructor(&constructor, &self.scope));
         self.ask(key, || constructor(self))
     }
 
@@ -195,7 +196,7 @@ impl SharedInformerFactory {
         name: &str,
         constructor: impl FnOnce(&Self) -> InformerBuilder<K>,
     ) -> Informer<K> {
-        let key = Key::of::<K>(What::named(name, &self.scope));
+        let key = InformerKey::of::<K>(InformerIdentity::named(name, &self.scope));
         self.ask(key, || constructor(self))
     }
 
@@ -250,7 +251,7 @@ impl SharedInformerFactory {
     }
 
     /// The informer of this key, built if there is none that is alive.
-    fn ask<K: Object>(&self, key: Key, build: impl FnOnce() -> InformerBuilder<K>) -> Informer<K> {
+    fn ask<K: Object>(&self, key: InformerKey, build: impl FnOnce() -> InformerBuilder<K>) -> Informer<K> {
         let shutdown = {
             let slots = self.inner.slots.lock();
             if let Some(informer) = slots.find(&key) {
@@ -265,7 +266,7 @@ impl SharedInformerFactory {
             false => builder,
         };
         let (informer, task) = builder.build();
-        let slot = Slot::new(&informer, task);
+        let slot = InformerSlot::new(&informer, task);
         // Who asked for the same meanwhile and was first, decides. What is not taken ends, and says so.
         let (informer, unused) = self.inner.slots.lock().find_or_insert(key, informer, slot);
         drop(unused);
@@ -313,40 +314,41 @@ impl SharedInformerFactory {
     /// At once if informers were asked for and not started, which would never sync; and when some stop.
     #[doc(alias = "WaitForCacheSync")]
     #[doc(alias = "WaitForNamedCacheSync")]
-    pub async fn wait_for_sync(&self) -> Result<(), FactoryNotSynced> {
+    pub async fn wait_for_sync(&self) -> Result<(), FactorySyncError> {
         self.wait_until(None).await
     }
 
-    /// Waits for so long, and then says who is missing and why: the last error, how often it was tried, what the
+    /// Waits for so long, and then says who is missing and reason: the last error, how often it was tried, what the
     /// informer is doing.
     ///
     /// # Errors
     ///
     /// Some informers were not synced in time, were not started, or stopped.
-    pub async fn wait_for_sync_within(&self, timeout: Duration) -> Result<(), FactoryNotSynced> {
+    pub async fn wait_for_sync_within(&self, timeout: Duration) -> Result<(), FactorySyncError> {
         self.wait_until(Some(timeout)).await
     }
 
-    async fn wait_until(&self, timeout: Option<Duration>) -> Result<(), FactoryNotSynced> {
+    async fn wait_until(&self, timeout: Option<Duration>) -> Result<(), FactorySyncError> {
         let began = Instant::now();
         let entries = {
             let slots = self.inner.slots.lock();
             if slots.is_shut_down() {
-                return Err(FactoryNotSynced::shutdown());
+                return Err(FactorySyncError::shutdown());
             }
             slots.entries()
         };
-        let in_use: Vec<Arc<dyn Entry>> = entries.into_iter().filter(|entry| !entry.is_gone()).collect();
+        let in_use: Vec<Arc<dyn AnyInformer>> =
+            entries.into_iter().filter(|entry| !entry.is_gone()).collect();
         if in_use.iter().any(|entry| !entry.is_started()) {
             let unstarted = in_use.iter().filter(|entry| !entry.is_started());
             let missing = unstarted.filter_map(|entry| entry.not_synced(Duration::ZERO));
-            return Err(FactoryNotSynced::not_started(missing.collect(), in_use.len()));
+            return Err(FactorySyncError::not_started(missing.collect(), in_use.len()));
         }
         let deadline = timeout.map(|timeout| began + timeout);
         let settled = join_all(in_use.iter().map(|entry| async move {
             match deadline {
-                None => Some(entry.settled().await),
-                Some(deadline) => timeout_at(deadline, entry.settled()).await.ok(),
+                None => Some(entry.sync_outcome().await),
+                Some(deadline) => timeout_at(deadline, entry.sync_outcome()).await.ok(),
             }
         }));
         let settled = settled.await;
@@ -354,15 +356,15 @@ impl SharedInformerFactory {
         let missing: Vec<_> = in_use
             .iter()
             .zip(settled)
-            .filter(|(_, settled)| !matches!(settled, Some(Settled::Synced | Settled::Unused)))
+            .filter(|(_, settled)| !matches!(settled, Some(SyncOutcome::Synced | SyncOutcome::Unused)))
             .filter_map(|(entry, _)| entry.not_synced(after))
             .collect();
         if self.inner.slots.lock().is_shut_down() && !missing.is_empty() {
-            return Err(FactoryNotSynced::shutdown());
+            return Err(FactorySyncError::shutdown());
         }
         match missing.is_empty() {
             true => Ok(()),
-            false => Err(FactoryNotSynced::missing(missing, in_use.len())),
+            false => Err(FactorySyncError::missing(missing, in_use.len())),
         }
     }
 
@@ -389,7 +391,7 @@ impl SharedInformerFactory {
     ///
     /// One of the library's own tasks panicked, here or in an earlier run; everything is shut down then, too.
     #[doc(alias = "Run")]
-    pub async fn run_until(&self, signal: impl Future<Output = ()>) -> Result<(), TaskDied> {
+    pub async fn run_until(&self, signal: impl Future<Output = ()>) -> Result<(), TaskPanicError> {
         self.start();
         // Cancel-safe both: a death is remembered, and the signal is waited for once.
         let outcome = tokio::select! {

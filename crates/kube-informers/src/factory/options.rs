@@ -2,6 +2,7 @@
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use crate::source::{ListWatch, Query};
 pub struct FactoryBuilder {
     client: kube::Client,
     scope: Scope,
-    options: Options,
+    options: FactoryOptions,
 }
 
 type RequestHook = Arc<dyn Fn(&mut Query) + Send + Sync>;
@@ -27,7 +28,7 @@ type ErrorHook = Arc<dyn Fn(&StreamEnd<'_>) + Send + Sync>;
 
 /// The options that all informers of a factory share.
 #[derive(Default)]
-pub(super) struct Options {
+pub(super) struct FactoryOptions {
     name: Option<String>,
     resync: Option<Duration>,
     resync_of: HashMap<TypeId, Option<Duration>>,
@@ -37,7 +38,7 @@ pub(super) struct Options {
     queue: QueueKind,
     drop_managed_fields: bool,
     hook: Option<RequestHook>,
-    on_watch_error: Option<ErrorHook>,
+    on_stream_end: Option<ErrorHook>,
 }
 
 impl FactoryBuilder {
@@ -45,7 +46,7 @@ impl FactoryBuilder {
         Self {
             client,
             scope: Scope::all(),
-            options: Options::default(),
+            options: FactoryOptions::default(),
         }
     }
 
@@ -165,10 +166,10 @@ impl FactoryBuilder {
         self
     }
 
-    /// Sees every end of a list or watch of every informer; see [`InformerBuilder::on_watch_error`].
+    /// Sees every end of a list or watch of every informer; see [`InformerBuilder::on_stream_end`].
     #[doc(alias = "SetWatchErrorHandler")]
-    pub fn on_watch_error(mut self, hook: impl Fn(&StreamEnd<'_>) + Send + Sync + 'static) -> Self {
-        self.options.on_watch_error = Some(Arc::new(hook));
+    pub fn on_stream_end(mut self, hook: impl Fn(&StreamEnd<'_>) + Send + Sync + 'static) -> Self {
+        self.options.on_stream_end = Some(Arc::new(hook));
         self
     }
 
@@ -178,7 +179,20 @@ impl FactoryBuilder {
     }
 }
 
-impl Options {
+/// Names and numbers only: the client may carry credentials.
+impl fmt::Debug for FactoryBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FactoryBuilder")
+            .field("scope", &self.scope.to_string())
+            .field("name", &self.options.name)
+            .field("resync", &self.options.resync)
+            .field("config", &self.options.config)
+            .field("queue", &self.options.queue)
+            .finish_non_exhaustive()
+    }
+}
+
+impl FactoryOptions {
     /// What concerns requests and bytes.
     pub(super) fn wire<K: Object>(&self, list_watch: ListWatch<K>) -> ListWatch<K> {
         let list_watch = list_watch.drop_managed_fields(self.drop_managed_fields);
@@ -203,9 +217,9 @@ impl Options {
             let transform = transform.clone();
             builder = builder.try_transform(move |object| transform(object));
         }
-        if let Some(hook) = &self.on_watch_error {
+        if let Some(hook) = &self.on_stream_end {
             let hook = hook.clone();
-            builder = builder.on_watch_error(move |end| hook(end));
+            builder = builder.on_stream_end(move |end| hook(end));
         }
         match &self.name {
             Some(factory) => builder.rename(|name| format!("{name} ({factory})")),

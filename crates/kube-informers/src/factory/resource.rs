@@ -11,17 +11,17 @@ use tokio::time::timeout;
 use super::SharedInformerFactory;
 use super::accessors::{ABSENT, builtin};
 use super::follow::Following;
-use super::key::{Key, What};
+use super::key::{InformerIdentity, InformerKey};
 use super::resource_name::ResourceName;
 use crate::informer::Informer;
 use crate::object::Object;
 use crate::source::{ListWatch, ResourceType};
 
 /// A server that takes longer to say what it serves is not asked any further.
-const PATIENCE: Duration = Duration::from_secs(30);
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How many names that look alike are offered.
-const MANY: usize = 5;
+const MAX_SUGGESTIONS: usize = 5;
 
 /// There is no informer for a resource.
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +42,7 @@ pub enum ResourceError {
     NotWatchable {
         /// What was asked for.
         resource: ResourceName,
-        /// Why.
+        /// Reason.
         reason: String,
     },
     /// The server did not say what it serves.
@@ -130,11 +130,11 @@ impl SharedInformerFactory {
         {
             return Ok(builtin.resource());
         }
-        let found = timeout(PATIENCE, discover(&self.inner.client, name)).await;
+        let found = timeout(DISCOVERY_TIMEOUT, discover(&self.inner.client, name)).await;
         let (api, capabilities) = found.unwrap_or_else(|_| {
             Err(ResourceError::NoAnswer {
                 resource: name.clone(),
-                after: PATIENCE,
+                after: DISCOVERY_TIMEOUT,
             })
         })?;
         let missing: Vec<&str> = [verbs::LIST, verbs::WATCH]
@@ -153,7 +153,7 @@ impl SharedInformerFactory {
     /// An informer that goes on with another version when its own is served no more.
     fn following<K: Object + DeserializeOwned>(&self, resource: ResourceType) -> Informer<K> {
         let scope = self.scope_of(&resource);
-        let key = Key::of::<K>(What::any_version(&resource, &scope));
+        let key = InformerKey::of::<K>(InformerIdentity::any_version(&resource, &scope));
         self.ask(key, || {
             let list_watch = ListWatch::projected(self.client(), resource, scope);
             let list_watch = self.inner.options.wire(list_watch);
@@ -173,7 +173,7 @@ pub(super) async fn rediscover(
     group: &str,
     plural: &str,
 ) -> Option<(ApiResource, ApiCapabilities)> {
-    let group = timeout(PATIENCE, kube::discovery::group(client, group)).await;
+    let group = timeout(DISCOVERY_TIMEOUT, kube::discovery::group(client, group)).await;
     pick(&group.ok()?.ok()?, None, plural)
 }
 
@@ -256,7 +256,7 @@ async fn alike(client: &kube::Client, name: &ResourceName) -> Vec<String> {
         }
     }
     found.sort();
-    found.truncate(MANY);
+    found.truncate(MAX_SUGGESTIONS);
     found.into_iter().map(|(_, name)| name).collect()
 }
 

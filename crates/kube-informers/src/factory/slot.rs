@@ -7,32 +7,33 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::key::Key;
-use crate::informer::{Informer, InformerTask, NotSynced, Settled, WeakInformer};
+use super::key::InformerKey;
+use crate::informer::errors::SyncError;
+use crate::informer::{Informer, InformerTask, SyncOutcome, WeakInformer};
 use crate::object::Object;
 use crate::target::BoxFuture;
 use crate::task::Spawner;
 
 /// An informer of a factory, as the factory sees it.
-pub(super) trait Entry: Send + Sync {
+pub(super) trait AnyInformer: Send + Sync {
     /// Whether it can be used no more.
     fn is_gone(&self) -> bool;
     fn is_started(&self) -> bool;
     /// Runs it, unless it was started before, and lets go of it.
     fn start(&self, spawner: &Spawner);
-    fn settled(&self) -> BoxFuture<'_, Settled>;
-    fn not_synced(&self, after: Duration) -> Option<NotSynced>;
+    fn sync_outcome(&self) -> BoxFuture<'_, SyncOutcome>;
+    fn not_synced(&self, after: Duration) -> Option<SyncError>;
     fn shutdown(&self) -> BoxFuture<'_, ()>;
     fn as_any(&self) -> &dyn Any;
 }
 
-pub(super) struct Slot<K: Object> {
+pub(super) struct InformerSlot<K: Object> {
     informer: WeakInformer<K>,
     /// Held until the start; without that, what nobody else holds would end before it began.
     waiting: Mutex<Option<(Informer<K>, InformerTask<K>)>>,
 }
 
-impl<K: Object> Slot<K> {
+impl<K: Object> InformerSlot<K> {
     pub(super) fn new(informer: &Informer<K>, task: InformerTask<K>) -> Self {
         Self {
             informer: informer.downgrade(),
@@ -41,7 +42,7 @@ impl<K: Object> Slot<K> {
     }
 }
 
-impl<K: Object> Entry for Slot<K> {
+impl<K: Object> AnyInformer for InformerSlot<K> {
     fn is_gone(&self) -> bool {
         self.informer.is_gone()
     }
@@ -63,11 +64,11 @@ impl<K: Object> Entry for Slot<K> {
         drop(informer);
     }
 
-    fn settled(&self) -> BoxFuture<'_, Settled> {
-        Box::pin(self.informer.settled())
+    fn sync_outcome(&self) -> BoxFuture<'_, SyncOutcome> {
+        Box::pin(self.informer.sync_outcome())
     }
 
-    fn not_synced(&self, after: Duration) -> Option<NotSynced> {
+    fn not_synced(&self, after: Duration) -> Option<SyncError> {
         self.informer.not_synced(after)
     }
 
@@ -87,14 +88,18 @@ impl<K: Object> Entry for Slot<K> {
 
 /// All informers of a factory.
 #[derive(Default)]
-pub(super) struct Slots {
-    entries: HashMap<Key, Arc<dyn Entry>>,
+pub(super) struct InformerSlots {
+    entries: HashMap<InformerKey, Arc<dyn AnyInformer>>,
     shutdown: bool,
 }
 
-impl Slots {
-    pub(super) fn find<K: Object>(&self, key: &Key) -> Option<Informer<K>> {
-        let slot = self.entries.get(key)?.as_any().downcast_ref::<Slot<K>>()?;
+impl InformerSlots {
+    pub(super) fn find<K: Object>(&self, key: &InformerKey) -> Option<Informer<K>> {
+        let slot = self
+            .entries
+            .get(key)?
+            .as_any()
+            .downcast_ref::<InformerSlot<K>>()?;
         slot.informer.upgrade()
     }
 
@@ -102,11 +107,11 @@ impl Slots {
     /// dropped where no lock is held.
     pub(super) fn find_or_insert<K: Object>(
         &mut self,
-        key: Key,
+        key: InformerKey,
         informer: Informer<K>,
-        slot: Slot<K>,
-    ) -> (Informer<K>, Vec<Arc<dyn Entry>>) {
-        let slot: Arc<dyn Entry> = Arc::new(slot);
+        slot: InformerSlot<K>,
+    ) -> (Informer<K>, Vec<Arc<dyn AnyInformer>>) {
+        let slot: Arc<dyn AnyInformer> = Arc::new(slot);
         if self.shutdown {
             return (informer, vec![slot]);
         }
@@ -120,12 +125,12 @@ impl Slots {
 
     /// Forgets the informers that can be used no more.
     #[must_use = "to be dropped where no lock is held"]
-    pub(super) fn forget_gone(&mut self) -> Vec<Arc<dyn Entry>> {
+    pub(super) fn forget_gone(&mut self) -> Vec<Arc<dyn AnyInformer>> {
         let gone = self.entries.extract_if(|_, entry| entry.is_gone());
         gone.map(|(_, entry)| entry).collect()
     }
 
-    pub(super) fn entries(&self) -> Vec<Arc<dyn Entry>> {
+    pub(super) fn entries(&self) -> Vec<Arc<dyn AnyInformer>> {
         self.entries.values().cloned().collect()
     }
 
@@ -134,7 +139,7 @@ impl Slots {
     }
 
     /// From now on nothing comes in. Gives what is there, also when called again.
-    pub(super) fn shutdown(&mut self) -> Vec<Arc<dyn Entry>> {
+    pub(super) fn shutdown(&mut self) -> Vec<Arc<dyn AnyInformer>> {
         self.shutdown = true;
         self.entries()
     }

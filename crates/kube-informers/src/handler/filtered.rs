@@ -1,20 +1,19 @@
-//! `filtered`: a handler that is told only of some objects.
+//! `filtered`: a handler that receives events of some objects only.
 
 use std::sync::Arc;
 
-use super::{EventHandler, Runner, RunnerKind};
+use super::{AsyncEventHandler, Delivery, EventHandler, IntoHandler};
 use crate::event::{Cause, Event};
-use crate::target::BoxFuture;
 
-/// A handler that is told only of objects for which `keep` says yes.
+/// A handler that receives events only of objects for which `keep` returns true.
 ///
-/// An object that changes so that it is kept is told as added (not initial); one that changes so that it is no
-/// longer kept is told as deleted, with its last kept state and [`Cause::LeftScope`], for it lives on.
-/// `keep` must give the same answer for the same state each time. If it panics, that event is skipped and counted
+/// When an update makes an object match, the handler receives `Added` (not initial). When an update makes it no longer
+/// match, the handler receives `Deleted` with the last matching state and [`Cause::LeftScope`], because the object still
+/// exists. `keep` must return the same result for the same state. If it panics, that event is skipped and counted
 /// as a panic of the handler.
 ///
-/// Composes: what is around an [`asynchronous`](super::asynchronous) or [`blocking`](super::blocking) handler stays
-/// so, and `keep` then runs where the handler runs.
+/// A filter around an asynchronous or [`blocking`](super::blocking()) handler is of the same kind; `keep` runs where the
+/// handler runs.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::Pod;
@@ -27,15 +26,15 @@ use crate::target::BoxFuture;
 /// ```
 #[doc(alias = "FilteringResourceEventHandler")]
 #[doc(alias = "TypedFilteringResourceEventHandler")]
-pub fn filtered<K, P, H>(keep: P, handler: H) -> Filtered<P, H>
+pub fn filtered<K, P, H, Kind>(keep: P, handler: H) -> Filtered<P, H>
 where
     P: FnMut(&K) -> bool + Send + 'static,
-    H: EventHandler<K>,
+    H: IntoHandler<K, Kind>,
 {
     Filtered { keep, handler }
 }
 
-/// What [`filtered`] returns.
+/// Returned by [`filtered`].
 #[derive(Clone, Debug)]
 #[must_use = "handlers do nothing until they are added to an informer"]
 pub struct Filtered<P, H> {
@@ -45,13 +44,16 @@ pub struct Filtered<P, H> {
 
 impl<K, P, H> EventHandler<K> for Filtered<P, H>
 where
-    K: Send + Sync + 'static,
     P: FnMut(&K) -> bool + Send + 'static,
     H: EventHandler<K>,
 {
     fn on_event(&mut self, event: Event<K>) {
-        if let Some(event) = pass(&mut self.keep, event, None) {
-            self.handler.on_event(event);
+        self.on_delivery(event.into());
+    }
+
+    fn on_delivery(&mut self, delivery: Delivery<K>) {
+        if let Some(delivery) = pass(&mut self.keep, delivery) {
+            self.handler.on_delivery(delivery);
         }
     }
 
@@ -59,40 +61,44 @@ where
         self.handler.name()
     }
 
-    fn into_runner(self) -> Runner<K> {
-        let mut keep = self.keep;
-        let Runner { name, kind } = self.handler.into_runner();
-        match kind {
-            RunnerKind::Inline(mut call) => Runner::inline(name, move |event, told| {
-                if let Some(event) = pass(&mut keep, event, told) {
-                    call(event, told);
-                }
-            }),
-            RunnerKind::Blocking(mut call) => Runner::blocking(name, move |event, told| {
-                if let Some(event) = pass(&mut keep, event, told) {
-                    call(event, told);
-                }
-            }),
-            RunnerKind::Async(mut call) => {
-                Runner::asynchronous(name, move |event, told| -> BoxFuture<'static, ()> {
-                    match pass(&mut keep, event, told) {
-                        Some(event) => call(event, told),
-                        None => Box::pin(std::future::ready(())),
-                    }
-                })
-            }
-        }
+    fn may_block(&self) -> bool {
+        self.handler.may_block()
     }
 }
 
-/// What is left of an event behind the filter.
-fn pass<K>(keep: &mut impl FnMut(&K) -> bool, event: Event<K>, told: Option<&Arc<K>>) -> Option<Event<K>> {
-    match event {
+impl<K, P, H> AsyncEventHandler<K> for Filtered<P, H>
+where
+    K: Send + Sync + 'static,
+    P: FnMut(&K) -> bool + Send + 'static,
+    H: AsyncEventHandler<K>,
+{
+    async fn on_event(&mut self, event: Event<K>) {
+        AsyncEventHandler::on_delivery(self, event.into()).await;
+    }
+
+    async fn on_delivery(&mut self, delivery: Delivery<K>) {
+        if let Some(delivery) = pass(&mut self.keep, delivery) {
+            self.handler.on_delivery(delivery).await;
+        }
+    }
+
+    fn name(&self) -> String {
+        self.handler.name()
+    }
+}
+
+/// The event as seen through the filter.
+fn pass<K>(keep: &mut impl FnMut(&K) -> bool, delivery: Delivery<K>) -> Option<Delivery<K>> {
+    let Delivery {
+        event,
+        last_delivered,
+    } = delivery;
+    let event = match event {
         Event::Added { ref object, .. } => keep(object).then_some(event),
         Event::Updated { ref old, ref new, .. } => {
-            let kept = keep(old);
-            let keeps = if Arc::ptr_eq(old, new) { kept } else { keep(new) };
-            match (kept, keeps) {
+            let matched = keep(old);
+            let matches = if Arc::ptr_eq(old, new) { matched } else { keep(new) };
+            match (matched, matches) {
                 (true, true) => Some(event),
                 (false, true) => Some(Event::Added {
                     object: new.clone(),
@@ -105,8 +111,12 @@ fn pass<K>(keep: &mut impl FnMut(&K) -> bool, event: Event<K>, told: Option<&Arc
                 (false, false) => None,
             }
         }
-        // A delete may have swallowed an update that crossed the filter: the handler knows the object if the
-        // state it was last told passed, whatever the last state of all says.
-        Event::Deleted { ref object, .. } => keep(told.unwrap_or(object)).then_some(event),
-    }
+        // Coalescing may have dropped an update that crossed the filter. The handler knows the object if the last
+        // delivered state matched, whether or not the final state does.
+        Event::Deleted { ref object, .. } => keep(last_delivered.as_ref().unwrap_or(object)).then_some(event),
+    }?;
+    Some(Delivery {
+        event,
+        last_delivered,
+    })
 }

@@ -1,5 +1,6 @@
 //! `Handlers`: one closure per kind of event.
 
+use std::fmt;
 use std::sync::Arc;
 
 use super::{EventHandler, name};
@@ -22,55 +23,55 @@ use crate::event::{Cause, Event};
 #[doc(alias = "TypedResourceEventHandlerDetailedFuncs")]
 #[must_use = "handlers do nothing until they are added to an informer"]
 pub struct Handlers<K> {
-    add: Option<Slot<OnAdd<K>>>,
-    update: Option<Slot<OnUpdate<K>>>,
-    delete: Option<Slot<OnDelete<K>>>,
+    add: Option<NamedClosure<OnAdd<K>>>,
+    update: Option<NamedClosure<OnUpdate<K>>>,
+    delete: Option<NamedClosure<OnDelete<K>>>,
 }
 
 type OnAdd<K> = dyn FnMut(Arc<K>, bool) + Send;
 type OnUpdate<K> = dyn FnMut(Arc<K>, Arc<K>) + Send;
 type OnDelete<K> = dyn FnMut(Arc<K>, Cause) + Send;
 
-/// A closure and what it is called.
-struct Slot<F: ?Sized> {
+/// A closure and its name.
+struct NamedClosure<F: ?Sized> {
     name: String,
     call: Box<F>,
 }
 
 impl<K> Handlers<K> {
-    /// Called with each object that appears, and whether it was part of the initial list or snapshot.
+    /// Called with each added object, and whether it is part of the initial list or snapshot.
     #[doc(alias = "AddFunc")]
     pub fn on_add<F>(mut self, call: F) -> Self
     where
         F: FnMut(Arc<K>, bool) + Send + 'static,
     {
-        self.add = Some(Slot {
+        self.add = Some(NamedClosure {
             name: name::of::<F>(),
             call: Box::new(call),
         });
         self
     }
 
-    /// Called with the state last told and the state now. In a resync both are the same `Arc`.
+    /// Called with the last delivered and the current state. In a resync both are the same `Arc`.
     #[doc(alias = "UpdateFunc")]
     pub fn on_update<F>(mut self, call: F) -> Self
     where
         F: FnMut(Arc<K>, Arc<K>) + Send + 'static,
     {
-        self.update = Some(Slot {
+        self.update = Some(NamedClosure {
             name: name::of::<F>(),
             call: Box::new(call),
         });
         self
     }
 
-    /// Called with the last state of each object that is gone, and how we know.
+    /// Called with the last state of each deleted object, and how the deletion became known.
     #[doc(alias = "DeleteFunc")]
     pub fn on_delete<F>(mut self, call: F) -> Self
     where
         F: FnMut(Arc<K>, Cause) + Send + 'static,
     {
-        self.delete = Some(Slot {
+        self.delete = Some(NamedClosure {
             name: name::of::<F>(),
             call: Box::new(call),
         });
@@ -88,33 +89,43 @@ impl<K> Default for Handlers<K> {
     }
 }
 
+impl<K> fmt::Debug for Handlers<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handlers")
+            .field("on_add", &self.add.is_some())
+            .field("on_update", &self.update.is_some())
+            .field("on_delete", &self.delete.is_some())
+            .finish()
+    }
+}
+
 impl<K: 'static> EventHandler<K> for Handlers<K> {
     fn on_event(&mut self, event: Event<K>) {
         match event {
             Event::Added { object, initial } => {
-                if let Some(slot) = &mut self.add {
-                    (slot.call)(object, initial);
+                if let Some(closure) = &mut self.add {
+                    (closure.call)(object, initial);
                 }
             }
             Event::Updated { old, new, .. } => {
-                if let Some(slot) = &mut self.update {
-                    (slot.call)(old, new);
+                if let Some(closure) = &mut self.update {
+                    (closure.call)(old, new);
                 }
             }
             Event::Deleted { object, cause } => {
-                if let Some(slot) = &mut self.delete {
-                    (slot.call)(object, cause);
+                if let Some(closure) = &mut self.delete {
+                    (closure.call)(object, cause);
                 }
             }
         }
     }
 
     fn name(&self) -> String {
-        let slots = [
-            self.add.as_ref().map(|slot| slot.name.as_str()),
-            self.update.as_ref().map(|slot| slot.name.as_str()),
-            self.delete.as_ref().map(|slot| slot.name.as_str()),
+        let names = [
+            self.add.as_ref().map(|closure| closure.name.as_str()),
+            self.update.as_ref().map(|closure| closure.name.as_str()),
+            self.delete.as_ref().map(|closure| closure.name.as_str()),
         ];
-        name::joined(slots.into_iter().flatten()).unwrap_or_else(name::of::<Self>)
+        name::joined(names.into_iter().flatten()).unwrap_or_else(name::of::<Self>)
     }
 }

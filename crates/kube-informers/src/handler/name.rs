@@ -1,6 +1,6 @@
-//! What a handler is called when nobody named it.
+//! Default names of handlers.
 
-/// The path of a type; of a closure, the path of the function it is written in.
+/// The path of a type; for a closure, the path of the function that contains it.
 pub(super) fn of<T: ?Sized>() -> String {
     without_closures(std::any::type_name::<T>()).to_owned()
 }

@@ -1,8 +1,8 @@
-//! `HandlerOptions`: what a handler may choose for itself.
+//! `HandlerOptions`: the options of one handler or subscription.
 
 use std::time::Duration;
 
-/// How one handler or subscription wants to be told.
+/// Options of one handler or subscription.
 ///
 /// ```
 /// use std::time::Duration;
@@ -21,46 +21,46 @@ pub struct HandlerOptions {
     pub(crate) on_panic: OnPanic,
 }
 
-/// What happens to events a handler has not come to yet.
+/// How events are queued for a handler that is busy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Backlog {
-    /// Every event is kept and told. A handler that does not keep up costs memory for each event it is behind.
+    /// Every event is kept and delivered. A slow handler costs memory for each event in its backlog.
     #[default]
     KeepAll,
-    /// Events about one object that wait are told as one: the state the handler was last told, and the newest.
-    /// An object that came and went meanwhile is not told at all; one that was replaced by another of the same
-    /// name is told as a delete and an add.
+    /// Queued events of one object are merged into one, from the last delivered state to the newest. An object that was
+    /// created and deleted meanwhile is not delivered; an object that was replaced by another of the same name is
+    /// delivered as a delete and an add.
     ///
-    /// A handler that does not keep up costs memory for each live object, and for each deleted one that it has
-    /// been told of, and no more. The choice for level-triggered code, such as controllers.
+    /// The backlog is bounded by the number of live objects plus the deleted ones that the handler knows. Suited to
+    /// level-triggered code, such as controllers.
     CoalesceByKey,
 }
 
-/// What a panic in a handler means for that handler. Other handlers are never touched.
+/// What a panic does to the handler. Other handlers are not affected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnPanic {
-    /// The event counts as told, and the handler goes on with the next one.
+    /// The event counts as delivered, and the handler continues with the next one.
     #[default]
     Skip,
-    /// The handler ends, and its registration says so.
+    /// The handler ends; its registration reports that.
     End,
 }
 
 impl HandlerOptions {
-    /// What logs and statistics call the handler.
+    /// The name of the handler in logs and statistics.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// How often every object is told again although nothing changed. Zero means never; periods between zero and
-    /// one second are raised to one second. Without this call the default of the informer holds.
+    /// The resync period: how often every object is delivered again although nothing changed. Zero means never; periods
+    /// between zero and one second are raised to one second. The default is that of the informer.
     ///
-    /// The period is exact and belongs to this handler alone. A resync that falls due while the one before it, or
-    /// the initial replay, is not told to the end yet is left out.
+    /// The period is exact and applies to this handler alone. A resync that falls due before the previous one, or the
+    /// initial snapshot, has been delivered is skipped.
     ///
     /// Differs from client-go: periods are not rounded up to a common check period.
     #[must_use]
@@ -78,7 +78,7 @@ impl HandlerOptions {
         self
     }
 
-    /// What a panic means. Of no importance to a subscription.
+    /// What a panic does to the handler. Ignored by subscriptions.
     #[must_use]
     pub fn on_panic(mut self, on_panic: OnPanic) -> Self {
         self.on_panic = on_panic;

@@ -1,9 +1,10 @@
-//! `InformerBuilder`: everything that can be chosen before an informer exists.
+//! `InformerBuilder`: the options of an informer.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::process::{InformerTask, Parts, Shared};
+use super::process::{InformerInner, InformerParts, InformerTask};
 use super::{Alive, Informer};
 use crate::key::ObjectKey;
 use crate::object::Object;
@@ -13,7 +14,7 @@ use crate::shard::{Shard, ShardTracker};
 use crate::source::ListerWatcher;
 use crate::store::{DeltaWriter, DuplicateIndex, Store};
 
-/// What an informer will be. [`start`](Self::start) it, or [`build`](Self::build) it and run its task yourself.
+/// Configures an informer. [`start`](Self::start) runs it; [`build`](Self::build) returns it with the task to run.
 #[doc(alias = "SharedIndexInformerOptions")]
 #[doc(alias = "InformerOptions")]
 #[must_use = "nothing happens before `start` or `build`"]
@@ -26,27 +27,27 @@ pub struct InformerBuilder<K: Object> {
     queue: QueueKind,
     resync: Option<Duration>,
     handlers_keep_alive: bool,
-    on_watch_error: Option<StreamEndHook>,
+    on_stream_end: Option<StreamEndHook>,
     shard: Option<Shard>,
     shard_is_fixed: bool,
 }
 
-/// What stands between the watch and the cache.
+/// The queue between the watch and the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum QueueKind {
-    /// Changes are applied in the order in which they came: the cache always equals a version of the collection.
+    /// Changes are applied in order: the cache always equals a version of the collection.
     #[doc(alias = "RealFIFO")]
     InOrder {
-        /// How many changes may wait before the watch is read no further.
+        /// The number of queued changes at which the watch is no longer read.
         capacity: usize,
     },
-    /// Changes of one object are applied together, as client-go did up to 1.32. Across objects the order is lost,
-    /// so the cache has a version only while the queue is empty. A server that repeats an old event of an object that is
-    /// gone can bring it back until the next list: only the order across objects shows that the event is old.
+    /// Changes of one object are applied together, as in client-go up to 1.32. The order across objects is lost, so the
+    /// cache has a version only while the queue is empty. A server that repeats an old event of a deleted object can
+    /// bring it back until the next list, because only the order across objects shows that the event is old.
     #[doc(alias = "DeltaFIFO")]
     Keyed {
-        /// How many changes may wait before the watch is read no further.
+        /// The number of queued changes at which the watch is no longer read.
         capacity: usize,
     },
 }
@@ -60,14 +61,14 @@ impl Default for QueueKind {
 }
 
 impl<K: Object> Informer<K> {
-    /// An informer over any source: a [`ListWatch`](crate::ListWatch), a script, or one of your own.
+    /// An informer over any source: a [`ListWatch`](crate::ListWatch), a script, or your own implementation.
     #[doc(alias = "NewSharedInformer")]
     #[doc(alias = "NewSharedIndexInformer")]
     pub fn from_source(source: impl ListerWatcher<K>) -> InformerBuilder<K> {
         Self::from_sources([Arc::new(source) as Arc<dyn ListerWatcher<K>>])
     }
 
-    /// One cache over several sources, which must not overlap: the namespaces of a set, say.
+    /// One cache over several sources that do not overlap, such as several namespaces.
     pub fn from_sources(sources: impl IntoIterator<Item = Arc<dyn ListerWatcher<K>>>) -> InformerBuilder<K> {
         InformerBuilder {
             sources: sources.into_iter().collect(),
@@ -78,7 +79,7 @@ impl<K: Object> Informer<K> {
             queue: QueueKind::default(),
             resync: None,
             handlers_keep_alive: false,
-            on_watch_error: None,
+            on_stream_end: None,
             shard: None,
             shard_is_fixed: false,
         }
@@ -86,23 +87,25 @@ impl<K: Object> Informer<K> {
 }
 
 impl<K: Object> InformerBuilder<K> {
-    /// What logs and errors call it. Default: what the source says it is.
+    /// Its name in logs and errors. Default: the description of its source.
     #[doc(alias = "InformerName")]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// How it lists, watches and waits.
+    /// How it lists, watches and backs off. [`resync`](Self::resync) overrides the resync period of the configuration.
     pub fn config(mut self, config: ReflectorConfig) -> Self {
         self.config = config;
         self
     }
 
-    /// Changes part of how it lists, watches and waits.
+    /// Changes part of the configuration.
     ///
     /// ```
-    /// # use kube_informers::{Informer, InitialList, ListerWatcher};
+    /// # use kube_informers::reflector::InitialList;
+    /// # use kube_informers::source::ListerWatcher;
+    /// # use kube_informers::Informer;
     /// # fn example(source: impl ListerWatcher<k8s_openapi::api::core::v1::Pod>) {
     /// let builder = Informer::from_source(source).configure(|config| config.initial_list = InitialList::AnyCached);
     /// # }
@@ -112,9 +115,9 @@ impl<K: Object> InformerBuilder<K> {
         self
     }
 
-    /// Changes each object before anybody sees it, exactly once per version.
+    /// Changes each object before it is cached, exactly once per version.
     ///
-    /// Called from the task that reads from the server: quick work only. A panic puts that object into quarantine.
+    /// Called on the task that reads from the server, so it must return quickly. A panic quarantines the object.
     #[doc(alias = "SetTransform")]
     pub fn transform(self, change: impl Fn(&mut K) + Send + Sync + 'static) -> Self {
         self.try_transform(move |mut object| {
@@ -123,9 +126,9 @@ impl<K: Object> InformerBuilder<K> {
         })
     }
 
-    /// The same for a function that may drop the object (`Ok(None)`: it is not cached, and if an earlier state of
-    /// it is, that leaves with [`Cause::LeftScope`](crate::Cause::LeftScope)) or fail, which puts the object into
-    /// quarantine. The text of the error is logged: it must not quote the object.
+    /// Like [`transform`](Self::transform), for a function that may fail or drop the object. `Ok(None)` drops it: if an
+    /// earlier state is cached, it is deleted with [`Cause::LeftScope`](crate::Cause::LeftScope). An error quarantines the
+    /// object; its text is logged and must not quote the object.
     #[doc(alias = "TransformFunc")]
     pub fn try_transform(
         mut self,
@@ -135,11 +138,11 @@ impl<K: Object> InformerBuilder<K> {
         self
     }
 
-    /// Adds an index by name, as [`Informer::add_index`] does later.
+    /// Adds an index; see [`Informer::add_index`].
     ///
     /// # Errors
     ///
-    /// There is an index of that name.
+    /// An index of that name exists.
     #[doc(alias = "Indexers")]
     pub fn index<I>(
         self,
@@ -154,54 +157,55 @@ impl<K: Object> InformerBuilder<K> {
         Ok(self)
     }
 
-    /// How often handlers that do not say otherwise are told everything again. Default: never.
+    /// The resync period of handlers that do not set one. Default: never.
     #[doc(alias = "ResyncPeriod")]
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(period);
         self
     }
 
-    /// What stands between the watch and the cache.
+    /// The queue between the watch and the cache.
     pub fn queue(mut self, queue: QueueKind) -> Self {
         self.queue = queue;
         self
     }
 
-    /// Sees every end of a list or watch, the normal ones too, from the task that reads: quick work only.
+    /// Called at every end of a list or watch, normal ones included, on the task that reads from the server. Must return
+    /// quickly.
     #[doc(alias = "SetWatchErrorHandler")]
     #[doc(alias = "SetWatchErrorHandlerWithContext")]
-    pub fn on_watch_error(mut self, hook: impl Fn(&StreamEnd<'_>) + Send + Sync + 'static) -> Self {
-        self.on_watch_error = Some(Arc::new(hook));
+    pub fn on_stream_end(mut self, hook: impl Fn(&StreamEnd<'_>) + Send + Sync + 'static) -> Self {
+        self.on_stream_end = Some(Arc::new(hook));
         self
     }
 
-    /// Only objects of a shard, as [`Scope::shard`](crate::Scope::shard) says for a source that has a scope.
+    /// Restricts the informer to a shard, like [`Scope::shard`](crate::Scope::shard) for a source with a scope.
     /// [`Informer::set_shard`] moves it later.
     pub fn shard(mut self, shard: Shard) -> Self {
         self.shard = Some(shard);
         self
     }
 
-    /// Nobody may move the shard: for informers that are shared by those who ask for the same shard.
+    /// Rejects [`Informer::set_shard`]: for informers that are shared by scope.
     pub(crate) fn fix_shard(mut self) -> Self {
         self.shard_is_fixed = true;
         self
     }
 
-    /// Handlers keep the informer alive, as handles do: for those whose handles are hard to hold on to.
+    /// Handlers keep the informer alive, as handles do.
     pub(crate) fn handlers_keep_alive(mut self) -> Self {
         self.handlers_keep_alive = true;
         self
     }
 
-    /// Changes the name, whatever it is so far.
+    /// Changes the current name.
     pub(crate) fn rename(mut self, change: impl FnOnce(String) -> String) -> Self {
         let name = self.name.take().unwrap_or_else(|| describe(&self.sources));
         self.name = Some(change(name));
         self
     }
 
-    /// The handle, and the task to run. Nothing runs yet; handlers can be added.
+    /// Returns the handle and the task to run. Nothing runs yet; handlers can be added.
     pub fn build(self) -> (Informer<K>, InformerTask<K>) {
         let store = self.writer.store();
         let name = self.name.unwrap_or_else(|| describe(&self.sources));
@@ -225,14 +229,14 @@ impl<K: Object> InformerBuilder<K> {
             };
             let tracker = ShardTracker::new(shard.clone());
             let mut reflector = Reflector::from_shared(source, queue.clone())
-                // Resyncs are the dispatcher's: the reflector has none to give.
+                // The dispatcher resyncs each handler; the reflector does not.
                 .config(ReflectorConfig {
                     resync: None,
                     ..self.config.clone()
                 })
                 .known(Arc::new(store.clone()))
                 .shard(tracker.clone())
-                .on_stream_end_shared(self.on_watch_error.clone());
+                .on_stream_end_shared(self.on_stream_end.clone());
             if let Some(transform) = &self.transform {
                 reflector = reflector.transform(transform.clone());
             }
@@ -240,7 +244,7 @@ impl<K: Object> InformerBuilder<K> {
             queues.push(queue);
             reflectors.push(reflector);
         }
-        let shared = Shared::new(Parts {
+        let shared = InformerInner::new(InformerParts {
             name,
             resource,
             writer: self.writer,
@@ -248,7 +252,7 @@ impl<K: Object> InformerBuilder<K> {
             reflectors: reflectors.iter().map(Reflector::handle).collect(),
             shards,
             shard_is_fixed: self.shard_is_fixed,
-            default_resync: self.resync,
+            default_resync: self.resync.or(self.config.resync),
             handlers_keep_alive: self.handlers_keep_alive,
         });
         let alive = Arc::new(Alive {
@@ -263,16 +267,32 @@ impl<K: Object> InformerBuilder<K> {
         )
     }
 
-    /// Builds it and runs it on a task of its own, on the current tokio runtime.
+    /// Builds the informer and spawns its task on the current tokio runtime.
     ///
     /// # Panics
     ///
-    /// Outside a tokio runtime, as `tokio::spawn` does.
+    /// Outside a tokio runtime, like `tokio::spawn`.
     #[doc(alias = "Run")]
     pub fn start(self) -> Informer<K> {
         let (informer, task) = self.build();
         task.spawn();
         informer
+    }
+}
+
+/// Names and numbers only.
+impl<K: Object> fmt::Debug for InformerBuilder<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InformerBuilder")
+            .field(
+                "name",
+                &self.name.clone().unwrap_or_else(|| describe(&self.sources)),
+            )
+            .field("config", &self.config)
+            .field("queue", &self.queue)
+            .field("resync", &self.resync)
+            .field("shard", &self.shard)
+            .finish_non_exhaustive()
     }
 }
 
@@ -284,7 +304,7 @@ fn describe<K: Object>(sources: &[Arc<dyn ListerWatcher<K>>]) -> String {
     }
 }
 
-/// What the store holds of one member, for the keyed queue.
+/// The objects of one member watch, for the keyed queue.
 struct MemberKeys<K> {
     store: Store<K>,
     member: usize,

@@ -1,4 +1,4 @@
-//! What can be said about an informer that does not get there.
+//! Errors of an informer.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,27 +9,27 @@ use crate::shard::ShardFieldError;
 use crate::source::SourceError;
 use crate::version::ParseVersionError;
 
-/// The informer has stopped and cannot be started again: build a new one.
+/// The informer has stopped and cannot be restarted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the informer of {informer} has stopped; build a new one")]
-pub struct Stopped {
+pub struct StoppedError {
     pub(super) informer: String,
 }
 
 /// The shard of an informer was not moved.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum NotMoved {
-    /// It has stopped.
+pub enum SetShardError {
+    /// The informer has stopped.
     #[error(transparent)]
-    Stopped(#[from] Stopped),
-    /// The shard it has goes by another field of the objects.
+    Stopped(#[from] StoppedError),
+    /// The current shard selects by another field of the objects.
     #[error("the shard cannot be moved: {0}")]
-    ShardFieldError(#[from] ShardFieldError),
-    /// The informer is shared by everybody who asks its factory for the same.
+    FieldsDiffer(#[from] ShardFieldError),
+    /// The informer is shared through a factory.
     #[error(
-        "the informer of {informer} is shared by all who ask its factory for the same, so its shard stays: use \
-         `SharedInformerFactory::informer_named`, or an informer of your own, for a shard that moves"
+        "the informer of {informer} is shared through a factory, so its shard cannot be moved: use \
+         `SharedInformerFactory::informer_named` or a separate informer"
     )]
     Shared {
         /// Which informer.
@@ -37,31 +37,31 @@ pub enum NotMoved {
     },
 }
 
-/// The first complete collection is not in the cache.
+/// The initial list is not in the cache. The message includes that of the last error, which is also the `source()`.
 #[derive(Clone, Debug)]
 #[doc(alias = "SyncResult")]
-pub struct NotSynced {
+pub struct SyncError {
     /// Which informer.
     pub informer: String,
-    /// How long was waited.
+    /// The time waited.
     pub after: Duration,
-    /// What it was doing in the end.
+    /// Its state at the end.
     pub state: ReflectorState,
-    /// The last failure, if there was one.
+    /// The last error, if any.
     pub last_error: Option<Arc<SourceError>>,
-    /// How often it has failed since the last progress.
+    /// Failed attempts since the last progress.
     pub attempts: u32,
 }
 
-impl fmt::Display for NotSynced {
+impl fmt::Display for SyncError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
             "the informer of {} is not synced after {:?}: ",
             self.informer, self.after
         )?;
-        // While it waits, the failure is the reason. While it is at work, the failure is what happened before: a
-        // watch-list that was refused, say, and the list in its place takes long.
+        // In back-off, the error is the reason. While a request is open, the error is history: for example, a watch-list
+        // was rejected and the list that replaces it takes long.
         let waits = matches!(
             self.state,
             ReflectorState::BackingOff { .. } | ReflectorState::Stopped
@@ -82,9 +82,13 @@ impl fmt::Display for NotSynced {
     }
 }
 
-impl std::error::Error for NotSynced {}
+impl std::error::Error for SyncError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.last_error.as_ref().map(|error| error as _)
+    }
+}
 
-/// What the user can do about it.
+/// A hint for the user.
 fn hint(error: &SourceError, resource: &str) -> Option<String> {
     if error.is_connection_refused() {
         return Some("is the server running, and is its address right?".to_owned());
@@ -102,11 +106,11 @@ fn hint(error: &SourceError, resource: &str) -> Option<String> {
 /// The cache has not reached a resource version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum NotReached {
-    /// Versions that are no numbers cannot be compared.
+pub enum WaitForVersionError {
+    /// The version is not a number and cannot be compared.
     #[error("cannot wait for a version that has no order")]
     NotComparable(#[source] ParseVersionError),
-    /// Not within the deadline.
+    /// The timeout elapsed.
     #[error(
         "the cache has not reached version {wanted} after {after:?}; it is at {}",
         .reached.as_deref().unwrap_or("no version yet")
@@ -114,12 +118,12 @@ pub enum NotReached {
     Deadline {
         /// The version waited for.
         wanted: String,
-        /// The version of the cache.
+        /// The current version of the cache.
         reached: Option<String>,
-        /// How long was waited.
+        /// The time waited.
         after: Duration,
     },
     /// The informer stopped.
     #[error(transparent)]
-    Stopped(#[from] Stopped),
+    Stopped(#[from] StoppedError),
 }

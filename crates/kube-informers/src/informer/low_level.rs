@@ -1,5 +1,6 @@
-//! The low-level informer: your source, your queue, your process function, and nothing else.
+//! `LowLevelInformer`: a source, a queue and a process function.
 
+use std::fmt;
 use std::sync::Arc;
 
 use tokio::time::sleep;
@@ -17,18 +18,16 @@ use crate::source::ListerWatcher;
 type OnError = Box<dyn FnMut(&BoxError) + Send>;
 type Process<K> = Box<dyn FnMut(&[Delta<K>], PopInfo) -> Result<(), Failure> + Send>;
 
-/// Feeds what a source tells through a queue to a function of yours, one batch at a time.
+/// Passes the deltas of a source through a queue to a process function, one batch at a time.
 ///
-/// For those who keep their own state instead of a [`Store`](crate::Store). There are no handlers and no
-/// cache, and one task does it all: the function is called from the future of [`run`](Self::run), and a panic
-/// in it comes out of there.
+/// For programs that keep their own state instead of a [`Store`](crate::Store). There is no cache and there are no
+/// handlers. The function is called on the task that polls [`run`](Self::run), and its panics propagate from there.
 ///
-/// A [`DeltaFifo`](crate::queue::DeltaFifo) must be told what you hold by `known`, or deletions of what it has handed out
-/// before do not get through, as in client-go.
+/// A [`DeltaFifo`](crate::queue::DeltaFifo) needs `known`, the keys that you hold. Without it, deletes of objects that
+/// were popped before are dropped, as in client-go.
 ///
-/// When the function fails, the error is logged and given to [`on_process_error`](Self::on_process_error). If
-/// it asked for a requeue, the deltas come again after a growing pause; otherwise they are lost, and only your
-/// function knows.
+/// An error of the function is logged and passed to [`on_process_error`](Self::on_process_error). If it requests a
+/// requeue, the deltas are delivered again after an increasing back-off; otherwise they are dropped.
 #[doc(alias = "cache.New")]
 #[doc(alias = "Controller")]
 #[doc(alias = "Config")]
@@ -44,8 +43,17 @@ pub struct LowLevelInformer<K> {
     backoff: BackoffConfig,
 }
 
+impl<K> fmt::Debug for LowLevelInformer<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LowLevelInformer")
+            .field("batch", &self.batch)
+            .field("backoff", &self.backoff)
+            .finish_non_exhaustive()
+    }
+}
+
 impl<K: Object> LowLevelInformer<K> {
-    /// An informer that hands what `queue` pops to `process`.
+    /// An informer that passes the batches of `queue` to `process`.
     pub fn new(
         source: impl ListerWatcher<K>,
         queue: Arc<dyn DeltaQueue<K>>,
@@ -61,7 +69,7 @@ impl<K: Object> LowLevelInformer<K> {
         }
     }
 
-    /// How the source is listed and watched; also the period of resyncs.
+    /// How the source is listed and watched, and the resync period.
     pub fn config(mut self, config: ReflectorConfig) -> Self {
         self.backoff = config.backoff;
         self.reflector = self.reflector.config(config);
@@ -75,31 +83,31 @@ impl<K: Object> LowLevelInformer<K> {
         self
     }
 
-    /// Sees every end of a list or watch, the normal ones too.
+    /// Called at every end of a list or watch, normal ones included.
     #[doc(alias = "WatchErrorHandler")]
-    pub fn on_watch_error(mut self, hook: impl Fn(&StreamEnd<'_>) + Send + Sync + 'static) -> Self {
+    pub fn on_stream_end(mut self, hook: impl Fn(&StreamEnd<'_>) + Send + Sync + 'static) -> Self {
         self.reflector = self.reflector.on_stream_end(hook);
         self
     }
 
-    /// At most so many deltas at a time. Default: 1000.
+    /// The largest number of deltas in a batch. Default: 1000.
     pub fn batch(mut self, deltas: usize) -> Self {
         self.batch = deltas.max(1);
         self
     }
 
-    /// Sees each error of the process function.
+    /// Called with each error of the process function.
     pub fn on_process_error(mut self, hook: impl FnMut(&BoxError) + Send + 'static) -> Self {
         self.on_error = Some(Box::new(hook));
         self
     }
 
-    /// A view of the reflector.
+    /// A handle to the reflector.
     pub fn handle(&self) -> ReflectorHandle {
         self.reflector.handle()
     }
 
-    /// Runs until told to stop. What is queued then is not processed any more.
+    /// Runs until `stop` is cancelled. Deltas still in the queue are not processed.
     pub async fn run(self, stop: CancellationToken) {
         let Self {
             reflector,

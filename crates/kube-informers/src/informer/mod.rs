@@ -1,13 +1,12 @@
-//! `Informer`: the handle users hold. One cache, kept equal to a collection of objects, and everybody who wants
-//! to know what changed.
+//! `Informer`: the user-facing handle of one cache, its watches and its handlers.
 
 mod builder;
-mod doors;
-mod errors;
+mod constructors;
+pub(crate) mod errors;
 mod low_level;
 mod process;
 mod sharding;
-mod stats;
+pub(crate) mod stats;
 mod weak;
 
 use std::fmt;
@@ -17,46 +16,46 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use crate::handler::{EventHandler, HandlerOptions};
+use crate::handler::{HandlerOptions, IntoHandler, erase};
 use crate::lister::Lister;
 use crate::object::Object;
 use crate::reflector::ReflectorState;
-use crate::registration::{NotAdded, Registration};
+use crate::registration::{AddHandlerError, Registration};
 use crate::store::{DuplicateIndex, Index, Quarantined, Store};
 use crate::subscription::Subscription;
 use crate::version::ResourceVersion;
-use process::Shared;
+use process::InformerInner;
 
 pub use builder::{InformerBuilder, QueueKind};
-pub use errors::{NotMoved, NotReached, NotSynced, Stopped};
+use errors::{StoppedError, SyncError, WaitForVersionError};
 pub use low_level::LowLevelInformer;
 pub use process::InformerTask;
-pub use stats::{HandlerStats, InformerStats, MemberStats, Totals};
-pub(crate) use weak::{Settled, WeakInformer};
+use stats::InformerStats;
+pub(crate) use weak::{SyncOutcome, WeakInformer};
 
-/// A local, indexed, exact copy of a collection of Kubernetes objects, shared by all who ask.
+/// A local, indexed, exact copy of a collection of Kubernetes objects, with ordered change events.
 ///
-/// # What it promises
+/// # Guarantees
 ///
 /// - **Exact.** After each step the cache equals the server's collection at the resource version the
 ///   [`Store`] reports, objects in [quarantine](Self::quarantine) left out. A reader never sees half a list.
-/// - **In order.** A handler is told of a change after the cache and its indexes hold it, one event at a time,
-///   in the order of the collection's history. `old` in an update is what this handler was last told. Deletions
-///   that happened while the connection was down are told too, with [`Cause::Missed`](crate::Cause::Missed). An
-///   update never joins two objects of different UIDs.
-/// - **Late is not less.** A handler that joins later is first told what is there, then exactly what follows.
-/// - **One bad object costs one object**, one bad handler one handler.
-/// - **Gentle.** One watch, resumed where it broke; the collection is listed again only for a
-///   [`RelistReason`](crate::RelistReason).
+/// - **In order.** A handler receives a change after the cache and its indexes hold it, one event at a time, in the
+///   order of the collection's history. `old` in an update is the state that this handler last received. Missed
+///   deletes are delivered too, with [`Cause::Missed`](crate::Cause::Missed). The two states of an update have the
+///   same UID.
+/// - **Late handlers receive a full snapshot first**, then every later change.
+/// - **Faults are contained.** One bad object affects that object only, one bad handler that handler only.
+/// - **Low load.** One watch, resumed where it broke; the collection is listed again only for a
+///   [`RelistReason`](crate::reflector::RelistReason).
 ///
-/// The cache may be behind the server, as any cache: see [`wait_for`](Self::wait_for) to read your own writes.
+/// Like any cache it may be stale; see [`wait_for`](Self::wait_for) to read your own writes.
 ///
-/// # Life
+/// # Lifetimecycle
 ///
-/// A clone is another handle of the same informer. Nothing runs before [`InformerBuilder::start`] or
-/// [`InformerTask::run`]. It stops at [`shutdown`](Self::shutdown), or when the last of its handles is gone:
-/// informers, stores, indexes, subscriptions and registrations. It cannot be started again.
-/// A handler that itself captures one of these keeps the informer alive until it is removed or the informer is shut down.
+/// A clone is another handle to the same informer. Nothing runs before [`InformerBuilder::start`] or
+/// [`InformerTask::run`]. It stops at [`shutdown`](Self::shutdown), or when the last of its handles is dropped:
+/// informers, stores, indexes, subscriptions and registrations. It cannot be restarted.
+/// A handler that captures one of these keeps the informer alive until it is removed or the informer is shut down.
 ///
 /// ```no_run
 /// use k8s_openapi::api::core::v1::Pod;
@@ -73,11 +72,11 @@ pub(crate) use weak::{Settled, WeakInformer};
 #[doc(alias = "SharedInformer")]
 #[doc(alias = "SharedIndexInformer")]
 pub struct Informer<K: Object> {
-    shared: Arc<Shared<K>>,
+    shared: Arc<InformerInner<K>>,
     alive: Arc<Alive>,
 }
 
-/// Held by every handle; the last one gone stops the informer.
+/// Held by every handle; dropping the last one stops the informer.
 pub(crate) struct Alive {
     stop: CancellationToken,
 }
@@ -109,35 +108,42 @@ impl<K: Object> fmt::Debug for Informer<K> {
 }
 
 impl<K: Object> Informer<K> {
-    /// What it is called in logs and errors.
+    /// Its name in logs and errors.
     pub fn name(&self) -> &str {
         &self.shared.name
     }
 
-    /// Tells a handler of every change, starting with what is there. See [`EventHandler`] for the forms a handler
-    /// can take.
+    /// Adds a handler, which receives the cached objects first and then every change. A handler is an
+    /// [`EventHandler`](crate::EventHandler) or an [`AsyncEventHandler`](crate::AsyncEventHandler); closures are one or
+    /// the other.
     ///
     /// # Errors
     ///
     /// The informer has stopped.
-    pub fn add_event_handler(&self, handler: impl EventHandler<K>) -> Result<Registration, NotAdded> {
+    pub fn add_event_handler<H, Kind>(&self, handler: H) -> Result<Registration, AddHandlerError>
+    where
+        H: IntoHandler<K, Kind>,
+    {
         self.add_event_handler_with(HandlerOptions::default(), handler)
     }
 
-    /// The same, with a name, a resync period or another way to queue.
+    /// The same with options: a name, a resync period, the kind of backlog.
     ///
     /// # Errors
     ///
     /// The informer has stopped.
     #[doc(alias = "AddEventHandlerWithOptions")]
     #[doc(alias = "AddEventHandlerWithResyncPeriod")]
-    pub fn add_event_handler_with(
+    pub fn add_event_handler_with<H, Kind>(
         &self,
         options: HandlerOptions,
-        handler: impl EventHandler<K>,
-    ) -> Result<Registration, NotAdded> {
-        let runner = handler.into_runner();
-        let registration = self.shared.add_handler(options, runner, Instant::now())?;
+        handler: H,
+    ) -> Result<Registration, AddHandlerError>
+    where
+        H: IntoHandler<K, Kind>,
+    {
+        let handler = erase(handler);
+        let registration = self.shared.add_handler(options, handler, Instant::now())?;
         let registration = registration.keeping(self.alive.clone());
         Ok(if self.shared.handlers_keep_alive {
             registration.handler_keeping(self.alive.clone())
@@ -146,26 +152,26 @@ impl<K: Object> Informer<K> {
         })
     }
 
-    /// What happens, as a stream: first what is there, then every change. Ends when the informer stops.
+    /// The events as a stream: the cached objects first, then every change. Ends when the informer stops.
     pub fn subscribe(&self) -> Subscription<K> {
         self.subscribe_with(HandlerOptions::default())
     }
 
-    /// The same, with a name, a resync period or another way to queue.
+    /// The same with options: a name, a resync period, the kind of backlog.
     pub fn subscribe_with(&self, options: HandlerOptions) -> Subscription<K> {
         self.shared
             .subscribe(options, Instant::now())
             .keeping(self.alive.clone())
     }
 
-    /// The cache, to read from. Cheap: another handle of the same cache.
+    /// The read side of the cache. Cheap: another handle to the same cache.
     #[doc(alias = "GetStore")]
     #[doc(alias = "GetIndexer")]
     pub fn store(&self) -> Store<K> {
         self.shared.store.clone().keeping(self.alive.clone())
     }
 
-    /// The cache by namespace, name, label selector and owner. Cheap, like [`store`](Self::store).
+    /// Reads the cache by namespace, name, label selector and owner. Cheap, like [`store`](Self::store).
     #[doc(alias = "Lister")]
     pub fn lister(&self) -> Lister<K> {
         let lister = Lister::new(self.store());
@@ -175,12 +181,12 @@ impl<K: Object> Informer<K> {
         }
     }
 
-    /// Adds an index: objects can then be found by the values the function gives for them. At any time; objects
-    /// that are there already are indexed before this returns.
+    /// Adds an index: objects can then be found by the values that the function returns for them. Objects that are already
+    /// cached are indexed before this returns.
     ///
     /// # Errors
     ///
-    /// There is an index of that name.
+    /// An index of that name exists.
     #[doc(alias = "AddIndexers")]
     pub fn add_index<I>(
         &self,
@@ -194,20 +200,20 @@ impl<K: Object> Informer<K> {
         self.store().add_index(name, values)
     }
 
-    /// Whether the first complete collection is in the cache. Never false again once it is true.
+    /// Whether the initial list is in the cache. Stays true once it is true.
     #[doc(alias = "HasSynced")]
     pub fn has_synced(&self) -> bool {
         self.shared.life.borrow().synced
     }
 
-    /// Waits until the first complete collection is in the cache, through all errors.
+    /// Waits until the initial list is in the cache, retrying through all errors.
     ///
     /// # Errors
     ///
-    /// The informer stopped before that.
+    /// The informer stopped first.
     #[doc(alias = "HasSyncedChecker")]
     #[doc(alias = "WaitForCacheSync")]
-    pub async fn synced(&self) -> Result<(), Stopped> {
+    pub async fn synced(&self) -> Result<(), StoppedError> {
         let mut life = self.shared.life.subscribe();
         match life.wait_for(|life| life.synced || life.stopped).await {
             Ok(life) if life.synced => Ok(()),
@@ -215,29 +221,35 @@ impl<K: Object> Informer<K> {
         }
     }
 
-    /// Waits for so long, and says what is in the way if that was not long enough: the last error, how often it
-    /// was tried, and what the informer is doing.
+    /// Waits for at most `timeout`. The error says why the informer is not synced: the last error, the number of attempts
+    /// and its state.
     ///
     /// # Errors
     ///
-    /// The collection was not there in time, or the informer stopped.
-    pub async fn synced_within(&self, timeout: Duration) -> Result<(), NotSynced> {
+    /// The initial list was not cached in time, or the informer stopped.
+    pub async fn synced_within(&self, timeout: Duration) -> Result<(), SyncError> {
         let deadline = Instant::now() + timeout;
         match timeout_at(deadline, self.synced()).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(Stopped { .. })) | Err(_) => Err(self.shared.not_synced(timeout)),
+            Ok(Err(StoppedError { .. })) | Err(_) => Err(self.shared.not_synced(timeout)),
         }
     }
 
-    /// Waits until the cache has reached a resource version: the one an own write returned, so that it can be read
-    /// back. A write outside the informer's scope may have to wait for the next bookmark (about a minute).
+    /// Waits until the cache has reached a resource version, such as the one returned by a write that is to be read back.
+    /// A write outside the informer's scope may have to wait for the next bookmark (about a minute).
     ///
     /// # Errors
     ///
-    /// The version is no number and cannot be compared, the deadline passed, or the informer stopped.
+    /// The version is not a number and cannot be compared, the timeout elapsed, or the informer stopped.
     #[doc(alias = "LastStoreSyncResourceVersion")]
-    pub async fn wait_for(&self, resource_version: &str, timeout: Duration) -> Result<(), NotReached> {
-        let wanted: ResourceVersion = resource_version.parse().map_err(NotReached::NotComparable)?;
+    pub async fn wait_for(
+        &self,
+        resource_version: &str,
+        timeout: Duration,
+    ) -> Result<(), WaitForVersionError> {
+        let wanted: ResourceVersion = resource_version
+            .parse()
+            .map_err(WaitForVersionError::NotComparable)?;
         let mut applied = self.shared.applied.subscribe();
         let mut life = self.shared.life.subscribe();
         let deadline = Instant::now() + timeout;
@@ -247,9 +259,9 @@ impl<K: Object> Informer<K> {
                 return Ok(());
             }
             if life.borrow_and_update().stopped {
-                return Err(NotReached::Stopped(self.shared.stopped_error()));
+                return Err(WaitForVersionError::Stopped(self.shared.stopped_error()));
             }
-            // Both branches are cancel-safe: a change that comes meanwhile is still there at the next turn.
+            // Both branches are cancel-safe: a change that is missed here is seen in the next iteration.
             let changed = async {
                 tokio::select! {
                     _ = applied.changed() => {}
@@ -257,7 +269,7 @@ impl<K: Object> Informer<K> {
                 }
             };
             if timeout_at(deadline, changed).await.is_err() {
-                return Err(NotReached::Deadline {
+                return Err(WaitForVersionError::Deadline {
                     wanted: resource_version.to_owned(),
                     reached: self.shared.store.resource_version(),
                     after: timeout,
@@ -266,8 +278,8 @@ impl<K: Object> Informer<K> {
         }
     }
 
-    /// The version up to which the reflector has read; the [`Store`] may not hold it yet. `None` before the first
-    /// list, and for informers over several watches (see [`InformerStats`]).
+    /// The version up to which the reflector has read; the [`Store`] may not hold it yet. `None` before the initial list,
+    /// and for informers with several watches (see [`InformerStats`]).
     #[doc(alias = "LastSyncResourceVersion")]
     pub fn last_sync_resource_version(&self) -> Option<String> {
         match self.shared.reflectors.as_slice() {
@@ -276,7 +288,7 @@ impl<K: Object> Informer<K> {
         }
     }
 
-    /// What it is doing. Of several watches, the one that is worst off.
+    /// Its state. With several watches, the least healthy one.
     pub fn state(&self) -> ReflectorState {
         self.shared.state()
     }
@@ -287,42 +299,41 @@ impl<K: Object> Informer<K> {
         self.shared.life.borrow().started
     }
 
-    /// Whether it has stopped, for good.
+    /// Whether it has stopped.
     #[doc(alias = "IsStopped")]
     pub fn is_stopped(&self) -> bool {
         self.shared.life.borrow().stopped
     }
 
-    /// Waits until it has stopped, for good. Keeps the informer alive meanwhile, like every handle.
+    /// Waits until it has stopped. Keeps the informer alive meanwhile, like every handle.
     pub fn wait_for_stop(&self) -> impl Future<Output = ()> + Send + Sync + use<K> {
         let informer = self.clone();
         async move {
             let mut life = informer.shared.life.subscribe();
-            // The sender lives as long as the informer that is held here.
+            // The sender lives as long as this handle.
             life.wait_for(|life| life.stopped).await.ok();
         }
     }
 
-    /// Objects that could not be read, transformed or indexed. They are not in the cache, or in an older version.
+    /// Objects that could not be decoded, transformed or indexed. The cache holds an older version of them, or none.
     pub fn quarantine(&self) -> Vec<Quarantined> {
         self.shared.store.quarantine()
     }
 
-    /// Plain counters.
+    /// Counters and state.
     pub fn stats(&self) -> InformerStats {
         self.shared.stats()
     }
 
-    /// Stops and waits until nothing of it runs any more: no task, no request, no further call of a handler.
-    /// Undelivered events are dropped. A call of a blocking handler that does not return is reported and left
-    /// behind.
+    /// Stops the informer and waits until it has no running task, no open request and no handler in flight. Undelivered
+    /// events are dropped. A blocking handler that does not return within 100 ms is reported and abandoned.
     #[doc(alias = "Shutdown")]
     pub async fn shutdown(&self) {
         self.shared.stop.cancel();
         self.shared.ended().await;
     }
 
-    /// Stops asking the server, delivers what has been received, for at most so long, and then stops.
+    /// Graceful shutdown: closes the watches, delivers what has been received for at most `timeout`, then stops.
     pub async fn drain_within(&self, timeout: Duration) {
         self.shared.drain.cancel();
         let _ = tokio::time::timeout(timeout, self.shared.ended()).await;

@@ -1,8 +1,9 @@
-//! The process loop: takes batches from the queues, applies them to the store and tells the handlers.
+//! The process loop: pops batches from the queues, applies them to the store and dispatches the events.
 //!
-//! The one place where the store's writer and the dispatcher meet: both are in `Core`, behind one mutex, so that
-//! joining (a snapshot plus a position) is one step. User code never runs under it.
+//! The only place where the store's writer and the dispatcher meet. Both are in `Core`, behind one mutex, so that a new
+//! handler gets a snapshot and its position in the event order in one step. User code never runs under it.
 
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -14,26 +15,26 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span, debug, info_span, warn};
 
-use super::errors::{NotMoved, NotReached, NotSynced, Stopped};
+use super::errors::{SetShardError, WaitForVersionError, SyncError, StoppedError};
 use super::stats::{HandlerStats, InformerStats, MemberStats, Totals};
 use crate::delta::Delta;
 use crate::dispatcher::Dispatcher;
-use crate::handler::{HandlerOptions, Runner};
+use crate::handler::{ErasedHandler, HandlerOptions};
 use crate::object::Object;
 use crate::queue::{Batch, DEFAULT_BATCH, DeltaQueue};
 use crate::reflector::{Reflector, ReflectorHandle, ReflectorState};
-use crate::registration::{NotAdded, Registration};
+use crate::registration::{AddHandlerError, Registration};
 use crate::shard::{Shard, ShardTracker};
 use crate::source::ResourceType;
 use crate::store::{DeltaWriter, Origin, Prepared, Store};
 use crate::subscription::Subscription;
-use crate::task::{Spawner, TaskDied};
+use crate::task::{Spawner, TaskPanicError};
 use crate::version::ResourceVersion;
 
-/// What all handles of an informer and its task share.
-pub(super) struct Shared<K: Object> {
+/// The state shared by all handles of an informer and its task.
+pub(super) struct InformerInner<K: Object> {
     pub(super) name: String,
-    /// What the server calls what is in the store, if it comes from one.
+    /// The resource in the store, if the source has one.
     pub(super) resource: Option<ResourceType>,
     core: Mutex<Core<K>>,
     /// A handle that does not keep the informer alive.
@@ -45,25 +46,25 @@ pub(super) struct Shared<K: Object> {
     shards: Vec<ShardTracker>,
     /// Stop now.
     pub(super) stop: CancellationToken,
-    /// Ask the server no more, and deliver what is there. A child of `stop`.
+    /// Close the watches and deliver what has been received. A child of `stop`.
     pub(super) drain: CancellationToken,
-    pub(super) life: watch::Sender<Life>,
-    /// Counts the applied batches, for those who wait for a version.
+    pub(super) life: watch::Sender<Lifecycle>,
+    /// Counts the applied batches; wakes callers that wait for a version.
     pub(super) applied: watch::Sender<u64>,
     default_resync: Option<Duration>,
-    /// Whether a handler keeps the informer alive although nobody holds its registration.
+    /// Whether a handler keeps the informer alive without its registration.
     pub(super) handlers_keep_alive: bool,
-    /// Whether nobody may move the shard.
+    /// Whether moving the shard is rejected.
     pub(super) shard_is_fixed: bool,
     resyncs_changed: Notify,
     /// Starts the reflectors and the handlers.
     spawner: OnceLock<Spawner>,
-    /// Started the informer's own task, unless its owner runs that.
+    /// Spawned the informer's own task, unless the user runs it.
     starter: OnceLock<Spawner>,
 }
 
-/// What an informer is made of.
-pub(super) struct Parts<K: Object> {
+/// The parts of an informer.
+pub(super) struct InformerParts<K: Object> {
     pub(super) name: String,
     pub(super) resource: Option<ResourceType>,
     pub(super) writer: DeltaWriter<K>,
@@ -78,22 +79,22 @@ pub(super) struct Parts<K: Object> {
 struct Core<K: Object> {
     writer: DeltaWriter<K>,
     dispatcher: Dispatcher<K>,
-    /// Which members have their first list in the store.
+    /// Which members have their initial list in the store.
     synced: Vec<bool>,
     totals: Totals,
 }
 
-/// What has happened to the informer. Nothing of it is ever taken back.
+/// The lifecycle of the informer. Flags are never reset.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Life {
+pub(super) struct Lifecycle {
     pub(super) started: bool,
     pub(super) synced: bool,
     pub(super) stopped: bool,
 }
 
-impl<K: Object> Shared<K> {
-    pub(super) fn new(parts: Parts<K>) -> Arc<Self> {
-        let Parts {
+impl<K: Object> InformerInner<K> {
+    pub(super) fn new(parts: InformerParts<K>) -> Arc<Self> {
+        let InformerParts {
             name,
             resource,
             writer,
@@ -120,7 +121,7 @@ impl<K: Object> Shared<K> {
             shards,
             drain: stop.child_token(),
             stop,
-            life: watch::Sender::new(Life::default()),
+            life: watch::Sender::new(Lifecycle::default()),
             applied: watch::Sender::new(0),
             default_resync,
             handlers_keep_alive,
@@ -134,18 +135,18 @@ impl<K: Object> Shared<K> {
     pub(super) fn add_handler(
         &self,
         mut options: HandlerOptions,
-        runner: Runner<K>,
+        handler: ErasedHandler<K>,
         now: Instant,
-    ) -> Result<Registration, NotAdded> {
+    ) -> Result<Registration, AddHandlerError> {
         options.resync = options.resync.or(self.default_resync);
         let mut core = self.core.lock();
         let synced = core.all_synced();
         let added = core
             .dispatcher
-            .add(&options, runner, now, self.store.list(), synced);
+            .add(&options, handler, now, self.store.list(), synced);
         drop(core);
         self.resyncs_changed.notify_one();
-        added.map_err(|error| NotAdded {
+        added.map_err(|error| AddHandlerError {
             informer: self.name.clone(),
             ..error
         })
@@ -164,14 +165,14 @@ impl<K: Object> Shared<K> {
     }
 
     /// Whether every member watch has reached the version.
-    pub(super) fn has_reached(&self, wanted: &ResourceVersion) -> Result<bool, NotReached> {
+    pub(super) fn has_reached(&self, wanted: &ResourceVersion) -> Result<bool, WaitForVersionError> {
         for (version, shard) in self.versions().into_iter().zip(&self.shards) {
             // An empty shard is the same at every version.
             if shard.is_empty() {
                 continue;
             }
             let Some(version) = version else { return Ok(false) };
-            let version: ResourceVersion = version.parse().map_err(NotReached::NotComparable)?;
+            let version: ResourceVersion = version.parse().map_err(WaitForVersionError::NotComparable)?;
             if version < *wanted {
                 return Ok(false);
             }
@@ -186,7 +187,7 @@ impl<K: Object> Shared<K> {
         versions
     }
 
-    /// Of several watches, the one that is worst off.
+    /// The state of the least healthy watch.
     pub(super) fn state(&self) -> ReflectorState {
         let rank = |state: &ReflectorState| match state {
             ReflectorState::BackingOff { .. } => 4,
@@ -199,18 +200,18 @@ impl<K: Object> Shared<K> {
         states.max_by_key(rank).unwrap_or(ReflectorState::Idle)
     }
 
-    pub(super) fn stopped_error(&self) -> Stopped {
-        Stopped {
+    pub(super) fn stopped_error(&self) -> StoppedError {
+        StoppedError {
             informer: self.name.clone(),
         }
     }
 
-    pub(super) fn not_synced(&self, after: Duration) -> NotSynced {
+    pub(super) fn not_synced(&self, after: Duration) -> SyncError {
         let failed = self.reflectors.iter().filter_map(ReflectorHandle::last_error);
         let (last_error, attempts) = failed
             .max_by_key(|(_, attempts)| *attempts)
             .map_or((None, 0), |(error, n)| (Some(error), n));
-        NotSynced {
+        SyncError {
             informer: self.name.clone(),
             after,
             state: self.state(),
@@ -252,10 +253,10 @@ impl<K: Object> Shared<K> {
         }
     }
 
-    /// Waits until nothing of the informer runs any more.
+    /// Waits until all tasks of the informer have ended.
     pub(super) async fn ended(self: &Arc<Self>) {
         if !self.life.borrow().started {
-            // Nobody runs it, and nobody will: a task that is run later finds the token cancelled.
+            // It was never run; a task that is run later finds the token cancelled.
             self.finish();
         }
         let mut life = self.life.subscribe();
@@ -341,8 +342,8 @@ impl<K: Object> Shared<K> {
         let applied = core.writer.apply(prepared.restrict_to(shard), &mut events);
         core.totals.add(&applied);
         core.dispatcher.dispatch(events);
-        // Only now the batch counts as processed, and the notice that everything initial was told goes behind the
-        // last of it, before anything else can be dispatched.
+        // The batch counts as processed only now. The synced notice goes behind its last event, before anything else
+        // can be dispatched.
         batch.done();
         let newly_synced = core.note_synced(member, queue);
         drop(core);
@@ -353,13 +354,13 @@ impl<K: Object> Shared<K> {
         self.announce(newly_synced);
     }
 
-    /// Takes note of a member that is synced without having had anything to apply.
+    /// Records that a member is synced when there was nothing to apply.
     fn note_synced(&self, member: usize, queue: &Arc<dyn DeltaQueue<K>>) {
         let newly_synced = self.core.lock().note_synced(member, queue);
         self.announce(newly_synced);
     }
 
-    /// Tells those who wait that something happened.
+    /// Wakes the callers that wait for a change.
     fn announce(&self, newly_synced: bool) {
         if newly_synced {
             debug!(informer = %self.name, objects = self.store.len(), "synced");
@@ -370,10 +371,10 @@ impl<K: Object> Shared<K> {
     }
 
     /// Moves to another shard: evicts what is outside it and has the rest fetched.
-    pub(super) fn set_shard(&self, shard: &Shard) -> Result<(), NotMoved> {
+    pub(super) fn set_shard(&self, shard: &Shard) -> Result<(), SetShardError> {
         let mut core = self.core.lock();
         if self.stop.is_cancelled() {
-            return Err(NotMoved::Stopped(self.stopped_error()));
+            return Err(SetShardError::Stopped(self.stopped_error()));
         }
         // Under the lock, so that the reflectors see moves in the order in which the store does. All trackers have the
         // same field, so either all of them move or none.
@@ -428,8 +429,8 @@ impl<K: Object> Core<K> {
         self.synced.iter().all(|synced| *synced)
     }
 
-    /// Takes note that a member is synced, if it is; says whether that makes the informer synced, and tells the handlers
-    /// behind what they were told so far.
+    /// Records that a member is synced, if it is. Returns whether that makes the informer synced; if so, the handlers get
+    /// a synced notice behind their queued events.
     fn note_synced(&mut self, member: usize, queue: &Arc<dyn DeltaQueue<K>>) -> bool {
         match self.synced.get_mut(member) {
             Some(synced) if !*synced && queue.has_synced() => *synced = true,
@@ -443,44 +444,52 @@ impl<K: Object> Core<K> {
     }
 }
 
-/// The work of an informer, to be run once.
+/// The task of an informer.
 ///
-/// Made by [`InformerBuilder::build`](super::InformerBuilder::build); dropping it without running it stops the
+/// Returned by [`InformerBuilder::build`](super::InformerBuilder::build); dropping it without running it stops the
 /// informer.
 #[must_use = "an informer does nothing until its task is run"]
 pub struct InformerTask<K: Object> {
     reflectors: Vec<Reflector<K>>,
-    finish: Finish<K>,
+    guard: StopOnDrop<K>,
 }
 
-/// Ends the informer when it is dropped: also when the future of `run` is dropped half-way.
-struct Finish<K: Object>(Arc<Shared<K>>);
+impl<K: Object> fmt::Debug for InformerTask<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InformerTask")
+            .field("informer", &self.guard.0.name)
+            .finish_non_exhaustive()
+    }
+}
 
-impl<K: Object> Drop for Finish<K> {
+/// Stops the informer when it is dropped, also when the future of `run` is dropped.
+struct StopOnDrop<K: Object>(Arc<InformerInner<K>>);
+
+impl<K: Object> Drop for StopOnDrop<K> {
     fn drop(&mut self) {
         self.0.finish();
     }
 }
 
 impl<K: Object> InformerTask<K> {
-    pub(super) fn new(shared: Arc<Shared<K>>, reflectors: Vec<Reflector<K>>) -> Self {
+    pub(super) fn new(shared: Arc<InformerInner<K>>, reflectors: Vec<Reflector<K>>) -> Self {
         Self {
             reflectors,
-            finish: Finish(shared),
+            guard: StopOnDrop(shared),
         }
     }
 
-    /// Runs until the informer is shut down, its last handle is gone, or the future is dropped.
+    /// Runs until the informer is shut down, its last handle is dropped, or the future is dropped.
     ///
-    /// Must be called on a tokio runtime with a timer; handlers run on it too.
+    /// Must be polled on a tokio runtime with a timer; handlers run on it too.
     ///
     /// # Errors
     ///
     /// One of the library's own tasks panicked.
     #[doc(alias = "RunWithContext")]
-    pub async fn run(self) -> Result<(), TaskDied> {
-        let Self { reflectors, finish } = self;
-        let shared = finish.0.clone();
+    pub async fn run(self) -> Result<(), TaskPanicError> {
+        let Self { reflectors, guard } = self;
+        let shared = guard.0.clone();
         if shared.stop.is_cancelled() {
             return Ok(());
         }
@@ -501,14 +510,14 @@ impl<K: Object> InformerTask<K> {
             });
         }
 
-        // Cancel-safe both: dropping `process` is how it is stopped.
+        // Both are cancel-safe: dropping `process` stops it.
         let died = tokio::select! {
             biased;
             died = spawner.died() => Some(died),
             () = shared.process().instrument(span) => None,
         };
         if died.is_none() && !shared.stop.is_cancelled() {
-            // The queues are drained: let the handlers have what was dispatched, until somebody says stop.
+            // The queues are drained: deliver what was dispatched, until the informer is stopped.
             let leftovers = shared.core.lock().dispatcher.close(true);
             drop(leftovers);
             tokio::select! {
@@ -517,14 +526,14 @@ impl<K: Object> InformerTask<K> {
                 () = spawner.wait() => {}
             }
         }
-        drop(finish);
+        drop(guard);
         spawner.wait().await;
         died.map_or(Ok(()), Err)
     }
 
-    /// Runs on a task of its own, on the current runtime.
+    /// Spawns the task on the current runtime.
     pub(super) fn spawn(self) {
-        let shared = self.finish.0.clone();
+        let shared = self.guard.0.clone();
         let name = shared.name.clone();
         let starter = shared
             .starter

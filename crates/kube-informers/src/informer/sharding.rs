@@ -1,7 +1,7 @@
 //! Moving an informer to another shard. The state of each watch is its [`ShardTracker`](crate::shard::ShardTracker).
 
 use super::Informer;
-use super::errors::{NotMoved, Stopped};
+use super::errors::{SetShardError, StoppedError};
 use crate::object::Object;
 use crate::shard::Shard;
 
@@ -25,7 +25,8 @@ impl<K: Object> Informer<K> {
     ///
     /// ```no_run
     /// use k8s_openapi::api::core::v1::Pod;
-    /// use kube_informers::{Informer, Scope, Shard, ShardField, ShardRange};
+    /// use kube_informers::shard::{ShardField, ShardRange};
+    /// use kube_informers::{Informer, Scope, Shard};
     ///
     /// # async fn example(client: kube::Client) -> Result<(), Box<dyn std::error::Error>> {
     /// let halves = ShardRange::ALL.split(2);
@@ -43,16 +44,16 @@ impl<K: Object> Informer<K> {
     /// # Errors
     ///
     /// The informer has stopped, is shared through a factory, or has a shard by another field.
-    pub fn set_shard(&self, shard: Shard) -> Result<(), NotMoved> {
+    pub fn set_shard(&self, shard: Shard) -> Result<(), SetShardError> {
         if self.shared.shard_is_fixed {
-            return Err(NotMoved::Shared {
+            return Err(SetShardError::Shared {
                 informer: self.name().to_owned(),
             });
         }
         self.shared.set_shard(&shard)
     }
 
-    /// The shard the informer was last moved to; `None` if it has none. [`MemberStats`](crate::MemberStats) says which
+    /// The shard the informer was last moved to; `None` if it has none. [`MemberStats`](crate::stats::MemberStats) says which
     /// part of it each watch has in the cache.
     pub fn shard(&self) -> Option<Shard> {
         self.shared.shard().0
@@ -69,7 +70,7 @@ impl<K: Object> Informer<K> {
     /// # Errors
     ///
     /// The informer stopped first.
-    pub async fn shard_settled(&self) -> Result<(), Stopped> {
+    pub async fn shard_settled(&self) -> Result<(), StoppedError> {
         let mut applied = self.shared.applied.subscribe();
         let mut life = self.shared.life.subscribe();
         loop {

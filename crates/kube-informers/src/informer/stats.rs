@@ -1,4 +1,4 @@
-//! Plain counters of an informer, readable at any time.
+//! Counters of an informer.
 
 use crate::queue::QueueStats;
 use crate::reflector::{ReflectorState, ReflectorStats};
@@ -6,24 +6,24 @@ use crate::registration::Registration;
 use crate::shard::Shard;
 use crate::store::Applied;
 
-/// What an informer has done, and what it is doing.
+/// Counters and state of an informer.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct InformerStats {
     /// Objects in the cache.
     pub objects: usize,
-    /// Keys in quarantine.
+    /// Objects in quarantine.
     pub quarantined: usize,
-    /// What was applied to the cache so far.
+    /// Changes applied to the cache so far.
     pub totals: Totals,
     /// Handlers and subscriptions.
     pub handlers: Vec<HandlerStats>,
-    /// The member watches: one, or one for each namespace.
+    /// The watches: one, or one for each namespace.
     pub members: Vec<MemberStats>,
 }
 
 impl InformerStats {
-    /// Events that handlers have not returned from, all handlers together.
+    /// The backlog of all handlers together.
     pub fn backlog(&self) -> usize {
         self.handlers.iter().map(|handler| handler.pending).sum()
     }
@@ -33,15 +33,15 @@ impl InformerStats {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct MemberStats {
-    /// What it is doing.
+    /// Its state.
     pub state: ReflectorState,
-    /// The version up to which it is in the cache.
+    /// The version up to which its events are in the cache.
     pub resource_version: Option<String>,
-    /// The shard of the collection that it has in the cache; `None` for everything.
+    /// The shard that the cache holds; `None` for the whole collection.
     pub shard: Option<Shard>,
     /// The queue between it and the cache.
     pub queue: QueueStats,
-    /// Lists, watches, bytes, errors, and what the server makes of the shard.
+    /// Lists, watches, bytes, errors, and whether the server supports shards.
     pub reflector: ReflectorStats,
 }
 
@@ -51,13 +51,13 @@ pub struct MemberStats {
 pub struct HandlerStats {
     /// Its name.
     pub name: String,
-    /// Whether it has been told everything initial.
+    /// Whether it has received all its initial events.
     pub synced: bool,
-    /// Events it has not returned from.
+    /// Its backlog: events it has not returned from.
     pub pending: usize,
     /// Events it has returned from.
     pub delivered: u64,
-    /// How many of them ended in a panic.
+    /// Those that ended in a panic.
     pub panics: u64,
 }
 
@@ -73,7 +73,7 @@ impl HandlerStats {
     }
 }
 
-/// What was applied to a cache since the informer started.
+/// Changes applied to a cache since the informer started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Totals {
@@ -83,20 +83,19 @@ pub struct Totals {
     pub updated: u64,
     /// Objects deleted.
     pub deleted: u64,
-    /// Of these, deletions that no watch announced.
+    /// Of these, missed deletes.
     pub missed: u64,
-    /// Objects of lists that were in the cache already, in this very version.
+    /// Listed objects that were in the cache in the same version.
     pub unchanged: u64,
-    /// Repeated states, told to nobody.
+    /// Repeated states, not delivered.
     pub duplicates: u64,
-    /// States and bookmarks older than what was known, dropped.
+    /// Stale states and bookmarks, dropped.
     pub stale: u64,
-    /// States of objects outside the shard, left out. Those which are left out before they are decoded are counted by
-    /// the watch that brings them.
+    /// Objects outside the shard, ignored. Those ignored before decoding are counted by their watch.
     pub outside: u64,
-    /// How often an object was put into quarantine.
+    /// Objects put into quarantine.
     pub quarantined: u64,
-    /// How often a good version got a key out of it again.
+    /// Objects that left quarantine with a readable version.
     pub recovered: u64,
 }
 

@@ -1,24 +1,24 @@
-//! `WeakInformer`: knows an informer without keeping it alive.
+//! `WeakInformer`: a reference to an informer that does not keep it alive.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::errors::NotSynced;
-use super::process::Shared;
+use super::errors::SyncError;
+use super::process::InformerInner;
 use super::{Alive, Informer};
 use crate::object::Object;
 
-/// A look at an informer from outside; to hold one is not to use it.
+/// A reference to an informer that does not keep it alive.
 pub(crate) struct WeakInformer<K: Object> {
-    shared: Weak<Shared<K>>,
+    shared: Weak<InformerInner<K>>,
     alive: Weak<Alive>,
 }
 
 /// How waiting for an informer ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Settled {
+pub(crate) enum SyncOutcome {
     Synced,
-    /// Stopped because nobody used it any more.
+    /// Stopped because the last handle was dropped.
     Unused,
     /// Stopped although it is in use.
     Stopped,
@@ -41,7 +41,7 @@ impl<K: Object> WeakInformer<K> {
         (!shared.stop.is_cancelled()).then_some(Informer { shared, alive })
     }
 
-    /// Whether it can be used no more.
+    /// Whether the informer has stopped or is unused.
     pub(crate) fn is_gone(&self) -> bool {
         self.alive.strong_count() == 0
             || self
@@ -50,27 +50,27 @@ impl<K: Object> WeakInformer<K> {
                 .is_none_or(|shared| shared.stop.is_cancelled())
     }
 
-    /// Waits until it is synced or has stopped. Does not keep it alive meanwhile.
-    pub(crate) async fn settled(&self) -> Settled {
+    /// Waits until it is synced or has stopped, without keeping it alive.
+    pub(crate) async fn sync_outcome(&self) -> SyncOutcome {
         let Some(shared) = self.shared.upgrade() else {
-            return Settled::Unused;
+            return SyncOutcome::Unused;
         };
         let mut life = shared.life.subscribe();
         match life.wait_for(|life| life.synced || life.stopped).await {
-            Ok(life) if life.synced => Settled::Synced,
-            _ if self.alive.strong_count() == 0 => Settled::Unused,
-            _ => Settled::Stopped,
+            Ok(life) if life.synced => SyncOutcome::Synced,
+            _ if self.alive.strong_count() == 0 => SyncOutcome::Unused,
+            _ => SyncOutcome::Stopped,
         }
     }
 
-    /// What is in the way of it; `None` if it is synced or gone altogether.
-    pub(crate) fn not_synced(&self, after: Duration) -> Option<NotSynced> {
+    /// Why it is not synced; `None` if it is synced or dropped.
+    pub(crate) fn not_synced(&self, after: Duration) -> Option<SyncError> {
         let shared = self.shared.upgrade()?;
         let synced = shared.life.borrow().synced;
         (!synced).then(|| shared.not_synced(after))
     }
 
-    /// Stops it and waits until nothing of it runs any more.
+    /// Stops it and waits until all its tasks have ended.
     pub(crate) async fn shutdown(&self) {
         if let Some(shared) = self.shared.upgrade() {
             shared.stop.cancel();

@@ -29,7 +29,8 @@ use crate::target::{BoxFuture, Target, TargetError};
 /// use std::sync::Arc;
 /// use k8s_openapi::api::core::v1::Pod;
 /// use kube_informers::queue::{DeltaQueue, InOrderQueue};
-/// use kube_informers::{Delta, Target};
+/// use kube_informers::delta::Delta;
+/// use kube_informers::target::Target;
 ///
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 /// let queue = InOrderQueue::new();
@@ -41,7 +42,7 @@ use crate::target::{BoxFuture, Target, TargetError};
 ///         println!("{}", delta.name());
 ///     }
 /// }
-/// # Ok::<(), kube_informers::TargetError>(())
+/// # Ok::<(), kube_informers::target::TargetError>(())
 /// # }).unwrap();
 /// ```
 #[doc(alias = "RealFIFO")]

@@ -60,7 +60,9 @@ struct Parts<K> {
 /// Nothing happens before [`run`](Self::run), and nothing is left of it after its future is gone.
 ///
 /// ```
-/// use kube_informers::{Delta, Reflector, Target, TargetError};
+/// use kube_informers::delta::Delta;
+/// use kube_informers::reflector::Reflector;
+/// use kube_informers::target::{Target, TargetError};
 /// use k8s_openapi::api::core::v1::Pod;
 ///
 /// struct Printer;
@@ -72,7 +74,7 @@ struct Parts<K> {
 ///     }
 /// }
 ///
-/// # async fn example(source: impl kube_informers::ListerWatcher<Pod>) {
+/// # async fn example(source: impl kube_informers::source::ListerWatcher<Pod>) {
 /// let reflector = Reflector::new(source, Printer);
 /// let handle = reflector.handle();
 /// let stop = tokio_util::sync::CancellationToken::new();

@@ -26,7 +26,7 @@ pub use self::parse::ParseSelectorError;
 /// let selector: Selector = "tier!=cache, app in (web)".parse()?;
 /// assert_eq!(selector.to_string(), "app=web,tier!=cache");
 /// assert!(selector.matches_labels(|key| (key == "app").then_some("web")));
-/// # Ok::<(), kube_informers::ParseSelectorError>(())
+/// # Ok::<(), kube_informers::error::ParseSelectorError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[doc(alias = "labels.Selector")]

@@ -17,7 +17,7 @@ pub(crate) use tracker::ShardTracker;
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::Pod;
-/// use kube_informers::{Membership, Shard, ShardField, shard_membership};
+/// use kube_informers::shard::{Membership, Shard, ShardField, shard_membership};
 ///
 /// let mut pod = Pod::default();
 /// let shard = Shard::nothing(ShardField::Uid);

@@ -30,7 +30,7 @@ use crate::shard::Shard;
 /// ```
 /// use std::sync::Arc;
 /// use k8s_openapi::api::core::v1::ConfigMap;
-/// use kube_informers::Delta;
+/// use kube_informers::delta::Delta;
 /// use kube_informers::store::{DeltaWriter, Origin};
 ///
 /// let mut writer = DeltaWriter::new();

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::{Informer, InformerBuilder, Problem};
+use kube_informers::quarantine::Problem;
+use kube_informers::{Informer, InformerBuilder};
 use kube_testserver::builders::{Build, pod};
 use kube_testserver::{ApiError, Fault, Poison, RequestMatcher, TestServer, Verb};
 
@@ -386,7 +387,7 @@ async fn bytes_that_break_the_list_around_them_never_empty_the_cache() {
 /// An item without a name may be any object the list seems to lack.
 #[tokio::test(start_paused = true)]
 async fn a_list_of_items_nobody_can_identify_does_not_empty_the_cache() {
-    use kube_informers::QueueKind;
+    use kube_informers::informer::QueueKind;
     for queue in [QueueKind::default(), QueueKind::Keyed { capacity: 10 }] {
         for build in [pods, paged_pods] {
             let server = TestServer::new();

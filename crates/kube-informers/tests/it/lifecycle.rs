@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube_informers::{
-    Event, HandlerOptions, Informer, InformerBuilder, OnPanic, QueueKind, ReflectorState, asynchronous,
-    blocking,
-};
+use kube_informers::handler::OnPanic;
+use kube_informers::informer::QueueKind;
+use kube_informers::reflector::ReflectorState;
+use kube_informers::{Event, HandlerOptions, Informer, InformerBuilder, blocking};
 use kube_testserver::builders::pod;
 use kube_testserver::{Fault, RequestMatcher, TestServer, Verb};
 use tokio::runtime::Handle;
@@ -69,6 +69,10 @@ impl Stage {
         self.server.assert_nothing_open();
         assert_eq!(Handle::current().metrics().num_alive_tasks(), self.tasks);
     }
+}
+
+fn panics(_: Event<Pod>) {
+    panic!("on purpose");
 }
 
 #[tokio::test(start_paused = true)]
@@ -243,13 +247,13 @@ async fn an_asynchronous_handler_is_cancelled_at_its_await() {
     let begun = Arc::new(AtomicUsize::new(0));
     let count = begun.clone();
     let handler = informer
-        .add_event_handler(asynchronous(move |_: Event<Pod>| {
+        .add_event_handler(move |_: Event<Pod>| {
             let count = count.clone();
             async move {
                 count.fetch_add(1, Ordering::SeqCst);
                 std::future::pending::<()>().await;
             }
-        }))
+        })
         .unwrap();
     wait_for("the handler is in its call", || begun.load(Ordering::SeqCst) == 1).await;
     assert_eq!((handler.pending(), handler.delivered()), (2, 0));
@@ -267,10 +271,10 @@ async fn an_asynchronous_handler_may_wait_for_the_end_of_its_own_informer() {
     let informer = stage.pods().start();
     let own = informer.clone();
     informer
-        .add_event_handler(asynchronous(move |_: Event<Pod>| {
+        .add_event_handler(move |_: Event<Pod>| {
             let own = own.clone();
             async move { own.shutdown().await }
-        }))
+        })
         .unwrap();
 
     wait_for("it has stopped", || informer.is_stopped()).await;
@@ -373,9 +377,7 @@ async fn a_handler_that_panics_and_ends_leaves_the_informer_alone() {
     let stage = Stage::new(TestServer::new()).await;
     let informer = synced(stage.pods()).await;
     let options = HandlerOptions::default().on_panic(OnPanic::End);
-    let ended = informer
-        .add_event_handler_with(options, |_: Event<Pod>| panic!("on purpose"))
-        .unwrap();
+    let ended = informer.add_event_handler_with(options, panics).unwrap();
     stage.server.create(pod("ns", "a"));
     wait_for("it has ended", || ended.ended().is_some()).await;
 
@@ -391,13 +393,13 @@ async fn draining_delivers_what_was_received_and_asks_for_nothing_more() {
     let log = Log::new();
     let slow = log.clone();
     let handler = informer
-        .add_event_handler(asynchronous(move |event: Event<Pod>| {
+        .add_event_handler(move |event: Event<Pod>| {
             let slow = slow.clone();
             async move {
                 tokio::time::sleep(Duration::from_millis(10)).await;
                 slow.push(&event);
             }
-        }))
+        })
         .unwrap();
     for number in 0..20 {
         stage.server.create(pod("ns", &format!("p{number}")));
@@ -419,7 +421,7 @@ async fn draining_ends_in_time_even_if_a_handler_does_not() {
     let stage = Stage::new(TestServer::new()).await;
     let informer = synced(stage.pods()).await;
     informer
-        .add_event_handler(asynchronous(|_: Event<Pod>| std::future::pending()))
+        .add_event_handler(|_: Event<Pod>| std::future::pending())
         .unwrap();
     stage.server.create(pod("ns", "a"));
     wait_for("it is in the cache", || informer.store().len() == 1).await;
@@ -475,10 +477,10 @@ async fn a_run_that_is_dropped_half_way_stops_everything() {
     let begun = Arc::new(AtomicUsize::new(0));
     let count = begun.clone();
     informer
-        .add_event_handler(asynchronous(move |_: Event<Pod>| {
+        .add_event_handler(move |_: Event<Pod>| {
             count.fetch_add(1, Ordering::SeqCst);
             std::future::pending()
-        }))
+        })
         .unwrap();
 
     let mut run = Box::pin(task.run());

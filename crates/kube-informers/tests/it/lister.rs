@@ -7,9 +7,10 @@ use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetSpec, Deployment, ReplicaSe
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 use kube::api::PostParams;
+use kube_informers::lister::NotFound;
 use kube_informers::source::ResourceType;
 use kube_informers::store::StoreWriter;
-use kube_informers::{Informer, Lister, NotFound, Object, Selector, indexes};
+use kube_informers::{Informer, Lister, Object, Selector, indexes};
 use kube_testserver::TestServer;
 use kube_testserver::builders::{Build, deployment, node, pod, replica_set};
 

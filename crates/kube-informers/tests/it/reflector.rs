@@ -3,12 +3,14 @@
 use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::core::v1::Pod;
+use kube_informers::delta::Delta;
+use kube_informers::informer::LowLevelInformer;
+use kube_informers::quarantine::{BadObject, Problem};
 use kube_informers::queue::InOrderQueue;
+use kube_informers::reflector::{Reflector, Resume};
 use kube_informers::source::{ApiError, ListAnswer, WatchAnswer, WatchItem};
-use kube_informers::{
-    BadObject, BoxFuture, Delta, Informer, LowLevelInformer, ObjectKey, Problem, Reflector, Resume, Target,
-    TargetError,
-};
+use kube_informers::target::{BoxFuture, Target, TargetError};
+use kube_informers::{Informer, ObjectKey};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -239,7 +241,7 @@ async fn a_low_level_informer_has_the_error_hook_too() {
     let log = ends.clone();
     let informer = LowLevelInformer::new(source, Arc::new(InOrderQueue::new()), |_, _| Ok(()))
         .config(list_first())
-        .on_watch_error(move |end| {
+        .on_stream_end(move |end| {
             log.lock().unwrap().push(end.to_string());
             stopping.cancel();
         });

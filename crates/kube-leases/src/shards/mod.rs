@@ -111,7 +111,8 @@ impl Default for ShardConfig {
 /// use kube_leases::{Change, ShardGroup};
 /// # async fn example(client: kube::Client, pod_name: String) -> Result<(), Box<dyn std::error::Error>> {
 /// use k8s_openapi::api::core::v1::ConfigMap;
-/// use kube_informers::{Informer, Scope, Shard, ShardField};
+/// use kube_informers::shard::ShardField;
+/// use kube_informers::{Informer, Scope, Shard};
 /// use tokio_util::sync::CancellationToken;
 ///
 /// let nothing = Shard::nothing(ShardField::Uid);

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube_informers::{Cause, ReflectorState};
+use kube_informers::Cause;
+use kube_informers::reflector::ReflectorState;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use kube_informers::{Informer, ObjectKey, ReflectorState, Subscription};
+use kube_informers::reflector::ReflectorState;
+use kube_informers::{Informer, ObjectKey, Subscription};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use kube_informers::{HandlerOptions, Informer, InformerStats, ListWatch, ReflectorState, Scope};
+use kube_informers::reflector::ReflectorState;
+use kube_informers::stats::InformerStats;
+use kube_informers::{HandlerOptions, Informer, ListWatch, Scope};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -87,7 +89,7 @@ impl Observed {
         let (admitted, redaction) = (kind.clone(), observing.redaction.clone());
         let (informer, reflecting) = Informer::from_list_watch(list_watch)
             .transform(move |item: &mut Item| item.admit(&admitted, &redaction))
-            .on_watch_error(move |end| hook.ended(end))
+            .on_stream_end(move |end| hook.ended(end))
             .build();
         let follow = Follow {
             kind: kind.clone(),
@@ -118,7 +120,7 @@ impl Observed {
         let stats: InformerStats = self.informer.stats();
         let state = self.informer.state();
         let resource_version = self.informer.store().resource_version();
-        let sum = |of: fn(&kube_informers::ReflectorStats) -> u64| -> u64 {
+        let sum = |of: fn(&kube_informers::reflector::ReflectorStats) -> u64| -> u64 {
             stats.members.iter().map(|member| of(&member.reflector)).sum()
         };
         InformerView {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use kube_informers::{Resume, SourceError, StreamEnd};
+use kube_informers::reflector::{Resume, StreamEnd};
+use kube_informers::source::SourceError;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::time::Instant;

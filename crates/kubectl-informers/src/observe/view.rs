@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube_informers::ReflectorState;
+use kube_informers::reflector::ReflectorState;
 
 use crate::kinds::Kind;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use jiff::Timestamp;
-use kube_informers::ReflectorState;
+use kube_informers::reflector::ReflectorState;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use tokio::time::Instant;

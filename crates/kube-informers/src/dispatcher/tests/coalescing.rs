@@ -3,29 +3,29 @@
 use tokio::sync::Semaphore;
 
 use super::*;
-use crate::handler::{asynchronous, filtered};
+use crate::handler::{AsyncEventHandler, filtered};
 
 /// A handler that is told one event per permit.
-fn gated(record: &Record, permits: &Arc<Semaphore>) -> impl EventHandler<Thing> {
+fn gated(record: &Record, permits: &Arc<Semaphore>) -> impl AsyncEventHandler<Thing> {
     let (record, permits) = (record.clone(), permits.clone());
-    asynchronous(move |event: Event<Thing>| {
+    move |event: Event<Thing>| {
         let (record, permits) = (record.clone(), permits.clone());
         async move {
             permits.acquire().await.unwrap().forget();
             record.note(&event);
         }
-    })
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_waits_is_told_as_one_and_old_is_what_was_last_told() {
     let mut stage = Stage::started();
     let (record, permits) = (Record::default(), Arc::new(Semaphore::new(0)));
-    let registration = stage.add_with(coalescing(), gated(&record, &permits), nothing());
+    let registration = stage.add_with(coalescing(), gated(&record, &permits), no_objects());
     let a: Vec<_> = (0..=9).map(|version| thing("a", version)).collect();
     let b1 = thing("b", 1);
 
-    // The first is in hand when the others come, so they fold among themselves.
+    // The first is in flight when the others come, so they fold among themselves.
     stage.dispatch([added(&a[0])]);
     quiet().await;
     stage.dispatch([updated(&a[0], &a[1]), added(&b1)]);
@@ -91,7 +91,7 @@ async fn a_resync_is_told_after_what_waited_before_it_and_leaves_out_what_waits_
     let mut stage = Stage::started();
     let (record, permits) = (Record::default(), Arc::new(Semaphore::new(0)));
     let options = coalescing().resync(Duration::from_secs(10));
-    stage.add_with(options, gated(&record, &permits), nothing());
+    stage.add_with(options, gated(&record, &permits), no_objects());
     let a: Vec<_> = (0..=4).map(|version| thing("a", version)).collect();
     let (b1, c1, c2) = (thing("b", 1), thing("c", 1), thing("c", 2));
 
@@ -120,7 +120,11 @@ async fn a_filter_hears_of_a_delete_that_swallowed_the_way_out() {
     let mut stage = Stage::started();
     let (record, permits) = (Record::default(), Arc::new(Semaphore::new(0)));
     let keep = |thing: &Thing| thing.version.len() == 1;
-    stage.add_with(coalescing(), filtered(keep, gated(&record, &permits)), nothing());
+    stage.add_with(
+        coalescing(),
+        filtered(keep, gated(&record, &permits)),
+        no_objects(),
+    );
     let (a1, a10, a11) = (thing("a", 1), thing("a", 10), thing("a", 11));
     let (b10, b1, b2) = (thing("b", 10), thing("b", 1), thing("b", 2));
     let busy = thing("busy", 1);

@@ -3,7 +3,7 @@
 use tokio::sync::Semaphore;
 
 use super::*;
-use crate::handler::{asynchronous, blocking, filtered};
+use crate::handler::{blocking, filtered};
 
 #[tokio::test(start_paused = true)]
 async fn every_handler_is_told_everything_in_order() {
@@ -57,13 +57,13 @@ async fn all_kinds_of_handlers_are_told_the_same() {
     let record = awaited.clone();
     stage.add_with(
         options(),
-        asynchronous(move |event: Event<Thing>| {
+        move |event: Event<Thing>| {
             let record = record.clone();
             async move {
                 tokio::task::yield_now().await;
                 record.note(&event);
             }
-        }),
+        },
         snapshot(),
     );
     stage.add_with(options(), blocking(blocked.handler()), snapshot());
@@ -90,13 +90,10 @@ async fn a_filter_composes_with_asynchronous_and_blocking_handlers() {
     let records: [Record; 3] = Default::default();
     let [inline, awaited, blocked] = records.clone();
     stage.add(filtered(keep, inline.handler()));
-    stage.add(filtered(
-        keep,
-        asynchronous(move |event: Event<Thing>| {
-            let record = awaited.clone();
-            async move { record.note(&event) }
-        }),
-    ));
+    stage.add(filtered(keep, move |event: Event<Thing>| {
+        let record = awaited.clone();
+        async move { record.note(&event) }
+    }));
     stage.add(filtered(keep, blocking(blocked.handler())));
     stage.dispatch([
         added(&a1),
@@ -114,31 +111,11 @@ async fn a_filter_composes_with_asynchronous_and_blocking_handlers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_asynchronous_handler_inside_a_blocking_one_is_driven_on_its_thread() {
-    let mut stage = Stage::started();
-    let record = Record::default();
-    let noted = record.clone();
-    stage.add(blocking(asynchronous(move |event: Event<Thing>| {
-        let record = noted.clone();
-        async move {
-            tokio::task::yield_now().await;
-            record.note(&event);
-        }
-    })));
-
-    stage.dispatch([added(&thing("a", 1))]);
-    quiet().await;
-
-    assert_eq!(record.take(), ["add a1"]);
-    stage.stop(false).await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn calls_of_one_asynchronous_handler_never_overlap() {
     let mut stage = Stage::started();
     let running = Arc::new(Mutex::new((0, 0)));
     let counted = running.clone();
-    let registration = stage.add(asynchronous(move |_: Event<Thing>| {
+    let registration = stage.add(move |_: Event<Thing>| {
         let running = counted.clone();
         async move {
             running.lock().0 += 1;
@@ -148,7 +125,7 @@ async fn calls_of_one_asynchronous_handler_never_overlap() {
             running.0 -= 1;
             running.1 += 1;
         }
-    }));
+    });
 
     let start = Instant::now();
     stage.dispatch((0..10).map(|n| added(&thing(&format!("t{n}"), 1))));
@@ -165,7 +142,7 @@ async fn calls_of_one_asynchronous_handler_never_overlap() {
 #[tokio::test(start_paused = true)]
 async fn a_slow_handler_delays_nobody_else() {
     let mut stage = Stage::started();
-    let never = asynchronous(|_: Event<Thing>| std::future::pending());
+    let never = |_: Event<Thing>| std::future::pending();
     let stuck = stage.add(never);
     let record = Record::default();
     stage.add(record.handler());
@@ -212,9 +189,9 @@ async fn nothing_runs_before_the_start() {
         .dispatcher
         .add(
             &HandlerOptions::default(),
-            record.handler().into_runner(),
+            erase(record.handler()),
             Instant::now(),
-            nothing(),
+            no_objects(),
             false,
         )
         .unwrap();
@@ -238,10 +215,10 @@ async fn a_handler_is_synced_when_it_has_returned_from_the_last_initial_event() 
         let mut stage = Stage::started();
         let permits = Arc::new(Semaphore::new(0));
         let gate = permits.clone();
-        let handler = asynchronous(move |_: Event<Thing>| {
+        let handler = move |_: Event<Thing>| {
             let gate = gate.clone();
             async move { gate.acquire().await.unwrap().forget() }
-        });
+        };
         let (a1, b1, c1) = (thing("a", 1), thing("b", 1), thing("c", 1));
 
         let registration = stage.add_with(options, handler, things(&[&a1, &b1]));
@@ -270,9 +247,9 @@ async fn a_handler_is_not_synced_before_the_informer_is() {
         .dispatcher
         .add(
             &HandlerOptions::default(),
-            record.handler().into_runner(),
+            erase(record.handler()),
             Instant::now(),
-            nothing(),
+            no_objects(),
             false,
         )
         .unwrap();
@@ -296,13 +273,13 @@ async fn a_sync_that_comes_during_the_last_initial_call_waits_for_it() {
         let mut stage = Stage::started();
         let permits = Arc::new(Semaphore::new(0));
         let gate = permits.clone();
-        let handler = asynchronous(move |_: Event<Thing>| {
+        let handler = move |_: Event<Thing>| {
             let gate = gate.clone();
             async move { gate.acquire().await.unwrap().forget() }
-        });
+        };
         let registration = stage
             .dispatcher
-            .add(&options, handler.into_runner(), Instant::now(), nothing(), false)
+            .add(&options, erase(handler), Instant::now(), no_objects(), false)
             .unwrap();
         stage.dispatch([initial(&thing("a", 1))]);
         quiet().await;
@@ -346,10 +323,10 @@ async fn a_handler_that_joins_an_empty_synced_informer_is_synced() {
 async fn lagging_handlers_share_one_copy_of_the_events() {
     let mut stage = Stage::started();
     for _ in 0..10 {
-        stage.add(asynchronous(|event: Event<Thing>| async move {
+        stage.add(|event: Event<Thing>| async move {
             let _held = event;
             std::future::pending().await
-        }));
+        });
     }
     let objects: Vec<_> = (0..100).map(|n| thing(&format!("t{n}"), 1)).collect();
 
@@ -394,7 +371,7 @@ async fn a_handler_added_while_active_is_synced_after_its_replay() {
     let now = Instant::now();
     let one = stage
         .dispatcher
-        .add(&options, first.handler().into_runner(), now, nothing(), false)
+        .add(&options, erase(first.handler()), now, no_objects(), false)
         .unwrap();
     assert!(!one.has_synced());
 
@@ -407,13 +384,13 @@ async fn a_handler_added_while_active_is_synced_after_its_replay() {
     let permits = Arc::new(Semaphore::new(0));
     let (second, gate) = (Record::default(), permits.clone());
     let record = second.clone();
-    let blocked = asynchronous(move |event: Event<Thing>| {
+    let blocked = move |event: Event<Thing>| {
         let (record, gate) = (record.clone(), gate.clone());
         async move {
             gate.acquire().await.unwrap().forget();
             record.note(&event);
         }
-    });
+    };
     let two = stage.add_with(HandlerOptions::default(), blocked, things(&[&pod1]));
     stage.dispatch([added(&thing("other", 2))]);
     quiet().await;
@@ -434,7 +411,7 @@ async fn handlers_have_the_name_they_chose_or_that_of_their_code() {
     let named = stage.add_with(
         HandlerOptions::default().name("billing"),
         |_: Event<Thing>| (),
-        nothing(),
+        no_objects(),
     );
     let unnamed = stage.add(|_: Event<Thing>| ());
 

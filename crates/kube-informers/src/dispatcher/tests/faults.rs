@@ -3,7 +3,7 @@
 use tokio::sync::Semaphore;
 
 use super::*;
-use crate::handler::{asynchronous, blocking};
+use crate::handler::blocking;
 
 /// Join is snapshot plus position in one step, whenever it happens between two batches; leaving likewise.
 #[tokio::test(start_paused = true)]
@@ -47,7 +47,7 @@ fn f30_no_wake_up_is_lost_between_threads() {
         stage.add_with(
             coalescing(),
             move |_: Event<Thing>| other.add_permits(1),
-            nothing(),
+            no_objects(),
         );
         stage.add(blocking(move |_: Event<Thing>| third.add_permits(1)));
 
@@ -84,7 +84,7 @@ fn handlers_that_come_and_go_during_events_and_shutdown_do_no_harm() {
         let options = HandlerOptions::default();
         let count = move |_: Event<Thing>| *seen.lock() += 1;
         let first = dispatcher
-            .add(&options, count.into_runner(), now, nothing(), true)
+            .add(&options, erase(count), now, no_objects(), true)
             .unwrap();
         let dispatcher = Arc::new(Mutex::new(dispatcher));
 
@@ -108,7 +108,7 @@ fn handlers_that_come_and_go_during_events_and_shutdown_do_no_harm() {
                         }
                         continue;
                     }
-                    let runner = (|_: Event<Thing>| ()).into_runner();
+                    let runner = erase(|_: Event<Thing>| ());
                     let added = dispatcher
                         .lock()
                         .add(&options, runner, Instant::now(), snapshot, true);
@@ -178,11 +178,11 @@ async fn f32_a_handler_that_never_returns_costs_bounded_memory() {
     dispatcher.start(&spawner, Instant::now());
     let mut live: Vec<_> = (0..KEYS).map(|n| make(format!("k{n}"))).collect();
     let options = coalescing().resync(Duration::from_secs(1));
-    let handler = asynchronous(|_: Event<Counted>| std::future::pending());
+    let handler = |_: Event<Counted>| std::future::pending();
     let registration = dispatcher
         .add(
             &options,
-            handler.into_runner(),
+            erase(handler),
             Instant::now(),
             live.iter().cloned().collect(),
             true,
@@ -252,11 +252,11 @@ async fn f32_a_handler_that_never_returns_costs_bounded_memory() {
 async fn f33_dispatching_waits_for_no_handler() {
     let mut stage = Stage::started();
     let start = Instant::now();
-    stage.add(asynchronous(|_: Event<Thing>| std::future::pending()));
+    stage.add(|_: Event<Thing>| std::future::pending());
     stage.add_with(
         coalescing(),
-        asynchronous(|_: Event<Thing>| std::future::pending()),
-        nothing(),
+        |_: Event<Thing>| std::future::pending(),
+        no_objects(),
     );
 
     // Not an await between them: there is nothing the dispatcher could wait with.

@@ -7,24 +7,24 @@ use super::super::folding::Folding;
 use super::super::mailbox::Item;
 use super::*;
 
-/// What one object's pending events become, told as text; all events are about `a`.
+/// What one object's pending events become, delivered as text; all events are about `a`.
 fn folded(events: &[Event<Thing>]) -> Vec<String> {
     let mut folding = Folding::new();
     for event in events {
         folding.push(event);
     }
-    let mut told = Vec::new();
+    let mut delivered = Vec::new();
     while let Some(item) = folding.pop() {
-        told.extend(tell(item));
+        delivered.extend(describe(item));
     }
     assert_eq!(folding.changes(), 0);
     assert!(folding.is_empty());
-    told
+    delivered
 }
 
-fn tell(item: Item<Thing>) -> Vec<String> {
+fn describe(item: Item<Thing>) -> Vec<String> {
     match item {
-        Item::Change(change) => tell_change(change),
+        Item::Change(change) => describe_change(change),
         Item::Synced => vec!["synced".to_owned()],
         Item::Resync(_) => vec!["resync".to_owned()],
         Item::Initial(_) => vec!["replay".to_owned()],
@@ -32,14 +32,14 @@ fn tell(item: Item<Thing>) -> Vec<String> {
     }
 }
 
-fn tell_change(change: Change<Thing>) -> Vec<String> {
-    let (first, second) = change.into_notices();
+fn describe_change(change: Change<Thing>) -> Vec<String> {
+    let (first, second) = change.into_deliveries();
     [Some(first), second]
         .into_iter()
         .flatten()
-        .map(|notice| match notice.told {
-            Some(told) => format!("{} (told {})", text(&notice.event), told.version),
-            None => text(&notice.event),
+        .map(|delivery| match delivery.last_delivered {
+            Some(last) => format!("{} (last delivered {})", text(&delivery.event), last.version),
+            None => text(&delivery.event),
         })
         .collect()
 }
@@ -59,8 +59,11 @@ fn pending_events_of_one_object_fold_into_one_step() {
         (&[added(&a1), deleted(&a2)], &[]),
         (&[initial(&a1), deleted(&a2)], &[]),
         (&[updated(&a1, &a2), updated(&a2, &a3)], &["update a1 a3"]),
-        (&[updated(&a1, &a2), deleted(&a3)], &["delete a3 (told 1)"]),
-        (&[updated(&a1, &a2), missed(&a2)], &["miss a2 (told 1)"]),
+        (
+            &[updated(&a1, &a2), deleted(&a3)],
+            &["delete a3 (last delivered 1)"],
+        ),
+        (&[updated(&a1, &a2), missed(&a2)], &["miss a2 (last delivered 1)"]),
         (&[deleted(&a1), added(&b4)], &["delete a1", "add a4"]),
         (
             &[deleted(&a1), added(&b4), updated(&b4, &b5)],
@@ -73,7 +76,7 @@ fn pending_events_of_one_object_fold_into_one_step() {
         ),
         (
             &[updated(&a1, &a2), missed(&a2), added(&b4)],
-            &["miss a2 (told 1)", "add a4"],
+            &["miss a2 (last delivered 1)", "add a4"],
         ),
         (&[updated(&a1, &a2), again.clone()], &["update a1 a2"]),
         (&[again.clone(), again.clone()], &["again a2"]),
@@ -95,7 +98,7 @@ fn pairs_a_store_never_emits_still_fold_to_the_newest_state() {
     assert_eq!(folded(&[updated(&a1, &a2), added(&a3)]), ["update a1 a3"]);
     assert_eq!(
         folded(&[updated(&a1, &a2), added(&b4)]),
-        ["miss a2 (told 1)", "add a4"]
+        ["miss a2 (last delivered 1)", "add a4"]
     );
     assert_eq!(folded(&[deleted(&a1), deleted(&a2)]), ["delete a1"]);
     assert_eq!(
@@ -169,7 +172,7 @@ fn objects_that_come_and_go_leave_nothing_behind() {
     folding.push(&updated(&first, &changed));
 
     assert_eq!(folding.changes(), 1);
-    assert_eq!(folding.pop().map(tell), Some(vec!["add first2".to_owned()]));
+    assert_eq!(folding.pop().map(describe), Some(vec!["add first2".to_owned()]));
     assert!(folding.pop().is_none());
 }
 
@@ -190,7 +193,7 @@ fn closing_holes_keeps_what_may_be_folded_apart_from_what_may_not() {
 
     churn(&mut folding);
     folding.push(&updated(&a1, &a2));
-    folding.push_mark(Item::Resync(nothing()));
+    folding.push_mark(Item::Resync(no_objects()));
     folding.push(&added(&b1));
     churn(&mut folding);
     folding.push(&updated(&a2, &a3));
@@ -199,8 +202,8 @@ fn closing_holes_keeps_what_may_be_folded_apart_from_what_may_not() {
     folding.push(&updated(&a3, &a4));
     churn(&mut folding);
 
-    let told: Vec<String> = std::iter::from_fn(|| folding.pop()).flat_map(tell).collect();
-    assert_eq!(told, ["update a1 a2", "resync", "add b2", "update a2 a4"]);
+    let delivered: Vec<String> = std::iter::from_fn(|| folding.pop()).flat_map(describe).collect();
+    assert_eq!(delivered, ["update a1 a2", "resync", "add b2", "update a2 a4"]);
 }
 
 #[derive(Clone, Debug)]
@@ -314,11 +317,11 @@ proptest! {
                     }
                 }
                 Op::Pop => {
-                    prop_assert_eq!(folding.pop().map(tell), plain.pop().map(tell));
+                    prop_assert_eq!(folding.pop().map(describe), plain.pop().map(describe));
                 }
                 Op::Resync => {
-                    folding.push_mark(Item::Resync(nothing()));
-                    plain.items.push(Item::Resync(nothing()));
+                    folding.push_mark(Item::Resync(no_objects()));
+                    plain.items.push(Item::Resync(no_objects()));
                     plain.sealed = plain.items.len();
                 }
                 Op::Synced => {
@@ -327,10 +330,10 @@ proptest! {
                 }
                 Op::Initial(key) => {
                     let object = thing(&format!("k{key}-"), version);
-                    prop_assert_eq!(folding.awaits(&object), plain.find(&object).is_some());
+                    prop_assert_eq!(folding.has_pending(&object), plain.find(&object).is_some());
                     prop_assert_eq!(
-                        folding.fold_initial(&object).map(tell_change),
-                        plain.fold_initial(&object).map(tell_change)
+                        folding.fold_initial(&object).map(describe_change),
+                        plain.fold_initial(&object).map(describe_change)
                     );
                 }
             }
@@ -341,7 +344,7 @@ proptest! {
             );
         }
         loop {
-            let (item, expected) = (folding.pop().map(tell), plain.pop().map(tell));
+            let (item, expected) = (folding.pop().map(describe), plain.pop().map(describe));
             prop_assert_eq!(&item, &expected);
             if item.is_none() {
                 break;

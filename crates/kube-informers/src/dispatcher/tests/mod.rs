@@ -22,7 +22,7 @@ use tracing::Span;
 
 use super::*;
 use crate::event::Cause;
-use crate::handler::{Backlog, EventHandler};
+use crate::handler::{Backlog, IntoHandler, erase};
 use crate::subscription::Subscription;
 
 /// A small object with everything the line looks at.
@@ -67,7 +67,7 @@ fn things(objects: &[&Arc<Thing>]) -> Snapshot<Thing> {
     objects.iter().map(|object| Arc::clone(object)).collect()
 }
 
-fn nothing() -> Snapshot<Thing> {
+fn no_objects() -> Snapshot<Thing> {
     things(&[])
 }
 
@@ -185,19 +185,19 @@ impl Stage {
     }
 
     /// Adds a handler to a synced informer that holds nothing.
-    fn add(&mut self, handler: impl EventHandler<Thing>) -> Registration {
-        self.add_with(HandlerOptions::default(), handler, nothing())
+    fn add<Kind>(&mut self, handler: impl IntoHandler<Thing, Kind>) -> Registration {
+        self.add_with(HandlerOptions::default(), handler, no_objects())
     }
 
     /// Adds a handler to a synced informer.
-    fn add_with(
+    fn add_with<Kind>(
         &mut self,
         options: HandlerOptions,
-        handler: impl EventHandler<Thing>,
+        handler: impl IntoHandler<Thing, Kind>,
         snapshot: Snapshot<Thing>,
     ) -> Registration {
         self.dispatcher
-            .add(&options, handler.into_runner(), Instant::now(), snapshot, true)
+            .add(&options, erase(handler), Instant::now(), snapshot, true)
             .unwrap()
     }
 

@@ -1,8 +1,8 @@
 //! What a panic in user code costs: one event of one handler.
 
 use super::*;
-use crate::handler::{OnPanic, asynchronous, blocking, filtered};
-use crate::registration::HandlerEnded;
+use crate::handler::{OnPanic, blocking, filtered};
+use crate::registration::HandlerEndedError;
 
 fn panics_on(name: &'static str, record: &Record) -> impl FnMut(Event<Thing>) + Send + 'static {
     let record = record.clone();
@@ -10,6 +10,10 @@ fn panics_on(name: &'static str, record: &Record) -> impl FnMut(Event<Thing>) + 
         assert!(event.object().name != name, "on purpose");
         record.note(&event);
     }
+}
+
+fn panics(_: Event<Thing>) {
+    panic!("on purpose");
 }
 
 #[tokio::test(start_paused = true)]
@@ -26,14 +30,14 @@ async fn f27_a_panic_skips_that_event_of_that_handler() {
         stage.add_with(options(), panics_on("b", &inline), snapshot()),
         stage.add_with(
             options(),
-            asynchronous(move |event: Event<Thing>| {
+            move |event: Event<Thing>| {
                 let record = awaited.clone();
                 async move {
                     tokio::task::yield_now().await;
                     assert!(event.object().name != "b", "on purpose");
                     record.note(&event);
                 }
-            }),
+            },
             snapshot(),
         ),
         stage.add_with(options(), blocking(panics_on("b", &blocked)), snapshot()),
@@ -59,11 +63,11 @@ async fn f27_a_panic_of_the_function_that_makes_the_future_is_caught_as_well() {
     let mut stage = Stage::started();
     let record = Record::default();
     let noted = record.clone();
-    let registration = stage.add(asynchronous(move |event: Event<Thing>| {
+    let registration = stage.add(move |event: Event<Thing>| {
         assert!(event.object().name != "a", "on purpose");
         noted.note(&event);
         std::future::ready(())
-    }));
+    });
 
     stage.dispatch([added(&thing("a", 1)), added(&thing("b", 1))]);
     quiet().await;
@@ -105,10 +109,10 @@ async fn f27_a_handler_may_choose_to_end_by_a_panic() {
             "blocking" => stage.add_with(options, blocking(handler), snapshot),
             _ => stage.add_with(
                 options,
-                asynchronous(move |event| {
+                move |event: Event<Thing>| {
                     handler(event);
                     std::future::ready(())
-                }),
+                },
                 snapshot,
             ),
         };
@@ -116,7 +120,7 @@ async fn f27_a_handler_may_choose_to_end_by_a_panic() {
         let ended = registration.synced().await.unwrap_err();
         assert_eq!(
             ended,
-            HandlerEnded::Panicked {
+            HandlerEndedError::Panicked {
                 handler: "fragile".into()
             },
             "{kind}"
@@ -145,7 +149,7 @@ async fn panics_of_several_handlers_are_counted_apart_and_cost_no_time() {
     let start = Instant::now();
     let registrations = ["one", "other"].map(|name| {
         let options = HandlerOptions::default().name(name);
-        stage.add_with(options, |_: Event<Thing>| panic!("on purpose"), pods.clone())
+        stage.add_with(options, panics, pods.clone())
     });
 
     for registration in &registrations {
@@ -188,20 +192,4 @@ async fn a_handler_that_panics_while_being_dropped_takes_nothing_with_it() {
                 .is_err()
         );
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn calling_an_asynchronous_handler_from_a_synchronous_one_says_what_to_do() {
-    let mut wrapped = asynchronous(|_: Event<Thing>| async {});
-
-    let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        wrapped.on_event(added(&thing("a", 1)));
-    }))
-    .unwrap_err();
-
-    let message = panic.downcast_ref::<String>().unwrap();
-    assert!(
-        message.contains("wrap the function given to `asynchronous`"),
-        "{message}"
-    );
 }

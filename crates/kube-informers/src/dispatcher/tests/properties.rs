@@ -1,4 +1,4 @@
-//! Random histories and random handlers: what each is told must hold the invariants.
+//! Random histories and random handlers: what each is last_delivered must hold the invariants.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 use proptest::prelude::*;
 
 use super::*;
-use crate::handler::{asynchronous, blocking};
+use crate::handler::blocking;
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -92,14 +92,14 @@ impl World {
     }
 }
 
-/// One listener, and what follows from what it was told.
+/// One listener, and what follows from what it was last_delivered.
 struct Witness {
     subscription: Subscription<Thing>,
     coalesces: bool,
-    told: BTreeMap<String, Arc<Thing>>,
-    /// What was there when it joined and was not told yet; `None` for those before the first sync.
+    last_delivered: BTreeMap<String, Arc<Thing>>,
+    /// What was there when it joined and was not last_delivered yet; `None` for those before the first sync.
     expected: Option<BTreeMap<String, Arc<Thing>>>,
-    /// Deleted objects it may have to be told of still, at most.
+    /// Deleted objects it may have to be last_delivered of still, at most.
     joined_with: usize,
     sequence: Vec<String>,
 }
@@ -120,14 +120,14 @@ impl Witness {
         Self {
             subscription: Subscription::new(listener),
             coalesces,
-            told: BTreeMap::new(),
+            last_delivered: BTreeMap::new(),
             expected: world.synced.then(|| world.live.clone()),
             joined_with: world.live.len(),
             sequence: Vec::new(),
         }
     }
 
-    /// Takes one event and checks it against what was told before; `false` if there is none.
+    /// Takes one event and checks it against what was last_delivered before; `false` if there is none.
     fn take(&mut self) -> Result<bool, TestCaseError> {
         let was_synced = self.subscription.has_synced();
         let Some(event) = self.subscription.next().now_or_never().flatten() else {
@@ -135,7 +135,7 @@ impl Witness {
         };
         self.sequence.push(text(&event));
         let name = event.object().name.clone();
-        let known = self.told.get(&name);
+        let known = self.last_delivered.get(&name);
         match &event {
             Event::Added { object, initial } => {
                 // H2: an add only of what is unknown.
@@ -146,7 +146,7 @@ impl Witness {
                     prop_assert!(there.is_some_and(|there| there.uid == object.uid));
                     prop_assert!(!was_synced, "initial after the sync");
                 }
-                self.told.insert(name, object.clone());
+                self.last_delivered.insert(name, object.clone());
             }
             Event::Updated { old, new, resync } => {
                 // H3, H4, H12.
@@ -154,25 +154,25 @@ impl Witness {
                     .ok_or_else(|| TestCaseError::fail(format!("{} of what is unknown", text(&event))))?;
                 prop_assert!(
                     Arc::ptr_eq(known, old),
-                    "{} but last told {}",
+                    "{} but last last_delivered {}",
                     text(&event),
                     known.version
                 );
                 prop_assert_eq!(&old.uid, &new.uid);
                 prop_assert_eq!(*resync, old.version == new.version);
-                self.told.insert(name, new.clone());
+                self.last_delivered.insert(name, new.clone());
             }
             Event::Deleted { object, .. } => {
                 let known = known
                     .ok_or_else(|| TestCaseError::fail(format!("{} of what is unknown", text(&event))))?;
                 prop_assert_eq!(&known.uid, &object.uid);
-                self.told.remove(&name);
+                self.last_delivered.remove(&name);
             }
         }
         Ok(true)
     }
 
-    /// H11: what waits is bounded by what is alive, what is to be replayed or told again, and what it knows.
+    /// H11: what waits is bounded by what is alive, what is to be replayed or last_delivered again, and what it knows.
     fn check_backlog(&self, live: usize) -> Result<(), TestCaseError> {
         if self.coalesces {
             let keys = 5;
@@ -183,7 +183,7 @@ impl Witness {
     }
 }
 
-/// Runs a history. Gives what each witness was told, in the order of joining.
+/// Runs a history. Gives what each witness was last_delivered, in the order of joining.
 fn run(ops: &[Op], keep_others: bool) -> Result<Vec<Vec<String>>, TestCaseError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -198,7 +198,7 @@ fn run(ops: &[Op], keep_others: bool) -> Result<Vec<Vec<String>>, TestCaseError>
             Some(Witness::join(&mut stage, &world, false)),
             Some(Witness::join(&mut stage, &world, true)),
         ];
-        let mut told = Vec::new();
+        let mut last_delivered = Vec::new();
         for op in ops {
             match *op {
                 Op::Touch(key) => world.touch(key),
@@ -249,40 +249,40 @@ fn run(ops: &[Op], keep_others: bool) -> Result<Vec<Vec<String>>, TestCaseError>
 
         for witness in witnesses.iter_mut().flatten() {
             while witness.take()? {}
-            // H1, H13: what it was told adds up to what there is.
+            // H1, H13: what it was last_delivered adds up to what there is.
             prop_assert_eq!(witness.subscription.pending(), 0);
-            let same = witness.told.len() == world.live.len()
+            let same = witness.last_delivered.len() == world.live.len()
                 && world.live.iter().all(|(name, object)| {
                     witness
-                        .told
+                        .last_delivered
                         .get(name)
-                        .is_some_and(|told| Arc::ptr_eq(told, object))
+                        .is_some_and(|last_delivered| Arc::ptr_eq(last_delivered, object))
                 });
-            prop_assert!(same, "told {:?}", witness.sequence);
+            prop_assert!(same, "last_delivered {:?}", witness.sequence);
             // H8.
             prop_assert!(witness.subscription.has_synced());
             if !witness.coalesces
                 && let Some(expected) = &witness.expected
             {
-                prop_assert!(expected.is_empty(), "never told: {:?}", expected.keys());
+                prop_assert!(expected.is_empty(), "never last_delivered: {:?}", expected.keys());
             }
-            told.push(std::mem::take(&mut witness.sequence));
+            last_delivered.push(std::mem::take(&mut witness.sequence));
         }
-        Ok(told)
+        Ok(last_delivered)
     })
 }
 
 proptest! {
     #[test]
     fn every_listener_is_told_a_history_that_holds_the_invariants(ops in prop::collection::vec(op(), 0..150)) {
-        let told = run(&ops, true)?;
+        let last_delivered = run(&ops, true)?;
 
-        // H10: without the others, the first two are told the very same.
+        // H10: without the others, the first two are last_delivered the very same.
         let alone = run(&ops, false)?;
-        prop_assert_eq!(&told[..2], &alone[..2]);
+        prop_assert_eq!(&last_delivered[..2], &alone[..2]);
     }
 
-    /// H9, H10: whatever the neighbours do, a well-behaved handler is told exactly what was dispatched.
+    /// H9, H10: whatever the neighbours do, a well-behaved handler is last_delivered exactly what was dispatched.
     #[test]
     fn neighbours_that_panic_hang_block_or_leave_change_nothing(
         ops in prop::collection::vec(op(), 0..80),
@@ -301,10 +301,10 @@ proptest! {
                 assert!(count % 20 != panics_on, "on purpose");
                 noted.note(&event);
             });
-            stage.add(asynchronous(|_: Event<Thing>| std::future::pending()));
+            stage.add(|_: Event<Thing>| std::future::pending());
             stage.add(record.handler());
             let leaver = stage.add(blocking(|_: Event<Thing>| ()));
-            stage.add_with(coalescing(), asynchronous(|_: Event<Thing>| tokio::task::yield_now()), nothing());
+            stage.add_with(coalescing(), |_: Event<Thing>| tokio::task::yield_now(), no_objects());
 
             let mut expected = Vec::new();
             for (n, op) in ops.iter().enumerate() {

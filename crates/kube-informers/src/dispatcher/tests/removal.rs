@@ -6,8 +6,8 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
 use super::*;
-use crate::handler::{asynchronous, blocking};
-use crate::registration::HandlerEnded;
+use crate::handler::blocking;
+use crate::registration::HandlerEndedError;
 
 /// Upstream: TestSharedInformerRemoveHandler
 #[tokio::test(start_paused = true)]
@@ -69,7 +69,7 @@ async fn removing_after_the_stop_is_fine() {
 
     assert_eq!(
         registration.ended(),
-        Some(HandlerEnded::Stopped {
+        Some(HandlerEndedError::Stopped {
             handler: registration.name().into()
         })
     );
@@ -91,13 +91,13 @@ async fn removal_waits_for_the_running_call() {
                 finished.recv().unwrap();
             }))
         } else {
-            stage.add(asynchronous(move |_: Event<Thing>| {
+            stage.add(move |_: Event<Thing>| {
                 let (entered, resumed) = once.take().unwrap();
                 async move {
                     entered.send(()).unwrap();
                     resumed.await.unwrap();
                 }
-            }))
+            })
         };
         stage.dispatch([added(&thing("a", 1)), added(&thing("b", 1))]);
         has_entered.await.unwrap();
@@ -131,14 +131,14 @@ async fn removal_need_not_be_awaited() {
     let (close, closed) = oneshot::channel::<()>();
     let (report, reported) = oneshot::channel();
     let mut once = Some((entered.clone(), closed, report));
-    let registration = stage.add(asynchronous(move |_: Event<Thing>| {
+    let registration = stage.add(move |_: Event<Thing>| {
         let (entered, closed, report) = once.take().unwrap();
         async move {
             entered.notify_one();
             // Sees what its owner did after the removal returned.
             report.send(closed.await).unwrap();
         }
-    }));
+    });
     stage.dispatch([added(&thing("a", 1))]);
     entered.notified().await;
 
@@ -199,7 +199,7 @@ async fn a_handler_removed_before_the_start_is_let_go_of_at_once_and_never_calle
     assert_eq!(record.take(), Vec::<String>::new());
     assert_eq!(
         registration.synced().await,
-        Err(HandlerEnded::Removed {
+        Err(HandlerEndedError::Removed {
             handler: registration.name().into()
         })
     );
@@ -235,14 +235,14 @@ async fn an_asynchronous_handler_may_await_its_own_removal() {
     let own = Arc::new(Mutex::new(None::<Registration>));
     let (slot, record) = (own.clone(), Record::default());
     let noted = record.clone();
-    let registration = stage.add(asynchronous(move |event: Event<Thing>| {
+    let registration = stage.add(move |event: Event<Thing>| {
         let (slot, record) = (slot.clone(), noted.clone());
         async move {
             let own = slot.lock().clone();
             own.unwrap().remove().await;
             record.note(&event);
         }
-    }));
+    });
     *own.lock() = Some(registration.clone());
 
     stage.dispatch([added(&thing("a", 1)), added(&thing("b", 1))]);

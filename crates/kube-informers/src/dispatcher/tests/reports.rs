@@ -8,7 +8,7 @@ use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::fmt::MakeWriter;
 
 use super::*;
-use crate::handler::{asynchronous, blocking};
+use crate::handler::blocking;
 
 /// Keeps what this thread logs.
 #[derive(Clone, Default)]
@@ -70,8 +70,14 @@ async fn f27_a_panic_is_reported_with_handler_and_key_and_nothing_of_the_object(
     let secret = thing_of_uid("cart", "canary-in-the-body", 1);
     stage.add_with(
         options,
-        |event: Event<Thing>| panic!("cannot bill {}", event.object().uid),
-        nothing(),
+        |event: Event<Thing>| {
+            assert!(
+                event.object().uid.is_empty(),
+                "cannot bill {}",
+                event.object().uid
+            )
+        },
+        no_objects(),
     );
 
     stage.dispatch([added(&secret), added(&thing("fine", 1))]);
@@ -98,13 +104,13 @@ async fn a_blocking_call_that_is_left_alone_is_reported() {
         entered.take().unwrap().send(()).unwrap();
         finished.recv().ok();
     });
-    stage.add_with(options, handler, nothing());
+    stage.add_with(options, handler, no_objects());
     stage.dispatch([added(&thing("a", 1))]);
     has_entered.await.unwrap();
 
     drop(stage.dispatcher.close(false));
     tokio::task::yield_now().await;
-    // The clock is held while the call runs, so it is moved by hand.
+    // The clock is held while the call runs, so it is advanced explicitly.
     tokio::time::advance(Duration::from_millis(100)).await;
     stage.spawner.wait().await;
 
@@ -121,10 +127,10 @@ async fn a_blocking_call_that_is_left_alone_is_reported() {
 async fn a_handler_that_is_slow_and_far_behind_is_reported() {
     let (log, _guard) = Log::start(tracing::Level::WARN);
     let mut stage = Stage::started();
-    let slow = asynchronous(|_: Event<Thing>| tokio::time::sleep(Duration::from_millis(200)));
-    let quick = asynchronous(|_: Event<Thing>| tokio::time::sleep(Duration::from_millis(50)));
-    let slow = stage.add_with(HandlerOptions::default().name("slow"), slow, nothing());
-    let quick = stage.add_with(HandlerOptions::default().name("quick"), quick, nothing());
+    let slow = |_: Event<Thing>| tokio::time::sleep(Duration::from_millis(200));
+    let quick = |_: Event<Thing>| tokio::time::sleep(Duration::from_millis(50));
+    let slow = stage.add_with(HandlerOptions::default().name("slow"), slow, no_objects());
+    let quick = stage.add_with(HandlerOptions::default().name("quick"), quick, no_objects());
 
     for n in 0..2_000 {
         stage.dispatch([added(&thing("a", n))]);
@@ -149,23 +155,23 @@ async fn the_way_of_one_object_can_be_followed_at_trace_level() {
     stage.add_with(
         HandlerOptions::default().name("one"),
         |_: Event<Thing>| (),
-        nothing(),
+        no_objects(),
     );
     stage.add_with(
         HandlerOptions::default().name("two"),
         |_: Event<Thing>| (),
-        nothing(),
+        no_objects(),
     );
 
     stage.dispatch([added(&thing("cart", 1))]);
     quiet().await;
 
     assert_eq!(log.lines("dispatching").len(), 1);
-    let told = log.lines("telling");
-    assert_eq!(told.len(), 2);
+    let delivered = log.lines("delivering");
+    assert_eq!(delivered.len(), 2);
     assert!(
-        told.iter().all(|line| line.contains("event=added cart")),
-        "{told:?}"
+        delivered.iter().all(|line| line.contains("event=added cart")),
+        "{delivered:?}"
     );
     stage.stop(false).await;
 }

@@ -1,7 +1,6 @@
 //! Resyncs: exact, per handler, and never piled up.
 
 use super::*;
-use crate::handler::asynchronous;
 
 /// Runs the resyncs up to `until`, as the process loop of an informer does.
 async fn run_until(stage: &mut Stage, until: Instant, snapshot: &Snapshot<Thing>) {
@@ -20,7 +19,7 @@ async fn each_handler_is_told_again_at_its_own_period() {
     let records: [Record; 3] = Default::default();
     for (record, seconds) in records.iter().zip([0, 2, 3]) {
         let options = HandlerOptions::default().resync(Duration::from_secs(seconds));
-        stage.add_with(options, record.handler(), nothing());
+        stage.add_with(options, record.handler(), no_objects());
     }
     assert_eq!(stage.dispatcher.next_resync(), None);
     stage.start();
@@ -48,11 +47,11 @@ async fn each_handler_is_told_again_at_its_own_period() {
 ///
 /// Upstream: TestListenerResyncPeriodsDelayed
 #[tokio::test(start_paused = true)]
-async fn a_late_start_delays_resyncs_and_blocks_nothing() {
+async fn a_late_start_delays_resyncs_and_blocks_no_objects() {
     let mut stage = Stage::new();
     let record = Record::default();
     let options = HandlerOptions::default().resync(Duration::from_secs(2));
-    stage.add_with(options, record.handler(), nothing());
+    stage.add_with(options, record.handler(), no_objects());
     tokio::time::advance(Duration::from_secs(1)).await;
 
     stage.start();
@@ -77,7 +76,7 @@ async fn periods_are_exact_and_independent() {
         stage.add_with(
             HandlerOptions::default().resync(period),
             |_: Event<Thing>| (),
-            nothing(),
+            no_objects(),
         )
     };
 
@@ -103,12 +102,12 @@ async fn periods_are_exact_and_independent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_look_keeps_the_beat_and_makes_up_for_nothing() {
+async fn a_late_look_keeps_the_beat_and_makes_up_for_no_objects() {
     let mut stage = Stage::started();
     let start = Instant::now();
     let record = Record::default();
     let options = HandlerOptions::default().resync(Duration::from_secs(10));
-    stage.add_with(options, record.handler(), nothing());
+    stage.add_with(options, record.handler(), no_objects());
     let snapshot = things(&[&thing("a", 1)]);
 
     tokio::time::advance(Duration::from_secs(37)).await;
@@ -130,10 +129,10 @@ async fn f35_a_resync_is_not_queued_behind_one_that_is_still_to_be_told() {
         let mut stage = Stage::started();
         let permits = Arc::new(tokio::sync::Semaphore::new(0));
         let gate = permits.clone();
-        let handler = asynchronous(move |_: Event<Thing>| {
+        let handler = move |_: Event<Thing>| {
             let gate = gate.clone();
             async move { gate.acquire().await.unwrap().forget() }
-        });
+        };
         let snapshot = things(&[&thing("a", 1), &thing("b", 1)]);
         let options = options.resync(Duration::from_secs(1));
         let registration = stage.add_with(options, handler, snapshot.clone());
@@ -165,11 +164,7 @@ async fn f35_a_resync_is_not_queued_behind_one_that_is_still_to_be_told() {
 async fn a_resync_costs_a_pointer_until_it_is_told() {
     let mut stage = Stage::started();
     let options = HandlerOptions::default().resync(Duration::from_secs(1));
-    stage.add_with(
-        options,
-        asynchronous(|_: Event<Thing>| std::future::pending()),
-        nothing(),
-    );
+    stage.add_with(options, |_: Event<Thing>| std::future::pending(), no_objects());
     let object = thing("a", 1);
     stage.dispatch([added(&object)]);
     quiet().await;

@@ -5,8 +5,8 @@ use std::sync::mpsc;
 use tokio::sync::oneshot;
 
 use super::*;
-use crate::handler::{asynchronous, blocking};
-use crate::registration::HandlerEnded;
+use crate::handler::blocking;
+use crate::registration::HandlerEndedError;
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_drops_what_was_not_told() {
@@ -29,9 +29,9 @@ async fn a_stop_drops_what_was_not_told() {
 async fn the_end_of_a_handler_can_be_waited_for() {
     let mut stage = Stage::started();
     let [removed, stopped] = [(); 2].map(|()| stage.add(Record::default().handler()));
-    let patience = std::time::Duration::from_secs(60);
+    let stop_timeout = std::time::Duration::from_secs(60);
     assert!(
-        tokio::time::timeout(patience, removed.wait_for_end())
+        tokio::time::timeout(stop_timeout, removed.wait_for_end())
             .await
             .is_err()
     );
@@ -39,14 +39,14 @@ async fn the_end_of_a_handler_can_be_waited_for() {
     drop(removed.remove());
     assert!(matches!(
         removed.wait_for_end().await,
-        HandlerEnded::Removed { .. }
+        HandlerEndedError::Removed { .. }
     ));
     assert_eq!(stopped.ended(), None);
 
     stage.stop(false).await;
     assert!(matches!(
         stopped.wait_for_end().await,
-        HandlerEnded::Stopped { .. }
+        HandlerEndedError::Stopped { .. }
     ));
 }
 
@@ -59,13 +59,13 @@ async fn a_drain_tells_everything_first() {
         stage.add_with(coalescing(), inline.handler(), things(&[&thing("a", 1)])),
         stage.add_with(
             HandlerOptions::default(),
-            asynchronous(move |event: Event<Thing>| {
+            move |event: Event<Thing>| {
                 let record = awaited.clone();
                 async move {
                     tokio::task::yield_now().await;
                     record.note(&event);
                 }
-            }),
+            },
             things(&[&thing("a", 1)]),
         ),
         stage.add_with(
@@ -83,14 +83,17 @@ async fn a_drain_tells_everything_first() {
     }
     for registration in registrations {
         registration.synced().await.unwrap();
-        assert!(matches!(registration.ended(), Some(HandlerEnded::Stopped { .. })));
+        assert!(matches!(
+            registration.ended(),
+            Some(HandlerEndedError::Stopped { .. })
+        ));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_drain_can_be_cut_short() {
     let mut stage = Stage::started();
-    let stuck = stage.add(asynchronous(|_: Event<Thing>| std::future::pending()));
+    let stuck = stage.add(|_: Event<Thing>| std::future::pending());
     let record = Record::default();
     stage.add(record.handler());
     stage.dispatch([added(&thing("a", 1)), added(&thing("b", 1))]);
@@ -117,13 +120,13 @@ async fn an_asynchronous_handler_is_cancelled_at_its_next_await() {
     let mut stage = Stage::started();
     let (dropped, was_dropped) = oneshot::channel();
     let mut guard = Some(Dropped(Some(dropped)));
-    let registration = stage.add(asynchronous(move |_: Event<Thing>| {
+    let registration = stage.add(move |_: Event<Thing>| {
         let guard = guard.take();
         async move {
             let _guard = guard;
             tokio::time::sleep(Duration::from_secs(3600)).await;
         }
-    }));
+    });
     stage.dispatch([added(&thing("a", 1))]);
     quiet().await;
 
@@ -133,7 +136,10 @@ async fn an_asynchronous_handler_is_cancelled_at_its_next_await() {
     was_dropped.await.unwrap();
     assert_eq!(start.elapsed(), Duration::ZERO);
     assert_eq!(registration.delivered(), 0);
-    assert!(matches!(registration.ended(), Some(HandlerEnded::Stopped { .. })));
+    assert!(matches!(
+        registration.ended(),
+        Some(HandlerEndedError::Stopped { .. })
+    ));
 }
 
 #[tokio::test(start_paused = true)]
@@ -178,12 +184,15 @@ async fn a_blocking_call_that_outlives_the_stop_by_100_ms_is_left_alone() {
 
     tokio::task::yield_now().await;
 
-    // The clock is held while the call runs, so it is moved by hand.
+    // The clock is held while the call runs, so it is advanced explicitly.
     tokio::time::advance(Duration::from_millis(99)).await;
     assert_eq!(stage.spawner.running(), 1);
     tokio::time::advance(Duration::from_millis(1)).await;
     stage.spawner.wait().await;
-    assert!(matches!(registration.ended(), Some(HandlerEnded::Stopped { .. })));
+    assert!(matches!(
+        registration.ended(),
+        Some(HandlerEndedError::Stopped { .. })
+    ));
     assert_eq!(registration.delivered(), 0);
 
     // When it returns at last, its thread ends without another call.
@@ -225,7 +234,7 @@ fn a_blocking_call_that_never_returns_does_not_hold_up_the_runtime() {
 #[tokio::test(start_paused = true)]
 async fn a_stop_reaches_a_handler_that_is_being_removed() {
     let mut stage = Stage::started();
-    let registration = stage.add(asynchronous(|_: Event<Thing>| std::future::pending()));
+    let registration = stage.add(|_: Event<Thing>| std::future::pending());
     stage.dispatch([added(&thing("a", 1))]);
     quiet().await;
     let removal = registration.remove();
@@ -237,7 +246,10 @@ async fn a_stop_reaches_a_handler_that_is_being_removed() {
     stage.stop(false).await;
 
     removal.await;
-    assert!(matches!(registration.ended(), Some(HandlerEnded::Removed { .. })));
+    assert!(matches!(
+        registration.ended(),
+        Some(HandlerEndedError::Removed { .. })
+    ));
 }
 
 /// Upstream: TestAddOnStoppedSharedInformer
@@ -250,9 +262,9 @@ async fn a_handler_cannot_be_added_after_the_stop() {
         .dispatcher
         .add(
             &HandlerOptions::default().name("late"),
-            (|_: Event<Thing>| ()).into_runner(),
+            erase(|_: Event<Thing>| ()),
             Instant::now(),
-            nothing(),
+            no_objects(),
             true,
         )
         .unwrap_err();
@@ -289,7 +301,7 @@ async fn no_task_is_left_whenever_the_handler_came() {
         stage.stop(drain).await;
         assert_eq!(
             registration.synced().await,
-            Err(HandlerEnded::Stopped {
+            Err(HandlerEndedError::Stopped {
                 handler: registration.name().into()
             })
         );
@@ -305,9 +317,9 @@ async fn waiting_for_sync_ends_with_the_reason_when_the_informer_stops() {
         .dispatcher
         .add(
             &options,
-            (|_: Event<Thing>| ()).into_runner(),
+            erase(|_: Event<Thing>| ()),
             Instant::now(),
-            nothing(),
+            no_objects(),
             false,
         )
         .unwrap();
@@ -330,8 +342,8 @@ async fn waiting_for_sync_ends_with_the_reason_when_the_informer_stops() {
 #[tokio::test(start_paused = true)]
 async fn dropping_the_dispatcher_stops_everybody() {
     let mut stage = Stage::started();
-    let registration = stage.add(asynchronous(|_: Event<Thing>| std::future::pending()));
-    let mut subscription = stage.subscribe(HandlerOptions::default(), nothing());
+    let registration = stage.add(|_: Event<Thing>| std::future::pending());
+    let mut subscription = stage.subscribe(HandlerOptions::default(), no_objects());
     stage.dispatch([added(&thing("a", 1))]);
     quiet().await;
     let spawner = stage.spawner.clone();
@@ -340,7 +352,10 @@ async fn dropping_the_dispatcher_stops_everybody() {
 
     assert!(subscription.next().await.is_none());
     spawner.wait().await;
-    assert!(matches!(registration.ended(), Some(HandlerEnded::Stopped { .. })));
+    assert!(matches!(
+        registration.ended(),
+        Some(HandlerEndedError::Stopped { .. })
+    ));
 }
 
 /// A handler may own whatever it likes, a handle of its informer for one: it is not dropped under the informer's
@@ -369,7 +384,7 @@ fn a_runtime_that_goes_away_ends_its_handlers() {
     let object = thing("a", 1);
     let (mut stage, registration) = runtime.block_on(async {
         let mut stage = Stage::started();
-        let registration = stage.add(asynchronous(|_: Event<Thing>| std::future::pending()));
+        let registration = stage.add(|_: Event<Thing>| std::future::pending());
         stage.dispatch([added(&object)]);
         tokio::task::yield_now().await;
         stage.dispatch([deleted(&object)]);
@@ -377,7 +392,10 @@ fn a_runtime_that_goes_away_ends_its_handlers() {
     });
 
     drop(runtime);
-    assert!(matches!(registration.ended(), Some(HandlerEnded::Stopped { .. })));
+    assert!(matches!(
+        registration.ended(),
+        Some(HandlerEndedError::Stopped { .. })
+    ));
     assert_eq!(
         (registration.pending(), stage.dispatcher.registrations().len()),
         (0, 0)
@@ -386,5 +404,5 @@ fn a_runtime_that_goes_away_ends_its_handlers() {
 
     // One that is added now has nobody to run it, and says so.
     let late = stage.add(|_: Event<Thing>| ());
-    assert!(matches!(late.ended(), Some(HandlerEnded::Stopped { .. })));
+    assert!(matches!(late.ended(), Some(HandlerEndedError::Stopped { .. })));
 }

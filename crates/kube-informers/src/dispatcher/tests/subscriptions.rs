@@ -3,7 +3,7 @@
 use futures_util::{FutureExt, StreamExt};
 
 use super::*;
-use crate::registration::HandlerEnded;
+use crate::registration::HandlerEndedError;
 
 /// What can be taken without waiting.
 fn take(subscription: &mut Subscription<Thing>) -> Vec<String> {
@@ -50,7 +50,7 @@ async fn it_is_a_stream_that_ends_when_the_informer_stops() {
 #[tokio::test(start_paused = true)]
 async fn a_stop_without_drain_drops_even_what_is_half_taken() {
     let mut stage = Stage::started();
-    let mut subscription = stage.subscribe(HandlerOptions::default(), nothing());
+    let mut subscription = stage.subscribe(HandlerOptions::default(), no_objects());
     stage.dispatch([added(&thing("a", 1)), added(&thing("b", 1))]);
     assert_eq!(
         subscription.next().await.map(|event| text(&event)).unwrap(),
@@ -67,7 +67,7 @@ async fn a_stop_without_drain_drops_even_what_is_half_taken() {
 #[tokio::test(start_paused = true)]
 async fn a_waiting_subscriber_is_woken_by_events_and_by_the_stop() {
     let mut stage = Stage::started();
-    let mut subscription = stage.subscribe(HandlerOptions::default(), nothing());
+    let mut subscription = stage.subscribe(HandlerOptions::default(), no_objects());
     let record = Record::default();
     let noted = record.clone();
     stage.spawner.spawn("subscriber", async move {
@@ -107,9 +107,10 @@ async fn it_is_synced_when_everything_initial_was_taken() {
 #[tokio::test(start_paused = true)]
 async fn a_sync_that_comes_when_all_was_taken_counts_at_once() {
     let mut stage = Stage::started();
-    let listener = stage
-        .dispatcher
-        .subscribe(&HandlerOptions::default(), Instant::now(), nothing(), false);
+    let listener =
+        stage
+            .dispatcher
+            .subscribe(&HandlerOptions::default(), Instant::now(), no_objects(), false);
     let mut subscription = Subscription::new(listener);
     stage.dispatch([initial(&thing("a", 1))]);
     subscription.next().await.unwrap();
@@ -125,7 +126,7 @@ async fn a_sync_that_comes_when_all_was_taken_counts_at_once() {
 async fn dropping_it_unsubscribes_and_frees_what_it_held() {
     let mut stage = Stage::started();
     let object = thing("a", 1);
-    let subscription = stage.subscribe(HandlerOptions::default(), nothing());
+    let subscription = stage.subscribe(HandlerOptions::default(), no_objects());
     let synced = subscription.synced();
     stage.dispatch([added(&object)]);
     assert_eq!(stage.dispatcher.registrations().len(), 1);
@@ -147,7 +148,7 @@ async fn waiting_for_the_sync_of_a_dropped_one_says_why_it_will_not_come() {
 
     assert_eq!(
         synced.await,
-        Err(HandlerEnded::Removed {
+        Err(HandlerEndedError::Removed {
             handler: "audit".into()
         })
     );

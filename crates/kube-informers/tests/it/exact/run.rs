@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::{
-    Backlog, Event, HandlerOptions, Informer, Jitter, Object, QueueKind, Registration, Scope, Shard,
-    ShardField, ShardRange, asynchronous,
-};
+use kube_informers::informer::QueueKind;
+use kube_informers::reflector::Jitter;
+use kube_informers::shard::{ShardField, ShardRange};
+use kube_informers::{Backlog, Event, HandlerOptions, Informer, Object, Registration, Scope, Shard};
 use kube_testserver::TestServer;
 
 use super::model::{Collection, Dice, Model, SELECTOR};
@@ -147,13 +147,13 @@ impl<'a> Run<'a> {
             .expect("it runs");
         let coalescing = Observer::new("coalescing");
         let slow = coalescing.clone();
-        let slow = asynchronous(move |event: Event<Pod>| {
+        let slow = move |event: Event<Pod>| {
             let slow = slow.clone();
             async move {
                 slow.tell(&event);
                 tokio::time::sleep(Duration::from_millis(300)).await;
             }
-        });
+        };
         let options = HandlerOptions::default().backlog(Backlog::CoalesceByKey);
         let slow = informer.add_event_handler_with(options, slow).expect("it runs");
         Self {

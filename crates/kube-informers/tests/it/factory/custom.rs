@@ -1,7 +1,8 @@
 //! A custom kind whose definition appears later, goes away, or changes its version.
 
 use kube::core::{ApiResource, GroupVersionKind};
-use kube_informers::{Informer, ReflectorState};
+use kube_informers::Informer;
+use kube_informers::reflector::ReflectorState;
 use kube_testserver::TestServer;
 use serde_json::{Value, json};
 

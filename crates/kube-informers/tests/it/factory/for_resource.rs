@@ -2,7 +2,8 @@
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::GroupVersionResource;
-use kube_informers::{Object, ResourceError, Scope};
+use kube_informers::factory::ResourceError;
+use kube_informers::{Object, Scope};
 use kube_testserver::builders::{config_map, deployment, namespace, node};
 use kube_testserver::{Fault, RequestMatcher, TestServer};
 

@@ -2,8 +2,9 @@
 
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
+use kube_informers::informer::QueueKind;
 use kube_informers::source::ResourceType;
-use kube_informers::{Informer, Object, QueueKind, Scope};
+use kube_informers::{Informer, Object, Scope};
 use kube_testserver::TestServer;
 use kube_testserver::builders::{Build, config_map, node, pod};
 use serde::Deserialize;

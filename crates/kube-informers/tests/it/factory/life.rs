@@ -3,13 +3,19 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube_informers::handler::OnPanic;
+use kube_informers::source::ListerWatcher;
 use kube_informers::source::{Known, ListRequest, ListStream, WatchRequest, WatchStream};
-use kube_informers::{Event, HandlerOptions, Informer, ListerWatcher, OnPanic};
+use kube_informers::{Event, HandlerOptions, Informer};
 use kube_testserver::TestServer;
 use kube_testserver::builders::{config_map, pod};
 
 use super::factory;
 use crate::support::{Log, Tasks, names, pass, secs, settle, wait_for};
+
+fn panics(_: Event<Pod>) {
+    panic!("on purpose");
+}
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_added_before_the_start_works_although_nobody_keeps_a_handle() {
@@ -108,7 +114,7 @@ async fn a_handler_that_is_removed_or_ended_keeps_nothing_alive() {
     let ended = HandlerOptions::default().on_panic(OnPanic::End);
     let registration = factory
         .informer::<Pod>()
-        .add_event_handler_with(ended, |_: Event<Pod>| panic!("on purpose"))
+        .add_event_handler_with(ended, panics)
         .unwrap();
     factory.start();
     wait_for("it has ended", || registration.ended().is_some()).await;

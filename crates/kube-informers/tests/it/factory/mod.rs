@@ -8,7 +8,9 @@ mod life;
 mod options;
 mod sync;
 
-use kube_informers::{FactoryBuilder, Jitter, SharedInformerFactory};
+use kube_informers::SharedInformerFactory;
+use kube_informers::factory::FactoryBuilder;
+use kube_informers::reflector::Jitter;
 use kube_testserver::TestServer;
 
 /// A factory whose jitter can be repeated.

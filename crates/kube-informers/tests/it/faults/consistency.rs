@@ -1,7 +1,8 @@
 //! F01 to F11: what must never be shown, however the server's replicas disagree.
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::{Informer, Jitter};
+use kube_informers::Informer;
+use kube_informers::reflector::Jitter;
 use kube_testserver::builders::{Build, pod};
 use kube_testserver::{Fault, Poison, RequestMatcher, TestServer, Verb, Which};
 

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::{Backlog, Event, HandlerOptions, Problem, asynchronous};
+use kube_informers::quarantine::Problem;
+use kube_informers::{Backlog, Event, HandlerOptions};
 use kube_testserver::builders::{Build, pod};
 use kube_testserver::{Fault, RequestMatcher, TestServer};
 use tokio::time::Instant;
@@ -191,13 +192,10 @@ async fn f32_a_slow_handler_that_coalesces_costs_memory_for_live_objects_only() 
     let count = told.clone();
     let options = HandlerOptions::default().backlog(Backlog::CoalesceByKey);
     let slow = informer
-        .add_event_handler_with(
-            options,
-            asynchronous(move |_: Event<Pod>| {
-                count.fetch_add(1, Ordering::SeqCst);
-                tokio::time::sleep(secs(100))
-            }),
-        )
+        .add_event_handler_with(options, move |_: Event<Pod>| {
+            count.fetch_add(1, Ordering::SeqCst);
+            tokio::time::sleep(secs(100))
+        })
         .unwrap();
     for number in 0..10 {
         server.create(pod("ns", &format!("p{number}")));

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::{Informer, ReflectorState};
+use kube_informers::Informer;
+use kube_informers::reflector::ReflectorState;
 use kube_testserver::builders::pod;
 use kube_testserver::{ApiError, Fault, RequestMatcher, TestServer, Verb};
 use tokio::time::Instant;

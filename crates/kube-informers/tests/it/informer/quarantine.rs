@@ -1,8 +1,9 @@
 //! Quarantine from outside: what it lists, when it ends, and what the cache serves meanwhile.
 
 use k8s_openapi::api::core::v1::Pod;
+use kube_informers::informer::QueueKind;
+use kube_informers::quarantine::Problem;
 use kube_informers::store::Served;
-use kube_informers::{Problem, QueueKind};
 use kube_testserver::builders::{Build, pod};
 use kube_testserver::{Poison, TestServer};
 

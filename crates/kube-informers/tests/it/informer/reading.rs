@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::{Event, HandlerOptions, NotReached, QueueKind};
+use kube_informers::error::WaitForVersionError;
+use kube_informers::informer::QueueKind;
+use kube_informers::{Event, HandlerOptions};
 use kube_testserver::builders::{Build, pod};
 use kube_testserver::{Fault, RequestMatcher, TestServer};
 
@@ -105,7 +107,7 @@ async fn an_own_write_can_be_waited_for_and_read_back() {
     for nonsense in ["", "abc", "12x", "-3"] {
         let error = informer.wait_for(nonsense, secs(3)).await.unwrap_err();
         assert!(
-            matches!(error, NotReached::NotComparable(_)),
+            matches!(error, WaitForVersionError::NotComparable(_)),
             "{nonsense}: {error}"
         );
     }

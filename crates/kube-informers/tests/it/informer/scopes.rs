@@ -1,7 +1,8 @@
 //! Which objects: selectors, one namespace, several namespaces.
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::{Informer, NotReached, Scope};
+use kube_informers::error::WaitForVersionError;
+use kube_informers::{Informer, Scope};
 use kube_testserver::builders::pod;
 use kube_testserver::{Fault, RequestMatcher, TestServer};
 
@@ -93,7 +94,7 @@ async fn several_namespaces_are_one_cache_with_one_version_each() {
     // Reading one's own write needs all members: the other one learns of it by a bookmark.
     let written = server.create(pod("a", "y")).metadata.resource_version.unwrap();
     let early = informer.wait_for(&written, secs(5)).await.unwrap_err();
-    assert!(matches!(early, NotReached::Deadline { .. }), "{early}");
+    assert!(matches!(early, WaitForVersionError::Deadline { .. }), "{early}");
     informer
         .wait_for(&written, minutes(3))
         .await

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::{Event, Operation, ReflectorState, RelistReason, Resume, StreamEnd, asynchronous};
+use kube_informers::Event;
+use kube_informers::reflector::{Operation, ReflectorState, RelistReason, Resume, StreamEnd};
 use kube_testserver::builders::pod;
 use kube_testserver::{ApiError, Fault, RequestMatcher, TestServer};
 use parking_lot::Mutex;
@@ -19,7 +20,7 @@ async fn the_counters_tell_what_happened() {
     let builder = paged_pods(&server).configure(|config| config.page_size = Some(2));
     let informer = synced(builder).await;
     informer
-        .add_event_handler(asynchronous(|_: Event<Pod>| std::future::pending()))
+        .add_event_handler(|_: Event<Pod>| std::future::pending())
         .unwrap();
     settle().await;
 
@@ -125,7 +126,7 @@ async fn the_hook_sees_every_end_and_what_follows() {
     let server = TestServer::new();
     let ends = Arc::new(Mutex::new(Vec::new()));
     let log = ends.clone();
-    let builder = pods(&server).on_watch_error(move |end: &StreamEnd<'_>| {
+    let builder = pods(&server).on_stream_end(move |end: &StreamEnd<'_>| {
         let error = end.error.map(|error| error.class());
         log.lock().push((end.operation, error, end.resume));
     });
@@ -168,7 +169,7 @@ async fn the_hook_sees_every_end_and_what_follows() {
 #[tokio::test(start_paused = true)]
 async fn a_hook_that_panics_hurts_nobody() {
     let server = TestServer::new();
-    let informer = synced(pods(&server).on_watch_error(|_| panic!("on purpose"))).await;
+    let informer = synced(pods(&server).on_stream_end(|_| panic!("on purpose"))).await;
     server.break_watches();
     server.create(pod("ns", "a"));
     wait_for("it goes on", || informer.store().len() == 1).await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::Problem;
+use kube_informers::quarantine::Problem;
 use kube_testserver::TestServer;
 use kube_testserver::builders::{Build, pod};
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::{Cause, Event, EventHandler, Handlers, Object, asynchronous, blocking, filtered};
+use kube_informers::{AsyncEventHandler, Cause, Event, EventHandler, Handlers, Object, blocking, filtered};
 
 fn pod(name: &str) -> Arc<Pod> {
     let mut pod = Pod::default();
@@ -209,6 +209,6 @@ fn handlers_are_named_after_their_code() {
         EventHandler::<Pod>::name(&wrapped),
         "it::parity::handlers::MyHandler"
     );
-    let awaited = asynchronous(|_: Event<Pod>| async {});
-    assert_eq!(EventHandler::<Pod>::name(&awaited), here);
+    let awaited = |_: Event<Pod>| async {};
+    assert_eq!(AsyncEventHandler::<Pod>::name(&awaited), here);
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use kube_informers::Delta;
+use kube_informers::delta::Delta;
 use kube_informers::queue::{DeltaFifo, DeltaQueue};
 use tokio::task::JoinSet;
 

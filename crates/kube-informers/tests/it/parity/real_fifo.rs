@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kube_informers::delta::{Delta, Tombstone};
 use kube_informers::queue::{DeltaQueue, InOrderQueue};
-use kube_informers::{Delta, Target, Tombstone};
+use kube_informers::target::Target;
 use tokio::task::JoinSet;
 
 use crate::queue::support::{

@@ -1,7 +1,7 @@
 //! reflector_test.go: stopping a reflector in every state, and its resyncs.
 
+use kube_informers::reflector::{Reflector, ReflectorState, Resume};
 use kube_informers::source::{ListAnswer, WatchAnswer};
-use kube_informers::{Reflector, ReflectorState, Resume};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
+use kube_informers::reflector::{InitialList, ReflectorConfig, RelistReason, Resume};
 use kube_informers::source::{ApiError, ListAnswer, StatusCause, WatchAnswer};
-use kube_informers::{InitialList, ReflectorConfig, RelistReason, Resume};
 
 use crate::support::{Recorded, Sink, api, list_first, pod_at, reflect};
 

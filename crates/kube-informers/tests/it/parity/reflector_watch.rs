@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use kube_informers::ObjectKey;
+use kube_informers::quarantine::{BadObject, Problem};
+use kube_informers::reflector::{BackoffConfig, InitialList, ReflectorState, RelistReason, Resume};
 use kube_informers::source::{ApiError, ListAnswer, WatchAnswer, WatchItem};
-use kube_informers::{
-    BackoffConfig, BadObject, InitialList, ObjectKey, Problem, ReflectorState, RelistReason, Resume,
-};
 
 use crate::support::{
     Recorded, Sink, api, broken, list_first, ms, pod_at, reflect, refused, seconds, watch_list_first,

@@ -4,9 +4,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::core::v1::Pod;
+use kube_informers::delta::Delta;
+use kube_informers::informer::{LowLevelInformer, QueueKind};
+use kube_informers::reflector::{InitialList, ReflectorConfig, Resume, Transform};
 use kube_informers::source::{ListAnswer, WatchAnswer};
 use kube_informers::{
-    Delta, Informer, InitialList, LowLevelInformer, QueueKind, ReflectorConfig, Resume, Transform,
+    Informer,
     queue::{DeltaFifo, DeltaQueue, InOrderQueue},
 };
 use tokio_util::sync::CancellationToken;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
+use kube_informers::error::{StoppedError, SyncError};
+use kube_informers::reflector::{ReflectorState, Resume};
 use kube_informers::source::{ApiError, ListAnswer};
-use kube_informers::{
-    Event, HandlerOptions, Informer, ListerWatcher, NotSynced, ReflectorState, Resume, Script, SourceError,
-    Stopped, blocking,
-};
+use kube_informers::source::{ListerWatcher, Script, SourceError};
+use kube_informers::{Event, HandlerOptions, Informer, blocking};
 use tokio::time::Instant;
 
 use crate::support::{Recorded, Tasks, Told, api, list_first, ms, not_within, pod, seconds, within};
@@ -210,7 +210,7 @@ async fn a_list_that_is_denied_reaches_the_error_hook_at_once() {
     let hook = log.clone();
     let informer = Informer::from_source(script.clone())
         .config(list_first())
-        .on_watch_error(move |end| {
+        .on_stream_end(move |end| {
             assert_eq!(end.resume, Resume::RetrySync);
             hook.note(end.error.map(ToString::to_string).unwrap_or_default());
         })
@@ -506,7 +506,7 @@ async fn a_wait_that_is_given_up_says_who_is_not_synced_and_why() {
 
     let waiting = async { never.synced().await.unwrap_err() };
     let (stopped, ()) = tokio::join!(waiting, never.shutdown());
-    let _: Stopped = stopped;
+    let _: StoppedError = stopped;
     let error = never.synced_within(ms(1)).await.unwrap_err();
     assert!(matches!(error.state, ReflectorState::Stopped));
 }
@@ -521,7 +521,7 @@ async fn the_reason_for_not_being_synced_can_be_matched_and_read() {
         .config(list_first())
         .start();
 
-    let error: NotSynced = informer.synced_within(seconds(2)).await.unwrap_err();
+    let error: SyncError = informer.synced_within(seconds(2)).await.unwrap_err();
 
     assert_eq!(error.informer, "pods");
     assert_eq!(error.attempts, 2);

@@ -3,8 +3,8 @@
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind, PartialObjectMeta};
-use kube_informers::ListerWatcher;
 use kube_informers::codec::Expected;
+use kube_informers::source::ListerWatcher;
 use kube_informers::source::{Known, ListRequest, ListStream, ResourceType, WatchRequest, WatchStream};
 
 /// A source that says nothing about itself.

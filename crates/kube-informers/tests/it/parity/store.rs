@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
+use kube_informers::delta::{Delta, Replacement, Tombstone};
 use kube_informers::store::{DeltaWriter, Index, Origin, StoreWriter};
-use kube_informers::{Delta, Event, Object, Replacement, Tombstone};
+use kube_informers::{Event, Object};
 
 use crate::store::thing::{Cache, Thing, added, bad, bookmark, deleted, list, thing, updated};
 

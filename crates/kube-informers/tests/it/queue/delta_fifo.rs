@@ -4,8 +4,10 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
+use kube_informers::ObjectKey;
+use kube_informers::delta::{Delta, Replacement, Tombstone};
 use kube_informers::queue::{DeltaFifo, DeltaQueue, Failure, KnownKeys, PopError};
-use kube_informers::{Delta, ObjectKey, Replacement, Target, Tombstone};
+use kube_informers::target::Target;
 
 use super::support::{
     Held, Thing, accept, added, bad, bookmark, deleted, drain, key, pop, pop_flagged, replaced, replaced_at,

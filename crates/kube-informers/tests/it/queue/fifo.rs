@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use kube_informers::delta::{Delta, Replacement};
 use kube_informers::queue::{Closed, Failure, Fifo, PopError};
-use kube_informers::{Delta, Replacement, Target};
+use kube_informers::target::Target;
 
 use super::support::{Thing, bad, key, replaced, thing, updated};
 

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use kube_informers::delta::Delta;
 use kube_informers::queue::{DeltaFifo, DeltaQueue, Failure, Fifo, InOrderQueue};
-use kube_informers::{Delta, Target};
+use kube_informers::target::Target;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 

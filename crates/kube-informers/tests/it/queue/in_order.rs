@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use kube_informers::delta::{Delta, Replacement};
 use kube_informers::queue::{Batch, Closed, DeltaQueue, Failure, Finished, InOrderQueue, PopError};
-use kube_informers::{Delta, Replacement, Target};
+use kube_informers::target::Target;
 use parking_lot::Mutex;
 use tokio::time::advance;
 

@@ -4,8 +4,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use kube_informers::delta::{Delta, Replacement};
 use kube_informers::queue::{Batch, DeltaFifo, DeltaQueue};
-use kube_informers::{Delta, Replacement, Target};
+use kube_informers::target::Target;
 use proptest::prelude::*;
 
 use super::support::{Held, Thing, accept, bad, bookmark, text, try_pop, versioned};

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 
 use futures_util::FutureExt;
+use kube_informers::delta::Delta;
 use kube_informers::queue::{DeltaQueue, Failure, Fifo, InOrderQueue};
-use kube_informers::{Delta, Target};
+use kube_informers::target::Target;
 use proptest::prelude::*;
 
 use super::support::{Thing, accept, added, bookmark, deleted, replaced_at, text, texts, try_pop, updated};

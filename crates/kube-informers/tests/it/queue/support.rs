@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use kube_informers::delta::{Delta, Replacement};
+use kube_informers::quarantine::{BadObject, Problem};
 use kube_informers::queue::{Batch, DeltaQueue, Failure, KnownKeys, PopInfo};
-use kube_informers::{BadObject, Delta, Object, ObjectKey, Problem, Replacement};
+use kube_informers::{Object, ObjectKey};
 use parking_lot::Mutex;
 
 /// A cluster-scoped object with a value and, if wanted, a version.

@@ -1,10 +1,11 @@
 //! A shard that moves: what is given up goes at once, what is gained is fetched, and only the difference is told.
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::{
-    Cause, Event, Informer, InformerBuilder, Jitter, NotMoved, QueueKind, ReflectorState, Scope, Shard,
-    ShardField,
-};
+use kube_informers::error::SetShardError;
+use kube_informers::informer::QueueKind;
+use kube_informers::reflector::{Jitter, ReflectorState};
+use kube_informers::shard::ShardField;
+use kube_informers::{Cause, Event, Informer, InformerBuilder, Scope, Shard};
 use kube_testserver::{Fault, RequestMatcher, TestServer, Verb};
 
 use super::support::*;
@@ -296,7 +297,7 @@ async fn a_stopped_informer_does_not_move() {
     trouble.clear();
 
     let error = informer.set_shard(eighths(0..1)).unwrap_err();
-    assert!(matches!(error, NotMoved::Stopped(_)), "{error}");
+    assert!(matches!(error, SetShardError::Stopped(_)), "{error}");
     server.assert_nothing_open();
 }
 

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
+use kube_informers::informer::QueueKind;
+use kube_informers::reflector::ShardSupport;
+use kube_informers::shard::{ShardField, ShardRange};
+use kube_informers::source::Script;
 use kube_informers::source::{ListAnswer, WatchAnswer};
-use kube_informers::{
-    Informer, Object, QueueKind, Scope, Script, Shard, ShardField, ShardRange, ShardSupport,
-    SharedInformerFactory,
-};
+use kube_informers::{Informer, Object, Scope, Shard, SharedInformerFactory};
 use kube_testserver::{ApiError, Fault, Poison, RequestMatcher, TestServer};
 
 use super::support::*;
@@ -299,7 +300,7 @@ async fn a_source_that_knows_nothing_of_shards_is_filtered() {
     let halves = ShardRange::ALL.split(2);
     let uid = |half: usize| {
         let mut numbers = (0..1000).map(|number| format!("{number:08x}-5f1c-4b7e-9d3a-c0ffee123456"));
-        let inside = numbers.find(|uid| halves[half].contains(kube_informers::shard_hash(uid)));
+        let inside = numbers.find(|uid| halves[half].contains(kube_informers::shard::shard_hash(uid)));
         inside.expect("one of them")
     };
     let script = Script::new();

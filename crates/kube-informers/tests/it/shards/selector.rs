@@ -1,7 +1,7 @@
 //! The text of a shard selector, as a server reads it.
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube_informers::{Shard, ShardField, ShardRange};
+use kube_informers::shard::{Shard, ShardField, ShardRange};
 use kube_testserver::TestServer;
 use kube_testserver::builders::config_map;
 

@@ -1,7 +1,8 @@
 //! A server full of pods, and the part of them that is in a shard.
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::{Membership, Object, Shard, ShardField, ShardRange, shard_hash, shard_membership};
+use kube_informers::shard::{Membership, ShardField, ShardRange, shard_hash, shard_membership};
+use kube_informers::{Object, Shard};
 use kube_testserver::TestServer;
 use kube_testserver::builders::pod;
 

@@ -1,7 +1,8 @@
 //! Deltas in, events out.
 
+use kube_informers::Event;
+use kube_informers::delta::{Delta, Replacement, Tombstone};
 use kube_informers::store::Origin;
-use kube_informers::{Delta, Event, Replacement, Tombstone};
 
 use super::thing::*;
 

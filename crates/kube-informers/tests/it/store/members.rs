@@ -1,6 +1,6 @@
 //! Several watches in one store.
 
-use kube_informers::Delta;
+use kube_informers::delta::Delta;
 use kube_informers::store::Origin;
 
 use super::thing::*;

@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use kube_informers::delta::{Delta, Replacement};
+use kube_informers::quarantine::{BadObject, Problem};
 use kube_informers::store::{Index, Origin, Prepared, Served, Snapshot, Store};
-use kube_informers::{BadObject, Delta, Event, ObjectKey, Problem, Replacement};
+use kube_informers::{Event, ObjectKey};
 use proptest::prelude::*;
 
 use super::thing::*;

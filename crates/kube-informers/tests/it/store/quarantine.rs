@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use kube_informers::ObjectKey;
+use kube_informers::delta::Delta;
+use kube_informers::quarantine::Problem;
 use kube_informers::source::{Identity, KnownObjects};
 use kube_informers::store::{Served, StoreWriter};
-use kube_informers::{Delta, ObjectKey, Problem};
 
 use super::thing::*;
 

@@ -1,7 +1,9 @@
 //! A store narrowed to a shard.
 
+use kube_informers::Shard;
+use kube_informers::delta::Delta;
+use kube_informers::shard::{ShardField, ShardRange, shard_hash};
 use kube_informers::store::{Applied, Origin, Prepared};
-use kube_informers::{Delta, Shard, ShardField, ShardRange, shard_hash};
 
 use super::thing::*;
 

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use kube_informers::delta::{Delta, Replacement};
+use kube_informers::quarantine::{BadObject, Problem};
 use kube_informers::store::{Applied, DeltaWriter, Origin, Prepared};
-use kube_informers::{BadObject, Delta, Event, Object, ObjectKey, Problem, Replacement};
+use kube_informers::{Event, Object, ObjectKey};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Thing {

@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
+use kube_informers::reflector::{Jitter, Reflector, ReflectorConfig, ReflectorHandle, Resume, StreamEnd};
 use kube_informers::source::ApiError;
-use kube_informers::{
-    Jitter, Object, ObjectKey, Reflector, ReflectorConfig, ReflectorHandle, Resume, SourceError, StreamEnd,
-};
+use kube_informers::source::SourceError;
+use kube_informers::{Object, ObjectKey};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;

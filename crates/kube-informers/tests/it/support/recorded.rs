@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::Script;
+use kube_informers::source::Script;
 use kube_informers::source::{
     Known, ListAnswer, ListRequest, ListStream, ListerWatcher, VersionMatch, WatchAnswer, WatchListSupport,
     WatchRequest, WatchStream,

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::{Event, Informer, InformerBuilder, Jitter, Object};
+use kube_informers::reflector::Jitter;
+use kube_informers::{Event, Informer, InformerBuilder, Object};
 use kube_testserver::{SeenRequest, TestServer};
 use parking_lot::Mutex;
 

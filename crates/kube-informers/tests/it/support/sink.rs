@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::{Delta, ObjectKey, Target, TargetError};
+use kube_informers::ObjectKey;
+use kube_informers::delta::Delta;
+use kube_informers::target::{Target, TargetError};
 use tokio::sync::watch;
 
 use super::text_of;

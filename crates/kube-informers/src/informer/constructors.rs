@@ -1,4 +1,4 @@
-//! The usual ways to an informer: from a client and a scope.
+//! Constructors of `Informer` from a client and a scope.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ impl<K: Object + DeserializeOwned> Informer<K> {
         Self::from_list_watch(ListWatch::new(client, scope))
     }
 
-    /// The objects of a resource, read as a struct of your own with only the fields it wants.
+    /// The objects of a resource, decoded into your own struct with only the fields it declares.
     ///
     /// ```
     /// # use kube_informers::{Informer, Object, Scope};
@@ -81,8 +81,8 @@ impl Informer<DynamicObject> {
 }
 
 impl<K: Object> Informer<K> {
-    /// The objects of a [`ListWatch`], with the options it was given. A scope of several namespaces becomes one
-    /// watch each, seen as one cache.
+    /// The objects of a [`ListWatch`], with its options. Each namespace of the scope has its own watch; all share one
+    /// cache.
     pub fn from_list_watch(list_watch: ListWatch<K>) -> InformerBuilder<K> {
         let name = list_watch.describe();
         let members = list_watch.members().into_iter();

@@ -1,21 +1,21 @@
-//! `InHand`: what was taken out of a mailbox, given out one event at a time.
+//! `DeliveryCursor`: what was taken out of a mailbox, given out one event at a time.
 
 use std::sync::Arc;
 
-use super::change::Notice;
 use super::listener::Listener;
 use super::mailbox::Item;
 use crate::event::Event;
+use crate::handler::Delivery;
 use crate::key::ObjectKey;
 use crate::object::Object;
 
-pub(crate) struct InHand<K> {
-    from: From<K>,
+pub(crate) struct DeliveryCursor<K> {
+    item: CursorItem<K>,
     next: usize,
 }
 
-enum From<K> {
-    Nothing,
+enum CursorItem<K> {
+    Empty,
     Batch(Arc<[Event<K>]>),
     /// A replay or resync.
     Objects {
@@ -25,82 +25,82 @@ enum From<K> {
     },
     Change {
         object: Arc<K>,
-        first: Option<Notice<K>>,
-        second: Option<Notice<K>>,
+        first: Option<Delivery<K>>,
+        second: Option<Delivery<K>>,
     },
 }
 
-impl<K: Object> InHand<K> {
-    pub(crate) fn nothing() -> Self {
+impl<K: Object> DeliveryCursor<K> {
+    pub(crate) fn empty() -> Self {
         Self {
-            from: From::Nothing,
+            item: CursorItem::Empty,
             next: 0,
         }
     }
 
     pub(super) fn new(item: Item<K>, coalesces: bool) -> Self {
-        let from = match item {
-            Item::Batch(events) => From::Batch(events),
+        let item = match item {
+            Item::Batch(events) => CursorItem::Batch(events),
             Item::Change(change) => {
                 let object = change.object().clone();
-                let (first, second) = change.into_notices();
-                From::Change {
+                let (first, second) = change.into_deliveries();
+                CursorItem::Change {
                     object,
                     first: Some(first),
                     second,
                 }
             }
             // Expanded here, in the handler's own time and outside of every lock.
-            Item::Initial(snapshot) => From::Objects {
+            Item::Initial(snapshot) => CursorItem::Objects {
                 objects: snapshot.iter().cloned().collect(),
                 resync: false,
                 coalesces,
             },
-            Item::Resync(snapshot) => From::Objects {
+            Item::Resync(snapshot) => CursorItem::Objects {
                 objects: snapshot.iter().cloned().collect(),
                 resync: true,
                 coalesces,
             },
-            Item::Synced => From::Nothing,
+            Item::Synced => CursorItem::Empty,
         };
-        Self { from, next: 0 }
+        Self { item, next: 0 }
     }
 
     /// The next event, with how many are left behind it.
-    pub(crate) fn next(&mut self, listener: &Listener<K>) -> Option<(Notice<K>, usize)> {
-        match &mut self.from {
-            From::Nothing => None,
-            From::Batch(events) => {
+    pub(crate) fn next(&mut self, listener: &Listener<K>) -> Option<(Delivery<K>, usize)> {
+        match &mut self.item {
+            CursorItem::Empty => None,
+            CursorItem::Batch(events) => {
                 let event = events.get(self.next)?.clone();
                 self.next += 1;
-                Some((Notice::plain(event), events.len() - self.next))
+                Some((Delivery::from(event), events.len() - self.next))
             }
-            From::Change { first, second, .. } => match first.take() {
-                Some(notice) => Some((notice, usize::from(second.is_some()))),
-                None => second.take().map(|notice| (notice, 0)),
+            CursorItem::Change { first, second, .. } => match first.take() {
+                Some(delivery) => Some((delivery, usize::from(second.is_some()))),
+                None => second.take().map(|delivery| (delivery, 0)),
             },
-            From::Objects {
+            CursorItem::Objects {
                 objects,
                 resync,
                 coalesces,
             } => loop {
                 let object = objects.get(self.next)?;
                 self.next += 1;
-                let notice = match (*resync, *coalesces) {
-                    (true, true) if listener.awaits(object) => None,
-                    (true, _) => Some(Notice::plain(Event::Updated {
+                let delivery = match (*resync, *coalesces) {
+                    (true, true) if listener.has_pending(object) => None,
+                    (true, _) => Some(Delivery::from(Event::Updated {
                         old: object.clone(),
                         new: object.clone(),
                         resync: true,
                     })),
                     (false, true) => listener.fold_initial(object),
-                    (false, false) => Some(Notice::plain(Event::Added {
+                    (false, false) => Some(Delivery::from(Event::Added {
                         object: object.clone(),
                         initial: true,
                     })),
                 };
-                if let Some(notice) = notice {
-                    return Some((notice, objects.len() - self.next));
+                if let Some(delivery) = delivery {
+                    return Some((delivery, objects.len() - self.next));
                 }
             },
         }
@@ -108,16 +108,16 @@ impl<K: Object> InHand<K> {
 
     /// Whether this is a replay or a resync.
     pub(super) fn is_bulk(&self) -> bool {
-        matches!(self.from, From::Objects { .. })
+        matches!(self.item, CursorItem::Objects { .. })
     }
 
     /// Which object the last event given out was about.
     pub(super) fn key(&self) -> Option<ObjectKey> {
-        let object = match &self.from {
-            From::Nothing => return None,
-            From::Batch(events) => events.get(self.next.checked_sub(1)?)?.object(),
-            From::Objects { objects, .. } => objects.get(self.next.checked_sub(1)?)?,
-            From::Change { object, .. } => object,
+        let object = match &self.item {
+            CursorItem::Empty => return None,
+            CursorItem::Batch(events) => events.get(self.next.checked_sub(1)?)?.object(),
+            CursorItem::Objects { objects, .. } => objects.get(self.next.checked_sub(1)?)?,
+            CursorItem::Change { object, .. } => object,
         };
         Some(ObjectKey::of(&**object))
     }

@@ -1,0 +1,178 @@
+//! Writes a listing of each published crate's public API to `docs/api/`, or checks that the listings are up to date.
+//!
+//! Default features only; `#[doc(hidden)]` items are left out. Run it through `.ci/api-listing`.
+
+use std::error::Error;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use serde_json::Value;
+
+/// Set when this program runs in place of rustdoc.
+const AS_RUSTDOC: &str = "API_LISTING_AS_RUSTDOC";
+
+fn main() -> ExitCode {
+    if std::env::var_os(AS_RUSTDOC).is_some() {
+        return run_rustdoc();
+    }
+    let check = match std::env::args().skip(1).collect::<Vec<_>>().as_slice() {
+        [] => false,
+        [flag] if flag == "--check" => true,
+        _ => {
+            eprintln!("usage: .ci/api-listing [--check]");
+            return ExitCode::FAILURE;
+        }
+    };
+    match listings(check) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => {
+            eprintln!("the public API has changed: run .ci/api-listing and commit docs/api/ with the change");
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// JSON output is unstable. Only rustdoc gets the variable that unlocks it: with `RUSTC_BOOTSTRAP` in cargo's
+/// environment, every dependency would be rebuilt.
+fn run_rustdoc() -> ExitCode {
+    let error = Command::new("rustdoc")
+        .args(std::env::args_os().skip(1))
+        .env("RUSTC_BOOTSTRAP", "1")
+        .exec();
+    eprintln!("error: cannot run rustdoc: {error}");
+    ExitCode::FAILURE
+}
+
+/// Returns whether all listings were up to date, or have been written.
+fn listings(check: bool) -> Result<bool, Box<dyn Error>> {
+    let metadata = metadata()?;
+    let root = PathBuf::from(text(&metadata["workspace_root"])?);
+    let target = PathBuf::from(text(&metadata["target_directory"])?);
+    let folder = root.join("docs/api");
+    fs::create_dir_all(&folder)?;
+
+    let mut expected = Vec::new();
+    let mut unchanged = true;
+    for (package, library) in published_libraries(&metadata, &root)? {
+        let listing = listing(&package, &target.join(format!("doc/{library}.json")))?;
+        let file = folder.join(format!("{package}.txt"));
+        if check {
+            unchanged &= compare(&file, &listing)?;
+        } else {
+            fs::write(&file, listing)?;
+            println!("{}", file.display());
+        }
+        expected.push(file);
+    }
+    for entry in fs::read_dir(&folder)? {
+        let file = entry?.path();
+        if file.extension().is_some_and(|extension| extension == "txt") && !expected.contains(&file) {
+            if check {
+                eprintln!("{}: no such crate is published", file.display());
+                unchanged = false;
+            } else {
+                fs::remove_file(&file)?;
+            }
+        }
+    }
+    Ok(unchanged)
+}
+
+fn metadata() -> Result<Value, Box<dyn Error>> {
+    let output = Command::new("cargo")
+        .args(["metadata", "--no-deps", "--format-version", "1", "--locked"])
+        .output()?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into());
+    }
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+/// Package and library names of what is published: the crates below `crates/` that do not say `publish = false`.
+fn published_libraries(metadata: &Value, root: &Path) -> Result<Vec<(String, String)>, Box<dyn Error>> {
+    let mut found = Vec::new();
+    for package in metadata["packages"].as_array().into_iter().flatten() {
+        let published = package["publish"]
+            .as_array()
+            .is_none_or(|registries| !registries.is_empty());
+        if !published || !Path::new(text(&package["manifest_path"])?).starts_with(root.join("crates")) {
+            continue;
+        }
+        for target in package["targets"].as_array().into_iter().flatten() {
+            let is_library = target["kind"]
+                .as_array()
+                .is_some_and(|kinds| kinds.iter().any(|kind| kind == "lib"));
+            if is_library {
+                let library = text(&target["name"])?.replace('-', "_");
+                found.push((text(&package["name"])?.to_owned(), library));
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn listing(package: &str, json: &Path) -> Result<String, Box<dyn Error>> {
+    let status = Command::new("cargo")
+        .args(["rustdoc", "--quiet", "--locked", "--lib", "--package", package])
+        .args([
+            "--",
+            "-Zunstable-options",
+            "--output-format",
+            "json",
+            "--cap-lints",
+            "allow",
+        ])
+        .env("RUSTDOC", std::env::current_exe()?)
+        .env(AS_RUSTDOC, "1")
+        .status()?;
+    if !status.success() {
+        return Err(format!("cargo rustdoc failed for {package}").into());
+    }
+    let format = serde_json::from_slice::<Value>(&fs::read(json)?)?["format_version"].as_u64();
+    let supported = u64::from(rustdoc_types::FORMAT_VERSION);
+    if format != Some(supported) {
+        return Err(format!(
+            "this compiler writes format {format:?} of rustdoc's JSON and the listing needs {supported}: \
+             use Rust 1.95, or update public-api in .ci/listing/Cargo.toml"
+        )
+        .into());
+    }
+    let api = public_api::Builder::from_rustdoc_json(json)
+        .omit_blanket_impls(true)
+        .omit_auto_trait_impls(true)
+        .omit_auto_derived_impls(true)
+        .sorted(true)
+        .build()?;
+    Ok(api.items().map(|item| format!("{item}\n")).collect())
+}
+
+/// Prints the lines that differ.
+fn compare(file: &Path, listing: &str) -> Result<bool, Box<dyn Error>> {
+    let before = fs::read_to_string(file).unwrap_or_default();
+    for line in before
+        .lines()
+        .filter(|line| !listing.lines().any(|other| other == *line))
+    {
+        println!("{}: -{line}", file.display());
+    }
+    for line in listing
+        .lines()
+        .filter(|line| !before.lines().any(|other| other == *line))
+    {
+        println!("{}: +{line}", file.display());
+    }
+    Ok(before == listing)
+}
+
+fn text(value: &Value) -> Result<&str, Box<dyn Error>> {
+    value
+        .as_str()
+        .ok_or_else(|| "unexpected output of cargo metadata".into())
+}
