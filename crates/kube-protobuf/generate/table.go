@@ -65,6 +65,8 @@ func table(files []string) {
 func merge(name string, old, new []Field) []Field {
 	byNumber := map[int]Field{}
 	for _, f := range old {
+		// A field that the newest version does not have is printed only if it is on the wire.
+		f.Always = f.Always && f.Shape == "Embedded"
 		byNumber[f.Number] = f
 	}
 	for _, f := range new {
@@ -72,7 +74,7 @@ func merge(name string, old, new []Field) []Field {
 			if was.Name != f.Name || was.Shape != f.Shape || was.Kind != f.Kind || was.Message != f.Message {
 				panic(fmt.Sprintf("%s: field %d was %+v and is %+v", name, f.Number, was, f))
 			}
-			if was != f {
+			if was.Always = f.Always; was != f {
 				fmt.Fprintf(os.Stderr, "%s.%s: was %+v, is %+v\n", name, f.Name, was, f)
 			}
 		}
@@ -101,6 +103,8 @@ var names = map[[4]bool]string{
 	{false, false, true, false}:  "L",
 	{false, true, true, false}:   "REQUIRED_LIST",
 	{false, true, false, false}:  "REQUIRED",
+	{true, false, false, false}:  "KEEP",
+	{true, false, true, false}:   "KEEP | L",
 }
 
 // rust prints a field as a call of one of the constructors of the schema module.

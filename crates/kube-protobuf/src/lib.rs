@@ -7,6 +7,7 @@ mod error;
 mod quantity;
 pub mod raw;
 pub mod schema;
+pub mod ser;
 mod text;
 pub mod wire;
 

@@ -56,6 +56,10 @@ pub(crate) fn is_zero_time(bytes: &[u8], micro: bool) -> Result<bool, Error> {
     Ok(bytes.is_empty() || seconds(bytes, micro)? == (ZERO_TIME, 0))
 }
 
+pub(crate) fn is_zero_seconds(seconds: i64, nanos: i32) -> bool {
+    (seconds, nanos) == (ZERO_TIME, 0)
+}
+
 /// A time in RFC 3339.
 pub(crate) fn time(bytes: &[u8], micro: bool) -> Result<Short, Error> {
     let (seconds, nanos) = seconds(bytes, micro)?;

@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeSet;
 
 use common::{Random, differences, records};
-use kube_protobuf::{Envelope, Options, from_body, from_message, raw, schema};
+use kube_protobuf::{Envelope, Options, from_body, from_message, raw, ser};
 use serde_json::Value;
 
 #[test]
@@ -42,5 +42,182 @@ fn every_object_has_the_value_of_its_json() {
             .map(|f| f.chars().take(600).collect())
             .collect::<Vec<String>>()
             .join("\n")
+    );
+}
+
+#[test]
+fn encoding_the_json_writes_the_bytes_that_go_writes() {
+    let options = Options::default();
+    let (mut same, mut count) = (0, 0);
+    for record in records() {
+        let envelope = Envelope::parse(&record.body).unwrap();
+        let json: Value = serde_json::from_slice(&record.json).unwrap();
+        let Ok(body) = ser::to_body(&json) else {
+            panic!(
+                "{} {}: {:?}",
+                envelope.api_version,
+                envelope.kind,
+                ser::to_body(&json)
+            );
+        };
+        // JSON has lost what is not UTF-8, and embedded JSON and CBOR may have other bytes of the same value.
+        let back: Value = from_body(&body, &options).unwrap();
+        let mut out = Vec::new();
+        differences("", &json, &back, &mut out);
+        assert!(
+            out.is_empty(),
+            "{} {}: {}",
+            envelope.api_version,
+            envelope.kind,
+            out.join("; ")
+        );
+        count += 1;
+        same += usize::from(body == record.body);
+    }
+    println!("{same} of {count} have the same bytes");
+    assert!(same * 3 > count, "only {same} of {count} have the same bytes");
+}
+
+/// The runs of fields in reverse order.
+fn reversed(bytes: &[u8]) -> Vec<u8> {
+    let (mut rest, mut runs) = (bytes, Vec::<(u32, Vec<u8>)>::new());
+    while !rest.is_empty() {
+        let start = rest;
+        let field = kube_protobuf::wire::part(&mut rest).unwrap().field;
+        let bytes = &start[..start.len() - rest.len()];
+        match runs.last_mut() {
+            Some((number, run)) if *number == field => run.extend_from_slice(bytes),
+            _ => runs.push((field, bytes.to_vec())),
+        }
+    }
+    runs.into_iter().rev().flat_map(|(_, bytes)| bytes).collect()
+}
+
+#[test]
+fn order_of_fields_does_not_matter() {
+    for record in records() {
+        let envelope = Envelope::parse(&record.body).unwrap();
+        let message = envelope.message().unwrap();
+        let reversed = reversed(envelope.raw);
+        let options = Options::default();
+        let straight: Value = from_message(message, envelope.raw, None, &options).unwrap();
+        assert_eq!(
+            from_message::<Value>(message, &reversed, None, &options).unwrap(),
+            straight
+        );
+        let canonical = raw::canonical(message, &reversed).unwrap();
+        assert_eq!(
+            from_message::<Value>(message, &canonical, None, &options).unwrap(),
+            straight
+        );
+        if message.has_object_meta() {
+            assert_eq!(
+                raw::header(&reversed).ok(),
+                raw::header(envelope.raw).ok()
+            );
+        }
+    }
+}
+
+#[test]
+fn broken_bytes_are_an_error_or_a_value() {
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let options = Options::default();
+    let (mut errors, mut count) = (0, 0);
+    for record in records() {
+        let envelope = Envelope::parse(&record.body).unwrap();
+        let message = envelope.message().unwrap();
+        for _ in 0..4 {
+            let mut bytes = envelope.raw.to_vec();
+            for _ in 0..random.below(4) {
+                let at = random.below(bytes.len());
+                if let Some(byte) = bytes.get_mut(at) {
+                    *byte ^= 1 << random.below(8);
+                }
+            }
+            bytes.truncate(bytes.len() - random.below(8).min(bytes.len()));
+            count += 1;
+            errors += usize::from(from_message::<Value>(message, &bytes, None, &options).is_err());
+            let _ = raw::canonical(message, &bytes);
+            let _ = raw::header(&bytes);
+            let _ = raw::header_of_prefix(&bytes);
+            let _ = raw::without_managed_fields(&bytes);
+            if let Ok(labels) = raw::labels(&bytes) {
+                labels.for_each(drop);
+            }
+        }
+    }
+    assert!(errors > count / 20 && errors < count, "{errors} of {count}");
+}
+
+/// The paths of all members of a tree, with what is there.
+fn paths(path: &str, value: &Value, out: &mut Vec<(String, Value)>) {
+    if !path.is_empty() {
+        out.push((path.to_owned(), value.clone()));
+    }
+    let quoted = |key: &str| key.replace('\\', "\\\\").replace('"', "\\\"");
+    match value {
+        Value::Object(members) => {
+            for (key, value) in members {
+                let path = if path.is_empty() {
+                    key.clone()
+                } else {
+                    format!("{path}.{key}")
+                };
+                // A key that is not a name needs brackets, and only maps have such keys.
+                let path = if key.bytes().all(|b| b.is_ascii_alphanumeric()) && !key.is_empty() {
+                    path
+                } else {
+                    format!(
+                        "{}[\"{}\"]",
+                        path.strip_suffix(&format!(".{key}")).unwrap_or_default(),
+                        quoted(key)
+                    )
+                };
+                paths(&path, value, out);
+            }
+        }
+        Value::Array(items) => {
+            for (i, value) in items.iter().enumerate() {
+                paths(&format!("{path}[#{i}]"), value, out);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn a_path_reads_what_decoding_finds_there() {
+    let (mut read, mut skipped) = (0, 0);
+    for record in records() {
+        let envelope = Envelope::parse(&record.body).unwrap();
+        let message = envelope.message().unwrap();
+        let tree: Value = from_message(message, envelope.raw, None, &Options::default()).unwrap();
+        let mut all = Vec::new();
+        paths("", &tree, &mut all);
+        for (path, expected) in all.into_iter().take(200) {
+            // Invalid UTF-8 in a key has no path.
+            let Ok(parsed) = raw::Path::parse(message, &path) else {
+                skipped += 1;
+                continue;
+            };
+            match parsed.read(envelope.raw) {
+                Ok(found) => {
+                    let found = found.map(|value| value.to_value().unwrap());
+                    if path.contains('\u{fffd}') {
+                        continue;
+                    }
+                    assert_eq!(found.as_ref(), Some(&expected), "{} {path}", envelope.kind);
+                    read += 1;
+                }
+                Err(error) if error.kind() == kube_protobuf::ErrorKind::NotCanonical => skipped += 1,
+                Err(error) => panic!("{} {path}: {error}", envelope.kind),
+            }
+        }
+    }
+    println!("{read} values read by path, {skipped} paths skipped");
+    assert!(
+        read > 20 * skipped && read > 10_000,
+        "{read} read, {skipped} skipped"
     );
 }
