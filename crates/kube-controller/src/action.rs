@@ -1,6 +1,6 @@
 //! What a reconciler is, and what it may say when it is done. Knows nothing of queues.
 
-use std::fmt;
+use std::error::Error;
 use std::future::Future;
 use std::time::Duration;
 
@@ -53,8 +53,9 @@ impl From<()> for Action {
 /// ```
 #[doc(alias = "Reconciler")]
 pub trait Reconcile<T>: Send + Sync + 'static {
-    /// Why a run failed. It is logged beside the key, so let it not quote objects.
-    type Error: fmt::Display;
+    /// Why a run failed. It is logged with its chain of sources next to the key, so it must not quote objects. Any error
+    /// type works, and so do `String`, `&str` and the boxed errors of `anyhow` and `eyre`.
+    type Error: Into<Box<dyn Error + Send + Sync>>;
 
     /// Looks into one key. Never called twice at a time for one key.
     fn reconcile(&self, key: T) -> impl Future<Output = Result<Action, Self::Error>> + Send;
@@ -66,7 +67,7 @@ where
     F: Fn(T) -> R + Send + Sync + 'static,
     R: Future<Output = Result<A, E>> + Send,
     A: Into<Action>,
-    E: fmt::Display,
+    E: Into<Box<dyn Error + Send + Sync>>,
 {
     type Error = E;
 

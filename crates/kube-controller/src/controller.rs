@@ -14,7 +14,6 @@ use crate::action::Reconcile;
 use crate::error::RunError;
 use crate::handle::ControllerHandle;
 use crate::life::{Life, Stop};
-use crate::task;
 use crate::watch::{Feed, Watch};
 
 /// Informers, a queue of keys and workers: from what changed to what is done about it.
@@ -130,7 +129,7 @@ impl<T: Key + Sync + Debug> Controller<T> {
         // A handle that was dropped says nothing and means the same.
         let stopped = async { stopped.await.unwrap_or(Stop::AsSet) };
         let span = info_span!("controller", name = &*name);
-        let task = task::spawn(span, life.run(stopped, reconcile));
+        let task = kube_tasks::spawn(span, life.run(stopped, reconcile));
         Ok(ControllerHandle::new(name, queue, stop, task))
     }
 

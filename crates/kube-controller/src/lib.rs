@@ -83,7 +83,6 @@ mod handle;
 mod life;
 mod owner;
 pub mod predicates;
-mod task;
 mod watch;
 mod work;
 

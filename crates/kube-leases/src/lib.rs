@@ -10,11 +10,14 @@
 
 pub mod election;
 mod error;
+#[cfg_attr(feature = "sim", allow(missing_docs))]
 mod record;
 pub mod shards;
+#[cfg(feature = "sim")]
+#[doc(hidden)]
+pub mod sim;
 #[cfg(test)]
-mod sim;
-mod task;
+mod simulator;
 mod wire;
 
 #[doc(inline)]

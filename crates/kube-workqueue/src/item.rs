@@ -3,7 +3,7 @@
 use crate::Key;
 use crate::lease::Lease;
 use crate::priority::Priority;
-use crate::shared::Shared;
+use crate::shared::QueueCore;
 use crate::state::{Again, Finished, Run, Taken};
 use std::fmt;
 use std::ops::Deref;
@@ -187,13 +187,13 @@ impl<T: Key> Drop for Item<T> {
 /// A key in the hands of a worker, without the guard: must be settled or abandoned.
 #[must_use]
 pub(crate) struct Held<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<QueueCore<T>>,
     key: T,
     run: Run,
 }
 
 impl<T: Key> Held<T> {
-    pub(crate) fn new(shared: &Arc<Shared<T>>, taken: Taken<T>) -> Self {
+    pub(crate) fn new(shared: &Arc<QueueCore<T>>, taken: Taken<T>) -> Self {
         Held {
             shared: shared.clone(),
             key: taken.key,

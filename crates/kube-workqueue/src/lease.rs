@@ -6,7 +6,7 @@ use crate::item::{Held, Item, Verdict};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// Shared by an item and the runner that runs a worker's future with it.
+/// QueueCore by an item and the runner that runs a worker's future with it.
 pub(crate) struct Lease<T: Key>(Mutex<Holder<T>>);
 
 enum Holder<T> {

@@ -85,7 +85,7 @@
 //!
 //! There is no task, thread or timer behind a queue: of those who wait in `get`, one sleeps until the next delayed key
 //! is due. All time is Tokio's, so a test with a paused clock sees every delay exactly and waits for none.
-//! The rules themselves are a [state machine](state) that is told the time.
+//! The rules are a state machine without a clock: every input carries the time.
 
 mod item;
 mod lease;
@@ -95,7 +95,14 @@ mod parallel;
 mod priority;
 mod queue;
 mod shared;
-pub mod state;
+#[cfg(feature = "sim")]
+#[doc(hidden)]
+pub mod sim;
+#[cfg_attr(
+    not(feature = "sim"),
+    allow(dead_code, reason = "some inputs are for simulators only")
+)]
+mod state;
 mod stats;
 mod task;
 mod workers;

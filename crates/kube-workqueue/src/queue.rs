@@ -6,8 +6,8 @@ use crate::item::{Item, Verdict};
 use crate::lease;
 use crate::limiter::{self, RateLimiter};
 use crate::priority::{AddOptions, Priority, When};
-use crate::shared::{Place, Shared};
-use crate::state::{Added, Again, State};
+use crate::shared::{Place, QueueCore};
+use crate::state::{Added, Again, QueueMachine};
 use crate::stats::Stats;
 use std::fmt;
 use std::future::poll_fn;
@@ -36,7 +36,7 @@ const DEFAULT_AGEING: u32 = 16;
 #[doc(alias = "TypedDelayingInterface")]
 #[doc(alias = "TypedInterface")]
 pub struct WorkQueue<T: Key> {
-    pub(crate) shared: Arc<Shared<T>>,
+    pub(crate) shared: Arc<QueueCore<T>>,
 }
 
 impl<T: Key> WorkQueue<T> {
@@ -200,7 +200,7 @@ impl<T: Key> WorkQueue<T> {
     /// The queue accepts nothing any more.
     #[doc(alias = "ShuttingDown")]
     pub fn is_shutting_down(&self) -> bool {
-        self.shared.read(State::is_shutting_down)
+        self.shared.read(QueueMachine::is_shutting_down)
     }
 
     /// The queue's numbers at this instant.
@@ -352,6 +352,16 @@ pub struct Builder<T> {
     timings: bool,
 }
 
+impl<T> fmt::Debug for Builder<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("name", &self.name)
+            .field("ageing", &self.ageing)
+            .field("timings", &self.timings)
+            .finish_non_exhaustive()
+    }
+}
+
 impl<T: Key> Builder<T> {
     /// A name for logs and metrics.
     pub fn name(mut self, name: impl Into<String>) -> Self {
@@ -389,7 +399,7 @@ impl<T: Key> Builder<T> {
             .limiter
             .unwrap_or_else(|| Box::new(limiter::controller_default()));
         WorkQueue {
-            shared: Arc::new(Shared::new(self.name, limiter, self.ageing, self.timings)),
+            shared: Arc::new(QueueCore::new(self.name, limiter, self.ageing, self.timings)),
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::Key;
 use crate::item::Held;
 use crate::limiter::RateLimiter;
 use crate::line::{Line, Offer, Ticket, Wakes};
-use crate::state::{Gone, State};
+use crate::state::{Gone, QueueMachine};
 use parking_lot::{Mutex, MutexGuard};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use tokio::task::coop;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-pub(crate) struct Shared<T> {
+pub(crate) struct QueueCore<T> {
     pub(crate) name: Option<Box<str>>,
     built_at: Instant,
     timings: bool,
@@ -27,7 +27,7 @@ pub(crate) struct Shared<T> {
 }
 
 struct Inner<T> {
-    state: State<T>,
+    state: QueueMachine<T>,
     line: Line,
     /// Counts the calls that end all draining, so that each drain can tell whether one came after it.
     released: u64,
@@ -50,15 +50,15 @@ impl<T: Key> Inner<T> {
     }
 }
 
-impl<T: Key> Shared<T> {
+impl<T: Key> QueueCore<T> {
     pub(crate) fn new(
         name: Option<Box<str>>,
         limiter: Box<dyn RateLimiter<T>>,
         ageing: u32,
         timings: bool,
     ) -> Self {
-        let state = State::new(ageing, timings);
-        Shared {
+        let state = QueueMachine::new(ageing, timings);
+        QueueCore {
             name,
             built_at: Instant::now(),
             timings,
@@ -73,7 +73,7 @@ impl<T: Key> Shared<T> {
     }
 
     /// Changes the state, then wakes whoever the change concerns.
-    pub(crate) fn change<R>(&self, change: impl FnOnce(&mut State<T>, Instant) -> R) -> R {
+    pub(crate) fn change<R>(&self, change: impl FnOnce(&mut QueueMachine<T>, Instant) -> R) -> R {
         let now = Instant::now();
         self.apply(self.inner.lock(), |state| change(state, now))
     }
@@ -81,13 +81,17 @@ impl<T: Key> Shared<T> {
     /// Like [`change`](Self::change), but the time is right only if it is noted or something waits for one. For
     /// changes that happen once per key or more, and start no delay.
     #[inline]
-    pub(crate) fn change_often<R>(&self, change: impl FnOnce(&mut State<T>, Instant) -> R) -> R {
+    pub(crate) fn change_often<R>(&self, change: impl FnOnce(&mut QueueMachine<T>, Instant) -> R) -> R {
         let (inner, now) = self.lock();
         self.apply(inner, |state| change(state, now))
     }
 
     #[inline]
-    fn apply<R>(&self, mut inner: MutexGuard<'_, Inner<T>>, change: impl FnOnce(&mut State<T>) -> R) -> R {
+    fn apply<R>(
+        &self,
+        mut inner: MutexGuard<'_, Inner<T>>,
+        change: impl FnOnce(&mut QueueMachine<T>) -> R,
+    ) -> R {
         let result = change(&mut inner.state);
         let drained = inner.state.is_shutting_down() && inner.state.is_drained();
         let wakes = inner.settle();
@@ -116,7 +120,7 @@ impl<T: Key> Shared<T> {
     }
 
     /// Reads the state without changing it.
-    pub(crate) fn read<R>(&self, read: impl FnOnce(&State<T>) -> R) -> R {
+    pub(crate) fn read<R>(&self, read: impl FnOnce(&QueueMachine<T>) -> R) -> R {
         read(&self.inner.lock().state)
     }
 
@@ -263,13 +267,13 @@ impl<T: Key> Inner<T> {
 
 /// A place in the line; given up, and what was meant for it passed on, when dropped.
 pub(crate) struct Place<'a, T: Key> {
-    shared: &'a Shared<T>,
+    shared: &'a QueueCore<T>,
     ticket: Option<Ticket>,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl<'a, T: Key> Place<'a, T> {
-    pub(crate) fn new(shared: &'a Shared<T>) -> Self {
+    pub(crate) fn new(shared: &'a QueueCore<T>) -> Self {
         Place {
             shared,
             ticket: None,

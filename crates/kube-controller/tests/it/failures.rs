@@ -1,7 +1,8 @@
 //! What goes wrong is reported and tried again.
 
+use std::error::Error;
 use std::fmt;
-use std::io::Write;
+use std::io::{self, Write};
 use std::sync::Arc;
 
 use kube_controller::{Action, Controller, Reconcile};
@@ -171,16 +172,18 @@ impl Logged {
     }
 }
 
-/// An error with causes, as `anyhow` prints it.
-struct Chain;
+#[derive(Debug)]
+struct CannotScale(io::Error);
 
-impl fmt::Display for Chain {
+impl fmt::Display for CannotScale {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("cannot scale")?;
-        if f.alternate() {
-            f.write_str(": quota exceeded")?;
-        }
-        Ok(())
+        f.write_str("cannot scale")
+    }
+}
+
+impl Error for CannotScale {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.0)
     }
 }
 
@@ -205,7 +208,7 @@ async fn failures_are_logged_with_the_key_and_without_the_message_of_a_panic() {
             let count = log.count();
             async move {
                 match count {
-                    1 => Err(Chain),
+                    1 => Err(CannotScale(io::Error::other("quota exceeded"))),
                     2 => panic!("the password is canary"),
                     _ => Ok(()),
                 }
@@ -222,13 +225,13 @@ async fn failures_are_logged_with_the_key_and_without_the_message_of_a_panic() {
             .unwrap_or_else(|| panic!("{what} is not in: {text}"))
             .to_owned()
     };
-    let failed = line("run failed");
+    let failed = line("reconcile failed");
     assert!(
         failed.contains("WARN") && failed.contains("shop/cart"),
         "{failed}"
     );
     assert!(failed.contains("cannot scale: quota exceeded"), "{failed}");
-    let panicked = line("run panicked");
+    let panicked = line("reconcile panicked");
     assert!(
         panicked.contains("ERROR") && panicked.contains("shop/cart"),
         "{panicked}"

@@ -1,6 +1,8 @@
 //! A candidate and a leadership, seen from outside.
 
+use std::fmt;
 use std::sync::Arc;
+
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -22,6 +24,15 @@ pub struct Candidate {
     // Dropped before the task handle, which does not end the task.
     _stop_on_drop: DropGuard,
     task: JoinHandle<()>,
+}
+
+impl fmt::Debug for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Candidate")
+            .field("is_leader", &self.is_leader())
+            .field("leader", &self.leader())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Candidate {
@@ -100,6 +111,14 @@ impl Candidate {
 pub struct Leadership {
     term: Arc<Term>,
     asked: CancellationToken,
+}
+
+impl fmt::Debug for Leadership {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Leadership")
+            .field("is_held", &self.is_held())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Leadership {

@@ -16,7 +16,7 @@ const MOST_UNSURE: usize = 32;
 
 /// What to do next.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Next {
+pub enum Next {
     /// Send this, and give up at the deadline.
     Send { request: Request, deadline: Instant },
     /// Nothing until then.
@@ -27,7 +27,7 @@ pub(crate) enum Next {
 
 /// A request about the Lease.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Request {
+pub enum Request {
     Get,
     Create(Record),
     /// Only if the Lease is still in this version.
@@ -39,7 +39,7 @@ pub(crate) enum Request {
 
 /// What came of a request.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Response {
+pub enum Response {
     /// The Lease, as the server has it.
     Found(LeaseState),
     /// There is no Lease.
@@ -55,7 +55,7 @@ pub(crate) enum Response {
 }
 
 /// One candidate.
-pub(crate) struct Machine {
+pub struct Machine {
     identity: String,
     config: ElectionConfig,
     phase: Phase,
@@ -106,7 +106,7 @@ struct Written {
 }
 
 impl Machine {
-    pub(crate) fn new(identity: String, config: ElectionConfig, now: Instant) -> Self {
+    pub fn new(identity: String, config: ElectionConfig, now: Instant) -> Self {
         Self {
             identity,
             config,
@@ -123,7 +123,7 @@ impl Machine {
     ///
     /// Counted from the moment the renewal was sent, which is before anybody can have seen it.
     // Differs from client-go: it counts from the beginning of the next attempt, a retry period and an response later.
-    pub(crate) fn leads_until(&self) -> Option<Instant> {
+    pub fn leads_until(&self) -> Option<Instant> {
         if self.stopping.is_some() {
             return None;
         }
@@ -131,28 +131,28 @@ impl Machine {
     }
 
     /// Whether this candidate believes to lead.
-    pub(crate) fn leads(&self, now: Instant) -> bool {
+    pub fn leads(&self, now: Instant) -> bool {
         self.leads_until().is_some_and(|until| now < until)
     }
 
     /// When another candidate may take the Lease at the earliest, by this clock.
-    pub(crate) fn safe_until(&self) -> Option<Instant> {
+    pub fn safe_until(&self) -> Option<Instant> {
         self.renewed.map(|sent| sent + self.config.lease_duration)
     }
 
     /// The holder as last seen, ourselves included.
-    pub(crate) fn holder(&self) -> Option<&str> {
+    pub fn holder(&self) -> Option<&str> {
         let holder = self.sighting.as_ref()?.seen.record.holder.as_str();
         (!holder.is_empty()).then_some(holder)
     }
 
     /// Whether the Lease was seen to be somebody else's, or nobody's.
-    pub(crate) fn is_of_another(&self) -> bool {
+    pub fn is_of_another(&self) -> bool {
         self.sighting.as_ref().is_some_and(|sighting| !sighting.ours)
     }
 
     /// Begins to end: a Lease that is ours is released, within the renew deadline. The work must have ended.
-    pub(crate) fn stop(&mut self, now: Instant) {
+    pub fn stop(&mut self, now: Instant) {
         if self.stopping.is_some() {
             return;
         }
@@ -169,7 +169,7 @@ impl Machine {
     }
 
     /// What to do at `now`. Call it when nothing is in flight.
-    pub(crate) fn poll(&mut self, now: Instant, wall: Timestamp) -> Next {
+    pub fn poll(&mut self, now: Instant, wall: Timestamp) -> Next {
         if self.stopping.is_some_and(|deadline| now >= deadline) {
             self.phase = Phase::Done;
         }
@@ -191,7 +191,7 @@ impl Machine {
     }
 
     /// What came of the request in flight.
-    pub(crate) fn response(&mut self, now: Instant, jitter: f64, response: Response) {
+    pub fn response(&mut self, now: Instant, jitter: f64, response: Response) {
         let Some(flight) = self.in_flight.take() else {
             return;
         };

@@ -31,12 +31,14 @@
 mod config;
 mod driver;
 mod handle;
-mod machine;
+#[cfg_attr(feature = "sim", allow(missing_docs))]
+pub(crate) mod machine;
 #[cfg(test)]
 mod machine_tests;
 #[cfg(test)]
 mod simulation;
 
+use std::fmt;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -53,7 +55,6 @@ pub(crate) use config::check_timing;
 pub use handle::{Candidate, ElectionStopped, Leadership};
 
 use crate::error::ConfigError;
-use crate::task;
 use crate::wire::{Leases, check_label, check_name};
 use driver::{Driver, Standing, Wire};
 use machine::Machine;
@@ -116,6 +117,16 @@ pub enum Ended<T> {
     Lost(Option<T>),
     /// It was asked to stop before this candidate ever led.
     NeverLed,
+}
+
+impl fmt::Debug for Election {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Election")
+            .field("lease", &self.lease)
+            .field("identity", &self.identity)
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Election {
@@ -190,7 +201,7 @@ impl Election {
             standing: sender,
             term: None,
         };
-        let task = task::spawn(span, driver.run());
+        let task = kube_tasks::spawn(span, driver.run());
         Ok(Candidate::new(standing, stop, task))
     }
 

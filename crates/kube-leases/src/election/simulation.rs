@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::config::ElectionConfig;
 use super::machine::{Machine, Next, Request, Response};
 use crate::record::{LeaseState, Record};
-use crate::sim::{Agenda, Clock, Time, up_to};
+use crate::simulator::{Agenda, Clock, Time, up_to};
 
 enum Event {
     Poll(usize, u64),

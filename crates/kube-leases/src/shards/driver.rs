@@ -16,7 +16,8 @@ use super::wire::GroupWire;
 use crate::error::{Failure, LeaseError};
 
 /// What happens to the objects a replica owns.
-#[must_use = "what is not looked at is not followed"]
+#[derive(Debug)]
+#[must_use = "dropping an unread change releases its shard"]
 pub enum Change {
     /// These are ours from now on.
     Gained(Shard),
@@ -28,13 +29,15 @@ pub enum Change {
 }
 
 /// While it lives, what is being given up is not given up.
-#[must_use = "dropping it lets go of the shard"]
+#[derive(Debug)]
+#[must_use = "dropping it releases the shard"]
 pub struct ReleaseGuard {
     slots: Vec<usize>,
     drain: u64,
     confirm: mpsc::UnboundedSender<Confirmed>,
 }
 
+#[derive(Debug)]
 struct Confirmed {
     slots: Vec<usize>,
     drain: u64,

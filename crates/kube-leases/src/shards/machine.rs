@@ -13,9 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::time::Instant;
 
-#[cfg(test)]
+#[cfg(any(test, feature = "sim"))]
 use super::table::Table;
-pub(crate) use protocol::{Effect, Lane, MemberSeen, Request, Response, Rules, Snapshot, Step, TableSeen};
+pub use protocol::{Effect, Lane, MemberSeen, Request, Response, Rules, Snapshot, Step, TableSeen};
 
 /// What this replica does in a slot.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,7 +64,7 @@ struct InFlight {
 }
 
 /// One replica.
-pub(crate) struct Machine {
+pub struct Machine {
     rules: Rules,
     member: String,
     process: String,
@@ -94,7 +94,7 @@ pub(crate) struct Machine {
 
 impl Machine {
     /// `member` is the name others see, `process` tells two processes of one name apart.
-    pub(crate) fn new(rules: Rules, member: String, process: String, now: Instant) -> Self {
+    pub fn new(rules: Rules, member: String, process: String, now: Instant) -> Self {
         Self {
             slots: vec![Slot::Idle; rules.slots],
             rules,
@@ -119,24 +119,24 @@ impl Machine {
     }
 
     /// Until when this replica owns what it owns, if it hears nothing more.
-    pub(crate) fn valid_until(&self) -> Option<Instant> {
+    pub fn valid_until(&self) -> Option<Instant> {
         Some(self.membership.as_ref()?.renewed? + self.rules.renew)
     }
 
     /// Whether work may run in a slot, or be about to end.
-    #[cfg(test)]
-    pub(crate) fn owns(&self, slot: usize, now: Instant) -> bool {
+    #[cfg(any(test, feature = "sim"))]
+    pub fn owns(&self, slot: usize, now: Instant) -> bool {
         self.is_valid(now) && matches!(self.slots[slot], Slot::Owned | Slot::Giving(_))
     }
 
     /// The table as last seen.
-    #[cfg(test)]
-    pub(crate) fn table(&self) -> Option<&Table> {
+    #[cfg(any(test, feature = "sim"))]
+    pub fn table(&self) -> Option<&Table> {
         self.table.as_ref().map(|seen| &seen.table)
     }
 
     /// Nothing runs in this slot any more; `drain` is the number that came with the wish to give it up.
-    pub(crate) fn drained(&mut self, slot: usize, drain: u64) {
+    pub fn drained(&mut self, slot: usize, drain: u64) {
         // An old number is about an earlier time of owning the slot.
         if let Some(state) = self
             .slots
@@ -150,7 +150,7 @@ impl Machine {
     }
 
     /// Begins to leave: every slot is given up, then the own Lease.
-    pub(crate) fn leave(&mut self) {
+    pub fn leave(&mut self) {
         if self.leaving {
             return;
         }
@@ -161,7 +161,7 @@ impl Machine {
     }
 
     /// What to do at `now`.
-    pub(crate) fn poll(&mut self, now: Instant, jitter: f64) -> Step {
+    pub fn poll(&mut self, now: Instant, jitter: f64) -> Step {
         if !self.is_valid(now) {
             self.revoke(|slot| matches!(slot, Slot::Owned | Slot::Giving(_)));
         }
@@ -192,7 +192,7 @@ impl Machine {
     }
 
     /// What came of the request in a lane.
-    pub(crate) fn response(&mut self, now: Instant, lane: Lane, response: Response) {
+    pub fn response(&mut self, now: Instant, lane: Lane, response: Response) {
         let Some(flight) = self.lanes[lane as usize].take() else {
             return;
         };

@@ -1,4 +1,6 @@
-//! A replica in its group, seen from outside.
+//! The handle of a replica in its group.
+
+use std::fmt;
 
 use kube_shards::Shard;
 use tokio::sync::{mpsc, watch};
@@ -20,6 +22,14 @@ pub struct ShardMember {
     stop: CancellationToken,
     _stop_on_drop: DropGuard,
     task: JoinHandle<()>,
+}
+
+impl fmt::Debug for ShardMember {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ShardMember")
+            .field("ownership", &self.ownership)
+            .finish_non_exhaustive()
+    }
 }
 
 impl ShardMember {

@@ -49,7 +49,8 @@
 //! the default timings 0.4 requests a second. The account needs `get`, `list`, `create`, `update` and `delete` on `leases`.
 
 mod driver;
-mod machine;
+#[cfg_attr(feature = "sim", allow(missing_docs))]
+pub(crate) mod machine;
 #[cfg(test)]
 mod machine_tests;
 mod member;
@@ -57,9 +58,11 @@ mod ownership;
 mod plan;
 #[cfg(test)]
 mod simulation;
-mod table;
+#[cfg_attr(feature = "sim", allow(missing_docs))]
+pub(crate) mod table;
 mod wire;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -77,7 +80,6 @@ pub use ownership::{Ownership, Permit};
 
 use crate::election::check_timing;
 use crate::error::ConfigError;
-use crate::task;
 use crate::wire::{Leases, check_label, check_name};
 use driver::Driver;
 use machine::{Machine, Rules};
@@ -142,6 +144,19 @@ pub struct ShardGroup {
     field: ShardField,
     config: ShardConfig,
     wall: Arc<dyn Fn() -> SystemTime + Send + Sync>,
+}
+
+impl fmt::Debug for ShardGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ShardGroup")
+            .field("namespace", &self.namespace)
+            .field("group", &self.group)
+            .field("identity", &self.identity)
+            .field("slots", &self.slots)
+            .field("field", &self.field)
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
 }
 
 impl ShardGroup {
@@ -237,7 +252,7 @@ impl ShardGroup {
             changes,
             error,
         };
-        let task = task::spawn(span, driver.run());
+        let task = kube_tasks::spawn(span, driver.run());
         Ok(ShardMember::new(
             Ownership::new(gates),
             told,

@@ -1,6 +1,7 @@
 //! Who may work in which slot at this moment: gates that open and close, and permits to pass them.
 //! Knows nothing of Leases; the driver moves the gates.
 
+use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 /// What a replica owns at this moment. Ask it before working on an object. Clones are of the same one.
 #[derive(Clone)]
 pub struct Ownership {
-    shared: Arc<Gates>,
+    gates: Arc<Gates>,
 }
 
 /// Leave to work on one object, and the promise that its slot is not given to another before this is dropped.
@@ -32,12 +33,12 @@ pub struct Permit {
 pub(super) struct Gates {
     pub(super) field: ShardField,
     ranges: Vec<ShardRange>,
-    state: Mutex<State>,
+    state: Mutex<GateStates>,
     /// Somebody may have left a slot.
     pub(super) left: Notify,
 }
 
-struct State {
+struct GateStates {
     limits: Option<Limits>,
     gates: Vec<Gate>,
 }
@@ -57,17 +58,32 @@ struct Gate {
     revoked: CancellationToken,
 }
 
+impl fmt::Debug for Ownership {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ownership").field("shard", &self.shard()).finish()
+    }
+}
+
+impl fmt::Debug for Permit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permit")
+            .field("slot", &self.slot)
+            .field("is_valid", &self.is_valid())
+            .finish_non_exhaustive()
+    }
+}
+
 impl Ownership {
-    pub(super) fn new(shared: Arc<Gates>) -> Self {
-        Self { shared }
+    pub(super) fn new(gates: Arc<Gates>) -> Self {
+        Self { gates }
     }
 
     /// Leave to work on the object with this hash; `None` if it is not ours, or will not be for long.
     ///
     /// It looks at the clock, so it never permits anything beyond the renew deadline, even if the process was suspended.
     pub fn enter(&self, hash: u64) -> Option<Permit> {
-        let slot = self.shared.slot_of(hash);
-        let mut state = self.shared.state.lock();
+        let slot = self.gates.slot_of(hash);
+        let mut state = self.gates.state.lock();
         state
             .limits
             .filter(|limits| Instant::now() < limits.valid_until)?;
@@ -75,7 +91,7 @@ impl Ownership {
         gate.running += 1;
         Some(Permit {
             revoked: gate.revoked.clone(),
-            gates: self.shared.clone(),
+            gates: self.gates.clone(),
             slot,
         })
     }
@@ -85,18 +101,18 @@ impl Ownership {
     pub fn enter_for<K: Resource>(&self, object: &K) -> Option<Permit> {
         let meta = object.meta();
         let namespace = meta.namespace.as_deref().unwrap_or_default();
-        let hash = self.shared.field.hash(meta.uid.as_deref(), Some(namespace))?;
+        let hash = self.gates.field.hash(meta.uid.as_deref(), Some(namespace))?;
         self.enter(hash)
     }
 
     /// What is ours at this moment, without what is being given up.
     pub fn shard(&self) -> Shard {
-        let state = self.shared.state.lock();
+        let state = self.gates.state.lock();
         let valid = state
             .limits
             .is_some_and(|limits| Instant::now() < limits.valid_until);
         let open = (0..state.gates.len()).filter(|slot| valid && state.gates[*slot].open);
-        self.shared.shard_of(open)
+        self.gates.shard_of(open)
     }
 }
 
@@ -153,7 +169,7 @@ impl Gates {
         let ranges = ShardRange::ALL.split(slots);
         Self {
             field,
-            state: Mutex::new(State {
+            state: Mutex::new(GateStates {
                 limits: None,
                 gates: ranges.iter().map(|_| Gate::default()).collect(),
             }),

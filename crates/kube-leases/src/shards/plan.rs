@@ -18,17 +18,17 @@ pub(crate) enum Holder {
 
 /// What one member should do.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct SlotPlan {
     pub(crate) give: Vec<usize>,
     pub(crate) claim: Vec<usize>,
 }
 
 /// The plan of member `me` of `members`, who all agree on their order.
-pub(crate) fn plan(slots: &[Holder], me: usize, members: usize) -> Plan {
+pub(crate) fn plan(slots: &[Holder], me: usize, members: usize) -> SlotPlan {
     let quota = quota(slots, me, members);
     let mut mine: Vec<bool> = slots.iter().map(|holder| *holder == Holder::Mine).collect();
     let mut count = mine.iter().filter(|mine| **mine).count();
-    let mut plan = Plan::default();
+    let mut plan = SlotPlan::default();
     while count > quota {
         // The loneliest goes first, so that few ranges remain; of equals the highest.
         let Some(slot) = (0..slots.len())
@@ -114,13 +114,13 @@ mod tests {
 
     #[test]
     fn what_is_going_is_not_given_twice() {
-        assert_eq!(plan(&[Mine, Mine, Going, Going], 0, 2), Plan::default());
+        assert_eq!(plan(&[Mine, Mine, Going, Going], 0, 2), SlotPlan::default());
     }
 
     #[test]
     fn the_larger_share_stays_with_whom_it_is() {
-        assert_eq!(plan(&[Mine, Member(0), Member(0)], 1, 2), Plan::default());
-        assert_eq!(plan(&[Member(1), Mine, Mine], 0, 2), Plan::default());
+        assert_eq!(plan(&[Mine, Member(0), Member(0)], 1, 2), SlotPlan::default());
+        assert_eq!(plan(&[Member(1), Mine, Mine], 0, 2), SlotPlan::default());
     }
 
     #[test]

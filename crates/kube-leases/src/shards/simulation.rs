@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::machine::{
     Effect, Lane, Machine, MemberSeen, Request, Response, Rules, Snapshot, Step, TableSeen,
 };
-use crate::sim::{Agenda, Clock, Time, up_to};
+use crate::simulator::{Agenda, Clock, Time, up_to};
 
 const SLOTS: usize = 16;
 

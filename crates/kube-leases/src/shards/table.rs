@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 /// Who owns a slot: a member's Lease, by the name of the member and by the uid of the Lease, which no later Lease of
 /// that name will have.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Owner {
-    pub(crate) member: String,
-    pub(crate) uid: String,
+pub struct Owner {
+    pub member: String,
+    pub uid: String,
 }
 
 /// Who owns which slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Table {
+pub struct Table {
     /// Grows by one with each write, so that an old table is known as such.
-    pub(crate) version: u64,
-    pub(crate) slots: Vec<Option<Owner>>,
+    pub version: u64,
+    pub slots: Vec<Option<Owner>>,
 }
 
 /// As it is written: each owner once, each slot as a place in the list of owners.
@@ -29,7 +29,7 @@ struct Text {
 }
 
 impl Table {
-    pub(crate) fn new(slots: usize) -> Table {
+    pub fn new(slots: usize) -> Table {
         Table {
             version: 0,
             slots: vec![None; slots],
@@ -39,7 +39,7 @@ impl Table {
     /// # Errors
     ///
     /// What is wrong with the text.
-    pub(crate) fn read(text: &str) -> Result<Table, String> {
+    pub fn read(text: &str) -> Result<Table, String> {
         let text: Text = serde_json::from_str(text).map_err(|error| {
             // The line and column, and not the text around it.
             format!(
@@ -70,7 +70,7 @@ impl Table {
         })
     }
 
-    pub(crate) fn write(&self) -> String {
+    pub fn write(&self) -> String {
         let owners: BTreeMap<&Owner, usize> = self
             .slots
             .iter()
@@ -96,11 +96,11 @@ impl Table {
         serde_json::to_string(&text).unwrap_or_default()
     }
 
-    pub(crate) fn is_owned_by(&self, slot: usize, uid: &str) -> bool {
+    pub fn is_owned_by(&self, slot: usize, uid: &str) -> bool {
         self.owner(slot).is_some_and(|owner| owner.uid == uid)
     }
 
-    pub(crate) fn owner(&self, slot: usize) -> Option<&Owner> {
+    pub fn owner(&self, slot: usize) -> Option<&Owner> {
         self.slots.get(slot)?.as_ref()
     }
 }

@@ -15,6 +15,7 @@ use crate::stats::{Meter, Stats};
 use delay::Delayed;
 use list::{Kind, Links, List, Slot};
 use ready::Ready;
+use std::fmt;
 use std::hash::Hash;
 use std::time::Duration;
 use table::{Phase, Table};
@@ -27,7 +28,7 @@ const KEEP_SLOTS: usize = 4096;
 const LONGEST_DELAY: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 
 /// The work queue without its shell: see the [module](self).
-pub struct State<T> {
+pub struct QueueMachine<T> {
     table: Table<T>,
     ready: Ready,
     delayed: Delayed,
@@ -42,7 +43,7 @@ pub struct State<T> {
     pub(crate) meter: Meter,
 }
 
-/// One run of a key, from [`take`](State::take) to [`finish`](State::finish). Numbers are never used twice.
+/// One run of a key, from [`take`](QueueMachine::take) to [`finish`](QueueMachine::finish). Numbers are never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     number: u64,
@@ -62,7 +63,7 @@ impl Run {
 pub struct Taken<T> {
     /// The key.
     pub key: T,
-    /// Names this run to [`finish`](State::finish).
+    /// Names this run to [`finish`](QueueMachine::finish).
     pub run: Run,
 }
 
@@ -108,11 +109,21 @@ pub struct Again {
     pub limited: bool,
 }
 
-impl<T: Clone + Eq + Hash> State<T> {
+/// Counts only: keys belong to the user.
+impl<T> fmt::Debug for QueueMachine<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QueueMachine")
+            .field("shutting_down", &self.shutting_down)
+            .field("next_run", &self.next_run)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T: Clone + Eq + Hash> QueueMachine<T> {
     /// An empty machine. After the longest waiting key was passed over `ageing` times it goes next; 0: never.
     /// Without `timings` it takes no note of how long things last, and `now` matters to delays alone.
     pub fn new(ageing: u32, timings: bool) -> Self {
-        State {
+        QueueMachine {
             table: Table::new(),
             ready: Ready::new(ageing),
             delayed: Delayed::default(),
@@ -414,7 +425,7 @@ fn due(now: Instant, delay: Duration) -> Option<Instant> {
 mod tests {
     use super::*;
 
-    fn work_off(state: &mut State<usize>, now: Instant) {
+    fn work_off(state: &mut QueueMachine<usize>, now: Instant) {
         while let Some(taken) = state.take(now) {
             state.finish(taken.run, None, now);
         }
@@ -423,7 +434,7 @@ mod tests {
     #[test]
     fn the_memory_of_a_burst_is_given_back_and_the_machine_goes_on() {
         let now = Instant::now();
-        let mut state = State::new(16, true);
+        let mut state = QueueMachine::new(16, true);
         let later = Again {
             delay: Duration::from_secs(1),
             priority: Priority::LOW,
@@ -449,7 +460,7 @@ mod tests {
     #[test]
     fn an_old_run_means_nothing_after_the_memory_was_given_back() {
         let now = Instant::now();
-        let mut state = State::new(16, true);
+        let mut state = QueueMachine::new(16, true);
         for key in 0..2 * KEEP_SLOTS {
             state.add(key, Priority::NORMAL, now);
         }

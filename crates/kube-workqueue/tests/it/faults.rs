@@ -2,7 +2,7 @@
 
 use crate::{drain, let_others_run, millis, take};
 use kube_workqueue::limiter::ExponentialBackoff;
-use kube_workqueue::state::{Finished, State};
+use kube_workqueue::sim::{Finished, QueueMachine};
 use kube_workqueue::{Priority, WorkQueue, workers};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -34,7 +34,7 @@ async fn f43_drain_waits_for_queued_keys_not_only_for_those_in_hand() {
 #[test]
 fn f43_a_run_that_has_ended_cannot_end_again_and_queue_its_key_twice() {
     let now = Instant::now();
-    let mut state = State::new(0, true);
+    let mut state = QueueMachine::new(0, true);
     state.add("foo", Priority::NORMAL, now);
     let first = state.take(now).unwrap();
     state.add("foo", Priority::NORMAL, now);

@@ -9,7 +9,7 @@
 //! Q6, that a shutdown wakes every waiter, is a matter of the shell: see `waiters` and `shutdown`.
 
 use kube_workqueue::Priority;
-use kube_workqueue::state::{Added, Again, Finished, Run, State};
+use kube_workqueue::sim::{Added, Again, Finished, QueueMachine, Run};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -175,7 +175,7 @@ impl Model {
 struct Check {
     start: Instant,
     now: u64,
-    state: State<u8>,
+    state: QueueMachine<u8>,
     model: Model,
     ended: Vec<Run>,
     /// Runs still owed: keys added since their last run began.
@@ -379,7 +379,7 @@ proptest! {
         let mut check = Check {
             start: Instant::now(),
             now: 0,
-            state: State::new(AGEING, true),
+            state: QueueMachine::new(AGEING, true),
             model: Model::default(),
             ended: Vec::new(),
             owed: BTreeSet::new(),

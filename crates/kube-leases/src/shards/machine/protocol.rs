@@ -8,16 +8,16 @@ use crate::shards::table::Table;
 
 /// The timings and the number of slots.
 #[derive(Clone, Debug)]
-pub(crate) struct Rules {
-    pub(crate) slots: usize,
-    pub(crate) lease: Duration,
-    pub(crate) renew: Duration,
-    pub(crate) retry: Duration,
+pub struct Rules {
+    pub slots: usize,
+    pub lease: Duration,
+    pub renew: Duration,
+    pub retry: Duration,
 }
 
 /// The two kinds of requests that go on beside each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lane {
+pub enum Lane {
     /// About the own Lease.
     Membership,
     /// About everybody's Leases and the table.
@@ -26,7 +26,7 @@ pub(crate) enum Lane {
 
 /// A request about Leases.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Request {
+pub enum Request {
     /// Create the own Lease.
     Join,
     /// Renew it, if it is in this version.
@@ -54,40 +54,40 @@ pub(crate) enum Request {
 
 /// A member's Lease as the server has it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct MemberSeen {
-    pub(crate) name: String,
-    pub(crate) member: String,
-    pub(crate) uid: String,
-    pub(crate) version: String,
+pub struct MemberSeen {
+    pub name: String,
+    pub member: String,
+    pub uid: String,
+    pub version: String,
     /// Which process made it.
-    pub(crate) process: String,
-    pub(crate) leaving: bool,
+    pub process: String,
+    pub leaving: bool,
     /// The number of the last renewal.
-    pub(crate) renewals: u64,
-    pub(crate) lease: Option<Duration>,
+    pub renewals: u64,
+    pub lease: Option<Duration>,
     /// What is wrong with its spec, for the error report.
-    pub(crate) malformed: Option<&'static str>,
+    pub malformed: Option<&'static str>,
 }
 
 /// The table as the server has it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct TableSeen {
-    pub(crate) table: Table,
+pub struct TableSeen {
+    pub table: Table,
     /// Of the Lease it is in. Another one means another table, whatever the number in it says.
-    pub(crate) uid: String,
-    pub(crate) version: String,
+    pub uid: String,
+    pub version: String,
 }
 
 /// Everything about the group, as of one moment.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Snapshot {
-    pub(crate) table: Option<TableSeen>,
-    pub(crate) members: Vec<MemberSeen>,
+pub struct Snapshot {
+    pub table: Option<TableSeen>,
+    pub members: Vec<MemberSeen>,
 }
 
 /// What came of a request.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Response {
+pub enum Response {
     Member(MemberSeen),
     Snapshot(Snapshot),
     TableWritten {
@@ -105,7 +105,7 @@ pub(crate) enum Response {
 
 /// What the replica is told.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Effect {
+pub enum Effect {
     /// These are ours.
     Gained(Vec<usize>),
     /// These shall be given up: say [`Machine::drained`] with this number when nothing runs in one of them.
@@ -116,9 +116,9 @@ pub(crate) enum Effect {
 
 /// What to do now.
 #[derive(Debug, Default)]
-pub(crate) struct Step {
-    pub(crate) effects: Vec<Effect>,
-    pub(crate) requests: Vec<(Lane, Request, Instant)>,
+pub struct Step {
+    pub effects: Vec<Effect>,
+    pub requests: Vec<(Lane, Request, Instant)>,
     /// When to be asked again, if nothing comes before; `None` when it is over.
-    pub(crate) wake: Option<Instant>,
+    pub wake: Option<Instant>,
 }

@@ -3,7 +3,7 @@
 use tokio::time::Instant;
 
 use super::{Effect, InFlight, Lane, Machine, ObservedMember, Request, Response, Slot, Snapshot, TableSeen};
-use crate::shards::plan::{Holder, Plan, plan};
+use crate::shards::plan::{Holder, SlotPlan, plan};
 use crate::shards::table::{Owner, Table};
 
 impl Machine {
@@ -216,7 +216,7 @@ impl Machine {
     }
 
     /// The plan, with these slots counted as free; `None` if we are no member.
-    pub(super) fn plan(&self, now: Instant, freed: &[usize]) -> Option<Plan> {
+    pub(super) fn plan(&self, now: Instant, freed: &[usize]) -> Option<SlotPlan> {
         let own = self.membership.as_ref()?;
         let mut members: Vec<(&str, &str)> = self
             .observed
