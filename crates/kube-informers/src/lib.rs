@@ -1,5 +1,4 @@
-//! client-go's informers for Rust: a local, indexed, exact copy of Kubernetes objects, and ordered events about
-//! every change.
+//! client-go's informers for Rust: a local, indexed, exact copy of Kubernetes objects, with ordered change events.
 //!
 //! ```no_run
 //! use k8s_openapi::api::core::v1::Pod;
@@ -23,7 +22,7 @@
 //! # }
 //! ```
 //!
-//! # The line
+//! # Pipeline
 //!
 //! ```text
 //!  API server
@@ -33,27 +32,28 @@
 //!                                         └─ read side: Store · Index  (any thread, any time)
 //! ```
 //!
-//! [`Informer`] is all of it in one; its documentation has the promises. Each part can be used alone:
+//! [`Informer`] combines all stages; its documentation states the guarantees. Each stage can be used alone:
 //!
-//! - [`ListWatch`] asks an API server for typed, dynamic, metadata-only or projected objects in a [`Scope`]; the
-//!   trait behind it is [`ListerWatcher`], and [`Script`] plays one in tests.
-//! - [`Reflector`] keeps any [`Target`] equal to what a source shows.
-//! - [`queue`] holds the queues between a reflector and what applies its deltas; [`LowLevelInformer`] joins a source,
-//!   a queue and a function of yours.
-//! - [`store`] holds the cache, also to be filled by hand, a store that forgets, and one that shows your own writes.
+//! - [`ListWatch`] lists and watches typed, dynamic, metadata-only or projected objects in a [`Scope`]; the trait behind
+//!   it is [`ListerWatcher`](source::ListerWatcher).
+//! - [`Reflector`](reflector::Reflector) keeps any [`Target`](target::Target) equal to its source.
+//! - [`queue`] holds the queues between a reflector and its consumer;
+//!   [`LowLevelInformer`](informer::LowLevelInformer) joins a source, a queue and a process function.
+//! - [`store`] holds the cache, a store that programs fill themselves, a store with expiry, and an overlay for reading your
+//!   own writes.
 //!
 //! [`SharedInformerFactory`] shares informers in a program: `factory.informer::<Pod>()`, `factory.core().v1().pods()`.
 //! [`Lister`] reads the cache by label selector, namespace, name and owner; [`indexes`] has the usual indexes.
 //!
-//! Several replicas can share the work: [`Scope::shard`] keeps a part of a collection, [`Informer::set_shard`] moves it.
+//! Several replicas can share the work: [`Scope::shard`] selects a part of a collection, [`Informer::set_shard`] moves it.
 //!
-//! Handlers are closures, [`Handlers`] (one closure per kind of event), or anything that is an [`EventHandler`];
-//! [`filtered`], [`asynchronous`] and [`blocking`] adapt them. [`Subscription`] gives the same events as a stream.
+//! A handler is a closure, [`Handlers`] (one closure per kind of event), or any [`EventHandler`] or [`AsyncEventHandler`];
+//! [`filtered`] and [`blocking`] adapt them, and [`handler`] shows how to write adapters. [`Subscription`] returns the
+//! same events as a stream.
 //!
 //! # Testing
 //!
-//! The crate `kube-testserver` is an API server for the inside of a test. Everything here uses tokio's clock, so tests
-//! can pause it:
+//! The crate `kube-testserver` is an API server that runs inside a test. All time is tokio's, so tests can pause the clock:
 //!
 //! ```
 //! use k8s_openapi::api::core::v1::Pod;
@@ -79,13 +79,13 @@
 //!
 //! # Coming from Go
 //!
-//! Search this documentation for the Go name: `SharedIndexInformer`, `AddEventHandler`, `DeletedFinalStateUnknown` …
-//! lead to their counterparts. Objects are `Arc<K>`: nobody can change what is cached.
+//! Search this documentation for Go names: `SharedIndexInformer`, `AddEventHandler`, `DeletedFinalStateUnknown` and others
+//! lead to their counterparts. Cached objects are `Arc<K>` and cannot be modified.
 //!
 //! ```compile_fail
 //! # fn example(pods: kube_informers::Store<k8s_openapi::api::core::v1::Pod>) {
 //! let pod = pods.get_by(Some("shop"), "cart").unwrap();
-//! pod.metadata.labels = None; // an Arc gives no mutable access
+//! pod.metadata.labels = None; // an Arc has no mutable access
 //! # }
 //! ```
 #![forbid(unsafe_code)]

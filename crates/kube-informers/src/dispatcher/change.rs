@@ -1,4 +1,4 @@
-//! `Change`: everything one handler has not been told about one object, folded into one step.
+//! `Change`: the queued events of one object, folded into one step.
 
 use std::sync::Arc;
 
@@ -6,19 +6,19 @@ use crate::event::{Cause, Event};
 use crate::handler::Delivery;
 use crate::object::Object;
 
-/// What waits for a handler about one object.
+/// The queued change of one object.
 pub(super) enum Change<K> {
     /// The handler does not know the object.
     Added { object: Arc<K>, initial: bool },
     /// The handler knows it as `old`.
     Updated { old: Arc<K>, new: Arc<K>, resync: bool },
-    /// The handler knows it; as `last_delivered`, where that is another state than the last one.
+    /// The handler knows it, as `last_delivered` where that differs from the last state.
     Deleted {
         last_delivered: Option<Arc<K>>,
         object: Arc<K>,
         cause: Cause,
     },
-    /// The handler knows it, it is gone, and another of the same name is there.
+    /// The handler knows it; it was deleted, and another object of the same name exists.
     Replaced {
         last_delivered: Option<Arc<K>>,
         object: Arc<K>,
@@ -40,7 +40,7 @@ impl<K> Change<K> {
         }
     }
 
-    /// The newest state it holds; any would do to identify the object.
+    /// The newest state; identifies the object.
     pub(super) fn object(&self) -> &Arc<K> {
         match self {
             Self::Added { object, .. } | Self::Deleted { object, .. } => object,
@@ -49,7 +49,7 @@ impl<K> Change<K> {
         }
     }
 
-    /// How many events it will be told as.
+    /// The number of events it will be delivered as.
     pub(super) fn events(&self) -> usize {
         match self {
             Self::Replaced { .. } => 2,
@@ -57,7 +57,7 @@ impl<K> Change<K> {
         }
     }
 
-    /// What the handler is told.
+    /// The events for the handler.
     pub(super) fn into_deliveries(self) -> (Delivery<K>, Option<Delivery<K>>) {
         match self {
             Self::Added { object, initial } => (Delivery::from(Event::Added { object, initial }), None),
@@ -100,13 +100,13 @@ impl<K> Change<K> {
 }
 
 impl<K: Object> Change<K> {
-    /// What waits after one more event; `None` when the handler need not be told anything.
+    /// The change after one more event; `None` if there is nothing to deliver.
     ///
-    /// Total, although a store never emits some of the pairs (an add of what is there, say): whatever comes, the
-    /// handler ends up with the newest state and sees (Added Updated* Deleted)*.
+    /// Defined for all pairs, although a store never emits some of them (an add of a known object, for example): the handler
+    /// always ends up with the newest state and receives (Added Updated* Deleted)*.
     pub(super) fn then(self, event: &Event<K>) -> Option<Self> {
         Some(match (self, event) {
-            // Never told: it stays an add, or nothing at all.
+            // Not delivered yet: it stays an add, or nothing.
             (Self::Added { initial, .. }, Event::Added { object: new, .. } | Event::Updated { new, .. }) => {
                 Self::Added {
                     object: new.clone(),
@@ -169,7 +169,7 @@ impl<K: Object> Change<K> {
                 cause,
                 added: new.clone(),
             },
-            // The one that came in between was never last_delivered, so its end is nothing to tell either.
+            // The object in between was never delivered, so neither is its delete.
             (
                 Self::Deleted {
                     last_delivered,
@@ -191,7 +191,7 @@ impl<K: Object> Change<K> {
         })
     }
 
-    /// What is left to tell of an initial object whose later change already waits: now, and later in its place.
+    /// How an initial object is delivered when a later change of it is queued: now, and later in its place.
     pub(super) fn after_initial(self) -> (Option<Self>, Option<Self>) {
         match self {
             Self::Added { object, .. } | Self::Updated { new: object, .. } => (

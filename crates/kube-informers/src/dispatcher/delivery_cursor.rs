@@ -1,4 +1,4 @@
-//! `DeliveryCursor`: what was taken out of a mailbox, given out one event at a time.
+//! `DeliveryCursor`: one item of a mailbox, delivered event by event.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(crate) struct DeliveryCursor<K> {
 enum CursorItem<K> {
     Empty,
     Batch(Arc<[Event<K>]>),
-    /// A replay or resync.
+    /// A snapshot or resync.
     Objects {
         objects: Vec<Arc<K>>,
         resync: bool,
@@ -50,7 +50,7 @@ impl<K: Object> DeliveryCursor<K> {
                     second,
                 }
             }
-            // Expanded here, in the handler's own time and outside of every lock.
+            // Expanded here, on the handler's task and outside of every lock.
             Item::Initial(snapshot) => CursorItem::Objects {
                 objects: snapshot.iter().cloned().collect(),
                 resync: false,
@@ -66,7 +66,7 @@ impl<K: Object> DeliveryCursor<K> {
         Self { item, next: 0 }
     }
 
-    /// The next event, with how many are left behind it.
+    /// The next event, and the number of events left.
     pub(crate) fn next(&mut self, listener: &Listener<K>) -> Option<(Delivery<K>, usize)> {
         match &mut self.item {
             CursorItem::Empty => None,
@@ -106,12 +106,12 @@ impl<K: Object> DeliveryCursor<K> {
         }
     }
 
-    /// Whether this is a replay or a resync.
+    /// Whether this is a snapshot or a resync.
     pub(super) fn is_bulk(&self) -> bool {
         matches!(self.item, CursorItem::Objects { .. })
     }
 
-    /// Which object the last event given out was about.
+    /// The key of the last event returned.
     pub(super) fn key(&self) -> Option<ObjectKey> {
         let object = match &self.item {
             CursorItem::Empty => return None,

@@ -1,8 +1,8 @@
-//! `Folding`: the private queue of a handler that coalesces by key.
+//! `Folding`: the queue of a handler that coalesces by key.
 //!
-//! Takes events and marks, gives at most one change per object, in the order of the first pending event of each.
-//! Holds at most one change per live object and per deleted one the handler knows of (twice that behind a resync
-//! that is still to come), however many events come in.
+//! Accepts events and marks; returns at most one change per object, in the order of the first queued event of each.
+//! Holds at most one change per live object and per deleted object that the handler knows (twice that while a resync is
+//! queued), however many events arrive.
 
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
@@ -17,8 +17,8 @@ use crate::event::Event;
 use crate::object::Object;
 
 pub(super) struct Folding<K> {
-    /// In order; a change that came to nothing leaves a hole. The number of a slot is its position plus `first`,
-    /// so that numbers survive pops.
+    /// In order; a change that cancelled out leaves a hole. The number of a slot is its position plus `first`, so that
+    /// numbers survive pops.
     slots: VecDeque<Option<Item<K>>>,
     first: u64,
     holes: usize,
@@ -27,7 +27,7 @@ pub(super) struct Folding<K> {
     hasher: RandomState,
     /// No slot with a smaller number is in the index.
     sealed: u64,
-    /// Events that `slots` will be told as, replays and resyncs not counted.
+    /// The events that `slots` will be delivered as, without snapshots and resyncs.
     changes: usize,
 }
 
@@ -44,8 +44,8 @@ impl<K> Folding<K> {
         }
     }
 
-    /// Appends what is no change. Behind a resync nothing is folded into what stands before it: the resync says
-    /// "again" of states that must have been told by then.
+    /// Appends a mark. Events behind a resync are not folded into changes before it: the resync repeats states that must
+    /// have been delivered by then.
     pub(super) fn push_mark(&mut self, mark: Item<K>) {
         if matches!(mark, Item::Resync(_)) {
             self.index = HashTable::new();
@@ -58,18 +58,18 @@ impl<K> Folding<K> {
         self.slots.len() == self.holes
     }
 
-    /// How many events the waiting changes will be told as.
+    /// The number of events that the queued changes will be delivered as.
     pub(super) fn changes(&self) -> usize {
         self.changes
     }
 
-    /// How many slots are held, holes included.
+    /// The number of slots, including holes.
     #[cfg(test)]
     pub(super) fn slots(&self) -> usize {
         self.slots.len()
     }
 
-    /// What comes next, left in its place.
+    /// The next item, without removing it.
     pub(super) fn peek(&mut self) -> Option<&Item<K>> {
         while let Some(None) = self.slots.front() {
             self.slots.pop_front();
@@ -85,7 +85,7 @@ impl<K> Folding<K> {
 }
 
 impl<K: Object> Folding<K> {
-    /// Takes one event.
+    /// Adds one event.
     pub(super) fn push(&mut self, event: &Event<K>) {
         let hash = self.hash(event.object());
         match self.find(hash, event.object()) {
@@ -103,7 +103,7 @@ impl<K: Object> Folding<K> {
         }
     }
 
-    /// Takes what comes next out.
+    /// Removes the next item.
     pub(super) fn pop(&mut self) -> Option<Item<K>> {
         self.peek()?;
         let number = self.first;
@@ -117,12 +117,12 @@ impl<K: Object> Folding<K> {
         Some(item)
     }
 
-    /// Whether something newer than a replay or resync waits about this object.
+    /// Whether a newer change of this object is queued.
     pub(super) fn has_pending(&self, object: &Arc<K>) -> bool {
         self.find(self.hash(object), object).is_some()
     }
 
-    /// What is to be told of an initial object now, given what came since it was queued.
+    /// How to deliver an initial object now, given the changes queued since.
     pub(super) fn fold_initial(&mut self, object: &Arc<K>) -> Option<Change<K>> {
         let hash = self.hash(object);
         let waiting = self
@@ -141,7 +141,7 @@ impl<K: Object> Folding<K> {
         }
     }
 
-    /// Takes a change out of its slot, to be put back by `settle`.
+    /// Removes a change from its slot, to be put back by `settle`.
     fn lift(&mut self, number: u64) -> Option<Change<K>> {
         let slot = self.slots.get_mut(position(self.first, number))?;
         match slot.take() {
@@ -156,7 +156,7 @@ impl<K: Object> Folding<K> {
         }
     }
 
-    /// Puts back what a lifted change became.
+    /// Puts back the result of a lifted change.
     fn settle(&mut self, hash: u64, number: u64, change: Option<Change<K>>) {
         match change {
             Some(change) => {
@@ -173,8 +173,8 @@ impl<K: Object> Folding<K> {
         }
     }
 
-    /// Holes would otherwise grow with every object that comes and goes while the handler is busy. Amortised: at
-    /// least half of what is moved over was a hole made since the last time.
+    /// Without this, holes would grow with every object created and deleted while the handler is busy. Amortised constant:
+    /// at least half of the slots moved over are holes made since the last time.
     fn close_holes(&mut self) {
         if self.holes <= 32 || self.holes * 2 <= self.slots.len() {
             return;
@@ -242,7 +242,7 @@ impl<K: Object> Folding<K> {
 }
 
 fn position(first: u64, number: u64) -> usize {
-    // A number before the front is in no index; should it ever be asked for, no slot answers to the maximum.
+    // A number before the front is in no index; `usize::MAX` finds no slot.
     number
         .checked_sub(first)
         .and_then(|position| usize::try_from(position).ok())
@@ -257,7 +257,7 @@ fn same_key<K: Object>(one: &Arc<K>, other: &Arc<K>) -> bool {
     one.name() == other.name() && namespace(one) == namespace(other)
 }
 
-/// An empty namespace is none, as in `ObjectKey`.
+/// An empty namespace counts as none, as in `ObjectKey`.
 fn namespace<K: Object>(object: &Arc<K>) -> Option<&str> {
     object.namespace().filter(|namespace| !namespace.is_empty())
 }

@@ -1,6 +1,6 @@
-//! `Listener`: our end of one handler or subscription: its mailbox, and what is known about it.
+//! `Listener`: the dispatcher's side of one handler or subscription: its mailbox and its progress.
 //!
-//! The dispatcher puts in, a worker or a subscription takes out, a registration looks on.
+//! The dispatcher queues events, a worker or a subscription consumes them, a registration observes.
 
 use std::any::Any;
 use std::fmt;
@@ -20,8 +20,7 @@ use crate::registration::{Control, End, HandlerId, Progress};
 use crate::store::Snapshot;
 
 tokio::task_local! {
-    /// The address of the listener whose handler is running here, so that a handler can be told apart that waits
-    /// for its own removal.
+    /// The address of the listener whose handler runs here: detects a handler that waits for its own removal.
     pub(super) static CALLING: usize;
 }
 
@@ -32,15 +31,15 @@ pub struct Listener<K> {
     coalesces: bool,
     on_panic: OnPanic,
     mailbox: Mutex<Mailbox<K>>,
-    /// A copy of the mailbox's phase, for a glance between two events: nothing more is told.
+    /// A copy of the mailbox's phase, checked between two events: nothing more is delivered.
     leaving: AtomicBool,
-    /// Taken out and not yet told, the event being told included. Written only by whoever takes out.
+    /// Events removed from the mailbox and not yet delivered. Written only by the consumer.
     in_flight: AtomicUsize,
     delivered: AtomicU64,
     panics: AtomicU64,
     ended: AtomicBool,
     progress: watch::Sender<Progress>,
-    /// Whatever must live as long as something may still be told.
+    /// Kept alive while events may still be delivered.
     keeps: Mutex<Option<Arc<dyn Any + Send + Sync>>>,
 }
 
@@ -67,7 +66,7 @@ impl<K: Object> Listener<K> {
         }
     }
 
-    // What the dispatcher does.
+    // Called by the dispatcher.
 
     pub(super) fn push_batch(&self, events: &Arc<[Event<K>]>) {
         let wake = self.mailbox.lock().push_batch(events);
@@ -93,7 +92,7 @@ impl<K: Object> Listener<K> {
         self.note_synced(synced);
     }
 
-    /// The informer stops. May be called again with `drain: false` to cut a drain short.
+    /// The informer stops. May be called again with `drain: false` to abort a drain.
     pub(super) fn close(&self, drain: bool) -> Option<Leftovers<K>> {
         if !drain {
             let wake = self.mailbox.lock().cancel();
@@ -121,28 +120,28 @@ impl<K: Object> Listener<K> {
         self.leaving.load(Ordering::Acquire)
     }
 
-    /// Whether it has ended: nobody will take anything out any more.
+    /// Whether its consumer has ended.
     pub(super) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
 
-    // What whoever takes out does.
+    // Called by the consumer.
 
-    /// A worker will come. `false` if there is nothing to do for one: a stream, or a handler removed before.
+    /// A worker is about to be spawned. `false` if none is needed: a stream, or a removed handler.
     pub(super) fn mark_spawned(&self) -> bool {
         self.mailbox.lock().mark_spawned()
     }
 
-    /// A worker begins: it gets the handler, unless that was removed before.
+    /// Called by the worker when it starts. Returns the handler, unless it was removed.
     pub(super) fn take_handler(&self) -> Option<HandlerKind<K>> {
         self.mailbox.lock().take_handler()
     }
 
-    /// Ready when there is something to take; with an error when there never will be.
+    /// Ready when there is something to deliver; an error when there never will be.
     pub(crate) fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
         let ready = self.mailbox.lock().poll_ready(cx);
         if let Poll::Ready(Err(end)) = ready {
-            // A drain that has come to its end is noticed here first.
+            // The end of a drain is noticed here first.
             drop(self.leave(end));
         }
         ready
@@ -160,12 +159,12 @@ impl<K: Object> Listener<K> {
         std::future::poll_fn(|cx| self.poll_cancelled(cx)).await;
     }
 
-    /// Takes what comes next, with how many events are queued behind it. Everything taken before has been told.
+    /// Removes the next item, with the number of events queued behind it. The previous item has been delivered.
     pub(crate) fn take(&self) -> Option<(DeliveryCursor<K>, usize)> {
         let (item, queued, synced) = {
             let mut mailbox = self.mailbox.lock();
             let (item, synced) = mailbox.take();
-            // Under the lock, so that `pending` counts what is taken on one side or the other.
+            // Under the lock, so that `pending` counts each event once.
             self.in_flight
                 .store(item.as_ref().map_or(0, |item| item.events()), Ordering::Release);
             (item, mailbox.queued(), synced)
@@ -174,7 +173,7 @@ impl<K: Object> Listener<K> {
         Some((DeliveryCursor::new(item?, self.coalesces), queued))
     }
 
-    /// One event has been told: the handler returned, or panicked, or the stream gave it out.
+    /// One event has been delivered: the handler returned or panicked, or the stream yielded it.
     pub(crate) fn mark_delivered(&self, in_flight: usize) {
         // One writer, so no read-modify-write is needed.
         let delivered = self.delivered.load(Ordering::Relaxed);
@@ -182,7 +181,7 @@ impl<K: Object> Listener<K> {
         self.in_flight.store(in_flight, Ordering::Release);
     }
 
-    /// The handler panicked, which may be its end.
+    /// The handler panicked, which may end it.
     pub(super) fn panicked(&self) {
         let panics = self.panics.load(Ordering::Relaxed);
         self.panics.store(panics + 1, Ordering::Relaxed);
@@ -196,11 +195,11 @@ impl<K: Object> Listener<K> {
         if cursor.is_bulk() {
             self.mailbox.lock().bulk_delivered();
         }
-        // Objects of a replay or resync that needed no telling have kept this above zero.
+        // Objects of a snapshot or resync that were skipped are still counted.
         self.in_flight.store(0, Ordering::Release);
     }
 
-    /// Takes note if a synced notice comes next, without taking anything else. Nothing is in flight.
+    /// Consumes a synced notice if it comes next. Nothing is in flight.
     pub(crate) fn observe_synced(&self) {
         let synced = self.mailbox.lock().pass_notice();
         self.note_synced(synced);
@@ -214,7 +213,7 @@ impl<K: Object> Listener<K> {
         self.mailbox.lock().fold_initial(object)
     }
 
-    /// Nothing more is told. The first reason stands.
+    /// Ends delivery. The first reason is kept.
     pub(crate) fn leave(&self, end: End) -> Leftovers<K> {
         let (leftovers, no_worker, wake) = {
             let mut mailbox = self.mailbox.lock();
@@ -222,7 +221,7 @@ impl<K: Object> Listener<K> {
             self.leaving.store(true, Ordering::Release);
             left
         };
-        // A worker that runs says itself when it has ended.
+        // A running worker reports its own end.
         if no_worker {
             self.finish();
         }
@@ -236,7 +235,7 @@ impl<K: Object> Listener<K> {
         drop(kept);
     }
 
-    /// Nothing is being told any more either.
+    /// The last call has returned.
     pub(super) fn finish(&self) {
         let end = match self.mailbox.lock().phase {
             Phase::Leaving(end) => end,
@@ -257,7 +256,7 @@ impl<K: Object> Listener<K> {
         }
     }
 
-    /// Identifies it while it is in use.
+    /// Identifies the listener while it is in use.
     pub(super) fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
@@ -294,7 +293,7 @@ impl<K: Object> Control for Listener<K> {
         let in_flight = self.in_flight.load(Ordering::Acquire);
         match mailbox.phase {
             Phase::Open | Phase::Draining => mailbox.queued() + in_flight,
-            // Only the call that runs; no other begins.
+            // Only the call in flight; no other begins.
             Phase::Leaving(_) => in_flight.min(1),
         }
     }
@@ -321,7 +320,7 @@ impl<K: Object> Control for Listener<K> {
 
     fn keep(&self, guard: Arc<dyn Any + Send + Sync>) {
         *self.keeps.lock() = Some(guard);
-        // Whoever left before that has released nothing yet.
+        // If it ended before, nothing has been released yet.
         if self.is_leaving() {
             self.release();
         }

@@ -1,6 +1,6 @@
-//! `Mailbox`: what one handler has not been told yet, and whether it is to be told at all.
+//! `Mailbox`: the backlog of one handler, and its phase.
 //!
-//! Pure data behind the lock of a [`Listener`](super::listener::Listener); knows no task and no clock.
+//! Pure data behind the lock of a [`Listener`](super::listener::Listener), without tasks or clocks.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -19,40 +19,39 @@ pub(super) struct Mailbox<K> {
     queue: MailboxQueue<K>,
     /// Events in the queue.
     queued: usize,
-    /// A replay or a resync is queued or being told: no resync is queued behind it.
+    /// A snapshot or resync is queued or in flight: no resync is queued behind it.
     bulk: bool,
-    /// The synced notice has been queued; there is only one.
+    /// The synced notice has been queued; it is queued once.
     notice_given: bool,
     pub(super) phase: Phase,
     pub(super) consumer: Consumer<K>,
-    /// The informer stopped without draining: running calls are not waited for either.
+    /// The informer stopped without draining: calls in flight are not awaited.
     pub(super) cancelled: bool,
     on_data: Option<Waker>,
     on_cancel: Option<Waker>,
 }
 
-/// Whether the handler is to be told more.
+/// Whether events are queued and delivered.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     Open,
-    /// What is queued is told, nothing more is queued.
+    /// Queued events are delivered, no more are queued.
     Draining,
-    /// Nothing more is told.
+    /// Nothing more is delivered.
     Leaving(End),
 }
 
-/// Who takes things out.
+/// The consumer of a mailbox.
 pub(super) enum Consumer<K> {
-    /// Nobody yet: this handler waits for the informer to start. Kept here, so that a removal before the start
-    /// can let go of it.
+    /// None yet: the handler waits for the informer to start. Kept here, so that a removal before the start can drop it.
     Unstarted(HandlerKind<K>),
-    /// A worker that was spawned and has not run yet.
+    /// A worker that was spawned and has not been polled.
     Spawned(HandlerKind<K>),
-    /// Nobody any more: the handler was let go of before it was started.
+    /// None any more: the handler was dropped before it was started.
     Gone,
-    /// A worker, which will say when it has ended.
+    /// A worker, which reports its end.
     Worker,
-    /// A subscription, which takes when it is polled.
+    /// A subscription, which reads when it is polled.
     Stream,
 }
 
@@ -61,17 +60,17 @@ enum MailboxQueue<K> {
     Coalesce(Folding<K>),
 }
 
-/// What is taken out in one go, and told one event at a time.
+/// One item, delivered event by event.
 pub(super) enum Item<K> {
-    /// Shared by all handlers that keep everything.
+    /// Shared by all handlers that keep all events.
     Batch(Arc<[Event<K>]>),
     /// For a handler that coalesces.
     Change(Change<K>),
-    /// What was there when the handler joined.
+    /// The cached objects when the handler was added.
     Initial(Snapshot<K>),
-    /// What is to be told again.
+    /// The objects to deliver again.
     Resync(Snapshot<K>),
-    /// Everything initial stands before this.
+    /// All initial events are before this.
     Synced,
 }
 
@@ -109,8 +108,8 @@ impl<K: Object> MailboxQueue<K> {
     }
 }
 
-/// What a listener that leaves had not been told, and the handler if it was never started. Dropping a handler runs
-/// code of its owner: do that where no lock is held.
+/// The undelivered backlog of an ended listener, and its handler if it was never started. Dropping a handler runs user
+/// code: do not hold a lock.
 pub struct Leftovers<K> {
     _undelivered: MailboxQueue<K>,
     _handler: Option<Consumer<K>>,
@@ -122,7 +121,7 @@ impl<K> fmt::Debug for Leftovers<K> {
     }
 }
 
-/// Who is to be woken, after the lock is released.
+/// The wakers to wake after the lock is released.
 #[derive(Default)]
 #[must_use]
 pub(super) struct Wake {
@@ -174,7 +173,7 @@ impl<K: Object> Mailbox<K> {
         self.on_data()
     }
 
-    /// Queues what is there when the handler joins.
+    /// Queues the initial snapshot.
     pub(super) fn push_initial(&mut self, snapshot: Snapshot<K>) {
         if snapshot.is_empty() {
             return;
@@ -184,7 +183,7 @@ impl<K: Object> Mailbox<K> {
         self.queue.push_mark(Item::Initial(snapshot));
     }
 
-    /// Queues everything once more, unless the handler has not heard the last repetition to its end.
+    /// Queues a resync, unless the previous one or the snapshot is not fully delivered.
     pub(super) fn push_resync(&mut self, snapshot: &Snapshot<K>) -> Wake {
         if self.phase != Phase::Open || self.bulk || snapshot.is_empty() {
             return Wake::default();
@@ -195,8 +194,8 @@ impl<K: Object> Mailbox<K> {
         self.on_data()
     }
 
-    /// Queues the notice that everything initial stands before it. Says whether it took effect at once, because
-    /// nothing is queued or being told.
+    /// Queues the synced notice behind the initial events. Returns whether it took effect at once because nothing is queued
+    /// or in flight.
     pub(super) fn push_synced(&mut self, in_flight: usize) -> (bool, Wake) {
         if self.phase != Phase::Open || self.notice_given {
             return (false, Wake::default());
@@ -209,8 +208,7 @@ impl<K: Object> Mailbox<K> {
         (false, self.on_data())
     }
 
-    /// Takes the next batch, replay, resync or change. Says whether a synced notice stood before it.
-    /// What was taken before has been told.
+    /// Removes the next item, and returns whether a synced notice preceded it. The previous item has been delivered.
     pub(super) fn take(&mut self) -> (Option<Item<K>>, bool) {
         let synced = self.pass_notice();
         if matches!(self.phase, Phase::Leaving(_)) {
@@ -221,7 +219,7 @@ impl<K: Object> Mailbox<K> {
         (item, synced)
     }
 
-    /// Takes the synced notice out if it comes next, and says so. What was taken before has been told.
+    /// Removes the synced notice if it comes next, and returns whether it did. The previous item has been delivered.
     pub(super) fn pass_notice(&mut self) -> bool {
         let notice_next = matches!(self.queue.peek(), Some(Item::Synced));
         if notice_next {
@@ -230,12 +228,12 @@ impl<K: Object> Mailbox<K> {
         notice_next
     }
 
-    /// Notes that a replay or resync has been told to its end.
+    /// A snapshot or resync has been fully delivered.
     pub(super) fn bulk_delivered(&mut self) {
         self.bulk = false;
     }
 
-    /// Whether a change about this object waits that makes telling it again superfluous.
+    /// Whether a queued change of this object makes a resync of it redundant.
     pub(super) fn has_pending(&self, object: &Arc<K>) -> bool {
         match &self.queue {
             MailboxQueue::KeepAll(_) => false,
@@ -243,7 +241,7 @@ impl<K: Object> Mailbox<K> {
         }
     }
 
-    /// What to tell of an initial object now.
+    /// How to deliver an initial object now.
     pub(super) fn fold_initial(&mut self, object: &Arc<K>) -> Option<Delivery<K>> {
         match &mut self.queue {
             MailboxQueue::KeepAll(_) => Some(Delivery::from(Event::Added {
@@ -271,7 +269,7 @@ impl<K: Object> Mailbox<K> {
         self.queued
     }
 
-    /// Whether there is something to take; `Err` when there never will be. Else `cx` is woken when that changes.
+    /// Ready when there is something to deliver; `Err` when there never will be.
     pub(super) fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
         match self.phase {
             Phase::Leaving(end) => Poll::Ready(Err(end)),
@@ -287,7 +285,7 @@ impl<K: Object> Mailbox<K> {
         }
     }
 
-    /// Ready when running calls are not to be waited for. Else `cx` is woken when that changes.
+    /// Ready when calls in flight are to be cancelled.
     pub(super) fn poll_cancelled(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.cancelled {
             return Poll::Ready(());
@@ -296,7 +294,7 @@ impl<K: Object> Mailbox<K> {
         Poll::Pending
     }
 
-    /// Ends it. The first reason stands. Says whether nobody is left who would report the end.
+    /// Ends delivery. The first reason is kept. The flag says that no worker is left to report the end.
     pub(super) fn leave(&mut self, end: End) -> (Leftovers<K>, bool, Wake) {
         if !matches!(self.phase, Phase::Leaving(_)) {
             self.phase = Phase::Leaving(end);
@@ -322,7 +320,7 @@ impl<K: Object> Mailbox<K> {
         (leftovers, no_worker, self.on_data())
     }
 
-    /// A worker will come. `false` if there is nothing to do for one.
+    /// A worker is about to be spawned. `false` if none is needed.
     pub(super) fn mark_spawned(&mut self) -> bool {
         match std::mem::replace(&mut self.consumer, Consumer::Gone) {
             Consumer::Unstarted(runner) => {
@@ -336,7 +334,7 @@ impl<K: Object> Mailbox<K> {
         }
     }
 
-    /// A worker begins: it gets the handler, unless that was removed before.
+    /// Returns the handler to its worker, unless it was removed.
     pub(super) fn take_handler(&mut self) -> Option<HandlerKind<K>> {
         match std::mem::replace(&mut self.consumer, Consumer::Worker) {
             Consumer::Spawned(runner) => Some(runner),
@@ -355,7 +353,7 @@ impl<K: Object> Mailbox<K> {
         }
     }
 
-    /// Wakes whoever waits for something to take.
+    /// Wakes the consumer.
     pub(super) fn on_data(&mut self) -> Wake {
         Wake {
             data: self.on_data.take(),

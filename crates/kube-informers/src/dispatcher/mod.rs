@@ -1,7 +1,7 @@
-//! `Dispatcher`: events in, one mailbox per handler out.
+//! `Dispatcher`: distributes events to one mailbox per handler.
 //!
-//! Pure data: it owns no task and reads no clock. It is called under the lock that also guards the store's writer,
-//! so that joining (snapshot plus position) is one step; it sees neither the writer nor any user code.
+//! Pure data: it owns no task and reads no clock. It is called under the lock that also guards the store's writer, so that
+//! adding a handler (snapshot plus position) is one step. It never sees the writer and runs no user code.
 
 mod change;
 mod delivery_cursor;
@@ -47,11 +47,11 @@ struct ListenerEntry<K: Object> {
 }
 
 enum DispatcherState {
-    /// Handlers wait for the start.
+    /// Handlers have no workers yet.
     New,
     /// Every handler has a worker.
     Started(Spawner),
-    /// Nobody joins any more.
+    /// No handler can be added.
     Closed,
 }
 
@@ -65,14 +65,14 @@ impl<K: Object> Dispatcher<K> {
         }
     }
 
-    /// Adds a handler. It is told of everything in `snapshot` as initial, then of all that is dispatched from now
-    /// on; `synced` says whether nothing initial is to come beyond the snapshot.
+    /// Adds a handler. It receives the objects of `snapshot` as initial events, then everything dispatched from now on.
+    /// `synced` says whether the snapshot is the complete initial list.
     ///
-    /// Takes constant time: the snapshot is taken apart by the handler's own worker.
+    /// Constant time: the handler's own worker expands the snapshot.
     ///
     /// # Errors
     ///
-    /// When the dispatcher is closed.
+    /// The dispatcher is closed.
     pub(crate) fn add(
         &mut self,
         options: &HandlerOptions,
@@ -94,7 +94,7 @@ impl<K: Object> Dispatcher<K> {
         Ok(Registration::new(listener))
     }
 
-    /// Adds a subscription, which takes from the listener by itself. After a close it has nothing to take.
+    /// Adds a subscription, which reads from the listener itself. After a close it is empty.
     pub fn subscribe(
         &mut self,
         options: &HandlerOptions,
@@ -159,7 +159,7 @@ impl<K: Object> Dispatcher<K> {
         }
     }
 
-    /// Tells everybody. The events lie in memory once, however many handlers keep all of them.
+    /// Queues events for every handler. Handlers that keep all events share one allocation.
     #[doc(alias = "distribute")]
     pub fn dispatch(&mut self, events: Vec<Event<K>>) {
         if events.is_empty() {
@@ -181,15 +181,14 @@ impl<K: Object> Dispatcher<K> {
         }
     }
 
-    /// Everything initial has been dispatched: each handler is synced once it has returned from what it was told
-    /// so far.
+    /// All initial events have been dispatched: each handler is synced once it has returned from what is queued.
     pub fn synced(&mut self) {
         for entry in &self.entries {
             entry.listener.push_synced();
         }
     }
 
-    /// When a handler is next to be told everything again; `None` before the start and while nobody wants that.
+    /// When the next resync of any handler is due; `None` before the start and without resyncs.
     pub fn next_resync(&self) -> Option<Instant> {
         if !matches!(self.state, DispatcherState::Started(_)) {
             return None;
@@ -201,7 +200,7 @@ impl<K: Object> Dispatcher<K> {
             .min()
     }
 
-    /// Tells the handlers whose time has come everything again, and sets their next time.
+    /// Queues a resync for each handler whose period has elapsed.
     #[doc(alias = "shouldResync")]
     pub fn resync_due(&mut self, now: Instant, snapshot: &Snapshot<K>) {
         if !matches!(self.state, DispatcherState::Started(_)) {
@@ -214,11 +213,11 @@ impl<K: Object> Dispatcher<K> {
         }
     }
 
-    /// Ends everybody. With `drain` they are told what is queued first; without, what is queued is dropped,
-    /// asynchronous calls are cancelled at their next await and blocking ones are waited for 100 ms. May be called
-    /// again without `drain` to cut a drain short.
+    /// Ends all handlers. With `drain` their backlogs are delivered first. Without it backlogs are dropped, asynchronous
+    /// calls are cancelled at their next await, and blocking calls get 100 ms to return. May be called again without
+    /// `drain` to abort a drain.
     ///
-    /// What is returned may hold handlers that were never started: drop it where no lock is held.
+    /// The result may hold handlers that were never started: drop it without holding a lock.
     pub fn close(&mut self, drain: bool) -> Vec<Leftovers<K>> {
         self.state = DispatcherState::Closed;
         let leftovers = self
@@ -230,7 +229,7 @@ impl<K: Object> Dispatcher<K> {
         leftovers
     }
 
-    /// The handlers and subscriptions that have not ended, in the order in which they joined.
+    /// The handlers and subscriptions that have not ended, in the order they were added.
     pub(crate) fn registrations(&self) -> Vec<Registration> {
         self.entries
             .iter()
@@ -239,7 +238,7 @@ impl<K: Object> Dispatcher<K> {
             .collect()
     }
 
-    /// A listener that is leaving stays until its last call has returned, so that a close can reach it.
+    /// A listener that is ending stays until its last call has returned, so that a close can reach it.
     fn forget_ended(&mut self) {
         self.entries.retain(|entry| !entry.listener.has_ended());
     }

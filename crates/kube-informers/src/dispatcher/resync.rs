@@ -1,4 +1,4 @@
-//! `Resync`: when one handler is next to be told everything again.
+//! `Resync`: the schedule of one handler's resyncs.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub(super) struct Resync {
 }
 
 impl Resync {
-    /// `None` for zero: never. So far in the future that the clock cannot tell is never, too.
+    /// `None` (never) for zero, and for periods beyond the range of the clock.
     pub(super) fn every(period: Duration, now: Instant) -> Option<Self> {
         if period.is_zero() {
             return None;
@@ -29,13 +29,13 @@ impl Resync {
         self.due
     }
 
-    /// Counts from `now`.
+    /// Restarts the period at `now`.
     pub(super) fn restart(&mut self, now: Instant) {
         self.due = now.checked_add(self.period).unwrap_or(self.due);
     }
 
-    /// Whether the time has come; if so, sets the next one. The beat is kept: a late look does not shift it, and
-    /// beats that were missed altogether are not made up for.
+    /// Whether a resync is due; if so, schedules the next one. A late call does not shift the schedule, and missed periods
+    /// are not made up for.
     pub(super) fn take_due(&mut self, now: Instant) -> bool {
         if now < self.due {
             return false;

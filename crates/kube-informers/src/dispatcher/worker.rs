@@ -1,6 +1,6 @@
-//! The worker of one handler: takes out of its mailbox, calls it, one event at a time, until it is to leave.
+//! The worker of one handler: reads its mailbox and calls it, one event at a time, until it ends.
 //!
-//! One task per handler; a blocking one has a thread as well, which the task watches over.
+//! One task per handler. A blocking handler also has a thread, which the task supervises.
 
 use std::any::Any;
 use std::future::Future;
@@ -22,21 +22,21 @@ use crate::registration::{Control, End};
 use crate::target::BoxFuture;
 use crate::task::Spawner;
 
-/// How long a stop waits for a call that blocks.
+/// How long a stop waits for a blocking call.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// A handler this far behind is looked at more closely (client-go: 1024).
+/// A backlog above which the calls of a handler are timed (client-go: 1024).
 const FAR_BEHIND: usize = 1024;
 
-/// And if its calls take longer than this, that is logged (client-go: 100 ms).
+/// Timed calls that take longer than this are logged (client-go: 100 ms).
 const SLOW: Duration = Duration::from_millis(100);
 
-/// Works for one handler until it is to leave.
+/// Delivers to one handler until it ends.
 pub(super) fn work<K: Object>(
     listener: Arc<Listener<K>>,
     spawner: Spawner,
 ) -> impl Future<Output = ()> + Send + 'static {
-    // Made here and not inside, so that it also reports the end of a task that never ran.
+    // Created outside of the future, so that it also reports the end of a task that was never polled.
     let end_guard = EndGuard(listener.clone());
     let address = listener.address();
     let work = async move {
@@ -67,7 +67,7 @@ async fn inline<K: Object>(listener: &Listener<K>, mut call: Call<K>) {
         while let Some((mut cursor, queued)) = listener.take() {
             let clock = Stopwatch::start(listener, queued);
             while deliver(listener, &mut cursor, &mut call) {
-                // Lets others run now and then, however much there is to tell.
+                // Yields to other tasks now and then.
                 coop::consume_budget().await;
             }
             clock.stop(listener);
@@ -89,7 +89,7 @@ async fn asynchronous<K: Object>(listener: &Listener<K>, mut call: AsyncCall<K>)
                 match outcome {
                     Some(outcome) => record_outcome(listener, &cursor, left, outcome),
                     None => {
-                        debug!(handler = %listener.name(), "handler cancelled inside a call: the informer stops");
+                        debug!(handler = %listener.name(), "the informer stopped: the call in flight was cancelled");
                         break;
                     }
                 }
@@ -118,7 +118,7 @@ async fn finish<K: Object>(listener: &Listener<K>, mut future: BoxFuture<'_, ()>
         match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
             Ok(Poll::Ready(())) => Poll::Ready(Some(Ok(()))),
             Err(panic) => Poll::Ready(Some(Err(panic))),
-            // Looked at only when the handler waits: it is cancelled at an await, never elsewhere.
+            // Checked only when the handler is pending: it is cancelled at an await, never elsewhere.
             Ok(Poll::Pending) => listener.poll_cancelled(cx).map(|()| None),
         }
     })
@@ -140,7 +140,7 @@ async fn blocking<K: Object>(listener: &Arc<Listener<K>>, mut call: Call<K>, spa
                     clock.stop(listener);
                     listener.finish_item(&cursor);
                 }
-                // The task may have given up on this thread.
+                // The task may have abandoned this thread.
                 done.send(()).ok();
             }
             drop_user_code(listener, call);
@@ -149,7 +149,7 @@ async fn blocking<K: Object>(listener: &Arc<Listener<K>>, mut call: Call<K>, spa
     let thread = match thread {
         Ok(thread) => thread,
         Err(error) => {
-            error!(handler = %listener.name(), %error, "no thread for a blocking handler: it ends");
+            error!(handler = %listener.name(), %error, "no thread could be started for a blocking handler; it ends");
             drop(listener.leave(End::NoThread));
             return;
         }
@@ -159,7 +159,7 @@ async fn blocking<K: Object>(listener: &Arc<Listener<K>>, mut call: Call<K>, spa
         listener,
         until: None,
     };
-    // One round: the thread takes out and tells until nothing is left.
+    // One round: the thread delivers until the mailbox is empty.
     while listener.ready().await.is_ok() {
         let _hold = spawner.hold_clock();
         let (done, is_done) = oneshot::channel();
@@ -167,25 +167,25 @@ async fn blocking<K: Object>(listener: &Arc<Listener<K>>, mut call: Call<K>, spa
             break;
         }
     }
-    // The thread ends when there can be no further round.
+    // The thread ends when the sender is dropped.
     drop(rounds);
     let _hold = spawner.hold_clock();
     if !stop_timeout.wait(thread).await {
         warn!(
             handler = %listener.name(),
-            "blocking handler still runs 100 ms after the informer stopped: it is left alone"
+            "a blocking handler still runs 100 ms after the informer stopped; its thread is abandoned"
         );
     }
 }
 
-/// Waits for what a thread does; once the informer has stopped, not much longer.
+/// Waits for a thread; once the informer has stopped, for at most [`GRACE`].
 struct StopTimeout<'a, K: Object> {
     listener: &'a Listener<K>,
     until: Option<Instant>,
 }
 
 impl<K: Object> StopTimeout<'_, K> {
-    /// Says whether it was done.
+    /// Returns whether it completed.
     async fn wait(&mut self, done: impl Future) -> bool {
         let mut done = std::pin::pin!(done);
         tokio::select! {
@@ -200,7 +200,7 @@ impl<K: Object> StopTimeout<'_, K> {
     }
 }
 
-/// Tells one event. `false` when the item is exhausted or the handler is leaving.
+/// Delivers one event. `false` when the item is exhausted or the handler is leaving.
 fn deliver<K: Object>(listener: &Listener<K>, cursor: &mut DeliveryCursor<K>, call: &mut Call<K>) -> bool {
     let Some((delivery, left)) = next(listener, cursor) else {
         return false;
@@ -226,15 +226,15 @@ fn record_outcome<K: Object>(
     outcome: Outcome,
 ) {
     if outcome.is_err() {
-        // The message of the panic was printed by the panic hook; it may quote the object, so not here.
+        // The panic hook has printed the message. It may quote the object, so it is not logged.
         let object = cursor.key().map(|key| key.to_string()).unwrap_or_default();
-        error!(handler = %listener.name(), object, "handler panicked: the event counts as told");
+        error!(handler = %listener.name(), object, "handler panicked; the event counts as delivered");
         listener.panicked();
     }
     listener.mark_delivered(left);
 }
 
-/// Drops user code; a panic in there is the handler's, not ours.
+/// Drops user code and counts a panic in it as one of the handler.
 fn drop_user_code<K: Object, T>(listener: &Listener<K>, user_code: T) {
     if catch_unwind(AssertUnwindSafe(|| drop(user_code))).is_err() {
         error!(handler = %listener.name(), "handler panicked while being dropped");
@@ -242,7 +242,7 @@ fn drop_user_code<K: Object, T>(listener: &Listener<K>, user_code: T) {
     }
 }
 
-/// Measures the calls of a handler that is far behind; nothing else is worth reading a clock for.
+/// Times the calls of a handler with a large backlog; others are not worth reading the clock for.
 struct Stopwatch(Option<Lap>);
 
 struct Lap {
@@ -265,7 +265,7 @@ impl Stopwatch {
         let calls = u32::try_from(listener.delivered() - lap.delivered).unwrap_or(u32::MAX);
         let each = lap.start.elapsed() / calls.max(1);
         if each > SLOW {
-            warn!(handler = %listener.name(), queued = lap.queued, ?each, "handler is slow and far behind");
+            warn!(handler = %listener.name(), queued = lap.queued, ?each, "handler is slow and has a large backlog");
         }
     }
 }

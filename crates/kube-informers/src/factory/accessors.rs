@@ -1,11 +1,11 @@
-//! Every built-in kind in Go's spelling, `factory.core().v1().pods()`: one table, and the macro that reads it.
+//! Accessors for every built-in kind, as in Go: `factory.core().v1().pods()`. One table, and the macro that expands it.
 //!
 //! A row is *typed* (an [`Informer`] of the type in `k8s-openapi`, in the Kubernetes versions that have it) or
-//! *dynamic* (versions of an API that `k8s-openapi` has no types for: an `Informer<DynamicObject>`). What is not in
-//! the table although client-go has it stands in `ABSENT`, with the reason.
+//! *dynamic* (versions of an API that `k8s-openapi` has no types for: an `Informer<DynamicObject>`). Kinds that
+//! client-go has and the table lacks are in `ABSENT`, with the reason.
 //!
 //! Every accessor is `#[inline]`: a plain method would compile a whole informer for each of these types into the
-//! library, whether somebody calls it or not.
+//! library, whether it is called or not.
 
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 
@@ -13,7 +13,7 @@ use super::SharedInformerFactory;
 use crate::informer::Informer;
 use crate::source::ResourceType;
 
-/// A kind that every Kubernetes server has or had, whatever version is compiled for.
+/// A built-in kind, independent of the Kubernetes version that is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Builtin {
     pub(super) group: &'static str,
@@ -38,7 +38,7 @@ pub(super) fn builtin(group: &str, version: &str, plural: &str) -> Option<&'stat
         .find(|row| row.group == group && row.version == version && row.plural == plural)
 }
 
-/// What client-go has an accessor for and we do not: group, version, plural name, reason.
+/// Kinds that client-go has an accessor for and we do not: group, version, plural name, reason.
 pub(super) const ABSENT: &[(&str, &str, &str, &str)] = &[(
     "",
     "v1",

@@ -1,4 +1,4 @@
-//! Whether what a factory asks for exists, for those who want to know before they wait.
+//! Checks that the namespaces of a factory exist.
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
@@ -8,7 +8,7 @@ use super::SharedInformerFactory;
 /// Namespaces of a scope that do not exist.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "there is no namespace {}: nothing is cached of it until it is created; correct the name or create it",
+    "no namespace {}: nothing is cached for it until it is created; correct the name or create it",
     .namespaces.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ")
 )]
 pub struct UnknownNamespacesError {
@@ -19,13 +19,12 @@ pub struct UnknownNamespacesError {
 impl SharedInformerFactory {
     /// Whether the namespaces of this handle's scope exist.
     ///
-    /// To a server a namespace that does not exist is an empty one, so informers do not notice a wrong name, and it may
-    /// be created later. Who wants to be told of it asks here. A namespace that this user may not read, or that cannot
-    /// be asked for now, counts as one that exists.
+    /// A server treats a missing namespace as an empty one, so informers do not detect a wrong name; it may also be created
+    /// later. A namespace that this user may not read, or whose request fails, counts as existing.
     ///
     /// # Errors
     ///
-    /// Some do not exist.
+    /// Some namespaces do not exist.
     pub async fn check_namespaces(&self) -> Result<(), UnknownNamespacesError> {
         let api = Api::<Namespace>::all(self.client());
         let mut namespaces = Vec::new();

@@ -1,16 +1,16 @@
-//! What can be said about a factory that does not get there.
+//! Errors of a factory.
 
 use std::fmt;
 
 use crate::informer::errors::SyncError;
 
-/// Not every informer of a factory has its collection in the cache: who is missing, and reason.
+/// Some informers of a factory are not synced.
 #[derive(Clone, Debug)]
 #[doc(alias = "SyncResult")]
 pub struct FactorySyncError {
-    /// The informers that are missing, sorted by name. Empty if the factory was shut down.
+    /// The informers that are not synced, sorted by name. Empty if the factory was shut down.
     pub missing: Vec<SyncError>,
-    /// How many informers were waited for.
+    /// The number of informers that were waited for.
     pub of: usize,
     reason: Reason,
 }
@@ -50,10 +50,10 @@ impl fmt::Display for FactorySyncError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.missing.iter().map(|missing| &*missing.informer).collect();
         match self.reason {
-            Reason::ShutDown => f.write_str("the factory was shut down; make a new one"),
+            Reason::ShutDown => f.write_str("the factory was shut down; create a new one"),
             Reason::NotStarted => write!(
                 f,
-                "not started: {}; call `start` after asking for informers",
+                "not started: {}; call `start` after requesting informers",
                 names.join(", ")
             ),
             Reason::Missing => {

@@ -1,7 +1,7 @@
-//! `Following`: a source of one resource in whatever version the server serves.
+//! `Following`: a source of one resource in the version that the server serves.
 //!
-//! Asks in one version until that is not found, then asks the server what it serves, and goes on with that. What to
-//! do about the failure itself (wait, list again) is decided by the reflector, as for every source.
+//! Uses one version until it is not found, then discovers the served version and continues with that. How to handle the
+//! failure itself (back off, relist) is decided by the reflector, as for every source.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(super) struct Following<K> {
 }
 
 impl<K: Object> Following<K> {
-    /// An informer of these objects that follows their version.
+    /// An informer whose source follows the served version.
     pub(super) fn builder(client: kube::Client, list_watch: ListWatch<K>) -> InformerBuilder<K> {
         let name = list_watch.describe();
         let members = list_watch.members().into_iter().map(|member| {
@@ -42,19 +42,19 @@ impl<K: Object> Following<K> {
         self.current.read().clone()
     }
 
-    /// Looks for another version if this one is not there.
-    async fn failed(&self, asked: &ResourceType, error: &SourceError) {
+    /// Discovers another version if this one is not served.
+    async fn failed(&self, requested: &ResourceType, error: &SourceError) {
         if error.api().is_none_or(|error| error.code != 404) {
             return;
         }
-        let api = asked.api();
+        let api = requested.api();
         let Some((served, capabilities)) = rediscover(&self.client, &api.group, &api.plural).await else {
             return;
         };
         if served == *api {
             return;
         }
-        info!(resource = %asked, from = %api.version, to = %served.version, "another version is served now");
+        info!(resource = %requested, from = %api.version, to = %served.version, "the server now serves another version");
         let namespaced = capabilities.scope == KindScope::Namespaced;
         let resource = ResourceType::from(served).namespaced(namespaced);
         let mut current = self.current.write();
@@ -65,13 +65,13 @@ impl<K: Object> Following<K> {
 impl<K: Object> ListerWatcher<K> for Following<K> {
     fn list(&self, request: ListRequest, known: Known<K>) -> ListStream<K> {
         let source = self.current();
-        let (following, asked) = (self.clone(), source.resource().clone());
-        let answer = source.list(request, known);
-        Box::pin(answer.then(move |item| {
-            let (following, asked) = (following.clone(), asked.clone());
+        let (following, requested) = (self.clone(), source.resource().clone());
+        let response = source.list(request, known);
+        Box::pin(response.then(move |item| {
+            let (following, requested) = (following.clone(), requested.clone());
             async move {
                 if let Err(error) = &item {
-                    following.failed(&asked, error).await;
+                    following.failed(&requested, error).await;
                 }
                 item
             }
@@ -80,13 +80,13 @@ impl<K: Object> ListerWatcher<K> for Following<K> {
 
     fn watch(&self, request: WatchRequest, known: Known<K>) -> WatchStream<K> {
         let source = self.current();
-        let (following, asked) = (self.clone(), source.resource().clone());
-        let answer = source.watch(request, known);
-        Box::pin(answer.then(move |item| {
-            let (following, asked) = (following.clone(), asked.clone());
+        let (following, requested) = (self.clone(), source.resource().clone());
+        let response = source.watch(request, known);
+        Box::pin(response.then(move |item| {
+            let (following, requested) = (following.clone(), requested.clone());
             async move {
                 if let Err(error) = &item {
-                    following.failed(&asked, error).await;
+                    following.failed(&requested, error).await;
                 }
                 item
             }

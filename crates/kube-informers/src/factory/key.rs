@@ -1,4 +1,4 @@
-//! What makes two requests the same: the identity of a shared informer.
+//! `InformerKey`: the identity of a shared informer.
 
 use std::any::TypeId;
 
@@ -6,7 +6,7 @@ use crate::object::Object;
 use crate::scope::Scope;
 use crate::source::ResourceType;
 
-/// The type of the objects, and which objects.
+/// Requests with equal keys share an informer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct InformerKey {
     object: TypeId,
@@ -15,7 +15,7 @@ pub(super) struct InformerKey {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum InformerIdentity {
-    /// A collection of the API, as the factory's options have it.
+    /// A collection of the API, with the options of the factory.
     Collection {
         group: String,
         /// `None` follows whatever version the server serves.
@@ -24,9 +24,9 @@ pub(super) enum InformerIdentity {
         metadata_only: bool,
         scope: Scope,
     },
-    /// What a function builds.
+    /// Built by a constructor function.
     Constructor { function: TypeId, scope: Scope },
-    /// What the user calls so.
+    /// Named by the user.
     Named { name: String, scope: Scope },
 }
 
@@ -63,8 +63,8 @@ impl InformerIdentity {
         const {
             assert!(
                 size_of::<F>() == 0,
-                "the constructor captures values, or is a pointer to a function: its type does not say what it \
-                 builds. Use `informer_named`, which takes a name for it"
+                "the constructor captures values or is a function pointer, so its type does not identify what it \
+                 builds: use `informer_named`"
             );
         }
         Self::Constructor {

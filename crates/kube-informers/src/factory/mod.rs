@@ -1,4 +1,4 @@
-//! `SharedInformerFactory`: one informer per kind and scope, whoever asks, and the life of them all.
+//! `SharedInformerFactory`: one shared informer per kind and scope.
 
 pub mod accessors;
 mod check;
@@ -38,23 +38,23 @@ pub use options::FactoryBuilder;
 pub use resource::ResourceError;
 pub use resource_name::ResourceName;
 
-/// Gives out informers that are shared: whoever asks for the same objects gets the same cache and the same watch.
+/// Returns shared informers: requests for the same objects share one cache and one watch.
 ///
-/// "The same" means: the same Rust type, the same resource of the API and the same [`Scope`]. Everything else is
-/// chosen once for the whole factory, in its [builder](Self::builder), so that nobody silently gets options that
-/// somebody else has chosen; who wants others uses [`informer_for`](Self::informer_for).
+/// Two requests are the same if they have the same Rust type, API resource and [`Scope`]. All other options are set once for
+/// the factory, in its [builder](Self::builder), so that no caller gets options that another caller has chosen. Use
+/// [`informer_for`](Self::informer_for) for other options.
 ///
-/// # Lifecycle
+/// # Lifetime
 ///
-/// Informers run after [`start`](Self::start), which starts those asked for so far and may be called again. A factory
-/// does not keep its informers alive, with one exception: what was asked for is held until the next `start`. After
-/// that, an informer lives as long as it is used: as long as somebody holds an [`Informer`], a
+/// Informers run after [`start`](Self::start), which starts those requested so far and may be called again. A factory
+/// keeps a requested informer alive until the next `start`. After that it lives as long as it is in use: as long as there
+/// is an [`Informer`], a
 /// [`Lister`](crate::Lister), [`Store`](crate::Store), [`Index`](crate::Index),
 /// [`Subscription`](crate::Subscription) or [`Registration`](crate::Registration) of it, and as long as it has a
-/// handler. When the last one goes, it stops, and whoever asks again gets a new one, to be started like the first.
-/// A handle of an informer that is [shut down](Informer::shutdown) by hand is shut down for all who share it.
+/// handler. When the last one is dropped, the informer stops; a later request creates a new one, which must be started too.
+/// [Shutting down](Informer::shutdown) a shared informer stops it for all its users.
 ///
-/// A clone is another handle of the same factory, as is a [scoped](Self::scoped) view.
+/// A clone is another handle to the same factory, as is a [scoped](Self::scoped) view.
 ///
 /// ```no_run
 /// use k8s_openapi::api::core::v1::{Node, Pod};
@@ -78,7 +78,7 @@ pub use resource_name::ResourceName;
 #[derive(Clone)]
 pub struct SharedInformerFactory {
     inner: Arc<FactoryInner>,
-    /// What this handle asks for; the rest is the same for all handles.
+    /// The scope of this handle; everything else is shared by all handles.
     scope: Scope,
 }
 
@@ -86,7 +86,7 @@ struct FactoryInner {
     client: kube::Client,
     options: FactoryOptions,
     slots: Mutex<InformerSlots>,
-    /// Made by the first start, on the runtime it is called on.
+    /// Created by the first start, on its runtime.
     spawner: OnceLock<Spawner>,
 }
 
@@ -98,7 +98,7 @@ impl SharedInformerFactory {
         Self::builder(client).build()
     }
 
-    /// Chooses more: scope, resyncs, transforms, name, how to list and watch.
+    /// Configures a factory: scope, resyncs, transforms, name, lists and watches.
     #[doc(alias = "NewSharedInformerFactoryWithOptions")]
     #[doc(alias = "NewFilteredSharedInformerFactory")]
     pub fn builder(client: kube::Client) -> FactoryBuilder {
@@ -119,7 +119,7 @@ impl SharedInformerFactory {
 
     /// The informer of a type: `Pod`, a custom resource, or `PartialObjectMeta<Pod>` for metadata only.
     ///
-    /// The namespaces of the factory's scope do not apply to kinds that live in none.
+    /// The namespaces of the factory's scope do not apply to cluster-scoped kinds.
     #[doc(alias = "Informer")]
     #[doc(alias = "InformerFor")]
     pub fn informer<K>(&self) -> Informer<K>
@@ -129,35 +129,35 @@ impl SharedInformerFactory {
         self.projected(ResourceType::of::<K>())
     }
 
-    /// The informer of a resource known only at run time. Ask [`for_resource`](Self::for_resource) if all you have
-    /// is a name.
+    /// The informer of a resource known only at run time. To look a resource up by its name, use
+    /// [`for_resource`](Self::for_resource).
     ///
-    /// A resource that the server does not serve (yet) is waited for: the informer backs off, says so in
-    /// [`state`](Informer::state), and goes on when the resource appears.
+    /// If the server does not serve the resource (yet), the informer backs off, shows that in
+    /// [`state`](Informer::state), and continues when the resource appears.
     #[doc(alias = "DynamicSharedInformerFactory")]
     #[inline] // Not generic: a plain function would compile a whole informer into the library.
     pub fn dynamic(&self, resource: impl Into<ResourceType>) -> Informer<DynamicObject> {
         self.projected(known(resource.into()))
     }
 
-    /// The informer of a resource, read as a type of your own that has only the fields it wants.
+    /// The informer of a resource, decoded into your own type with only the fields it declares.
     pub fn projected<K: Object + DeserializeOwned>(&self, resource: impl Into<ResourceType>) -> Informer<K> {
         let resource = resource.into();
         let scope = self.scope_of(&resource);
         let key = InformerKey::of::<K>(InformerIdentity::collection(&resource, &scope));
-        self.ask(key, || {
+        self.get_or_build(key, || {
             let list_watch = ListWatch::projected(self.client(), resource, scope);
             self.configure(Informer::from_list_watch(self.inner.options.wire(list_watch)))
                 .fix_shard()
         })
     }
 
-    /// The informer that a constructor of yours builds, with options of its own. The constructor is called when there
-    /// is none yet; what it returns is remembered under the type of the constructor (and the scope of this handle): the
-    /// same function or closure gets the same informer, another one gets another.
+    /// The informer built by a constructor, with its own options. The constructor is called if there is no such informer
+    /// yet. Informers are identified by the type of the constructor and the scope of this handle: the same function or
+    /// closure returns the same informer.
     ///
-    /// A constructor that captures values is refused when it is compiled, because its type does not tell which
-    /// values: use [`informer_named`](Self::informer_named).
+    /// A constructor that captures values does not compile, because its type does not identify the values: use
+    /// [`informer_named`](Self::informer_named).
     ///
     /// ```no_run
     /// # use k8s_openapi::api::core::v1::Pod;
@@ -174,7 +174,7 @@ impl SharedInformerFactory {
     /// ```compile_fail
     /// # use k8s_openapi::api::core::v1::Pod;
     /// # use kube_informers::{Informer, Scope, SharedInformerFactory};
-    /// # // The refusal comes when code is made, so the function must be reachable.
+    /// # // The error occurs when code is generated, so the function must be reachable.
     /// # fn main() { std::hint::black_box(example as fn(SharedInformerFactory, String)); }
     /// # fn example(factory: SharedInformerFactory, namespace: String) {
     /// let pods = factory.informer_for::<Pod>(move |factory| Informer::namespaced(factory.client(), &namespace));
@@ -186,18 +186,18 @@ impl SharedInformerFactory {
         constructor: impl FnOnce(&Self) -> InformerBuilder<K> + 'static,
     ) -> Informer<K> {
         let key = InformerKey::of::<K>(InformerIdentity::constructor(&constructor, &self.scope));
-        self.ask(key, || constructor(self))
+        self.get_or_build(key, || constructor(self))
     }
 
-    /// The same under a name of your own, for constructors that capture values: one informer per type, name and
-    /// scope. It is up to you that one name stands for one set of options.
+    /// Like [`informer_for`](Self::informer_for), identified by a name, for constructors that capture values: one informer
+    /// per type, name and scope. The caller ensures that one name stands for one set of options.
     pub fn informer_named<K: Object>(
         &self,
         name: &str,
         constructor: impl FnOnce(&Self) -> InformerBuilder<K>,
     ) -> Informer<K> {
         let key = InformerKey::of::<K>(InformerIdentity::named(name, &self.scope));
-        self.ask(key, || constructor(self))
+        self.get_or_build(key, || constructor(self))
     }
 
     /// A builder with all options of this factory, for [`informer_for`](Self::informer_for).
@@ -211,17 +211,16 @@ impl SharedInformerFactory {
         self.configure(Informer::from_list_watch(self.inner.options.wire(list_watch)))
     }
 
-    /// Gives a builder the options of this factory, those apart that are the source's own (scope, options hook,
-    /// managed fields).
+    /// Applies the options of this factory to a builder, except those of the source (scope, options hook, managed
+    /// fields).
     pub fn configure<K: Object>(&self, builder: InformerBuilder<K>) -> InformerBuilder<K> {
         self.inner.options.apply(builder)
     }
 
-    /// The same factory, asking for another part of the collections. Informers are shared among all handles that ask
-    /// for the same.
+    /// The same factory with another scope. Informers are shared among all handles with the same scope.
     ///
-    /// A shard is part of what is asked for, so such an informer keeps the shard it was asked with: whoever moved it would
-    /// move it for others. A shard that moves needs a name: [`informer_named`](Self::informer_named).
+    /// A shard is part of the scope, so the shard of a shared informer cannot be moved: that would move it for other users.
+    /// For a shard that moves, use [`informer_named`](Self::informer_named).
     #[doc(alias = "WithNamespace")]
     #[doc(alias = "WithTweakListOptions")]
     #[must_use]
@@ -232,17 +231,17 @@ impl SharedInformerFactory {
         }
     }
 
-    /// The scope this handle asks for.
+    /// The scope of this handle.
     pub fn scope(&self) -> &Scope {
         &self.scope
     }
 
-    /// The client it was made with.
+    /// The client of the factory.
     pub fn client(&self) -> kube::Client {
         self.inner.client.clone()
     }
 
-    /// The part of a resource this handle asks for.
+    /// The scope of this handle, as it applies to a resource.
     fn scope_of(&self, resource: &ResourceType) -> Scope {
         match resource.is_namespaced() {
             Some(false) => self.scope.clone().in_all_namespaces(),
@@ -250,8 +249,12 @@ impl SharedInformerFactory {
         }
     }
 
-    /// The informer of this key, built if there is none that is alive.
-    fn ask<K: Object>(&self, key: InformerKey, build: impl FnOnce() -> InformerBuilder<K>) -> Informer<K> {
+    /// The informer of this key, built if there is none in use.
+    fn get_or_build<K: Object>(
+        &self,
+        key: InformerKey,
+        build: impl FnOnce() -> InformerBuilder<K>,
+    ) -> Informer<K> {
         let shutdown = {
             let slots = self.inner.slots.lock();
             if let Some(informer) = slots.find(&key) {
@@ -259,7 +262,7 @@ impl SharedInformerFactory {
             }
             slots.is_shut_down()
         };
-        // Builders run code of the user: not under the lock.
+        // Builders run user code: not under the lock.
         let builder = build().handlers_keep_alive();
         let builder = match shutdown {
             true => builder.rename(|name| format!("{name} (its factory was shut down)")),
@@ -267,20 +270,20 @@ impl SharedInformerFactory {
         };
         let (informer, task) = builder.build();
         let slot = InformerSlot::new(&informer, task);
-        // Who asked for the same meanwhile and was first, decides. What is not taken ends, and says so.
+        // A concurrent request for the same key may have won; then this informer is dropped.
         let (informer, unused) = self.inner.slots.lock().find_or_insert(key, informer, slot);
         drop(unused);
         informer
     }
 
-    /// Runs every informer that was asked for and does not run yet, on the current tokio runtime. Call it again after
-    /// asking for more. Does nothing after [`shutdown`](Self::shutdown).
+    /// Runs every requested informer that does not run yet, on the current tokio runtime. Call it again after requesting
+    /// more. Does nothing after [`shutdown`](Self::shutdown).
     ///
-    /// Informers that nobody uses end here: the factory lets go of them.
+    /// The factory drops its own handles here, so unused informers stop.
     ///
     /// # Panics
     ///
-    /// Outside a tokio runtime, as `tokio::spawn` does.
+    /// Outside a tokio runtime, like `tokio::spawn`.
     #[doc(alias = "Start")]
     #[doc(alias = "StartWithContext")]
     pub fn start(&self) {
@@ -290,7 +293,7 @@ impl SharedInformerFactory {
             (slots.entries(), slots.is_shut_down())
         };
         if shutdown {
-            warn!("start of a factory that was shut down: nothing is started; make a new factory");
+            warn!("start was called on a factory that was shut down; create a new factory");
             return;
         }
         for entry in entries {
@@ -306,20 +309,20 @@ impl SharedInformerFactory {
             .get_or_init(|| Spawner::new(Handle::current(), Span::none()))
     }
 
-    /// Waits until every informer has its first complete collection in the cache, through all errors. Those that stop
-    /// meanwhile because nobody uses them are not waited for.
+    /// Waits until every informer is synced, retrying through all errors. Informers that stop because they are unused are
+    /// not waited for.
     ///
     /// # Errors
     ///
-    /// At once if informers were asked for and not started, which would never sync; and when some stop.
+    /// At once if a requested informer was not started, because it would never sync; and if one stops.
     #[doc(alias = "WaitForCacheSync")]
     #[doc(alias = "WaitForNamedCacheSync")]
     pub async fn wait_for_sync(&self) -> Result<(), FactorySyncError> {
         self.wait_until(None).await
     }
 
-    /// Waits for so long, and then says who is missing and reason: the last error, how often it was tried, what the
-    /// informer is doing.
+    /// Waits for at most `timeout`. The error lists the informers that are not synced, each with its last error, the number
+    /// of attempts and its state.
     ///
     /// # Errors
     ///
@@ -368,14 +371,14 @@ impl SharedInformerFactory {
         }
     }
 
-    /// How many informers it has that are in use or wait for [`start`](Self::start).
+    /// The number of informers that are in use or wait for [`start`](Self::start).
     pub fn informers(&self) -> usize {
         let entries = self.inner.slots.lock().entries();
         entries.iter().filter(|entry| !entry.is_gone()).count()
     }
 
-    /// Stops every informer and waits until nothing of them runs any more. The factory cannot be used again: what is
-    /// asked for from now on is stopped already, and says so.
+    /// Stops every informer and waits until all their tasks have ended. The factory cannot be used again: informers requested
+    /// later are stopped from the start.
     #[doc(alias = "Shutdown")]
     pub async fn shutdown(&self) {
         let entries = self.inner.slots.lock().shutdown();
@@ -385,15 +388,15 @@ impl SharedInformerFactory {
         }
     }
 
-    /// [Starts](Self::start) what was asked for, waits for `signal`, and shuts down.
+    /// [Starts](Self::start) the requested informers, waits for `signal`, and shuts down.
     ///
     /// # Errors
     ///
-    /// One of the library's own tasks panicked, here or in an earlier run; everything is shut down then, too.
+    /// One of the library's own tasks panicked, now or in an earlier run; the factory is shut down in this case too.
     #[doc(alias = "Run")]
     pub async fn run_until(&self, signal: impl Future<Output = ()>) -> Result<(), TaskPanicError> {
         self.start();
-        // Cancel-safe both: a death is remembered, and the signal is waited for once.
+        // Both are cancel-safe: a panic is recorded, and the signal is awaited once.
         let outcome = tokio::select! {
             biased;
             died = self.spawner().died() => Err(died),
@@ -404,7 +407,7 @@ impl SharedInformerFactory {
     }
 }
 
-/// Says whether the objects live in namespaces, where the caller does not and we know.
+/// Completes a resource with whether it is namespaced, if it is a built-in kind.
 fn known(resource: ResourceType) -> ResourceType {
     let api = resource.api();
     let builtin = accessors::builtin(&api.group, &api.version, &api.plural);

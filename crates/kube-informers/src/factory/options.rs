@@ -1,4 +1,4 @@
-//! `FactoryBuilder`: what is chosen once for all informers of a factory.
+//! `FactoryBuilder`: the options shared by all informers of a factory.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use crate::scope::Scope;
 use crate::selector::ParseSelectorError;
 use crate::source::{ListWatch, Query};
 
-/// What a factory will be: [`SharedInformerFactory::builder`].
+/// Configures a factory: [`SharedInformerFactory::builder`].
 #[doc(alias = "SharedInformerOption")]
 #[must_use = "nothing happens before `build`"]
 pub struct FactoryBuilder {
@@ -50,23 +50,23 @@ impl FactoryBuilder {
         }
     }
 
-    /// Which objects of each kind: namespaces, labels, fields. Namespaces do not apply to kinds that live in none.
+    /// The scope of each kind: namespaces, labels, fields. Namespaces do not apply to cluster-scoped kinds.
     ///
-    /// Selectors apply to every kind; a field that a kind cannot be selected by is refused by the server. To select
-    /// for one kind only, ask a [scoped](SharedInformerFactory::scoped) view.
+    /// Selectors apply to every kind; the server rejects fields that a kind does not support. To select for one kind only,
+    /// use a [scoped](SharedInformerFactory::scoped) view.
     #[doc(alias = "WithTweakListOptions")]
     pub fn scope(mut self, scope: Scope) -> Self {
         self.scope = scope;
         self
     }
 
-    /// Only this namespace; selectors stay as they are.
+    /// Only this namespace; selectors are unchanged.
     #[doc(alias = "WithNamespace")]
     pub fn namespace(self, namespace: impl Into<String>) -> Self {
         self.namespaces([namespace])
     }
 
-    /// Only these namespaces, seen as one; selectors stay as they are.
+    /// Only these namespaces; selectors are unchanged.
     pub fn namespaces(mut self, namespaces: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.scope = self.scope.in_namespaces(namespaces);
         self
@@ -92,7 +92,7 @@ impl FactoryBuilder {
         Ok(self)
     }
 
-    /// How often handlers that do not say otherwise are told everything again. Default: never.
+    /// The resync period of handlers that do not set one. Default: never.
     #[doc(alias = "defaultResync")]
     pub fn resync(mut self, period: Duration) -> Self {
         self.options.resync = Some(period);
@@ -106,7 +106,7 @@ impl FactoryBuilder {
         self
     }
 
-    /// Changes each object of a type before anybody sees it; see [`InformerBuilder::transform`].
+    /// Changes each object of a type before it is cached; see [`InformerBuilder::transform`].
     #[doc(alias = "WithTransform")]
     pub fn transform_for<K: Object>(self, change: impl Fn(&mut K) + Send + Sync + 'static) -> Self {
         self.try_transform_for(move |mut object: K| {
@@ -115,7 +115,7 @@ impl FactoryBuilder {
         })
     }
 
-    /// The same for a function that may drop the object or fail; see [`InformerBuilder::try_transform`].
+    /// The same for a function that may fail or drop the object; see [`InformerBuilder::try_transform`].
     pub fn try_transform_for<K: Object>(
         mut self,
         change: impl Fn(K) -> Result<Option<K>, Box<dyn std::error::Error + Send + Sync>> + Send + Sync + 'static,
@@ -126,7 +126,7 @@ impl FactoryBuilder {
         self
     }
 
-    /// A name for logs and errors, where a program has several factories.
+    /// A name for logs and errors, for programs with several factories.
     #[doc(alias = "WithInformerName")]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.options.name = Some(name.into());
@@ -141,32 +141,32 @@ impl FactoryBuilder {
         self
     }
 
-    /// Leaves `metadata.managedFields` out of every object; see [`ListWatch::drop_managed_fields`].
+    /// Drops `metadata.managedFields` of every object; see [`ListWatch::drop_managed_fields`].
     #[doc(alias = "TransformStripManagedFields")]
     pub fn drop_managed_fields(mut self, drop: bool) -> Self {
         self.options.drop_managed_fields = drop;
         self
     }
 
-    /// How informers list, watch and wait.
+    /// How informers list, watch and back off.
     pub fn config(mut self, config: ReflectorConfig) -> Self {
         self.options.config = config;
         self
     }
 
-    /// Changes part of how informers list, watch and wait.
+    /// Changes part of the configuration.
     pub fn configure(mut self, change: impl FnOnce(&mut ReflectorConfig)) -> Self {
         change(&mut self.options.config);
         self
     }
 
-    /// What stands between the watch and the cache.
+    /// The queue between the watch and the cache.
     pub fn queue(mut self, queue: QueueKind) -> Self {
         self.options.queue = queue;
         self
     }
 
-    /// Sees every end of a list or watch of every informer; see [`InformerBuilder::on_stream_end`].
+    /// Called at every end of a list or watch of every informer; see [`InformerBuilder::on_stream_end`].
     #[doc(alias = "SetWatchErrorHandler")]
     pub fn on_stream_end(mut self, hook: impl Fn(&StreamEnd<'_>) + Send + Sync + 'static) -> Self {
         self.options.on_stream_end = Some(Arc::new(hook));
@@ -193,7 +193,7 @@ impl fmt::Debug for FactoryBuilder {
 }
 
 impl FactoryOptions {
-    /// What concerns requests and bytes.
+    /// Applies the options of the source.
     pub(super) fn wire<K: Object>(&self, list_watch: ListWatch<K>) -> ListWatch<K> {
         let list_watch = list_watch.drop_managed_fields(self.drop_managed_fields);
         match &self.hook {
@@ -205,7 +205,7 @@ impl FactoryOptions {
         }
     }
 
-    /// What concerns everything behind the source.
+    /// Applies the options of the informer.
     pub(super) fn apply<K: Object>(&self, builder: InformerBuilder<K>) -> InformerBuilder<K> {
         let kind = TypeId::of::<K>();
         let mut builder = builder.config(self.config.clone()).queue(self.queue);

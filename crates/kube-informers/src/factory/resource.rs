@@ -1,4 +1,4 @@
-//! Informers by the name of a resource: built-in kinds from the table, others by asking the server what it serves.
+//! Informers by the name of a resource: built-in kinds from the table, others by discovery.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ use crate::informer::Informer;
 use crate::object::Object;
 use crate::source::{ListWatch, ResourceType};
 
-/// A server that takes longer to say what it serves is not asked any further.
+/// Timeout of discovery requests.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How many names that look alike are offered.
+/// The largest number of similar names in an error.
 const MAX_SUGGESTIONS: usize = 5;
 
 /// There is no informer for a resource.
@@ -30,45 +30,43 @@ pub enum ResourceError {
     /// The server does not serve it.
     #[error("the server does not serve {resource}; {}", alternatives(.close, .group_served))]
     Unknown {
-        /// What was asked for.
+        /// The requested resource.
         resource: ResourceName,
-        /// What is served and looks like it.
+        /// Similar resources that are served.
         close: Vec<String>,
-        /// Whether the server has the group at all.
+        /// Whether the server serves the group.
         group_served: bool,
     },
     /// It cannot be listed and watched.
     #[error("{resource} cannot be watched: {reason}")]
     NotWatchable {
-        /// What was asked for.
+        /// The requested resource.
         resource: ResourceName,
         /// Reason.
         reason: String,
     },
-    /// The server did not say what it serves.
-    #[error("cannot find out whether the server serves {resource}")]
+    /// Discovery failed.
+    #[error("cannot discover whether the server serves {resource}")]
     Discovery {
-        /// What was asked for.
+        /// The requested resource.
         resource: ResourceName,
-        /// What went wrong.
+        /// The cause.
         source: Box<kube::Error>,
     },
-    /// The server did not say in time what it serves.
-    #[error("cannot find out whether the server serves {resource}: no answer within {after:?}")]
+    /// Discovery timed out.
+    #[error("cannot discover whether the server serves {resource}: no response within {after:?}")]
     NoAnswer {
-        /// What was asked for.
+        /// The requested resource.
         resource: ResourceName,
-        /// How long was waited.
+        /// The timeout.
         after: Duration,
     },
 }
 
 fn alternatives(close: &[String], group_served: &bool) -> String {
     match (close, group_served) {
-        ([], true) => {
-            "its group has no resource of such a name: use the plural name in lower case".to_owned()
-        }
-        ([], false) => "it does not have the group either: is the definition installed?".to_owned(),
+        ([], true) => "its group has no such resource: use the plural name in lower case".to_owned(),
+        ([], false) => "it does not serve the group either: is the definition installed?".to_owned(),
         (close, _) => format!("did you mean {}?", close.join(", ")),
     }
 }
@@ -76,12 +74,11 @@ fn alternatives(close: &[String], group_served: &bool) -> String {
 impl SharedInformerFactory {
     /// The informer of a resource by its name, as dynamic objects; [`Informer::lister`] is the generic lister.
     ///
-    /// A built-in kind with its version needs no request. For everything else the server is asked what it serves,
-    /// so the resource must be there; to wait for one that is not there yet, use [`dynamic`](Self::dynamic).
+    /// A built-in kind with its version needs no request. Everything else is looked up by discovery, so the resource must
+    /// exist; to wait for a resource that does not exist yet, use [`dynamic`](Self::dynamic).
     ///
-    /// Without a version the informer takes the one the server prefers, and when that is served no more, the one
-    /// that is served then. Objects that do not change at such a switch stay in the form of the old version until
-    /// they do.
+    /// Without a version the informer uses the server's preferred version, and when that is no longer served, the one that
+    /// replaces it. Objects that do not change at such a switch stay in the form of the old version until they change.
     ///
     /// ```no_run
     /// # async fn example(factory: kube_informers::SharedInformerFactory) -> Result<(), Box<dyn std::error::Error>> {
@@ -96,8 +93,7 @@ impl SharedInformerFactory {
     ///
     /// # Errors
     ///
-    /// The server does not serve it (names that look alike are offered), it cannot be watched, or the server cannot be
-    /// asked.
+    /// The server does not serve it (similar names are listed), it cannot be watched, or discovery failed.
     #[doc(alias = "ForResource")]
     #[doc(alias = "GenericInformer")]
     #[inline] // Not generic: a plain function would compile a whole informer into the library.
@@ -113,7 +109,7 @@ impl SharedInformerFactory {
         })
     }
 
-    /// What a name stands for, in the table or at the server.
+    /// Resolves a name, by the table or by discovery.
     async fn find(&self, name: &ResourceName) -> Result<ResourceType, ResourceError> {
         let version = name.version.as_deref().unwrap_or("v1");
         let absent = ABSENT
@@ -144,17 +140,17 @@ impl SharedInformerFactory {
         if !missing.is_empty() {
             return Err(ResourceError::NotWatchable {
                 resource: name.clone(),
-                reason: format!("the server does not let anybody {} it", missing.join(" or ")),
+                reason: format!("the server does not support {} for it", missing.join(" or ")),
             });
         }
         Ok(served(api, &capabilities))
     }
 
-    /// An informer that goes on with another version when its own is served no more.
+    /// An informer that switches to another version when its own is no longer served.
     fn following<K: Object + DeserializeOwned>(&self, resource: ResourceType) -> Informer<K> {
         let scope = self.scope_of(&resource);
         let key = InformerKey::of::<K>(InformerIdentity::any_version(&resource, &scope));
-        self.ask(key, || {
+        self.get_or_build(key, || {
             let list_watch = ListWatch::projected(self.client(), resource, scope);
             let list_watch = self.inner.options.wire(list_watch);
             self.configure(Following::builder(self.client(), list_watch))
@@ -167,7 +163,7 @@ fn served(api: ApiResource, capabilities: &ApiCapabilities) -> ResourceType {
     ResourceType::from(api).namespaced(capabilities.scope == KindScope::Namespaced)
 }
 
-/// What the server serves under this group and plural name, without a version; `None` if nothing.
+/// The served resource of this group and plural name, in any version.
 pub(super) async fn rediscover(
     client: &kube::Client,
     group: &str,
@@ -217,14 +213,14 @@ fn pick(group: &ApiGroup, version: Option<&str>, plural: &str) -> Option<(ApiRes
     })
 }
 
-/// What the server serves and somebody who wrote `name` may have meant.
+/// Served resources with names similar to `name`.
 async fn alike(client: &kube::Client, name: &ResourceName) -> Vec<String> {
     let discovery = match Discovery::new(client.clone()).run_aggregated().await {
         Ok(discovery) => discovery,
-        // Servers before 1.30 do not have that.
+        // Servers before 1.30 do not support aggregated discovery.
         Err(_) => match Discovery::new(client.clone()).run().await {
             Ok(discovery) => discovery,
-            // The name is unknown all the same; this is only about a better message.
+            // The name is unknown anyway; this only improves the message.
             Err(_) => return Vec::new(),
         },
     };

@@ -1,4 +1,4 @@
-//! `ResourceName`: a resource as people write it, with or without a version.
+//! `ResourceName`: a resource name, with or without a version.
 
 use std::fmt;
 
@@ -6,15 +6,15 @@ use kube::core::GroupVersionResource;
 
 /// A resource by group, plural name and, if it matters, version.
 ///
-/// Made of a [`GroupVersionResource`], or of a text: `pods`, `deployments.apps`, `deployments.v1.apps` (as kubectl
-/// writes it), `apps/v1/deployments` or `v1/pods`. Without a version it means the one the server prefers.
+/// Converted from a [`GroupVersionResource`] or a string: `pods`, `deployments.apps`, `deployments.v1.apps` (as kubectl
+/// writes it), `apps/v1/deployments` or `v1/pods`. Without a version it means the server's preferred one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[doc(alias = "GroupVersionResource")]
 #[doc(alias = "GroupResource")]
 pub struct ResourceName {
     /// The API group; empty for the core group.
     pub group: String,
-    /// The version; `None` for the one the server prefers, also when that changes.
+    /// The version; `None` for the server's preferred one, also when that changes.
     pub version: Option<String>,
     /// The plural name of the kind, in lower case.
     pub plural: String,
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_way_of_writing_means_the_same() {
+    fn all_notations_are_parsed() {
         let name = |group: &str, version: Option<&str>, plural: &str| ResourceName {
             group: group.to_owned(),
             version: version.map(str::to_owned),

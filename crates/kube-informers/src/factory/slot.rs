@@ -1,4 +1,4 @@
-//! The informers of a factory, whatever the type of their objects: the one place where that type is erased.
+//! The informers of a factory. The only place that erases the type of their objects.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -14,12 +14,12 @@ use crate::object::Object;
 use crate::target::BoxFuture;
 use crate::task::Spawner;
 
-/// An informer of a factory, as the factory sees it.
+/// An informer of any object type.
 pub(super) trait AnyInformer: Send + Sync {
-    /// Whether it can be used no more.
+    /// Whether it has stopped or is unused.
     fn is_gone(&self) -> bool;
     fn is_started(&self) -> bool;
-    /// Runs it, unless it was started before, and lets go of it.
+    /// Runs it unless it was started before, and drops the factory's handle.
     fn start(&self, spawner: &Spawner);
     fn sync_outcome(&self) -> BoxFuture<'_, SyncOutcome>;
     fn not_synced(&self, after: Duration) -> Option<SyncError>;
@@ -29,7 +29,7 @@ pub(super) trait AnyInformer: Send + Sync {
 
 pub(super) struct InformerSlot<K: Object> {
     informer: WeakInformer<K>,
-    /// Held until the start; without that, what nobody else holds would end before it began.
+    /// Held until the start, so that an informer without other handles does not stop before it runs.
     waiting: Mutex<Option<(Informer<K>, InformerTask<K>)>>,
 }
 
@@ -73,7 +73,7 @@ impl<K: Object> AnyInformer for InformerSlot<K> {
     }
 
     fn shutdown(&self) -> BoxFuture<'_, ()> {
-        // Taken out of the lock before it is dropped: handlers that were never started go with it.
+        // Dropped outside of the lock, because it may hold handlers that were never started.
         let waiting = self.waiting.lock().take();
         Box::pin(async move {
             self.informer.shutdown().await;
@@ -103,8 +103,8 @@ impl InformerSlots {
         slot.informer.upgrade()
     }
 
-    /// The informer under this key, which is the given one if there was none. What is not needed is returned, to be
-    /// dropped where no lock is held.
+    /// The informer of this key: an existing one or the given one. Unneeded informers are returned, to be dropped without
+    /// holding a lock.
     pub(super) fn find_or_insert<K: Object>(
         &mut self,
         key: InformerKey,
@@ -123,8 +123,8 @@ impl InformerSlots {
         (informer, gone)
     }
 
-    /// Forgets the informers that can be used no more.
-    #[must_use = "to be dropped where no lock is held"]
+    /// Removes the informers that have stopped or are unused.
+    #[must_use = "drop the result without holding a lock"]
     pub(super) fn forget_gone(&mut self) -> Vec<Arc<dyn AnyInformer>> {
         let gone = self.entries.extract_if(|_, entry| entry.is_gone());
         gone.map(|(_, entry)| entry).collect()
@@ -138,7 +138,7 @@ impl InformerSlots {
         self.shutdown
     }
 
-    /// From now on nothing comes in. Gives what is there, also when called again.
+    /// Rejects new informers from now on and returns the existing ones. Idempotent.
     pub(super) fn shutdown(&mut self) -> Vec<Arc<dyn AnyInformer>> {
         self.shutdown = true;
         self.entries()

@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_names_are_said_once_and_others_joined() {
+    fn distinct_names_are_joined() {
         assert_eq!(joined(["a::f", "a::f"]), Some("a::f".to_owned()));
         assert_eq!(joined(["a::f", "b::g", "a::f"]), Some("a::f+b::g".to_owned()));
         assert_eq!(joined([]), None);

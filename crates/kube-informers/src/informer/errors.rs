@@ -84,7 +84,7 @@ impl fmt::Display for SyncError {
 
 impl std::error::Error for SyncError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.last_error.as_ref().map(|error| error as _)
+        self.last_error.as_deref().map(|error| error as _)
     }
 }
 

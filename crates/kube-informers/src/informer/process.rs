@@ -261,14 +261,14 @@ impl<K: Object> InformerInner<K> {
         }
         let mut life = self.life.subscribe();
         let _ = life.wait_for(|life| life.stopped).await;
-        // The informer's own task first: it may have been started but not have come to run, and then it is the
-        // one that still holds the reflectors and their sources.
+        // The informer's own task first: if it was spawned but never polled, it still holds the reflectors and their
+        // sources.
         for spawner in [self.starter.get(), self.spawner.get()].into_iter().flatten() {
             spawner.wait().await;
         }
     }
 
-    /// The end, whatever led to it. Idempotent.
+    /// Ends the informer. Idempotent.
     fn finish(&self) {
         self.stop.cancel();
         for queue in &self.queues {
@@ -281,11 +281,11 @@ impl<K: Object> InformerInner<K> {
             .send_if_modified(|life| !std::mem::replace(&mut life.stopped, true));
     }
 
-    /// Applies what the queues bring until they are closed, and tells handlers again what they want told again.
+    /// Applies the batches of the queues until they are closed, and runs the resyncs of handlers.
     async fn process(&self) {
         let members = self.queues.iter().enumerate();
         let members = join_all(members.map(|(member, queue)| self.process_member(member, queue)));
-        // All branches are cancel-safe: a dropped pop has taken nothing, and a batch is applied without awaiting.
+        // All branches are cancel-safe: a dropped pop has removed nothing, and a batch is applied without awaiting.
         tokio::select! {
             biased;
             () = self.stop.cancelled() => {}
@@ -297,12 +297,12 @@ impl<K: Object> InformerInner<K> {
     async fn process_member(&self, member: usize, queue: &Arc<dyn DeltaQueue<K>>) {
         let mut waits_for_sync = true;
         loop {
-            // Cancel-safe both: a dropped pop has taken nothing.
+            // Both are cancel-safe: a dropped pop has removed nothing.
             let batch = tokio::select! {
                 biased;
                 batch = queue.pop_batch(DEFAULT_BATCH) => batch,
                 Ok(()) = queue.synced(), if waits_for_sync => {
-                    // A first list of nothing may leave nothing to apply.
+                    // An empty initial list may leave nothing to apply.
                     waits_for_sync = false;
                     self.note_synced(member, queue);
                     continue;
@@ -310,7 +310,7 @@ impl<K: Object> InformerInner<K> {
             };
             let Some(batch) = batch else { break };
             self.apply(member, queue, batch);
-            // One busy informer must not keep the others of a runtime waiting.
+            // A busy informer must not starve other tasks of the runtime.
             tokio::task::yield_now().await;
         }
     }

@@ -1,4 +1,4 @@
-//! Beginning and end: nothing runs before it is told to, everything ends when it is told to, and nothing is left.
+//! Lifecycle: nothing runs before the start, everything ends at the stop, and no task is left.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use crate::support::*;
 
-/// A server with a client of its own, and how many tasks there are without any informer.
+/// A server with its client, and the number of tasks without an informer.
 struct Stage {
     server: TestServer,
     client: kube::Client,
@@ -95,7 +95,7 @@ async fn nothing_runs_before_it_is_started() {
     assert!(matches!(informer.state(), ReflectorState::Idle));
     assert!(!handler.has_synced());
 
-    // Stopped before it was started: the task finds nothing to do, and nobody can join any more.
+    // Stopped before it was started: the task does nothing, and no handler can be added.
     let since = Instant::now();
     informer.shutdown().await;
     task.run().await.expect("no task died");
@@ -164,7 +164,7 @@ async fn it_stops_at_once_while_it_watches() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_stops_at_once_while_it_waits_after_a_failure() {
+async fn it_stops_at_once_while_it_backs_off() {
     for (on, synced) in [
         (RequestMatcher::resource("pods"), false),
         (RequestMatcher::plain_watch("pods"), true),
@@ -283,7 +283,7 @@ async fn an_asynchronous_handler_may_wait_for_the_end_of_its_own_informer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_blocking_handler_that_does_not_return_is_left_behind_and_not_called_again() {
+async fn blocking_handler_that_does_not_return_is_abandoned_and_not_called_again() {
     let stage = Stage::new(TestServer::new()).await;
     stage.server.create(pod("ns", "a"));
     stage.server.create(pod("ns", "b"));
@@ -301,7 +301,7 @@ async fn a_blocking_handler_that_does_not_return_is_left_behind_and_not_called_a
         .unwrap();
     is_in.recv().await.expect("the handler is called");
 
-    // The paused clock stands still while a thread works, so it is moved by hand.
+    // The paused clock does not advance while a thread works, so it is advanced explicitly.
     let mut stopped = Box::pin(informer.shutdown());
     for _ in 0..20 {
         assert!((&mut stopped).now_or_never().is_none());
@@ -318,7 +318,7 @@ async fn a_blocking_handler_that_does_not_return_is_left_behind_and_not_called_a
 }
 
 #[tokio::test(start_paused = true)]
-async fn any_handle_keeps_it_alive_and_the_last_one_gone_stops_it() {
+async fn any_handle_keeps_it_alive_and_dropping_the_last_one_stops_it() {
     type Keep = fn(&Informer<Pod>) -> Box<dyn std::any::Any>;
     let keeps: [(&str, Keep); 6] = [
         ("informer", |informer| Box::new(informer.clone())),
@@ -387,7 +387,7 @@ async fn a_handler_that_panics_and_ends_leaves_the_informer_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn draining_delivers_what_was_received_and_asks_for_nothing_more() {
+async fn draining_delivers_what_was_received_and_sends_no_request() {
     let stage = Stage::new(TestServer::new()).await;
     let informer = synced(stage.pods()).await;
     let log = Log::new();
@@ -470,7 +470,7 @@ async fn a_task_that_is_dropped_instead_of_run_stops_the_informer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_is_dropped_half_way_stops_everything() {
+async fn dropping_a_running_task_stops_everything() {
     let stage = Stage::new(TestServer::new()).await;
     stage.server.create(pod("ns", "a"));
     let (informer, task) = stage.pods().build();
@@ -502,7 +502,7 @@ async fn a_run_that_is_dropped_half_way_stops_everything() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_informers_on_one_client_end_apart() {
+async fn two_informers_on_one_client_stop_independently() {
     let stage = Stage::new(TestServer::new()).await;
     let first = synced(stage.pods()).await;
     let second = synced(Informer::<ConfigMap>::all(stage.client.clone())).await;
@@ -520,7 +520,7 @@ async fn two_informers_on_one_client_end_apart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_who_wait_are_told_when_it_stops() {
+async fn waiting_callers_are_woken_when_it_stops() {
     let stage = Stage::new(TestServer::new()).await;
     stage
         .server
@@ -550,7 +550,7 @@ async fn those_who_wait_are_told_when_it_stops() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_an_informer_can_be_waited_for() {
+async fn end_of_an_informer_can_be_awaited() {
     let stage = Stage::new(TestServer::new()).await;
     let informer = stage.pods().start();
     let mut stopped = Box::pin(informer.wait_for_stop());

@@ -5,7 +5,7 @@ use tokio::sync::Semaphore;
 use super::*;
 use crate::handler::{AsyncEventHandler, filtered};
 
-/// A handler that is told one event per permit.
+/// A handler that receives one event per permit.
 fn gated(record: &Record, permits: &Arc<Semaphore>) -> impl AsyncEventHandler<Thing> {
     let (record, permits) = (record.clone(), permits.clone());
     move |event: Event<Thing>| {
@@ -18,7 +18,7 @@ fn gated(record: &Record, permits: &Arc<Semaphore>) -> impl AsyncEventHandler<Th
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_is_told_as_one_and_old_is_what_was_last_told() {
+async fn queued_changes_are_delivered_as_one_from_the_last_delivered_state() {
     let mut stage = Stage::started();
     let (record, permits) = (Record::default(), Arc::new(Semaphore::new(0)));
     let registration = stage.add_with(coalescing(), gated(&record, &permits), no_objects());
@@ -41,7 +41,7 @@ async fn what_waits_is_told_as_one_and_old_is_what_was_last_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_changed_during_the_replay_is_told_once() {
+async fn changes_during_the_snapshot_are_delivered_once() {
     let mut stage = Stage::started();
     let (record, permits) = (Record::default(), Arc::new(Semaphore::new(0)));
     let objects = ["a", "b", "c", "d", "e"].map(|name| thing(name, 1));
@@ -49,7 +49,7 @@ async fn what_changed_during_the_replay_is_told_once() {
     let registration = stage.add_with(coalescing(), gated(&record, &permits), snapshot);
     quiet().await;
 
-    // `a` is being told; the others change before their turn.
+    // `a` is in flight; the others change before their turn.
     let [a, b, c, d, _] = &objects;
     let (a2, b2) = (thing("a", 2), thing("b", 2));
     let d_again = thing_of_uid("d", "another", 2);
@@ -73,7 +73,7 @@ async fn what_changed_during_the_replay_is_told_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replay_of_which_nothing_is_left_is_synced() {
+async fn snapshot_whose_objects_were_all_deleted_is_synced() {
     let mut stage = Stage::started();
     let (record, permits) = (Record::default(), Arc::new(Semaphore::new(0)));
     let (a1, b1) = (thing("a", 1), thing("b", 1));
@@ -87,7 +87,7 @@ async fn a_replay_of_which_nothing_is_left_is_synced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resync_is_told_after_what_waited_before_it_and_leaves_out_what_waits_behind() {
+async fn resync_follows_earlier_changes_and_skips_objects_with_later_ones() {
     let mut stage = Stage::started();
     let (record, permits) = (Record::default(), Arc::new(Semaphore::new(0)));
     let options = coalescing().resync(Duration::from_secs(10));
@@ -114,9 +114,9 @@ async fn a_resync_is_told_after_what_waited_before_it_and_leaves_out_what_waits_
     stage.stop(false).await;
 }
 
-/// A delete that swallows the update by which an object left a filter must still be told to the handler behind it.
+/// A delete that replaced the update by which an object left a filter is still delivered to the filtered handler.
 #[tokio::test(start_paused = true)]
-async fn a_filter_hears_of_a_delete_that_swallowed_the_way_out() {
+async fn filter_passes_a_delete_that_replaced_the_update_out_of_scope() {
     let mut stage = Stage::started();
     let (record, permits) = (Record::default(), Arc::new(Semaphore::new(0)));
     let keep = |thing: &Thing| thing.version.len() == 1;

@@ -1,4 +1,4 @@
-//! Who is told what, in which order, and when it counts as synced.
+//! Which handler receives which events, in which order, and when it is synced.
 
 use tokio::sync::Semaphore;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::handler::{blocking, filtered};
 
 #[tokio::test(start_paused = true)]
-async fn every_handler_is_told_everything_in_order() {
+async fn every_handler_receives_every_event_in_order() {
     let mut stage = Stage::started();
     let records: [Record; 3] = Default::default();
     for record in &records {
@@ -25,7 +25,7 @@ async fn every_handler_is_told_everything_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn late_handler_sees_snapshot_then_changes() {
+async fn late_handler_receives_snapshot_then_changes() {
     let mut stage = Stage::started();
     let (a1, a2, b1) = (thing("a", 1), thing("a", 2), thing("b", 1));
     stage.dispatch([added(&a1), added(&b1)]);
@@ -45,7 +45,7 @@ async fn late_handler_sees_snapshot_then_changes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_kinds_of_handlers_are_told_the_same() {
+async fn all_kinds_of_handlers_receive_the_same_events() {
     let mut stage = Stage::started();
     let a1 = thing("a", 1);
     let (b1, b2) = (thing("b", 1), thing("b", 2));
@@ -140,7 +140,7 @@ async fn calls_of_one_asynchronous_handler_never_overlap() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_handler_delays_nobody_else() {
+async fn slow_handler_delays_no_other_handler() {
     let mut stage = Stage::started();
     let never = |_: Event<Thing>| std::future::pending();
     let stuck = stage.add(never);
@@ -268,7 +268,7 @@ async fn a_handler_is_not_synced_before_the_informer_is() {
 
 /// The queue is empty then, but the handler has not returned.
 #[tokio::test(start_paused = true)]
-async fn a_sync_that_comes_during_the_last_initial_call_waits_for_it() {
+async fn sync_during_the_last_initial_call_waits_for_it() {
     for options in [HandlerOptions::default(), coalescing()] {
         let mut stage = Stage::started();
         let permits = Arc::new(Semaphore::new(0));
@@ -296,7 +296,7 @@ async fn a_sync_that_comes_during_the_last_initial_call_waits_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_synced_notice_is_given_once() {
+async fn synced_notice_is_queued_once() {
     let mut stage = Stage::started();
     let subscription = stage.subscribe(HandlerOptions::default(), things(&[&thing("a", 1)]));
     for _ in 0..10 {
@@ -310,7 +310,7 @@ async fn the_synced_notice_is_given_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_joins_an_empty_synced_informer_is_synced() {
+async fn handler_added_to_an_empty_synced_informer_is_synced() {
     let mut stage = Stage::started();
 
     let registration = stage.add(|_: Event<Thing>| ());

@@ -7,7 +7,7 @@ use crate::handler::blocking;
 
 /// Join is snapshot plus position in one step, whenever it happens between two batches; leaving likewise.
 #[tokio::test(start_paused = true)]
-async fn f30_joining_at_any_moment_leaves_no_gap_and_no_double() {
+async fn f30_handler_added_at_any_moment_has_no_gap_and_no_duplicate() {
     let versions: Vec<_> = (0..20).map(|version| thing("a", version)).collect();
     for join_at in 1..20 {
         let mut stage = Stage::started();
@@ -161,7 +161,7 @@ impl Object for Counted {
     }
 }
 
-/// Five objects per key are the most a coalescing mailbox can hold: what the replay told, what waits in front of a
+/// Five objects per key are the most a coalescing mailbox can hold: what the snapshot delivered, what waits in front of a
 /// resync (old and new), and what waits behind it.
 #[tokio::test(start_paused = true)]
 async fn f32_a_handler_that_never_returns_costs_bounded_memory() {
@@ -247,7 +247,7 @@ async fn f32_a_handler_that_never_returns_costs_bounded_memory() {
     assert_eq!(Arc::strong_count(&alive), 1);
 }
 
-/// The dispatcher never waits for a handler, so whoever reads the socket does not either.
+/// The dispatcher never waits for a handler, so neither does the task that reads the socket.
 #[tokio::test(start_paused = true)]
 async fn f33_dispatching_waits_for_no_handler() {
     let mut stage = Stage::started();
@@ -259,7 +259,7 @@ async fn f33_dispatching_waits_for_no_handler() {
         no_objects(),
     );
 
-    // Not an await between them: there is nothing the dispatcher could wait with.
+    // No await between them, so the dispatcher cannot wait.
     for n in 0..10_000 {
         stage.dispatch([added(&thing("a", n))]);
     }

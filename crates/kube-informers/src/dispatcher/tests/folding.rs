@@ -154,7 +154,7 @@ fn namespaces_keep_objects_apart() {
 }
 
 #[test]
-fn objects_that_come_and_go_leave_nothing_behind() {
+fn short_lived_objects_leave_no_slots() {
     let (first, changed) = (thing("first", 1), thing("first", 2));
     let mut folding = Folding::new();
     folding.push(&added(&first));
@@ -179,7 +179,7 @@ fn objects_that_come_and_go_leave_nothing_behind() {
 /// Closing the holes moves everything; what stands before a resync must still not be folded into, and what stands
 /// behind it must still be found.
 #[test]
-fn closing_holes_keeps_what_may_be_folded_apart_from_what_may_not() {
+fn compaction_keeps_sealed_changes_sealed() {
     let churn = |folding: &mut Folding<Thing>| {
         for n in 0..100 {
             let object = thing(&format!("t{n}"), n);

@@ -139,7 +139,7 @@ fn text(event: &Event<Thing>) -> String {
     }
 }
 
-/// What a handler was told, as text.
+/// The events a handler received, as text.
 #[derive(Clone, Default)]
 struct Record(Arc<Mutex<Vec<String>>>);
 
@@ -153,7 +153,7 @@ impl Record {
         move |event: Event<Thing>| record.note(&event)
     }
 
-    /// What was told since the last look.
+    /// The events received since the last call.
     fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock())
     }

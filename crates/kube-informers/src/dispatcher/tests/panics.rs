@@ -59,7 +59,7 @@ async fn f27_a_panic_skips_that_event_of_that_handler() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f27_a_panic_of_the_function_that_makes_the_future_is_caught_as_well() {
+async fn f27_a_panic_before_the_future_is_returned_is_caught() {
     let mut stage = Stage::started();
     let record = Record::default();
     let noted = record.clone();
@@ -139,11 +139,11 @@ async fn f27_a_handler_may_choose_to_end_by_a_panic() {
 }
 
 /// The simple case of upstream leaves the handle unsynced for ever; the many case waits a second after each panic.
-/// Here a panic counts as told, and nobody waits.
+/// Here a panicked event counts as delivered, and there is no pause.
 ///
 /// Upstream: TestEventPanics
 #[tokio::test(start_paused = true)]
-async fn panics_of_several_handlers_are_counted_apart_and_cost_no_time() {
+async fn panics_are_counted_per_handler_and_cause_no_pause() {
     let mut stage = Stage::started();
     let pods: Snapshot<Thing> = (0..5).map(|n| thing(&format!("pod{n}-"), 1)).collect();
     let start = Instant::now();
@@ -161,7 +161,7 @@ async fn panics_of_several_handlers_are_counted_apart_and_cost_no_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_panics_while_being_dropped_takes_nothing_with_it() {
+async fn handler_that_panics_on_drop_affects_nothing_else() {
     struct Bomb;
     impl Drop for Bomb {
         fn drop(&mut self) {

@@ -97,7 +97,7 @@ struct Witness {
     subscription: Subscription<Thing>,
     coalesces: bool,
     last_delivered: BTreeMap<String, Arc<Thing>>,
-    /// What was there when it joined and was not last_delivered yet; `None` for those before the first sync.
+    /// The initial objects not delivered yet; `None` for listeners added before the sync.
     expected: Option<BTreeMap<String, Arc<Thing>>>,
     /// Deleted objects it may have to be last_delivered of still, at most.
     joined_with: usize,
@@ -127,7 +127,7 @@ impl Witness {
         }
     }
 
-    /// Takes one event and checks it against what was last_delivered before; `false` if there is none.
+    /// Reads one event and checks it against the earlier ones; `false` if there is none.
     fn take(&mut self) -> Result<bool, TestCaseError> {
         let was_synced = self.subscription.has_synced();
         let Some(event) = self.subscription.next().now_or_never().flatten() else {
@@ -141,7 +141,7 @@ impl Witness {
                 // H2: an add only of what is unknown.
                 prop_assert!(known.is_none(), "{} of what is known", text(&event));
                 if let (true, Some(expected)) = (*initial, &mut self.expected) {
-                    // H7: initial once, of what was there, and before the sync.
+                    // H7: initial once, for objects of the snapshot, and before the sync.
                     let there = expected.remove(&name);
                     prop_assert!(there.is_some_and(|there| there.uid == object.uid));
                     prop_assert!(!was_synced, "initial after the sync");
@@ -249,7 +249,7 @@ fn run(ops: &[Op], keep_others: bool) -> Result<Vec<Vec<String>>, TestCaseError>
 
         for witness in witnesses.iter_mut().flatten() {
             while witness.take()? {}
-            // H1, H13: what it was last_delivered adds up to what there is.
+            // H1, H13: the delivered events add up to the live objects.
             prop_assert_eq!(witness.subscription.pending(), 0);
             let same = witness.last_delivered.len() == world.live.len()
                 && world.live.iter().all(|(name, object)| {

@@ -1,4 +1,4 @@
-//! Removal: nothing is told any more when it returns.
+//! Removal: nothing is delivered after it returns.
 
 use std::sync::mpsc;
 
@@ -11,7 +11,7 @@ use crate::registration::HandlerEndedError;
 
 /// Upstream: TestSharedInformerRemoveHandler
 #[tokio::test(start_paused = true)]
-async fn removed_handlers_are_counted_out() {
+async fn removed_handlers_are_no_longer_counted() {
     let mut stage = Stage::started();
     let one = stage.add(|_: Event<Thing>| ());
     let other = stage.add(|_: Event<Thing>| ());
@@ -29,7 +29,7 @@ async fn removed_handlers_are_counted_out() {
 
 /// Upstream: TestRemoveWhileActive
 #[tokio::test(start_paused = true)]
-async fn a_removed_handler_is_told_nothing_more() {
+async fn removed_handler_receives_nothing_more() {
     let mut stage = Stage::started();
     let record = Record::default();
     let registration = stage.add(record.handler());
@@ -152,7 +152,7 @@ async fn removal_need_not_be_awaited() {
 
 /// Upstream: TestShutDownEventHandler_Lifecycles
 #[tokio::test(start_paused = true)]
-async fn removal_returns_promptly_in_every_stage_of_life() {
+async fn removal_returns_promptly_in_every_state() {
     // Never started.
     let mut stage = Stage::new();
     let registration = stage.add(|_: Event<Thing>| ());
@@ -174,7 +174,7 @@ async fn removal_returns_promptly_in_every_stage_of_life() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_removed_before_the_start_is_let_go_of_at_once_and_never_called() {
+async fn handler_removed_before_the_start_is_dropped_at_once_and_never_called() {
     let mut stage = Stage::new();
     let held = Arc::new(());
     let inside = held.clone();

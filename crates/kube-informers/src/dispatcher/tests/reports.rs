@@ -93,7 +93,7 @@ async fn f27_a_panic_is_reported_with_handler_and_key_and_nothing_of_the_object(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_blocking_call_that_is_left_alone_is_reported() {
+async fn abandoned_blocking_call_is_reported() {
     let (log, _guard) = Log::start(tracing::Level::WARN);
     let mut stage = Stage::started();
     let (entered, has_entered) = oneshot::channel();
@@ -114,7 +114,7 @@ async fn a_blocking_call_that_is_left_alone_is_reported() {
     tokio::time::advance(Duration::from_millis(100)).await;
     stage.spawner.wait().await;
 
-    let reports = log.lines("left alone");
+    let reports = log.lines("abandoned");
     assert_eq!(reports.len(), 1, "{}", log.text());
     assert!(
         reports[0].contains("WARN") && reports[0].contains("handler=archive"),
@@ -124,7 +124,7 @@ async fn a_blocking_call_that_is_left_alone_is_reported() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_is_slow_and_far_behind_is_reported() {
+async fn slow_handler_with_a_large_backlog_is_reported() {
     let (log, _guard) = Log::start(tracing::Level::WARN);
     let mut stage = Stage::started();
     let slow = |_: Event<Thing>| tokio::time::sleep(Duration::from_millis(200));
@@ -139,7 +139,7 @@ async fn a_handler_that_is_slow_and_far_behind_is_reported() {
         quiet().await;
     }
 
-    let reports = log.lines("far behind");
+    let reports = log.lines("large backlog");
     assert!(!reports.is_empty());
     assert!(
         reports.iter().all(|line| line.contains("handler=slow")),
@@ -149,7 +149,7 @@ async fn a_handler_that_is_slow_and_far_behind_is_reported() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_way_of_one_object_can_be_followed_at_trace_level() {
+async fn one_object_can_be_traced_through_every_stage() {
     let (log, _guard) = Log::start(tracing::Level::TRACE);
     let mut stage = Stage::started();
     stage.add_with(

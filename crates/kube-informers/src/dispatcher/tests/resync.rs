@@ -13,7 +13,7 @@ async fn run_until(stage: &mut Stage, until: Instant, snapshot: &Snapshot<Thing>
 
 /// Upstream: TestListenerResyncPeriods
 #[tokio::test(start_paused = true)]
-async fn each_handler_is_told_again_at_its_own_period() {
+async fn each_handler_resyncs_at_its_own_period() {
     let mut stage = Stage::new();
     let start = Instant::now();
     let records: [Record; 3] = Default::default();
@@ -47,7 +47,7 @@ async fn each_handler_is_told_again_at_its_own_period() {
 ///
 /// Upstream: TestListenerResyncPeriodsDelayed
 #[tokio::test(start_paused = true)]
-async fn a_late_start_delays_resyncs_and_blocks_no_objects() {
+async fn late_start_delays_resyncs_without_a_deadlock() {
     let mut stage = Stage::new();
     let record = Record::default();
     let options = HandlerOptions::default().resync(Duration::from_secs(2));
@@ -102,7 +102,7 @@ async fn periods_are_exact_and_independent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_look_keeps_the_beat_and_makes_up_for_no_objects() {
+async fn late_check_keeps_the_schedule_and_skips_missed_periods() {
     let mut stage = Stage::started();
     let start = Instant::now();
     let record = Record::default();
@@ -124,7 +124,7 @@ async fn a_late_look_keeps_the_beat_and_makes_up_for_no_objects() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f35_a_resync_is_not_queued_behind_one_that_is_still_to_be_told() {
+async fn f35_a_resync_is_not_queued_behind_an_undelivered_one() {
     for options in [HandlerOptions::default(), coalescing()] {
         let mut stage = Stage::started();
         let permits = Arc::new(tokio::sync::Semaphore::new(0));
@@ -161,7 +161,7 @@ async fn f35_a_resync_is_not_queued_behind_one_that_is_still_to_be_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resync_costs_a_pointer_until_it_is_told() {
+async fn resync_costs_a_pointer_until_it_is_delivered() {
     let mut stage = Stage::started();
     let options = HandlerOptions::default().resync(Duration::from_secs(1));
     stage.add_with(options, |_: Event<Thing>| std::future::pending(), no_objects());

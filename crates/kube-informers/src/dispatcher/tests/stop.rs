@@ -9,7 +9,7 @@ use crate::handler::blocking;
 use crate::registration::HandlerEndedError;
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_drops_what_was_not_told() {
+async fn stop_drops_undelivered_events() {
     let mut stage = Stage::started();
     let record = Record::default();
     let registration = stage.add(record.handler());
@@ -26,7 +26,7 @@ async fn a_stop_drops_what_was_not_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_a_handler_can_be_waited_for() {
+async fn end_of_a_handler_can_be_awaited() {
     let mut stage = Stage::started();
     let [removed, stopped] = [(); 2].map(|()| stage.add(Record::default().handler()));
     let stop_timeout = std::time::Duration::from_secs(60);
@@ -51,7 +51,7 @@ async fn the_end_of_a_handler_can_be_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_drain_tells_everything_first() {
+async fn drain_delivers_everything_first() {
     let mut stage = Stage::started();
     let records: [Record; 3] = Default::default();
     let [inline, awaited, blocked] = records.clone();
@@ -91,7 +91,7 @@ async fn a_drain_tells_everything_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_drain_can_be_cut_short() {
+async fn drain_can_be_aborted() {
     let mut stage = Stage::started();
     let stuck = stage.add(|_: Event<Thing>| std::future::pending());
     let record = Record::default();
@@ -143,7 +143,7 @@ async fn an_asynchronous_handler_is_cancelled_at_its_next_await() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_blocking_call_in_progress_is_waited_for() {
+async fn blocking_call_in_flight_is_awaited() {
     let mut stage = Stage::started();
     let (entered, has_entered) = oneshot::channel();
     let (finish, finished) = mpsc::channel::<()>();
@@ -167,7 +167,7 @@ async fn a_blocking_call_in_progress_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_blocking_call_that_outlives_the_stop_by_100_ms_is_left_alone() {
+async fn blocking_call_that_outlives_the_stop_by_100_ms_is_abandoned() {
     let mut stage = Stage::started();
     let (entered, has_entered) = oneshot::channel();
     let (finish, finished) = mpsc::channel::<()>();
@@ -275,7 +275,7 @@ async fn a_handler_cannot_be_added_after_the_stop() {
 
 /// Upstream: TestShutdown
 #[tokio::test(start_paused = true)]
-async fn no_task_is_left_whenever_the_handler_came() {
+async fn no_task_is_left_whenever_the_handler_was_added() {
     // Before the start.
     let mut stage = Stage::new();
     stage.add(|_: Event<Thing>| ());
@@ -335,12 +335,12 @@ async fn waiting_for_sync_ends_with_the_reason_when_the_informer_stops() {
     let error = answered.await.unwrap().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "handler patient was not told everything: its informer has stopped"
+        "the informer stopped before handler patient received its initial objects"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropping_the_dispatcher_stops_everybody() {
+async fn dropping_the_dispatcher_stops_all_handlers() {
     let mut stage = Stage::started();
     let registration = stage.add(|_: Event<Thing>| std::future::pending());
     let mut subscription = stage.subscribe(HandlerOptions::default(), no_objects());
@@ -361,7 +361,7 @@ async fn dropping_the_dispatcher_stops_everybody() {
 /// A handler may own whatever it likes, a handle of its informer for one: it is not dropped under the informer's
 /// lock.
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_never_ran_is_handed_out_to_be_dropped() {
+async fn handler_that_never_ran_is_returned_to_be_dropped() {
     for drain in [false, true] {
         let mut stage = Stage::new();
         let held = Arc::new(());
@@ -379,7 +379,7 @@ async fn a_handler_that_never_ran_is_handed_out_to_be_dropped() {
 }
 
 #[test]
-fn a_runtime_that_goes_away_ends_its_handlers() {
+fn handlers_end_with_their_runtime() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let object = thing("a", 1);
     let (mut stage, registration) = runtime.block_on(async {
@@ -402,7 +402,7 @@ fn a_runtime_that_goes_away_ends_its_handlers() {
     );
     assert_eq!(Arc::strong_count(&object), 1);
 
-    // One that is added now has nobody to run it, and says so.
+    // A handler added now has no runtime and reports that.
     let late = stage.add(|_: Event<Thing>| ());
     assert!(matches!(late.ended(), Some(HandlerEndedError::Stopped { .. })));
 }

@@ -1,4 +1,4 @@
-//! Subscriptions: the same mailbox, taken from by whoever polls.
+//! Subscriptions: a mailbox that is read by polling.
 
 use futures_util::{FutureExt, StreamExt};
 
@@ -13,7 +13,7 @@ fn take(subscription: &mut Subscription<Thing>) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_subscription_gives_the_snapshot_then_changes_and_needs_no_task() {
+async fn subscription_yields_snapshot_then_changes_without_a_task() {
     for options in [HandlerOptions::default(), coalescing()] {
         let mut stage = Stage::started();
         let (a1, a2) = (thing("a", 1), thing("a", 2));
@@ -48,7 +48,7 @@ async fn it_is_a_stream_that_ends_when_the_informer_stops() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_without_drain_drops_even_what_is_half_taken() {
+async fn stop_without_drain_drops_a_partly_read_item() {
     let mut stage = Stage::started();
     let mut subscription = stage.subscribe(HandlerOptions::default(), no_objects());
     stage.dispatch([added(&thing("a", 1)), added(&thing("b", 1))]);
@@ -86,7 +86,7 @@ async fn a_waiting_subscriber_is_woken_by_events_and_by_the_stop() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_synced_when_everything_initial_was_taken() {
+async fn subscription_is_synced_when_all_initial_events_were_read() {
     for options in [HandlerOptions::default(), coalescing()] {
         let mut stage = Stage::started();
         let snapshot = things(&[&thing("a", 1), &thing("b", 1)]);
@@ -105,7 +105,7 @@ async fn it_is_synced_when_everything_initial_was_taken() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sync_that_comes_when_all_was_taken_counts_at_once() {
+async fn sync_after_everything_was_read_takes_effect_at_once() {
     let mut stage = Stage::started();
     let listener =
         stage
@@ -123,7 +123,7 @@ async fn a_sync_that_comes_when_all_was_taken_counts_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropping_it_unsubscribes_and_frees_what_it_held() {
+async fn dropping_it_unsubscribes_and_frees_its_backlog() {
     let mut stage = Stage::started();
     let object = thing("a", 1);
     let subscription = stage.subscribe(HandlerOptions::default(), no_objects());
@@ -140,7 +140,7 @@ async fn dropping_it_unsubscribes_and_frees_what_it_held() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_for_the_sync_of_a_dropped_one_says_why_it_will_not_come() {
+async fn waiting_for_the_sync_of_a_dropped_subscription_returns_the_reason() {
     let mut stage = Stage::started();
     let subscription = stage.subscribe(HandlerOptions::default().name("audit"), things(&[&thing("a", 1)]));
     let synced = subscription.synced();
@@ -156,7 +156,7 @@ async fn waiting_for_the_sync_of_a_dropped_one_says_why_it_will_not_come() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn subscribing_to_a_stopped_informer_gives_an_ended_stream() {
+async fn subscribing_to_a_stopped_informer_returns_an_ended_stream() {
     let mut stage = Stage::started();
     drop(stage.dispatcher.close(false));
 

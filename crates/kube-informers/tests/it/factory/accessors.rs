@@ -11,7 +11,7 @@ use super::factory;
 use crate::support::{Log, names, secs, wait_for};
 
 #[tokio::test(start_paused = true)]
-async fn an_accessor_gives_the_informer_of_its_type() {
+async fn accessor_returns_the_informer_of_its_type() {
     let server = TestServer::new();
     server.create(pod("shop", "cart"));
     server.create(deployment("shop", "cart"));

@@ -53,7 +53,7 @@ fn is_waiting<K: kube_informers::Object>(informer: &Informer<K>) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_definition_that_appears_later_is_waited_for() {
+async fn informer_waits_for_a_definition_that_appears_later() {
     let server = TestServer::new();
     let factory = factory(&server);
     let widgets = factory.dynamic(resource());
@@ -79,7 +79,7 @@ async fn a_definition_that_appears_later_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_the_definition_goes_the_last_state_stays_and_the_informer_says_so() {
+async fn last_state_stays_and_is_reported_when_the_definition_is_deleted() {
     let server = TestServer::new();
     server.create(definition(&["v1"]));
     server.create(widget("v1", "wheel"));
@@ -118,7 +118,7 @@ async fn when_the_definition_goes_the_last_state_stays_and_the_informer_says_so(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_is_served_no_more_is_followed_by_the_one_that_is() {
+async fn informer_switches_to_the_version_that_is_served() {
     let server = TestServer::new();
     server.create(definition(&["v1"]));
     server.create(widget("v1", "wheel"));

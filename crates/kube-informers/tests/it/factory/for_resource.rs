@@ -80,7 +80,7 @@ async fn without_a_version_the_server_chooses() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unknown_resource_is_named_with_what_is_close_to_it() {
+async fn unknown_resource_is_reported_with_similar_names() {
     let server = TestServer::new();
     server.create(definition(&["v1"]));
     let factory = factory(&server);
@@ -104,12 +104,12 @@ async fn an_unknown_resource_is_named_with_what_is_close_to_it() {
     );
     assert_eq!(
         error("trains.rail.example").await,
-        "the server does not serve trains.rail.example; it does not have the group either: is the definition \
+        "the server does not serve trains.rail.example; it does not serve the group either: is the definition \
          installed?"
     );
     assert_eq!(
         error("trains.apps").await,
-        "the server does not serve trains.apps; its group has no resource of such a name: use the plural name in \
+        "the server does not serve trains.apps; its group has no such resource: use the plural name in \
          lower case"
     );
     assert!(
@@ -120,7 +120,7 @@ async fn an_unknown_resource_is_named_with_what_is_close_to_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_watched_is_refused_with_the_reason() {
+async fn unwatchable_resource_is_rejected_with_the_reason() {
     let server = TestServer::new();
     let factory = factory(&server);
 
@@ -136,12 +136,12 @@ async fn what_cannot_be_watched_is_refused_with_the_reason() {
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "tokenreviews.authentication.k8s.io cannot be watched: the server does not let anybody list or watch it"
+        "tokenreviews.authentication.k8s.io cannot be watched: the server does not support list or watch for it"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_cannot_be_asked_is_an_error_of_its_own() {
+async fn failed_discovery_is_a_separate_error() {
     let server = TestServer::new();
     server.fault(RequestMatcher::path("/apis").forever(), Fault::status(403));
     let factory = factory(&server);
@@ -153,12 +153,12 @@ async fn a_server_that_cannot_be_asked_is_an_error_of_its_own() {
     let error = factory.for_resource("widgets.example.com").await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "cannot find out whether the server serves widgets.example.com: no answer within 30s"
+        "cannot discover whether the server serves widgets.example.com: no response within 30s"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_that_does_not_exist_is_named_by_who_asks() {
+async fn missing_namespace_is_reported_by_check_namespaces() {
     let server = TestServer::new();
     server.create(namespace("shop"));
     server.create(config_map("shop", "settings"));
@@ -168,7 +168,7 @@ async fn a_namespace_that_does_not_exist_is_named_by_who_asks() {
     assert_eq!(error.namespaces, ["shpo"]);
     assert_eq!(
         error.to_string(),
-        "there is no namespace \"shpo\": nothing is cached of it until it is created; correct the name or create it"
+        "no namespace \"shpo\": nothing is cached for it until it is created; correct the name or create it"
     );
     factory
         .scoped(Scope::namespace("shop"))

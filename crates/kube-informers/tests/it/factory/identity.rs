@@ -1,4 +1,4 @@
-//! Who gets the same informer, and who gets another.
+//! Which requests share an informer, and which do not.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
@@ -43,7 +43,7 @@ impl Object for Named {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_asks_for_the_same_shares_one_watch() {
+async fn equal_requests_share_one_watch() {
     let server = TestServer::new();
     server.create(pod("shop", "cart"));
     let factory = factory(&server);
@@ -64,7 +64,7 @@ async fn whoever_asks_for_the_same_shares_one_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_scope_is_another_informer_and_the_same_in_other_words_is_not() {
+async fn different_scopes_are_different_informers_and_equivalent_scopes_are_not() {
     let server = TestServer::new();
     server.create(Build::label(pod("shop", "cart"), "app", "web"));
     server.create(Build::label(pod("blog", "web"), "app", "web"));
@@ -122,7 +122,7 @@ async fn one_factory_serves_typed_dynamic_metadata_only_and_projected_objects() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_namespaces_of_a_factory_do_not_apply_to_kinds_without() {
+async fn namespaces_of_a_factory_do_not_apply_to_cluster_scoped_kinds() {
     let server = TestServer::new();
     server.create(node("worker-1"));
     server.create(pod("shop", "cart"));
@@ -172,7 +172,7 @@ async fn several_namespaces_are_one_cache_over_one_watch_each() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_constructor_has_an_informer_of_its_own_and_is_called_once() {
+async fn constructor_has_its_own_informer_and_is_called_once() {
     let server = TestServer::new();
     server.create(Build::label(pod("shop", "cart"), "app", "web"));
     server.create(pod("shop", "db"));
@@ -219,7 +219,7 @@ async fn a_constructor_has_an_informer_of_its_own_and_is_called_once() {
 }
 
 #[test]
-fn one_informer_comes_of_many_who_ask_at_once() {
+fn concurrent_requests_share_one_informer() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let _inside = runtime.enter();
     let server = TestServer::new();

@@ -18,7 +18,7 @@ fn panics(_: Event<Pod>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_added_before_the_start_works_although_nobody_keeps_a_handle() {
+async fn handler_added_before_the_start_works_without_a_handle() {
     let server = TestServer::new();
     server.create(pod("shop", "cart"));
     let factory = factory(&server);
@@ -44,7 +44,7 @@ async fn a_handler_added_before_the_start_works_although_nobody_keeps_a_handle()
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_uses_ends_at_the_start() {
+async fn unused_informer_stops_at_the_start() {
     let server = TestServer::new();
     let factory = factory(&server);
 
@@ -60,7 +60,7 @@ async fn what_nobody_uses_ends_at_the_start() {
 
 /// Each thing that a user may hold, and the informer it keeps alive.
 #[tokio::test(start_paused = true)]
-async fn the_last_handle_gone_stops_it_whatever_the_handle_is() {
+async fn dropping_the_last_handle_of_any_type_stops_it() {
     type Handle = Box<dyn std::any::Any>;
     type Take = fn(Informer<Pod>) -> Handle;
     let takes: [(&str, Take); 6] = [
@@ -84,7 +84,7 @@ async fn the_last_handle_gone_stops_it_whatever_the_handle_is() {
 
         drop(handle);
         if what == "registration" {
-            // The handler is still there.
+            // The handler is still registered.
             pass(secs(60)).await;
             assert_eq!(server.open_watches(), 1, "its handler keeps it alive");
             factory.shutdown().await;
@@ -124,7 +124,7 @@ async fn a_handler_that_is_removed_or_ended_keeps_nothing_alive() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn asking_again_after_the_last_handle_is_gone_builds_a_fresh_one() {
+async fn request_after_the_last_handle_was_dropped_builds_a_new_informer() {
     let server = TestServer::new();
     server.create(pod("shop", "cart"));
     let factory = factory(&server);
@@ -191,7 +191,7 @@ async fn shutdown_leaves_nothing_behind_and_may_be_called_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_the_shutdown_everything_says_so() {
+async fn everything_reports_the_shutdown() {
     let server = TestServer::new();
     let factory = factory(&server);
     let before = factory.informer::<Pod>();
@@ -224,12 +224,12 @@ async fn after_the_shutdown_everything_says_so() {
     );
     let error = factory.wait_for_sync().await.unwrap_err();
     assert!(error.is_shut_down());
-    assert_eq!(error.to_string(), "the factory was shut down; make a new one");
+    assert_eq!(error.to_string(), "the factory was shut down; create a new one");
     assert_eq!(factory.informers(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_outlives_the_factory_it_came_from() {
+async fn informer_outlives_its_factory() {
     let server = TestServer::new();
     let factory = factory(&server);
     let pods = factory.informer::<Pod>();
@@ -274,7 +274,7 @@ impl ListerWatcher<ConfigMap> for Broken {
 }
 
 #[tokio::test(start_paused = true)]
-async fn run_until_fails_when_an_informer_dies_and_stops_the_others() {
+async fn run_until_fails_when_a_task_panics_and_stops_the_others() {
     let server = TestServer::new();
     let factory = factory(&server);
     let pods = factory.informer::<Pod>();

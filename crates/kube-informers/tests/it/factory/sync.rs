@@ -1,4 +1,4 @@
-//! Waiting for a factory: who is missing, and why.
+//! Waiting for a factory: which informers are not synced, and why.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube_informers::Scope;
@@ -9,7 +9,7 @@ use super::{builder, factory};
 use crate::support::{secs, settle, wait_for};
 
 #[tokio::test(start_paused = true)]
-async fn those_who_are_missing_are_named_with_the_reason_and_the_fix() {
+async fn unsynced_informers_are_reported_with_reason_and_hint() {
     let server = TestServer::new();
     server.create(pod("shop", "cart"));
     server.fault(RequestMatcher::resource("secrets").forever(), Fault::status(403));
@@ -50,7 +50,7 @@ async fn an_informer_that_was_not_started_is_an_error_at_once() {
 
     assert_eq!(
         error.to_string(),
-        "not started: configmaps in shop; call `start` after asking for informers"
+        "not started: configmaps in shop; call `start` after requesting informers"
     );
     factory.shutdown().await;
 }
@@ -80,7 +80,7 @@ async fn waiting_goes_on_through_errors_and_ends_with_a_shutdown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_for_what_nobody_uses_any_more() {
+async fn unused_informers_are_not_waited_for() {
     let server = TestServer::new();
     server.fault(RequestMatcher::resource("secrets").forever(), Fault::hang());
     let factory = factory(&server);
@@ -101,7 +101,7 @@ async fn nobody_waits_for_what_nobody_uses_any_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_is_shut_down_by_hand_is_missing() {
+async fn informer_that_was_shut_down_is_reported() {
     let server = TestServer::new();
     server.fault(RequestMatcher::resource("pods").forever(), Fault::hang());
     let factory = factory(&server);

@@ -36,7 +36,7 @@ fn with_one_pod() -> TestServer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn typed_objects_go_the_whole_way() {
+async fn typed_objects_reach_cache_and_handlers() {
     let server = with_one_pod();
     let informer = synced(Informer::<Pod>::all(server.client())).await;
     let a = informer.store().get_by(Some("ns"), "a").unwrap();
@@ -56,7 +56,7 @@ async fn cluster_scoped_objects_have_no_namespace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dynamic_objects_go_the_whole_way() {
+async fn dynamic_objects_reach_cache_and_handlers() {
     let server = with_one_pod();
     let resource = ApiResource::erase::<Pod>(&());
     let informer = synced(Informer::<DynamicObject>::for_resource(
@@ -93,7 +93,7 @@ async fn a_dynamic_object_that_is_nested_too_deep_is_quarantined() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metadata_only_is_asked_for_and_goes_the_whole_way() {
+async fn metadata_only_objects_are_requested_and_reach_cache_and_handlers() {
     let server = with_one_pod();
     for watch_list in [true, false] {
         server.clear_requests();
@@ -153,7 +153,7 @@ impl Object for Image {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_struct_of_the_users_own_goes_the_whole_way() {
+async fn user_defined_structs_reach_cache_and_handlers() {
     let server = with_one_pod();
     let resource = ApiResource::erase::<Pod>(&());
     let informer = synced(Informer::<Image>::projected(
@@ -177,7 +177,7 @@ async fn a_struct_of_the_users_own_goes_the_whole_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_client_serves_them_all() {
+async fn one_client_serves_informers_of_all_kinds() {
     let server = with_one_pod();
     let client = server.client();
     let resource = ApiResource::erase::<Pod>(&());

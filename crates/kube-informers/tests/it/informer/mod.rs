@@ -1,5 +1,6 @@
-//! The informer as a whole, from a client to a handler.
+//! The informer end to end, from the client to the handler.
 
+mod adapters;
 mod kinds;
 mod quarantine;
 mod reading;

@@ -65,7 +65,7 @@ async fn a_relist_that_lacks_a_quarantined_key_ends_its_quarantine() {
     wait_for("it is over", || informer.quarantine().is_empty()).await;
 }
 
-/// A quarantine is no reason to ask again: the object comes when it changes.
+/// A quarantined object causes no request: its next version arrives when it changes.
 #[tokio::test(start_paused = true)]
 async fn a_quarantine_causes_no_requests() {
     let server = TestServer::new();

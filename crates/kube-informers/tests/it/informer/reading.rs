@@ -12,7 +12,7 @@ use kube_testserver::{Fault, RequestMatcher, TestServer};
 use crate::support::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_late_handler_is_told_what_is_there_and_then_what_follows() {
+async fn late_handler_receives_snapshot_then_changes() {
     let server = TestServer::new();
     server.create(pod("ns", "a"));
     let informer = synced_pods(&server).await;
@@ -32,7 +32,7 @@ async fn a_late_handler_is_told_what_is_there_and_then_what_follows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_index_knows_everything_and_keeps_up() {
+async fn late_index_holds_all_objects_and_follows_changes() {
     let server = TestServer::new();
     for number in 0..10 {
         let team = if number % 2 == 0 { "even" } else { "odd" };
@@ -69,7 +69,7 @@ async fn a_late_index_knows_everything_and_keeps_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_own_write_can_be_waited_for_and_read_back() {
+async fn own_write_can_be_awaited_and_read_back() {
     let server = TestServer::new();
     let informer = synced_pods(&server).await;
     // The event is on its way for a while.
@@ -126,7 +126,7 @@ async fn waiting_for_a_version_before_the_first_list_works_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_keyed_queue_leads_to_the_same_and_reports_a_version_when_it_is_empty() {
+async fn keyed_queue_leads_to_the_same_cache_and_reports_a_version_when_empty() {
     let server = TestServer::new();
     for number in 0..5 {
         server.create(pod("ns", &format!("p{number}")));

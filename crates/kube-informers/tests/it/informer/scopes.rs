@@ -15,7 +15,7 @@ fn on_node(namespace: &str, name: &str, node: &str) -> Pod {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_field_selector_is_asked_of_the_server_and_tells_who_comes_and_goes() {
+async fn field_selector_is_sent_and_objects_enter_and_leave_its_scope() {
     let server = TestServer::new();
     server.create(on_node("ns", "here", "n1"));
     server.create(on_node("ns", "there", "n2"));
@@ -39,7 +39,7 @@ async fn a_field_selector_is_asked_of_the_server_and_tells_who_comes_and_goes() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_namespace_is_all_that_is_asked_for() {
+async fn only_the_selected_namespace_is_requested() {
     let server = TestServer::new();
     server.create(pod("a", "x"));
     server.create(pod("b", "x"));
@@ -102,7 +102,7 @@ async fn several_namespaces_are_one_cache_with_one_version_each() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_that_may_not_be_listed_is_named_while_the_others_are_there() {
+async fn forbidden_namespace_is_reported_while_the_others_are_cached() {
     let server = TestServer::new();
     server.create(pod("a", "x"));
     server.create(pod("b", "x"));
@@ -129,7 +129,7 @@ async fn a_namespace_that_may_not_be_listed_is_named_while_the_others_are_there(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_scope_that_cannot_be_is_refused_with_a_sentence() {
+async fn impossible_scope_is_rejected_with_a_message() {
     let server = TestServer::new();
     let informer = Informer::<Pod>::namespaced(server.client(), "Not A Name").start();
     let error = informer.synced_within(secs(5)).await.unwrap_err().to_string();

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use crate::support::*;
 
 #[tokio::test(start_paused = true)]
-async fn the_counters_tell_what_happened() {
+async fn counters_count_what_happened() {
     let server = TestServer::new();
     for number in 0..5 {
         server.create(pod("ns", &format!("p{number}")));
@@ -84,7 +84,7 @@ async fn the_time_of_lists_and_watches_is_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_state_says_what_it_is_doing() {
+async fn state_shows_the_current_operation() {
     let server = TestServer::new();
     for number in 0..5 {
         server.create(pod("ns", &format!("p{number}")));
@@ -122,7 +122,7 @@ async fn the_state_says_what_it_is_doing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_hook_sees_every_end_and_what_follows() {
+async fn stream_end_hook_receives_every_end_and_what_follows() {
     let server = TestServer::new();
     let ends = Arc::new(Mutex::new(Vec::new()));
     let log = ends.clone();
@@ -167,7 +167,7 @@ async fn the_hook_sees_every_end_and_what_follows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hook_that_panics_hurts_nobody() {
+async fn panicking_hook_does_not_affect_the_informer() {
     let server = TestServer::new();
     let informer = synced(pods(&server).on_stream_end(|_| panic!("on purpose"))).await;
     server.break_watches();
@@ -176,7 +176,7 @@ async fn a_hook_that_panics_hurts_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_consistency_check_reports_a_watch_list_that_lies() {
+async fn consistency_check_reports_a_wrong_watch_list() {
     let server = TestServer::new();
     for name in ["a", "b", "c"] {
         server.create(pod("ns", name));

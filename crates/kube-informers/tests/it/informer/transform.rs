@@ -1,4 +1,4 @@
-//! The transform: once per version, before anybody sees the object; it may change, drop or refuse it.
+//! The transform runs once per version, before the object is cached; it may change, drop or reject it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ fn label(server: &TestServer, name: &str, value: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_runs_once_per_version_also_over_a_relist() {
+async fn transform_runs_once_per_version_also_across_a_relist() {
     for build in [pods, paged_pods] {
         let server = TestServer::new();
         for name in ["a", "b"] {
@@ -55,7 +55,7 @@ async fn it_runs_once_per_version_also_over_a_relist() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_it_drops_leaves_and_comes_back() {
+async fn dropped_object_leaves_the_cache_and_can_return() {
     for build in [pods, paged_pods] {
         let server = TestServer::new();
         server.create(pod("ns", "a"));
@@ -84,7 +84,7 @@ async fn an_object_it_drops_leaves_and_comes_back() {
         wait_for("it is told", || log.len() == 2).await;
         assert_eq!(log.take(), ["added ns/hidden", "added ns/a"]);
 
-        // Dropped, then really deleted: nobody is told twice.
+        // Dropped, then deleted at the server: delivered once.
         label(&server, "a", "hide");
         server.delete::<Pod>("ns", "a");
         server.delete::<Pod>("ns", "hidden");
@@ -95,7 +95,7 @@ async fn an_object_it_drops_leaves_and_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_it_refuses_is_quarantined_and_recovers() {
+async fn rejected_object_is_quarantined_and_recovers() {
     for build in [pods, paged_pods] {
         let server = TestServer::new();
         server.create(pod("ns", "a"));

@@ -53,7 +53,7 @@ fn stored(informer: &Informer<Pod>) -> Vec<String> {
 
 /// Upstream: TestHammerController
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hammered_source_and_its_cache_end_up_equal() {
+async fn hammered_source_and_cache_end_up_equal() {
     for queue in queues() {
         let tasks = Tasks::now();
         let script = Script::new();
@@ -137,7 +137,7 @@ async fn updates_go_forward_only_and_every_deletion_arrives() {
 
 /// Upstream: TestPanicPropagated
 #[tokio::test(start_paused = true)]
-async fn a_panic_of_the_process_function_comes_out_of_run() {
+async fn panic_of_the_process_function_propagates_from_run() {
     let source = Recorded::new();
     source.on_list(ListAnswer::page([pod_at("pod", "1")], "1"));
     let queue: Arc<dyn DeltaQueue<Pod>> = Arc::new(InOrderQueue::new());
@@ -275,7 +275,7 @@ fn a_missed_deletion_has_the_key_of_its_object_with_or_without_it() {
     assert_eq!(ObjectKey::of(&Pod::default()).to_string(), "");
 }
 
-/// The pods of a list, those of the list after it, and what a handler is told.
+/// The pods of a list, those of the next list, and the events a handler receives.
 type Replacing = (
     &'static [(&'static str, &'static str)],
     &'static [(&'static str, &'static str)],
@@ -284,7 +284,7 @@ type Replacing = (
 
 /// Upstream: TestReplaceEvents
 #[tokio::test(start_paused = true)]
-async fn a_list_is_told_as_deletions_then_changes_with_the_store_already_there() {
+async fn list_is_delivered_as_deletes_then_changes_after_the_store_is_updated() {
     let list = |pods: &[(&str, &str)], version| {
         ListAnswer::page(pods.iter().map(|(name, version)| pod_at(name, version)), version)
     };
@@ -354,7 +354,7 @@ async fn a_list_is_told_as_deletions_then_changes_with_the_store_already_there()
 
 /// Upstream: TestResetWatch
 #[tokio::test(start_paused = true)]
-async fn what_a_relist_brings_is_not_initial() {
+async fn events_of_a_relist_are_not_initial() {
     for queue in queues() {
         let script = Script::new();
         script.add(pod("pod-1"));

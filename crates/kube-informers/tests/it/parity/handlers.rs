@@ -141,7 +141,7 @@ fn a_filter_looks_at_a_resynced_object_once() {
     assert_eq!(*looks.lock().unwrap(), 1);
 }
 
-/// Upstream tells a missed delete apart by its type, and the object may be absent. Here the object is always there.
+/// Upstream marks a missed delete by its type, and the object may be absent. Here the event always carries the object.
 ///
 /// Upstream: TestTypedResourceEventHandlerAdapter
 #[test]

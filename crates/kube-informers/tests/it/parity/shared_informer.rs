@@ -1,4 +1,4 @@
-//! shared_informer_test.go: one informer and all who listen to it.
+//! shared_informer_test.go: one informer and its handlers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,7 +83,7 @@ async fn indexes_are_complete_whenever_they_are_added() {
 /// Upstream: TestTypedIndexer, TestTypedSharedIndexInformerAddTypedIndexers,
 /// Upstream: TestTypedSharedIndexInformerGetTypedIndexer, TestTypedIndexersToIndexers
 #[tokio::test(start_paused = true)]
-async fn an_index_takes_and_gives_objects_of_the_type() {
+async fn index_accepts_and_returns_typed_objects() {
     let script = Script::new();
     script.add(labelled("pod1", &["a", "b"]));
     script.add(labelled("pod2", &["b"]));
@@ -103,7 +103,7 @@ async fn an_index_takes_and_gives_objects_of_the_type() {
 
 /// Upstream: TestListenerResyncPeriods
 #[tokio::test(start_paused = true)]
-async fn each_handler_is_told_again_at_its_own_period() {
+async fn each_handler_resyncs_at_its_own_period() {
     let script = source(&["pod1", "pod2"]);
     let (informer, task) = Informer::from_source(script).resync(seconds(1)).build();
     let periods = [Duration::ZERO, seconds(2), seconds(3)];
@@ -165,7 +165,7 @@ async fn handlers_may_be_added_while_the_informer_starts() {
 
 /// Upstream: TestSharedInformerWatchDisruption
 #[tokio::test(start_paused = true)]
-async fn what_a_disrupted_watch_missed_is_told_after_it() {
+async fn changes_missed_by_a_broken_watch_are_delivered_after_it() {
     let script = source(&["pod1", "pod2"]);
     let informer = Informer::from_source(script.clone()).config(list_first()).start();
     let (plain, resyncing) = (Told::new(), Told::new());
@@ -203,7 +203,7 @@ async fn what_a_disrupted_watch_missed_is_told_after_it() {
 
 /// Upstream: TestSharedInformerErrorHandling
 #[tokio::test(start_paused = true)]
-async fn a_list_that_is_denied_reaches_the_error_hook_at_once() {
+async fn denied_list_reaches_the_stream_end_hook_at_once() {
     let script = source(&["pod1"]);
     script.fail_lists(ApiError::new(403, "Forbidden", "Access Denied"));
     let log = Told::new();
@@ -338,7 +338,7 @@ async fn an_informer_knows_whether_it_was_started_and_stopped() {
 
 /// Upstream: TestAddOnStoppedSharedInformer, TestRemoveOnStoppedSharedInformer
 #[tokio::test(start_paused = true)]
-async fn a_stopped_informer_refuses_handlers_and_lets_them_go() {
+async fn stopped_informer_rejects_and_drops_handlers() {
     let informer = Informer::from_source(source(&["pod1"])).start();
     let registration = informer.add_event_handler(Told::new().handler()).unwrap();
     informer.synced().await.unwrap();
@@ -403,7 +403,7 @@ async fn handlers_join_and_leave_while_the_informer_runs() {
 ///
 /// Upstream: TestMain, TestShutdown
 #[tokio::test(start_paused = true)]
-async fn nothing_is_left_of_an_informer_that_was_shut_down() {
+async fn no_task_is_left_after_a_shutdown() {
     // A handler before the start.
     let tasks = Tasks::now();
     let script = source(&["pod1"]);
@@ -494,7 +494,7 @@ async fn several_informers_are_waited_for_without_polling() {
 
 /// Upstream: TestWaitFor
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_is_given_up_says_who_is_not_synced_and_why() {
+async fn timed_out_wait_reports_which_informer_is_not_synced_and_why() {
     let never = Informer::from_source(slow(seconds(3600))).name("never").start();
     // The deadline between two pieces of a list is half a minute.
     let error = never.synced_within(seconds(10)).await.unwrap_err();
