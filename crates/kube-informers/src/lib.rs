@@ -84,7 +84,7 @@
 //!
 //! ```compile_fail
 //! # fn example(pods: kube_informers::Store<k8s_openapi::api::core::v1::Pod>) {
-//! let pod = pods.get_by(Some("shop"), "cart").unwrap();
+//! let pod = pods.get(("shop", "cart")).unwrap();
 //! pod.metadata.labels = None; // an Arc gives no mutable access
 //! # }
 //! ```
@@ -109,6 +109,9 @@ mod registration;
 mod scope;
 mod selector;
 mod shard;
+#[cfg(feature = "sim")]
+#[doc(hidden)]
+pub mod sim;
 pub mod source;
 pub mod store;
 mod subscription;
@@ -132,7 +135,7 @@ pub use informer::{
     NotMoved, NotReached, NotSynced, QueueKind, Stopped, Totals,
 };
 pub use key::{ObjectKey, ParseKeyError};
-pub use lister::{Lister, NamespaceLister, NotFound};
+pub use lister::{Lister, NamespaceLister, NotFoundError};
 pub use object::{Object, OwnerRef};
 pub use quarantine::{BadObject, Problem};
 pub use reflector::{
@@ -146,7 +149,7 @@ pub use shard::{
     Membership, ParseRangeError, Shard, ShardField, ShardFieldError, ShardRange, shard_hash, shard_membership,
 };
 pub use source::{ListWatch, ListerWatcher, Script, SourceError};
-pub use store::{Index, Snapshot, Store, UnknownIndex};
+pub use store::{Index, KeyRef, Snapshot, Store, UnknownIndexError};
 pub use subscription::Subscription;
 pub use target::{BoxFuture, Target, TargetError};
 pub use task::TaskDied;

@@ -21,7 +21,7 @@ use crate::target::BoxFuture;
 /// use kube_informers::{Event, Object, filtered};
 ///
 /// let handler = filtered(
-///     |pod: &Pod| pod.label("app") == Some("web"),
+///     |pod: &Pod| pod.object_label("app") == Some("web"),
 ///     |event: Event<Pod>| println!("{event}"),
 /// );
 /// ```

@@ -11,7 +11,7 @@ use crate::queue::{DEFAULT_CAPACITY, DeltaFifo, DeltaQueue, InOrderQueue, KnownK
 use crate::reflector::{Reflector, ReflectorConfig, StreamEnd, StreamEndHook, Transform};
 use crate::shard::{Shard, ShardTracker};
 use crate::source::ListerWatcher;
-use crate::store::{DeltaWriter, DuplicateIndex, Store};
+use crate::store::{DeltaWriter, DuplicateIndexError, Store};
 
 /// What an informer will be. [`start`](Self::start) it, or [`build`](Self::build) it and run its task yourself.
 #[doc(alias = "SharedIndexInformerOptions")]
@@ -145,7 +145,7 @@ impl<K: Object> InformerBuilder<K> {
         self,
         name: &str,
         values: impl Fn(&K) -> I + Send + Sync + 'static,
-    ) -> Result<Self, DuplicateIndex>
+    ) -> Result<Self, DuplicateIndexError>
     where
         I: IntoIterator,
         I::Item: AsRef<str>,

@@ -1,6 +1,6 @@
 //! Deltas in, events out.
 
-use kube_informers::store::Origin;
+use kube_informers::sim::Origin;
 use kube_informers::{Delta, Event, Replacement, Tombstone};
 
 use super::thing::*;

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use kube_informers::store::{Index, Origin, Prepared, Served, Snapshot, Store};
+use kube_informers::sim::{Origin, Prepared};
+use kube_informers::store::{Index, Served, Snapshot, Store};
 use kube_informers::{BadObject, Delta, Event, ObjectKey, Problem, Replacement};
 use proptest::prelude::*;
 

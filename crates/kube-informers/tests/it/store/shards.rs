@@ -1,6 +1,6 @@
 //! A store narrowed to a shard.
 
-use kube_informers::store::{Applied, Origin, Prepared};
+use kube_informers::sim::{Applied, Origin, Prepared};
 use kube_informers::{Delta, Shard, ShardField, ShardRange, shard_hash};
 
 use super::thing::*;
