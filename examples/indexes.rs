@@ -18,7 +18,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let pods = Informer::<Pod>::all(server.client()).start();
     let by_node = pods.add_index("node", |pod: &Pod| pod.spec.as_ref()?.node_name.clone())?;
     let by_label = pods.add_index("label", |pod: &Pod| {
-        pod.labels()
+        pod.object_labels()
             .map(|(key, value)| format!("{key}={value}"))
             .collect::<Vec<_>>()
     })?;
@@ -28,7 +28,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let names: Vec<String> = by_node
             .get(&node)
             .iter()
-            .map(|pod| pod.name().to_owned())
+            .map(|pod| pod.object_name().to_owned())
             .collect();
         println!("{node}: {}", names.join(", "));
     }

@@ -44,11 +44,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let siblings = pods.controlled_by(&*owner);
     println!(
         "{} is one of {} pods of {}",
-        pod.name(),
+        pod.object_name(),
         siblings.len(),
-        owner.name()
+        owner.object_name()
     );
-    assert_eq!((owner.name(), siblings.len()), ("cart", 3));
+    assert_eq!((owner.object_name(), siblings.len()), ("cart", 3));
 
     let by_node = indexes::node_name(pods.store());
     assert_eq!(by_node.count("worker-1"), 3);
@@ -59,5 +59,5 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 fn find(pods: &kube_informers::Lister<Pod>, name: &str) -> Result<String, kube::Error> {
     let pod = pods.namespace("shop").try_get(name)?;
-    Ok(pod.name().to_owned())
+    Ok(pod.object_name().to_owned())
 }

@@ -27,7 +27,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             .ok_or("the server gave no version")?;
         maps.wait_for(&version, Duration::from_secs(5)).await?;
         assert!(
-            maps.store().get_by(Some("shop"), &name).is_some(),
+            maps.store().get(("shop", &name)).is_some(),
             "{name} is in the cache"
         );
     }

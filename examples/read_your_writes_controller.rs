@@ -45,7 +45,9 @@ impl Replicator {
             self.wrote(key, made.metadata.resource_version);
         }
         for surplus in there.iter().skip(wanted) {
-            let gone = api.delete(surplus.name(), &DeleteParams::default()).await?;
+            let gone = api
+                .delete(surplus.object_name(), &DeleteParams::default())
+                .await?;
             self.wrote(key, gone.left().and_then(|pod| pod.metadata.resource_version));
         }
         Ok(())
@@ -76,9 +78,9 @@ impl Replicator {
 }
 
 fn pod_of(set: &ConfigMap) -> Pod {
-    let mut pod = pod(set.namespace().unwrap_or_default(), "");
+    let mut pod = pod(set.object_namespace().unwrap_or_default(), "");
     pod.metadata.name = None;
-    pod.metadata.generate_name = Some(format!("{}-", set.name()));
+    pod.metadata.generate_name = Some(format!("{}-", set.object_name()));
     pod.metadata.owner_references = Some(Vec::from_iter(set.controller_owner_ref(&())));
     pod
 }

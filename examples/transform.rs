@@ -29,16 +29,16 @@ struct Spec {
 }
 
 impl Object for PodNode {
-    fn name(&self) -> &str {
+    fn object_name(&self) -> &str {
         &self.metadata.name
     }
-    fn namespace(&self) -> Option<&str> {
+    fn object_namespace(&self) -> Option<&str> {
         self.metadata.namespace.as_deref()
     }
-    fn uid(&self) -> Option<&str> {
+    fn object_uid(&self) -> Option<&str> {
         self.metadata.uid.as_deref()
     }
-    fn resource_version(&self) -> Option<&str> {
+    fn object_version(&self) -> Option<&str> {
         self.metadata.resource_version.as_deref()
     }
 }
@@ -68,10 +68,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     secrets.synced().await?;
     nodes.synced().await?;
 
-    let cart = pods.store().get_by(Some("shop"), "cart").ok_or("no pod")?;
+    let cart = pods.store().get(("shop", "cart")).ok_or("no pod")?;
     assert!(cart.status.is_none() && cart.metadata.managed_fields.is_none());
     assert_eq!(secrets.store().len(), 1);
-    let place = nodes.store().get_by(Some("shop"), "cart").ok_or("no pod")?;
+    let place = nodes.store().get(("shop", "cart")).ok_or("no pod")?;
     println!(
         "cart runs on {}",
         place.spec.node_name.as_deref().unwrap_or("nothing yet")

@@ -86,7 +86,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 fn reconcile(deployments: &Lister<Deployment>, runs: &Runs, key: &ObjectKey) -> Result<(), String> {
     *runs.lock().unwrap().entry(key.to_string()).or_default() += 1;
-    let Some(deployment) = deployments.get_key(key) else {
+    let Some(deployment) = deployments.get(key) else {
         println!("{key} is gone");
         return Ok(());
     };

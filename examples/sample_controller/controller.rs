@@ -27,7 +27,7 @@ pub struct SampleController {
 impl SampleController {
     /// Makes the Deployment of a Foo what the Foo says, and the status of the Foo what the Deployment says.
     pub async fn sync(&self, key: &ObjectKey) -> Result<(), Error> {
-        let Some(foo) = self.foos.get_key(key) else {
+        let Some(foo) = self.foos.get(key) else {
             // Its Deployment is collected by the cluster, because the Foo owns it.
             info!(foo = %key, "is gone");
             return Ok(());
@@ -84,7 +84,7 @@ impl SampleController {
         if foo.status.as_ref() == Some(&status) {
             return Ok(false);
         }
-        let foos = Api::<Foo>::namespaced(self.client.clone(), foo.namespace().unwrap_or_default());
+        let foos = Api::<Foo>::namespaced(self.client.clone(), foo.object_namespace().unwrap_or_default());
         let patch = json!({
             "metadata": {"resourceVersion": foo.metadata.resource_version},
             "status": status,
@@ -93,7 +93,7 @@ impl SampleController {
             field_manager: Some(MANAGER.to_owned()),
             ..PatchParams::default()
         };
-        foos.patch_status(foo.name(), &manager, &Patch::Merge(patch))
+        foos.patch_status(foo.object_name(), &manager, &Patch::Merge(patch))
             .await?;
         Ok(true)
     }
@@ -109,7 +109,7 @@ impl SampleController {
     fn deployment_of(&self, foo: &Foo) -> Deployment {
         let labels = BTreeMap::from([
             ("app".to_owned(), "nginx".to_owned()),
-            ("controller".to_owned(), foo.name().to_owned()),
+            ("controller".to_owned(), foo.object_name().to_owned()),
         ]);
         let container = Container {
             name: "nginx".to_owned(),
@@ -149,6 +149,6 @@ impl SampleController {
 
 /// By UID: a Foo that was deleted and made again is another one.
 fn is_controlled_by(deployment: &Deployment, foo: &Foo) -> bool {
-    let mut owners = deployment.owners();
-    owners.any(|owner| owner.controller && Some(owner.uid) == foo.uid())
+    let mut owners = deployment.object_owners();
+    owners.any(|owner| owner.controller && Some(owner.uid) == foo.object_uid())
 }

@@ -57,13 +57,13 @@ impl OwnerKeys {
     /// The keys of the owners of `object`.
     pub fn keys(&self, object: &impl Object) -> Vec<ObjectKey> {
         // A namespaced owner lives beside what it owns; what lives in no namespace cannot have one.
-        let namespace = match (self.namespaced, object.namespace()) {
+        let namespace = match (self.namespaced, object.object_namespace()) {
             (Some(false), _) => None,
             (Some(true), None) => return Vec::new(),
             (_, namespace) => namespace,
         };
         object
-            .owners()
+            .object_owners()
             .filter(|owner| self.matches(owner))
             .map(|owner| ObjectKey::new(namespace, owner.name))
             .collect()

@@ -31,8 +31,10 @@ pub fn generation_changed<K: kube::Resource>(event: &Event<K>) -> bool {
 #[doc(alias = "LabelChangedPredicate")]
 pub fn labels_changed<K: Object>(event: &Event<K>) -> bool {
     updated(event, |old, new| {
-        new.labels().count() != old.labels().count()
-            || new.labels().any(|(label, value)| old.label(label) != Some(value))
+        new.object_labels().count() != old.object_labels().count()
+            || new
+                .object_labels()
+                .any(|(label, value)| old.object_label(label) != Some(value))
     })
 }
 
@@ -49,7 +51,7 @@ pub fn finalizers_changed<K: kube::Resource>(event: &Event<K>) -> bool {
 
 /// The owners changed.
 pub fn owners_changed<K: Object>(event: &Event<K>) -> bool {
-    updated(event, |old, new| !old.owners().eq(new.owners()))
+    updated(event, |old, new| !old.object_owners().eq(new.object_owners()))
 }
 
 /// Anything changed at all: holds back resyncs, and nothing else.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kube_informers::delta::{Delta, Replacement};
-use kube_informers::store::{DeltaWriter, Origin, Prepared};
+use kube_informers::sim::{DeltaWriter, Origin, Prepared};
 use kube_informers::{Object, ObjectKey};
 use tokio::time::Instant;
 
@@ -24,19 +24,19 @@ struct Small {
 }
 
 impl Object for Small {
-    fn name(&self) -> &str {
+    fn object_name(&self) -> &str {
         &self.name
     }
 
-    fn namespace(&self) -> Option<&str> {
+    fn object_namespace(&self) -> Option<&str> {
         Some(&self.namespace)
     }
 
-    fn uid(&self) -> Option<&str> {
+    fn object_uid(&self) -> Option<&str> {
         Some(&self.uid)
     }
 
-    fn resource_version(&self) -> Option<&str> {
+    fn object_version(&self) -> Option<&str> {
         Some(&self.version)
     }
 }
@@ -263,7 +263,7 @@ fn reads() {
         timed(|| {
             let found = keys
                 .iter()
-                .filter_map(|key| store.get_by(key.namespace(), key.name()));
+                .filter_map(|key| store.get((key.namespace(), key.name())));
             found.count()
         })
     });

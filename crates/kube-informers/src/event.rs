@@ -115,8 +115,8 @@ impl<K: Object> fmt::Display for Event<K> {
                 f,
                 "updated {} {} -> {}",
                 self.key(),
-                old.resource_version().unwrap_or("?"),
-                new.resource_version().unwrap_or("?")
+                old.object_version().unwrap_or("?"),
+                new.object_version().unwrap_or("?")
             ),
             Self::Deleted {
                 cause: Cause::Observed,

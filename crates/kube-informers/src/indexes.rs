@@ -1,7 +1,7 @@
-//! The indexes most programs want, ready to use: by owner, by label, by node.
+//! Common indexes: by owner, by label, by node.
 //!
-//! Each function gives the index of a store, and adds it the first time. They go by the path of the field they
-//! index, so that everybody who asks shares one. Besides them every informer has an index by namespace.
+//! Each function returns the index of a store and adds it on the first call. An index is named after the field that it
+//! indexes, so all callers share one. Every informer also has an index by namespace.
 
 use std::hash::Hash;
 
@@ -10,37 +10,38 @@ use k8s_openapi::api::core::v1::Pod;
 use crate::object::Object;
 use crate::store::{Index, Store};
 
-/// The name of the index by UID of the owners.
+/// The name of the index by the UIDs of the owners.
 pub const OWNER_UID: &str = "metadata.ownerReferences.uid";
 
-/// The name of the index by labels, all of them.
+/// The name of the index by all labels.
 pub const LABELS: &str = "metadata.labels";
 
 /// The name of the index by node.
 pub const NODE_NAME: &str = "spec.nodeName";
 
-/// Objects by the UIDs of all that own them.
+/// Objects by the UIDs of all their owners.
 ///
 /// ```no_run
 /// # use k8s_openapi::api::{apps::v1::ReplicaSet, core::v1::Pod};
 /// # use kube_informers::{Informer, Object, indexes};
 /// # fn example(pods: Informer<Pod>, replica_set: &ReplicaSet) {
 /// let by_owner = indexes::owner_uid(&pods.store());
-/// let of_this_set = by_owner.get(replica_set.uid().unwrap_or_default());
+/// let of_this_set = by_owner.get(replica_set.object_uid().unwrap_or_default());
 /// # }
 /// ```
 pub fn owner_uid<K: Object, Q: Hash + Eq + Clone>(store: &Store<K, Q>) -> Index<K, Q> {
     store.index_or_add(OWNER_UID, |object: &K| {
-        let uids = object.owners().map(|owner| owner.uid.to_owned());
+        let uids = object.object_owners().map(|owner| owner.uid.to_owned());
         uids.collect::<Vec<String>>()
     })
 }
 
-/// Objects by all their labels, each a value `key=value`. For objects with many different labels,
-/// [`label`](label()) is smaller.
+/// Objects by all their labels, each as a value `key=value`. An index by one [`label`](label()) is smaller.
 pub fn labels<K: Object, Q: Hash + Eq + Clone>(store: &Store<K, Q>) -> Index<K, Q> {
     store.index_or_add(LABELS, |object: &K| {
-        let labels = object.labels().map(|(key, value)| format!("{key}={value}"));
+        let labels = object
+            .object_labels()
+            .map(|(key, value)| format!("{key}={value}"));
         labels.collect::<Vec<String>>()
     })
 }
@@ -58,7 +59,7 @@ pub fn labels<K: Object, Q: Hash + Eq + Clone>(store: &Store<K, Q>) -> Index<K, 
 pub fn label<K: Object, Q: Hash + Eq + Clone>(store: &Store<K, Q>, key: &str) -> Index<K, Q> {
     let wanted = key.to_owned();
     store.index_or_add(&label_name(key), move |object: &K| {
-        object.label(&wanted).map(str::to_owned)
+        object.object_label(&wanted).map(str::to_owned)
     })
 }
 
@@ -67,12 +68,12 @@ pub fn label_name(key: &str) -> String {
     format!("{LABELS}[{key}]")
 }
 
-/// Pods by the node they run on; those that wait for one are in it under no value.
+/// Pods by the node they run on. Unscheduled pods have no value.
 pub fn node_name<Q: Hash + Eq + Clone>(pods: &Store<Pod, Q>) -> Index<Pod, Q> {
     node_name_by(pods, |pod| pod.spec.as_ref()?.node_name.as_deref())
 }
 
-/// The same for other objects that name a node: projections of pods, volume attachments, CSI nodes.
+/// The same for other objects with a node name: projections of pods, volume attachments, CSI nodes.
 pub fn node_name_by<K: Object, Q: Hash + Eq + Clone>(
     store: &Store<K, Q>,
     node: impl Fn(&K) -> Option<&str> + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! `ObjectKey`: what identifies an object inside one cache.
+//! `ObjectKey`: identifies an object in a cache.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::object::Object;
 
-/// What identifies an object inside one informer: its namespace, if it has one, and its name.
+/// Identifies an object in an informer: its namespace, if it has one, and its name.
 ///
 /// A cache holds one kind of object, so the kind is not part of the key. Displays and parses as
 /// `namespace/name`, or `name` alone for cluster-scoped objects. Cloning is cheap.
@@ -27,9 +27,9 @@ use crate::object::Object;
 #[doc(alias = "SplitMetaNamespaceKey")]
 #[derive(Clone)]
 pub struct ObjectKey {
-    /// Namespace and name in one allocation, so that a key costs one pointer to clone.
+    /// Namespace and name in one allocation, so cloning a key copies one pointer.
     text: Arc<str>,
-    /// Length of the namespace; `None` when there is none (an empty namespace counts as none).
+    /// The length of the namespace; `None` if there is none. An empty namespace is none.
     namespace: Option<u32>,
 }
 
@@ -44,7 +44,7 @@ impl ObjectKey {
         Self::new(None, name)
     }
 
-    /// The key of namespace and name. An empty namespace means none.
+    /// The key of a namespace and a name. An empty namespace means cluster-scoped.
     pub fn new(namespace: Option<&str>, name: &str) -> Self {
         match namespace.filter(|namespace| !namespace.is_empty()) {
             None => Self {
@@ -68,7 +68,7 @@ impl ObjectKey {
     #[doc(alias = "MetaNamespaceKeyFunc")]
     #[doc(alias = "MetaObjectToName")]
     pub fn of<K: Object + ?Sized>(object: &K) -> Self {
-        Self::new(object.namespace(), object.name())
+        Self::new(object.object_namespace(), object.object_name())
     }
 
     /// The namespace; `None` for cluster-scoped objects.
@@ -100,7 +100,7 @@ impl Eq for ObjectKey {}
 
 impl Hash for ObjectKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // Namespace and name apart, so that a look-up by two borrowed strings hashes the same.
+        // As `KeyRef` hashes, for lookups by borrowed parts.
         (self.namespace(), self.name()).hash(state);
     }
 }
@@ -143,9 +143,9 @@ impl FromStr for ObjectKey {
     }
 }
 
-/// A text with more than one slash is no key.
+/// A text with more than one slash is not a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not an object key: write `namespace/name`, or `name` for a cluster-scoped object")]
+#[error("{text:?} is not an object key: expected `namespace/name`, or `name` for a cluster-scoped object")]
 pub struct ParseKeyError {
     text: String,
 }
@@ -164,7 +164,7 @@ mod tests {
             if text.matches('/').count() > 1 {
                 prop_assert!(parsed.is_err());
             } else {
-                // A leading slash names the empty namespace, which is none, and is lost in printing.
+                // A leading slash means the empty namespace, which is none, and is not printed.
                 let printed = text.strip_prefix('/').unwrap_or(&text);
                 prop_assert_eq!(parsed.unwrap().to_string(), printed);
             }
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hostile_name_with_a_slash_is_another_key() {
+    fn a_name_with_a_slash_is_a_different_key() {
         assert_ne!(
             ObjectKey::namespaced("a", "b/c"),
             ObjectKey::namespaced("a/b", "c")
@@ -194,11 +194,11 @@ mod tests {
     }
 
     #[test]
-    fn the_error_names_the_text_and_the_fix() {
+    fn the_error_contains_the_text_and_the_expected_format() {
         let error = "a/b/c".parse::<ObjectKey>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "\"a/b/c\" is not an object key: write `namespace/name`, or `name` for a cluster-scoped object"
+            "\"a/b/c\" is not an object key: expected `namespace/name`, or `name` for a cluster-scoped object"
         );
     }
 }

@@ -84,7 +84,7 @@
 //!
 //! ```compile_fail
 //! # fn example(pods: kube_informers::Store<k8s_openapi::api::core::v1::Pod>) {
-//! let pod = pods.get_by(Some("shop"), "cart").unwrap();
+//! let pod = pods.get(("shop", "cart")).unwrap();
 //! pod.metadata.labels = None; // an Arc has no mutable access
 //! # }
 //! ```
@@ -171,7 +171,7 @@ pub mod sim {
 
     pub use crate::dispatcher::{Dispatcher, Leftovers, Listener};
     pub use crate::queue::{DeltaFifo, DeltaQueue, InOrderQueue};
-    pub use crate::store::{Applied, DeltaWriter, Origin, Prepared};
+    pub use crate::store::delta_writer::{Applied, DeltaWriter, Origin, Prepared};
     use crate::{Object, Subscription};
 
     /// Reads what [`Dispatcher::subscribe`] queues, without a task.

@@ -1,4 +1,4 @@
-//! Listers: the cache by label selector, namespace, name and owner. They read a store and know no informer.
+//! Listers: read a store by label selector, namespace, name and owner.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,16 +7,15 @@ use kube::core::Status;
 use kube::core::response::StatusDetails;
 
 use crate::indexes;
-use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::selector::Selector;
 use crate::source::ResourceType;
-use crate::store::Store;
+use crate::store::{KeyRef, Store};
 
 /// Reads a cache: [`Informer::lister`](crate::Informer::lister).
 ///
-/// Answers come from memory and are as new as the cache; nothing here asks the server. The objects of one answer
-/// were in the cache at one moment. Cloning is cheap.
+/// Results come from the cache; no request is made. The objects of one result were in the cache at the same time. Cloning
+/// is cheap.
 ///
 /// ```no_run
 /// # use k8s_openapi::api::core::v1::Pod;
@@ -27,8 +26,9 @@ use crate::store::Store;
 ///
 /// let everywhere = lister.list(&web);
 /// let in_shop = lister.namespace("shop").list(&web);
-/// let cart = lister.namespace("shop").get("cart"); // an Option
-/// let cart = lister.namespace("shop").try_get("cart")?; // or an error that says NotFound
+/// let cart = lister.get(("shop", "cart")); // an Option
+/// let cart = lister.try_get(("shop", "cart"))?; // or an error
+/// let cart = lister.namespace("shop").get("cart");
 /// # Ok(())
 /// # }
 /// ```
@@ -41,7 +41,7 @@ pub struct Lister<K: Object> {
 }
 
 impl<K: Object> Lister<K> {
-    /// Reads this store. Errors will not know what the server calls its objects; see [`of`](Self::of).
+    /// A lister of this store. [`of`](Self::of) sets the resource that errors name.
     pub fn new(store: Store<K>) -> Self {
         Self {
             store,
@@ -49,15 +49,15 @@ impl<K: Object> Lister<K> {
         }
     }
 
-    /// Says what the server calls the objects, for [`NotFound`].
+    /// Sets the resource for [`NotFoundError`].
     #[must_use]
     pub fn of(mut self, resource: impl Into<ResourceType>) -> Self {
         self.resource = Some(Arc::new(resource.into()));
         self
     }
 
-    /// The objects whose labels are selected. Reads no labels if everything is, and nothing at all if the
-    /// selector contradicts itself.
+    /// The objects whose labels match. Reads no labels if the selector matches everything, and no objects if it cannot
+    /// match.
     #[doc(alias = "ListAll")]
     pub fn list(&self, selector: &Selector) -> Vec<Arc<K>> {
         if selector.is_nothing() {
@@ -73,7 +73,7 @@ impl<K: Object> Lister<K> {
         selected.cloned().collect()
     }
 
-    /// Everything.
+    /// All objects.
     pub fn all(&self) -> Vec<Arc<K>> {
         self.list(&Selector::everything())
     }
@@ -88,77 +88,73 @@ impl<K: Object> Lister<K> {
         }
     }
 
-    /// The object of this key: the name of a cluster-scoped object, or `namespace/name`.
-    pub fn get(&self, key: &str) -> Option<Arc<K>> {
-        let (namespace, name) = split(key);
-        self.store.get_by(namespace, name)
+    /// The object with this key: `&key`, `(namespace, name)`, or `"namespace/name"`. See [`KeyRef`].
+    pub fn get<'a>(&self, key: impl Into<KeyRef<'a>>) -> Option<Arc<K>> {
+        self.store.get(key.into())
     }
 
-    /// The object of this key.
-    pub fn get_key(&self, key: &ObjectKey) -> Option<Arc<K>> {
-        self.store.get(key)
-    }
-
-    /// The same as [`get`](Self::get), for those who want an error.
+    /// The same as [`get`](Self::get), with an error if there is no such object.
     ///
     /// # Errors
     ///
-    /// There is no such object in the cache. Turns into the [`kube::Error`] that the server would have caused.
-    pub fn try_get(&self, key: &str) -> Result<Arc<K>, NotFound> {
-        let (namespace, name) = split(key);
-        self.find(namespace, name)
+    /// The cache has no such object. The error converts to the [`kube::Error`] that a server would have caused.
+    pub fn try_get<'a>(&self, key: impl Into<KeyRef<'a>>) -> Result<Arc<K>, NotFoundError> {
+        self.find(key.into())
     }
 
-    /// The object that manages `object`, of whatever kind that is: the ReplicaSet of a pod, the Deployment of a
-    /// ReplicaSet. `None` if it has no controller, or one of another kind, or one that the cache does not hold.
+    /// The controller of `object`, which may be of any kind: the ReplicaSet of a pod, the Deployment of a ReplicaSet.
+    /// `None` if it has no controller, or one of another kind, or one that is not in the cache.
     ///
-    /// Found by name and checked by UID, so it never is an object that took the name of the owner later.
+    /// Found by name and verified by UID, so it is never a later object of the same name.
     #[doc(alias = "GetControllerOf")]
     #[doc(alias = "GetPodReplicaSets")]
     pub fn controller_of(&self, object: &impl Object) -> Option<Arc<K>> {
-        let controller = object.owners().find(|owner| owner.controller)?;
-        self.by_owner_ref(object.namespace(), controller.name, controller.uid)
+        let controller = object.object_owners().find(|owner| owner.controller)?;
+        self.by_owner_ref(object.object_namespace(), controller.name, controller.uid)
     }
 
-    /// The owners of `object`, of whatever kind that is, which the cache holds.
+    /// The owners of `object`, which may be of any kind, that are in the cache.
     pub fn owners_of(&self, object: &impl Object) -> Vec<Arc<K>> {
-        let owners = object.owners();
+        let owners = object.object_owners();
         owners
-            .filter_map(|owner| self.by_owner_ref(object.namespace(), owner.name, owner.uid))
+            .filter_map(|owner| self.by_owner_ref(object.object_namespace(), owner.name, owner.uid))
             .collect()
     }
 
     fn by_owner_ref(&self, namespace: Option<&str>, name: &str, uid: &str) -> Option<Arc<K>> {
-        // An owner lives in the namespace of what it owns, or in none.
+        // An owner is in the namespace of the owned object, or cluster-scoped.
         [namespace, None]
             .into_iter()
-            .filter_map(|namespace| self.store.get_by(namespace, name))
-            .find(|owner| !uid.is_empty() && owner.uid() == Some(uid))
+            .filter_map(|namespace| self.store.get((namespace, name)))
+            .find(|owner| !uid.is_empty() && owner.object_uid() == Some(uid))
     }
 
-    /// The objects owned by the object of this UID. Uses the index [`indexes::owner_uid`], which the first call
-    /// adds.
+    /// The objects owned by the object with this UID. Uses the index [`indexes::owner_uid`], which the first call adds.
     #[doc(alias = "GetPodControllers")]
     pub fn owned_by(&self, uid: &str) -> Vec<Arc<K>> {
         indexes::owner_uid(&self.store).get(uid)
     }
 
-    /// The objects that `owner` manages: the pods of a ReplicaSet, say. Those it owns without being their
-    /// controller are left out.
+    /// The objects whose controller is `owner`, such as the pods of a ReplicaSet. Objects that it owns without being their
+    /// controller are not included.
     pub fn controlled_by(&self, owner: &impl Object) -> Vec<Arc<K>> {
-        let Some(uid) = owner.uid().filter(|uid| !uid.is_empty()) else {
+        let Some(uid) = owner.object_uid().filter(|uid| !uid.is_empty()) else {
             return Vec::new();
         };
         let mut owned = self.owned_by(uid);
-        owned.retain(|object| object.owners().any(|owner| owner.controller && owner.uid == uid));
+        owned.retain(|object| {
+            object
+                .object_owners()
+                .any(|owner| owner.controller && owner.uid == uid)
+        });
         owned
     }
 
-    /// The objects whose own selector, in some field, selects `object`, in its namespace: the DaemonSets, Services
-    /// or PodDisruptionBudgets a pod belongs to.
+    /// The objects whose selector matches `object`, in its namespace: the DaemonSets, Services or PodDisruptionBudgets of
+    /// a pod.
     ///
-    /// `selector` gives that of a candidate; one that is missing or cannot be read selects nothing, and so does,
-    /// here, one that is empty. An object without labels is selected by nobody.
+    /// `selector` returns the selector of a candidate. `None` matches nothing, and neither does an empty selector here. An
+    /// object without labels is not matched.
     ///
     /// ```no_run
     /// # use k8s_openapi::api::{apps::v1::DaemonSet, core::v1::Pod};
@@ -172,10 +168,10 @@ impl<K: Object> Lister<K> {
     #[doc(alias = "GetPodStatefulSets")]
     #[doc(alias = "GetPodPodDisruptionBudgets")]
     pub fn selecting(&self, object: &impl Object, selector: impl Fn(&K) -> Option<Selector>) -> Vec<Arc<K>> {
-        if object.labels().next().is_none() {
+        if object.object_labels().next().is_none() {
             return Vec::new();
         }
-        let mut candidates = match object.namespace() {
+        let mut candidates = match object.object_namespace() {
             Some(namespace) => self.store.namespace(namespace),
             None => self.all(),
         };
@@ -185,14 +181,14 @@ impl<K: Object> Lister<K> {
         candidates
     }
 
-    /// The store behind it.
+    /// The underlying store.
     pub fn store(&self) -> &Store<K> {
         &self.store
     }
 
-    fn find(&self, namespace: Option<&str>, name: &str) -> Result<Arc<K>, NotFound> {
-        let found = self.store.get_by(namespace, name);
-        found.ok_or_else(|| NotFound {
+    fn find(&self, key: KeyRef<'_>) -> Result<Arc<K>, NotFoundError> {
+        let found = self.store.get(key);
+        found.ok_or_else(|| NotFoundError {
             group: self
                 .resource
                 .as_ref()
@@ -201,16 +197,9 @@ impl<K: Object> Lister<K> {
                 .resource
                 .as_ref()
                 .map_or_else(|| "objects".to_owned(), |resource| resource.api().plural.clone()),
-            namespace: namespace.map(str::to_owned),
-            name: name.to_owned(),
+            namespace: key.namespace().map(str::to_owned),
+            name: key.name().to_owned(),
         })
-    }
-}
-
-fn split(key: &str) -> (Option<&str>, &str) {
-    match key.split_once('/') {
-        Some((namespace, name)) => (Some(namespace), name),
-        None => (None, key),
     }
 }
 
@@ -223,7 +212,7 @@ impl<K: Object> Clone for Lister<K> {
     }
 }
 
-/// Numbers only: the objects may be Secrets.
+/// Counts only: the objects may be Secrets.
 impl<K: Object> fmt::Debug for Lister<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lister").field("store", &self.store).finish()
@@ -239,7 +228,7 @@ pub struct NamespaceLister<'a, K: Object> {
 }
 
 impl<K: Object> NamespaceLister<'_, K> {
-    /// The objects of the namespace whose labels are selected. Looks at no object of another namespace.
+    /// The objects of the namespace whose labels match. Does not read objects of other namespaces.
     pub fn list(&self, selector: &Selector) -> Vec<Arc<K>> {
         if selector.is_nothing() {
             return Vec::new();
@@ -251,23 +240,23 @@ impl<K: Object> NamespaceLister<'_, K> {
         objects
     }
 
-    /// Everything in the namespace.
+    /// All objects of the namespace.
     pub fn all(&self) -> Vec<Arc<K>> {
         self.list(&Selector::everything())
     }
 
-    /// The object of this name.
+    /// The object with this name.
     pub fn get(&self, name: &str) -> Option<Arc<K>> {
-        self.lister.store.get_by(Some(self.namespace), name)
+        self.lister.store.get((self.namespace, name))
     }
 
-    /// The same for those who want an error.
+    /// The same as [`get`](Self::get), with an error if there is no such object.
     ///
     /// # Errors
     ///
-    /// There is no such object in the cache. Turns into the [`kube::Error`] that the server would have caused.
-    pub fn try_get(&self, name: &str) -> Result<Arc<K>, NotFound> {
-        self.lister.find(Some(self.namespace), name)
+    /// The cache has no such object. The error converts to the [`kube::Error`] that a server would have caused.
+    pub fn try_get(&self, name: &str) -> Result<Arc<K>, NotFoundError> {
+        self.lister.find(KeyRef::new(Some(self.namespace), name))
     }
 }
 
@@ -277,26 +266,26 @@ impl<K: Object> fmt::Debug for NamespaceLister<'_, K> {
     }
 }
 
-/// The cache holds no such object.
+/// The cache has no such object.
 ///
-/// In a function that returns [`kube::Error`], `?` turns it into the answer 404 of a server, so that
+/// In a function that returns [`kube::Error`], `?` converts it to a server's 404 response, so
 /// `Err(kube::Error::Api(status)) if status.is_not_found()` matches both.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{} {:?} not found in the cache", self.qualified(), self.key())]
 #[doc(alias = "IsNotFound")]
-pub struct NotFound {
-    /// The API group; empty for the core group and where it is not known.
+pub struct NotFoundError {
+    /// The API group; empty for the core group or if unknown.
     pub group: String,
-    /// The plural name of the kind; `objects` where it is not known.
+    /// The plural name of the resource; `objects` if unknown.
     pub resource: String,
-    /// The namespace asked for.
+    /// The requested namespace.
     pub namespace: Option<String>,
-    /// The name asked for.
+    /// The requested name.
     pub name: String,
 }
 
-impl NotFound {
-    /// The answer of a server that has no such object.
+impl NotFoundError {
+    /// The response of a server that has no such object.
     pub fn status(&self) -> Status {
         let message = format!("{} {:?} not found", self.qualified(), self.name);
         Status::failure(&message, "NotFound")
@@ -326,8 +315,8 @@ impl NotFound {
     }
 }
 
-impl From<NotFound> for kube::Error {
-    fn from(error: NotFound) -> Self {
+impl From<NotFoundError> for kube::Error {
+    fn from(error: NotFoundError) -> Self {
         Self::Api(error.status().boxed())
     }
 }

@@ -1,14 +1,14 @@
-//! The one bound on `K`: what the machinery needs to know of an object, and nothing else.
+//! `Object`: the only bound on cached types.
 //!
-//! No serde and no Kubernetes type appears here, so that projections, packed bytes or protobuf messages can
-//! be cached as well as the types of `k8s-openapi`.
+//! It mentions neither serde nor Kubernetes types, so projections, packed bytes and protobuf messages can be cached as
+//! well as the types of `k8s-openapi`.
 
 /// An object that can be cached: it has a name, and usually a namespace, a UID and a resource version.
 ///
-/// Implemented for everything that is a [`kube::Resource`]: the types of `k8s-openapi`, derived custom
-/// resources, [`DynamicObject`](kube::core::DynamicObject) and
-/// [`PartialObjectMeta`](kube::core::PartialObjectMeta). Implement it for a struct of your own to cache only
-/// the fields you need:
+/// Implemented for every [`kube::Resource`]: the types of `k8s-openapi`, derived custom resources,
+/// [`DynamicObject`](kube::core::DynamicObject) and [`PartialObjectMeta`](kube::core::PartialObjectMeta). Implement it for
+/// a custom struct to cache only some fields. The names of the methods differ from those of [`kube::ResourceExt`], so both
+/// traits can be imported.
 ///
 /// ```
 /// use kube_informers::object::OwnerRef;
@@ -36,46 +36,48 @@
 /// }
 ///
 /// impl Object for PodNode {
-///     fn name(&self) -> &str {
+///     fn object_name(&self) -> &str {
 ///         &self.metadata.name
 ///     }
-///     fn namespace(&self) -> Option<&str> {
+///     fn object_namespace(&self) -> Option<&str> {
 ///         self.metadata.namespace.as_deref()
 ///     }
-///     fn uid(&self) -> Option<&str> {
+///     fn object_uid(&self) -> Option<&str> {
 ///         self.metadata.uid.as_deref()
 ///     }
-///     fn resource_version(&self) -> Option<&str> {
+///     fn object_version(&self) -> Option<&str> {
 ///         self.metadata.resource_version.as_deref()
 ///     }
 /// }
 /// ```
 #[doc(alias = "metav1.Object")]
 pub trait Object: Send + Sync + 'static {
-    /// The name; empty when the object has none (such an object is never cached).
-    fn name(&self) -> &str;
+    /// The name; empty if the object has none. Objects without a name are not cached.
+    fn object_name(&self) -> &str;
 
     /// The namespace; `None` for cluster-scoped objects.
-    fn namespace(&self) -> Option<&str>;
+    fn object_namespace(&self) -> Option<&str>;
 
-    /// The UID the server gave this object. Two objects of one name and different UIDs are different objects.
-    fn uid(&self) -> Option<&str>;
+    /// The UID that the server assigned. Objects of one name with different UIDs are different objects.
+    fn object_uid(&self) -> Option<&str>;
 
-    /// The version of this state of the object.
-    fn resource_version(&self) -> Option<&str>;
+    /// The resource version of this state of the object.
+    fn object_version(&self) -> Option<&str>;
 
     /// The labels, in no particular order.
-    fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+    fn object_labels(&self) -> impl Iterator<Item = (&str, &str)> {
         std::iter::empty()
     }
 
     /// The value of one label.
-    fn label(&self, key: &str) -> Option<&str> {
-        self.labels().find(|(k, _)| *k == key).map(|(_, value)| value)
+    fn object_label(&self, key: &str) -> Option<&str> {
+        self.object_labels()
+            .find(|(k, _)| *k == key)
+            .map(|(_, value)| value)
     }
 
     /// The objects that own this one.
-    fn owners(&self) -> impl Iterator<Item = OwnerRef<'_>> {
+    fn object_owners(&self) -> impl Iterator<Item = OwnerRef<'_>> {
         std::iter::empty()
     }
 }
@@ -88,11 +90,11 @@ pub struct OwnerRef<'a> {
     pub api_version: &'a str,
     /// Kind of the owner.
     pub kind: &'a str,
-    /// Name of the owner; it lives in the namespace of the object it owns, or is cluster-scoped.
+    /// Name of the owner, which is in the namespace of the owned object or cluster-scoped.
     pub name: &'a str,
     /// UID of the owner.
     pub uid: &'a str,
-    /// Whether this is the one owner that manages the object.
+    /// Whether this owner is the managing controller. At most one is.
     pub controller: bool,
 }
 
@@ -100,23 +102,23 @@ impl<K> Object for K
 where
     K: kube::Resource + Send + Sync + 'static,
 {
-    fn name(&self) -> &str {
+    fn object_name(&self) -> &str {
         self.meta().name.as_deref().unwrap_or_default()
     }
 
-    fn namespace(&self) -> Option<&str> {
+    fn object_namespace(&self) -> Option<&str> {
         self.meta().namespace.as_deref()
     }
 
-    fn uid(&self) -> Option<&str> {
+    fn object_uid(&self) -> Option<&str> {
         self.meta().uid.as_deref()
     }
 
-    fn resource_version(&self) -> Option<&str> {
+    fn object_version(&self) -> Option<&str> {
         self.meta().resource_version.as_deref()
     }
 
-    fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+    fn object_labels(&self) -> impl Iterator<Item = (&str, &str)> {
         self.meta()
             .labels
             .iter()
@@ -124,11 +126,11 @@ where
             .map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    fn label(&self, key: &str) -> Option<&str> {
+    fn object_label(&self, key: &str) -> Option<&str> {
         self.meta().labels.as_ref()?.get(key).map(String::as_str)
     }
 
-    fn owners(&self) -> impl Iterator<Item = OwnerRef<'_>> {
+    fn object_owners(&self) -> impl Iterator<Item = OwnerRef<'_>> {
         self.meta()
             .owner_references
             .iter()
@@ -147,6 +149,8 @@ where
 mod tests {
     use k8s_openapi::api::core::v1::Pod;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+
+    use kube::ResourceExt;
 
     use super::*;
 
@@ -172,15 +176,18 @@ mod tests {
             ..Default::default()
         };
 
-        assert_eq!((pod.name(), pod.namespace()), ("cart", Some("shop")));
         assert_eq!(
-            (pod.uid(), Object::resource_version(&pod)),
+            (pod.object_name(), pod.object_namespace()),
+            ("cart", Some("shop"))
+        );
+        assert_eq!(
+            (pod.object_uid(), Object::object_version(&pod)),
             (Some("u1"), Some("7"))
         );
-        assert_eq!(pod.label("app"), Some("web"));
-        assert_eq!(pod.label("tier"), None);
-        assert_eq!(Object::labels(&pod).collect::<Vec<_>>(), [("app", "web")]);
-        let owner = pod.owners().next().unwrap();
+        assert_eq!(pod.object_label("app"), Some("web"));
+        assert_eq!(pod.object_label("tier"), None);
+        assert_eq!(Object::object_labels(&pod).collect::<Vec<_>>(), [("app", "web")]);
+        let owner = pod.object_owners().next().unwrap();
         assert_eq!(
             (owner.kind, owner.name, owner.controller),
             ("ReplicaSet", "cart-1", true)
@@ -188,7 +195,23 @@ mod tests {
     }
 
     #[test]
+    fn both_traits_can_be_imported() {
+        let mut pod = Pod::default();
+        pod.metadata.name = Some("cart".into());
+        pod.metadata.namespace = Some("shop".into());
+        pod.metadata.uid = Some("u1".into());
+        pod.metadata.resource_version = Some("7".into());
+
+        assert_eq!(pod.object_name(), pod.name_any());
+        assert_eq!(pod.object_namespace(), pod.namespace().as_deref());
+        assert_eq!(pod.object_uid(), pod.uid().as_deref());
+        assert_eq!(pod.object_version(), pod.resource_version().as_deref());
+        assert_eq!(pod.object_labels().count(), pod.labels().len());
+        assert_eq!(pod.object_owners().count(), pod.owner_references().len());
+    }
+
+    #[test]
     fn an_object_without_metadata_has_an_empty_name() {
-        assert_eq!(Object::name(&Pod::default()), "");
+        assert_eq!(Object::object_name(&Pod::default()), "");
     }
 }

@@ -1,4 +1,4 @@
-//! An object that could not be read: what is known of it, without its contents.
+//! Objects that could not be read: their identity and the problem, without their contents.
 
 use std::fmt;
 
@@ -6,23 +6,23 @@ use crate::key::ObjectKey;
 
 /// One object that could not be decoded, transformed or indexed.
 ///
-/// It carries identity, size and the kind of trouble, and never a value out of the object: it may be a Secret.
+/// It has the identity, the size and the problem, and never a value of the object, which may be a Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadObject {
-    /// Which object; `None` when not even its name could be read.
+    /// The key; `None` if the name could not be read.
     pub key: Option<ObjectKey>,
-    /// UID, where it could be read.
+    /// The UID, if it could be read.
     pub uid: Option<String>,
-    /// Resource version, where it could be read.
+    /// The resource version, if it could be read.
     pub resource_version: Option<String>,
-    /// What went wrong, as a sentence fragment without values: `spec.replicas: invalid type, expected i32`.
+    /// The problem, without values: `spec.replicas: invalid type, expected i32`.
     pub problem: Problem,
-    /// Size of the encoded object in bytes; 0 when it never had an encoded form.
+    /// The size of the encoded object in bytes; 0 if it was never encoded.
     pub size: usize,
 }
 
-/// What casts doubt on the absence of an object from a list: an item without a readable name may be any object the
-/// list seems to lack, unless it has another UID.
+/// The unreadable item that may be an object that is missing from a list: one without a readable name, unless its UID is
+/// another one.
 pub(crate) fn doubt<'a>(unreadable: &'a [BadObject], missing_uid: Option<&str>) -> Option<&'a BadObject> {
     unreadable.iter().find(|bad| {
         let other = matches!((bad.uid.as_deref(), missing_uid), (Some(bad), Some(missing)) if bad != missing);
@@ -34,13 +34,13 @@ pub(crate) fn doubt<'a>(unreadable: &'a [BadObject], missing_uid: Option<&str>) 
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {
-    /// The bytes are no object of the wanted type.
+    /// The bytes are not an object of the expected type.
     Decode(String),
-    /// The item is of another kind than asked for.
+    /// The item is of an unexpected kind.
     WrongKind {
         /// `apiVersion/kind` of the item.
         found: String,
-        /// `apiVersion/kind` that was asked for.
+        /// The requested `apiVersion/kind`.
         expected: String,
     },
     /// The item has no name.
@@ -54,7 +54,7 @@ pub enum Problem {
     Transform(String),
     /// An index function panicked.
     Index(String),
-    /// It has no UID, and shards go by the UID.
+    /// The object has no UID, and the shard is by UID.
     NoUid,
 }
 
@@ -68,8 +68,7 @@ impl fmt::Display for Problem {
             Self::Transform(text) => write!(f, "cannot be transformed: {text}"),
             Self::Index(text) => write!(f, "cannot be indexed: {text}"),
             Self::NoUid => f.write_str(
-                "shows no UID, so nobody can say to which shard it belongs: let `Object::uid` give it, or divide by \
-                 namespace",
+                "has no UID, so its shard is unknown: implement `Object::object_uid`, or use shards by namespace",
             ),
         }
     }

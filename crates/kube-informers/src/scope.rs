@@ -1,4 +1,4 @@
-//! Which part of a collection is wanted: namespaces, labels, fields, a shard. Half of an informer's identity.
+//! `Scope`: the part of a collection that an informer covers. Namespaces, labels, fields, a shard.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,10 +6,9 @@ use std::fmt;
 use crate::selector::{ParseSelectorError, Selector};
 use crate::shard::Shard;
 
-/// Which objects of a kind are wanted; everything by default.
+/// Selects objects of a kind; all of them by default.
 ///
-/// Two scopes that select the same in other words are equal, so that those who ask for the same share one
-/// watch.
+/// Scopes that select the same objects in different notations are equal, so that a factory shares one watch between them.
 ///
 /// ```
 /// use kube_informers::Scope;
@@ -22,16 +21,16 @@ use crate::shard::Shard;
 #[doc(alias = "TweakListOptionsFunc")]
 #[doc(alias = "WithNamespace")]
 pub struct Scope {
-    /// `None` for all of them.
+    /// `None` for all namespaces.
     namespaces: Option<BTreeSet<String>>,
     labels: Selector,
     fields: BTreeSet<String>,
-    /// `None` for all of it. Never a shard that is everything: that is the same in other words.
+    /// `None` for everything. Never `Shard::everything`, which is equivalent.
     shard: Option<Shard>,
 }
 
 impl Scope {
-    /// Everything, in all namespaces.
+    /// All objects, in all namespaces.
     pub fn all() -> Self {
         Self::default()
     }
@@ -41,7 +40,7 @@ impl Scope {
         Self::namespaces([namespace])
     }
 
-    /// Several namespaces. Each of them is watched on its own, since a request covers one or all.
+    /// Several namespaces. Each has its own watch, since a request covers either one namespace or all.
     pub fn namespaces(namespaces: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
             namespaces: Some(namespaces.into_iter().map(Into::into).collect()),
@@ -67,35 +66,35 @@ impl Scope {
         }
     }
 
-    /// Only objects with such labels; in addition to what was asked for before.
+    /// Only objects whose labels match, in addition to earlier selectors.
     ///
     /// # Errors
     ///
-    /// The selector cannot be read.
+    /// The selector is malformed.
     #[doc(alias = "labelSelector")]
     pub fn labels(mut self, selector: &str) -> Result<Self, ParseSelectorError> {
         self.labels = self.labels.and(selector.parse()?);
         Ok(self)
     }
 
-    /// Only objects with such fields, as in `spec.nodeName=node-1,status.phase!=Running`; in addition to what
-    /// was asked for before. Which fields can be asked for depends on the kind, and the server says so.
+    /// Only objects whose fields match, as in `spec.nodeName=node-1,status.phase!=Running`, in addition to earlier
+    /// selectors. The server decides which fields of a kind can be selected.
     ///
     /// # Errors
     ///
-    /// The selector cannot be read.
+    /// The selector is malformed.
     #[doc(alias = "fieldSelector")]
     pub fn fields(mut self, selector: &str) -> Result<Self, ParseSelectorError> {
         self.fields.extend(field_terms(selector)?);
         Ok(self)
     }
 
-    /// Only objects of this part of the hash space: what one of several replicas looks after. In the place of the
-    /// shard chosen before.
+    /// Only objects of this shard: the part of the collection that one of several replicas owns. Replaces an earlier
+    /// shard.
     ///
-    /// Servers that know shards are asked for no more than it; what others send too much is left out on our side, so
-    /// the cache is the same and only the traffic differs. The shard of a live informer can be moved: see
-    /// [`Informer::set_shard`](crate::Informer::set_shard).
+    /// A server that supports shards sends only these objects. Objects that another server sends in addition are
+    /// filtered by the client, so the cache is the same and only the traffic differs.
+    /// [`Informer::set_shard`](crate::Informer::set_shard) moves the shard of a running informer.
     ///
     /// ```
     /// use kube_informers::shard::{ShardField, ShardRange};
@@ -115,7 +114,7 @@ impl Scope {
         self
     }
 
-    /// The shard, or `None` if there is none.
+    /// The shard, if there is one.
     pub fn selected_shard(&self) -> Option<&Shard> {
         self.shard.as_ref()
     }
@@ -125,7 +124,7 @@ impl Scope {
         self.namespaces.as_ref()
     }
 
-    /// The label selector; it selects everything unless told otherwise.
+    /// The label selector; it matches everything by default.
     pub fn label_selector(&self) -> &Selector {
         &self.labels
     }
@@ -136,7 +135,7 @@ impl Scope {
         (!terms.is_empty()).then(|| terms.join(","))
     }
 
-    /// The scopes of one request each that make up this one: one per namespace, or the whole.
+    /// The scopes of the single requests that make up this one: one per namespace, or the whole.
     pub fn members(&self) -> Vec<Self> {
         match &self.namespaces {
             None => vec![self.clone()],
@@ -150,7 +149,7 @@ impl Scope {
         }
     }
 
-    /// The selectors alone, for a text: `, labels app=web, fields spec.nodeName=node-1`.
+    /// The selectors as text: `, labels app=web, fields spec.nodeName=node-1`.
     pub(crate) fn conditions(&self) -> String {
         let mut text = String::new();
         if !self.labels.is_everything() {
@@ -182,7 +181,7 @@ impl fmt::Display for Scope {
     }
 }
 
-/// The terms of a field selector, each written in one way.
+/// The terms of a field selector, in canonical form.
 fn field_terms(selector: &str) -> Result<Vec<String>, ParseSelectorError> {
     let mut terms = Vec::new();
     let mut start = 0;
@@ -244,7 +243,7 @@ mod tests {
     use crate::shard::{ShardField, ShardRange};
 
     #[test]
-    fn the_default_scope_is_everything_and_one_request() {
+    fn the_default_scope_is_everything_in_one_request() {
         let scope = Scope::default();
 
         assert_eq!(scope.to_string(), "all namespaces");
@@ -254,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn several_namespaces_are_several_requests_with_the_same_selectors() {
+    fn each_namespace_is_a_request_with_the_same_selectors() {
         let scope = Scope::namespaces(["b", "a", "b"]).labels("x=1").unwrap();
 
         assert_eq!(scope.to_string(), "namespaces a, b, labels x=1");
@@ -268,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn no_namespace_is_not_every_namespace() {
+    fn an_empty_set_of_namespaces_is_not_all_namespaces() {
         let scope = Scope::namespaces([""; 0]);
 
         assert_eq!(scope.members(), []);
@@ -277,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_in_other_words_is_the_same_scope() {
+    fn equivalent_scopes_are_equal() {
         let one = Scope::all()
             .labels("b=2,a=1")
             .unwrap()
@@ -296,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_selector_is_checked() {
+    fn a_malformed_field_selector_is_rejected() {
         for good in ["metadata.name=a", "a=", "a=b\\,c", "a=\\=\\\\", "", " , "] {
             assert!(Scope::all().fields(good).is_ok(), "{good:?}");
         }
@@ -347,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_label_selector_is_refused_when_the_scope_is_built() {
+    fn a_malformed_label_selector_is_rejected() {
         let error = Scope::namespace("shop").labels("app=web=x").unwrap_err();
         assert_eq!(
             error.to_string(),

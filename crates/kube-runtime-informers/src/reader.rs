@@ -44,7 +44,7 @@ impl<K: Object> Reader<K> {
         let namespaces = [key.namespace.as_deref(), None];
         let mut found = namespaces
             .into_iter()
-            .map(|namespace| self.store.get_by(namespace, &key.name));
+            .map(|namespace| self.store.get((namespace, &key.name)));
         found.find_map(|object| object)
     }
 

@@ -55,10 +55,10 @@ pub fn of(kind: &Kind, all: bool, namespaces: bool) -> Columns {
     let mut columns = Vec::new();
     if namespaces {
         columns.push(column("NAMESPACE", |item| {
-            item.namespace().unwrap_or_default().to_owned()
+            item.object_namespace().unwrap_or_default().to_owned()
         }));
     }
-    columns.push(column("NAME", |item| item.name().to_owned()));
+    columns.push(column("NAME", |item| item.object_name().to_owned()));
     columns.extend(own(kind));
     // Where an event is concerned, when it last happened counts, and comes with its own columns.
     if kind.kind != "Event" {
@@ -159,7 +159,9 @@ fn own_wide(kind: &Kind) -> Vec<Column> {
             wide("CONTAINERS", |item| containers(item, "name")),
             wide("IMAGES", |item| containers(item, "image")),
         ],
-        _ => vec![wide("UID", |item| item.uid().unwrap_or_default().to_owned())],
+        _ => vec![wide("UID", |item| {
+            item.object_uid().unwrap_or_default().to_owned()
+        })],
     }
 }
 

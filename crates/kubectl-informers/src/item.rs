@@ -158,27 +158,27 @@ impl Owner {
 }
 
 impl Object for Item {
-    fn name(&self) -> &str {
+    fn object_name(&self) -> &str {
         &self.identity.name
     }
 
-    fn namespace(&self) -> Option<&str> {
+    fn object_namespace(&self) -> Option<&str> {
         self.identity.namespace.as_deref()
     }
 
-    fn uid(&self) -> Option<&str> {
+    fn object_uid(&self) -> Option<&str> {
         self.identity.uid.as_deref()
     }
 
-    fn resource_version(&self) -> Option<&str> {
+    fn object_version(&self) -> Option<&str> {
         self.identity.resource_version.as_deref()
     }
 
-    fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+    fn object_labels(&self) -> impl Iterator<Item = (&str, &str)> {
         self.identity.labels.iter().map(|(key, value)| (&**key, &**value))
     }
 
-    fn owners(&self) -> impl Iterator<Item = OwnerRef<'_>> {
+    fn object_owners(&self) -> impl Iterator<Item = OwnerRef<'_>> {
         self.identity.owners.iter().map(|owner| OwnerRef {
             api_version: &owner.api_version,
             kind: &owner.kind,
@@ -208,11 +208,17 @@ mod tests {
         }))
         .unwrap();
 
-        assert_eq!((item.name(), item.namespace()), ("cart", Some("shop")));
-        assert_eq!((item.uid(), item.resource_version()), (Some("u1"), Some("7")));
-        assert_eq!(item.label("app"), Some("cart"));
         assert_eq!(
-            item.owners().map(|owner| owner.name).collect::<Vec<_>>(),
+            (item.object_name(), item.object_namespace()),
+            ("cart", Some("shop"))
+        );
+        assert_eq!(
+            (item.object_uid(), item.object_version()),
+            (Some("u1"), Some("7"))
+        );
+        assert_eq!(item.object_label("app"), Some("cart"));
+        assert_eq!(
+            item.object_owners().map(|owner| owner.name).collect::<Vec<_>>(),
             ["cart-1"]
         );
     }
@@ -221,7 +227,10 @@ mod tests {
     fn what_is_no_object_has_no_name() {
         for text in ["null", "[]", "7", "{\"metadata\": 3}"] {
             let item: Item = serde_json::from_str(text).unwrap();
-            assert_eq!((item.name(), item.namespace(), item.uid()), ("", None, None));
+            assert_eq!(
+                (item.object_name(), item.object_namespace(), item.object_uid()),
+                ("", None, None)
+            );
         }
     }
 

@@ -92,10 +92,10 @@ fn about(event: Told, object: &DynamicObject) -> Line {
         event,
         initial: false,
         cause: String::new(),
-        namespace: text(object.namespace()),
+        namespace: text(object.object_namespace()),
         name: text(object.metadata.name.as_deref()),
-        uid: text(object.uid()),
-        resource_version: text(object.resource_version()),
+        uid: text(object.object_uid()),
+        resource_version: text(object.object_version()),
         old_resource_version: String::new(),
     }
 }

@@ -102,7 +102,7 @@ async fn an_object_with_finalizers_is_updated_first_and_deleted_when_they_are_go
         .story
         .wait_for("it is marked", |story| story.len() == 2)
         .await;
-    let marked = observed.informer.store().get_by(Some(&namespace.name), "held");
+    let marked = observed.informer.store().get((&namespace.name, "held"));
     assert!(marked.is_some_and(|marked| marked.metadata.deletion_timestamp.is_some()));
     // Deleted once more, nothing changes.
     maps.delete("held", &DeleteParams::default()).await?;

@@ -29,7 +29,7 @@ async fn a_write_can_be_read_back_once_its_version_is_reached(server: &Server) -
         let written = merge(&maps, "own", json!({ "data": { "value": format!("{value}.") } })).await?;
         observed.informer.wait_for(&written, PATIENCE).await?;
         let read = store
-            .get_by(Some(&namespace.name), "own")
+            .get((&namespace.name, "own"))
             .and_then(|own| own.metadata.resource_version.clone());
         assert_eq!(read.as_deref(), Some(written.as_str()));
     }
@@ -41,7 +41,7 @@ async fn a_write_can_be_read_back_once_its_version_is_reached(server: &Server) -
     observed
         .reaches(after.metadata.resource_version.as_deref().unwrap_or_default())
         .await?;
-    assert!(store.get_by(Some(&namespace.name), "own").is_none());
+    assert!(store.get((&namespace.name, "own")).is_none());
     observed.assert_exact(&[maps], &ListParams::default()).await?;
     namespace.delete().await?;
     Ok(())

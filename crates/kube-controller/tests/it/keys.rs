@@ -159,9 +159,11 @@ async fn a_function_maps_both_states_of_an_object_to_any_keys() {
     let server = TestServer::new();
     let (maps, runs) = (maps(&server), Runs::new());
     let users = |map: &ConfigMap| -> Vec<ObjectKey> {
-        let names = Object::label(map, "users").unwrap_or_default().split('.');
+        let names = Object::object_label(map, "users").unwrap_or_default().split('.');
         let names = names.filter(|name| !name.is_empty());
-        names.map(|name| ObjectKey::new(map.namespace(), name)).collect()
+        names
+            .map(|name| ObjectKey::new(map.object_namespace(), name))
+            .collect()
     };
     let controller = Controller::new("test")
         .watches(Watch::mapped(&maps, users))
@@ -217,7 +219,7 @@ async fn keys_may_be_of_any_type() {
     let controller = Controller::new("test")
         .watches(Watch::object(&pods).with_key(Target::Pod))
         .watches(Watch::mapped(&maps, |map: &ConfigMap| {
-            [Target::Map(map.name().to_owned())]
+            [Target::Map(map.object_name().to_owned())]
         }))
         .start(move |target: Target| {
             let text = match target {
@@ -271,7 +273,7 @@ async fn an_owner_of_a_kind_known_at_run_time_is_found() {
 /// An informer whose transform drops an object that is retired: it leaves the scope and lives on.
 fn active_pods(server: &TestServer) -> Informer<Pod> {
     Informer::<Pod>::scoped(server.client(), Scope::all())
-        .try_transform(|pod| Ok(Some(pod).filter(|pod| Object::label(pod, "retired").is_none())))
+        .try_transform(|pod| Ok(Some(pod).filter(|pod| Object::object_label(pod, "retired").is_none())))
         .start()
 }
 
@@ -310,7 +312,7 @@ async fn a_mapping_that_panics_costs_the_event_and_nothing_else() {
     let (pods, runs) = (pods(&server), Runs::new());
     let controller = Controller::new("test")
         .watches(Watch::mapped(&pods, |pod: &Pod| {
-            assert_ne!(pod.name(), "bad", "on purpose");
+            assert_ne!(pod.object_name(), "bad", "on purpose");
             [ObjectKey::of(pod)]
         }))
         .start(runs.reconciler())

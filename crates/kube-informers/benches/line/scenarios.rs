@@ -10,11 +10,11 @@ use futures_util::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube_informers::codec::{Codec, Decoding, Expected, JsonCodec};
 use kube_informers::delta::{Delta, Replacement};
+use kube_informers::sim::{DeltaWriter, Origin};
 use kube_informers::source::ListerWatcher;
 use kube_informers::source::{
     Fetched, Known, ListItem, ListMeta, ListRequest, ListStream, WatchItem, WatchRequest, WatchStream,
 };
-use kube_informers::store::{DeltaWriter, Origin};
 use kube_informers::{Event, Informer, Object};
 
 use crate::data;
@@ -118,16 +118,16 @@ struct Small {
 }
 
 impl Object for Small {
-    fn name(&self) -> &str {
+    fn object_name(&self) -> &str {
         &self.name
     }
-    fn namespace(&self) -> Option<&str> {
+    fn object_namespace(&self) -> Option<&str> {
         Some(&self.namespace)
     }
-    fn uid(&self) -> Option<&str> {
+    fn object_uid(&self) -> Option<&str> {
         Some(&self.name)
     }
-    fn resource_version(&self) -> Option<&str> {
+    fn object_version(&self) -> Option<&str> {
         Some(&self.version)
     }
 }

@@ -121,7 +121,7 @@ impl<K: Object> Objects<K> {
             }
         };
         match decoded {
-            Ok(object) if object.name().is_empty() => Err(Refused::bad(raw, Problem::Nameless)),
+            Ok(object) if object.object_name().is_empty() => Err(Refused::bad(raw, Problem::Nameless)),
             Ok(object) => Ok(Fetched::New(object)),
             Err(text) => Err(Refused::bad(raw, Problem::Decode(text))),
         }

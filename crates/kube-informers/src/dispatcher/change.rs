@@ -131,7 +131,7 @@ impl<K: Object> Change<K> {
                 cause: *cause,
             },
             (Self::Updated { old, new, .. }, Event::Added { object, .. }) => {
-                if old.uid() == object.uid() {
+                if old.object_uid() == object.object_uid() {
                     Self::Updated {
                         old,
                         new: object.clone(),

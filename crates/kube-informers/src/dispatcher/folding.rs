@@ -250,14 +250,16 @@ fn position(first: u64, number: u64) -> usize {
 }
 
 fn hash<K: Object>(hasher: &RandomState, object: &Arc<K>) -> u64 {
-    hasher.hash_one((namespace(object), object.name()))
+    hasher.hash_one((namespace(object), object.object_name()))
 }
 
 fn same_key<K: Object>(one: &Arc<K>, other: &Arc<K>) -> bool {
-    one.name() == other.name() && namespace(one) == namespace(other)
+    one.object_name() == other.object_name() && namespace(one) == namespace(other)
 }
 
 /// An empty namespace counts as none, as in `ObjectKey`.
 fn namespace<K: Object>(object: &Arc<K>) -> Option<&str> {
-    object.namespace().filter(|namespace| !namespace.is_empty())
+    object
+        .object_namespace()
+        .filter(|namespace| !namespace.is_empty())
 }

@@ -20,7 +20,7 @@ use crate::event::{Cause, Event};
 /// use kube_informers::{Event, Object, filtered};
 ///
 /// let handler = filtered(
-///     |pod: &Pod| pod.label("app") == Some("web"),
+///     |pod: &Pod| pod.object_label("app") == Some("web"),
 ///     |event: Event<Pod>| println!("{event}"),
 /// );
 /// ```

@@ -12,7 +12,7 @@ use crate::queue::{DEFAULT_CAPACITY, DeltaFifo, DeltaQueue, InOrderQueue, KnownK
 use crate::reflector::{Reflector, ReflectorConfig, StreamEnd, StreamEndHook, Transform};
 use crate::shard::{Shard, ShardTracker};
 use crate::source::ListerWatcher;
-use crate::store::{DeltaWriter, DuplicateIndex, Store};
+use crate::store::{DeltaWriter, DuplicateIndexError, Store};
 
 /// Configures an informer. [`start`](Self::start) runs it; [`build`](Self::build) returns it with the task to run.
 #[doc(alias = "SharedIndexInformerOptions")]
@@ -148,7 +148,7 @@ impl<K: Object> InformerBuilder<K> {
         self,
         name: &str,
         values: impl Fn(&K) -> I + Send + Sync + 'static,
-    ) -> Result<Self, DuplicateIndex>
+    ) -> Result<Self, DuplicateIndexError>
     where
         I: IntoIterator,
         I::Item: AsRef<str>,

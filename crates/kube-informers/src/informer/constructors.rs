@@ -46,10 +46,10 @@ impl<K: Object + DeserializeOwned> Informer<K> {
     ///     metadata: Meta,
     /// }
     /// # impl Object for PodName {
-    /// #     fn name(&self) -> &str { &self.metadata.name }
-    /// #     fn namespace(&self) -> Option<&str> { self.metadata.namespace.as_deref() }
-    /// #     fn uid(&self) -> Option<&str> { None }
-    /// #     fn resource_version(&self) -> Option<&str> { None }
+    /// #     fn object_name(&self) -> &str { &self.metadata.name }
+    /// #     fn object_namespace(&self) -> Option<&str> { self.metadata.namespace.as_deref() }
+    /// #     fn object_uid(&self) -> Option<&str> { None }
+    /// #     fn object_version(&self) -> Option<&str> { None }
     /// # }
     ///
     /// # fn example(client: kube::Client) {

@@ -21,7 +21,7 @@ use crate::lister::Lister;
 use crate::object::Object;
 use crate::reflector::ReflectorState;
 use crate::registration::{AddHandlerError, Registration};
-use crate::store::{DuplicateIndex, Index, Quarantined, Store};
+use crate::store::{DuplicateIndexError, Index, Quarantined, Store};
 use crate::subscription::Subscription;
 use crate::version::ResourceVersion;
 use process::InformerInner;
@@ -192,7 +192,7 @@ impl<K: Object> Informer<K> {
         &self,
         name: &str,
         values: impl Fn(&K) -> I + Send + Sync + 'static,
-    ) -> Result<Index<K>, DuplicateIndex>
+    ) -> Result<Index<K>, DuplicateIndexError>
     where
         I: IntoIterator,
         I::Item: AsRef<str>,

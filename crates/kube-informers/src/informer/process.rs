@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span, debug, info_span, warn};
 
-use super::errors::{SetShardError, WaitForVersionError, SyncError, StoppedError};
+use super::errors::{SetShardError, StoppedError, SyncError, WaitForVersionError};
 use super::stats::{HandlerStats, InformerStats, MemberStats, Totals};
 use crate::delta::Delta;
 use crate::dispatcher::Dispatcher;

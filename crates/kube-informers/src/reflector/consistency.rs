@@ -25,10 +25,10 @@ pub(super) fn contents<K: Object>(objects: &[Arc<K>]) -> Contents {
 }
 
 fn entry<K: Object>(object: &K) -> (ObjectKey, (Option<String>, Option<String>)) {
-    let uid = object.uid().map(str::to_owned);
+    let uid = object.object_uid().map(str::to_owned);
     (
         ObjectKey::of(object),
-        (uid, object.resource_version().map(str::to_owned)),
+        (uid, object.object_version().map(str::to_owned)),
     )
 }
 

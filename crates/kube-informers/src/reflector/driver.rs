@@ -392,7 +392,7 @@ impl<K: Object> Driver<K> {
                 self.gathered.remove(&ObjectKey::of(&*object));
             }
             Transformed::Object(object) => {
-                trace!(resource = %self.resource, key = %ObjectKey::of(&*object), version = object.resource_version(), reused, "decoded");
+                trace!(resource = %self.resource, key = %ObjectKey::of(&*object), version = object.object_version(), reused, "decoded");
                 if kind == EventKind::Modified {
                     // Its earlier state came as part of the same watch-list.
                     self.gathered.remove(&ObjectKey::of(&*object));
@@ -416,7 +416,7 @@ impl<K: Object> Driver<K> {
     }
 
     fn event(&mut self, kind: EventKind, fetched: Fetched<K>) {
-        let version = fetched.object().resource_version().map(str::to_owned);
+        let version = fetched.object().object_version().map(str::to_owned);
         let disposition = self.machine.event(Instant::now(), kind, version.as_deref());
         if disposition == Disposition::Gather {
             return self.gather(kind, fetched);
@@ -497,7 +497,7 @@ impl<K: Object> Driver<K> {
         if tracing::enabled!(tracing::Level::TRACE)
             && let Some(key) = delta.key()
         {
-            let version = delta.object().and_then(|object| object.resource_version());
+            let version = delta.object().and_then(|object| object.object_version());
             trace!(resource = %self.resource, %key, version, delta = delta.name(), "received");
         }
         self.shared.event(self.machine.last_version());

@@ -32,7 +32,7 @@ pub(super) fn transformed<K: Object>(
         Fetched::Unchanged(object) => return Transformed::Object(object),
         Fetched::New(object) => object,
     };
-    if object.name().is_empty() {
+    if object.object_name().is_empty() {
         return Transformed::Bad(BadObject {
             key: None,
             ..bad_object(&object, Problem::Nameless)
@@ -46,7 +46,7 @@ pub(super) fn transformed<K: Object>(
     let mut bad = bad_object(&object, Problem::Nameless);
     let key = ObjectKey::of(&object);
     match catch_unwind(AssertUnwindSafe(|| transform(object))) {
-        Ok(Ok(Some(object))) if object.name().is_empty() => {
+        Ok(Ok(Some(object))) if object.object_name().is_empty() => {
             bad.problem = Problem::Transform("it removed the name".to_owned());
             Transformed::Bad(bad)
         }
@@ -70,8 +70,8 @@ pub(super) fn transformed<K: Object>(
 fn bad_object<K: Object>(object: &K, problem: Problem) -> BadObject {
     BadObject {
         key: Some(ObjectKey::of(object)),
-        uid: object.uid().map(str::to_owned),
-        resource_version: object.resource_version().map(str::to_owned),
+        uid: object.object_uid().map(str::to_owned),
+        resource_version: object.object_version().map(str::to_owned),
         problem,
         size: 0,
     }

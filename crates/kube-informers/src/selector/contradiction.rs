@@ -1,23 +1,23 @@
-//! Whether a selector can select anything at all.
+//! Whether a selector can match anything.
 
 use std::collections::BTreeSet;
 
 use super::{Requirement, Test};
 
-/// Whether no labels whatever pass all of these, which are sorted by key.
+/// Whether no labels can meet all of these requirements, which are sorted by key.
 pub(super) fn is_contradiction(requirements: &[Requirement]) -> bool {
     requirements
         .chunk_by(|left, right| left.key == right.key)
         .any(|of_one_key| !is_possible(of_one_key))
 }
 
-/// Whether some value of a label, or its absence, passes all tests of its key.
+/// Whether some value of a label, or its absence, meets all requirements of its key.
 fn is_possible(requirements: &[Requirement]) -> bool {
     let tests = || requirements.iter().map(|requirement| &requirement.test);
     if tests().all(|test| test.passes(None)) {
         return true;
     }
-    // The candidates are few as soon as one test names them.
+    // An `in` requirement lists the candidates.
     let named = tests().filter_map(|test| match test {
         Test::In(values) => Some(values),
         _ => None,
@@ -40,7 +40,7 @@ fn is_possible(requirements: &[Requirement]) -> bool {
     });
     let (above, below) = (above.max(), below.min());
     if above.is_none() && below.is_none() {
-        // Only `key` and `notin` are left, and there are more values than anybody excludes.
+        // Only `key` and `notin` remain, and they exclude finitely many values.
         return true;
     }
     let first = above.map_or(Some(i64::MIN), |bound| bound.checked_add(1));
@@ -48,11 +48,11 @@ fn is_possible(requirements: &[Requirement]) -> bool {
     let (Some(first), Some(last)) = (first, last) else {
         return false;
     };
-    // A number can be written in several ways (`7`, `07`), so excluded texts exclude no number for sure.
+    // A number has several notations (`7`, `07`), so `notin` never excludes a number entirely.
     first <= last
 }
 
-/// A requirement that nothing passes, as two that everybody can read, send and parse.
+/// Requirements that nothing meets, in the syntax of a selector.
 pub(super) fn nothing() -> Vec<Requirement> {
     let key = "nothing".to_owned();
     let requirements: BTreeSet<Requirement> = [Test::Present, Test::Absent]
@@ -70,7 +70,7 @@ mod tests {
     use crate::selector::Selector;
 
     #[test]
-    fn a_selector_that_contradicts_itself_is_nothing() {
+    fn a_contradictory_selector_matches_nothing() {
         for selector in [
             "a,!a",
             "a=1,!a",
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_can_be_printed_and_parsed() {
+    fn the_empty_selection_can_be_printed_and_parsed() {
         let nothing = Selector::nothing();
 
         assert!(nothing.is_nothing());

@@ -1,4 +1,4 @@
-//! Label selectors: their syntax, checked, and which labels they match.
+//! Label selectors: syntax, validation and matching.
 
 mod contradiction;
 mod parse;
@@ -14,11 +14,11 @@ use crate::object::Object;
 
 pub use self::parse::ParseSelectorError;
 
-/// A label selector: requirements on labels, all of which must hold.
+/// A label selector: requirements on labels, all of which must be met.
 ///
-/// Parses what `kubectl -l` takes: `app=web`, `tier!=cache`, `env in (dev, test)`, `env notin (prod)`,
-/// `partition`, `!partition`, `size>5`, `size<9`, joined by commas. The empty text selects everything. Two
-/// selectors that say the same in another order, or with `in (x)` for `=x`, are equal.
+/// Parses the syntax of `kubectl -l`: `app=web`, `tier!=cache`, `env in (dev, test)`, `env notin (prod)`,
+/// `partition`, `!partition`, `size>5`, `size<9`, joined by commas. The empty text selects everything.
+/// Selectors that differ only in order or notation, as `in (x)` and `=x`, are equal.
 ///
 /// ```
 /// use kube_informers::Selector;
@@ -77,12 +77,12 @@ impl Selector {
         contradiction::is_contradiction(&self.requirements)
     }
 
-    /// The selector in a field of a Kubernetes object that need not be there: without one, nothing is selected.
-    /// (One that is there and empty selects everything, as in [`TryFrom<&LabelSelector>`].)
+    /// The selector in an optional field of a Kubernetes object. `None` selects nothing; an empty selector selects
+    /// everything, as with [`TryFrom<&LabelSelector>`].
     ///
     /// # Errors
     ///
-    /// The selector holds something that is none.
+    /// The selector is malformed.
     #[doc(alias = "LabelSelectorAsSelector")]
     pub fn of_field(selector: Option<&LabelSelector>) -> Result<Self, ParseSelectorError> {
         selector.map_or_else(|| Ok(Self::nothing()), Self::try_from)
@@ -90,17 +90,17 @@ impl Selector {
 
     /// Whether an object's labels are selected.
     pub fn matches<K: Object + ?Sized>(&self, object: &K) -> bool {
-        self.matches_labels(|key| object.label(key))
+        self.matches_labels(|key| object.object_label(key))
     }
 
-    /// Whether these labels are selected, given a look-up of one label by its key.
+    /// Whether labels are selected, given a function that returns the value of a label.
     pub fn matches_labels<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements
             .iter()
             .all(|requirement| requirement.test.passes(label(&requirement.key)))
     }
 
-    /// Selects what both select.
+    /// Selects the objects that both selectors select.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self::new([self.requirements, other.requirements].concat())
@@ -165,7 +165,7 @@ impl FromStr for Selector {
     }
 }
 
-/// The selector of a Kubernetes object, such as a Deployment's. One without any requirement selects everything.
+/// The selector of a Kubernetes object, such as a Deployment. Without requirements it selects everything.
 impl TryFrom<&LabelSelector> for Selector {
     type Error = ParseSelectorError;
 
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn every_operator_selects_what_it_says() {
+    fn every_operator_selects_matching_labels() {
         let labels = [("app", "web"), ("size", "7"), ("empty", "")];
         for yes in [
             "",
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_meanings_are_equal_selectors() {
+    fn equivalent_selectors_are_equal() {
         let parse = |text: &str| text.parse::<Selector>().unwrap();
 
         assert_eq!(parse("b=2,a=1"), parse(" a in (1) ,b==2, a=1"));

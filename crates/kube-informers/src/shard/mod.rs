@@ -26,8 +26,8 @@ pub(crate) use tracker::ShardTracker;
 /// assert_eq!(shard_membership(&shard, &pod), Membership::Outside);
 /// ```
 pub fn shard_membership<K: Object>(shard: &Shard, object: &K) -> Membership {
-    let namespace = object.namespace().unwrap_or_default();
-    shard.membership(object.uid(), Some(namespace))
+    let namespace = object.object_namespace().unwrap_or_default();
+    shard.membership(object.object_uid(), Some(namespace))
 }
 
 /// The same for an object that could not be read. Its namespace is unknown if its key is.

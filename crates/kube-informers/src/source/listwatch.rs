@@ -393,7 +393,7 @@ fn watched_within<K: Object>(item: WatchItem<K>, shard: Option<&Shard>) -> Watch
         return item;
     }
     WatchItem::Outside {
-        resource_version: object.object().resource_version().map(str::to_owned),
+        resource_version: object.object().object_version().map(str::to_owned),
         added: matches!(item, WatchItem::Added(_)),
     }
 }

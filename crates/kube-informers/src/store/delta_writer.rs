@@ -1,16 +1,16 @@
-//! `DeltaWriter`: the write side of an informer. Deltas in, events out.
+//! `DeltaWriter`: the write side of an informer's store. Applies deltas and returns events.
 //!
-//! In two halves, so that index functions run without any lock, also without one the caller holds around the
-//! writer: [`Prepared::new`] computes, [`DeltaWriter::apply`] decides and writes.
+//! It works in two steps, so that index functions run without a lock, including one the caller holds around the writer:
+//! [`Prepared::new`] computes index values, [`DeltaWriter::apply`] decides and writes.
 
 use std::fmt;
 use std::sync::Arc;
 
-use super::plan::Plan;
-use super::planner::{Outcome, Planner};
-use super::read::{At, NAMESPACE_INDEX, Store};
-use super::rows::{IndexDef, Row, Rows};
-use super::shared::{NeedsValues, Shared, Step};
+use super::index_values::{IndexDef, IndexRow, IndexValues};
+use super::lookup::KeyRef;
+use super::plan::{Outcome, Planner, WritePlan};
+use super::read::{NAMESPACE_INDEX, Store};
+use super::shared_table::{NeedsValues, SharedTable, TableWrite};
 use super::table::Table;
 use crate::delta::Delta;
 use crate::event::Event;
@@ -19,19 +19,19 @@ use crate::object::Object;
 use crate::quarantine::BadObject;
 use crate::shard::Shard;
 
-/// Applies deltas to a store and says what happened. There is one writer; [`store`](Self::store) gives any
-/// number of readers.
+/// Applies deltas to a store and returns the resulting events. A store has one writer; [`store`](Self::store) returns a
+/// handle for reading.
 ///
-/// What the store holds decides what a delta means, not its name: an `Updated` of an unknown object is an
-/// addition, a `Deleted` of an unknown object is nothing, a version that is held already is told to nobody and
-/// an older one is dropped and counted. Two UIDs under one name are two objects: a deletion and an addition.
-/// A list is the truth even where its versions are lower.
+/// The content of the store decides what a delta means, not its variant: an `Updated` of an unknown object is an
+/// addition, a `Deleted` of an unknown object is ignored, a version that is already held causes no event, and an older
+/// one is dropped and counted. Two UIDs under one name are two objects: a deletion and an addition. A list is
+/// authoritative even if its versions are lower.
 ///
 /// ```
 /// use std::sync::Arc;
 /// use k8s_openapi::api::core::v1::ConfigMap;
 /// use kube_informers::delta::Delta;
-/// use kube_informers::store::{DeltaWriter, Origin};
+/// use kube_informers::sim::{DeltaWriter, Origin};
 ///
 /// let mut writer = DeltaWriter::new();
 /// let mut map = ConfigMap::default();
@@ -48,24 +48,24 @@ use crate::shard::Shard;
 /// ```
 #[doc(alias = "processDeltas")]
 pub struct DeltaWriter<K> {
-    shared: Arc<Shared<K, ObjectKey>>,
+    shared: Arc<SharedTable<K, ObjectKey>>,
 }
 
-/// Where a batch of deltas comes from.
+/// The source of a batch of deltas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// Which of the informer's watches, counted from 0. The watches of one informer cover different objects
-    /// (namespaces, shards): a list of one of them says nothing about the objects of the others.
+    /// The position of the watch in its informer, from 0. The watches of an informer cover different namespaces: a list of
+    /// one of them does not affect the objects of the others.
     pub member: usize,
-    /// Whether the deltas are part of the first list.
+    /// Whether the deltas are part of the initial list.
     pub initial: bool,
-    /// Whether the queue kept the order across keys. If not, the store reports no version from the first
-    /// delta on until a `Bookmark` says that everything up to it has been applied.
+    /// Whether the queue keeps the order across keys. If not, the store reports no version from the first delta until a
+    /// `Bookmark` says that everything up to it was applied.
     pub in_order: bool,
 }
 
 impl Default for Origin {
-    /// The first watch, not its first list, in order.
+    /// The first watch, not its initial list, in order.
     fn default() -> Self {
         Self {
             member: 0,
@@ -75,31 +75,31 @@ impl Default for Origin {
     }
 }
 
-/// What a batch of deltas did.
+/// The effects of a batch of deltas.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Applied {
     /// `Added` events.
     pub added: usize,
-    /// `Updated` events that are no resync.
+    /// `Updated` events that are not resyncs.
     pub updated: usize,
     /// `Deleted` events.
     pub deleted: usize,
-    /// Of these, deletions that no watch announced.
+    /// Of these, missed deletes.
     pub vanished: usize,
-    /// `Updated` events that are a resync.
+    /// `Updated` events that are resyncs.
     pub resynced: usize,
-    /// Objects of lists that were held already, in this very version.
+    /// Listed objects that were already held in the same version.
     pub unchanged: usize,
-    /// Watch deltas, and earlier mentions in one list, of a state that is held already.
+    /// Watch deltas of a state that is already held, and repeated keys in one list.
     pub duplicates: usize,
-    /// Watch deltas and bookmarks older than what is known.
+    /// Watch deltas and bookmarks that are older than what is known.
     pub stale_dropped: usize,
-    /// States of objects outside the shard, left out.
+    /// Objects outside the shard, which were ignored.
     pub outside: usize,
     /// Objects put into quarantine, and objects without a name.
     pub quarantined: usize,
-    /// Keys that left quarantine because a good version came.
+    /// Keys that left quarantine because a readable version arrived.
     pub recovered: usize,
     /// The objects counted by `quarantined`.
     pub problems: Vec<BadObject>,
@@ -108,25 +108,27 @@ pub struct Applied {
 impl<K: Object> DeltaWriter<K> {
     /// An empty store, with the index [`NAMESPACE_INDEX`].
     pub fn new() -> Self {
-        let shared = Shared::new(|object: &K, problem| BadObject {
+        let shared = SharedTable::new(|object: &K, problem| BadObject {
             key: Some(ObjectKey::of(object)).filter(|key| !key.name().is_empty()),
-            uid: object.uid().map(str::to_owned),
-            resource_version: object.resource_version().map(str::to_owned),
+            uid: object.object_uid().map(str::to_owned),
+            resource_version: object.object_version().map(str::to_owned),
             problem,
             size: 0,
         });
         let namespace = IndexDef::new(NAMESPACE_INDEX, |object: &K| {
-            let namespace = object.namespace().filter(|namespace| !namespace.is_empty());
+            let namespace = object
+                .object_namespace()
+                .filter(|namespace| !namespace.is_empty());
             namespace.map(str::to_owned)
         });
-        // Cannot fail: it is the first one.
+        // Cannot fail: it is the first index.
         let _first = shared.add_index(namespace);
         Self {
             shared: Arc::new(shared),
         }
     }
 
-    /// The read side.
+    /// A handle for reading.
     pub fn store(&self) -> Store<K> {
         Store::new(self.shared.clone())
     }
@@ -136,13 +138,13 @@ impl<K: Object> DeltaWriter<K> {
         Prepared::new(&self.store(), origin, deltas)
     }
 
-    /// Applies a batch as one step and appends what happened to `events`.
+    /// Applies a batch in one step and appends the resulting events to `events`.
     ///
-    /// The events of a list begin with what vanished, followed by additions and updates in the order of the
-    /// list. When this returns, every reader sees the new state.
+    /// The events of a list are the missed deletes, followed by additions and updates in the order of the list. When this
+    /// returns, every reader sees the new state.
     pub fn apply(&mut self, mut prepared: Prepared<K>, events: &mut Vec<Event<K>>) -> Applied {
         if !Arc::ptr_eq(&prepared.shared, &self.shared) {
-            // Prepared for another store, with other indexes.
+            // Prepared for another store, which may have other indexes.
             prepared.compute(self.shared.read().defs());
         }
         let outcome = self.shared.commit(&mut prepared);
@@ -150,17 +152,17 @@ impl<K: Object> DeltaWriter<K> {
         outcome.applied
     }
 
-    /// Gives up everything outside a shard: it leaves, whichever watch it came from. The versions of the watches stay:
-    /// what is left is what they showed of that shard.
+    /// Removes every object outside a shard, of all watches. Their versions stay: the store holds what it held of the
+    /// shard at these versions.
     ///
-    /// What comes later must be [narrowed](Prepared::restrict_to), or it comes back.
+    /// Later batches must be [restricted](Prepared::restrict_to) to the shard, or evicted objects return.
     pub fn evict_outside(&mut self, shard: &Shard, events: &mut Vec<Event<K>>) -> Applied {
         let mut prepared = Prepared::new(&self.store(), Origin::default(), Vec::new());
         prepared.steps.push(PreparedDelta::EvictOutside);
         self.apply(prepared.restrict_to(Some(shard.clone())), events)
     }
 
-    /// Gives up a member watch: its objects leave, and its version is unknown.
+    /// Removes a watch: its objects leave, and its version is unknown.
     pub fn drop_member(&mut self, member: usize, events: &mut Vec<Event<K>>) -> Applied {
         let mut prepared = Prepared::new(
             &self.store(),
@@ -170,7 +172,7 @@ impl<K: Object> DeltaWriter<K> {
             },
             Vec::new(),
         );
-        prepared.steps.push(PreparedDelta::LeaveScope);
+        prepared.steps.push(PreparedDelta::DropMember);
         self.apply(prepared, events)
     }
 }
@@ -189,17 +191,17 @@ impl<K> fmt::Debug for DeltaWriter<K> {
 
 /// A batch of deltas with the index values of its objects, ready to be applied.
 pub struct Prepared<K> {
-    shared: Arc<Shared<K, ObjectKey>>,
+    shared: Arc<SharedTable<K, ObjectKey>>,
     pub(super) origin: Origin,
     pub(super) steps: Vec<PreparedDelta<K>>,
-    pub(super) rows: Rows<K>,
+    pub(super) values: IndexValues<K>,
     pub(super) shard: Option<Shard>,
 }
 
-/// An object to be written, and where its index values are.
+/// An object to write, and the place of its index values.
 pub(super) struct Item<K> {
     pub(super) object: Arc<K>,
-    pub(super) row: Row,
+    pub(super) row: IndexRow,
 }
 
 pub(super) enum PreparedDelta<K> {
@@ -207,39 +209,39 @@ pub(super) enum PreparedDelta<K> {
     Put(Item<K>),
     /// One object of a list.
     PutListed(Item<K>),
-    /// Any other delta about one object, or none.
+    /// Any other delta.
     Other(Delta<K>),
     ReplaceAll {
         items: Vec<Item<K>>,
         unreadable: Vec<BadObject>,
         resource_version: Option<String>,
     },
-    LeaveScope,
+    DropMember,
     EvictOutside,
 }
 
 impl<K: Object> Prepared<K> {
     /// Runs the index functions of a store on the objects of a batch.
     ///
-    /// Needs no access to the writer and may run on any thread. Objects of a list that the store holds in the
-    /// same version are left out.
+    /// Needs no access to the writer and may run on any thread. Listed objects that the store holds in the same version
+    /// are skipped.
     pub fn new(store: &Store<K>, origin: Origin, deltas: Vec<Delta<K>>) -> Self {
         let shared = store.shared().clone();
         let defs = shared.read().defs();
-        let mut rows = Rows::new(defs);
+        let mut values = IndexValues::new(defs);
         let steps = deltas.into_iter().map(|delta| match delta {
             Delta::Added(object) | Delta::Updated(object) => PreparedDelta::Put(Item {
-                row: rows.add(&object),
+                row: values.add(&object),
                 object,
             }),
             Delta::Replaced(object) => {
                 let mut item = missing(object);
-                fill(&shared, std::slice::from_mut(&mut item), &mut rows);
+                fill(&shared, std::slice::from_mut(&mut item), &mut values);
                 PreparedDelta::PutListed(item)
             }
             Delta::ReplacedAll(replacement) => {
                 let mut items = replacement.objects.into_iter().map(missing).collect::<Vec<_>>();
-                fill(&shared, &mut items, &mut rows);
+                fill(&shared, &mut items, &mut values);
                 PreparedDelta::ReplaceAll {
                     items,
                     unreadable: replacement.unreadable,
@@ -253,13 +255,13 @@ impl<K: Object> Prepared<K> {
             shared,
             origin,
             steps,
-            rows,
+            values,
             shard: None,
         }
     }
 
-    /// Leaves out what is outside a shard, as if it were not there. An object that does not show what the shard goes by
-    /// is put into quarantine.
+    /// Ignores objects outside a shard, as if they did not exist. An object without the field that decides is put into
+    /// quarantine.
     #[must_use]
     pub fn restrict_to(mut self, shard: Option<Shard>) -> Self {
         self.shard = shard.filter(|shard| !shard.is_everything());
@@ -270,60 +272,61 @@ impl<K: Object> Prepared<K> {
 fn missing<K>(object: Arc<K>) -> Item<K> {
     Item {
         object,
-        row: Row::Missing,
+        row: IndexRow::Missing,
     }
 }
 
-/// Computes the index values of those objects that the store does not hold in this version.
-fn fill<K: Object>(shared: &Shared<K, ObjectKey>, items: &mut [Item<K>], rows: &mut Rows<K>) {
+/// Computes the index values of the objects that the store does not hold in the same version.
+fn fill<K: Object>(shared: &SharedTable<K, ObjectKey>, items: &mut [Item<K>], values: &mut IndexValues<K>) {
     for items in items.chunks_mut(1024) {
-        // Looked up in pieces, so that a writer need not wait for the whole list.
+        // Looked up in chunks, so that a writer does not wait for the whole list.
         let changed: Vec<bool> = {
             let table = shared.read();
             let is_held = |item: &Item<K>| {
-                let at = At::new(item.object.namespace(), item.object.name());
-                let held = (table.find(shared.hash(&at.hashed()), |key| at.is(key)))
-                    .and_then(|slot| table.slots().get(slot));
-                held.is_some_and(|held| {
+                let held = table.get(&KeyRef::of(&*item.object));
+                held.is_some_and(|(_, held)| {
                     Arc::ptr_eq(held, &item.object)
-                        || (item.object.resource_version().is_some()
-                            && held.resource_version() == item.object.resource_version()
-                            && held.uid() == item.object.uid())
+                        || (item.object.object_version().is_some()
+                            && held.object_version() == item.object.object_version()
+                            && held.object_uid() == item.object.object_uid())
                 })
             };
             items.iter().map(|item| !is_held(item)).collect()
         };
         for (item, changed) in items.iter_mut().zip(changed) {
             if changed {
-                item.row = rows.add(&item.object);
+                item.row = values.add(&item.object);
             }
         }
     }
 }
 
-impl<K: Object> Step<K, ObjectKey> for Prepared<K> {
+impl<K: Object> TableWrite<K, ObjectKey> for Prepared<K> {
     type Outcome = Outcome<K>;
 
-    fn rows(&self) -> &Rows<K> {
-        &self.rows
+    fn values(&self) -> &IndexValues<K> {
+        &self.values
     }
 
     fn compute(&mut self, defs: Vec<Arc<IndexDef<K>>>) {
-        let mut rows = Rows::new(defs);
+        let mut values = IndexValues::new(defs);
         for step in &mut self.steps {
             let items = match step {
                 PreparedDelta::Put(item) | PreparedDelta::PutListed(item) => std::slice::from_mut(item),
                 PreparedDelta::ReplaceAll { items, .. } => items,
-                PreparedDelta::Other(_) | PreparedDelta::LeaveScope | PreparedDelta::EvictOutside => &mut [],
+                PreparedDelta::Other(_) | PreparedDelta::DropMember | PreparedDelta::EvictOutside => &mut [],
             };
             for item in items {
-                item.row = rows.add(&item.object);
+                item.row = values.add(&item.object);
             }
         }
-        self.rows = rows;
+        self.values = values;
     }
 
-    fn plan(&self, table: &Table<K, ObjectKey>) -> Result<(Plan<K, ObjectKey>, Outcome<K>), NeedsValues> {
+    fn plan(
+        &self,
+        table: &Table<K, ObjectKey>,
+    ) -> Result<(WritePlan<K, ObjectKey>, Outcome<K>), NeedsValues> {
         Planner::new(&self.shared, table, self).run()
     }
 }

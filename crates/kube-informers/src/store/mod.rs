@@ -1,36 +1,32 @@
-//! The cache: deltas in, events out; read by anybody at any time.
+//! The cache: a table of objects with indexes. Any thread can read it at any time.
 //!
-//! [`Store`] is the read side. [`DeltaWriter`] is the write side of an informer: it applies deltas and returns
-//! events, and calls nobody. [`StoreWriter`] fills a store by hand. [`TtlStore`] forgets what grows old, and
-//! [`Overlay`] shows your own writes before the watch brings them.
+//! [`Store`] is the read side. [`StoreWriter`] fills a store by hand; an informer fills its store itself. [`TtlStore`] drops
+//! values after some time, and [`Overlay`] shows the program's own writes before the watch delivers them.
 //!
-//! Go's `UndeltaStore` (call a function with the whole list after each write) and `Heap` have no counterpart:
-//! the first is [`Store::list`] after a write of your own, the second is `std::collections::BinaryHeap`.
+//! Go's `UndeltaStore`, which calls a function with the whole list after each write, and `Heap` have no counterpart: use
+//! [`Store::list`] after a write, and `std::collections::BinaryHeap`.
 
-mod delta_writer;
+pub(crate) mod delta_writer;
+mod error;
 mod index;
-mod listed;
+mod index_values;
+mod lookup;
 mod overlay;
-mod own_writes;
 mod plan;
-mod planner;
-mod postings;
-mod reached;
+mod progress;
 mod read;
-mod rows;
-mod rules;
-mod shared;
-mod slot_set;
-mod slots;
+mod shared_table;
 mod snapshot;
 mod table;
 mod ttl;
 mod writer;
 
-pub use delta_writer::{Applied, DeltaWriter, Origin, Prepared};
-pub use index::{DuplicateIndex, Index, UnknownIndex};
+pub(crate) use delta_writer::{Applied, DeltaWriter, Origin, Prepared};
+pub use error::{DuplicateIndexError, IndexPanicError, TransactionError, UnknownIndexError};
+pub use index::Index;
+pub use lookup::{KeyRef, Lookup};
 pub use overlay::{Overlay, OverlayOptions};
 pub use read::{NAMESPACE_INDEX, Quarantined, Served, Store};
 pub use snapshot::Snapshot;
 pub use ttl::TtlStore;
-pub use writer::{IndexPanic, StoreWriter, Transaction, TransactionError};
+pub use writer::{StoreWriter, Transaction};

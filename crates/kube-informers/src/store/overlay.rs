@@ -1,32 +1,34 @@
-//! `Overlay`: your own writes, visible over a store until the watch has caught up with them.
+//! `Overlay`: makes own writes visible in a store until the watch delivers them.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
 use parking_lot::Mutex;
 
-use super::index::UnknownIndex;
-use super::own_writes::{OwnWrites, Written};
+use super::error::UnknownIndexError;
+use super::lookup::KeyRef;
 use super::read::Store;
 use crate::event::{Cause, Event};
 use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::version::{ParseVersionError, ResourceVersion};
 
-/// Reads from a store as if the watch had brought your own writes already.
+/// Reads from a store as if the watch had already delivered the program's own writes.
 ///
-/// After a write, [`record`](Self::record) what the server answered. Until the store holds that version or a
-/// newer one, [`get`](Self::get) and [`by_index`](Self::by_index) answer with it. Versions are compared as
-/// numbers. It is bounded: what is over its capacity or older than its time to live is forgotten, least
-/// recently used first, and reads then see the plain store. Where waiting is possible, waiting until the
-/// informer has reached a version is simpler and exact.
+/// After a write, [`record`](Self::record) the object in the response. Until the store holds that version or a newer one,
+/// [`get`](Self::get) and [`by_index`](Self::by_index) return the recorded one. Versions are compared as numbers. Entries
+/// beyond the capacity, least recently used first, and entries older than the time to live are dropped; reads then
+/// return the content of the store. If the program can wait until the informer has reached a version, that is simpler
+/// and exact.
 ///
-/// Call [`observe`](Self::observe) from an event handler: it clears what the watch has caught up with and
-/// remembers deletions, so that a late `record` does not bring a deleted object back.
+/// Call [`observe`](Self::observe) from an event handler. It removes entries that the watch has caught up with and
+/// remembers deletions, so that a late `record` does not resurrect a deleted object.
 ///
-/// The clock is a function that gives the time since some fixed moment, as in
-/// [`TtlStore`](super::TtlStore).
+/// The clock is a function that returns the time since a fixed moment, as in [`TtlStore`](super::TtlStore).
 #[doc(alias = "MutationCache")]
 #[doc(alias = "NewIntegerResourceVersionMutationCache")]
 pub struct Overlay<K> {
@@ -36,22 +38,22 @@ pub struct Overlay<K> {
     own: Mutex<OwnWrites<K>>,
 }
 
-/// How an [`Overlay`] behaves.
+/// The limits and behaviour of an [`Overlay`].
 #[doc(alias = "MutationCacheOptions")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OverlayOptions {
-    /// How many writes and deletions are remembered.
+    /// The maximum number of writes and deletions to remember.
     #[doc(alias = "MaxCacheSize")]
     pub capacity: usize,
-    /// How long they are remembered; zero for as long as there is room.
+    /// How long they are remembered; zero for no limit.
     pub ttl: Duration,
-    /// Whether to show objects that the store does not hold at all. It cannot be told whether such an object
-    /// is not there yet or no longer: if it was deleted before the watch saw it, it stays visible for `ttl`.
+    /// Whether to return objects that the store does not hold. Such an object may not have arrived yet, or may be deleted
+    /// already: if it was deleted before the watch delivered it, it stays visible for `ttl`.
     pub include_adds: bool,
 }
 
 impl Default for OverlayOptions {
-    /// A hundred for five minutes, without additions: client-go's numbers.
+    /// 100 entries for five minutes, without additions, as in client-go.
     fn default() -> Self {
         Self {
             capacity: 100,
@@ -76,23 +78,23 @@ impl<K: Object> Overlay<K> {
         }
     }
 
-    /// Remembers an object as the server answered it to a write. One that is older than what was recorded
-    /// before, or that is known to be deleted, is ignored.
+    /// Records the object in the response to a write. Ignored if it is older than what was recorded before, or is known
+    /// to be deleted.
     ///
     /// # Errors
     ///
-    /// If its version is no number and so cannot be compared with what the watch brings.
+    /// Its version is not a number, so it cannot be compared with those of the watch.
     #[doc(alias = "Mutation")]
     pub fn record(&self, object: impl Into<Arc<K>>) -> Result<(), ParseVersionError> {
         let object = object.into();
-        let version: ResourceVersion = object.resource_version().unwrap_or_default().parse()?;
+        let version: ResourceVersion = object.object_version().unwrap_or_default().parse()?;
         let key = ObjectKey::of(&*object);
         let now = (self.now)();
         let mut own = self.own.lock();
-        let outdated = match own.get(&key, now) {
-            Some(Written::Object(known)) => is_newer(known.resource_version(), Some(version.as_str())),
+        let outdated = match own.get(KeyRef::from(&key), now) {
+            Some(Written::Object(known)) => is_newer(known.object_version(), Some(version.as_str())),
             Some(Written::Deleted { uid, version: gone }) => {
-                uid.is_some() && uid.as_deref() == object.uid()
+                uid.is_some() && uid.as_deref() == object.object_uid()
                     || !is_newer(Some(version.as_str()), gone.as_deref())
             }
             None => false,
@@ -103,7 +105,7 @@ impl<K: Object> Overlay<K> {
         Ok(())
     }
 
-    /// Takes note of what an informer told about the store.
+    /// Processes an event of the informer that fills the store.
     #[doc(alias = "OnAddOrUpdate")]
     #[doc(alias = "OnDelete")]
     pub fn observe(&self, event: &Event<K>) {
@@ -111,36 +113,37 @@ impl<K: Object> Overlay<K> {
         let key = ObjectKey::of(&**object);
         let now = (self.now)();
         let mut own = self.own.lock();
-        let known = own.get(&key, now);
-        // Versions compare across objects of one type: whatever is older is outdated, whoever it was.
+        let known = own.get(KeyRef::from(&key), now);
+        // Versions compare across objects of one type, so an older one is outdated even if the UID differs.
         let caught_up = known.as_ref().is_some_and(|known| {
-            let same_object = object.uid().is_some() && known.uid() == object.uid();
+            let same_object = object.object_uid().is_some() && known.uid() == object.object_uid();
             let deleted = matches!(event, Event::Deleted { .. });
-            deleted && same_object || !is_newer(known.version(), object.resource_version())
+            deleted && same_object || !is_newer(known.version(), object.object_version())
         });
         if caught_up {
-            own.remove(&key);
+            own.remove(KeyRef::from(&key));
         }
         let is_gone = matches!(event, Event::Deleted { cause, .. } if *cause != Cause::LeftScope);
-        // If we wrote a newer object of that name, the deletion of the one before says nothing.
+        // If a newer object of that name was written, the deletion is of its predecessor.
         if is_gone && (caught_up || known.is_none()) {
             let tombstone = Written::Deleted {
-                uid: object.uid().map(str::to_owned),
-                version: object.resource_version().map(str::to_owned),
+                uid: object.object_uid().map(str::to_owned),
+                version: object.object_version().map(str::to_owned),
             };
             own.put(key, tombstone, self.until(now));
         }
     }
 
-    /// The object under a key: the newer one of the store's and your own.
+    /// The object with this key: the stored or the recorded one, whichever is newer.
     #[doc(alias = "GetByKey")]
-    pub fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
+    pub fn get<'a>(&self, key: impl Into<KeyRef<'a>>) -> Option<Arc<K>> {
+        let key = key.into();
         let own = self.own.lock().get(key, (self.now)());
         let held = self.store.get(key);
         match (own, held) {
             (None, held) => held,
             (Some(own), Some(held)) => match own {
-                Written::Object(object) if is_newer(object.resource_version(), held.resource_version()) => {
+                Written::Object(object) if is_newer(object.object_version(), held.object_version()) => {
                     Some(object)
                 }
                 outdated => {
@@ -153,30 +156,29 @@ impl<K: Object> Overlay<K> {
         }
     }
 
-    /// The objects with a value in an index, your own writes taken into account: one that has the value now is
-    /// there, and one that has it no longer is not.
+    /// The objects with a value in an index, with recorded writes taken into account: an object that gained the value is
+    /// included, and one that lost it is not.
     ///
-    /// Differs from client-go, which returns an object of the store that gained the value by your own write
-    /// only with `include_adds`: [`get`](Self::get) shows that write, so this does too.
+    /// Differs from client-go, which returns a stored object that gained the value by a recorded write only with
+    /// `include_adds`. [`get`](Self::get) returns that write, so this does too.
     ///
     /// # Errors
     ///
-    /// If the store has no index of this name.
+    /// The store has no index of this name.
     ///
     /// # Panics
     ///
-    /// If the index function panics on one of your own objects.
-    pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<K>>, UnknownIndex> {
+    /// If the index function panics on a recorded object.
+    pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<K>>, UnknownIndexError> {
         let mut objects = self.store.by_index(name, value)?;
         let Some(index) = self.store.index(name) else {
             return Ok(objects);
         };
         let own = self.own.lock().objects((self.now)());
         for own in own {
-            let key = ObjectKey::of(&*own);
-            let place = (objects.iter())
-                .position(|held| held.name() == own.name() && held.namespace() == own.namespace());
-            let visible = self.get(&key);
+            let key = KeyRef::of(&*own);
+            let place = objects.iter().position(|held| KeyRef::of(&**held) == key);
+            let visible = self.get(key);
             let is_ours = visible.as_ref().is_some_and(|visible| Arc::ptr_eq(visible, &own));
             if !is_ours {
                 continue;
@@ -201,12 +203,12 @@ impl<K: Object> Overlay<K> {
         now.saturating_add(self.options.ttl)
     }
 
-    /// How many writes and deletions are remembered.
+    /// The number of remembered writes and deletions.
     pub fn len(&self) -> usize {
         self.own.lock().len()
     }
 
-    /// Whether reads see the plain store.
+    /// Whether no write or deletion is remembered.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -221,12 +223,147 @@ impl<K> fmt::Debug for Overlay<K> {
     }
 }
 
-/// Whether the left version is surely the newer one.
+/// Whether the left version is known to be newer.
 fn is_newer(left: Option<&str>, right: Option<&str>) -> bool {
     match (left, right) {
         (Some(left), Some(right)) => ResourceVersion::compare(left, right).is_some_and(|order| order.is_gt()),
-        // Something that has a version is newer than something that has none.
+        // An object with a version is newer than one without.
         (Some(_), None) => true,
         _ => false,
+    }
+}
+
+/// The last write or deletion of each key, limited in number and age.
+struct OwnWrites<K> {
+    capacity: usize,
+    entries: HashMap<ObjectKey, OwnWrite<K>, RandomState>,
+    /// Keys by last use, oldest first.
+    by_use: BTreeMap<u64, ObjectKey>,
+    uses: u64,
+}
+
+struct OwnWrite<K> {
+    written: Written<K>,
+    until: Duration,
+    used: u64,
+}
+
+enum Written<K> {
+    Object(Arc<K>),
+    /// This UID was deleted, and every state up to this version.
+    Deleted {
+        uid: Option<String>,
+        version: Option<String>,
+    },
+}
+
+impl<K: Object> Written<K> {
+    fn uid(&self) -> Option<&str> {
+        match self {
+            Self::Object(object) => object.object_uid(),
+            Self::Deleted { uid, .. } => uid.as_deref(),
+        }
+    }
+
+    fn version(&self) -> Option<&str> {
+        match self {
+            Self::Object(object) => object.object_version(),
+            Self::Deleted { version, .. } => version.as_deref(),
+        }
+    }
+}
+
+impl<K> OwnWrites<K> {
+    fn new(capacity: usize) -> Self {
+        Self {
+            capacity,
+            entries: HashMap::default(),
+            by_use: BTreeMap::new(),
+            uses: 0,
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The entry of a key. Counts as a use.
+    fn get(&mut self, key: KeyRef<'_>, now: Duration) -> Option<Written<K>> {
+        if self.entries.get(&key)?.until < now {
+            self.remove(key);
+            return None;
+        }
+        self.uses += 1;
+        let entry = self.entries.get_mut(&key)?;
+        if let Some(key) = self.by_use.remove(&entry.used) {
+            entry.used = self.uses;
+            self.by_use.insert(self.uses, key);
+        }
+        Some(entry.written.clone())
+    }
+
+    /// All objects, least recently used first. Does not count as a use.
+    fn objects(&self, now: Duration) -> Vec<Arc<K>> {
+        let entries = self.by_use.values().filter_map(|key| self.entries.get(key));
+        let live = entries.filter(|entry| entry.until >= now);
+        live.filter_map(|entry| match &entry.written {
+            Written::Object(object) => Some(object.clone()),
+            Written::Deleted { .. } => None,
+        })
+        .collect()
+    }
+
+    fn put(&mut self, key: ObjectKey, written: Written<K>, until: Duration) {
+        if self.capacity == 0 {
+            return;
+        }
+        self.remove(KeyRef::from(&key));
+        while self.entries.len() >= self.capacity {
+            let Some((_, oldest)) = self.by_use.pop_first() else {
+                break;
+            };
+            self.entries.remove(&oldest);
+        }
+        self.uses += 1;
+        self.by_use.insert(self.uses, key.clone());
+        let entry = OwnWrite {
+            written,
+            until,
+            used: self.uses,
+        };
+        self.entries.insert(key, entry);
+    }
+
+    fn remove(&mut self, key: KeyRef<'_>) {
+        if let Some(entry) = self.entries.remove(&key) {
+            self.by_use.remove(&entry.used);
+        }
+    }
+
+    /// Removes the entry of a key, unless it was replaced meanwhile.
+    fn remove_if(&mut self, key: KeyRef<'_>, written: &Written<K>) {
+        let present = self.entries.get(&key).map(|entry| &entry.written);
+        let same = match (present, written) {
+            (Some(Written::Object(left)), Written::Object(right)) => Arc::ptr_eq(left, right),
+            (Some(Written::Deleted { version: left, .. }), Written::Deleted { version: right, .. }) => {
+                left == right
+            }
+            _ => false,
+        };
+        if same {
+            self.remove(key);
+        }
+    }
+}
+
+impl<K> Clone for Written<K> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Object(object) => Self::Object(object.clone()),
+            Self::Deleted { uid, version } => Self::Deleted {
+                uid: uid.clone(),
+                version: version.clone(),
+            },
+        }
     }
 }

@@ -1,39 +1,44 @@
-//! `Store`: the read side. Any thread, any time; never a guard in user hands.
+//! `Store`: the read side of a store. No method returns a lock guard.
 
 use std::any::Any;
-use std::borrow::Borrow;
 use std::fmt;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use super::index::{DuplicateIndex, Index, UnknownIndex};
-use super::rows::IndexDef;
-use super::shared::Shared;
+use parking_lot::RwLockReadGuard;
+
+use super::error::{DuplicateIndexError, UnknownIndexError};
+use super::index::Index;
+use super::index_values::IndexDef;
+use super::lookup::{KeyRef, Lookup};
+use super::shared_table::SharedTable;
 use super::snapshot::Snapshot;
+use super::table::Table;
 use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::quarantine::BadObject;
 use crate::source::{Identity, KnownObjects};
 
-/// The index by namespace that every informer's store has.
+/// The name of the index by namespace, which every informer's store has.
 #[doc(alias = "NamespaceIndex")]
 pub const NAMESPACE_INDEX: &str = "namespace";
 
-/// A cache of objects by key, with indexes: the handle for reading.
+/// A read handle on a cache of objects by key, with indexes.
 ///
-/// Readers do not block one another and never see half a step: what a list or a batch of changes brings
-/// appears at once, in the objects and in every index. Objects are shared and read-only; no lock is held
-/// while your code runs. Cloning is cheap.
+/// Readers do not block one another. A list or a batch of changes becomes visible in one step, in the objects and in
+/// every index. Objects are shared and read-only; no lock is held while user code runs. Cloning is cheap.
 ///
-/// An informer fills its store itself; [`StoreWriter`](super::StoreWriter) makes one to be filled by hand,
-/// with any type of value and your own key.
+/// An informer fills its store itself. [`StoreWriter`](super::StoreWriter) creates one that is filled by hand, with any
+/// type of value and key.
 ///
-/// Cached objects cannot be changed by accident, which is what client-go's mutation detector looks for:
+/// Keys are looked up by reference, by `(namespace, name)` or by their text: see [`Lookup`].
+///
+/// Cached objects cannot be modified, so there is no counterpart of client-go's mutation detector:
 ///
 /// ```compile_fail,E0594
 /// # use kube_informers::store::Store;
 /// # fn label(store: &Store<k8s_openapi::api::core::v1::Pod>) {
-/// if let Some(pod) = store.get_by(Some("shop"), "cart") {
+/// if let Some(pod) = store.get(("shop", "cart")) {
 ///     pod.metadata.name = None;
 /// }
 /// # }
@@ -42,161 +47,149 @@ pub const NAMESPACE_INDEX: &str = "namespace";
 #[doc(alias = "ThreadSafeStore")]
 #[doc(alias = "CacheMutationDetector")]
 pub struct Store<V, Q = ObjectKey> {
-    shared: Arc<Shared<V, Q>>,
-    /// Whatever must live as long as somebody reads.
+    shared: Arc<SharedTable<V, Q>>,
+    /// Kept alive by every handle.
     keep_alive: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl<V, Q> Store<V, Q> {
-    pub(super) fn new(shared: Arc<Shared<V, Q>>) -> Self {
+    pub(super) fn new(shared: Arc<SharedTable<V, Q>>) -> Self {
         Self {
             shared,
             keep_alive: None,
         }
     }
 
-    pub(super) fn shared(&self) -> &Arc<Shared<V, Q>> {
+    pub(super) fn shared(&self) -> &Arc<SharedTable<V, Q>> {
         &self.shared
     }
 
-    /// The same store in a handle that keeps `guard` alive, as do its clones and the indexes got from them.
-    pub fn keeping(mut self, guard: Arc<dyn Any + Send + Sync>) -> Self {
+    /// A handle that keeps `guard` alive, as do its clones and their indexes.
+    pub(crate) fn keeping(mut self, guard: Arc<dyn Any + Send + Sync>) -> Self {
         self.keep_alive = Some(guard);
         self
     }
 }
 
 impl<V, Q: Hash + Eq + Clone> Store<V, Q> {
-    /// The object under a key.
+    pub(super) fn table(&self) -> RwLockReadGuard<'_, Table<V, Q>> {
+        self.shared.read()
+    }
+
+    /// The object with this key.
     #[doc(alias = "GetByKey")]
-    pub fn get<B>(&self, key: &B) -> Option<Arc<V>>
-    where
-        Q: Borrow<B>,
-        B: Hash + Eq + ?Sized,
-    {
-        self.find(self.shared.hash(key), |other| other.borrow() == key)
+    pub fn get(&self, key: impl Lookup<Q>) -> Option<Arc<V>> {
+        let key = key.into_key();
+        let table = self.table();
+        table.get(&key).map(|(_, object)| object.clone())
     }
 
-    /// Whether there is an object under a key.
-    pub fn contains<B>(&self, key: &B) -> bool
-    where
-        Q: Borrow<B>,
-        B: Hash + Eq + ?Sized,
-    {
-        let hash = self.shared.hash(key);
-        let table = self.shared.read();
-        table.find(hash, |other| other.borrow() == key).is_some()
+    /// Whether there is an object with this key.
+    pub fn contains(&self, key: impl Lookup<Q>) -> bool {
+        let key = key.into_key();
+        self.table().find(&key).is_some()
     }
 
-    /// Whether the object under a key is known to be outdated: a newer version of it exists that could not be
-    /// read. [`quarantine`](Self::quarantine) says why.
-    pub fn is_stale<B>(&self, key: &B) -> bool
-    where
-        Q: Borrow<B>,
-        B: Hash + Eq + ?Sized,
-    {
-        let hash = self.shared.hash(key);
-        let table = self.shared.read();
-        let slot = table.find(hash, |other| other.borrow() == key);
-        slot.and_then(|slot| table.entry(slot))
-            .is_some_and(|entry| entry.age.is_stale())
+    /// Whether the object with this key is known to be stale: a newer version exists that could not be read.
+    /// [`quarantine`](Self::quarantine) says why.
+    pub fn is_stale(&self, key: impl Lookup<Q>) -> bool {
+        let key = key.into_key();
+        let table = self.table();
+        table.get(&key).is_some_and(|(entry, _)| entry.age.is_stale())
     }
 
-    /// How many objects.
+    /// The number of objects.
     pub fn len(&self) -> usize {
-        self.shared.read().len()
+        self.table().len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Everything, as it is now. Costs the same whatever the size of the store.
+    /// All objects at this moment. The cost does not depend on the size of the store.
     #[doc(alias = "List")]
     pub fn list(&self) -> Snapshot<V> {
-        let table = self.shared.read();
+        let table = self.table();
         Snapshot::new(table.slots().clone(), table.len())
     }
 
-    /// All keys, in the order of [`list`](Self::list). Copies each of them.
+    /// All keys, in the order of [`list`](Self::list). Clones each of them.
     #[doc(alias = "ListKeys")]
     pub fn keys(&self) -> Vec<Q> {
-        let table = self.shared.read();
+        let table = self.table();
         let mut keys = Vec::with_capacity(table.len());
         keys.extend(table.iter().map(|(_, entry, _)| entry.key.clone()));
         keys
     }
 
-    /// All keys the store knows of: those of its objects, and those that are in quarantine without one.
+    /// All known keys: those of the objects, and those in quarantine without an object.
     pub fn known_keys(&self) -> Vec<Q> {
         self.known_keys_where(|_| true)
     }
 
-    /// The same for the objects of one member watch.
+    /// The same for the objects of one watch.
     pub(crate) fn known_keys_of(&self, member: usize) -> Vec<Q> {
         self.known_keys_where(|held_by| usize::try_from(held_by) == Ok(member))
     }
 
     /// Whether a key is among the [known ones](Self::known_keys).
     pub(crate) fn knows(&self, key: &Q) -> bool {
-        let hash = self.shared.hash(key);
-        let table = self.shared.read();
-        table.find(hash, |other| other == key).is_some() || table.bad(hash, |other| other == key).is_some()
+        let table = self.table();
+        table.find(key).is_some() || table.bad(key).is_some()
     }
 
     fn known_keys_where(&self, is_wanted: impl Fn(u32) -> bool) -> Vec<Q> {
-        let table = self.shared.read();
+        let table = self.table();
         let wanted = table.iter().filter(|(_, entry, _)| is_wanted(entry.member));
         let mut keys: Vec<Q> = wanted.map(|(_, entry, _)| entry.key.clone()).collect();
         for entry in table.quarantine().filter(|entry| is_wanted(entry.bad.member)) {
-            let hash = self.shared.hash(&entry.key);
-            if table.find(hash, |key| *key == entry.key).is_none() {
+            if table.find(&entry.key).is_none() {
                 keys.push(entry.key.clone());
             }
         }
         keys
     }
 
-    /// The resource version the store has reached: it holds exactly what the server held at this version.
+    /// The resource version of the store: it holds exactly what the server held at this version.
     ///
-    /// `None` before the first list, while changes are being applied out of order, and for a store without
-    /// versions. An informer over several watches has one version [each](Self::resource_versions) and none for
-    /// all: the same.
+    /// `None` before the initial list, while changes are applied out of order, for a store without versions, and for an
+    /// informer with several watches, which has [one version per watch](Self::resource_versions).
     #[doc(alias = "LastStoreSyncResourceVersion")]
     pub fn resource_version(&self) -> Option<String> {
-        let table = self.shared.read();
+        let table = self.table();
         let mut versions = table.versions();
         let only = versions.next()?.map(|version| version.to_string());
         only.filter(|_| versions.next().is_none())
     }
 
-    /// The resource version of each member watch, in their order.
+    /// The resource version of each watch, in their order.
     pub fn resource_versions(&self) -> Vec<Option<String>> {
-        let table = self.shared.read();
+        let table = self.table();
         let versions = table.versions();
         versions
             .map(|version| version.map(|version| version.to_string()))
             .collect()
     }
 
-    /// Adds an index: a name, and a function that gives the values of an object (an `Option<String>`, a
-    /// `Vec<String>`, …).
+    /// Adds an index: a name, and a function that returns the values of an object (an `Option<String>`, a `Vec<String>`,
+    /// …).
     ///
-    /// Objects that are there already are indexed before this returns; meanwhile others read and write. The
-    /// function runs once per version of an object, outside all locks. If it panics, that object goes into
-    /// [quarantine](Self::quarantine): a new version is not taken and the last good one stays, and an object
-    /// that was there before the index has no values in it.
+    /// Existing objects are indexed before this returns; reads and writes continue meanwhile. The function runs once per
+    /// version of an object, outside all locks. If it panics, the object is put into [quarantine](Self::quarantine): a
+    /// new version is not stored and the last good one stays; an object that existed before the index has no values in
+    /// it.
     ///
     /// # Errors
     ///
-    /// If there is an index of this name.
+    /// The store already has an index of this name.
     #[doc(alias = "AddIndexers")]
     pub fn add_index<I>(
         &self,
         name: &str,
         values: impl Fn(&V) -> I + Send + Sync + 'static,
-    ) -> Result<Index<V, Q>, DuplicateIndex>
+    ) -> Result<Index<V, Q>, DuplicateIndexError>
     where
         I: IntoIterator,
         I::Item: AsRef<str>,
@@ -207,15 +200,15 @@ impl<V, Q: Hash + Eq + Clone> Store<V, Q> {
 
     /// The index of this name.
     pub fn index(&self, name: &str) -> Option<Index<V, Q>> {
-        let table = self.shared.read();
+        let table = self.table();
         let mut indexes = table.indexes().iter().enumerate();
         let (column, index) = indexes.find(|(_, index)| index.ready && *index.def.name == *name)?;
         Some(Index::new(self.clone(), index.def.name.clone(), column))
     }
 
-    /// The index of this name, which is added with this function if there is none.
+    /// The index of this name. Adds it with this function if there is none.
     ///
-    /// While somebody else is adding an index of this name, this waits until theirs covers every object.
+    /// If another thread is adding an index of this name, waits until it covers every object.
     pub fn index_or_add<I>(&self, name: &str, values: impl Fn(&V) -> I + Send + Sync + 'static) -> Index<V, Q>
     where
         I: IntoIterator,
@@ -231,38 +224,34 @@ impl<V, Q: Hash + Eq + Clone> Store<V, Q> {
     /// The names of all indexes, in the order in which they were added.
     #[doc(alias = "GetIndexers")]
     pub fn index_names(&self) -> Vec<String> {
-        let table = self.shared.read();
+        let table = self.table();
         let ready = table.indexes().iter().filter(|index| index.ready);
         ready.map(|index| index.def.name.to_string()).collect()
     }
 
-    /// The objects with a value in an index. [`Index::get`] does the same without looking up the name.
+    /// The objects with a value in an index. [`Index::get`] does the same without a lookup of the name.
     ///
     /// # Errors
     ///
-    /// If there is no index of this name.
+    /// The store has no index of this name.
     #[doc(alias = "ByIndex")]
-    pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<V>>, UnknownIndex> {
+    pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<V>>, UnknownIndexError> {
         match self.index(name) {
             Some(index) => Ok(index.get(value)),
-            None => Err(UnknownIndex {
+            None => Err(UnknownIndexError {
                 name: name.to_owned(),
                 known: self.index_names(),
             }),
         }
     }
 
-    /// The keys whose present version could not be decoded, transformed or indexed, in the order in which
-    /// they came in.
+    /// The keys whose current version could not be decoded, transformed or indexed, oldest first.
     pub fn quarantine(&self) -> Vec<Quarantined<Q>> {
         let mut found = {
-            let table = self.shared.read();
+            let table = self.table();
             let entries = table.quarantine();
             let found = entries.map(|entry| {
-                let slot = table.find(self.shared.hash(&entry.key), |key| *key == entry.key);
-                let stale = slot
-                    .and_then(|slot| table.entry(slot))
-                    .map(|held| held.age.is_stale());
+                let stale = table.get(&entry.key).map(|(held, _)| held.age.is_stale());
                 (
                     entry.order,
                     Quarantined {
@@ -281,25 +270,10 @@ impl<V, Q: Hash + Eq + Clone> Store<V, Q> {
         found.sort_unstable_by_key(|(order, _)| *order);
         found.into_iter().map(|(_, quarantined)| quarantined).collect()
     }
-
-    fn find(&self, hash: u64, is: impl Fn(&Q) -> bool) -> Option<Arc<V>> {
-        let table = self.shared.read();
-        let slot = table.find(hash, is)?;
-        table.slots().get(slot).cloned()
-    }
-}
-
-impl<V> Store<V> {
-    /// The object of this namespace and name, found without making a key. An empty namespace means none.
-    pub fn get_by(&self, namespace: Option<&str>, name: &str) -> Option<Arc<V>> {
-        let at = At::new(namespace, name);
-        self.find(self.shared.hash(&at.hashed()), |key| at.is(key))
-    }
 }
 
 impl<V: Object, Q: Hash + Eq + Clone> Store<V, Q> {
-    /// The objects of a namespace. Uses the index [`NAMESPACE_INDEX`], and looks at every object where a store
-    /// made by hand has none.
+    /// The objects of a namespace. Uses the index [`NAMESPACE_INDEX`]; a store without it is searched.
     pub fn namespace(&self, namespace: &str) -> Vec<Arc<V>> {
         match self.index(NAMESPACE_INDEX) {
             Some(index) => index.get(namespace),
@@ -307,7 +281,7 @@ impl<V: Object, Q: Hash + Eq + Clone> Store<V, Q> {
                 let snapshot = self.list();
                 let inside = snapshot
                     .iter()
-                    .filter(|object| object.namespace() == Some(namespace));
+                    .filter(|object| object.object_namespace() == Some(namespace));
                 inside.cloned().collect()
             }
         }
@@ -319,62 +293,34 @@ impl<K: Object> KnownObjects<K> for Store<K> {
         let (Some(uid), Some(version)) = (&identity.uid, &identity.resource_version) else {
             return None;
         };
-        let at = At::new(identity.namespace.as_deref(), &identity.name);
-        let hash = self.shared.hash(&at.hashed());
-        let table = self.shared.read();
-        let slot = table.find(hash, |key| at.is(key))?;
-        if table.entry(slot)?.age.is_stale() {
+        let table = self.table();
+        let (entry, object) = table.get(&KeyRef::new(identity.namespace.as_deref(), &identity.name))?;
+        if entry.age.is_stale() {
             return None;
         }
-        let object = table.slots().get(slot)?;
-        (object.uid() == Some(uid) && object.resource_version() == Some(version)).then(|| object.clone())
-    }
-}
-
-/// A key in borrowed parts.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct At<'a> {
-    pub(super) namespace: Option<&'a str>,
-    pub(super) name: &'a str,
-}
-
-impl<'a> At<'a> {
-    pub(super) fn new(namespace: Option<&'a str>, name: &'a str) -> Self {
-        Self {
-            namespace: namespace.filter(|namespace| !namespace.is_empty()),
-            name,
-        }
-    }
-
-    /// What hashes as an `ObjectKey` does.
-    pub(super) fn hashed(&self) -> (Option<&'a str>, &'a str) {
-        (self.namespace, self.name)
-    }
-
-    pub(super) fn is(&self, key: &ObjectKey) -> bool {
-        self.name == key.name() && self.namespace == key.namespace()
+        (object.object_uid() == Some(uid) && object.object_version() == Some(version)).then(|| object.clone())
     }
 }
 
 /// A key in quarantine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quarantined<Q = ObjectKey> {
-    /// Which.
+    /// The key.
     pub key: Q,
-    /// What could not be used, and why.
+    /// The version that could not be used, and why.
     pub object: BadObject,
-    /// What the store has under this key.
+    /// What the store returns for this key.
     pub served: Served,
 }
 
-/// What the store has under a quarantined key.
+/// What the store returns for a quarantined key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Served {
-    /// Nothing: there never was a good version.
+    /// Nothing: there never was a readable version.
     Nothing,
     /// The last good version, marked stale.
     OlderVersion,
-    /// This very version, but an index that was added later could not digest it and lacks it.
+    /// This version. An index that was added later does not include it, because its function panicked.
     ThisVersion,
 }
 
@@ -387,7 +333,7 @@ impl<V, Q> Clone for Store<V, Q> {
     }
 }
 
-/// Numbers only: the objects may be Secrets.
+/// Counts only: the objects may be Secrets.
 impl<V, Q: Hash + Eq + Clone> fmt::Debug for Store<V, Q> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Store")
@@ -395,5 +341,27 @@ impl<V, Q: Hash + Eq + Clone> fmt::Debug for Store<V, Q> {
             .field("resource_versions", &self.resource_versions())
             .field("indexes", &self.index_names())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Pod;
+
+    use super::*;
+    use crate::store::DeltaWriter;
+
+    #[test]
+    fn a_handle_and_its_indexes_keep_the_guard_alive() {
+        let guard = Arc::new(());
+
+        let store = DeltaWriter::<Pod>::new().store().keeping(guard.clone());
+        let index = store.index(NAMESPACE_INDEX);
+        assert_eq!(Arc::strong_count(&guard), 3);
+        drop(store);
+        assert_eq!(Arc::strong_count(&guard), 2);
+        drop(index);
+
+        assert_eq!(Arc::strong_count(&guard), 1);
     }
 }

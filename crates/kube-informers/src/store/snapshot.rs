@@ -1,14 +1,14 @@
-//! `Snapshot`: everything a store held at one moment, shared and immutable.
+//! `Snapshot`: the content of a store at one moment, shared and immutable.
 
 use std::fmt;
 use std::sync::Arc;
 
-use super::slots::Slots;
+use super::table::Slots;
 
-/// What a store held at one moment. Holds no lock.
+/// The content of a store at one moment. Holds no lock.
 ///
-/// Taking and cloning one copies a pointer, whatever the size of the store. It shares its objects with the
-/// store; while it lives, a write to the store copies the few hundred pointers around the object it changes.
+/// Creating and cloning a snapshot copies a pointer, regardless of the size of the store. It shares its objects with the
+/// store. While it exists, a write to the store copies the pointers around the object that it changes.
 #[doc(alias = "List")]
 pub struct Snapshot<V> {
     slots: Slots<V>,
@@ -20,17 +20,17 @@ impl<V> Snapshot<V> {
         Self { slots, len }
     }
 
-    /// How many objects.
+    /// The number of objects.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no objects.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The objects, in no particular order, but in the same one each time.
+    /// The objects, in an arbitrary but stable order.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<V>> {
         self.slots.iter()
     }

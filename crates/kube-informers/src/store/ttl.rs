@@ -1,7 +1,5 @@
-//! `TtlStore`: values that are forgotten some time after they were put in. No timer, no task: what is too old
-//! is dropped when somebody looks.
+//! `TtlStore`: values that expire. No timer and no task: expired values are dropped when the store is read.
 
-use std::borrow::Borrow;
 use std::fmt;
 use std::hash::Hash;
 use std::sync::Arc;
@@ -11,16 +9,16 @@ use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 
+use super::lookup::Lookup;
 use crate::key::ObjectKey;
 
-/// A store whose values live for a limited time.
+/// A store whose values expire.
 ///
-/// A value is gone once it is strictly older than its time to live; a time to live of zero means for ever.
-/// Putting it in again makes it young again. Reading drops what is too old and does not make anything younger.
+/// A value expires when it is older than its time to live; zero means never. Inserting a value again resets its age;
+/// reading does not.
 ///
-/// The clock is a function that gives the time since some fixed moment: with tokio's clock, which tests can
-/// pause, `move || start.elapsed()`, where `start` is the `Instant` at which the store was made. Any other
-/// clock will do:
+/// The clock is a function that returns the time since a fixed moment. With tokio's clock, which tests can pause, this is
+/// `move || start.elapsed()`, where `start` is the `Instant` at which the store was created. Any other clock works too:
 ///
 /// ```
 /// use std::sync::Arc;
@@ -66,7 +64,7 @@ impl<V> Stamped<V> {
 }
 
 impl<V, Q: Hash + Eq + Clone> TtlStore<V, Q> {
-    /// A store with a key function, a time to live for all values, and a clock.
+    /// A store with a key function, a time to live, and a clock.
     pub fn with_key(
         key: impl Fn(&V) -> Q + Send + Sync + 'static,
         ttl: Duration,
@@ -80,32 +78,28 @@ impl<V, Q: Hash + Eq + Clone> TtlStore<V, Q> {
         }
     }
 
-    /// Puts a value in, and returns the one it takes the place of.
+    /// Inserts a value and returns the previous value of its key.
     #[doc(alias = "Add")]
     #[doc(alias = "Update")]
     pub fn insert(&self, value: impl Into<Arc<V>>) -> Option<Arc<V>> {
         self.insert_for(self.ttl, value)
     }
 
-    /// Puts a value in that has a time to live of its own.
+    /// Inserts a value with a different time to live.
     pub fn insert_for(&self, ttl: Duration, value: impl Into<Arc<V>>) -> Option<Arc<V>> {
         let (key, stamped, now) = self.stamp(ttl, value.into());
         let old = self.entries.lock().insert(key, stamped);
         old.filter(|old| !old.is_expired(now)).map(|old| old.value)
     }
 
-    /// Takes a value out.
-    pub fn remove<B>(&self, key: &B) -> Option<Arc<V>>
-    where
-        Q: Borrow<B>,
-        B: Hash + Eq + ?Sized,
-    {
-        let now = (self.now)();
-        let old = self.entries.lock().remove(key);
+    /// Removes a value and returns it.
+    pub fn remove(&self, key: impl Lookup<Q>) -> Option<Arc<V>> {
+        let (key, now) = (key.into_key(), (self.now)());
+        let old = self.entries.lock().remove(&key);
         old.filter(|old| !old.is_expired(now)).map(|old| old.value)
     }
 
-    /// Exchanges everything; all values are young.
+    /// Replaces all values.
     pub fn replace<T: Into<Arc<V>>>(&self, values: impl IntoIterator<Item = T>) {
         let stamped = values.into_iter().map(|value| {
             let (key, stamped, _) = self.stamp(self.ttl, value.into());
@@ -113,30 +107,26 @@ impl<V, Q: Hash + Eq + Clone> TtlStore<V, Q> {
         });
         let new = stamped.collect();
         let old = std::mem::replace(&mut *self.entries.lock(), new);
-        // Dropping the values may take a while: without the lock.
+        // Dropping the values may take a while, so it happens without the lock.
         drop(old);
     }
 
-    /// The value under a key, unless it is too old.
+    /// The value with this key, unless it has expired.
     #[doc(alias = "GetByKey")]
-    pub fn get<B>(&self, key: &B) -> Option<Arc<V>>
-    where
-        Q: Borrow<B>,
-        B: Hash + Eq + ?Sized,
-    {
-        let now = (self.now)();
+    pub fn get(&self, key: impl Lookup<Q>) -> Option<Arc<V>> {
+        let (key, now) = (key.into_key(), (self.now)());
         let mut entries = self.entries.lock();
-        let stamped = entries.get(key)?;
+        let stamped = entries.get(&key)?;
         if !stamped.is_expired(now) {
             return Some(stamped.value.clone());
         }
-        let expired = entries.remove(key);
+        let expired = entries.remove(&key);
         drop(entries);
         drop(expired);
         None
     }
 
-    /// All values that are not too old, in no particular order.
+    /// All values that have not expired, in no particular order.
     pub fn list(&self) -> Vec<Arc<V>> {
         let now = (self.now)();
         let mut entries = self.entries.lock();
@@ -147,14 +137,14 @@ impl<V, Q: Hash + Eq + Clone> TtlStore<V, Q> {
         values
     }
 
-    /// All keys, also of values that are too old and that nobody has looked at since.
+    /// All keys, including those of expired values that were not read since.
     #[doc(alias = "ListKeys")]
     pub fn keys(&self) -> Vec<Q> {
         self.entries.lock().keys().cloned().collect()
     }
 
     fn stamp(&self, ttl: Duration, value: Arc<V>) -> (Q, Stamped<V>, Duration) {
-        // User code, called before the lock is taken.
+        // User code runs before the lock is taken.
         let (key, since) = ((self.key)(&value), (self.now)());
         (key, Stamped { value, since, ttl }, since)
     }

@@ -1,23 +1,26 @@
-//! `StoreWriter`: the write side of a store that is filled by hand, with any value and any key.
+//! `StoreWriter`: the write side of a store that is filled by hand, with any type of value and key.
 
-use std::borrow::Borrow;
 use std::fmt;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use hashbrown::HashTable;
+use foldhash::fast::RandomState;
+use hashbrown::HashSet;
 
-use super::plan::{Age, Bad, Held, Plan};
-use super::reached::Reached;
+use super::error::{IndexPanicError, TransactionError};
+use super::index_values::{IndexDef, IndexRow, IndexValues};
+use super::lookup::Lookup;
+use super::plan::{Age, BadVersion, PlannedObject, WritePlan};
+use super::progress::WatchProgress;
 use super::read::Store;
-use super::rows::{IndexDef, Row, Rows};
-use super::shared::{NeedsValues, Shared, Step, panicked};
+use super::shared_table::{NeedsValues, SharedTable, TableWrite, panicked};
 use super::table::Table;
 use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::quarantine::BadObject;
 
-/// Fills a store by hand. There is one writer; [`store`](Self::store) gives any number of readers.
+/// Fills a store by hand. A store has one writer; [`store`](Self::store) returns a handle for reading, which can be
+/// cloned.
 ///
 /// ```
 /// use kube_informers::store::StoreWriter;
@@ -41,12 +44,12 @@ use crate::quarantine::BadObject;
 #[doc(alias = "NewStore")]
 #[doc(alias = "NewIndexer")]
 pub struct StoreWriter<V, Q = ObjectKey> {
-    shared: Arc<Shared<V, Q>>,
+    shared: Arc<SharedTable<V, Q>>,
     key: Box<dyn Fn(&V) -> Q + Send + Sync>,
 }
 
 impl<V: Object> StoreWriter<V> {
-    /// A store of objects by namespace and name, without any index.
+    /// A store of objects by namespace and name, without indexes.
     #[doc(alias = "MetaNamespaceKeyFunc")]
     pub fn new() -> Self {
         Self::with_key(|object| ObjectKey::of(object))
@@ -60,11 +63,11 @@ impl<V: Object> Default for StoreWriter<V> {
 }
 
 impl<V, Q: Hash + Eq + Clone> StoreWriter<V, Q> {
-    /// A store with a key function of your own. The key of a value must not change.
+    /// A store with a custom key function. It must always return the same key for a value.
     #[doc(alias = "KeyFunc")]
     pub fn with_key(key: impl Fn(&V) -> Q + Send + Sync + 'static) -> Self {
         Self {
-            shared: Arc::new(Shared::new(|_, problem| BadObject {
+            shared: Arc::new(SharedTable::new(|_, problem| BadObject {
                 key: None,
                 uid: None,
                 resource_version: None,
@@ -75,19 +78,19 @@ impl<V, Q: Hash + Eq + Clone> StoreWriter<V, Q> {
         }
     }
 
-    /// The read side.
+    /// A handle for reading.
     pub fn store(&self) -> Store<V, Q> {
         Store::new(self.shared.clone())
     }
 
-    /// Puts a value in, and returns the one that was under its key.
+    /// Inserts a value and returns the previous value of its key.
     ///
     /// # Errors
     ///
-    /// If an index function panics on the value. The value that was there stays and counts as stale.
+    /// An index function panicked on the value. The previous value stays and is marked stale.
     #[doc(alias = "Add")]
     #[doc(alias = "Update")]
-    pub fn insert(&mut self, value: impl Into<Arc<V>>) -> Result<Option<Arc<V>>, IndexPanic> {
+    pub fn insert(&mut self, value: impl Into<Arc<V>>) -> Result<Option<Arc<V>>, IndexPanicError> {
         let mut transaction = self.transaction();
         transaction.insert(value);
         let mut outcome = transaction.run();
@@ -97,30 +100,25 @@ impl<V, Q: Hash + Eq + Clone> StoreWriter<V, Q> {
         }
     }
 
-    /// Takes a value out and returns it.
+    /// Removes a value and returns it.
     #[doc(alias = "Delete")]
-    pub fn remove<B>(&mut self, key: &B) -> Option<Arc<V>>
-    where
-        Q: Borrow<B>,
-        B: Hash + Eq + ?Sized,
-    {
+    pub fn remove(&mut self, key: impl Lookup<Q>) -> Option<Arc<V>> {
         let key = {
-            let hash = self.shared.hash(key);
             let table = self.shared.read();
-            let slot = table.find(hash, |other| other.borrow() == key)?;
-            table.entry(slot)?.key.clone()
+            let (entry, _) = table.get(&key.into_key())?;
+            entry.key.clone()
         };
         let mut transaction = self.transaction();
         transaction.remove(key);
         transaction.run().replaced.pop().flatten()
     }
 
-    /// Exchanges everything in one step; of several values with one key the last one counts.
+    /// Replaces all values in one step. Of several values with one key the last one counts.
     ///
     /// # Errors
     ///
-    /// If an index function panics on a value. All others are exchanged; for that key the value that was there
-    /// stays and counts as stale.
+    /// An index function panicked on a value. All others are replaced; the previous value of that key stays and is
+    /// marked stale.
     pub fn replace<T: Into<Arc<V>>>(
         &mut self,
         values: impl IntoIterator<Item = T>,
@@ -135,7 +133,7 @@ impl<V, Q: Hash + Eq + Clone> StoreWriter<V, Q> {
         transaction.commit()
     }
 
-    /// Sets the resource version the store reports.
+    /// Sets the resource version that the store reports.
     #[doc(alias = "Bookmark")]
     pub fn set_resource_version(&mut self, resource_version: Option<&str>) {
         let mut transaction = self.transaction();
@@ -143,12 +141,12 @@ impl<V, Q: Hash + Eq + Clone> StoreWriter<V, Q> {
         transaction.run();
     }
 
-    /// Several writes that readers see as one.
+    /// Several writes that become visible to readers together.
     #[doc(alias = "Transaction")]
     pub fn transaction(&mut self) -> Transaction<'_, V, Q> {
         let defs = self.shared.read().defs();
         Transaction {
-            rows: Rows::new(defs),
+            values: IndexValues::new(defs),
             writer: self,
             writes: Vec::new(),
             version: None,
@@ -163,53 +161,53 @@ impl<V, Q> fmt::Debug for StoreWriter<V, Q> {
     }
 }
 
-/// Several writes that become visible together, on [`commit`](Self::commit). Dropping it does nothing.
+/// Several writes that become visible together on [`commit`](Self::commit). Dropping it discards them.
 pub struct Transaction<'a, V, Q> {
     writer: &'a mut StoreWriter<V, Q>,
     writes: Vec<Write<V, Q>>,
-    rows: Rows<V>,
+    values: IndexValues<V>,
     version: Option<Option<String>>,
-    /// Whether keys that no write names are to go.
+    /// Whether keys without a write are removed.
     replaces_all: bool,
 }
 
 enum Write<V, Q> {
-    Insert { key: Q, value: Arc<V>, row: Row },
+    Insert { key: Q, value: Arc<V>, row: IndexRow },
     Remove(Q),
 }
 
 impl<V, Q: Hash + Eq + Clone> Transaction<'_, V, Q> {
-    /// Puts a value in.
+    /// Inserts a value.
     pub fn insert(&mut self, value: impl Into<Arc<V>>) -> &mut Self {
         let value = value.into();
         self.writes.push(Write::Insert {
             key: (self.writer.key)(&value),
-            row: self.rows.add(&value),
+            row: self.values.add(&value),
             value,
         });
         self
     }
 
-    /// Takes a value out, if there is one.
+    /// Removes a value, if there is one.
     pub fn remove(&mut self, key: Q) -> &mut Self {
         self.writes.push(Write::Remove(key));
         self
     }
 
-    /// Carries out the writes in their order, as one step.
+    /// Carries out the writes in order, as one step.
     ///
     /// # Errors
     ///
-    /// If an index function panics on a value. All other writes are carried out; the error says which.
+    /// An index function panicked on a value. All other writes are carried out; the error lists both.
     pub fn commit(self) -> Result<(), TransactionError> {
         let total = self.writes.len();
         let failed = self.run().failed;
         if failed.is_empty() {
             return Ok(());
         }
-        let is_good = |number: &usize| !failed.iter().any(|(other, _)| other == number);
+        let is_successful = |position: &usize| !failed.iter().any(|(other, _)| other == position);
         Err(TransactionError {
-            successful: (0..total).filter(is_good).collect(),
+            successful: (0..total).filter(is_successful).collect(),
             failed,
         })
     }
@@ -220,32 +218,32 @@ impl<V, Q: Hash + Eq + Clone> Transaction<'_, V, Q> {
     }
 }
 
-/// What became of the writes of a transaction.
+/// The results of the writes of a transaction.
 pub(super) struct Outcome<V> {
-    /// What each write found under its key.
+    /// The previous value of the key of each write.
     replaced: Vec<Option<Arc<V>>>,
-    failed: Vec<(usize, IndexPanic)>,
+    failed: Vec<(usize, IndexPanicError)>,
 }
 
-impl<V, Q: Hash + Eq + Clone> Step<V, Q> for Transaction<'_, V, Q> {
+impl<V, Q: Hash + Eq + Clone> TableWrite<V, Q> for Transaction<'_, V, Q> {
     type Outcome = Outcome<V>;
 
-    fn rows(&self) -> &Rows<V> {
-        &self.rows
+    fn values(&self) -> &IndexValues<V> {
+        &self.values
     }
 
     fn compute(&mut self, defs: Vec<Arc<IndexDef<V>>>) {
-        self.rows = Rows::new(defs);
+        self.values = IndexValues::new(defs);
         for write in &mut self.writes {
             if let Write::Insert { value, row, .. } = write {
-                *row = self.rows.add(value);
+                *row = self.values.add(value);
             }
         }
     }
 
-    fn plan(&self, table: &Table<V, Q>) -> Result<(Plan<V, Q>, Outcome<V>), NeedsValues> {
+    fn plan(&self, table: &Table<V, Q>) -> Result<(WritePlan<V, Q>, Outcome<V>), NeedsValues> {
         let shared = &self.writer.shared;
-        let mut plan = Plan::new();
+        let mut plan = WritePlan::new();
         let mut outcome = Outcome {
             replaced: Vec::with_capacity(self.writes.len()),
             failed: Vec::new(),
@@ -255,68 +253,70 @@ impl<V, Q: Hash + Eq + Clone> Step<V, Q> for Transaction<'_, V, Q> {
         }
         for (number, write) in self.writes.iter().enumerate() {
             let key = write.key();
-            let touched = plan.touch(table, shared.hash(key), |other| other == key, || key.clone());
-            let before = touched.held.as_ref().map(|held| held.object.clone());
+            let planned = plan.touch(table, key, || key.clone());
+            let before = planned.held.as_ref().map(|held| held.object.clone());
             match write {
                 Write::Remove(_) => {
-                    touched.held = None;
-                    touched.bad = None;
+                    planned.held = None;
+                    planned.bad = None;
                 }
                 Write::Insert { value, row, .. } => match *row {
-                    Row::Missing => return Err(NeedsValues),
-                    Row::At(row) => {
-                        touched.bad = None;
-                        touched.held = Some(Held {
+                    IndexRow::Missing => return Err(NeedsValues),
+                    IndexRow::At(row) => {
+                        planned.bad = None;
+                        planned.held = Some(PlannedObject {
                             object: value.clone(),
                             member: 0,
                             age: Age::Current,
                             row: Some(row),
                         });
                     }
-                    Row::Panicked(column) => {
-                        let index = self.rows.name(column);
-                        touched.bad = Some(Bad {
+                    IndexRow::Panicked(column) => {
+                        let index = self.values.name(column);
+                        planned.bad = Some(BadVersion {
                             object: Box::new(shared.describe(value, panicked(index))),
                             member: 0,
                         });
-                        if let Some(held) = &mut touched.held {
+                        if let Some(held) = &mut planned.held {
                             held.age = Age::Outdated;
                         }
                         let index = index.to_owned();
-                        outcome.failed.push((number, IndexPanic { index }));
+                        outcome.failed.push((number, IndexPanicError { index }));
                     }
                 },
             }
             outcome.replaced.push(before);
         }
-        plan.reached = self.version.as_ref().map(|version| {
-            let mut reached = Reached::default();
-            reached.reset(version.as_deref());
-            (0, reached)
+        plan.progress = self.version.as_ref().map(|version| {
+            let mut progress = WatchProgress::default();
+            progress.reset(version.as_deref());
+            (0, progress)
         });
         Ok((plan, outcome))
     }
 }
 
 impl<V, Q: Hash + Eq + Clone> Transaction<'_, V, Q> {
-    /// Plans the end of all keys that no write names. First of all, so that the new ones find free slots.
-    fn remove_others(&self, table: &Table<V, Q>, plan: &mut Plan<V, Q>) {
-        let shared = &self.writer.shared;
-        let mut named = HashTable::with_capacity(self.writes.len());
-        for write in &self.writes {
-            let rehash = |other: &&Q| shared.hash(*other);
-            named.insert_unique(shared.hash(write.key()), write.key(), rehash);
-        }
+    /// Removes all keys without a write. This comes first, so that new keys reuse their slots.
+    fn remove_others(&self, table: &Table<V, Q>, plan: &mut WritePlan<V, Q>) {
+        let written: HashSet<&Q, RandomState> = self.writes.iter().map(Write::key).collect();
         let held = table.iter().map(|(_, entry, _)| &entry.key);
         let quarantined = table.quarantine().map(|entry| &entry.key);
         for key in held.chain(quarantined) {
-            let hash = shared.hash(key);
-            if named.find(hash, |other| *other == key).is_none() {
-                let touched = plan.touch(table, hash, |other| other == key, || key.clone());
-                touched.held = None;
-                touched.bad = None;
+            if !written.contains(key) {
+                let planned = plan.touch(table, key, || key.clone());
+                planned.held = None;
+                planned.bad = None;
             }
         }
+    }
+}
+
+impl<V, Q> fmt::Debug for Transaction<'_, V, Q> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transaction")
+            .field("writes", &self.writes.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -325,31 +325,5 @@ impl<V, Q> Write<V, Q> {
         match self {
             Self::Insert { key, .. } | Self::Remove(key) => key,
         }
-    }
-}
-
-/// An index function panicked on a value, which was therefore not taken.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the function of index {index:?} panicked on the value: it was not stored")]
-pub struct IndexPanic {
-    /// The name of the index.
-    pub index: String,
-}
-
-/// Some writes of a transaction were not carried out.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{} of {} writes failed: {}", failed.len(), failed.len() + successful.len(), first_failure(failed))]
-pub struct TransactionError {
-    /// The numbers of the writes that were carried out, counted from 0.
-    #[doc(alias = "SuccessfulIndices")]
-    pub successful: Vec<usize>,
-    /// The others, and why.
-    pub failed: Vec<(usize, IndexPanic)>,
-}
-
-fn first_failure(failed: &[(usize, IndexPanic)]) -> String {
-    match failed.first() {
-        None => String::new(),
-        Some((number, panic)) => format!("write {number}: {panic}"),
     }
 }

@@ -282,7 +282,7 @@ async fn finding_10_one_decoded_object_without_managed_fields_is_shared_by_all_a
             .unwrap();
         handler.synced().await.unwrap();
     }
-    let before = informer.store().get_by(Some("ns"), "a").unwrap();
+    let before = informer.store().get(("ns", "a")).unwrap();
     assert_eq!(before.metadata.managed_fields, None);
     assert_eq!(before.metadata.labels.as_ref().unwrap()["app"], "x");
     for seen in &seen {
@@ -294,7 +294,7 @@ async fn finding_10_one_decoded_object_without_managed_fields_is_shared_by_all_a
         seen.iter().all(|seen| seen.lock().len() == 3)
     })
     .await;
-    let changed = informer.store().get_by(Some("ns"), "b").unwrap();
+    let changed = informer.store().get(("ns", "b")).unwrap();
     assert_eq!(changed.metadata.managed_fields, None);
     assert!(seen.iter().all(|seen| Arc::ptr_eq(&seen.lock()[2], &changed)));
 
@@ -305,14 +305,8 @@ async fn finding_10_one_decoded_object_without_managed_fields_is_shared_by_all_a
     })
     .await;
     settle().await;
-    assert!(Arc::ptr_eq(
-        &informer.store().get_by(Some("ns"), "a").unwrap(),
-        &before
-    ));
-    assert!(Arc::ptr_eq(
-        &informer.store().get_by(Some("ns"), "b").unwrap(),
-        &changed
-    ));
+    assert!(Arc::ptr_eq(&informer.store().get(("ns", "a")).unwrap(), &before));
+    assert!(Arc::ptr_eq(&informer.store().get(("ns", "b")).unwrap(), &changed));
     // Nothing was decoded, and nobody was told.
     assert_eq!(informer.stats().members[0].reflector.reused, reused + 2);
     assert!(seen.iter().all(|seen| seen.lock().len() == 3));

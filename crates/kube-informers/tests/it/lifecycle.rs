@@ -361,7 +361,7 @@ async fn a_snapshot_an_object_or_a_view_of_statistics_keeps_nothing_alive() {
     stage.server.create(pod("ns", "a"));
     let informer = synced(stage.pods()).await;
     let snapshot = informer.store().list();
-    let object = informer.store().get_by(Some("ns"), "a");
+    let object = informer.store().get(("ns", "a"));
     let _stats = informer.stats();
 
     drop(informer);

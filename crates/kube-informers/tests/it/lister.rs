@@ -7,7 +7,7 @@ use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetSpec, Deployment, ReplicaSe
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 use kube::api::PostParams;
-use kube_informers::lister::NotFound;
+use kube_informers::lister::NotFoundError;
 use kube_informers::source::ResourceType;
 use kube_informers::store::StoreWriter;
 use kube_informers::{Informer, Lister, Object, Selector, indexes};
@@ -24,19 +24,19 @@ struct Counted {
 }
 
 impl Object for Counted {
-    fn name(&self) -> &str {
+    fn object_name(&self) -> &str {
         &self.name
     }
-    fn namespace(&self) -> Option<&str> {
+    fn object_namespace(&self) -> Option<&str> {
         Some("default")
     }
-    fn uid(&self) -> Option<&str> {
+    fn object_uid(&self) -> Option<&str> {
         None
     }
-    fn resource_version(&self) -> Option<&str> {
+    fn object_version(&self) -> Option<&str> {
         None
     }
-    fn label(&self, key: &str) -> Option<&str> {
+    fn object_label(&self, key: &str) -> Option<&str> {
         self.reads.fetch_add(1, Ordering::Relaxed);
         (key == "match").then_some(if self.odd { "false" } else { "true" })
     }
@@ -83,8 +83,8 @@ async fn a_lister_selects_by_labels_and_by_namespace() {
     let informer = synced_pods(&server).await;
     let lister = informer.lister();
     let names = |mut found: Vec<Arc<Pod>>| {
-        found.sort_by_key(|pod| pod.name().to_owned());
-        let names: Vec<String> = found.iter().map(|pod| pod.name().to_owned()).collect();
+        found.sort_by_key(|pod| pod.object_name().to_owned());
+        let names: Vec<String> = found.iter().map(|pod| pod.object_name().to_owned()).collect();
         names.join(" ")
     };
 
@@ -114,9 +114,12 @@ async fn what_is_not_there_is_none_or_the_error_a_server_would_send() {
     let deployments = synced(Informer::<Deployment>::all(server.client())).await;
     let lister = pods.lister();
 
-    assert_eq!(lister.namespace("shop").get("cart").unwrap().name(), "cart");
-    assert_eq!(lister.get("shop/cart").unwrap().name(), "cart");
-    assert_eq!(nodes.lister().get("worker-1").unwrap().name(), "worker-1");
+    assert_eq!(
+        lister.namespace("shop").get("cart").unwrap().object_name(),
+        "cart"
+    );
+    assert_eq!(lister.get("shop/cart").unwrap().object_name(), "cart");
+    assert_eq!(nodes.lister().get("worker-1").unwrap().object_name(), "worker-1");
     assert!(lister.namespace("blog").get("cart").is_none());
     assert!(lister.get("cart").is_none());
     assert!(nodes.lister().try_get("worker-1").is_ok());
@@ -134,7 +137,7 @@ async fn what_is_not_there_is_none_or_the_error_a_server_would_send() {
     );
 
     // The same in kube's terms, next to what the server itself says.
-    let cached = |error: NotFound| match kube::Error::from(error) {
+    let cached = |error: NotFoundError| match kube::Error::from(error) {
         kube::Error::Api(status) => *status,
         other => panic!("{other}"),
     };
@@ -186,7 +189,7 @@ async fn owners_and_what_they_own_are_found_without_a_scan() {
         .create(&PostParams::default(), &replica_set("shop", "cart-1"))
         .await
         .unwrap();
-    let uid = set.uid().unwrap().to_owned();
+    let uid = set.object_uid().unwrap().to_owned();
     server.create(owned("cart-1-a", "cart-1", &uid, true));
     server.create(owned("cart-1-b", "cart-1", &uid, false));
     server.create(owned("stray", "cart-1", "another uid", true));
@@ -195,7 +198,7 @@ async fn owners_and_what_they_own_are_found_without_a_scan() {
     let (pods, sets) = (pods.lister(), sets.lister());
 
     let pod = pods.get("shop/cart-1-a").unwrap();
-    assert_eq!(sets.controller_of(&*pod).unwrap().name(), "cart-1");
+    assert_eq!(sets.controller_of(&*pod).unwrap().object_name(), "cart-1");
     let pod = pods.get("shop/cart-1-b").unwrap();
     assert!(
         sets.controller_of(&*pod).is_none(),
@@ -231,7 +234,7 @@ async fn a_cluster_scoped_owner_is_found_too() {
 
     let mirror = owned("static-pod", "worker-1", "n1", true);
 
-    assert_eq!(lister.controller_of(&mirror).unwrap().name(), "worker-1");
+    assert_eq!(lister.controller_of(&mirror).unwrap().object_name(), "worker-1");
 }
 
 #[tokio::test(start_paused = true)]
@@ -321,7 +324,7 @@ fn the_daemon_sets_of_a_pod_are_those_of_its_namespace_that_select_it() {
         let mut names: Vec<String> = lister
             .selecting(pod, |set| Selector::try_from(&set.spec.selector).ok())
             .iter()
-            .map(|set| set.name().to_owned())
+            .map(|set| set.object_name().to_owned())
             .collect();
         names.sort();
         names

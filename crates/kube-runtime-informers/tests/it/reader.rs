@@ -27,10 +27,7 @@ async fn it_reads_the_cache_of_the_informer_and_nothing_else() {
     soon("ready", reader.wait_until_ready()).await.unwrap();
 
     let cart = reader.get(&ObjectRef::new("cart").within("shop")).unwrap();
-    assert!(Arc::ptr_eq(
-        &cart,
-        &pods.store().get_by(Some("shop"), "cart").unwrap()
-    ));
+    assert!(Arc::ptr_eq(&cart, &pods.store().get(("shop", "cart")).unwrap()));
     assert!(
         reader.get(&ObjectRef::new("cart")).is_none(),
         "it lives in a namespace"

@@ -26,7 +26,7 @@ async fn the_main_kind_is_held_twice_and_an_owned_one_once() {
     let server = TestServer::new();
     server.create(pod("shop", "cart"));
     let pods = synced_pods(&server).await;
-    let cached = pods.store().get_by(Some("shop"), "cart").unwrap();
+    let cached = pods.store().get(("shop", "cart")).unwrap();
 
     let (objects, store) = reflected(&pods);
     let main = soon("told", pin!(objects).next()).await.unwrap();
@@ -58,7 +58,7 @@ async fn an_object_is_in_the_store_before_it_is_told() {
 
     server.modify::<Pod>("shop", "till", |pod| *pod = pod.clone().label("tier", "front"));
     let third = soon("told", objects.next()).await.unwrap();
-    assert_eq!(Object::label(&*third, "tier"), Some("front"));
+    assert_eq!(Object::object_label(&*third, "tier"), Some("front"));
     assert_eq!(stored("till"), Some(third));
 
     server.delete::<Pod>("shop", "cart");

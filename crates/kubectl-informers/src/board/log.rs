@@ -67,7 +67,7 @@ impl Log {
         let object = change.object.take();
         let labels: Vec<(String, String)> = object
             .iter()
-            .flat_map(|object| object.labels())
+            .flat_map(|object| object.object_labels())
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .collect();
         let text: usize = labels

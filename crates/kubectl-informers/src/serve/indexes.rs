@@ -23,7 +23,7 @@ pub(super) fn add(kind: &Kind, store: &Store<Item>) {
     indexes::labels(store);
     store.index_or_add(OWNER, |item: &Item| {
         let owners = item
-            .owners()
+            .object_owners()
             .map(|owner| format!("{}/{}", owner.kind, owner.name));
         owners.collect::<Vec<String>>()
     });

@@ -50,7 +50,9 @@ fn find(app: &App, place: usize, served: &Served, query: Option<&str>) -> Result
     // Before the objects: who goes on watching from there may be told something twice, but misses nothing.
     let cursor = stream::cursor(&app.epoch, app.board.lock().log.last());
     let mut found = selected(served, &query)?;
-    found.sort_by(|a, b| (a.namespace(), a.name()).cmp(&(b.namespace(), b.name())));
+    found.sort_by(|a, b| {
+        (a.object_namespace(), a.object_name()).cmp(&(b.object_namespace(), b.object_name()))
+    });
     match query.get("sort") {
         None | Some("name") => {}
         Some("changes") => by_history(app, place, &mut found, |history| history.total),
@@ -103,10 +105,10 @@ fn selected(served: &Served, query: &Query) -> Result<Vec<Arc<Item>>, Refused> {
     let namespace = query.get("namespace");
     Ok(candidates
         .into_iter()
-        .filter(|item| namespace.is_none_or(|namespace| item.namespace() == Some(namespace)))
+        .filter(|item| namespace.is_none_or(|namespace| item.object_namespace() == Some(namespace)))
         .filter(|item| {
             name.as_deref()
-                .is_none_or(|part| item.name().to_lowercase().contains(part))
+                .is_none_or(|part| item.object_name().to_lowercase().contains(part))
         })
         .filter(|item| selector.matches(&**item))
         .collect())
@@ -137,9 +139,9 @@ fn as_rows(app: &App, place: usize, served: &Served, page: &[Arc<Item>]) -> (Val
             };
             let history = board.history.of(&id);
             json!({
-                "uid": item.uid(),
-                "namespace": item.namespace(),
-                "name": item.name(),
+                "uid": item.object_uid(),
+                "namespace": item.object_namespace(),
+                "name": item.object_name(),
                 "cells": columns.row(&item.open()),
                 "changes": history.map_or(0, |history| history.total),
                 "lastChange": history.and_then(|history| history.last()).map(|entry| entry.change.when.as_millisecond()),

@@ -18,8 +18,8 @@ pub struct State {
 impl State {
     pub fn of<K: Object>(object: &K) -> State {
         State {
-            uid: object.uid().unwrap_or_default().to_owned(),
-            version: object.resource_version().unwrap_or_default().to_owned(),
+            uid: object.object_uid().unwrap_or_default().to_owned(),
+            version: object.object_version().unwrap_or_default().to_owned(),
         }
     }
 }

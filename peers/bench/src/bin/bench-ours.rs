@@ -14,7 +14,7 @@ struct Ours {
 
 impl peer::Cache for Ours {
     fn get(&self, namespace: &str, name: &str) -> bool {
-        self.pods.get_by(Some(namespace), name).is_some()
+        self.pods.get((namespace, name)).is_some()
     }
 
     fn on_node(&self, node: &str) -> Option<usize> {

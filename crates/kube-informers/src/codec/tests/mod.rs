@@ -107,7 +107,7 @@ fn fetched<K: Object>(object: Fetched<K>) -> String {
     format!(
         "{}@{}{how}",
         crate::ObjectKey::of(object),
-        object.resource_version().unwrap_or("-")
+        object.object_version().unwrap_or("-")
     )
 }
 

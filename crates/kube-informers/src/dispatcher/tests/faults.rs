@@ -144,19 +144,19 @@ struct Counted {
 }
 
 impl Object for Counted {
-    fn name(&self) -> &str {
+    fn object_name(&self) -> &str {
         &self.name
     }
 
-    fn namespace(&self) -> Option<&str> {
+    fn object_namespace(&self) -> Option<&str> {
         None
     }
 
-    fn uid(&self) -> Option<&str> {
+    fn object_uid(&self) -> Option<&str> {
         None
     }
 
-    fn resource_version(&self) -> Option<&str> {
+    fn object_version(&self) -> Option<&str> {
         None
     }
 }

@@ -129,16 +129,16 @@ fn objects_keep_the_order_of_their_first_pending_event() {
 fn namespaces_keep_objects_apart() {
     struct Namespaced(&'static str);
     impl Object for Namespaced {
-        fn name(&self) -> &str {
+        fn object_name(&self) -> &str {
             "same"
         }
-        fn namespace(&self) -> Option<&str> {
+        fn object_namespace(&self) -> Option<&str> {
             Some(self.0)
         }
-        fn uid(&self) -> Option<&str> {
+        fn object_uid(&self) -> Option<&str> {
             None
         }
-        fn resource_version(&self) -> Option<&str> {
+        fn object_version(&self) -> Option<&str> {
             None
         }
     }

@@ -33,19 +33,19 @@ pub(super) struct Thing {
 }
 
 impl Object for Thing {
-    fn name(&self) -> &str {
+    fn object_name(&self) -> &str {
         &self.name
     }
 
-    fn namespace(&self) -> Option<&str> {
+    fn object_namespace(&self) -> Option<&str> {
         None
     }
 
-    fn uid(&self) -> Option<&str> {
+    fn object_uid(&self) -> Option<&str> {
         Some(&self.uid)
     }
 
-    fn resource_version(&self) -> Option<&str> {
+    fn object_version(&self) -> Option<&str> {
         Some(&self.version)
     }
 }

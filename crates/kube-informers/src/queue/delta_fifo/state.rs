@@ -153,7 +153,7 @@ impl<K: Object> State<K> {
         let listed: HashSet<&ObjectKey> = objects.iter().map(|(key, _)| key).chain(unreadable).collect();
         let vanished = self.vanished(&listed, known).into_iter();
         let missing = vanished.map(|tombstone| {
-            let uid = tombstone.last.as_ref().and_then(|last| last.uid());
+            let uid = tombstone.last.as_ref().and_then(|last| last.object_uid());
             // An item without a name may be what seems to be missing.
             match doubt(&list.unreadable, uid) {
                 None => Delta::Vanished(tombstone),
@@ -416,7 +416,7 @@ impl Version {
             Delta::Bookmark { resource_version } => Some(resource_version.as_str()),
             Delta::Dropped { resource_version, .. } => resource_version.as_deref(),
             Delta::Unreadable(bad) | Delta::DeletedUnreadable(bad) => bad.resource_version.as_deref(),
-            other => other.object().and_then(|object| object.resource_version()),
+            other => other.object().and_then(|object| object.object_version()),
         };
         match version {
             Some(version) if !version.is_empty() => Self::AtLeast(version.to_owned()),

@@ -25,7 +25,11 @@ fn name(fetched: &Fetched<Pod>) -> String {
         Fetched::New(pod) => pod,
         Fetched::Unchanged(pod) => pod,
     };
-    format!("{}@{}", pod.name(), Object::resource_version(pod).unwrap_or("-"))
+    format!(
+        "{}@{}",
+        pod.object_name(),
+        Object::object_version(pod).unwrap_or("-")
+    )
 }
 
 fn watch_at(script: &Script<Pod>, version: &str) -> WatchStream<Pod> {

@@ -72,8 +72,8 @@ impl Observer {
 
 fn ident(pod: &Pod) -> (String, String) {
     (
-        Object::resource_version(pod).unwrap_or_default().to_owned(),
-        Object::uid(pod).unwrap_or_default().to_owned(),
+        Object::object_version(pod).unwrap_or_default().to_owned(),
+        Object::object_uid(pod).unwrap_or_default().to_owned(),
     )
 }
 
@@ -88,7 +88,7 @@ impl Told {
                 if held.is_some() {
                     self.complain("H2: added twice", event);
                 }
-                let uid = Object::uid(&**object).unwrap_or_default();
+                let uid = Object::object_uid(&**object).unwrap_or_default();
                 if self.highest.get(uid).is_some_and(|told| *told > version(object)) {
                     self.complain("C2: an object came back in an older state", event);
                 }
@@ -103,7 +103,7 @@ impl Told {
                     }
                     Some(_) => {}
                 }
-                if Object::uid(&**old) != Object::uid(&**new) {
+                if Object::object_uid(&**old) != Object::object_uid(&**new) {
                     self.complain("H4: an update across UIDs", event);
                 }
                 if !resync && version(old) >= version(new) {
@@ -114,7 +114,7 @@ impl Told {
             Event::Deleted { object, .. } => {
                 match held {
                     None => self.complain("H2: deleted before it was added", event),
-                    Some(held) if Object::uid(&*held) != Object::uid(&**object) => {
+                    Some(held) if Object::object_uid(&*held) != Object::object_uid(&**object) => {
                         self.complain("H4: another object was deleted than was told", event);
                     }
                     Some(_) => {}
@@ -138,7 +138,7 @@ impl Told {
 }
 
 fn version(pod: &Pod) -> u64 {
-    Object::resource_version(pod)
+    Object::object_version(pod)
         .and_then(|version| version.parse().ok())
         .unwrap_or_default()
 }

@@ -399,8 +399,8 @@ impl<'a> Run<'a> {
         let snapshot = self.informer.store().list();
         let ident = |pod: &Pod| {
             (
-                Object::resource_version(pod).unwrap_or_default().to_owned(),
-                Object::uid(pod).unwrap_or_default().to_owned(),
+                Object::object_version(pod).unwrap_or_default().to_owned(),
+                Object::object_uid(pod).unwrap_or_default().to_owned(),
             )
         };
         let objects = snapshot.iter();

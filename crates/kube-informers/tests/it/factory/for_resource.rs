@@ -74,7 +74,10 @@ async fn without_a_version_the_server_chooses() {
     factory.start();
     factory.wait_for_sync_within(secs(30)).await.unwrap();
 
-    assert_eq!(deployments.lister().get("shop/cart").unwrap().name(), "cart");
+    assert_eq!(
+        deployments.lister().get("shop/cart").unwrap().object_name(),
+        "cart"
+    );
     assert!(pods.has_synced());
     factory.shutdown().await;
 }

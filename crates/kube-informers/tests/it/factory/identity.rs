@@ -28,16 +28,16 @@ struct Meta {
 }
 
 impl Object for Named {
-    fn name(&self) -> &str {
+    fn object_name(&self) -> &str {
         &self.metadata.name
     }
-    fn namespace(&self) -> Option<&str> {
+    fn object_namespace(&self) -> Option<&str> {
         self.metadata.namespace.as_deref()
     }
-    fn uid(&self) -> Option<&str> {
+    fn object_uid(&self) -> Option<&str> {
         self.metadata.uid.as_deref()
     }
-    fn resource_version(&self) -> Option<&str> {
+    fn object_version(&self) -> Option<&str> {
         self.metadata.resource_version.as_deref()
     }
 }

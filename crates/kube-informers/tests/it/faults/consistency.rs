@@ -318,17 +318,16 @@ async fn f14_an_undecodable_object_on_a_watch_keeps_its_last_good_version_and_sa
     let handler = informer.add_event_handler(log.handler()).unwrap();
     handler.synced().await.unwrap();
     log.take();
-    let good = informer.store().get_by(Some("ns"), "a").unwrap();
+    let good = informer.store().get(("ns", "a")).unwrap();
 
     server.poison("pods", "ns/a", Poison::WrongType);
     server.poison("pods", "ns/b", Poison::WrongType);
     server.modify::<Pod>("ns", "a", |pod| *pod = pod.clone().label("x", "y"));
     server.create(pod("ns", "c"));
     wait_for("the watch goes on", || informer.store().len() == 3).await;
-    let key = "ns/a".parse().unwrap();
-    assert!(informer.store().is_stale(&key));
+    assert!(informer.store().is_stale("ns/a"));
     assert!(std::sync::Arc::ptr_eq(
-        &informer.store().get(&key).unwrap(),
+        &informer.store().get("ns/a").unwrap(),
         &good
     ));
     assert_eq!(informer.quarantine().len(), 1);

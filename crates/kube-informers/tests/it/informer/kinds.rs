@@ -39,7 +39,7 @@ fn with_one_pod() -> TestServer {
 async fn typed_objects_reach_cache_and_handlers() {
     let server = with_one_pod();
     let informer = synced(Informer::<Pod>::all(server.client())).await;
-    let a = informer.store().get_by(Some("ns"), "a").unwrap();
+    let a = informer.store().get(("ns", "a")).unwrap();
     assert_eq!(a.spec.as_ref().unwrap().containers[0].name, "main");
     goes_the_way(&server, informer).await;
 }
@@ -50,7 +50,7 @@ async fn cluster_scoped_objects_have_no_namespace() {
     server.create(node("n1"));
     let informer = synced(Informer::<Node>::all(server.client())).await;
     assert_eq!(informer.name(), "nodes");
-    assert!(informer.store().get_by(None, "n1").is_some());
+    assert!(informer.store().get((None, "n1")).is_some());
     server.delete::<Node>(None, "n1");
     wait_for("it is gone", || informer.store().is_empty()).await;
 }
@@ -65,7 +65,7 @@ async fn dynamic_objects_reach_cache_and_handlers() {
         Scope::all(),
     ))
     .await;
-    let a = informer.store().get_by(Some("ns"), "a").unwrap();
+    let a = informer.store().get(("ns", "a")).unwrap();
     assert_eq!(a.data["spec"]["containers"][0]["name"], "main");
     assert_eq!(a.types.as_ref().unwrap().kind, "Pod");
     goes_the_way(&server, informer).await;
@@ -138,16 +138,16 @@ struct Container {
 }
 
 impl Object for Image {
-    fn name(&self) -> &str {
+    fn object_name(&self) -> &str {
         &self.metadata.name
     }
-    fn namespace(&self) -> Option<&str> {
+    fn object_namespace(&self) -> Option<&str> {
         self.metadata.namespace.as_deref()
     }
-    fn uid(&self) -> Option<&str> {
+    fn object_uid(&self) -> Option<&str> {
         self.metadata.uid.as_deref()
     }
-    fn resource_version(&self) -> Option<&str> {
+    fn object_version(&self) -> Option<&str> {
         self.metadata.resource_version.as_deref()
     }
 }

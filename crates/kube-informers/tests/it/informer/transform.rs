@@ -123,12 +123,12 @@ async fn rejected_object_is_quarantined_and_recovers() {
             );
         }
         assert_eq!(names(&informer), ["a"], "its last good version stays");
-        assert!(informer.store().is_stale(&"ns/a".parse().unwrap()));
+        assert!(informer.store().is_stale("ns/a"));
 
         label(&server, "a", "good");
         label(&server, "b", "good");
         wait_for("both are there", || cached(&informer) == stored(&server, "pods")).await;
         assert!(informer.quarantine().is_empty());
-        assert!(!informer.store().is_stale(&"ns/a".parse().unwrap()));
+        assert!(!informer.store().is_stale("ns/a"));
     }
 }

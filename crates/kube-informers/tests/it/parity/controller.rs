@@ -104,7 +104,7 @@ async fn updates_go_forward_only_and_every_deletion_arrives() {
     let log = Told::new();
     let handler = log.handler_of(|event| match event {
         Event::Updated { old, new, .. } => format!("{} -> {}", phase_of(old), phase_of(new)),
-        Event::Deleted { object, .. } => format!("deleted {}", object.name()),
+        Event::Deleted { object, .. } => format!("deleted {}", object.object_name()),
         Event::Added { .. } => "added".to_owned(),
     });
     informer
@@ -464,7 +464,7 @@ async fn a_low_level_informer_that_deletes_what_it_sees() {
                         source.delete((**pod).clone());
                     }
                 }
-                Delta::Deleted(pod) => log.lock().unwrap().push(pod.name().to_owned()),
+                Delta::Deleted(pod) => log.lock().unwrap().push(pod.object_name().to_owned()),
                 _ => {}
             }
         }

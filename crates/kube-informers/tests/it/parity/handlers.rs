@@ -50,11 +50,13 @@ impl Calls {
     fn handlers(&self) -> Handlers<Pod> {
         let (add, update, delete) = (self.clone(), self.clone(), self.clone());
         Handlers::default()
-            .on_add(move |pod: Arc<Pod>, initial| add.note(format!("add {} {initial}", pod.name())))
+            .on_add(move |pod: Arc<Pod>, initial| add.note(format!("add {} {initial}", pod.object_name())))
             .on_update(move |old: Arc<Pod>, new: Arc<Pod>| {
-                update.note(format!("update {} {}", old.name(), new.name()));
+                update.note(format!("update {} {}", old.object_name(), new.object_name()));
             })
-            .on_delete(move |pod: Arc<Pod>, cause| delete.note(format!("delete {} {cause:?}", pod.name())))
+            .on_delete(move |pod: Arc<Pod>, cause| {
+                delete.note(format!("delete {} {cause:?}", pod.object_name()))
+            })
     }
 }
 
@@ -75,7 +77,7 @@ fn set_functions_are_called_and_missing_ones_ignored() {
 
     let only = calls.clone();
     let mut only_updates = Handlers::<Pod>::default()
-        .on_update(move |old, new| only.note(format!("{} {}", old.name(), new.name())));
+        .on_update(move |old, new| only.note(format!("{} {}", old.object_name(), new.object_name())));
     only_updates.on_event(added(&pod("a"), false));
     only_updates.on_event(updated(&pod("a"), &pod("b")));
     only_updates.on_event(deleted(&pod("b")));
@@ -98,7 +100,10 @@ fn the_initial_flag_is_passed_through() {
 #[test]
 fn crossing_a_filter_is_an_add_or_a_delete() {
     let calls = Calls::default();
-    let mut handler = filtered(|pod: &Pod| Object::name(pod).starts_with("in"), calls.handlers());
+    let mut handler = filtered(
+        |pod: &Pod| Object::object_name(pod).starts_with("in"),
+        calls.handlers(),
+    );
     let (within, without) = (pod("in"), pod("out"));
     let mut told = |event| {
         handler.on_event(event);

@@ -42,7 +42,7 @@ impl World {
     }
 
     fn seen(&self, key: &str) -> Option<String> {
-        let object = self.overlay.get(&key.parse().unwrap());
+        let object = self.overlay.get(key);
         object.map(|object| state(&object))
     }
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube_informers::delta::{Delta, Replacement, Tombstone};
-use kube_informers::store::{DeltaWriter, Index, Origin, StoreWriter};
+use kube_informers::sim::{DeltaWriter, Origin};
+use kube_informers::store::{Index, StoreWriter};
 use kube_informers::{Event, Object};
 
 use crate::store::thing::{Cache, Thing, added, bad, bookmark, deleted, list, thing, updated};
@@ -238,7 +239,9 @@ fn the_values_of_an_index_are_those_of_its_objects() {
     let mut writer = StoreWriter::<Pod>::new();
     let index = writer
         .store()
-        .add_index("testmodes", |pod: &Pod| pod.label("foo").map(str::to_owned))
+        .add_index("testmodes", |pod: &Pod| {
+            pod.object_label("foo").map(str::to_owned)
+        })
         .unwrap();
 
     for (name, label) in [("one", "bar"), ("two", "bar"), ("tre", "biz")] {
@@ -276,7 +279,7 @@ fn objects_with_several_values_are_found_by_each_of_them() {
     }
     let names = |user: &str| {
         let pods = store.by_index("byUser", user).unwrap();
-        let names = pods.iter().map(|pod| Object::name(&**pod).to_owned());
+        let names = pods.iter().map(|pod| Object::object_name(&**pod).to_owned());
         names.collect::<Vec<_>>()
     };
 

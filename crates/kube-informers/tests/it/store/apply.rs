@@ -2,7 +2,7 @@
 
 use kube_informers::Event;
 use kube_informers::delta::{Delta, Replacement, Tombstone};
-use kube_informers::store::Origin;
+use kube_informers::sim::Origin;
 
 use super::thing::*;
 

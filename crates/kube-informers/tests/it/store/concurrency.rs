@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use kube_informers::store::Origin;
+use kube_informers::sim::Origin;
 
 use super::thing::*;
 
@@ -113,21 +113,6 @@ fn an_index_function_may_read_the_store() {
     cache.apply([added("b:v@2")]);
 
     assert_eq!(index.count("1"), 2);
-}
-
-#[test]
-fn a_handle_keeps_its_guard_alive_and_so_do_its_indexes() {
-    let cache = Cache::new();
-    let guard = Arc::new(());
-
-    let store = cache.writer.store().keeping(guard.clone());
-    let index = store.index("namespace");
-    assert_eq!(Arc::strong_count(&guard), 3);
-    drop(store);
-    assert_eq!(Arc::strong_count(&guard), 2);
-    drop(index);
-
-    assert_eq!(Arc::strong_count(&guard), 1);
 }
 
 #[test]

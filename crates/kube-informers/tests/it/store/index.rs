@@ -121,10 +121,10 @@ fn objects_are_found_by_borrowed_parts() {
     let cache = Cache::with("5", &["a/x:u@1", "cluster:t@4"]);
     let store = cache.writer.store();
 
-    assert!(store.get_by(Some("a"), "x").is_some());
-    assert!(store.get_by(None, "x").is_none());
-    assert!(store.get_by(None, "cluster").is_some());
-    assert!(store.get_by(Some(""), "cluster").is_some());
+    assert!(store.get(("a", "x")).is_some());
+    assert!(store.get((None, "x")).is_none());
+    assert!(store.get((None, "cluster")).is_some());
+    assert!(store.get(("", "cluster")).is_some());
     assert!(
         store
             .get(&"a/x".parse::<kube_informers::ObjectKey>().unwrap())

@@ -1,7 +1,7 @@
 //! Several watches in one store.
 
 use kube_informers::delta::Delta;
-use kube_informers::store::Origin;
+use kube_informers::sim::Origin;
 
 use super::thing::*;
 

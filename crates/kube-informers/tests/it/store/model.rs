@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use kube_informers::delta::{Delta, Replacement};
 use kube_informers::quarantine::{BadObject, Problem};
-use kube_informers::store::{Index, Origin, Prepared, Served, Snapshot, Store};
+use kube_informers::sim::{Origin, Prepared};
+use kube_informers::store::{Index, Served, Snapshot, Store};
 use kube_informers::{Event, ObjectKey};
 use proptest::prelude::*;
 

@@ -3,7 +3,7 @@
 use kube_informers::Shard;
 use kube_informers::delta::Delta;
 use kube_informers::shard::{ShardField, ShardRange, shard_hash};
-use kube_informers::store::{Applied, Origin, Prepared};
+use kube_informers::sim::{Applied, Origin, Prepared};
 
 use super::thing::*;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kube_informers::delta::{Delta, Replacement};
 use kube_informers::quarantine::{BadObject, Problem};
-use kube_informers::store::{Applied, DeltaWriter, Origin, Prepared};
+use kube_informers::sim::{Applied, DeltaWriter, Origin, Prepared};
 use kube_informers::{Event, Object, ObjectKey};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,19 +18,19 @@ pub struct Thing {
 }
 
 impl Object for Thing {
-    fn name(&self) -> &str {
+    fn object_name(&self) -> &str {
         &self.name
     }
 
-    fn namespace(&self) -> Option<&str> {
+    fn object_namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
     }
 
-    fn uid(&self) -> Option<&str> {
+    fn object_uid(&self) -> Option<&str> {
         self.uid.as_deref()
     }
 
-    fn resource_version(&self) -> Option<&str> {
+    fn object_version(&self) -> Option<&str> {
         self.version.as_deref()
     }
 }

@@ -51,7 +51,7 @@ pub fn pod_at(name: &str, resource_version: &str) -> Pod {
 
 /// `foo@1`.
 pub fn text_of(pod: &Pod) -> String {
-    format!("{}@{}", ObjectKey::of(pod), pod.resource_version().unwrap_or("-"))
+    format!("{}@{}", ObjectKey::of(pod), pod.object_version().unwrap_or("-"))
 }
 
 pub fn api(code: u16, reason: &str) -> ApiError {

@@ -116,13 +116,13 @@ pub fn stored(server: &TestServer, resource: &str) -> Vec<String> {
 
 pub fn at<K: Object>(object: &K) -> String {
     let namespace = object
-        .namespace()
+        .object_namespace()
         .map(|namespace| format!("{namespace}/"))
         .unwrap_or_default();
     format!(
         "{namespace}{}@{}",
-        object.name(),
-        object.resource_version().unwrap_or_default()
+        object.object_name(),
+        object.object_version().unwrap_or_default()
     )
 }
 
@@ -132,7 +132,7 @@ pub fn names<K: Object>(informer: &Informer<K>) -> Vec<String> {
         .store()
         .list()
         .iter()
-        .map(|object| object.name().to_owned())
+        .map(|object| object.object_name().to_owned())
         .collect();
     names.sort();
     names

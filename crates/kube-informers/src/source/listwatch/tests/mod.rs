@@ -237,16 +237,16 @@ struct Meta {
 }
 
 impl Object for PodNode {
-    fn name(&self) -> &str {
+    fn object_name(&self) -> &str {
         &self.metadata.name
     }
-    fn namespace(&self) -> Option<&str> {
+    fn object_namespace(&self) -> Option<&str> {
         None
     }
-    fn uid(&self) -> Option<&str> {
+    fn object_uid(&self) -> Option<&str> {
         None
     }
-    fn resource_version(&self) -> Option<&str> {
+    fn object_version(&self) -> Option<&str> {
         None
     }
 }

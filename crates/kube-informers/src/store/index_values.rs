@@ -1,9 +1,9 @@
-//! Index functions at work: objects in, index values out. Runs user code, so never under a lock.
+//! Computes the index values of objects. Runs user code, so never call it under a lock.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// A named index function: tells each value of an object to the second argument.
+/// A named index function, which passes each value of an object to a callback.
 pub(super) struct IndexDef<V> {
     pub(super) name: Arc<str>,
     values: Box<ValuesOf<V>>,
@@ -19,24 +19,24 @@ impl<V> IndexDef<V> {
     {
         Self {
             name: name.into(),
-            values: Box::new(move |object, tell| {
+            values: Box::new(move |object, emit| {
                 for value in values(object) {
-                    tell(value.as_ref());
+                    emit(value.as_ref());
                 }
             }),
         }
     }
 
-    /// Calls the index function; a panic of it goes to the caller.
-    pub(super) fn values(&self, object: &V, tell: &mut dyn FnMut(&str)) {
-        (self.values)(object, tell);
+    /// Calls the index function. Its panics propagate.
+    pub(super) fn values(&self, object: &V, emit: &mut dyn FnMut(&str)) {
+        (self.values)(object, emit);
     }
 }
 
-/// Where the index values of an object are.
+/// The place of the index values of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Row {
-    /// Not computed, because nobody expected to need them.
+pub(super) enum IndexRow {
+    /// Not computed, because they are not expected to be needed.
     Missing,
     /// In this row.
     At(usize),
@@ -44,10 +44,9 @@ pub(super) enum Row {
     Panicked(usize),
 }
 
-/// Index values of many objects for one set of indexes: a row per object, a column per index, any number of
-/// values in a cell. All text lies in one buffer, because most values are seen again and again and need no
-/// allocation of their own.
-pub(super) struct Rows<V> {
+/// Index values of many objects for one set of indexes: a row per object, a column per index, any number of values in a
+/// cell. All text is in one buffer: most values exist already, so an allocation for each would be wasted.
+pub(super) struct IndexValues<V> {
     defs: Vec<Arc<IndexDef<V>>>,
     text: String,
     /// End of each value in `text`.
@@ -56,7 +55,7 @@ pub(super) struct Rows<V> {
     cells: Vec<usize>,
 }
 
-impl<V> Rows<V> {
+impl<V> IndexValues<V> {
     pub(super) fn new(defs: Vec<Arc<IndexDef<V>>>) -> Self {
         Self {
             defs,
@@ -76,7 +75,7 @@ impl<V> Rows<V> {
     }
 
     /// Runs every index function on an object.
-    pub(super) fn add(&mut self, object: &V) -> Row {
+    pub(super) fn add(&mut self, object: &V) -> IndexRow {
         let Self {
             defs,
             text,
@@ -85,32 +84,32 @@ impl<V> Rows<V> {
         } = self;
         let before = (text.len(), values.len(), cells.len());
         for (column, def) in defs.iter().enumerate() {
-            // The buffers are cut back after a panic, so nothing half-written is ever seen.
-            let told = catch_unwind(AssertUnwindSafe(|| {
+            // The buffers are truncated after a panic, so no partial row remains.
+            let result = catch_unwind(AssertUnwindSafe(|| {
                 def.values(object, &mut |value| {
                     text.push_str(value);
                     values.push(text.len());
                 });
             }));
-            if told.is_err() {
+            if result.is_err() {
                 text.truncate(before.0);
                 values.truncate(before.1);
                 cells.truncate(before.2);
-                return Row::Panicked(column);
+                return IndexRow::Panicked(column);
             }
             cells.push(values.len());
         }
-        Row::At(before.2 / defs.len().max(1))
+        IndexRow::At(before.2 / defs.len().max(1))
     }
 
-    /// Forgets all rows.
+    /// Removes all values.
     pub(super) fn clear(&mut self) {
         self.text.clear();
         self.values.clear();
         self.cells.clear();
     }
 
-    /// The values of one cell, as the index function told them.
+    /// The values of one cell, in the order of the index function.
     pub(super) fn get(&self, row: usize, column: usize) -> impl Iterator<Item = &str> {
         let cell = row * self.columns() + column;
         let range = range(&self.cells, cell);
@@ -118,7 +117,7 @@ impl<V> Rows<V> {
     }
 }
 
-/// From the end of the one before to the end of this one.
+/// From the end of the previous item to the end of this one.
 fn range(ends: &[usize], at: usize) -> std::ops::Range<usize> {
     let start = if at == 0 { 0 } else { ends[at - 1] };
     start..ends[at]
@@ -134,7 +133,7 @@ mod tests {
                 text.chars().map(String::from).collect::<Vec<_>>()
             })),
             Arc::new(IndexDef::new("long", |text: &String| {
-                assert_ne!(text, "bad", "as wanted");
+                assert_ne!(text, "bad", "on purpose");
                 (text.len() > 1).then(|| text.clone())
             })),
         ]
@@ -142,35 +141,35 @@ mod tests {
 
     #[test]
     fn a_row_holds_the_values_of_each_index() {
-        let mut rows = Rows::new(defs());
+        let mut values = IndexValues::new(defs());
 
-        let ab = rows.add(&"ab".to_owned());
-        let c = rows.add(&"c".to_owned());
+        let ab = values.add(&"ab".to_owned());
+        let c = values.add(&"c".to_owned());
 
-        assert_eq!((ab, c), (Row::At(0), Row::At(1)));
-        assert_eq!(rows.get(0, 0).collect::<Vec<_>>(), ["a", "b"]);
-        assert_eq!(rows.get(0, 1).collect::<Vec<_>>(), ["ab"]);
-        assert_eq!(rows.get(1, 0).collect::<Vec<_>>(), ["c"]);
-        assert_eq!(rows.get(1, 1).count(), 0);
+        assert_eq!((ab, c), (IndexRow::At(0), IndexRow::At(1)));
+        assert_eq!(values.get(0, 0).collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(values.get(0, 1).collect::<Vec<_>>(), ["ab"]);
+        assert_eq!(values.get(1, 0).collect::<Vec<_>>(), ["c"]);
+        assert_eq!(values.get(1, 1).count(), 0);
     }
 
     #[test]
-    fn a_panic_leaves_no_trace_in_other_rows() {
-        let mut rows = Rows::new(defs());
+    fn a_panic_does_not_affect_other_rows() {
+        let mut values = IndexValues::new(defs());
 
-        assert_eq!(rows.add(&"bad".to_owned()), Row::Panicked(1));
-        assert_eq!(rows.name(1), "long");
-        assert_eq!(rows.add(&"xy".to_owned()), Row::At(0));
+        assert_eq!(values.add(&"bad".to_owned()), IndexRow::Panicked(1));
+        assert_eq!(values.name(1), "long");
+        assert_eq!(values.add(&"xy".to_owned()), IndexRow::At(0));
 
-        assert_eq!(rows.get(0, 0).collect::<Vec<_>>(), ["x", "y"]);
-        assert_eq!(rows.get(0, 1).collect::<Vec<_>>(), ["xy"]);
+        assert_eq!(values.get(0, 0).collect::<Vec<_>>(), ["x", "y"]);
+        assert_eq!(values.get(0, 1).collect::<Vec<_>>(), ["xy"]);
     }
 
     #[test]
     fn without_indexes_every_row_is_empty() {
-        let mut rows = Rows::<String>::new(Vec::new());
+        let mut values = IndexValues::<String>::new(Vec::new());
 
-        assert!(matches!(rows.add(&"a".to_owned()), Row::At(_)));
-        assert_eq!(rows.columns(), 0);
+        assert!(matches!(values.add(&"a".to_owned()), IndexRow::At(_)));
+        assert_eq!(values.columns(), 0);
     }
 }

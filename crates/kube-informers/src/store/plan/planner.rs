@@ -1,44 +1,46 @@
-//! The planner: goes through a batch of deltas and works out plan, events and counts. Writes nothing.
+//! `Planner`: derives the plan, the events and the counts of a batch of deltas. Writes nothing.
 
 use std::sync::Arc;
 
-use super::delta_writer::{Applied, Item, Prepared, PreparedDelta};
-use super::listed::Listed;
-use super::plan::{Age, Bad, Held, Plan, Touched, View};
-use super::reached::Reached;
-use super::read::At;
-use super::rows::Row;
-use super::rules::{self, Delete, Ident, Known, Put, Truth, Unreadable};
-use super::shared::{NeedsValues, Shared, panicked};
-use super::table::Table;
+use foldhash::fast::RandomState;
+use hashbrown::HashSet;
+
+use super::rules::{self, Delete, DeltaSource, Ident, Known, Put, Unreadable};
+use super::{Age, BadVersion, KeyView, PlannedKey, PlannedObject, WritePlan};
 use crate::delta::Delta;
 use crate::event::{Cause, Event};
 use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::quarantine::{BadObject, Problem, doubt};
 use crate::shard::{Membership, membership_of_unreadable, shard_membership};
+use crate::store::delta_writer::{Applied, Item, Prepared, PreparedDelta};
+use crate::store::index_values::IndexRow;
+use crate::store::lookup::KeyRef;
+use crate::store::progress::WatchProgress;
+use crate::store::shared_table::{NeedsValues, SharedTable, panicked};
+use crate::store::table::Table;
 
-/// What a batch has to say.
-pub(super) struct Outcome<K> {
-    pub(super) events: Vec<Event<K>>,
-    pub(super) applied: Applied,
+/// What a batch did.
+pub(in crate::store) struct Outcome<K> {
+    pub(in crate::store) events: Vec<Event<K>>,
+    pub(in crate::store) applied: Applied,
 }
 
-pub(super) struct Planner<'a, K> {
-    shared: &'a Shared<K, ObjectKey>,
+pub(in crate::store) struct Planner<'a, K> {
+    shared: &'a SharedTable<K, ObjectKey>,
     table: &'a Table<K, ObjectKey>,
     batch: &'a Prepared<K>,
     member: u32,
-    plan: Plan<K, ObjectKey>,
+    plan: WritePlan<K, ObjectKey>,
     events: Vec<Event<K>>,
     applied: Applied,
-    /// The version of the member watch.
-    reached: Reached,
+    /// The progress of the watch the batch is from.
+    progress: WatchProgress,
 }
 
 impl<'a, K: Object> Planner<'a, K> {
-    pub(super) fn new(
-        shared: &'a Shared<K, ObjectKey>,
+    pub(in crate::store) fn new(
+        shared: &'a SharedTable<K, ObjectKey>,
         table: &'a Table<K, ObjectKey>,
         batch: &'a Prepared<K>,
     ) -> Self {
@@ -47,23 +49,23 @@ impl<'a, K: Object> Planner<'a, K> {
             table,
             batch,
             member: u32::try_from(batch.origin.member).unwrap_or(u32::MAX),
-            plan: Plan::new(),
+            plan: WritePlan::new(),
             events: Vec::new(),
             applied: Applied::default(),
-            reached: table.reached(batch.origin.member),
+            progress: table.progress(batch.origin.member),
         }
     }
 
-    pub(super) fn run(mut self) -> Result<(Plan<K, ObjectKey>, Outcome<K>), NeedsValues> {
+    pub(in crate::store) fn run(mut self) -> Result<(WritePlan<K, ObjectKey>, Outcome<K>), NeedsValues> {
         for step in &self.batch.steps {
             match step {
                 PreparedDelta::Put(item) => {
-                    self.put(item, Truth::Watch)?;
-                    self.reach(item.object.resource_version());
+                    self.put(item, DeltaSource::Watch)?;
+                    self.advance(item.object.object_version());
                 }
                 PreparedDelta::PutListed(item) => {
-                    self.put(item, Truth::List)?;
-                    self.reach(None);
+                    self.put(item, DeltaSource::List)?;
+                    self.advance(None);
                 }
                 PreparedDelta::ReplaceAll {
                     items,
@@ -71,19 +73,19 @@ impl<'a, K: Object> Planner<'a, K> {
                     resource_version,
                 } => {
                     self.replace_all(items, unreadable)?;
-                    self.reached.reset(resource_version.as_deref());
+                    self.progress.reset(resource_version.as_deref());
                 }
-                PreparedDelta::LeaveScope => {
-                    self.leave_scope();
-                    self.reached.reset(None);
+                PreparedDelta::DropMember => {
+                    self.drop_member();
+                    self.progress.reset(None);
                 }
                 PreparedDelta::EvictOutside => self.evict_outside(),
                 PreparedDelta::Other(delta) => self.other(delta),
             }
         }
         let member = self.batch.origin.member;
-        if self.reached != self.table.reached(member) {
-            self.plan.reached = Some((member, self.reached));
+        if self.progress != self.table.progress(member) {
+            self.plan.progress = Some((member, self.progress));
         }
         let outcome = Outcome {
             events: self.events,
@@ -95,53 +97,53 @@ impl<'a, K: Object> Planner<'a, K> {
     fn other(&mut self, delta: &Delta<K>) {
         match delta {
             Delta::Deleted(object) => {
-                let at = at(&**object);
+                let key = KeyRef::of(&**object);
                 if self.membership(object) == Membership::Outside {
                     self.applied.outside += 1;
                 } else {
-                    self.delete(at, Ident::of(&**object), Some(object));
+                    self.delete(key, Ident::of(&**object), Some(object));
                 }
-                self.reach(object.resource_version());
+                self.advance(object.object_version());
             }
             Delta::DeletedUnreadable(bad) => {
                 match &bad.key {
                     _ if self.is_outside(bad) => self.applied.outside += 1,
-                    Some(key) => self.delete(at_key(key), Ident::of_bad(bad), None),
+                    Some(key) => self.delete(KeyRef::from(key), Ident::of_bad(bad), None),
                     None => self.nameless(bad.clone()),
                 }
-                self.reach(bad.resource_version.as_deref());
+                self.advance(bad.resource_version.as_deref());
             }
             Delta::Unreadable(bad) => {
                 match &bad.key {
                     _ if self.is_outside(bad) => self.applied.outside += 1,
-                    Some(_) => self.unreadable(bad.clone(), Truth::Watch),
+                    Some(_) => self.unreadable(bad.clone(), DeltaSource::Watch),
                     None => self.nameless(bad.clone()),
                 }
-                self.reach(bad.resource_version.as_deref());
+                self.advance(bad.resource_version.as_deref());
             }
             Delta::Vanished(tombstone) => {
-                self.vanish(at_key(&tombstone.key), Cause::Missed);
-                self.reach(None);
+                self.vanish(KeyRef::from(&tombstone.key), Cause::Missed);
+                self.advance(None);
             }
             Delta::Dropped {
                 key,
                 resource_version,
             } => {
-                self.vanish(at_key(key), Cause::LeftScope);
-                self.reached.reach(resource_version.as_deref());
+                self.vanish(KeyRef::from(key), Cause::LeftScope);
+                self.progress.advance(resource_version.as_deref());
             }
-            Delta::Sync(object) => self.sync(at(&**object)),
+            Delta::Sync(object) => self.sync(KeyRef::of(&**object)),
             Delta::SyncAll => self.sync_all(),
             Delta::Bookmark { resource_version } => self.bookmark(resource_version),
-            // Taken apart by `Prepared::new`.
+            // Converted by `Prepared::new`.
             Delta::Added(_) | Delta::Updated(_) | Delta::Replaced(_) | Delta::ReplacedAll(_) => {}
         }
     }
 
-    fn put(&mut self, item: &Item<K>, truth: Truth) -> Result<(), NeedsValues> {
+    fn put(&mut self, item: &Item<K>, source: DeltaSource) -> Result<(), NeedsValues> {
         let object = &item.object;
-        let at = at(&**object);
-        if at.name.is_empty() {
+        let key = KeyRef::of(&**object);
+        if key.name().is_empty() {
             self.nameless(self.shared.describe(object, Problem::Nameless));
             return Ok(());
         }
@@ -152,12 +154,12 @@ impl<'a, K: Object> Planner<'a, K> {
                 return Ok(());
             }
             Membership::Unknown => {
-                self.unreadable(self.shared.describe(object, Problem::NoUid), truth);
+                self.unreadable(self.shared.describe(object, Problem::NoUid), source);
                 return Ok(());
             }
         }
-        let view = self.view(at);
-        let verdict = rules::put(known(&view, self.told()), Ident::of(&**object), truth);
+        let view = self.view(key);
+        let verdict = rules::put(known(&view, self.seen()), Ident::of(&**object), source);
         let another_member = view.held.as_ref().is_some_and(|held| held.member != self.member);
         match verdict {
             Put::Stale => {
@@ -165,35 +167,35 @@ impl<'a, K: Object> Planner<'a, K> {
                 return Ok(());
             }
             Put::Same | Put::Confirmed => {
-                match truth {
-                    Truth::Watch => self.applied.duplicates += 1,
-                    Truth::List => self.applied.unchanged += 1,
+                match source {
+                    DeltaSource::Watch => self.applied.duplicates += 1,
+                    DeltaSource::List => self.applied.unchanged += 1,
                 }
                 if another_member || verdict == Put::Confirmed {
-                    self.confirm(at, verdict == Put::Confirmed);
+                    self.confirm(key, verdict == Put::Confirmed);
                 }
                 return Ok(());
             }
             Put::Add | Put::Update | Put::Swap => {}
         }
         let row = match item.row {
-            Row::At(row) => row,
-            Row::Missing => return Err(NeedsValues),
-            Row::Panicked(column) => {
-                let problem = panicked(self.batch.rows.name(column));
-                self.unreadable(self.shared.describe(object, problem), truth);
+            IndexRow::At(row) => row,
+            IndexRow::Missing => return Err(NeedsValues),
+            IndexRow::Panicked(column) => {
+                let problem = panicked(self.batch.values.name(column));
+                self.unreadable(self.shared.describe(object, problem), source);
                 return Ok(());
             }
         };
-        let held = Held {
+        let held = PlannedObject {
             object: object.clone(),
             member: self.member,
             age: Age::Current,
             row: Some(row),
         };
-        let touched = self.touch(at);
-        let recovered = touched.bad.take().is_some();
-        let old = touched.held.replace(held);
+        let planned = self.touch(key);
+        let recovered = planned.bad.take().is_some();
+        let old = planned.held.replace(held);
         self.applied.recovered += usize::from(recovered);
         match (verdict, old) {
             (Put::Update, Some(old)) => {
@@ -218,87 +220,87 @@ impl<'a, K: Object> Planner<'a, K> {
         Ok(())
     }
 
-    /// The held state is what this member watch says it is.
-    fn confirm(&mut self, at: At<'_>, is_current: bool) {
+    /// The held state belongs to this watch, and may be known to be current.
+    fn confirm(&mut self, key: KeyRef<'_>, is_current: bool) {
         let member = self.member;
-        let touched = self.touch(at);
-        if let Some(held) = &mut touched.held {
+        let planned = self.touch(key);
+        if let Some(held) = &mut planned.held {
             held.member = member;
             if is_current {
                 held.age = Age::Current;
             }
         }
-        if is_current && touched.bad.take().is_some() {
+        if is_current && planned.bad.take().is_some() {
             self.applied.recovered += 1;
         }
     }
 
-    fn unreadable(&mut self, bad: BadObject, truth: Truth) {
+    fn unreadable(&mut self, bad: BadObject, source: DeltaSource) {
         let Some(key) = bad.key.clone() else {
             return self.nameless(bad);
         };
-        let at = at_key(&key);
-        match rules::unreadable(known(&self.view(at), self.told()), Ident::of_bad(&bad), truth) {
+        let key = KeyRef::from(&key);
+        match rules::unreadable(known(&self.view(key), self.seen()), Ident::of_bad(&bad), source) {
             Unreadable::Stale => self.applied.stale_dropped += 1,
-            Unreadable::Same => match truth {
-                Truth::Watch => self.applied.duplicates += 1,
-                Truth::List => self.applied.unchanged += 1,
+            Unreadable::Same => match source {
+                DeltaSource::Watch => self.applied.duplicates += 1,
+                DeltaSource::List => self.applied.unchanged += 1,
             },
             Unreadable::Confirmed => {
                 self.applied.unchanged += 1;
-                self.confirm(at, true);
+                self.confirm(key, true);
             }
             Unreadable::Quarantine(age) => {
                 let member = self.member;
-                if let Some(held) = &mut self.quarantine(at, bad).held {
+                if let Some(held) = &mut self.quarantine(key, bad).held {
                     held.age = age;
                     held.member = member;
                 }
             }
             Unreadable::QuarantineAndDrop => {
-                if let Some(held) = self.quarantine(at, bad).held.take() {
+                if let Some(held) = self.quarantine(key, bad).held.take() {
                     self.deleted(held.object, Cause::Missed);
                 }
             }
         }
     }
 
-    fn quarantine(&mut self, at: At<'_>, bad: BadObject) -> &mut Touched<K, ObjectKey> {
+    fn quarantine(&mut self, key: KeyRef<'_>, bad: BadObject) -> &mut PlannedKey<K, ObjectKey> {
         self.applied.quarantined += 1;
         self.applied.problems.push(bad.clone());
         let member = self.member;
-        let touched = self.touch(at);
-        touched.bad = Some(Bad {
+        let planned = self.touch(key);
+        planned.bad = Some(BadVersion {
             object: Box::new(bad),
             member,
         });
-        touched
+        planned
     }
 
-    /// It cannot be kept in quarantine, which is by key.
+    /// Counted and reported only: the quarantine is by key.
     fn nameless(&mut self, bad: BadObject) {
         self.applied.quarantined += 1;
         self.applied.problems.push(bad);
     }
 
-    fn delete(&mut self, at: At<'_>, said: Ident<'_>, last: Option<&Arc<K>>) {
-        let view = self.view(at);
-        // An object that moved from one member watch to another leaves the first one, sooner or later than it
-        // enters the second; only the one that holds it can take it away.
+    fn delete(&mut self, key: KeyRef<'_>, state: Ident<'_>, last: Option<&Arc<K>>) {
+        let view = self.view(key);
+        // An object that moves from one watch to another leaves the first before or after it enters the second. Only the
+        // watch that holds it can delete it.
         let another_member = view.held.as_ref().is_some_and(|held| held.member != self.member);
-        let verdict = rules::delete(known(&view, self.told()), said);
+        let verdict = rules::delete(known(&view, self.seen()), state);
         match verdict {
             Delete::Stale => self.applied.stale_dropped += 1,
             _ if another_member => self.applied.stale_dropped += 1,
             Delete::Absent => {
                 if view.bad.is_some_and(|bad| bad.member == self.member) {
-                    self.touch(at).bad = None;
+                    self.touch(key).bad = None;
                 }
             }
             Delete::Held | Delete::Missed => {
-                let touched = self.touch(at);
-                touched.bad = None;
-                let Some(held) = touched.held.take() else { return };
+                let planned = self.touch(key);
+                planned.bad = None;
+                let Some(held) = planned.held.take() else { return };
                 match verdict {
                     Delete::Missed => self.deleted(held.object, Cause::Missed),
                     _ => self.deleted(last.cloned().unwrap_or(held.object), Cause::Observed),
@@ -307,14 +309,14 @@ impl<'a, K: Object> Planner<'a, K> {
         }
     }
 
-    /// Takes away what is there, without word from the watch.
-    fn vanish(&mut self, at: At<'_>, cause: Cause) {
-        let view = self.view(at);
+    /// Removes a key whose deletion was not in the watch.
+    fn vanish(&mut self, key: KeyRef<'_>, cause: Cause) {
+        let view = self.view(key);
         let held_by = view.held.as_ref().map(|held| held.member);
         if held_by.or(view.bad.map(|bad| bad.member)) == Some(self.member) {
-            let touched = self.touch(at);
-            touched.bad = None;
-            if let Some(held) = touched.held.take() {
+            let planned = self.touch(key);
+            planned.bad = None;
+            if let Some(held) = planned.held.take() {
                 self.deleted(held.object, cause);
             }
         }
@@ -327,46 +329,46 @@ impl<'a, K: Object> Planner<'a, K> {
     }
 
     fn replace_all(&mut self, items: &[Item<K>], unreadable: &[BadObject]) -> Result<(), NeedsValues> {
-        let mut listed = Listed::new(self.table);
-        // What is outside the shard is not there; an object inside may have had its name before.
+        let mut listed = ListedKeys::new(self.table);
+        // Objects outside the shard are treated as absent: an object inside may have had the same name before.
         let inside: Vec<&BadObject> = unreadable.iter().filter(|bad| !self.is_outside(bad)).collect();
         self.applied.outside += unreadable.len() - inside.len();
-        // Backwards: of several items with one key the last one counts.
+        // In reverse, because the last of several items with one key counts.
         let mut counts = vec![true; items.len()];
         for (item, counts) in items.iter().zip(&mut counts).rev() {
-            let at = at(&*item.object);
-            *counts = at.name.is_empty()
+            let key = KeyRef::of(&*item.object);
+            *counts = key.name().is_empty()
                 || self.membership(&item.object) == Membership::Outside
-                || listed.mark(self.shared, at);
+                || listed.insert(key);
         }
         let mut unreadable_only = Vec::new();
         for bad in inside {
             match &bad.key {
                 None => self.nameless(bad.clone()),
-                Some(key) if listed.mark(self.shared, at_key(key)) => unreadable_only.push(bad),
+                Some(key) if listed.insert(KeyRef::from(key)) => unreadable_only.push(bad),
                 Some(_) => self.applied.duplicates += 1,
             }
         }
 
         let table = self.table;
         for (slot, entry, _) in table.iter() {
-            if !listed.has_slot(slot) {
+            if !listed.contains_slot(slot) {
                 self.missing(&entry.key, unreadable);
             }
         }
         let quarantined = table.quarantine().map(|entry| entry.key.clone());
         let others: Vec<ObjectKey> = quarantined.chain(self.keys_only_planned()).collect();
         for key in &others {
-            if !listed.contains(self.shared, at_key(key)) {
+            if !listed.contains(KeyRef::from(key)) {
                 self.missing(key, unreadable);
             }
         }
         for bad in unreadable_only {
-            self.unreadable(bad.clone(), Truth::List);
+            self.unreadable(bad.clone(), DeltaSource::List);
         }
         for (item, counts) in items.iter().zip(counts) {
             if counts {
-                self.put(item, Truth::List)?;
+                self.put(item, DeltaSource::List)?;
             } else {
                 self.applied.duplicates += 1;
             }
@@ -374,23 +376,23 @@ impl<'a, K: Object> Planner<'a, K> {
         Ok(())
     }
 
-    /// A list lacks this key: the object is gone, unless an item without a name may be it. Otherwise a list of items
-    /// nobody can read would empty the cache.
+    /// The key is not in a list. The object was deleted, unless it may be an item whose name could not be read: a list of
+    /// unreadable items must not empty the cache.
     fn missing(&mut self, key: &ObjectKey, unreadable: &[BadObject]) {
-        let view = self.view(at_key(key));
+        let view = self.view(KeyRef::from(key));
         let (uid, member) = match (&view.held, view.bad) {
-            (Some(held), _) => (held.object.uid(), held.member),
+            (Some(held), _) => (held.object.object_uid(), held.member),
             (None, Some(bad)) => (bad.object.uid.as_deref(), bad.member),
             (None, None) => return,
         };
         match doubt(unreadable, uid) {
-            None => self.vanish(at_key(key), Cause::Missed),
+            None => self.vanish(KeyRef::from(key), Cause::Missed),
             Some(bad) if member == self.member => {
                 let bad = BadObject {
                     key: Some(key.clone()),
                     ..bad.clone()
                 };
-                self.unreadable(bad, Truth::List);
+                self.unreadable(bad, DeltaSource::List);
             }
             Some(_) => {}
         }
@@ -416,39 +418,39 @@ impl<'a, K: Object> Planner<'a, K> {
         let mut keys: Vec<ObjectKey> = held.map(|(_, entry, _)| entry.key.clone()).collect();
         keys.extend(quarantined.map(|entry| entry.key.clone()));
         for key in &keys {
-            let touched = self.touch(at_key(key));
-            touched.bad = None;
-            if let Some(held) = touched.held.take() {
+            let planned = self.touch(KeyRef::from(key));
+            planned.bad = None;
+            if let Some(held) = planned.held.take() {
                 self.deleted(held.object, Cause::LeftScope);
             }
         }
     }
 
-    fn leave_scope(&mut self) {
+    fn drop_member(&mut self) {
         let table = self.table;
         for (_, entry, _) in table.iter() {
-            self.vanish(at_key(&entry.key), Cause::LeftScope);
+            self.vanish(KeyRef::from(&entry.key), Cause::LeftScope);
         }
         for entry in table.quarantine() {
-            self.vanish(at_key(&entry.key), Cause::LeftScope);
+            self.vanish(KeyRef::from(&entry.key), Cause::LeftScope);
         }
         for key in self.keys_only_planned() {
-            self.vanish(at_key(&key), Cause::LeftScope);
+            self.vanish(KeyRef::from(&key), Cause::LeftScope);
         }
     }
 
     fn sync_all(&mut self) {
         let table = self.table;
         for (_, entry, _) in table.iter() {
-            self.sync(at_key(&entry.key));
+            self.sync(KeyRef::from(&entry.key));
         }
         for key in self.keys_only_planned() {
-            self.sync(at_key(&key));
+            self.sync(KeyRef::from(&key));
         }
     }
 
-    fn sync(&mut self, at: At<'_>) {
-        let held = self.view(at).held;
+    fn sync(&mut self, key: KeyRef<'_>) {
+        let held = self.view(key).held;
         let held = held.filter(|held| held.member == self.member);
         let Some(current) = held.map(|held| held.object.clone()) else {
             return;
@@ -461,60 +463,86 @@ impl<'a, K: Object> Planner<'a, K> {
         });
     }
 
-    /// Keys that came in with this very batch.
+    /// Keys that are new in this batch.
     fn keys_only_planned(&self) -> Vec<ObjectKey> {
-        let touched = self.plan.touched.iter();
-        let new = touched.filter(|touched| touched.slot.is_none());
-        new.map(|touched| touched.key.clone()).collect()
+        let planned = self.plan.keys.iter();
+        let new = planned.filter(|planned| planned.slot.is_none());
+        new.map(|planned| planned.key.clone()).collect()
     }
 
-    /// Out of order, an older version is nothing unusual.
-    fn told(&self) -> Option<&str> {
-        self.reached.told().filter(|_| self.batch.origin.in_order)
+    /// The highest version seen. Unknown for a queue that reorders keys, where older versions are normal.
+    fn seen(&self) -> Option<&str> {
+        self.progress.seen().filter(|_| self.batch.origin.in_order)
     }
 
-    /// A delta of this version was dealt with.
-    fn reach(&mut self, version: Option<&str>) {
+    /// A delta of this version was processed.
+    fn advance(&mut self, version: Option<&str>) {
         if self.batch.origin.in_order {
-            self.reached.reach(version);
+            self.progress.advance(version);
         } else {
-            self.reached.forget();
+            self.progress.forget();
         }
     }
 
     fn bookmark(&mut self, version: &str) {
         if !self.batch.origin.in_order {
-            self.reached.reset(Some(version));
-        } else if !self.reached.bookmark(version) {
+            self.progress.reset(Some(version));
+        } else if !self.progress.bookmark(version) {
             self.applied.stale_dropped += 1;
         }
     }
 
-    fn view(&self, at: At<'_>) -> View<'_, K> {
-        let hash = self.shared.hash(&at.hashed());
-        self.plan.view(self.table, hash, |key| at.is(key))
+    fn view(&self, key: KeyRef<'_>) -> KeyView<'_, K> {
+        self.plan.view(self.table, &key)
     }
 
-    fn touch(&mut self, at: At<'_>) -> &mut Touched<K, ObjectKey> {
-        let hash = self.shared.hash(&at.hashed());
-        let key = || ObjectKey::new(at.namespace, at.name);
-        self.plan.touch(self.table, hash, |key| at.is(key), key)
+    fn touch(&mut self, key: KeyRef<'_>) -> &mut PlannedKey<K, ObjectKey> {
+        self.plan.touch(self.table, &key, || key.to_key())
     }
 }
 
-fn at<K: Object>(object: &K) -> At<'_> {
-    At::new(object.namespace(), object.name())
+/// The keys in a list, to find the known keys that it lacks.
+struct ListedKeys<'a, K> {
+    table: &'a Table<K, ObjectKey>,
+    /// Keys in the table, by slot.
+    slots: Vec<bool>,
+    new: HashSet<KeyRef<'a>, RandomState>,
 }
 
-fn at_key(key: &ObjectKey) -> At<'_> {
-    At::new(key.namespace(), key.name())
+impl<'a, K> ListedKeys<'a, K> {
+    fn new(table: &'a Table<K, ObjectKey>) -> Self {
+        Self {
+            table,
+            slots: vec![false; table.capacity()],
+            new: HashSet::default(),
+        }
+    }
+
+    /// Adds a key; returns whether it was not there yet.
+    fn insert(&mut self, key: KeyRef<'a>) -> bool {
+        match self.table.find(&key) {
+            Some(slot) => !std::mem::replace(&mut self.slots[slot as usize], true),
+            None => self.new.insert(key),
+        }
+    }
+
+    fn contains_slot(&self, slot: u32) -> bool {
+        self.slots[slot as usize]
+    }
+
+    fn contains(&self, key: KeyRef<'_>) -> bool {
+        match self.table.find(&key) {
+            Some(slot) => self.contains_slot(slot),
+            None => self.new.contains(&key),
+        }
+    }
 }
 
-fn known<'a, K: Object>(view: &View<'a, K>, told: Option<&'a str>) -> Known<'a> {
+fn known<'a, K: Object>(view: &KeyView<'a, K>, seen: Option<&'a str>) -> Known<'a> {
     Known {
         held: view.held.as_ref().map(|held| Ident::of(&**held.object)),
         age: view.held.as_ref().map(|held| held.age).unwrap_or_default(),
         bad: view.bad.map(|bad| Ident::of_bad(&bad.object)),
-        told,
+        seen,
     }
 }

@@ -1,59 +1,56 @@
-//! The table and its one lock, as readers and writer share them.
+//! `SharedTable`: the table and its lock, shared by readers and the writer.
 //!
-//! A write is planned while readers read, then carried out under the lock. User code (index functions) runs
-//! before, without any lock.
+//! A write is planned while readers continue to read, then carried out under the lock. User code (index functions) runs
+//! before, without a lock.
 
-use std::hash::{BuildHasher, Hash};
+use std::hash::Hash;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard};
 
-use super::index::DuplicateIndex;
-use super::plan::{Bad, Plan};
-use super::postings::Postings;
-use super::rows::{IndexDef, Row, Rows};
+use super::error::DuplicateIndexError;
+use super::index::Postings;
+use super::index_values::{IndexDef, IndexRow, IndexValues};
+use super::plan::{BadVersion, WritePlan};
 use super::table::Table;
 use crate::quarantine::{BadObject, Problem};
 
-/// A plan of more keys than this, and of more than a sixteenth of the table, is carried out on a copy of the
-/// table that then takes its place: readers wait for a swap instead of for every write. The copy shares the
-/// objects, so its memory is that of keys and indexes.
+/// A plan with more keys than this, and with more than a sixteenth of the table, is carried out on a copy that then
+/// replaces the table. Readers wait for the swap instead of for every write. The copy shares the objects, so it takes the
+/// memory of keys and indexes only.
 const LARGE: usize = 1024;
 
-pub(super) struct Shared<V, Q> {
-    hasher: RandomState,
+pub(super) struct SharedTable<V, Q> {
     table: RwLock<Table<V, Q>>,
-    /// What is known of an object that an index function cannot digest.
+    /// Describes an object on which an index function panicked.
     describe: fn(&V, Problem) -> BadObject,
-    /// For those who wait until an index that somebody else adds covers every object.
+    /// Notified when an index covers every object.
     index_added: (Mutex<()>, Condvar),
 }
 
-/// One write: knows its objects and what to do with them.
-pub(super) trait Step<V, Q> {
-    /// What the write has to say for itself.
+/// One write to the table.
+pub(super) trait TableWrite<V, Q> {
+    /// The result of the write.
     type Outcome;
 
     /// The index values of its objects.
-    fn rows(&self) -> &Rows<V>;
+    fn values(&self) -> &IndexValues<V>;
 
     /// Computes the index values of all its objects for these indexes. Called without a lock.
     fn compute(&mut self, defs: Vec<Arc<IndexDef<V>>>);
 
-    /// Works out what is to be done. Called while others read.
-    fn plan(&self, table: &Table<V, Q>) -> Result<(Plan<V, Q>, Self::Outcome), NeedsValues>;
+    /// Makes the plan. Called while others read.
+    fn plan(&self, table: &Table<V, Q>) -> Result<(WritePlan<V, Q>, Self::Outcome), NeedsValues>;
 }
 
-/// The plan writes an object whose index values were not computed.
+/// The plan needs index values that were not computed.
 pub(super) struct NeedsValues;
 
-impl<V, Q: Hash + Eq + Clone> Shared<V, Q> {
+impl<V, Q: Hash + Eq + Clone> SharedTable<V, Q> {
     pub(super) fn new(describe: fn(&V, Problem) -> BadObject) -> Self {
-        let hasher = RandomState::default();
         Self {
-            table: RwLock::new(Table::new(hasher.clone())),
-            hasher,
+            table: RwLock::new(Table::new(RandomState::default())),
             describe,
             index_added: (Mutex::new(()), Condvar::new()),
         }
@@ -63,60 +60,61 @@ impl<V, Q: Hash + Eq + Clone> Shared<V, Q> {
         self.table.read()
     }
 
-    pub(super) fn hash<B: Hash + ?Sized>(&self, key: &B) -> u64 {
-        self.hasher.hash_one(key)
-    }
-
     pub(super) fn describe(&self, object: &V, problem: Problem) -> BadObject {
         (self.describe)(object, problem)
     }
 
-    /// Carries out a write in one step, as readers see it. There must be one writer only.
-    pub(super) fn commit<S: Step<V, Q>>(&self, step: &mut S) -> S::Outcome {
+    /// Carries out a write, which readers see as one step. There must be only one writer.
+    pub(super) fn commit<W: TableWrite<V, Q>>(&self, write: &mut W) -> W::Outcome {
         loop {
-            // Readers go on reading, other indexes wait to be added.
+            // Readers continue; adding an index waits.
             let table = self.table.upgradable_read();
-            let planned = if step.rows().columns() == table.indexes().len() {
-                step.plan(&table)
+            let planned = if write.values().columns() == table.indexes().len() {
+                write.plan(&table)
             } else {
-                // An index was added since the values were computed.
+                // An index was added after the values were computed.
                 Err(NeedsValues)
             };
             match planned {
                 Ok((plan, outcome)) => {
-                    self.carry_out(table, plan, step.rows());
+                    self.carry_out(table, plan, write.values());
                     return outcome;
                 }
                 Err(NeedsValues) => {
                     let defs = table.defs();
                     drop(table);
-                    step.compute(defs);
+                    write.compute(defs);
                 }
             }
         }
     }
 
-    fn carry_out(&self, table: RwLockUpgradableReadGuard<'_, Table<V, Q>>, plan: Plan<V, Q>, rows: &Rows<V>) {
+    fn carry_out(
+        &self,
+        table: RwLockUpgradableReadGuard<'_, Table<V, Q>>,
+        plan: WritePlan<V, Q>,
+        values: &IndexValues<V>,
+    ) {
         if plan.is_empty() {
             return;
         }
         if plan.len() > LARGE && plan.len() > table.len() / 16 {
             let mut copy = table.clone();
-            let gone = copy.commit(plan, rows);
+            let removed = copy.commit(plan, values);
             if copy.is_sparse() {
                 copy = copy.compacted();
             }
             let mut table = RwLockUpgradableReadGuard::upgrade(table);
             std::mem::swap(&mut *table, &mut copy);
-            // What is freed is freed without the lock.
+            // Memory is freed without the lock.
             drop(table);
-            drop((copy, gone));
+            drop((copy, removed));
         } else {
             let mut table = RwLockUpgradableReadGuard::upgrade(table);
-            let gone = table.commit(plan, rows);
+            let removed = table.commit(plan, values);
             let is_sparse = table.is_sparse();
             drop(table);
-            drop(gone);
+            drop(removed);
             if is_sparse {
                 self.compact();
             }
@@ -134,32 +132,31 @@ impl<V, Q: Hash + Eq + Clone> Shared<V, Q> {
     }
 
     /// Adds an index and returns its column once it covers every object.
-    pub(super) fn add_index(&self, def: IndexDef<V>) -> Result<usize, DuplicateIndex> {
+    pub(super) fn add_index(&self, def: IndexDef<V>) -> Result<usize, DuplicateIndexError> {
         let def = Arc::new(def);
         let (column, objects) = {
             let mut table = self.table.write();
             if table.indexes().iter().any(|index| index.def.name == def.name) {
-                return Err(DuplicateIndex {
+                return Err(DuplicateIndexError {
                     name: def.name.to_string(),
                 });
             }
-            // From now on every write brings the values of this index with it; what is there already is
-            // done below.
+            // From now on every write includes the values of this index. Existing objects are indexed below.
             (table.push_index(def.clone()), table.slots().clone())
         };
 
-        let mut rows = Rows::new(vec![def.clone()]);
+        let mut values = IndexValues::new(vec![def.clone()]);
         let mut postings = Postings::default();
         let mut bad = Vec::new();
         for (slot, object) in objects.enumerate() {
-            match rows.add(object) {
-                Row::At(row) => postings.set(slot, rows.get(row, 0)),
-                Row::Missing | Row::Panicked(_) => {
+            match values.add(object) {
+                IndexRow::At(row) => postings.set(slot, values.get(row, 0)),
+                IndexRow::Missing | IndexRow::Panicked(_) => {
                     postings.set(slot, std::iter::empty());
                     bad.push((slot, Box::new(self.describe(object, panicked(&def.name)))));
                 }
             }
-            rows.clear();
+            values.clear();
         }
 
         let mut table = self.table.write();
@@ -178,9 +175,8 @@ impl<V, Q: Hash + Eq + Clone> Shared<V, Q> {
             let unchanged = !written.is_set(slot);
             let key = table.entry(slot).filter(|_| unchanged);
             if let Some((key, member)) = key.map(|entry| (entry.key.clone(), entry.member)) {
-                let hash = self.hash(&key);
-                if table.bad(hash, |other| *other == key).is_none() {
-                    table.set_quarantine(hash, &key, Some(Bad { object, member }));
+                if table.bad(&key).is_none() {
+                    table.set_quarantine(&key, BadVersion { object, member });
                 }
             }
         }
@@ -189,21 +185,21 @@ impl<V, Q: Hash + Eq + Clone> Shared<V, Q> {
             index.ready = true;
         }
         drop(table);
-        let (turn, added) = &self.index_added;
-        // Whoever found the index unready under this lock is waiting by now.
-        drop(turn.lock());
+        let (lock, added) = &self.index_added;
+        // A thread that found the index not ready holds this lock until it waits.
+        drop(lock.lock());
         added.notify_all();
         Ok(column)
     }
 
-    /// The column of the index of this name once it covers every object; adds it if there is none.
+    /// The column of the index of this name, once it covers every object. Adds the index if there is none.
     pub(super) fn index_or_add(&self, def: IndexDef<V>) -> usize {
         let name = def.name.clone();
         if let Ok(column) = self.add_index(def) {
             return column;
         }
-        let (turn, added) = &self.index_added;
-        let mut waiting = turn.lock();
+        let (lock, added) = &self.index_added;
+        let mut waiting = lock.lock();
         loop {
             let ready = {
                 let table = self.read();
@@ -218,7 +214,7 @@ impl<V, Q: Hash + Eq + Clone> Shared<V, Q> {
     }
 }
 
-/// Without the message of the panic, which may hold values of the object.
+/// Omits the panic message, which may contain values of the object.
 pub(super) fn panicked(index: &str) -> Problem {
     Problem::Index(format!("the function of index {index:?} panicked"))
 }
