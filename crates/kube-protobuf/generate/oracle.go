@@ -190,11 +190,17 @@ func split(message []byte) []wireField {
 	var fields []wireField
 	for len(message) > 0 {
 		tag, n := binary.Uvarint(message)
+		if n <= 0 {
+			panic("tag")
+		}
 		end := n
 		var body []byte
 		switch tag & 7 {
 		case 0:
 			_, m := binary.Uvarint(message[n:])
+			if m <= 0 {
+				panic("varint")
+			}
 			end += m
 		case 1:
 			end += 8

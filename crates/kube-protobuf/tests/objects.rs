@@ -111,10 +111,7 @@ fn order_of_fields_does_not_matter() {
             straight
         );
         if message.has_object_meta() {
-            assert_eq!(
-                raw::header(&reversed).ok(),
-                raw::header(envelope.raw).ok()
-            );
+            assert_eq!(raw::header(&reversed).ok(), raw::header(envelope.raw).ok());
         }
     }
 }
