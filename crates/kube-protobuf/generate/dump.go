@@ -31,6 +31,8 @@ type Field struct {
 	OmitZero bool `json:",omitempty"`
 	// Pointer: absent and zero differ on the wire.
 	Pointer bool `json:",omitempty"`
+	// Later: the message is older than the field.
+	Later bool `json:",omitempty"`
 	// Key is the field that identifies an element of the list.
 	Key string `json:",omitempty"`
 }

@@ -9,7 +9,7 @@ import (
 
 func main() {
 	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: generate dump | table DUMP... | oracle [--rounds N] [--small] [--out FILE] | check | quantities")
+		fmt.Fprintln(os.Stderr, "usage: generate dump | table DUMP... | oracle [--rounds N] [--small] [--out FILE] | testdata FILE DIR | check | quantities")
 		os.Exit(2)
 	}
 	switch os.Args[1] {
@@ -19,6 +19,8 @@ func main() {
 		table(os.Args[2:])
 	case "oracle":
 		oracle(os.Args[2:])
+	case "testdata":
+		testdata(os.Args[2], os.Args[3])
 	case "check":
 		check()
 	case "quantities":

@@ -64,7 +64,9 @@ func table(files []string) {
 // and then the newest version decides.
 func merge(name string, old, new []Field) []Field {
 	byNumber := map[int]Field{}
+	later := map[int]bool{}
 	for _, f := range old {
+		later[f.Number] = f.Later
 		// A field that the newest version does not have is printed only if it is on the wire.
 		f.Always = f.Always && f.Shape == "Embedded"
 		byNumber[f.Number] = f
@@ -74,9 +76,14 @@ func merge(name string, old, new []Field) []Field {
 			if was.Name != f.Name || was.Shape != f.Shape || was.Kind != f.Kind || was.Message != f.Message {
 				panic(fmt.Sprintf("%s: field %d was %+v and is %+v", name, f.Number, was, f))
 			}
-			if was.Always = f.Always; was != f {
+			if was.Always, was.Later = f.Always, f.Later; was != f {
 				fmt.Fprintf(os.Stderr, "%s.%s: was %+v, is %+v\n", name, f.Name, was, f)
 			}
+		}
+		_, known := byNumber[f.Number]
+		if f.Later = later[f.Number] || !known && len(old) > 0; f.Later && !f.Null && f.Shape != "Embedded" {
+			// A server that knows the field writes it. If it is absent, the server is older, and its JSON has none.
+			f.Always = false
 		}
 		byNumber[f.Number] = f
 	}

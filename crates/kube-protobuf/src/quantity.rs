@@ -32,6 +32,7 @@ pub(crate) fn canonical(bytes: &[u8]) -> Result<Cow<'_, str>, Error> {
     Ok(match parsed.print() {
         Printed::AsIs => Cow::Borrowed(text),
         Printed::Canonical(text) => Cow::Owned(text),
+        Printed::Invalid => return Err(invalid()),
     })
 }
 
@@ -48,10 +49,13 @@ fn is_plain(text: &str) -> bool {
 enum Printed {
     AsIs,
     Canonical(String),
+    Invalid,
 }
 
 struct Parsed<'a> {
     negative: bool,
+    /// Without a digit, Go reads zero if the suffix is not too small.
+    has_digits: bool,
     /// Without leading zeros.
     whole: &'a str,
     fraction: &'a str,
@@ -69,20 +73,16 @@ impl<'a> Parsed<'a> {
         let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
         let (whole, mut rest) = unsigned.split_at(digits(unsigned));
         let mut fraction = "";
-        let mut point = false;
         if let Some(after) = rest.strip_prefix('.') {
-            point = true;
             (fraction, rest) = after.split_at(digits(after));
         }
         let trimmed = whole.trim_start_matches('0');
-        // A number needs a digit; Go's own parser accepts a lone sign as zero.
-        if whole.is_empty() && fraction.is_empty() && (point || !rest.is_empty()) {
-            return None;
-        }
         let (format, exponent) = suffix(rest)?;
+        let has_digits = !whole.is_empty() || !fraction.is_empty();
         let whole = if trimmed.is_empty() { "0" } else { trimmed };
         Some(Self {
             negative,
+            has_digits,
             whole,
             fraction,
             format,
@@ -115,6 +115,9 @@ impl<'a> Parsed<'a> {
                 return Printed::AsIs;
             }
             return self.finish(amount * factor, scale, self.format);
+        }
+        if !self.has_digits {
+            return Printed::Invalid;
         }
         self.print_large(amount)
     }

@@ -21,6 +21,11 @@ fn every_object_has_the_value_of_its_json() {
             Ok(value) => {
                 let mut out = Vec::new();
                 differences("", &json, &value, &mut out);
+                // Added in 1.36 without omitempty: what 1.36 prints as null, the JSON of 1.35 does not have.
+                out.retain(|text| text != ".spec.stubPKCS10Request: JSON has none, protobuf null");
+                if out.is_empty() {
+                    continue;
+                }
                 failures.push(format!(
                     "{} {}: {}",
                     envelope.api_version,
@@ -48,7 +53,7 @@ fn every_object_has_the_value_of_its_json() {
 #[test]
 fn encoding_the_json_writes_the_bytes_that_go_writes() {
     let options = Options::default();
-    let (mut same, mut count) = (0, 0);
+    let (mut same, mut count, mut encoded) = (0, 0, Vec::new());
     for record in records() {
         let envelope = Envelope::parse(&record.body).unwrap();
         let json: Value = serde_json::from_slice(&record.json).unwrap();
@@ -64,6 +69,11 @@ fn encoding_the_json_writes_the_bytes_that_go_writes() {
         let back: Value = from_body(&body, &options).unwrap();
         let mut out = Vec::new();
         differences("", &json, &back, &mut out);
+        // Fields that the object's version did not have: encoding writes Go's zero.
+        out.retain(|text| {
+            !text.ends_with("status: JSON has none, protobuf {}")
+                && !text.ends_with("stubPKCS10Request: JSON has none, protobuf null")
+        });
         assert!(
             out.is_empty(),
             "{} {}: {}",
@@ -73,6 +83,14 @@ fn encoding_the_json_writes_the_bytes_that_go_writes() {
         );
         count += 1;
         same += usize::from(body == record.body);
+        for piece in [&body, &record.json] {
+            encoded.extend_from_slice(&(piece.len() as u32).to_le_bytes());
+            encoded.extend_from_slice(piece);
+        }
+    }
+    // For Go to read.
+    if let Some(path) = std::env::var_os("KUBE_PROTOBUF_ENCODED") {
+        std::fs::write(path, encoded).unwrap();
     }
     println!("{same} of {count} have the same bytes");
     assert!(same * 3 > count, "only {same} of {count} have the same bytes");

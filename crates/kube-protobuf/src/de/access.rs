@@ -6,7 +6,7 @@ use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{DeserializeSeed, IntoDeserializer, MapAccess, SeqAccess};
 
 use super::TypeMeta;
-use super::node::{self, Flow, Node, NodeKind};
+use super::node::{self, Cut, Flow, Node, NodeKind};
 use crate::error::{Error, Step};
 use crate::schema::{FieldSchema, Message, Shape};
 use crate::{text, wire};
@@ -109,6 +109,7 @@ pub(super) struct Entries<'de> {
     /// The field of a map.
     field: &'static FieldSchema,
     is_map: bool,
+    cut: Cut,
     /// The number of embedded messages around the fields being read.
     embedded: u8,
     /// How many of `apiVersion` and `kind` were presented.
@@ -134,6 +135,7 @@ impl<'de> Entries<'de> {
             message: of.message,
             field: of.field,
             is_map: of.kind == NodeKind::Map,
+            cut: of.cut,
             embedded: 0,
             presented: 0,
             last: 0,
@@ -146,7 +148,10 @@ impl<'de> Entries<'de> {
                 last: 0,
                 seen: 0,
             }; MAX_EMBEDDED],
-            value: of,
+            value: Node {
+                cut: Cut::Nothing,
+                ..of
+            },
         })
     }
 
@@ -177,6 +182,9 @@ impl<'de> Entries<'de> {
             self.last = part.field;
             self.seen |= 1 << part.field;
             self.name = field.name();
+            if self.cut == Cut::OfObject {
+                self.value.cut = self.cut_of_field(part.field);
+            }
             match field.shape() {
                 Shape::Single => {
                     let keep = field.keeps_zero();
@@ -192,7 +200,7 @@ impl<'de> Entries<'de> {
                         return Err(Error::not_canonical());
                     }
                     let count = wire::run(&mut self.rest, part.field, part.wire)?;
-                    if field.is_managed_fields() && !self.value.managed_fields {
+                    if field.is_managed_fields() && self.cut == Cut::OfMetadata {
                         continue;
                     }
                     let run = &start[..start.len() - self.rest.len()];
@@ -207,6 +215,14 @@ impl<'de> Entries<'de> {
                 Shape::Embedded => self.enter(field, part.message()?)?,
                 Shape::None => {}
             }
+        }
+    }
+
+    fn cut_of_field(&self, number: u32) -> Cut {
+        match number {
+            1 if self.message.has_object_meta() => Cut::OfMetadata,
+            2 if self.message.items().is_some() => Cut::OfObject,
+            _ => Cut::Nothing,
         }
     }
 

@@ -20,7 +20,7 @@ pub(crate) struct Node<'de> {
     pub(super) kind: NodeKind,
     /// How many levels may still be nested in it.
     pub(super) depth: u8,
-    pub(super) managed_fields: bool,
+    pub(super) cut: Cut,
     /// An integer, a boolean (0 or 1), the bits of a double, or the number of elements.
     pub(super) number: u64,
     /// A string, a message, a run of fields, or JSON.
@@ -54,6 +54,16 @@ pub(crate) enum NodeKind {
     Map,
 }
 
+/// Where `managedFields` is left out: in the metadata of the object, or of the items of a list, and not in templates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    Nothing,
+    /// This is the object.
+    OfObject,
+    /// This is its metadata.
+    OfMetadata,
+}
+
 /// Whether JSON has a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flow {
@@ -73,7 +83,11 @@ impl<'de> Node<'de> {
         Self {
             kind: NodeKind::Message,
             depth: options.max_depth,
-            managed_fields: options.managed_fields,
+            cut: if options.managed_fields {
+                Cut::Nothing
+            } else {
+                Cut::OfObject
+            },
             number: 0,
             bytes,
             field: &ABSENT,

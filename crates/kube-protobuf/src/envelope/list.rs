@@ -200,11 +200,6 @@ impl ListSplitter {
         if self.state == State::Envelope && self.chunks.is_empty() && self.has_list {
             return Ok(self.meta);
         }
-        // A list without metadata and items may be absent altogether.
-        if self.state == State::Envelope && self.chunks.is_empty() && !self.kind.is_empty() {
-            self.check_kind()?;
-            return Ok(self.meta);
-        }
         Err(Error::malformed("the list ends too early"))
     }
 

@@ -1,5 +1,8 @@
 //! Objects that Go wrote in both encodings.
+
 #![allow(dead_code)]
+
+pub mod typed;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
