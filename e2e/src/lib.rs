@@ -34,4 +34,4 @@ pub use server::Server;
 pub use setup::Setup;
 
 /// How long the suites wait for something that must happen. Generous: the machine may be busy with other things.
-pub const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+pub const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);

@@ -74,7 +74,7 @@ impl Setup {
         let builder = TestServer::builder()
             .require_namespaces()
             .graceful_pods()
-            .stranger(NOBODY_TOKEN, "nobody")
+            .user_without_permissions(NOBODY_TOKEN, "nobody")
             // A real server takes a minute; the suite need not wait for that twice.
             .bookmark_interval(Duration::from_secs(5));
         if self.sharding {

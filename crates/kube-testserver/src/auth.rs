@@ -1,5 +1,5 @@
-//! Who may ask: whoever has the token may do everything, a stranger nothing.
-//! Takes the head of a request, gives the refusal, if it is one.
+//! Authentication and authorization: the token grants everything, the user without permissions gets 403 for every
+//! object. Returns the error for a rejected request.
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
@@ -9,23 +9,23 @@ use crate::transport::journal::SeenRequest;
 use crate::transport::request::ResourcePath;
 use crate::transport::status::ApiError;
 
-/// Why a request is refused; `None` where it is not. Those who are signed in already need no token.
+/// The error for a rejected request; `None` if it is allowed. Authenticated services need no token.
 pub(crate) fn refusal(
     state: &ServerState,
-    signed_in: bool,
+    authenticated: bool,
     headers: &HeaderMap,
     path: Option<&ResourcePath>,
     seen: &SeenRequest,
 ) -> Option<ApiError> {
-    if signed_in {
+    if authenticated {
         return None;
     }
     let given = bearer(headers);
-    if let (Some(stranger), Some(given)) = (&state.config.stranger, given)
-        && same_secret(given, stranger.token.expose())
+    if let (Some(user), Some(given)) = (&state.config.user_without_permissions, given)
+        && same_secret(given, user.token.expose())
     {
-        // As on a real server, everybody may find out what there is.
-        return Some(forbidden(&stranger.user, path?, seen));
+        // As on a real server, every user may read discovery.
+        return Some(forbidden(&user.user, path?, seen));
     }
     let wanted = state.config.token.as_ref()?;
     let authorized = given.is_some_and(|given| same_secret(given, wanted.expose()));
@@ -37,13 +37,13 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     given.strip_prefix("Bearer ")
 }
 
-/// In the words of the RBAC authorizer.
+/// The error in the wording of the RBAC authorizer.
 fn forbidden(user: &str, path: &ResourcePath, seen: &SeenRequest) -> ApiError {
     let resource = match &path.subresource {
         Some(subresource) => format!("{}/{subresource}", path.resource),
         None => path.resource.clone(),
     };
-    // A namespace stands in its own path, and so in itself.
+    // A namespace is its own namespace in the path.
     let namespace = match (path.resource.as_str(), &path.name) {
         ("namespaces", Some(name)) if path.group.is_empty() => Some(name.as_str()),
         _ => path.namespace.as_deref(),
@@ -61,7 +61,7 @@ fn forbidden(user: &str, path: &ResourcePath, seen: &SeenRequest) -> ApiError {
     )
 }
 
-/// Compares without telling by its duration where two tokens differ.
+/// Compares two tokens in constant time.
 fn same_secret(given: &str, wanted: &str) -> bool {
     let longest = given.len().max(wanted.len());
     let differences = (0..longest)

@@ -1,6 +1,6 @@
 //! Objects in one line: `pod("shop", "cart").label("app", "cart")`.
-//! Gives typed objects of k8s-openapi; what is not set here is set on them as on any struct.
-//! Some specs are optional in one Kubernetes version and not in another: `into` fits both.
+//! Returns typed objects of k8s-openapi; set other fields on them as on any struct.
+//! Some specs are optional in one Kubernetes version and required in another: `into` fits both.
 
 #![allow(clippy::useless_conversion)]
 

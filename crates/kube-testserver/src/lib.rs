@@ -1,8 +1,8 @@
-//! An embedded Kubernetes API server for tests: the real HTTP protocol, in memory, with faults on request.
+//! An in-memory Kubernetes API server for tests: the real HTTP protocol, with faults on request.
 //!
-//! A test gets a cluster of its own in microseconds: no binary, no container, no port. It works on tokio's paused
-//! clock, so a watch that times out after an hour takes no time at all. Clients cannot tell it from a real server:
-//! `kube::Api`, kube-runtime and kubectl work with it.
+//! A test gets its own cluster in microseconds: no binary, no container, no port. The server runs on tokio's paused
+//! clock, so a watch that times out after an hour takes no time at all. `kube::Api`, kube-runtime, client-go and kubectl
+//! work with it as with a real server.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -15,36 +15,40 @@
 //! let server = TestServer::new();
 //! server.create(pod("shop", "cart").label("app", "cart"));
 //!
-//! // A client sees what the test has made, through the protocol.
+//! // Clients see the objects of the test through the real protocol.
 //! let pods: Api<Pod> = Api::namespaced(server.client(), "shop");
 //! assert_eq!(pods.list(&ListParams::default().labels("app=cart")).await?.items.len(), 1);
 //!
-//! // Things go wrong when the test says so, as often as it says.
+//! // The next list fails.
 //! server.fault(RequestMatcher::list("pods"), Fault::status(503).retry_after(5));
 //! assert!(pods.list(&ListParams::default()).await.is_err());
 //!
-//! // Afterwards the test sees what was asked, and that nothing was left open.
+//! // The test can inspect all requests, and check that nothing is left open.
 //! assert_eq!(server.count_requests(Verb::List, "pods"), 2);
 //! server.assert_nothing_open();
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! - **Objects.** Every built-in kind; custom ones by [`TestServerBuilder::kind`] or a posted definition. Created,
+//! - **Objects.** Every built-in kind; custom kinds by [`TestServerBuilder::kind`] or a posted definition. Created,
 //!   changed and deleted by clients, or directly: [`TestServer::create`], [`TestServer::modify`], [`builders`].
 //!   Subresources, patches of all types, server-side apply, finalizers, preconditions and conflicts behave as in a
-//!   cluster; owned objects are collected if [wished](TestServerBuilder::garbage_collection).
+//!   cluster; [garbage collection](TestServerBuilder::garbage_collection) is optional.
 //! - **Lists and watches.** Pages that expire, every combination of resource version and match, selectors, bookmarks,
 //!   initial events with their end marker, 410 in both forms, metadata only, tables.
-//! - **Trouble.** [`TestServer::fault`] strikes chosen requests; [`TestServer::compact`], [`TestServer::rewind`],
-//!   [`TestServer::close_watches`], [`TestServer::poison`] and [`TestServer::replica`] trouble the server itself.
-//!   Everything random comes from one [seed](TestServerBuilder::seed).
-//! - **Sight.** [`TestServer::requests`], [`TestServer::open_watches`], [`TestServer::wait_for`].
-//! - **Socket.** [`TestServer::start`] listens on loopback; [`TestServer::kubeconfig`] leads kubectl there.
+//! - **Faults.** [`TestServer::fault`] makes chosen requests fail; [`TestServer::compact`], [`TestServer::rewind`],
+//!   [`TestServer::close_watches`], [`TestServer::poison`] and [`TestServer::replica`] disrupt the server itself.
+//!   All randomness comes from one [seed](TestServerBuilder::seed).
+//! - **Observation.** [`TestServer::requests`], [`TestServer::open_watches`], [`TestServer::wait_for`].
+//! - **Socket.** [`TestServer::start`] listens on loopback; [`TestServer::kubeconfig`] configures kubectl for it.
 //!
-//! What it is not: it runs no controllers beyond deletion, validates metadata but not the inside of built-in specs,
-//! answers in JSON and YAML but not in protobuf (which it reads), and has no roles: whoever has the token may do
-//! everything, and a [stranger](TestServerBuilder::stranger) nothing.
+//! Limitations: no controllers beyond deletion; metadata is validated, the specs of built-in kinds are not; responses are
+//! JSON or YAML, never protobuf (which is accepted in requests); no RBAC: every client with the token may do everything,
+//! and a [user without permissions](TestServerBuilder::user_without_permissions) nothing.
+//!
+//! The feature `cli` adds the `kube-testserver` program and the module `program`, which depend on clap.
+
+#![warn(missing_debug_implementations)]
 
 mod admission;
 mod auth;
@@ -77,7 +81,7 @@ pub use transport::request::{Query, Verb};
 pub use transport::service::TestService;
 pub use transport::status::ApiError;
 
-/// The examples of the README are tests.
+/// Compiles the examples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

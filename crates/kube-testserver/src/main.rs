@@ -1,4 +1,4 @@
-//! The test server as a program: a cluster in memory to point kubectl or any other client at.
+//! The `kube-testserver` program: an in-memory cluster for kubectl or any other client.
 
 use std::process::ExitCode;
 
@@ -7,7 +7,7 @@ use kube_testserver::program::{Arguments, run};
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    // Wrong flags end the program here with code 2 and a message that names them.
+    // Invalid flags exit here with code 2 and a message that names them.
     let arguments = Arguments::parse();
     match run(arguments).await {
         Ok(()) => ExitCode::SUCCESS,

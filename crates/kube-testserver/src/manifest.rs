@@ -1,4 +1,4 @@
-//! Manifests: YAML or JSON text with one or many objects, as people keep them in files.
+//! Manifests: YAML or JSON text with one or many objects.
 
 use std::fmt;
 

@@ -1,7 +1,8 @@
-//! The test server as a program: its options, and what it does with them.
+//! The `kube-testserver` program: its options and its main loop.
 //!
-//! The binary `kube-testserver` is this and nothing else; other programs can offer the same under a subcommand.
+//! The binary contains nothing else; other programs can offer the same as a subcommand.
 
+use std::fmt;
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -11,34 +12,33 @@ use clap::Parser;
 use crate::churn::{Churn, Population};
 use crate::{TestServer, manifest};
 
-/// An in-memory Kubernetes API server to play with and to test against.
+/// An in-memory Kubernetes API server for tests and experiments.
 ///
-/// Nothing is kept: when it stops, everything is gone. Without --churn nothing moves by itself.
-// No `Debug`: it would show the token.
+/// Nothing is stored on disk: all objects are lost when it stops. Without --churn no object changes by itself.
 #[derive(Parser)]
 #[command(name = "kube-testserver", version, after_help = EXAMPLES)]
 pub struct Arguments {
-    /// The port to listen on; 0 takes any free one
+    /// The port to listen on; 0 picks a free one
     #[arg(long, default_value_t = 8001)]
     port: u16,
 
-    /// The address to listen on; anything but loopback lets other machines in, without TLS
+    /// The address to listen on; any address but loopback accepts other machines, without TLS
     #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST), value_name = "ADDR")]
     bind: IpAddr,
 
-    /// The objects to start with, such as pods=500,nodes=20,configmaps=5
+    /// The initial objects, such as pods=500,nodes=20,configmaps=5
     #[arg(long, default_value = "", value_name = "LIST", hide_default_value = true)]
     objects: Population,
 
-    /// Changes a second (20/s) or a minute (5/m): deployments roll, pods come and go, nodes flap
+    /// Changes per second (20/s) or per minute (5/m): deployments roll, pods come and go, nodes flap
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     churn: Option<f64>,
 
-    /// The seed of everything random; the same seed gives the same cluster
+    /// The random seed; the same seed produces the same cluster
     #[arg(long, default_value_t = 0)]
     seed: u64,
 
-    /// Asks clients for this bearer token
+    /// The bearer token that clients must send
     #[arg(long, value_name = "TOKEN")]
     token: Option<String>,
 
@@ -46,7 +46,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
-    /// Creates the objects of a YAML or JSON file, - for standard input; can be given many times
+    /// Creates the objects of a YAML or JSON file, - for standard input; can be repeated
     #[arg(long, value_name = "FILE")]
     manifest: Vec<PathBuf>,
 }
@@ -55,13 +55,24 @@ const EXAMPLES: &str = "Examples:
   kube-testserver --objects pods=500,nodes=20 --churn 20/s --seed 1
   kube-testserver --port 0 --kubeconfig cluster.yaml --manifest crds.yaml --manifest objects.yaml";
 
-/// Serves until Ctrl-C or, on Unix, `kill`.
+/// Never shows the token.
+impl fmt::Debug for Arguments {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Arguments")
+            .field("port", &self.port)
+            .field("bind", &self.bind)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Serves until Ctrl-C or, on Unix, SIGTERM.
 ///
 /// # Errors
 ///
-/// What was asked for cannot be done: a busy port, a manifest that cannot be read. The text names it and the way out.
+/// The port is in use, a manifest cannot be read or created, or the kubeconfig cannot be written. The text names the
+/// cause and the fix.
 pub async fn run(arguments: Arguments) -> Result<(), String> {
-    // Listened for before anybody can be told that the server is there.
+    // Registered before the server is announced, so that no signal is missed.
     let mut stop = Stop::new().map_err(|error| format!("cannot wait for signals: {error}"))?;
     let mut builder = TestServer::builder().seed(arguments.seed).garbage_collection();
     if let Some(token) = &arguments.token {
@@ -70,7 +81,7 @@ pub async fn run(arguments: Arguments) -> Result<(), String> {
     if !arguments.bind.is_loopback() {
         builder = builder.allow_remote();
     }
-    // Bound before anything else is made: a busy port is told at once.
+    // Bound before any object is created, so that a busy port fails at once.
     let address = SocketAddr::new(arguments.bind, arguments.port);
     let server = builder
         .listen(address)
@@ -87,7 +98,7 @@ pub async fn run(arguments: Arguments) -> Result<(), String> {
 
     let rate = arguments.churn.unwrap_or(0.0);
     tokio::select! {
-        // Dropping the churn between two steps loses nothing: it has no state outside the server.
+        // Cancel-safe: between two steps the churn has no state outside the server.
         () = churn.run(rate) => {}
         () = stop.wait() => {}
     }
@@ -100,11 +111,11 @@ fn busy(address: SocketAddr, error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::AddrInUse => {
             format!(
-                "cannot listen on {address}: it is in use; stop what uses it or choose another --port (0: any)"
+                "cannot listen on {address}: it is in use; stop the other process or choose another --port (0 for any)"
             )
         }
         io::ErrorKind::PermissionDenied => {
-            format!("cannot listen on {address}: not allowed; choose a --port above 1023")
+            format!("cannot listen on {address}: permission denied; choose a --port above 1023")
         }
         io::ErrorKind::AddrNotAvailable => {
             format!("cannot listen on {address}: this machine has no such address; choose another --bind")
@@ -143,7 +154,7 @@ fn create_from(server: &TestServer, path: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Says where the server is and how to use it.
+/// Prints the address of the server and how to use it.
 fn introduce(arguments: &Arguments, server: &TestServer) -> Result<(), String> {
     let (url, config) = (
         server.url().unwrap_or_default(),
@@ -152,9 +163,12 @@ fn introduce(arguments: &Arguments, server: &TestServer) -> Result<(), String> {
     let mut text = format!("Kubernetes {} on {url}", crate::KUBERNETES_VERSION);
     let counts = ["nodes", "deployments.apps", "pods"].map(|resource| server.count(resource));
     let [nodes, deployments, pods] = counts;
-    let many = |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
-    let (nodes, deployments) = (many(nodes, "node"), many(deployments, "deployment"));
-    text.push_str(&format!(" with {nodes}, {deployments} and {}", many(pods, "pod")));
+    let counted = |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
+    let (nodes, deployments) = (counted(nodes, "node"), counted(deployments, "deployment"));
+    text.push_str(&format!(
+        " with {nodes}, {deployments} and {}",
+        counted(pods, "pod")
+    ));
     if let Some(rate) = arguments.churn {
         text.push_str(&format!(", {rate} changes a second, seed {}", arguments.seed));
     }
@@ -184,12 +198,12 @@ fn introduce(arguments: &Arguments, server: &TestServer) -> Result<(), String> {
     }
     text.push_str("\nCtrl-C stops it.\n");
     let mut out = io::stdout().lock();
-    // Nobody may be reading; the server goes on all the same.
+    // A closed stdout does not stop the server.
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     Ok(())
 }
 
-/// Whoever tells the program to stop: Ctrl-C, and on Unix also `kill`.
+/// The signals that stop the program: SIGINT (Ctrl-C) and, on Unix, SIGTERM.
 struct Stop {
     #[cfg(unix)]
     signals: [tokio::signal::unix::Signal; 2],
@@ -207,7 +221,7 @@ impl Stop {
     #[cfg(unix)]
     async fn wait(&mut self) {
         let [interrupt, terminate] = &mut self.signals;
-        // Both are cancel-safe: a signal that is not received here is not needed any more.
+        // Both are cancel-safe.
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
@@ -222,13 +236,13 @@ impl Stop {
     #[cfg(not(unix))]
     async fn wait(&mut self) {
         if tokio::signal::ctrl_c().await.is_err() {
-            // Without a way to be told, the program runs until it is killed.
+            // Without signal handling, the program runs until it is killed.
             std::future::pending().await
         }
     }
 }
 
-/// `20/s`, `20` or `5/m` as changes a second.
+/// Parses `20/s`, `20` or `5/m` as changes per second.
 fn parse_rate(text: &str) -> Result<f64, String> {
     let (number, unit) = text.split_once('/').unwrap_or((text, "s"));
     let seconds = match unit.trim() {

@@ -1,10 +1,10 @@
-//! The one place where tasks are spawned. A server without a socket has none.
+//! The only place that spawns tasks. A server without a socket has none.
 
 use std::future::Future;
 
 use tokio::task::{JoinHandle, JoinSet};
 
-/// Runs a task that belongs to nobody but its name; if it dies, the log says so.
+/// Spawns a detached task; a panic is logged under its name.
 #[allow(clippy::disallowed_methods)]
 pub(crate) fn spawn(name: &'static str, task: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
     tokio::spawn(async move {
@@ -16,13 +16,13 @@ pub(crate) fn spawn(name: &'static str, task: impl Future<Output = ()> + Send + 
     })
 }
 
-/// Adds a task to a set; [`reap`] notices its end.
+/// Adds a task to a set; [`reap`] collects its result.
 #[allow(clippy::disallowed_methods)]
 pub(crate) fn spawn_in(set: &mut JoinSet<()>, task: impl Future<Output = ()> + Send + 'static) {
     set.spawn(task);
 }
 
-/// Takes the ended tasks out of a set.
+/// Removes the finished tasks from a set.
 pub(crate) fn reap(name: &'static str, set: &mut JoinSet<()>) {
     while let Some(ended) = set.try_join_next() {
         report(name, ended);

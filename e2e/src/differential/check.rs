@@ -1,11 +1,11 @@
-//! Holds a story against the truth. Takes lines and the history, gives differences that are allowed, by name, and
+//! Holds a story against the history. Takes lines and the history, gives differences that are allowed, by name, and
 //! offences that are not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use super::history::{History, Step};
 use super::line::{Event, Line};
-use super::truth::{Step, Truth};
 
 /// A way in which a story may differ from the full history. Each is announced, in `DESIGN.md` or `docs/parity.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,25 +60,25 @@ impl Verdict {
     }
 }
 
-/// Holds one story against the truth.
-pub fn check(rules: Rules, truth: &Truth, lines: &[Line]) -> Verdict {
+/// Holds one story against the history.
+pub fn check(rules: Rules, history: &History, lines: &[Line]) -> Verdict {
     let mut verdict = Verdict::default();
     let synced = lines.iter().filter(|line| line.event == Event::Synced).count();
     if synced != 1 {
         let offence = format!("the end of the first list was told {synced} times");
         verdict.offences.push((String::new(), offence));
     }
-    let mut by_name: BTreeMap<&str, Vec<&Line>> = truth.names().map(|name| (name, Vec::new())).collect();
+    let mut by_name: BTreeMap<&str, Vec<&Line>> = history.names().map(|name| (name, Vec::new())).collect();
     for line in lines.iter().filter(|line| line.event != Event::Synced) {
         by_name.entry(&line.name).or_default().push(line);
     }
     for (name, lines) in by_name {
         let mut one = OneObject {
             rules,
-            truth,
+            history,
             name,
-            steps: truth.steps(name),
-            at: truth.start(name),
+            steps: history.steps(name),
+            at: history.start(name),
             current: None,
             verdict: &mut verdict,
         };
@@ -92,7 +92,7 @@ pub fn check(rules: Rules, truth: &Truth, lines: &[Line]) -> Verdict {
 /// The story of one name, followed through the history.
 struct OneObject<'a> {
     rules: Rules,
-    truth: &'a Truth,
+    history: &'a History,
     name: &'a str,
     steps: &'a [Step],
     /// The first step that has not been told.
@@ -122,15 +122,15 @@ impl<'a> OneObject<'a> {
         // What came and went again after the last line was passed over, too.
         self.move_to(self.steps.len())
             .map_err(|why| format!("after the last line: {why}"))?;
-        let end = self.truth.now(self.name);
+        let end = self.history.now(self.name);
         if self.current != end {
             return Err(format!(
-                "the story ends with {:?}, the truth with {end:?}",
+                "the story ends with {:?}, the history with {end:?}",
                 self.current
             ));
         }
         if stored != end {
-            return Err(format!("the store holds {stored:?}, the truth is {end:?}"));
+            return Err(format!("the store holds {stored:?}, the history is {end:?}"));
         }
         Ok(())
     }
@@ -141,10 +141,10 @@ impl<'a> OneObject<'a> {
             .first()
             .filter(|line| line.event == Event::Added && line.initial);
         let told = first.map(|line| (line.uid.as_str(), line.version()));
-        if told != self.truth.initial(self.name) {
+        if told != self.history.initial(self.name) {
             return Err(format!(
                 "the first list had {:?}, told as initial was {told:?}",
-                self.truth.initial(self.name)
+                self.history.initial(self.name)
             ));
         }
         match lines.iter().skip(1).find(|line| line.initial) {
@@ -295,18 +295,18 @@ mod tests {
     };
 
     /// `a`: there at the start, updated twice, deleted, made again. `b`: made later, leaves the selection, comes back.
-    fn truth() -> Truth {
-        let mut truth = Truth::default();
-        truth.wrote("a", "u1", 1, true);
-        truth.begin();
-        truth.wrote("a", "u1", 2, true);
-        truth.wrote("b", "u2", 3, true);
-        truth.wrote("a", "u1", 4, true);
-        truth.wrote("b", "u2", 5, false);
-        truth.removed("a", "u1");
-        truth.wrote("a", "u3", 8, true);
-        truth.wrote("b", "u2", 9, true);
-        truth
+    fn history() -> History {
+        let mut history = History::default();
+        history.wrote("a", "u1", 1, true);
+        history.begin();
+        history.wrote("a", "u1", 2, true);
+        history.wrote("b", "u2", 3, true);
+        history.wrote("a", "u1", 4, true);
+        history.wrote("b", "u2", 5, false);
+        history.removed("a", "u1");
+        history.wrote("a", "u3", 8, true);
+        history.wrote("b", "u2", 9, true);
+        history
     }
 
     fn lines(text: &str) -> Vec<Line> {
@@ -360,7 +360,7 @@ stored b u2 @9";
     fn offence(rules: Rules, from: &str, to: &str) -> String {
         assert!(GOOD.contains(from), "{from}");
         let doctored = GOOD.replace(&format!("{from}\n"), to);
-        let verdict = check(rules, &truth(), &lines(&doctored));
+        let verdict = check(rules, &history(), &lines(&doctored));
         let offences: Vec<String> = verdict.offences.into_iter().map(|(_, offence)| offence).collect();
         offences.join("; ")
     }
@@ -368,7 +368,7 @@ stored b u2 @9";
     #[test]
     fn the_full_story_is_good_for_both() {
         for rules in [OURS, THEIRS] {
-            let verdict = check(rules, &truth(), &lines(GOOD));
+            let verdict = check(rules, &history(), &lines(GOOD));
             assert_eq!(verdict.offences, []);
             assert_eq!(verdict.events, 8);
             assert!(verdict.differences.is_empty());
@@ -420,7 +420,11 @@ stored b u2 @9";
         let from = "updated a u1 @2 @1\nadded b u2 @3\nupdated a u1 @4 @2";
         let to = "added b u2 @3\nupdated a u1 @4 @1\n";
         assert!(offence(OURS, from, to).contains("1 steps were not told"));
-        let verdict = check(THEIRS, &truth(), &lines(&GOOD.replace(&format!("{from}\n"), to)));
+        let verdict = check(
+            THEIRS,
+            &history(),
+            &lines(&GOOD.replace(&format!("{from}\n"), to)),
+        );
         assert_eq!(verdict.offences, []);
         assert_eq!(
             verdict.differences,
@@ -437,7 +441,11 @@ stored b u2 @9";
             relists: true,
         };
         assert!(offence(ours, from, to).contains("not ours"));
-        let verdict = check(THEIRS, &truth(), &lines(&GOOD.replace(&format!("{from}\n"), to)));
+        let verdict = check(
+            THEIRS,
+            &history(),
+            &lines(&GOOD.replace(&format!("{from}\n"), to)),
+        );
         assert_eq!(verdict.offences, []);
         assert_eq!(verdict.differences[&Difference::RecreationToldAsUpdate], 1);
     }

@@ -9,11 +9,11 @@ use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::json;
 
 use super::check::{Rules, Verdict, check, compare_causes};
+use super::history::History;
+use super::informer_process::InformerProcess;
 use super::line::{Event, Line};
 use super::tape::{Op, Tape, Who};
-use super::teller::Teller;
-use super::truth::Truth;
-use crate::PATIENCE;
+use crate::TIMEOUT;
 use crate::proxy::Proxy;
 use crate::server::Server;
 use crate::temporary::Temporary;
@@ -26,7 +26,7 @@ pub struct Outcome {
     /// The tape.
     pub tape: Tape,
     /// What happened.
-    pub truth: Truth,
+    pub history: History,
     /// What our informer told, and how it holds.
     pub ours: (Vec<Line>, Verdict),
     /// The same of client-go's.
@@ -53,30 +53,30 @@ pub async fn run(server: &Server, tape: Tape, ours: &Path, theirs: &Path) -> Res
     for &op in &tape.before {
         player.play(op, None).await?;
     }
-    player.truth.begin();
+    player.history.begin();
 
     let proxies = Proxies {
         ours: server.proxy().await.map_err(|error| error.to_string())?,
         theirs: server.proxy().await.map_err(|error| error.to_string())?,
     };
     let start = |name, program, proxy| {
-        Teller::start(name, program, server, proxy, &namespace, &tape, directory.path())
+        InformerProcess::start(name, program, server, proxy, &namespace, &tape, directory.path())
             .map_err(|error| error.to_string())
     };
-    let mut our_teller = start("ours", ours, &proxies.ours)?;
-    let mut their_teller = start("client-go", theirs, &proxies.theirs)?;
+    let mut our_informer = start("ours", ours, &proxies.ours)?;
+    let mut their_informer = start("client-go", theirs, &proxies.theirs)?;
     let synced = |lines: &[Line]| lines.iter().any(|line| line.event == Event::Synced);
-    our_teller.wait_for("the first list", PATIENCE, synced).await?;
-    their_teller.wait_for("the first list", PATIENCE, synced).await?;
+    our_informer.wait_for("the first list", TIMEOUT, synced).await?;
+    their_informer.wait_for("the first list", TIMEOUT, synced).await?;
 
     for &op in &tape.ops {
         if op == Op::Settle {
-            let arrived = |lines: &[Line]| all_told(lines, &player.truth);
-            our_teller
-                .wait_for("what happened so far", PATIENCE, arrived)
+            let arrived = |lines: &[Line]| all_told(lines, &player.history);
+            our_informer
+                .wait_for("what happened so far", TIMEOUT, arrived)
                 .await?;
-            their_teller
-                .wait_for("what happened so far", PATIENCE, arrived)
+            their_informer
+                .wait_for("what happened so far", TIMEOUT, arrived)
                 .await?;
         }
         player.play(op, Some(&proxies)).await?;
@@ -84,49 +84,52 @@ pub async fn run(server: &Server, tape: Tape, ours: &Path, theirs: &Path) -> Res
     // Behind everything else: who has told this one has told all that a watch brings.
     player.create("the-end", true, false).await?;
 
-    let arrived = |lines: &[Line]| all_told(lines, &player.truth);
+    let arrived = |lines: &[Line]| all_told(lines, &player.history);
     // An informer that never gets there is judged by what it told.
     let late: Vec<String> = [
-        our_teller.wait_for("the true end", PATIENCE, arrived).await.err(),
-        their_teller
-            .wait_for("the true end", PATIENCE, arrived)
+        our_informer
+            .wait_for("the true end", TIMEOUT, arrived)
+            .await
+            .err(),
+        their_informer
+            .wait_for("the true end", TIMEOUT, arrived)
             .await
             .err(),
     ]
     .into_iter()
     .flatten()
     .collect();
-    let mut ours = our_teller.stop(PATIENCE).await?;
-    let mut theirs = their_teller.stop(PATIENCE).await?;
+    let mut ours = our_informer.stop(TIMEOUT).await?;
+    let mut theirs = their_informer.stop(TIMEOUT).await?;
     // The controllers of a whole cluster put things of their own into a namespace.
-    let of_the_tape = |line: &Line| line.name.is_empty() || player.truth.wrote_about(&line.name);
+    let of_the_tape = |line: &Line| line.name.is_empty() || player.history.wrote_about(&line.name);
     ours.retain(of_the_tape);
     theirs.retain(of_the_tape);
     player.clean_up().await?;
-    let mut outcome = judge(tape, player.truth, ours, theirs);
+    let mut outcome = judge(tape, player.history, ours, theirs);
     for late in late {
         outcome.ours.1.offences.push((String::new(), late));
     }
     Ok(outcome)
 }
 
-fn judge(tape: Tape, truth: Truth, ours: Vec<Line>, theirs: Vec<Line>) -> Outcome {
+fn judge(tape: Tape, history: History, ours: Vec<Line>, theirs: Vec<Line>) -> Outcome {
     let relists = tape.relists();
     let rules = |client_go| Rules { client_go, relists };
-    let mut our_verdict = check(rules(false), &truth, &ours);
-    let their_verdict = check(rules(true), &truth, &theirs);
+    let mut our_verdict = check(rules(false), &history, &ours);
+    let their_verdict = check(rules(true), &history, &theirs);
     compare_causes(relists, &ours, &theirs, &mut our_verdict);
     Outcome {
         tape,
-        truth,
+        history,
         ours: (ours, our_verdict),
         theirs: (theirs, their_verdict),
     }
 }
 
 /// Whether every object was last told as it is now.
-fn all_told(lines: &[Line], truth: &Truth) -> bool {
-    truth.names().all(|name| told(lines, name) == truth.now(name))
+fn all_told(lines: &[Line], history: &History) -> bool {
+    history.names().all(|name| told(lines, name) == history.now(name))
 }
 
 /// The state of an object as it was last told.
@@ -159,7 +162,7 @@ struct Player<'a> {
     resource: ApiResource,
     api: Api<DynamicObject>,
     selective: bool,
-    truth: Truth,
+    history: History,
     steps: u64,
     /// Whether an object is in the selection, by name: what a flip turns round.
     selected: std::collections::BTreeMap<String, bool>,
@@ -186,7 +189,7 @@ impl<'a> Player<'a> {
             api: Api::namespaced_with(client, namespace, &resource),
             resource,
             selective: tape.selector.is_some(),
-            truth: Truth::default(),
+            history: History::default(),
             steps: 0,
             selected: Default::default(),
             pause: Duration::from_millis(2),
@@ -283,7 +286,7 @@ impl<'a> Player<'a> {
         let patched = patched.map_err(|error| format!("patching {name}: {error}"))?;
         let metadata = &patched.metadata;
         if metadata.deletion_timestamp.is_some() && metadata.finalizers.as_ref().is_none_or(Vec::is_empty) {
-            self.truth
+            self.history
                 .removed(name, metadata.uid.as_deref().unwrap_or_default());
             return Ok(());
         }
@@ -291,7 +294,7 @@ impl<'a> Player<'a> {
     }
 
     async fn delete(&mut self, name: &str) -> Result<(), String> {
-        let before = self.truth.now(name).map(|(uid, _)| uid.to_owned());
+        let before = self.history.now(name).map(|(uid, _)| uid.to_owned());
         let deleted = self.api.delete(name, &DeleteParams::default()).await;
         let deleted = deleted.map_err(|error| format!("deleting {name}: {error}"))?;
         match deleted.left() {
@@ -306,7 +309,7 @@ impl<'a> Player<'a> {
                 self.wrote(&object)
             }
             _ => {
-                self.truth.removed(name, &before.unwrap_or_default());
+                self.history.removed(name, &before.unwrap_or_default());
                 Ok(())
             }
         }
@@ -324,7 +327,7 @@ impl<'a> Player<'a> {
             .and_then(|labels| labels.get("show"))
             .is_some_and(|show| show == "yes");
         let uid = metadata.uid.as_deref().unwrap_or_default();
-        self.truth.wrote(name, uid, version, shown || !self.selective);
+        self.history.wrote(name, uid, version, shown || !self.selective);
         Ok(())
     }
 }

@@ -97,8 +97,8 @@ fn failure(server: &str, outcome: &Outcome) -> String {
             if name.is_empty() {
                 continue;
             }
-            let _ = writeln!(text, "  the truth:");
-            for step in outcome.truth.steps(name) {
+            let _ = writeln!(text, "  the history:");
+            for step in outcome.history.steps(name) {
                 let _ = writeln!(text, "    {step}");
             }
             for (who, lines) in [("ours", &outcome.ours.0), ("client-go", &outcome.theirs.0)] {

@@ -7,7 +7,7 @@ use kube_informers::{Informer, Scope};
 use kube_informers_e2e::Server;
 use serde_json::{Value, json};
 
-use crate::support::{Observed, Outcome, Told, config_map, merge, namespace, scenarios, unique};
+use crate::support::{HandlerCall, Observed, Outcome, config_map, merge, namespace, scenarios, unique};
 
 scenarios! {
     every_sort_of_kind_is_followed_alike: Setup::shared();
@@ -128,13 +128,16 @@ async fn every_sort_of_kind_is_followed_alike(server: &Server) -> Outcome {
         observed
             .story
             .wait_for("it is gone", |story| {
-                matches!(story.of(&name).last(), Some(Told::Deleted { .. }))
+                matches!(story.of(&name).last(), Some(HandlerCall::Deleted { .. }))
             })
             .await;
         let told = observed.story.of(&name);
-        assert!(matches!(told.first(), Some(Told::Added { initial: false, .. })));
+        assert!(matches!(
+            told.first(),
+            Some(HandlerCall::Added { initial: false, .. })
+        ));
         assert!(
-            matches!(told.get(1), Some(Told::Updated { .. })),
+            matches!(told.get(1), Some(HandlerCall::Updated { .. })),
             "{}: {told:?}",
             sort.plural
         );

@@ -6,7 +6,7 @@ use kube_informers::{Cause, Event, Informer, Scope};
 use kube_informers_e2e::Server;
 use serde_json::json;
 
-use crate::support::{Observed, Outcome, Told, config_map, labelled, merge, namespace, scenarios};
+use crate::support::{HandlerCall, Observed, Outcome, config_map, labelled, merge, namespace, scenarios};
 
 scenarios! {
     an_object_enters_and_leaves_a_selector_as_if_it_were_created_and_deleted: Setup::shared();
@@ -69,9 +69,9 @@ async fn an_object_enters_and_leaves_a_selector_as_if_it_were_created_and_delete
         ]
     );
     let told = observed.story.of("flip");
-    assert!(matches!(&told[0], Told::Added { now, .. } if now.version == entered));
+    assert!(matches!(&told[0], HandlerCall::Added { now, .. } if now.version == entered));
     assert!(
-        matches!(&told[2], Told::Deleted { last, cause: Cause::Observed } if last.version == left),
+        matches!(&told[2], HandlerCall::Deleted { last, cause: Cause::Observed } if last.version == left),
         "the deletion carries the version at which the object left: {:?}, not {left}",
         told[2]
     );

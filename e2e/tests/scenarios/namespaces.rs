@@ -7,7 +7,7 @@ use kube_informers_e2e::Server;
 use serde_json::json;
 
 use crate::support::{
-    Observed, Outcome, Told, config_map, finish_deletion, get, merge, namespace, scenarios, unique,
+    HandlerCall, Observed, Outcome, config_map, finish_deletion, get, merge, namespace, scenarios, unique,
 };
 
 scenarios! {
@@ -94,11 +94,11 @@ async fn a_namespace_is_created_marked_and_gone_and_takes_its_objects_along(serv
     observed
         .story
         .wait_for("it is gone", |story| {
-            matches!(story.of(&name).last(), Some(Told::Deleted { .. }))
+            matches!(story.of(&name).last(), Some(HandlerCall::Deleted { .. }))
         })
         .await;
     assert!(
-        matches!(observed.story.of(&name).get(1), Some(Told::Updated { .. })),
+        matches!(observed.story.of(&name).get(1), Some(HandlerCall::Updated { .. })),
         "first it was marked"
     );
     observed.assert_exact(&[spaces], &selection).await?;

@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::support::{Observed, Outcome, all, config_map, get, namespace, scenarios};
 
 scenarios! {
-    a_server_that_asks_for_patience_is_given_it_and_reached_in_the_end: Setup::one_request_at_a_time();
+    requests_rejected_with_retry_after_are_retried_until_they_succeed: Setup::one_request_at_a_time();
 }
 
 /// What a failed attempt was like: what the server asked for, and what followed.
@@ -25,7 +25,7 @@ struct Refusal {
     pause: Duration,
 }
 
-async fn a_server_that_asks_for_patience_is_given_it_and_reached_in_the_end(server: &Server) -> Outcome {
+async fn requests_rejected_with_retry_after_are_retried_until_they_succeed(server: &Server) -> Outcome {
     let admin = server.client()?;
     let user = server.user().await?;
     let namespace = namespace(&admin).await?;

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use kube_informers::{Informer, ResourceVersion, Scope};
-use kube_informers_e2e::{PATIENCE, Server};
+use kube_informers_e2e::{Server, TIMEOUT};
 use serde_json::{Value, json};
 
 use crate::support::{
@@ -27,7 +27,7 @@ async fn a_write_can_be_read_back_once_its_version_is_reached(server: &Server) -
 
     for value in 0..50 {
         let written = merge(&maps, "own", json!({ "data": { "value": format!("{value}.") } })).await?;
-        observed.informer.wait_for(&written, PATIENCE).await?;
+        observed.informer.wait_for(&written, TIMEOUT).await?;
         let read = store
             .get((&namespace.name, "own"))
             .and_then(|own| own.metadata.resource_version.clone());
@@ -108,7 +108,7 @@ async fn an_idle_informer_reaches_versions_that_were_written_elsewhere(server: &
     let version = written.metadata.resource_version.unwrap_or_default();
 
     // A bookmark comes about once a minute.
-    observed.informer.wait_for(&version, PATIENCE * 2).await?;
+    observed.informer.wait_for(&version, TIMEOUT * 2).await?;
 
     let members = observed.informer.stats().members;
     assert!(members[0].reflector.bookmarks > 0);

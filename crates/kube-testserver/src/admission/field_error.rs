@@ -68,9 +68,9 @@ pub struct FieldError {
     pub field: String,
     /// What is wrong.
     pub kind: FieldErrorKind,
-    /// The value that was refused; shown in the message for most kinds.
+    /// The rejected value; shown in the message for most kinds.
     pub value: Value,
-    /// Why it was refused, for people.
+    /// The human-readable reason.
     pub detail: String,
 }
 

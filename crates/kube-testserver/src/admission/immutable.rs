@@ -1,4 +1,4 @@
-//! What may not change once it is there: the type of a secret, and the data of what was declared immutable.
+//! Immutable fields: the type of a secret, and the data of objects declared immutable.
 
 use serde_json::{Map, Value};
 

@@ -1,10 +1,11 @@
-//! The fields of `metadata` that the server owns or checks: names, uid, timestamps, generation.
+//! The fields of `metadata` that the server owns or validates: names, uid, timestamps, generation.
 
 use serde_json::{Map, Value};
 
 use crate::admission::field_error::FieldError;
 use crate::admission::names;
 use crate::kinds::Kind;
+use crate::transport::status::ApiError;
 
 /// Built-in kinds whose objects count the changes of their specification. Custom kinds all do.
 const COUNTED: &[&str] = &[
@@ -91,6 +92,66 @@ pub(crate) fn is_gone(metadata: &Map<String, Value>) -> bool {
         .unwrap_or(0)
         > 0;
     deleting && !held && !graced
+}
+
+/// The Go types of the fields of `metadata` that clients set.
+const STRINGS: &[&str] = &["name", "generateName", "namespace", "uid", "resourceVersion"];
+const MAPS: &[&str] = &["labels", "annotations"];
+const LISTS: &[(&str, &str)] = &[
+    ("finalizers", "[]string"),
+    ("ownerReferences", "[]v1.OwnerReference"),
+];
+
+/// Rejects fields of `metadata` that are not of their type, such as `finalizers: {}`, as decoding fails in a real server.
+pub(crate) fn check_types(kind: &Kind, object: &Map<String, Value>) -> Result<(), ApiError> {
+    let wrong = |value: &Value, field: &str, wanted: &str| {
+        let found = match value {
+            Value::Null => "null",
+            Value::Bool(_) => "bool",
+            Value::Number(_) => "number",
+            Value::String(_) => "string",
+            Value::Array(_) => "array",
+            Value::Object(_) => "object",
+        };
+        Err(ApiError::bad_request(format!(
+            "{kind} in version \"{version}\" cannot be handled as a {kind}: json: cannot unmarshal {found} into Go struct \
+             field {field} of type {wanted}",
+            kind = kind.kind,
+            version = kind.version,
+        )))
+    };
+    let metadata = match object.get("metadata") {
+        None | Some(Value::Null) => return Ok(()),
+        Some(Value::Object(metadata)) => metadata,
+        Some(other) => return wrong(other, &format!("{}.metadata", kind.kind), "v1.ObjectMeta"),
+    };
+    for (name, value) in metadata.iter().filter(|(_, value)| !value.is_null()) {
+        let field = format!("ObjectMeta.metadata.{name}");
+        let name = name.as_str();
+        if STRINGS.contains(&name) && !value.is_string() {
+            return wrong(value, &field, "string");
+        }
+        if MAPS.contains(&name) {
+            let Some(map) = value.as_object() else {
+                return wrong(value, &field, "map[string]string");
+            };
+            if let Some(value) = map.values().find(|value| !value.is_string() && !value.is_null()) {
+                return wrong(value, &field, "string");
+            }
+        }
+        if let Some((_, wanted)) = LISTS.iter().find(|(list, _)| *list == name) {
+            let Some(items) = value.as_array() else {
+                return wrong(value, &field, wanted);
+            };
+            let fits = |item: &&Value| {
+                item.is_null() || (item.is_string() == (name == "finalizers") && !item.is_array())
+            };
+            if let Some(item) = items.iter().find(|item| !fits(item)) {
+                return wrong(item, &field, wanted.trim_start_matches("[]"));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Checks name, labels, annotations, finalizers and owner references.

@@ -1,6 +1,6 @@
 //! The rules for names, label keys and label values, with the server's wording.
 //!
-//! Each function takes a string and gives the list of broken rules; an empty list means the string is fine.
+//! Each function returns the list of violated rules; an empty list means the string is valid.
 
 const LABEL_LENGTH: usize = 63;
 const SUBDOMAIN_LENGTH: usize = 253;

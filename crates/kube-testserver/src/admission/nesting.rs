@@ -1,4 +1,4 @@
-//! How deep JSON is nested. Everything that reads, writes or drops a value recurses; a limit keeps that harmless.
+//! The nesting depth of JSON. Reading, writing and dropping a value recurse, so the depth is limited.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Filling a server with the objects a cluster starts with: healthy, running, nothing left to do.
+//! Fills a server with the initial objects of a cluster, all healthy and running.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the churn remembers of the cluster, so that it need not ask the server for everything.
+//! The churn's view of the cluster, so that it need not read everything from the server.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 

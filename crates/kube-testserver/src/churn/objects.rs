@@ -1,4 +1,4 @@
-//! The objects of a made-up cluster, as JSON: nodes, leases, deployments, replica sets, pods, events.
+//! The objects of a generated cluster, as JSON: nodes, leases, deployments, replica sets, pods, events.
 
 use serde_json::{Map, Value, json};
 

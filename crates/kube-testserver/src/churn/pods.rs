@@ -1,4 +1,4 @@
-//! The life of a pod, as its status tells it: scheduled, running, crashed, running again.
+//! The phases of a pod in its status: scheduled, running, crashed, running again.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! How many objects of which resource a cluster starts with: `pods=500,nodes=20`.
+//! The number of initial objects per resource: `pods=500,nodes=20`.
 
 use std::fmt;
 use std::str::FromStr;

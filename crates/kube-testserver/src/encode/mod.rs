@@ -1,6 +1,5 @@
-//! Stored objects on their way out: as they are, as metadata only, as rows of a table, in another version, or spoiled
-//! on purpose.
-//! Takes stored objects, gives the bytes of list items and watch frames. Knows nothing of which ones are wanted.
+//! Encodes stored objects: as they are, metadata only, as rows of a table, in another version, or corrupted on purpose.
+//! Returns the bytes of list items and watch frames. Does not decide which objects are encoded.
 
 pub(crate) mod table;
 
@@ -50,7 +49,7 @@ pub(crate) enum Form {
 #[derive(Debug)]
 pub(crate) struct Encoder {
     kind: Arc<Kind>,
-    /// The kind as it is kept, where that is another version than the one asked for.
+    /// The kind as it is kept, where it differs from the requested version.
     stored_as: Option<Arc<Kind>>,
     form: Form,
     collection: Arc<str>,

@@ -1,5 +1,5 @@
-//! What a fault does: to the connection, to the answer, to a list, to a watch, to single objects, to the bytes.
-//! Plain data with builders; the parts of the server that suffer it read it.
+//! The effects of a fault: on the connection, the response, a list, a watch, single objects, the bytes.
+//! Plain data with builders; the affected parts of the server read it.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::shape::Shape;
 use super::watch::WatchFault;
 use crate::transport::status::ApiError;
 
-/// What goes wrong. Several effects can be joined with [`Fault::and`].
+/// The effect of a fault. Combine several effects with [`Fault::and`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -32,14 +32,14 @@ pub struct Fault {
     pub(crate) poison: Vec<(String, Poison)>,
 }
 
-/// What comes in place of the real answer.
+/// What replaces the real response.
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
     /// The connection fails.
     Refuse,
-    /// Nothing comes, for ever.
+    /// No response, ever.
     Hang,
-    /// These words.
+    /// A fixed response.
     Reply {
         status: StatusCode,
         content_type: Option<HeaderValue>,
@@ -61,19 +61,19 @@ fn on_bytes(shape: Shape) -> Fault {
     }
 }
 
-/// The connection and the answer as a whole.
+/// Faults of the connection and of the whole response.
 impl Fault {
-    /// The connection fails before any answer.
+    /// The connection fails before any response.
     pub fn refuse() -> Fault {
         answer(Answer::Refuse)
     }
 
-    /// The headers never come.
+    /// The headers are never sent.
     pub fn hang() -> Fault {
         answer(Answer::Hang)
     }
 
-    /// The answer is held back for so long.
+    /// The response is delayed.
     pub fn delay(by: Duration) -> Fault {
         Fault {
             delay: Some(by),
@@ -124,19 +124,19 @@ impl Fault {
         Fault::error(ApiError::invalid("meta.k8s.io", "ListOptions", "", &broken))
     }
 
-    /// Gives the answer a plain-text body.
+    /// Sets a plain-text body.
     #[must_use]
     pub fn text(self, body: impl Into<String>) -> Fault {
         self.body("text/plain; charset=utf-8", body.into())
     }
 
-    /// Gives the answer an HTML body, as proxies do.
+    /// Sets an HTML body, as proxies do.
     #[must_use]
     pub fn html(self, body: impl Into<String>) -> Fault {
         self.body("text/html", body.into())
     }
 
-    /// Gives the answer any body; without a status before it, the status is 200.
+    /// Sets any body; the status is 200 unless set before.
     ///
     /// # Panics
     ///
@@ -167,11 +167,11 @@ impl Fault {
         self
     }
 
-    /// Adds a header to the answer, the real one or the wrong one.
+    /// Adds a header to the response.
     ///
     /// # Panics
     ///
-    /// If name or value cannot stand in a header.
+    /// If the name or value is not valid in a header.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Fault {
         match (HeaderName::try_from(name), HeaderValue::from_str(value)) {
@@ -181,7 +181,7 @@ impl Fault {
         self
     }
 
-    /// Joins two faults: both act. Where only one can, it is the first one's.
+    /// Combines two faults: both apply. Where they conflict, the first one wins.
     #[must_use]
     pub fn and(mut self, other: Fault) -> Fault {
         self.delay = match (self.delay, other.delay) {
@@ -198,9 +198,9 @@ impl Fault {
     }
 }
 
-/// The bytes of the body.
+/// Faults on the bytes of the body.
 impl Fault {
-    /// The connection breaks after so many bytes of the body.
+    /// The connection breaks after this number of body bytes.
     pub fn cut(after_bytes: u64) -> Fault {
         on_bytes(Shape {
             cut: Some(after_bytes),
@@ -208,7 +208,7 @@ impl Fault {
         })
     }
 
-    /// The body ends after so many bytes as if that were all of it.
+    /// The body ends after this number of bytes, as if it were complete.
     pub fn truncate(after_bytes: u64) -> Fault {
         on_bytes(Shape {
             cut: Some(after_bytes),
@@ -217,7 +217,7 @@ impl Fault {
         })
     }
 
-    /// After so many bytes of the body nothing comes any more.
+    /// The body stalls forever after this number of bytes.
     pub fn stall(after_bytes: u64) -> Fault {
         on_bytes(Shape {
             stall: Some((after_bytes, None)),
@@ -225,7 +225,7 @@ impl Fault {
         })
     }
 
-    /// After so many bytes of the body there is a pause.
+    /// The body pauses after this number of bytes.
     pub fn pause(after_bytes: u64, length: Duration) -> Fault {
         on_bytes(Shape {
             stall: Some((after_bytes, Some(length))),
@@ -233,7 +233,7 @@ impl Fault {
         })
     }
 
-    /// The body comes in pieces of these sizes, over and over, wherever that cuts.
+    /// The body is sent in chunks of these sizes, repeated cyclically.
     pub fn split(sizes: impl Into<Vec<usize>>) -> Fault {
         on_bytes(Shape {
             split: sizes.into(),
@@ -241,7 +241,7 @@ impl Fault {
         })
     }
 
-    /// The body comes in pieces of at least so many bytes; only its end comes smaller.
+    /// The body is sent in chunks of at least this size; only the last may be smaller.
     pub fn glue(bytes: usize) -> Fault {
         on_bytes(Shape {
             glue: bytes,
@@ -249,7 +249,7 @@ impl Fault {
         })
     }
 
-    /// The body comes at most `bytes` at a time, with a pause before each piece.
+    /// The body is sent in chunks of at most `bytes`, with a pause before each.
     pub fn trickle(bytes: usize, pause: Duration) -> Fault {
         on_bytes(Shape {
             split: vec![bytes.max(1)],
@@ -258,7 +258,7 @@ impl Fault {
         })
     }
 
-    /// These bytes follow the body.
+    /// Appends these bytes to the body.
     pub fn append(bytes: impl Into<Bytes>) -> Fault {
         on_bytes(Shape {
             append: bytes.into(),
@@ -267,9 +267,9 @@ impl Fault {
     }
 }
 
-/// Single objects.
+/// Faults of single objects.
 impl Fault {
-    /// One object (`namespace/name`, or `name`) is spoiled wherever it appears in the answer.
+    /// One object (`namespace/name`, or `name`) is corrupted wherever it appears in the response.
     pub fn poison(object: &str, poison: Poison) -> Fault {
         Fault {
             poison: vec![(object.to_owned(), poison)],

@@ -1,8 +1,8 @@
-//! What goes wrong with lists.
+//! Faults of lists.
 
 use super::Fault;
 
-/// What goes wrong with a list.
+/// The faults of a list.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ListFault {
     pub(crate) expire_continue: bool,
@@ -13,9 +13,9 @@ pub(crate) struct ListFault {
     pub(crate) version_shift: i64,
 }
 
-/// Lists.
+/// Faults of lists.
 impl Fault {
-    /// The continue token has expired (410), and a resumable one comes with the error.
+    /// The continue token has expired (410), and the error carries a resumable one.
     pub fn expire_continue() -> Fault {
         on_list(ListFault {
             expire_continue: true,
@@ -23,7 +23,7 @@ impl Fault {
         })
     }
 
-    /// A page without items, whose token leads on to the page that should have come.
+    /// An empty page whose token continues with the skipped page.
     pub fn empty_page() -> Fault {
         on_list(ListFault {
             empty_page: true,
@@ -31,7 +31,7 @@ impl Fault {
         })
     }
 
-    /// The whole list comes, whatever the limit.
+    /// The whole list is returned regardless of the limit.
     pub fn ignore_limit() -> Fault {
         on_list(ListFault {
             ignore_limit: true,
@@ -39,7 +39,7 @@ impl Fault {
         })
     }
 
-    /// The last page says `"continue": ""` instead of nothing.
+    /// The last page has `"continue": ""` instead of no token.
     pub fn empty_continue() -> Fault {
         on_list(ListFault {
             empty_continue: true,
@@ -47,7 +47,7 @@ impl Fault {
         })
     }
 
-    /// The list says `"items": null` where it has no items.
+    /// An empty list has `"items": null`.
     pub fn null_items() -> Fault {
         on_list(ListFault {
             null_items: true,
@@ -55,7 +55,7 @@ impl Fault {
         })
     }
 
-    /// The list's own resource version is off by so much.
+    /// The list's own resource version is off by this amount.
     pub fn list_version(shift: i64) -> Fault {
         on_list(ListFault {
             version_shift: shift,

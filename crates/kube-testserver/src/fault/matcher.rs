@@ -1,10 +1,10 @@
-//! Which requests a fault strikes: a matcher over what was asked, and how often it acts.
-//! Takes requests one by one, says yes or no. Knows nothing of what the fault then does.
+//! Selects the requests that a fault applies to, and how often it applies.
+//! Knows nothing of the effects.
 
 use crate::transport::journal::SeenRequest;
 use crate::transport::request::Verb;
 
-/// Which requests a fault strikes. Unless told otherwise it strikes the next matching one and no other.
+/// The requests that a fault applies to. By default only the next matching request.
 ///
 /// ```
 /// use kube_testserver::RequestMatcher;
@@ -62,17 +62,17 @@ impl RequestMatcher {
         RequestMatcher::verb(Verb::List, resource)
     }
 
-    /// Watches of a resource, of both ways to begin.
+    /// Watches of a resource, with or without initial events.
     pub fn watch(resource: &str) -> RequestMatcher {
         RequestMatcher::verb(Verb::Watch, resource)
     }
 
-    /// Watches that ask for the initial events (`sendInitialEvents=true`).
+    /// Watches that request the initial events (`sendInitialEvents=true`).
     pub fn watch_list(resource: &str) -> RequestMatcher {
         RequestMatcher::watch(resource).param("sendInitialEvents", "true")
     }
 
-    /// Watches that go on from a resource version.
+    /// Watches that start at a resource version.
     pub fn plain_watch(resource: &str) -> RequestMatcher {
         RequestMatcher::watch(resource).without_param("sendInitialEvents")
     }
@@ -82,7 +82,7 @@ impl RequestMatcher {
         RequestMatcher::verb(Verb::Get, resource)
     }
 
-    /// Creations.
+    /// Creates.
     pub fn create(resource: &str) -> RequestMatcher {
         RequestMatcher::verb(Verb::Create, resource)
     }
@@ -102,7 +102,7 @@ impl RequestMatcher {
         RequestMatcher::verb(Verb::Delete, resource)
     }
 
-    /// Everything about a resource.
+    /// All requests for a resource.
     pub fn resource(resource: &str) -> RequestMatcher {
         RequestMatcher {
             resource: Some(resource.to_owned()),
@@ -167,7 +167,7 @@ impl RequestMatcher {
         self
     }
 
-    /// The n-th matching request from now on, counted from 1, and no other.
+    /// Only the n-th matching request from now on, counted from 1.
     #[must_use]
     pub fn nth(mut self, n: u64) -> RequestMatcher {
         self.skip = n.saturating_sub(1);
@@ -175,21 +175,21 @@ impl RequestMatcher {
         self
     }
 
-    /// Leaves the first `n` matching requests alone.
+    /// Skips the first `n` matching requests.
     #[must_use]
     pub fn after(mut self, n: u64) -> RequestMatcher {
         self.skip = n;
         self
     }
 
-    /// Strikes at most `n` times.
+    /// Applies at most `n` times.
     #[must_use]
     pub fn times(mut self, n: u64) -> RequestMatcher {
         self.limit = Some(n);
         self
     }
 
-    /// Strikes every n-th matching request, for as long as the fault is there.
+    /// Applies to every n-th matching request until the fault is cleared.
     #[must_use]
     pub fn every(mut self, n: u64) -> RequestMatcher {
         self.every = n.max(1);
@@ -197,14 +197,14 @@ impl RequestMatcher {
         self
     }
 
-    /// Strikes for as long as the fault is there.
+    /// Applies to every matching request until the fault is cleared.
     #[must_use]
     pub fn forever(mut self) -> RequestMatcher {
         self.limit = None;
         self
     }
 
-    /// Strikes with a probability, drawn from the server's seed, for as long as the fault is there.
+    /// Applies with a probability, drawn from the server's seed, until the fault is cleared.
     #[must_use]
     pub fn chance(mut self, probability: f64) -> RequestMatcher {
         self.chance = Some(probability);
@@ -242,7 +242,7 @@ impl RequestMatcher {
             })
     }
 
-    /// Whether the fault acts on its `seen`-th match (from 0) after having acted `struck` times.
+    /// Whether the fault applies to its `seen`-th match (from 0) after having applied `struck` times.
     pub(super) fn strikes(&self, seen: u64, struck: u64, draw: impl FnOnce() -> f64) -> bool {
         let due = seen >= self.skip && (seen - self.skip + 1).is_multiple_of(self.every);
         due && self.limit.is_none_or(|limit| struck < limit)

@@ -1,5 +1,5 @@
-//! Faults on request: a script of what goes wrong, when, and how often.
-//! Takes each request, gives the effects that strike it. The effects themselves are suffered elsewhere.
+//! Fault injection: which requests fail, when, and how often.
+//! Returns the effects for each request; other modules carry them out.
 
 mod effect;
 mod list;
@@ -25,7 +25,7 @@ pub(crate) use watch::{BookmarkForm, Edit, WatchFault};
 
 use crate::transport::journal::SeenRequest;
 
-/// The faults that are in force.
+/// The active faults.
 #[derive(Debug)]
 pub(crate) struct Faults {
     rules: Mutex<Vec<Rule>>,
@@ -47,24 +47,24 @@ struct Tally {
     cleared: AtomicBool,
 }
 
-/// A fault in force: asks how often it struck, and takes it away. Dropping the handle leaves the fault in place.
+/// The handle of an active fault: counts its uses and clears it. Dropping the handle keeps the fault active.
 #[derive(Clone, Debug)]
 pub struct FaultHandle {
     tally: Arc<Tally>,
 }
 
 impl FaultHandle {
-    /// How often the fault has struck.
+    /// The number of requests the fault was applied to.
     pub fn struck(&self) -> u64 {
         self.tally.struck.load(Ordering::Acquire)
     }
 
-    /// How many requests it was compared with and matched, struck or not.
+    /// The number of requests that matched, whether or not the fault was applied.
     pub fn matched(&self) -> u64 {
         self.tally.seen.load(Ordering::Acquire)
     }
 
-    /// Takes the fault away. Answers already under way keep it.
+    /// Clears the fault. Responses in flight keep it.
     pub fn clear(&self) {
         self.tally.cleared.store(true, Ordering::Release);
     }
@@ -95,12 +95,12 @@ impl Faults {
         self.any.store(false, Ordering::Release);
     }
 
-    /// A number in 0..1 for edits that strike by chance.
+    /// A random number in 0..1 for edits with a probability.
     pub(crate) fn draw(&self) -> f64 {
         self.rng.lock().f64()
     }
 
-    /// Everything that strikes this request, joined into one. Rules are asked in the order in which they were made.
+    /// All faults that apply to this request, combined. Rules are checked in the order they were added.
     pub(crate) fn strike(&self, request: &SeenRequest) -> Option<Fault> {
         if !self.any.load(Ordering::Acquire) {
             return None;

@@ -1,5 +1,5 @@
-//! Objects that cannot be decoded: how the JSON of one object is spoiled.
-//! Takes good bytes, gives bad ones. Knows nothing of lists or watches.
+//! Objects that cannot be decoded: corrupts the JSON of one object.
+//! Knows nothing of lists or watches.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use bytes::Bytes;
 use parking_lot::RwLock;
 use serde_json::{Value, json};
 
-/// How an object's JSON is spoiled.
+/// How an object's JSON is corrupted.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Poison {
     /// A field that must be an object is a number: `spec`, or `data` where there is no `spec`.
     WrongType,
-    /// `status.phase` (or the top-level field `type`) has a value nobody has heard of.
+    /// `status.phase` (or the top-level field `type`) has an unknown value.
     BadEnum,
     /// No `metadata` at all.
     MissingMetadata,
@@ -23,13 +23,13 @@ pub enum Poison {
     MissingName,
     /// No `metadata.resourceVersion`.
     MissingVersion,
-    /// A resource version that is no number.
+    /// A resource version that is not a number.
     BadVersion,
     /// An annotation whose bytes are not UTF-8.
     InvalidUtf8,
-    /// An extra field nested so deep.
+    /// An extra field with this nesting depth.
     TooDeep(usize),
-    /// An annotation of so many bytes.
+    /// An annotation of this number of bytes.
     Huge(usize),
     /// Another kind: apiVersion and kind.
     OtherKind(String, String),
@@ -45,7 +45,7 @@ pub enum Poison {
     Edit(Arc<dyn Fn(&mut Value) + Send + Sync>),
 }
 
-/// The objects that are spoiled wherever they appear, by collection and key.
+/// The objects that are corrupted wherever they appear, by collection and key.
 #[derive(Debug, Default)]
 pub(crate) struct Poisons {
     objects: RwLock<HashMap<(String, String), Poison>>,
@@ -60,7 +60,7 @@ impl Poisons {
         self.any.store(true, Ordering::Release);
     }
 
-    /// Gives whether the object was spoiled.
+    /// Returns whether the object was corrupted.
     pub(crate) fn remove(&self, collection: &str, key: &str) -> bool {
         self.objects
             .write()
@@ -107,14 +107,14 @@ impl std::fmt::Debug for Poison {
 }
 
 impl Poison {
-    /// A change of the object's own choosing.
+    /// A custom change of the object.
     pub fn edit(change: impl Fn(&mut Value) + Send + Sync + 'static) -> Poison {
         Poison::Edit(Arc::new(change))
     }
 
-    /// Spoils the JSON of one object.
+    /// Corrupts the JSON of one object.
     pub(crate) fn spoil(&self, object: &[u8]) -> Bytes {
-        // The server's own bytes always parse; if they did not, there would be nothing left to spoil.
+        // The server's own bytes always parse.
         let mut value: Value = serde_json::from_slice(object).unwrap_or(Value::Null);
         match self {
             Poison::WrongType => {
@@ -183,7 +183,7 @@ fn remove(value: &mut Value, path: &[&str]) {
     }
 }
 
-/// Puts raw bytes where no JSON writer would: into the value of an annotation.
+/// Puts raw bytes into the value of an annotation, which no JSON encoder would do.
 fn with_annotation(mut value: Value, bytes: &[u8]) -> Bytes {
     const PLACE: &str = "here-go-the-bytes";
     set(

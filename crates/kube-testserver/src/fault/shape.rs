@@ -1,5 +1,5 @@
-//! Faults on the bytes of a body: cut, stalled, split, glued, trickled, followed by garbage.
-//! Takes chunks, gives chunks. Knows nothing of what the bytes mean.
+//! Faults on the bytes of a body: cut, stalled, split, merged, trickled, followed by garbage.
+//! Knows nothing of what the bytes mean.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use tokio::time::Sleep;
 
-/// How a body is mistreated. The default is not at all.
+/// The faults on the bytes of a body. The default is none.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shape {
     pub(crate) cut: Option<u64>,
@@ -60,11 +60,11 @@ impl Shape {
 
 type Chunk = Option<Result<Bytes, io::Error>>;
 
-/// A body's chunks on their way through a [`Shape`].
+/// Applies a [`Shape`] to the chunks of a body.
 #[derive(Debug)]
 pub(crate) struct Shaper {
     shape: Shape,
-    /// Bytes given out so far.
+    /// Bytes returned so far.
     sent: u64,
     waiting: BytesMut,
     ready: VecDeque<Bytes>,
@@ -104,7 +104,7 @@ impl Shaper {
             }
             if self.shape.cut.is_some_and(|cut| self.sent >= cut) {
                 if !std::mem::replace(&mut self.flushed, true) {
-                    // One breath, in which a socket writes out what it was given: an error would discard it.
+                    // Yields once, so that the socket can flush its buffer: an error would discard it.
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
@@ -125,7 +125,7 @@ impl Shaper {
             {
                 match length {
                     Some(length) => self.pausing = Some(Box::pin(tokio::time::sleep(length))),
-                    // For ever: nobody will wake this body again, only drop it.
+                    // Stalled forever: this body is never woken again, only dropped.
                     None => return Poll::Pending,
                 }
                 self.stalled = true;
@@ -167,7 +167,7 @@ impl Shaper {
         }
     }
 
-    /// Queues a chunk in pieces of the wanted sizes.
+    /// Queues a chunk in pieces of the configured sizes.
     fn cut_up(&mut self, mut chunk: Bytes, last: bool) {
         while !chunk.is_empty() {
             let size = match self.shape.split.get(self.next_size) {
@@ -199,7 +199,7 @@ impl Shaper {
     }
 }
 
-/// How a broken connection shows in a body.
+/// The error of a body whose connection breaks.
 pub(crate) fn broken() -> io::Error {
     io::Error::new(
         io::ErrorKind::ConnectionReset,

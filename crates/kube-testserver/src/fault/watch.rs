@@ -1,4 +1,4 @@
-//! What goes wrong with watches: with the stream as a whole, with bookmarks, with single events.
+//! Faults of watches: of the stream as a whole, of bookmarks, of single events.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use bytes::Bytes;
 use super::Fault;
 use crate::transport::status::ApiError;
 
-/// What goes wrong with a watch.
+/// The faults of a watch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WatchFault {
-    /// After this many events nothing more comes, not even the end.
+    /// After this number of events nothing more is sent, and the watch stays open.
     pub(crate) silent_after: Option<u64>,
     /// After this many events the watch ends.
     pub(crate) end_after: Option<u64>,
@@ -30,7 +30,7 @@ pub(crate) struct WatchFault {
     pub(crate) edits: Vec<(Which, Edit)>,
 }
 
-/// How bookmarks look.
+/// The form of bookmarks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum BookmarkForm {
     #[default]
@@ -39,7 +39,7 @@ pub(crate) enum BookmarkForm {
     OtherKind,
 }
 
-/// Which events of a watch are meant. Bookmarks are never counted.
+/// Selects events of a watch. Bookmarks are never counted.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Which {
     /// The n-th event of the watch, from 1.
@@ -54,29 +54,29 @@ pub enum Which {
     All,
 }
 
-/// What happens to an event.
+/// The fault of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Edit {
     Drop,
     Duplicate,
-    /// The events of the watch stop for this long before this one.
+    /// The watch pauses for this duration before the event.
     Delay(Duration),
-    /// Comes after the event that follows it.
+    /// Swapped with the next event.
     Swap,
-    /// The last n events come again after it.
+    /// The last n events are repeated after it.
     Replay(usize),
     /// These bytes follow its frame.
     Garbage(Bytes),
 }
 
-/// Watches.
+/// Faults of watches.
 impl Fault {
-    /// A half-open watch: the headers come, then nothing, neither events nor bookmarks nor the end.
+    /// A half-open watch: headers are sent, then neither events nor bookmarks nor the end.
     pub fn silent() -> Fault {
         Fault::silent_after_events(0)
     }
 
-    /// A watch that falls silent after so many events.
+    /// The watch goes silent after this number of events.
     pub fn silent_after_events(events: u64) -> Fault {
         on_watch(WatchFault {
             silent_after: Some(events),
@@ -84,7 +84,7 @@ impl Fault {
         })
     }
 
-    /// The watch ends, as finished ones do, after so many events (0: at once).
+    /// The watch ends normally after this number of events (0: at once).
     pub fn close_after_events(events: u64) -> Fault {
         on_watch(WatchFault {
             end_after: Some(events),
@@ -92,7 +92,7 @@ impl Fault {
         })
     }
 
-    /// The watch ends, as finished ones do, after so long.
+    /// The watch ends normally after this time.
     pub fn close_after(time: Duration) -> Fault {
         on_watch(WatchFault {
             end_in: Some(time),
@@ -100,7 +100,7 @@ impl Fault {
         })
     }
 
-    /// The connection breaks after so many events.
+    /// The connection breaks after this number of events.
     pub fn break_after_events(events: u64) -> Fault {
         on_watch(WatchFault {
             end_after: Some(events),
@@ -109,7 +109,7 @@ impl Fault {
         })
     }
 
-    /// The connection breaks after so long.
+    /// The connection breaks after this time.
     pub fn break_after(time: Duration) -> Fault {
         on_watch(WatchFault {
             end_in: Some(time),
@@ -118,12 +118,12 @@ impl Fault {
         })
     }
 
-    /// The first thing the watch says is this error, as an ERROR event; then it ends.
+    /// The watch starts with this error as an ERROR event, then ends.
     pub fn error_event(error: ApiError) -> Fault {
         Fault::error_event_after(0, error)
     }
 
-    /// After so many events the watch says this error, as an ERROR event; then it ends.
+    /// After this number of events the watch sends this error as an ERROR event, then ends.
     pub fn error_event_after(events: u64, error: ApiError) -> Fault {
         on_watch(WatchFault {
             error_after: Some((events, error)),
@@ -131,7 +131,7 @@ impl Fault {
         })
     }
 
-    /// No bookmarks; the one that ends the initial events still comes.
+    /// No bookmarks, except the one that ends the initial events.
     pub fn no_bookmarks() -> Fault {
         on_watch(WatchFault {
             no_bookmarks: true,
@@ -139,7 +139,7 @@ impl Fault {
         })
     }
 
-    /// The bookmark that ends the initial events never comes.
+    /// The bookmark that ends the initial events is never sent.
     pub fn no_end_marker() -> Fault {
         on_watch(WatchFault {
             no_end_marker: true,
@@ -147,7 +147,7 @@ impl Fault {
         })
     }
 
-    /// The resource version of bookmarks is off by so much.
+    /// The resource version of bookmarks is off by this amount.
     pub fn bookmark_version(shift: i64) -> Fault {
         on_watch(WatchFault {
             bookmark_shift: shift,
@@ -155,7 +155,7 @@ impl Fault {
         })
     }
 
-    /// Bookmarks come without metadata.
+    /// Bookmarks have no metadata.
     pub fn bookmark_without_metadata() -> Fault {
         on_watch(WatchFault {
             bookmark_form: BookmarkForm::WithoutMetadata,
@@ -163,7 +163,7 @@ impl Fault {
         })
     }
 
-    /// Bookmarks say they are of another kind.
+    /// Bookmarks are of another kind.
     pub fn bookmark_of_another_kind() -> Fault {
         on_watch(WatchFault {
             bookmark_form: BookmarkForm::OtherKind,
@@ -171,7 +171,7 @@ impl Fault {
         })
     }
 
-    /// A server that does not know `sendInitialEvents`: the watch is an old-fashioned one, without the end marker.
+    /// A server that does not know `sendInitialEvents`: the watch starts without initial events and end marker.
     pub fn ignore_initial_events() -> Fault {
         on_watch(WatchFault {
             ignore_initial_events: true,
@@ -179,7 +179,7 @@ impl Fault {
         })
     }
 
-    /// The headers come only with the first frame, as through some proxies.
+    /// The headers are sent only with the first frame, as through some proxies.
     pub fn late_headers() -> Fault {
         on_watch(WatchFault {
             late_headers: true,
@@ -187,7 +187,7 @@ impl Fault {
         })
     }
 
-    /// Frames come without the newline behind them, as JSON allows and some clients do not.
+    /// Frames have no trailing newline, which JSON allows and some clients do not expect.
     pub fn no_newlines() -> Fault {
         on_watch(WatchFault {
             no_newlines: true,
@@ -200,27 +200,27 @@ impl Fault {
         on_events(which, Edit::Garbage(garbage.into()))
     }
 
-    /// These events never come.
+    /// These events are dropped.
     pub fn drop_events(which: Which) -> Fault {
         on_events(which, Edit::Drop)
     }
 
-    /// These events come twice.
+    /// These events are sent twice.
     pub fn duplicate_events(which: Which) -> Fault {
         on_events(which, Edit::Duplicate)
     }
 
-    /// These events, and all behind them, come late.
+    /// These events, and all after them, are delayed.
     pub fn delay_events(which: Which, by: Duration) -> Fault {
         on_events(which, Edit::Delay(by))
     }
 
-    /// These events come after the one that follows them.
+    /// These events are swapped with the next one.
     pub fn reorder_events(which: Which) -> Fault {
         on_events(which, Edit::Swap)
     }
 
-    /// After these events the last `count` come once more.
+    /// After these events the last `count` events are repeated.
     pub fn replay_events(which: Which, count: usize) -> Fault {
         on_events(which, Edit::Replay(count))
     }

@@ -9,7 +9,7 @@ use super::verbs::{CREATE_ONLY, NO_DELETECOLLECTION, READ_ONLY, STORED};
 pub(super) struct Version {
     pub group: &'static str,
     pub version: &'static str,
-    pub kinds: &'static [Row],
+    pub kinds: &'static [BuiltinKind],
 }
 
 impl Version {
@@ -20,7 +20,7 @@ impl Version {
 }
 
 /// One kind; lists are separated by spaces.
-pub(super) struct Row {
+pub(super) struct BuiltinKind {
     pub kind: &'static str,
     pub plural: &'static str,
     pub namespaced: bool,
@@ -30,7 +30,7 @@ pub(super) struct Row {
     pub verbs: &'static [&'static str],
 }
 
-impl Row {
+impl BuiltinKind {
     const fn short(self, short_names: &'static str) -> Self {
         Self { short_names, ..self }
     }
@@ -48,8 +48,8 @@ impl Row {
     }
 }
 
-const fn namespaced(kind: &'static str, plural: &'static str) -> Row {
-    Row {
+const fn namespaced(kind: &'static str, plural: &'static str) -> BuiltinKind {
+    BuiltinKind {
         kind,
         plural,
         namespaced: true,
@@ -60,8 +60,8 @@ const fn namespaced(kind: &'static str, plural: &'static str) -> Row {
     }
 }
 
-const fn cluster(kind: &'static str, plural: &'static str) -> Row {
-    Row {
+const fn cluster(kind: &'static str, plural: &'static str) -> BuiltinKind {
+    BuiltinKind {
         namespaced: false,
         ..namespaced(kind, plural)
     }

@@ -1,4 +1,4 @@
-//! What an empty object of a built-in kind still has: the parts that a typed server cannot leave out.
+//! The fields that an empty object of a built-in kind still has, because a typed server always encodes them.
 
 use serde_json::{Value, json};
 

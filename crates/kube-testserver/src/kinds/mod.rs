@@ -13,7 +13,7 @@ mod registry;
 mod scale;
 pub(crate) mod structural;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
@@ -98,6 +98,8 @@ pub struct Kind {
     pub columns: Vec<Column>,
     /// The OpenAPI schema, for custom kinds.
     pub schema: Option<Arc<Value>>,
+    /// The patterns of the schema, compiled by [`Kind::patterns`].
+    compiled_patterns: OnceLock<structural::Patterns>,
     /// What a `Warning` header says on each request, for deprecated versions of custom kinds.
     pub deprecation_warning: Option<String>,
 }
@@ -180,6 +182,7 @@ impl Kind {
             selectable_fields: Vec::new(),
             columns: Vec::new(),
             schema: None,
+            compiled_patterns: OnceLock::new(),
             deprecation_warning: None,
         }
     }
@@ -309,6 +312,16 @@ impl Kind {
     /// Whether there is a status subresource.
     pub fn has_status(&self) -> bool {
         self.subresource("status").is_some()
+    }
+
+    /// The regular expressions of the schema, compiled on first use. Call it outside the locks of the server.
+    pub(crate) fn patterns(&self) -> &structural::Patterns {
+        self.compiled_patterns.get_or_init(|| {
+            self.schema
+                .as_deref()
+                .map(structural::Patterns::compile)
+                .unwrap_or_default()
+        })
     }
 
     /// Whether items of a list carry `kind` and `apiVersion`: those of custom kinds do, those of built-in kinds do

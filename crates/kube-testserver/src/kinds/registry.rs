@@ -1,4 +1,4 @@
-//! The kinds a server serves: found by path, by name, added and removed while it runs.
+//! The kinds a server serves: looked up by path or name, added and removed while it runs.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::builtin::{Row, VERSIONS, Version};
+use super::builtin::{BuiltinKind, VERSIONS, Version};
 use super::crd::{self, Names};
 use super::{Kind, ScalePaths, StoredAs, Subresource};
 use crate::admission::field_error::FieldError;
@@ -207,7 +207,7 @@ impl Registry {
     }
 }
 
-fn builtin_kind(version: &Version, row: &Row) -> Kind {
+fn builtin_kind(version: &Version, row: &BuiltinKind) -> Kind {
     let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let mut kind = Kind::new(version.group, version.version, row.kind).plural(row.plural);
     kind.custom = false;

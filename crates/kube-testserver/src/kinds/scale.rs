@@ -1,4 +1,4 @@
-//! The scale subresource: an object's wanted and present number of replicas, apart from the object.
+//! The scale subresource: the desired and current number of replicas of an object.
 
 use serde_json::{Map, Value, json};
 

@@ -1,10 +1,10 @@
-//! Server-side apply: a manager says all it wants of an object; the server keeps track of who wants what.
+//! Server-side apply: a manager sends all the fields it wants; the server tracks which manager owns which field.
 
 use serde_json::Value;
 
 use super::compare::{compare, fields_of, same_but_managed_fields};
 use super::fieldset::{FieldSet, item_by_key, item_by_value};
-use super::managed::{Entry, Manager, Operation, entries_of, stripped, write};
+use super::managed::{Manager, ManagerEntry, Operation, entries_of, stripped, write};
 use super::shape::{ListShape, is_atomic_map, list_shape};
 use super::{Conflict, PatchError};
 use crate::kinds::Kind;
@@ -27,7 +27,7 @@ pub fn apply(
         let entries = if wanted.is_empty() {
             Vec::new()
         } else {
-            vec![Entry::new(kind, manager, Operation::Apply, wanted)]
+            vec![ManagerEntry::new(kind, manager, Operation::Apply, wanted)]
         };
         write(&mut object, entries);
         return Ok(object);
@@ -41,7 +41,7 @@ pub fn apply(
             name: "before-first-apply",
             ..manager.clone()
         };
-        entries.push(Entry::new(
+        entries.push(ManagerEntry::new(
             kind,
             &before,
             Operation::Update,
@@ -87,7 +87,7 @@ pub fn apply(
     entries.retain(|entry| !entry.fields.is_empty());
 
     if !wanted.is_empty() {
-        let mut entry = Entry::new(kind, manager, Operation::Apply, wanted);
+        let mut entry = ManagerEntry::new(kind, manager, Operation::Apply, wanted);
         if same_but_managed_fields(live, &result) {
             // Only a change has a time: a record that changed by itself keeps it if it is still the same, or has none.
             let unchanged = own.filter(|own| own.fields == entry.fields);

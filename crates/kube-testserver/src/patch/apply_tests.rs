@@ -1,4 +1,4 @@
-//! Server-side apply, by example and at random.
+//! Tests of server-side apply: examples and random sequences.
 
 use proptest::prelude::*;
 use serde_json::{Map, json};

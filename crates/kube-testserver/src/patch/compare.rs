@@ -1,4 +1,4 @@
-//! What a value consists of, and what differs between two, as sets of fields.
+//! The fields of a value, and the differences between two values, as field sets.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,4 @@
-//! JSON patch (RFC 6902), with limits on what its operations may blow an object up to.
+//! JSON patch (RFC 6902), with limits on how far its operations can inflate an object.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! `metadata.managedFields`: who owns which fields, kept up to date on every write.
+//! `metadata.managedFields`: which manager owns which fields, maintained on every write.
 
 use serde_json::{Map, Value, json};
 
@@ -37,7 +37,7 @@ pub struct Manager<'a> {
 
 /// One entry of `managedFields`.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Entry {
+pub(super) struct ManagerEntry {
     pub manager: String,
     pub operation: Operation,
     pub api_version: String,
@@ -46,7 +46,7 @@ pub(super) struct Entry {
     pub fields: FieldSet,
 }
 
-impl Entry {
+impl ManagerEntry {
     pub(super) fn new(kind: &Kind, manager: &Manager<'_>, operation: Operation, fields: FieldSet) -> Self {
         Self {
             manager: manager.name.to_owned(),
@@ -184,7 +184,7 @@ pub fn track_update(kind: &Kind, old: Option<&Value>, new: &mut Value, manager: 
     mine.union(&taken);
     let mine = mine.difference(&comparison.removed);
     if !mine.is_empty() {
-        let mut entry = Entry::new(kind, manager, Operation::Update, mine);
+        let mut entry = ManagerEntry::new(kind, manager, Operation::Update, mine);
         if manager.subresource == "scale" {
             // The record goes by way of the Scale object, which drops the time.
             entry.time.clear();
@@ -200,7 +200,7 @@ pub fn track_update(kind: &Kind, old: Option<&Value>, new: &mut Value, manager: 
 }
 
 /// The entries of an object; what cannot be read is left out.
-pub(super) fn entries_of(object: &Value) -> Vec<Entry> {
+pub(super) fn entries_of(object: &Value) -> Vec<ManagerEntry> {
     object
         .pointer("/metadata/managedFields")
         .and_then(Value::as_array)
@@ -208,16 +208,16 @@ pub(super) fn entries_of(object: &Value) -> Vec<Entry> {
         .unwrap_or_default()
 }
 
-fn read(list: &[Value]) -> Vec<Entry> {
+fn read(list: &[Value]) -> Vec<ManagerEntry> {
     // An entry without fields says nothing; it comes from records that somebody wrote by hand.
     list.iter()
-        .filter_map(Entry::parse)
+        .filter_map(ManagerEntry::parse)
         .filter(|entry| !entry.fields.is_empty())
         .collect()
 }
 
 /// Puts the entries into an object, in the order of a server: by operation, time, manager, subresource.
-pub(super) fn write(object: &mut Value, mut entries: Vec<Entry>) {
+pub(super) fn write(object: &mut Value, mut entries: Vec<ManagerEntry>) {
     let Value::Object(fields) = object else { return };
     let metadata = fields
         .entry("metadata")
@@ -237,7 +237,7 @@ pub(super) fn write(object: &mut Value, mut entries: Vec<Entry>) {
     });
     metadata.insert(
         "managedFields".to_owned(),
-        entries.iter().map(Entry::to_json).collect(),
+        entries.iter().map(ManagerEntry::to_json).collect(),
     );
 }
 

@@ -1,4 +1,4 @@
-//! The wire format: fields of a number and a token, one after the other.
+//! The protobuf wire format: a sequence of tagged fields.
 
 use super::ProtobufError;
 

@@ -1,5 +1,5 @@
-//! Lists: which version is read, which objects are on the page, and how the next page is found.
-//! Takes checked options, gives the answer's body. Knows nothing of HTTP beyond that.
+//! Lists: which version is read, which objects are on the page, and where the next page starts.
+//! Accepts checked options and returns the response body. Knows nothing else of HTTP.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -147,7 +147,7 @@ fn which_read(options: &ListOptions, token: Option<&ContinueToken>) -> Result<Re
 }
 
 /// Waits until the wanted state can be read, or says that it is too far ahead. Gives the replica whose cache is read;
-/// `None` for a read that goes past it.
+/// `None` for a read that bypasses it.
 async fn settle(state: &ServerState, replica: usize, read: Read) -> Result<Option<usize>, ApiError> {
     match read {
         Read::Any => Ok(Some(replica)),
@@ -161,7 +161,7 @@ async fn settle(state: &ServerState, replica: usize, read: Read) -> Result<Optio
             Err(current) => Err(ApiError::too_large_resource_version(revision, current, 1)),
         },
         Read::Exact(revision) | Read::Continued(revision) => {
-            // Past the cache where the storage is ahead of it; a version nobody has yet is waited for like any other.
+            // Bypasses the cache where the storage is ahead of it; a future version is waited for like any other.
             if revision > state.store.read().revision()
                 && let Err(current) = state.wait_for(replica, revision).await
             {

@@ -1,5 +1,5 @@
-//! Reading requests: get, list and watch of one kind.
-//! Takes a resolved target and its options, gives the response. Writes nothing.
+//! Read requests: get, list and watch of one kind.
+//! Accepts a resolved target and its options, returns the response. Writes nothing.
 
 pub(crate) mod list;
 pub(crate) mod selection;
@@ -54,7 +54,7 @@ impl Target<'_> {
         selection.in_shard(shard.unwrap_or_default())
     }
 
-    /// List options with the name in the path as a selector; a selector that contradicts it is refused.
+    /// List options with the name in the path as a selector; a contradicting selector is rejected.
     fn options(&self, watch: bool) -> Result<ListOptions, ApiError> {
         let mut options = ListOptions::parse(self.query, watch)?;
         if let Some(name) = self.name {
@@ -79,7 +79,7 @@ pub(crate) async fn get(state: &ServerState, target: Target<'_>) -> Result<Respo
     let asked = target.query.get("resourceVersion").unwrap_or_default();
     let revision = parse_version(asked).map_err(|error| {
         let asked = quote(asked);
-        // As in a watch, the storage's complaint finds no words on its way out.
+        // As in a watch, the storage's error carries no reason.
         ApiError::unknown(format!("resourceVersion: Invalid value: {asked}: {error}"))
     })?;
     if revision > 0
@@ -97,7 +97,7 @@ pub(crate) async fn get(state: &ServerState, target: Target<'_>) -> Result<Respo
         } else {
             state.visible(target.replica, &store)
         };
-        // A consistent read goes past the cache, and so past what the cache has lost.
+        // A consistent read bypasses the cache, including changes that the cache lost.
         let replica = (!asked.is_empty()).then_some(target.replica);
         let view = store.view(replica, &ServerState::collection_of(target.kind), at);
         view.ok().flatten().and_then(|view| view.get(&key).cloned())
@@ -147,13 +147,13 @@ pub(crate) async fn watch(
     let selection = target.selection(state, &options)?;
     let collection = ServerState::collection_of(target.kind);
     let revision = parse_version(&options.resource_version).map_err(|error| {
-        // The storage's complaint finds no words on its way out: a 500 without a reason.
+        // The storage's error carries no reason: a plain 500.
         let asked = quote(&options.resource_version);
         ApiError::unknown(format!("resourceVersion: Invalid value: {asked}: {error}"))
     })?;
 
     let mut fault = target.fault.watch.clone();
-    // A server that does not know the parameter begins with what there is only where no version was given.
+    // A server without support for the parameter sends initial events only if no version is given.
     let initial = options.initial_events && !(fault.ignore_initial_events && revision > 0);
     fault.ignore_initial_events &= options.initial_events;
     // Open before the first look at the store: no change can fall between the look and the registration.
@@ -182,7 +182,7 @@ pub(crate) async fn watch(
     Ok(response::reply(StatusCode::OK, "application/json", body))
 }
 
-/// The objects a watch begins with: as new as the version asked for, or as everything written so far.
+/// The initial objects of a watch: as new as the requested version, or as of the latest write.
 async fn initial_events(
     state: &ServerState,
     replica: usize,

@@ -1,4 +1,4 @@
-//! Which objects a list or watch is about: namespace and selectors together.
+//! The objects that a list or watch covers: namespace, selectors and shard combined.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl Selection {
         Ok(self)
     }
 
-    /// The shard the selection is narrowed to, as it was asked for.
+    /// The requested shard.
     pub(crate) fn shard(&self) -> Option<&str> {
         self.shard.as_ref().map(ShardSelector::text)
     }

@@ -1,5 +1,5 @@
 //! Shards: the part of a collection whose uid or namespace hashes into a range.
-//! Takes the text of `shardSelector`, gives a test on one object. A server knows it only if told so.
+//! Parses `shardSelector` into a predicate on objects. Only supported if the server is configured so.
 
 use crate::admission::field_error::quote;
 use crate::storage::Stored;

@@ -1,4 +1,4 @@
-//! Settings of a server.
+//! Server settings.
 
 use std::io;
 use std::sync::atomic::AtomicBool;
@@ -13,7 +13,7 @@ use crate::kinds::{Kind, Registry};
 use crate::read::list::PageCounts;
 use crate::server::TestServer;
 use crate::server::clock::Clock;
-use crate::server::state::{Config, Secret, ServerState, Stranger};
+use crate::server::state::{Config, Secret, ServerState, UserWithoutPermissions};
 use crate::storage::Store;
 use crate::storage::replica::Replicas;
 use crate::transport::journal::Journal;
@@ -34,7 +34,7 @@ impl TestServerBuilder {
         TestServerBuilder {
             config: Config {
                 token: None,
-                stranger: None,
+                user_without_permissions: None,
                 seed: 0,
                 bookmark_interval: Duration::from_secs(60),
                 // The largest window of a real server's watch cache.
@@ -54,50 +54,49 @@ impl TestServerBuilder {
         }
     }
 
-    /// Asks clients for a bearer token. The server's own clients send it.
+    /// Requires a bearer token. The server's own clients send it.
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.config.token = Some(Secret::new(token));
         self
     }
 
-    /// Knows one more user, by another token: one who may do nothing. Whatever such a client asks of a resource is
-    /// answered with a 403 in the words of a real server.
-    pub fn stranger(mut self, token: impl Into<String>, user: impl Into<String>) -> Self {
-        self.config.stranger = Some(Stranger {
+    /// Adds a user, identified by another token, without any permissions: every request for a resource is refused with
+    /// status 403 in the wording of a real server.
+    pub fn user_without_permissions(mut self, token: impl Into<String>, user: impl Into<String>) -> Self {
+        self.config.user_without_permissions = Some(UserWithoutPermissions {
             token: Secret::new(token),
             user: user.into(),
         });
         self
     }
 
-    /// The seed of everything random: uids, generated names, faults by chance. Two servers with one seed and the
+    /// The random seed of uids, generated names and faults with a probability. Two servers with the same seed and the
     /// same requests behave alike.
     pub fn seed(mut self, seed: u64) -> Self {
         self.config.seed = seed;
         self
     }
 
-    /// How often a watch gets a bookmark; 60 seconds unless set.
+    /// The interval between the bookmarks of a watch; 60 seconds by default.
     pub fn bookmark_interval(mut self, interval: Duration) -> Self {
         self.config.bookmark_interval = interval;
         self
     }
 
-    /// How many changes of each resource are remembered; 102 400 unless set. Watches and exact lists from before
-    /// that get a 410.
+    /// The number of changes kept per resource; 102 400 by default. Older watches and exact lists are refused with 410.
     pub fn watch_window(mut self, changes: usize) -> Self {
         self.config.watch_window = changes;
         self
     }
 
-    /// Closes a watch whose client has fallen more than so many changes behind, as a real server does with slow
-    /// readers. Unless set, only the watch window is the limit.
+    /// Closes a watch whose client is more than this number of changes behind, as a real server does with slow
+    /// readers. By default only the watch window limits it.
     pub fn slow_watch_limit(mut self, changes: usize) -> Self {
         self.config.slow_watch = Some(changes);
         self
     }
 
-    /// The largest request body that is read; 3 MiB unless set.
+    /// The size limit of a request body; 3 MiB by default.
     pub fn body_limit(mut self, bytes: usize) -> Self {
         self.config.body_limit = bytes;
         self
@@ -109,22 +108,21 @@ impl TestServerBuilder {
         self
     }
 
-    /// Refuses objects in namespaces that do not exist, as a real server does. Unless set, namespaces need not
-    /// exist.
+    /// Rejects objects in namespaces that do not exist, as a real server does. By default namespaces need not exist.
     pub fn require_namespaces(mut self) -> Self {
         self.config.require_namespaces = true;
         self
     }
 
-    /// Gives pods on a node their time to end, as a real server does: a deletion marks them, and they go when they
-    /// are deleted once more with `gracePeriodSeconds=0`, which a kubelet would do. Unless set, they go at once.
+    /// Deletes pods on a node gracefully, as a real server does: a deletion marks them, and they are removed when they
+    /// are deleted again with `gracePeriodSeconds=0`, which a kubelet would do. By default they are removed at once.
     pub fn graceful_pods(mut self) -> Self {
         self.config.graceful_pods = true;
         self
     }
 
-    /// Understands `shardSelector` on lists and watches, which is alpha in Kubernetes 1.36. Unless set, the parameter is
-    /// ignored without a word, as by any server that does not know it.
+    /// Supports `shardSelector` on lists and watches, which is alpha in Kubernetes 1.36. By default the parameter is
+    /// ignored silently, as by any server without support for it.
     pub fn sharding(mut self) -> Self {
         self.config.sharding = true;
         self
@@ -136,27 +134,27 @@ impl TestServerBuilder {
         self
     }
 
-    /// Runs so many replicas over one storage; see [`TestServer::replica`]. One unless set.
+    /// The number of replicas over one storage; see [`TestServer::replica`]. One by default.
     pub fn replicas(mut self, count: usize) -> Self {
         self.config.replicas = count;
         self
     }
 
-    /// The default namespace of the server's clients; `default` unless set.
+    /// The default namespace of the server's clients; `default` by default.
     pub fn default_namespace(mut self, namespace: impl Into<String>) -> Self {
         self.config.default_namespace = namespace.into();
         self
     }
 
-    /// Lets [`listen`](Self::listen) take addresses that others can reach. Think of a token, too: without one, whoever
-    /// can reach the server can do everything with it.
+    /// Allows [`listen`](Self::listen) on addresses that other machines can reach. Consider a token as well: without
+    /// one, every client that reaches the server has full access.
     pub fn allow_remote(mut self) -> Self {
         self.remote = true;
         self
     }
 
-    /// Makes the server and listens on a socket: `"127.0.0.1:0"` for any free port. Only loopback addresses are taken,
-    /// unless [`allow_remote`](Self::allow_remote) was said.
+    /// Builds the server and listens on a socket: `"127.0.0.1:0"` for any free port. Only loopback addresses are
+    /// accepted, unless [`allow_remote`](Self::allow_remote) is set.
     pub async fn listen(self, address: impl ToSocketAddrs) -> io::Result<TestServer> {
         let remote = self.remote;
         let state = self.into_state();
@@ -164,7 +162,7 @@ impl TestServerBuilder {
         Ok(TestServer::from_state(state, Some(Arc::new(listening))))
     }
 
-    /// Makes the server, without a socket.
+    /// Builds the server without a socket.
     pub fn build(self) -> TestServer {
         TestServer::from_state(self.into_state(), None)
     }
@@ -192,7 +190,7 @@ impl TestServerBuilder {
     }
 }
 
-/// The built-in kinds, put together once for all servers of the process.
+/// The built-in kinds, built once for all servers of the process.
 fn builtin_kinds() -> Registry {
     static KINDS: OnceLock<Registry> = OnceLock::new();
     KINDS.get_or_init(Registry::builtin).clone()

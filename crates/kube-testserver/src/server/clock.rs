@@ -1,4 +1,4 @@
-//! Wall-clock timestamps that move with tokio's clock, so that a paused clock also stops the dates on objects.
+//! Timestamps that follow tokio's clock, so that a paused clock also stops the dates on objects.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Trouble on request: faults, ended watches, forgotten history, restored backups.
+//! Disruptions: faults, closed watches, compacted history, restored backups.
 
 use std::sync::atomic::Ordering;
 
@@ -8,64 +8,64 @@ use super::TestServer;
 use super::objects::expect;
 use crate::fault::{Fault, FaultHandle, Poison, RequestMatcher};
 use crate::watch::hub::Order;
-use crate::write::{self, DeleteOptions, Place};
+use crate::write::{self, DeleteOptions, NewObject, Place};
 
-/// Making trouble.
+/// Disruptions.
 impl TestServer {
-    /// Sets a fault in force: which requests it strikes, and what it does to them.
+    /// Adds a fault: the requests it applies to, and its effect on them.
     pub fn fault(&self, on: RequestMatcher, fault: Fault) -> FaultHandle {
         self.state.faults.add(on, fault)
     }
 
-    /// Spoils an object (`pods`, `shop/cart`) wherever it appears from now on, in open watches too.
+    /// Corrupts an object (`pods`, `shop/cart`) in every response from now on, including open watches.
     pub fn poison(&self, resource: &str, key: &str, poison: Poison) {
         self.state.poisons.insert(resource, key, poison);
     }
 
-    /// Shows a spoiled object as it is again; gives whether it was spoiled.
+    /// Stops corrupting an object; returns whether it was corrupted.
     pub fn cure(&self, resource: &str, key: &str) -> bool {
         self.state.poisons.remove(resource, key)
     }
 
-    /// Takes all faults away, spoiled objects included. Answers already under way keep theirs.
+    /// Removes all faults and corruptions. Responses in flight keep theirs.
     pub fn clear_faults(&self) {
         self.state.faults.clear();
         self.state.poisons.clear();
     }
 
-    /// Refuses new connections, or takes them again. Open ones stay.
+    /// Refuses new connections, or accepts them again. Open ones stay open.
     ///
     /// Without a socket each request counts as a new connection.
     pub fn refuse_connections(&self, refuse: bool) {
         self.state.refusing.store(refuse, Ordering::Release);
     }
 
-    /// Ends all watches as finished ones end, after what they still have to say; gives their number.
+    /// Closes all watches normally, after their pending events; returns their number.
     pub fn close_watches(&self) -> usize {
         self.state.hub.end(Order::Finish, |_, _| true)
     }
 
-    /// Ends all watches of a resource (`pods`, `deployments.apps`) as finished ones end, after what they still have to
-    /// say; gives their number.
+    /// Closes all watches of a resource (`pods`, `deployments.apps`) normally, after their pending events; returns their
+    /// number.
     pub fn close_watches_of(&self, resource: &str) -> usize {
         self.state
             .hub
             .end(Order::Finish, |watched, _| watched == resource)
     }
 
-    /// Ends all watches as finished ones end, but at once: what was not read yet is lost; gives their number.
+    /// Closes all watches normally, but at once: unread events are lost; returns their number.
     pub fn cut_watches(&self) -> usize {
         self.state.hub.end(Order::Close, |_, _| true)
     }
 
-    /// Breaks the connections of all watches; gives their number.
+    /// Breaks the connections of all watches; returns their number.
     pub fn break_watches(&self) -> usize {
         self.state.hub.end(Order::Break, |_, _| true)
     }
 
-    /// Restarts the server's process, as far as clients notice: watches break, and as its cache begins anew, watches from
-    /// any version before the present one get a 410. The objects stay, and so does the storage's history: exact lists
-    /// and continue tokens still work.
+    /// Simulates a restart of the server process: watches break, and because the watch cache starts empty, watches from
+    /// any version before the current one are refused with 410. Objects and the history of the storage remain: exact
+    /// lists and continue tokens still work.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -91,7 +91,7 @@ impl TestServer {
         self.state.hub.end(Order::Break, |_, _| true);
     }
 
-    /// Forgets all history: watches and exact lists from any version before the present one get a 410.
+    /// Compacts all history: watches and exact lists from any version before the current one are refused with 410.
     pub fn compact(&self) {
         self.state.write(|store| {
             let revision = store.revision();
@@ -99,18 +99,18 @@ impl TestServer {
         });
     }
 
-    /// Forgets the history up to and including a version.
+    /// Compacts the history up to and including a version.
     pub fn compact_to(&self, resource_version: u64) {
         self.state.write(|store| store.compact(resource_version));
     }
 
-    /// Changes how many changes of a resource are remembered; a smaller window forgets at once.
+    /// Sets the number of changes kept for a resource; a smaller window is applied at once.
     pub fn set_watch_window(&self, resource: &str, changes: usize) {
         self.state
             .write(|store| store.set_window(&resource.into(), changes));
     }
 
-    /// Deletes an object (`pods`, `shop/cart`) and creates it anew, with another uid, in one step.
+    /// Deletes an object (`pods`, `shop/cart`) and creates it again with another uid, in one step.
     ///
     /// # Panics
     ///
@@ -134,17 +134,18 @@ impl TestServer {
                 name: "",
                 ..place.clone()
             };
-            write::create(&self.state, store, &place, object)
+            let new = NewObject::check(&place, object)?;
+            write::create(&self.state, store, &place, new)
         });
         expect("recreate", recreated).value()
     }
 
-    /// Takes all objects back to what they were at a version, as a restored backup does: later versions are given
-    /// out again, for other changes. Open watches stay open and silent until their version is passed again.
+    /// Restores all objects as of a version, like a restored backup: later versions are reused for other changes. Open
+    /// watches stay open and deliver nothing until their version is passed again.
     ///
     /// # Panics
     ///
-    /// If the history no longer reaches that far.
+    /// If the history has been compacted beyond that version.
     #[track_caller]
     pub fn rewind(&self, resource_version: u64) {
         if let Err(too_old) = self.state.write(|store| store.rewind(resource_version)) {

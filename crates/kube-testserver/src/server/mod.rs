@@ -1,4 +1,4 @@
-//! The server as a test holds it: a handle to build, fill, look at and torment.
+//! The public handle of a server: build it, fill it, observe it, disrupt it.
 
 pub(crate) mod builder;
 pub(crate) mod clock;
@@ -22,7 +22,7 @@ use crate::transport::socket::Listening;
 
 pub use replica::ReplicaHandle;
 
-/// An API server in memory. Clones share it; it ends with the last of them and its clients.
+/// An in-memory API server. Clones share it; it is dropped with the last clone and client.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -51,9 +51,9 @@ impl Default for TestServer {
     }
 }
 
-/// Making one, and reaching it.
+/// Constructors, clients and addresses.
 impl TestServer {
-    /// A server without a socket: no task, no port, works on a paused clock.
+    /// A server without a socket: no task, no port; runs on a paused clock.
     pub fn new() -> TestServer {
         TestServer::builder().build()
     }
@@ -61,6 +61,11 @@ impl TestServer {
     /// A server with other settings.
     pub fn builder() -> TestServerBuilder {
         TestServerBuilder::new()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn state(&self) -> &ServerState {
+        &self.state
     }
 
     pub(crate) fn from_state(state: Arc<ServerState>, listening: Option<Arc<Listening>>) -> TestServer {
@@ -72,21 +77,21 @@ impl TestServer {
         TestServer::builder().listen("127.0.0.1:0").await
     }
 
-    /// A client of this server: in process, or over the socket if it listens. It does not retry, so that what it
-    /// reports is what the server said. Must be called within a tokio runtime.
+    /// A client of this server: in process, or over the socket if the server listens. It does not retry, so it reports
+    /// exactly what the server responded. Must be called within a tokio runtime.
     ///
     /// # Panics
     ///
-    /// If the client cannot be made, which no setting of the server can cause.
+    /// If the client cannot be built, which no setting of the server can cause.
     pub fn client(&self) -> Client {
         if let Some(config) = self.config() {
             return match Client::try_from(config) {
                 Ok(client) => client,
-                Err(error) => panic!("cannot make a client: {error}"),
+                Err(error) => panic!("cannot build a client: {error}"),
             };
         }
         Client::new(
-            self.service().signed_in(),
+            self.service().authenticated(),
             self.state.config.default_namespace.clone(),
         )
     }
@@ -114,7 +119,7 @@ impl TestServer {
         Some(config)
     }
 
-    /// A kubeconfig for kubectl and others, as YAML; `None` without a socket.
+    /// A kubeconfig as YAML; `None` without a socket.
     pub fn kubeconfig(&self) -> Option<String> {
         let user = match &self.state.config.token {
             Some(token) => json!({ "token": token.expose() }),
@@ -133,8 +138,8 @@ impl TestServer {
         serde_saphyr::to_string(&kubeconfig).ok()
     }
 
-    /// Listens on a socket, on a loopback address only: the same server, with what it holds, behind another handle. After
-    /// [`stop`](Self::stop) the old address is free to be taken again.
+    /// Listens on a loopback address and returns another handle of the same server, with the same objects. After
+    /// [`shutdown`](Self::shutdown) the old address can be bound again.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -157,7 +162,7 @@ impl TestServer {
     ///
     /// # Errors
     ///
-    /// The address cannot be taken, or is not a loopback address.
+    /// The address cannot be bound, or is not a loopback address.
     pub async fn listen(&self, address: impl ToSocketAddrs) -> io::Result<TestServer> {
         let listening = Listening::start(self.state.clone(), address, false).await?;
         Ok(TestServer::from_state(
@@ -166,14 +171,14 @@ impl TestServer {
         ))
     }
 
-    /// Closes the socket and every connection, and waits until that is done. Without a socket nothing happens.
+    /// Closes the socket and every connection, and waits until both are closed. Does nothing without a socket.
     pub async fn shutdown(&self) {
         if let Some(listening) = &self.listening {
             listening.stop().await;
         }
     }
 
-    /// The server as a tower service, for a client with layers of its own.
+    /// The server as a tower service, for clients with custom layers.
     pub fn service(&self) -> TestService {
         TestService::new(self.state.clone(), None)
     }

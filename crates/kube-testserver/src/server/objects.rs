@@ -1,4 +1,4 @@
-//! Objects without HTTP: changed directly, looked at directly.
+//! Direct access to objects, without HTTP.
 
 use std::sync::Arc;
 
@@ -11,44 +11,46 @@ use crate::kinds::Kind;
 use crate::server::state::ServerState;
 use crate::storage::{Collection, Store, storage_key};
 use crate::transport::status::ApiError;
-use crate::write::{self, DeleteOptions, Made, Origin, Part, Place};
+use crate::write::{self, DeleteOptions, Made, NewObject, Origin, Part, Place};
 
-/// Changing objects without HTTP. What is given is what is stored, status included; uid, creation time, generation
-/// and resource version are filled in as for any client.
+/// Writing objects without HTTP. Objects are stored as given, status included; uid, creation time, generation and
+/// resource version are set as for any client.
 impl TestServer {
-    /// Creates an object, typed or as JSON with `apiVersion` and `kind`; gives it as it is stored.
+    /// Creates an object, typed or as JSON with `apiVersion` and `kind`; returns the stored object.
     ///
     /// # Panics
     ///
-    /// If a server would refuse it; the message says why. See [`TestServer::try_create`].
+    /// If the server rejects it; the message contains the reason. See [`TestServer::try_create`].
     #[track_caller]
     pub fn create<K: Serialize + DeserializeOwned>(&self, object: K) -> K {
         expect("create", self.try_create(object))
     }
 
-    /// Creates an object, or gives the error a client would get.
+    /// Creates an object or returns the error that a client would receive.
     pub fn try_create<K: Serialize + DeserializeOwned>(&self, object: K) -> Result<K, ApiError> {
         let object = to_value(object)?;
         let kind = self.kind_of(&object)?;
         let namespace = namespace_of(&kind, &object);
-        let created = self.write(&kind, namespace.as_deref(), "", |store, place| {
-            write::create(&self.state, store, place, object)
-        })?;
+        let stored_as = self.state.registry.read().stored(&kind);
+        let place = place(&kind, &stored_as, namespace.as_deref(), "");
+        let new = NewObject::check(&place, object)?;
+        let created = self
+            .state
+            .write(|store| write::create(&self.state, store, &place, new))?;
         from_value(created.value())
     }
 
-    /// Creates many objects, given as JSON with `apiVersion` and `kind`, in one step; gives their number.
+    /// Creates many objects, given as JSON with `apiVersion` and `kind`, in one step; returns their number.
     ///
     /// # Panics
     ///
-    /// If a server would refuse one of them; those before it are stored.
+    /// If the server rejects one of them; those before it are stored.
     #[track_caller]
     pub fn load(&self, objects: impl IntoIterator<Item = Value>) -> usize {
         expect("load", self.try_load(objects))
     }
 
-    /// Creates many objects in one step, or gives the error a client would get for the first that is refused; those
-    /// before it are stored.
+    /// Creates many objects in one step, or returns the error for the first rejected one; those before it are stored.
     pub fn try_load(&self, objects: impl IntoIterator<Item = Value>) -> Result<usize, ApiError> {
         self.state.write(|store| {
             let mut count = 0;
@@ -57,42 +59,43 @@ impl TestServer {
                 let namespace = namespace_of(&kind, &object);
                 let stored_as = self.state.registry.read().stored(&kind);
                 let place = place(&kind, &stored_as, namespace.as_deref(), "");
-                write::create(&self.state, store, &place, object)?;
+                let new = NewObject::check(&place, object)?;
+                write::create(&self.state, store, &place, new)?;
                 count += 1;
             }
             Ok(count)
         })
     }
 
-    /// Replaces an object, whatever version it has; gives it as it is stored.
+    /// Replaces an object regardless of its version; returns the stored object.
     ///
     /// # Panics
     ///
-    /// If a server would refuse it; the message says why. See [`TestServer::try_update`].
+    /// If the server rejects it; the message contains the reason. See [`TestServer::try_update`].
     #[track_caller]
     pub fn update<K: Serialize + DeserializeOwned>(&self, object: K) -> K {
         expect("update", self.try_update(object))
     }
 
-    /// Replaces an object, or gives the error a client would get.
+    /// Replaces an object or returns the error that a client would receive.
     pub fn try_update<K: Serialize + DeserializeOwned>(&self, object: K) -> Result<K, ApiError> {
         let object = to_value(object)?;
         let kind = self.kind_of(&object)?;
         let namespace = namespace_of(&kind, &object);
         let name = text_at(&object, "/metadata/name");
         let updated = self.write(&kind, namespace.as_deref(), &name, |store, place| {
-            write::update(&self.state, store, place, Part::Object, |_| {
+            write::update_now(&self.state, store, place, Part::Object, |_| {
                 Ok(Made::Changed(object))
             })
         })?;
         from_value(updated.value())
     }
 
-    /// Creates an object, or replaces the one that is there; gives it as it is stored.
+    /// Creates or replaces an object; returns the stored object.
     ///
     /// # Panics
     ///
-    /// If a server would refuse it; the message says why.
+    /// If the server rejects it; the message contains the reason.
     #[track_caller]
     pub fn put<K: Serialize + DeserializeOwned + Clone>(&self, object: K) -> K {
         match self.try_update(object.clone()) {
@@ -101,11 +104,11 @@ impl TestServer {
         }
     }
 
-    /// Changes an object in place; gives it as it is stored.
+    /// Changes an object in place; returns the stored object.
     ///
     /// # Panics
     ///
-    /// If there is no such object, or a server would refuse the change.
+    /// If there is no such object, or the server rejects the change.
     #[track_caller]
     pub fn modify<'a, K>(
         &self,
@@ -118,9 +121,9 @@ impl TestServer {
     {
         let namespace = namespace.into();
         let kind = expect("modify", self.kind_for::<K>());
-        // Read and written under one lock, so that no other change can come between.
+        // Read and written under one lock, so that no other write interleaves.
         let modified = self.write(&kind, namespace, name, |store, place| {
-            write::update(&self.state, store, place, Part::Object, |object| {
+            write::update_now(&self.state, store, place, Part::Object, |object| {
                 let mut object: K = from_value(object.clone())?;
                 change(&mut object);
                 Ok(Made::Changed(to_value(object)?))
@@ -130,7 +133,7 @@ impl TestServer {
         expect("modify", modified)
     }
 
-    /// Deletes an object. With finalizers it is only marked, as a server does it. For cluster-scoped kinds the
+    /// Deletes an object. An object with finalizers is only marked for deletion. For cluster-scoped kinds the
     /// namespace is `None`.
     ///
     /// # Panics
@@ -144,7 +147,7 @@ impl TestServer {
         expect("delete", self.try_delete::<K>(namespace, name));
     }
 
-    /// Deletes an object, or gives the error a client would get.
+    /// Deletes an object or returns the error that a client would receive.
     pub fn try_delete<'a, K>(&self, namespace: impl Into<Option<&'a str>>, name: &str) -> Result<(), ApiError>
     where
         K: kube::Resource<DynamicType = ()>,
@@ -163,7 +166,7 @@ impl TestServer {
         expect("delete", self.try_delete_key(resource, key));
     }
 
-    /// Deletes an object by resource and key, or gives the error a client would get.
+    /// Deletes an object by resource and key or returns the error that a client would receive.
     pub fn try_delete_key(&self, resource: &str, key: &str) -> Result<(), ApiError> {
         let kind = self.resource(resource)?;
         match key.split_once('/') {
@@ -192,7 +195,7 @@ impl TestServer {
             None => (None, key),
         };
         let edited = self.write(&kind, namespace, name, |store, place| {
-            write::update(&self.state, store, place, Part::Object, |object| {
+            write::update_now(&self.state, store, place, Part::Object, |object| {
                 let mut object = object.clone();
                 change(&mut object);
                 Ok(Made::Changed(object))
@@ -214,14 +217,14 @@ impl TestServer {
     }
 }
 
-/// Looking at what is stored.
+/// Reading stored objects.
 impl TestServer {
     /// The revision of the latest write.
     pub fn resource_version(&self) -> u64 {
         self.state.store.read().revision()
     }
 
-    /// One object as it is stored.
+    /// One stored object.
     pub fn get<'a, K>(&self, namespace: impl Into<Option<&'a str>>, name: &str) -> Option<K>
     where
         K: kube::Resource<DynamicType = ()> + DeserializeOwned,
@@ -237,7 +240,7 @@ impl TestServer {
         serde_json::from_value(object).ok()
     }
 
-    /// One object as it is stored, by resource (`pods`, `deployments.apps`) and key (`namespace/name`, or `name`).
+    /// One stored object, by resource (`pods`, `deployments.apps`) and key (`namespace/name`, or `name`).
     pub fn object(&self, resource: &str, key: &str) -> Option<Value> {
         let kind = self.resource(resource).ok()?;
         let key = match key.split_once('/') {
@@ -257,7 +260,7 @@ impl TestServer {
         self.state.registry.read().clone()
     }
 
-    /// The server's present time, as in `creationTimestamp`. It moves with tokio's clock.
+    /// The server's current time, as in `creationTimestamp`. It follows tokio's clock.
     pub fn timestamp(&self) -> String {
         self.state.clock.timestamp()
     }
@@ -274,7 +277,7 @@ impl TestServer {
             .unwrap_or_default()
     }
 
-    /// How many objects of a resource there are.
+    /// The number of objects of a resource.
     pub fn count(&self, resource: &str) -> usize {
         let Ok(kind) = self.resource(resource) else {
             return 0;
@@ -319,7 +322,7 @@ impl TestServer {
     }
 }
 
-/// Where the test itself writes.
+/// The place of a write by the test itself.
 fn place<'a>(
     kind: &'a Arc<Kind>,
     stored_as: &'a Arc<Kind>,

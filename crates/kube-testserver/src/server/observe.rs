@@ -1,4 +1,4 @@
-//! What clients did, what is still open, and waiting for either.
+//! Observing the server: requests so far, open watches and requests, waiting for a condition.
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ use super::TestServer;
 use crate::transport::journal::SeenRequest;
 use crate::transport::request::Verb;
 
-/// How long [`TestServer::wait_for`] waits for its condition, on tokio's clock.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout of [`TestServer::wait_for`], on tokio's clock.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What clients did and what is still open.
+/// Requests so far, and what is still open.
 impl TestServer {
     /// The requests so far, oldest first.
     pub fn requests(&self) -> Vec<SeenRequest> {
         self.state.journal.requests()
     }
 
-    /// How many requests of a kind there were: `server.count_requests(Verb::List, "pods")`.
+    /// The number of requests so far with a verb and resource: `server.count_requests(Verb::List, "pods")`.
     pub fn count_requests(&self, verb: Verb, resource: &str) -> usize {
         let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
         self.state.journal.count(|request| {
@@ -29,17 +29,18 @@ impl TestServer {
         self.state.journal.clear();
     }
 
-    /// How many watches are open.
+    /// The number of open watches.
     pub fn open_watches(&self) -> usize {
         self.state.hub.count(None)
     }
 
-    /// How many watches of a resource (`pods`, `deployments.apps`) are open.
+    /// The number of open watches of a resource (`pods`, `deployments.apps`).
     pub fn open_watches_of(&self, resource: &str) -> usize {
         self.state.hub.count(Some(resource))
     }
 
-    /// How many requests have no answer yet, or one that is neither read to its end nor dropped.
+    /// The number of requests in flight: without a response, or with one whose body is neither read to its end nor
+    /// dropped.
     pub fn open_requests(&self) -> usize {
         self.state.hub.in_flight()
     }
@@ -48,7 +49,7 @@ impl TestServer {
     ///
     /// # Panics
     ///
-    /// If something is; the message lists the watches.
+    /// If one is open; the message lists the watches.
     #[track_caller]
     pub fn assert_nothing_open(&self) {
         let (watches, requests) = (self.state.hub.describe(), self.open_requests());
@@ -60,26 +61,43 @@ impl TestServer {
         );
     }
 
-    /// Waits until a condition on the server holds. It is looked at after each write, request, answer and end of a
-    /// watch.
+    /// Waits until a condition on the server holds. The condition is checked after each write, request, response and end
+    /// of a watch.
     ///
     /// # Panics
     ///
     /// If it does not hold within 30 seconds of tokio's clock; `what` names it in the message.
     pub async fn wait_for(&self, what: &str, condition: impl Fn(&TestServer) -> bool) {
-        let deadline = tokio::time::Instant::now() + PATIENCE;
-        loop {
-            // Listening starts before looking, so that no change can fall in between.
-            let changed = self.state.hub.changed().notified();
-            let mut changed = std::pin::pin!(changed);
-            changed.as_mut().enable();
-            if condition(self) {
-                return;
+        self.wait_for_within(TIMEOUT, what, condition).await;
+    }
+
+    /// Like [`wait_for`](Self::wait_for), with another timeout.
+    ///
+    /// # Panics
+    ///
+    /// If the condition does not hold within `timeout` of tokio's clock; `what` names it in the message.
+    pub async fn wait_for_within(
+        &self,
+        timeout: Duration,
+        what: &str,
+        condition: impl Fn(&TestServer) -> bool,
+    ) {
+        let holds = async {
+            loop {
+                // Registered before the check, so that no change is lost in between.
+                let changed = self.state.hub.changed().notified();
+                let mut changed = std::pin::pin!(changed);
+                changed.as_mut().enable();
+                if condition(self) {
+                    return;
+                }
+                changed.await;
             }
-            if tokio::time::timeout_at(deadline, changed).await.is_err() {
-                let open = self.state.hub.describe().join("; ");
-                panic!("{what}: not so after {PATIENCE:?}; open watches: [{open}]");
-            }
+        };
+        // Accepts any duration: an overflowing deadline waits as long as tokio's clock can.
+        if tokio::time::timeout(timeout, holds).await.is_err() {
+            let open = self.state.hub.describe().join("; ");
+            panic!("{what}: still not true after {timeout:?}; open watches: [{open}]");
         }
     }
 }

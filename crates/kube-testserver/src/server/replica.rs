@@ -1,4 +1,4 @@
-//! One of several replicas, as a test holds it.
+//! The public handle of one replica.
 
 use kube::Client;
 
@@ -8,8 +8,8 @@ use crate::watch::hub::Order;
 
 /// One replica of a server built with [`replicas`](crate::TestServerBuilder::replicas): its own view of one storage.
 ///
-/// Reads and watches see only what the replica has heard of; consistent reads wait for it up to three seconds and
-/// then go past its cache. Writes reach the storage at once.
+/// Reads and watches see only the versions that have reached the replica; consistent reads wait up to three seconds and
+/// then bypass its cache. Writes reach the storage at once.
 #[derive(Clone, Debug)]
 pub struct ReplicaHandle {
     server: TestServer,
@@ -35,8 +35,8 @@ impl TestServer {
         }
     }
 
-    /// Sends new requests to another replica, as a load balancer would, except those of clients that were made for
-    /// one replica. Open watches stay where they are.
+    /// Routes new requests to another replica, as a load balancer would, except those of clients for a single replica.
+    /// Open watches stay where they are.
     ///
     /// # Panics
     ///
@@ -49,10 +49,10 @@ impl TestServer {
 }
 
 impl ReplicaHandle {
-    /// A client that talks to this replica only.
+    /// A client of this replica only.
     pub fn client(&self) -> Client {
         let namespace = self.server.state.config.default_namespace.clone();
-        Client::new(self.service().signed_in(), namespace)
+        Client::new(self.service().authenticated(), namespace)
     }
 
     /// This replica as a tower service.
@@ -60,13 +60,13 @@ impl ReplicaHandle {
         TestService::new(self.server.state.clone(), Some(self.number))
     }
 
-    /// Keeps the replica so many versions behind the storage.
+    /// Keeps the replica this number of versions behind the storage.
     pub fn lag(&self, versions: u64) {
         self.server.state.replicas.stay_behind(self.number, versions);
         self.server.state.hub.wake_all();
     }
 
-    /// Stops the replica where it is: it hears of no further change.
+    /// Freezes the replica at its current version.
     pub fn freeze(&self) {
         let state = &self.server.state;
         let seen = state.visible(self.number, &state.store.read());
@@ -79,21 +79,21 @@ impl ReplicaHandle {
         self.server.state.hub.wake_all();
     }
 
-    /// Makes the replica answer lists and watches with 429 and this `Retry-After`, and ends its watches, as while its
-    /// cache is being filled.
+    /// Makes the replica refuse lists and watches with 429 and this `Retry-After`, and closes its watches, as while its
+    /// cache initializes.
     pub fn unready(&self, retry_after_seconds: u64) {
         let state = &self.server.state;
         state.replicas.set_unready(self.number, Some(retry_after_seconds));
         state.hub.end(Order::Close, |_, replica| replica == self.number);
     }
 
-    /// Makes the replica answer again.
+    /// Makes the replica serve lists and watches again.
     pub fn ready(&self) {
         self.server.state.replicas.set_unready(self.number, None);
     }
 
-    /// Loses the next change of an object (`pods`, `shop/cart`) on its way into this replica's cache: its watches
-    /// never tell of it, and its cached reads show the object as it was, until it changes once more.
+    /// Drops the next change of an object (`pods`, `shop/cart`) from this replica's cache: its watches never deliver it,
+    /// and its cached reads return the stale object until the next change.
     pub fn lose_next(&self, resource: &str, key: &str) {
         let state = &self.server.state;
         state.write(|store| store.lose_next(self.number, resource, key));

@@ -1,4 +1,4 @@
-//! Everything a server is made of, shared by its clients, connections and watches.
+//! The state of a server, shared by its clients, connections and watches.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use crate::storage::replica::Replicas;
 use crate::transport::journal::Journal;
 use crate::watch::hub::Hub;
 
-/// What a server was built with.
+/// The settings of a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) token: Option<Secret>,
-    pub(crate) stranger: Option<Stranger>,
+    pub(crate) user_without_permissions: Option<UserWithoutPermissions>,
     pub(crate) seed: u64,
     pub(crate) bookmark_interval: Duration,
     pub(crate) watch_window: usize,
@@ -35,14 +35,14 @@ pub(crate) struct Config {
     pub(crate) default_namespace: String,
 }
 
-/// A user who may do nothing.
+/// An authenticated user whose requests for objects are all forbidden.
 #[derive(Clone, Debug)]
-pub(crate) struct Stranger {
+pub(crate) struct UserWithoutPermissions {
     pub(crate) token: Secret,
     pub(crate) user: String,
 }
 
-/// A token: it is compared, sent and written into kubeconfigs, but never shown.
+/// A token: compared, sent and written into kubeconfigs, but never printed.
 #[derive(Clone)]
 pub(crate) struct Secret(String);
 
@@ -62,7 +62,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The server behind the handles.
+/// The state behind every handle of a server.
 pub(crate) struct ServerState {
     pub(crate) config: Config,
     pub(crate) store: RwLock<Store>,
@@ -74,14 +74,14 @@ pub(crate) struct ServerState {
     pub(crate) replicas: Replicas,
     pub(crate) page_counts: PageCounts,
     pub(crate) clock: Arc<Clock>,
-    /// Where uids, generated names and the length of watches come from.
+    /// The source of uids, generated names and watch durations.
     pub(crate) rng: Mutex<fastrand::Rng>,
-    /// Where the ids of answers come from: apart, so that a read does not change the next uid.
+    /// The source of audit ids; separate, so that a read does not change the next uid.
     pub(crate) audit: Mutex<fastrand::Rng>,
     pub(crate) refusing: AtomicBool,
 }
 
-/// Never the objects: some of them are secrets.
+/// Never prints objects: some of them are secrets.
 impl fmt::Debug for ServerState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerState")
@@ -90,11 +90,11 @@ impl fmt::Debug for ServerState {
     }
 }
 
-/// How long a request waits for a version that the server has not reached yet.
+/// Timeout for a requested version that the server has not reached yet.
 const FRESHNESS_WAIT: Duration = Duration::from_secs(3);
 
 impl ServerState {
-    /// Changes the store and whatever follows from that, then wakes whoever waits for such a change.
+    /// Changes the store, applies the consequences, then wakes the waiting watches and requests.
     pub(crate) fn write<T>(&self, change: impl FnOnce(&mut Store) -> T) -> T {
         let (result, touched, revision) = {
             let mut store = self.store.write();
@@ -108,7 +108,7 @@ impl ServerState {
         result
     }
 
-    /// The newest revision that a replica has heard of.
+    /// The newest revision that a replica can see.
     pub(crate) fn visible(&self, replica: usize, store: &Store) -> u64 {
         self.replicas.visible(replica, store.revision())
     }
@@ -118,11 +118,11 @@ impl ServerState {
         self.refusing.load(Ordering::Acquire)
     }
 
-    /// Waits until a replica has reached `revision`; gives the revision it has reached in the end.
+    /// Waits until a replica has reached `revision`; returns the revision it has reached.
     pub(crate) async fn wait_for(&self, replica: usize, revision: u64) -> Result<u64, u64> {
         let deadline = tokio::time::Instant::now() + FRESHNESS_WAIT;
         loop {
-            // Listening starts before looking, so that no write can fall in between.
+            // Registered before the check, so that no write is lost in between.
             let changed = self.hub.changed().notified();
             let mut changed = std::pin::pin!(changed);
             changed.as_mut().enable();
@@ -141,12 +141,12 @@ impl ServerState {
         random_uuid(&mut self.rng.lock())
     }
 
-    /// A new id for an answer.
+    /// A new audit id for a response.
     pub(crate) fn new_audit_id(&self) -> String {
         random_uuid(&mut self.audit.lock())
     }
 
-    /// The name under which a kind's objects are kept: `deployments.apps`. Versions of a resource share it.
+    /// The collection of a kind's objects: `deployments.apps`. All versions of a resource share it.
     pub(crate) fn collection_of(kind: &Kind) -> Arc<str> {
         match kind.stored.group.as_str() {
             "" => kind.stored.plural.as_str().into(),

@@ -1,5 +1,5 @@
 //! The objects of one resource and the history of their changes.
-//! Takes finished objects, gives views of the collection as it was at a revision. Knows nothing of HTTP or selectors.
+//! Returns views of the collection at a revision. Knows nothing of HTTP or selectors.
 
 use std::collections::{BTreeMap, VecDeque, btree_map};
 use std::iter::Peekable;
@@ -62,7 +62,7 @@ impl Change {
 /// The asked revision is no longer in the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooOld {
-    /// The oldest revision that can still be asked for.
+    /// The oldest revision that can still be read.
     pub(crate) oldest: u64,
 }
 
@@ -222,7 +222,7 @@ impl View<'_> {
         }
     }
 
-    /// How many objects [`Self::range`] would give.
+    /// The number of objects that [`Self::range`] returns.
     pub(crate) fn count(&self, prefix: &str, from: &str) -> usize {
         if self.undone.is_empty() && prefix.is_empty() && from.is_empty() {
             return self.objects.len();

@@ -1,5 +1,5 @@
 //! All collections under one revision counter, like one etcd.
-//! Takes finished objects and keys, gives revisions, views and changes. Knows nothing of HTTP, selectors or time.
+//! Knows nothing of HTTP, selectors or time.
 
 mod collection;
 mod object;
@@ -164,7 +164,7 @@ impl Store {
 
 /// Writing.
 impl Store {
-    /// Writes one object; `build` is told the revision it gets.
+    /// Writes one object; `build` receives its revision.
     pub(crate) fn put(&mut self, resource: &Arc<str>, build: impl FnOnce(u64) -> Stored) -> Arc<Stored> {
         self.revision += 1;
         let object = Arc::new(build(self.revision));
@@ -192,7 +192,7 @@ impl Store {
         object
     }
 
-    /// Removes one object and gives it back as it was last known, under the revision of its removal.
+    /// Removes one object and returns its last state, at the revision of its removal.
     pub(crate) fn remove(&mut self, resource: &Arc<str>, key: &str) -> Option<Arc<Stored>> {
         let revision = self.revision + 1;
         let change = self.collections.get_mut(resource)?.remove(key, revision)?;
@@ -240,7 +240,7 @@ impl Store {
         Ok(())
     }
 
-    /// Raises the counter without a write, as writes to resources nobody looks at would.
+    /// Raises the counter without a write, as writes to unwatched resources would.
     pub(crate) fn skip_revisions(&mut self, count: u64) {
         self.revision = self.revision.saturating_add(count);
     }

@@ -1,5 +1,5 @@
-//! One stored object: its JSON, written once, and the few facts the server asks for again and again.
-//! Takes a JSON map, gives bytes that lists and watches copy as they are. Knows nothing of collections or HTTP.
+//! One stored object: its JSON, encoded once, and the metadata that the server needs often.
+//! Lists and watches copy the bytes as they are. Knows nothing of collections or HTTP.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -42,7 +42,7 @@ pub(crate) struct Stored {
     metadata: Range<usize>,
     /// The digits of `metadata.resourceVersion`, without the quotes.
     digits: Range<usize>,
-    /// Values of fields that selectors asked for, so that each object is parsed once for them and not once per watch.
+    /// Values of fields that selectors use, so that each object is parsed once for them and not once per watch.
     fields: RwLock<Vec<(Box<str>, Box<str>)>>,
 }
 
@@ -153,7 +153,7 @@ impl Stored {
         &self.bytes[self.metadata.clone()]
     }
 
-    /// Passes the value of a selectable field to `test`; `read` takes it from the parsed object the first time.
+    /// Passes the value of a selectable field to `test`; `read` extracts it from the parsed object the first time.
     pub(crate) fn with_field<T>(
         &self,
         field: &str,

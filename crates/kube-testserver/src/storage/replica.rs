@@ -1,5 +1,5 @@
-//! Several servers over one storage: what each of them has heard of.
-//! Takes settings per replica, answers how far a replica can see. Writes always reach the storage at once.
+//! Several servers over one storage: the revision each of them has seen.
+//! Writes always reach the storage at once; only reads of a replica can lag.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -7,7 +7,7 @@ use parking_lot::RwLock;
 
 use crate::transport::status::ApiError;
 
-/// What one replica has heard of.
+/// The view of one replica.
 #[derive(Clone, Debug, Default)]
 struct Replica {
     position: Position,
@@ -56,7 +56,7 @@ impl Replicas {
         self.chosen.store(replica, Ordering::Release);
     }
 
-    /// The newest revision that a replica has heard of.
+    /// The newest revision that a replica can see.
     pub(crate) fn visible(&self, replica: usize, head: u64) -> u64 {
         match self.replicas.read().get(replica).map(|replica| replica.position) {
             None | Some(Position::Head) => head,
@@ -73,7 +73,7 @@ impl Replicas {
             .map_or(0, |replica| replica.since)
     }
 
-    /// Begins the caches of all replicas anew, at what they have heard of.
+    /// Restarts the caches of all replicas at their current revision.
     pub(crate) fn begin_anew(&self, head: u64) {
         for number in 0..self.count() {
             let seen = self.visible(number, head);

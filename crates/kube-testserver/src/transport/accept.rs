@@ -1,4 +1,4 @@
-//! What the client wants to see: the `Accept` header, read as a server reads it.
+//! Content negotiation: the `Accept` header, interpreted as an API server does.
 
 use crate::admission::field_error::FieldError;
 use crate::encode::Form;

@@ -1,5 +1,5 @@
-//! The body of an answer: a few bytes, a list that is written as it is read, or a watch.
-//! Passive: nothing happens unless the client polls, and dropping it ends everything behind it at once.
+//! Response bodies: a few bytes, a list that is encoded while it is read, or a watch.
+//! A body is passive: it does nothing unless the client polls it, and dropping it releases everything behind it.
 
 use std::io;
 use std::pin::Pin;
@@ -18,12 +18,12 @@ use crate::watch::hub::InFlight;
 /// How much of a list is written at a time.
 const CHUNK: usize = 64 * 1024;
 
-/// The body of an answer of the test server.
+/// A response body of the test server.
 #[derive(Debug)]
 pub struct TestBody {
     source: Source,
     shaper: Option<Shaper>,
-    /// What was read from the source before the client asked for it.
+    /// Bytes read from the source ahead of the client.
     first: Option<Chunk>,
     /// Counts as in flight until the body is read or dropped.
     in_flight: Option<InFlight>,
@@ -75,13 +75,13 @@ impl TestBody {
                     out.extend_from_slice(&chunk);
                 }
             }
-            // A watch has no end; nobody asks for all of it.
+            // A watch has no end and is never collected.
             Source::Watch(_) => {}
         }
         out
     }
 
-    /// Waits until there is something to read, as a proxy does that holds the headers back so long.
+    /// Waits for the first bytes, like a proxy that holds the headers back until then.
     pub(crate) async fn something_to_read(&mut self) {
         if self.first.is_none() {
             self.first = Some(std::future::poll_fn(|cx| self.source.poll(cx)).await);

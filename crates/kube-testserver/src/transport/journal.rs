@@ -1,5 +1,4 @@
-//! What clients asked for, kept for assertions.
-//! Takes one entry per request, gives copies. Never keeps bodies or credentials.
+//! The requests of clients, recorded for assertions. Never records bodies or credentials.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -43,7 +42,7 @@ pub struct SeenRequest {
     pub replica: usize,
     /// When it came, since the server was made, on tokio's clock.
     pub at: Duration,
-    /// The HTTP status of the answer; `None` while there is none, and for requests that never got one.
+    /// The HTTP status of the response; `None` while there is none, and for requests without a response.
     pub status: Option<u16>,
 }
 
@@ -80,7 +79,7 @@ struct Entries {
 }
 
 impl Journal {
-    /// Notes a request; the number given back names it when its answer is known.
+    /// Records a request; the returned number identifies it when its response is known.
     pub(crate) fn note(&self, request: SeenRequest) -> u64 {
         let mut entries = self.entries.lock();
         if entries.requests.len() == KEPT {

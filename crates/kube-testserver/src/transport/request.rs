@@ -1,5 +1,5 @@
-//! From a URL to what is asked for: the path's parts, the query's options, checked as an API server checks them.
-//! Takes strings from outside, gives plain values or the error to answer. Knows nothing of storage.
+//! Parses a URL: path segments and query options, checked as an API server checks them.
+//! Returns plain values or the error to respond with. Knows nothing of storage.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::admission::field_error::FieldError;
 use crate::read::selector::{FieldSelector, LabelSelector};
 use crate::transport::status::ApiError;
 
-/// What a request does, in the words of Kubernetes.
+/// The verb of a request, as Kubernetes names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verb {
     /// `GET` of one object.
@@ -119,7 +119,7 @@ impl ResourcePath {
         let watch = (self.watch || query.flag("watch")) && self.subresource.is_none();
         Some(match *method {
             Method::GET | Method::HEAD if self.watch && watch => Verb::Watch,
-            // The parameter means nothing where one object is asked for.
+            // The parameter has no effect on a get.
             Method::GET | Method::HEAD if named => Verb::Get,
             Method::GET | Method::HEAD if watch => Verb::Watch,
             Method::GET | Method::HEAD => Verb::List,
@@ -155,7 +155,7 @@ impl Query {
             .map(|(_, value)| value.as_str())
     }
 
-    /// A truth value by the server's rule: given, and neither `0` nor `false`.
+    /// A boolean by the server's rule: present, and neither `0` nor `false`.
     pub fn flag(&self, key: &str) -> bool {
         self.optional_flag(key).unwrap_or(false)
     }

@@ -1,4 +1,4 @@
-//! Responses with the headers every answer of an API server has.
+//! Builds responses with the headers that every response of an API server carries.
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
@@ -76,7 +76,7 @@ pub(crate) fn error(error: &ApiError) -> Response<TestBody> {
     response
 }
 
-/// The plain-text answer for paths nobody serves.
+/// The plain-text response for unknown paths.
 pub(crate) fn page_not_found() -> Response<TestBody> {
     reply(
         StatusCode::NOT_FOUND,
@@ -119,7 +119,7 @@ pub(crate) fn finish(state: &ServerState, response: &mut Response<TestBody>) {
         headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
     }
     if status == StatusCode::UNAUTHORIZED {
-        // Who is not known is told so before any queue.
+        // Authentication fails before priority and fairness assigns a queue.
         return;
     }
     // Constant: the server has one flow and one priority level.

@@ -1,5 +1,5 @@
-//! The HTTP side: one request in, one response out.
-//! Takes any `http::Request`, notes it, lets the faults strike, and hands it to whoever knows the answer.
+//! The HTTP service: one request in, one response out.
+//! Records the request, applies faults, authenticates, and dispatches to the handler.
 
 use std::future::Future;
 use std::io;
@@ -32,7 +32,7 @@ pub struct TestService {
     state: Arc<ServerState>,
     /// `None`: whichever the server has chosen when the request comes.
     replica: Option<usize>,
-    signed_in: bool,
+    authenticated: bool,
 }
 
 impl TestService {
@@ -40,14 +40,14 @@ impl TestService {
         TestService {
             state,
             replica,
-            signed_in: false,
+            authenticated: false,
         }
     }
 
     /// Takes every request as if it carried the server's token: what the server's own clients stand on.
     #[must_use]
-    pub fn signed_in(mut self) -> TestService {
-        self.signed_in = true;
+    pub fn authenticated(mut self) -> TestService {
+        self.authenticated = true;
         self
     }
 }
@@ -73,7 +73,7 @@ where
     }
 }
 
-/// A request with everything about it that the answer depends on.
+/// A parsed request.
 struct Incoming {
     method: Method,
     path: Option<ResourcePath>,
@@ -90,7 +90,7 @@ where
     let TestService {
         state,
         replica,
-        signed_in,
+        authenticated,
     } = service;
     let replica = replica.unwrap_or_else(|| state.replicas.chosen());
     let in_flight = state.hub.enter();
@@ -129,7 +129,7 @@ where
             }
             response
         }
-        None => match auth::refusal(&state, signed_in, &parts.headers, path.as_ref(), &seen) {
+        None => match auth::refusal(&state, authenticated, &parts.headers, path.as_ref(), &seen) {
             Some(refusal) => response::error(&refusal),
             None => {
                 let body = read_body(&state, &parts.method, body).await;
@@ -241,7 +241,7 @@ where
     }
 }
 
-/// Finds out who answers.
+/// Dispatches a request to its handler.
 async fn dispatch(state: &Arc<ServerState>, incoming: &Incoming, fault: &Fault) -> Response<TestBody> {
     let Some(path) = &incoming.path else {
         return documents::answer(

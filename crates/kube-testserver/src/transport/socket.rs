@@ -1,5 +1,5 @@
 //! The server on a socket: accepts connections and serves each with hyper.
-//! Takes a bound listener and the service, gives a handle whose end is the end of all connections.
+//! Dropping the returned handle closes all connections.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use crate::server::state::ServerState;
 use crate::task;
 use crate::transport::service::TestService;
 
-/// How long a client may take to send the head of a request.
+/// Timeout for a client to send the head of a request.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A server that listens; dropping the last handle closes the socket and every connection.
@@ -29,7 +29,7 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
-    /// Binds and starts to serve. Addresses beyond loopback are refused unless `remote`.
+    /// Binds and starts serving. Addresses other than loopback are rejected unless `remote`.
     pub(crate) async fn start(
         state: Arc<ServerState>,
         address: impl ToSocketAddrs,
@@ -59,7 +59,7 @@ impl Listening {
         };
         let (stop, stopped) = (listening.stop.clone(), listening.stopped.clone());
         task::spawn("accept", async move {
-            // Also where accepting ends by a panic: whoever waits for the end must hear of it.
+            // Also after a panic of the accept loop, so that shutdown never hangs.
             let _stopped = stopped.drop_guard();
             accept(state, listener, stop).await;
         });
@@ -83,7 +83,7 @@ impl Drop for Listening {
     }
 }
 
-/// Accepts until told to stop. The connections end with the set they are in.
+/// Accepts connections until stopped. Dropping the set closes them.
 async fn accept(state: Arc<ServerState>, listener: TcpListener, stop: CancellationToken) {
     let mut connections = JoinSet::new();
     loop {
@@ -123,7 +123,7 @@ async fn serve(state: Arc<ServerState>, stream: TcpStream) {
         .serve_connection(TokioIo::new(stream), service)
         .await;
     if let Err(error) = served {
-        // A client that went away, or a fault that was asked for.
+        // The client disconnected, or a fault broke the connection.
         tracing::debug!(%error, "a connection ended");
     }
 }

@@ -1,5 +1,5 @@
-//! Errors as an API server words them: one `Status` object each, with code, reason, details and causes.
-//! Takes what went wrong, gives the JSON and the headers. Knows nothing of requests or storage.
+//! Errors in the wording of an API server: one `Status` object each, with code, reason, details and causes.
+//! Knows nothing of requests or storage.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::admission::field_error::{FieldError, aggregate};
 use crate::patch::PatchError;
 
-/// A failure as the server answers it.
+/// An error response of the server.
 ///
 /// The same value is an HTTP answer, an in-band ERROR event of a watch, and the error of the direct mutations
 /// (`try_create` and the like).
@@ -23,7 +23,7 @@ pub struct ApiError {
     details: Map<String, Value>,
     metadata: Map<String, Value>,
     indented: bool,
-    /// Whether `details` are there even if they say nothing, as in the server's generic answers.
+    /// Whether `details` are present even if empty, as in the server's generic errors.
     generic: bool,
 }
 
@@ -86,7 +86,7 @@ impl ApiError {
         ApiError::new(401, "Unauthorized", "Unauthorized")
     }
 
-    /// 403 `Forbidden`, in the words of the RBAC authorizer. `namespace` is `None` at cluster scope.
+    /// 403 `Forbidden`, in the wording of the RBAC authorizer. `namespace` is `None` at cluster scope.
     pub fn forbidden(
         user: &str,
         verb: &str,
@@ -108,7 +108,7 @@ impl ApiError {
         }
     }
 
-    /// The same refusal, about one object.
+    /// The same for one object.
     pub(crate) fn about(mut self, qualified: &str, group: &str, resource: &str, name: &str) -> ApiError {
         if let Some((_, rest)) = self.message.split_once(" is forbidden: ") {
             let subject = match name {
@@ -259,7 +259,7 @@ impl ApiError {
         )
     }
 
-    /// 415 of a request body in a format nobody reads.
+    /// 415 of a request body in an unsupported format.
     pub(crate) fn unsupported_media_type(accepted: &[&str]) -> ApiError {
         ApiError::new(
             415,
@@ -297,7 +297,7 @@ impl ApiError {
         }
     }
 
-    /// 429 `TooManyRequests` as the watch cache answers while it is not ready.
+    /// 429 `TooManyRequests` as the watch cache responds while it is not ready.
     pub fn too_many_requests(retry_after_seconds: u64) -> ApiError {
         let message = "storage is (re)initializing";
         ApiError::new(429, "TooManyRequests", message).retry_after(retry_after_seconds)

@@ -1,5 +1,5 @@
-//! Faults on single events of a watch: dropped, doubled, late, out of order, said again.
-//! Takes events in order, gives frames and pauses. Knows nothing of where events come from.
+//! Faults on single events of a watch: dropped, duplicated, delayed, reordered, repeated.
+//! Knows nothing of where events come from.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::fault::{Edit, Which};
 #[derive(Debug, PartialEq)]
 pub(super) enum Out {
     Frame(Bytes),
-    /// Nothing, for so long.
+    /// A pause.
     Wait(Duration),
 }
 
@@ -107,7 +107,7 @@ impl Edits {
         }
     }
 
-    /// Sends a frame and whatever garbage goes with it, as one.
+    /// Sends a frame together with its trailing garbage.
     fn with_garbage(frame: Bytes, struck: &[Edit]) -> Bytes {
         let garbage = struck.iter().find_map(|edit| match edit {
             Edit::Garbage(garbage) => Some(garbage),

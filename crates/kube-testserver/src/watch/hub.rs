@@ -1,5 +1,5 @@
-//! Who is connected: open watches and requests in flight, how to wake them and how to end them.
-//! Takes registrations and orders, gives counts and wake-ups. Knows nothing of what flows through a watch.
+//! Open watches and requests in flight: counting, waking and ending them.
+//! Knows nothing of the contents of a watch.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 use crate::storage::Touched;
 
-/// How an open watch is told to end.
+/// How an open watch ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     /// Go on.
@@ -102,7 +102,7 @@ impl Hub {
         }
     }
 
-    /// Counts a request until its answer has been read or given up.
+    /// Counts a request until its response is read or dropped.
     pub(crate) fn enter(self: &Arc<Self>) -> InFlight {
         self.in_flight.fetch_add(1, Ordering::AcqRel);
         self.changed.notify_waiters();
@@ -143,7 +143,7 @@ impl Hub {
         self.in_flight.load(Ordering::Acquire)
     }
 
-    /// Ends the watches that `choose` names; gives their number.
+    /// Ends the watches selected by `choose`; returns their number.
     pub(crate) fn end(&self, order: Order, choose: impl Fn(&str, usize) -> bool) -> usize {
         let chosen: Vec<_> = self
             .watches

@@ -1,5 +1,5 @@
-//! Watches: one passive body per watch, reading the shared history from its own position.
-//! Takes a scope and a starting point, gives frames. Nothing is queued per watch and no task runs behind it.
+//! Watches: one passive body per watch, which reads the shared history from its own position.
+//! Nothing is queued per watch, and no task runs behind it.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -203,7 +203,7 @@ impl WatchBody {
 
     fn end(&mut self, cx: &mut Context<'_>, error: Option<io::Error>) -> Poll<Chunk> {
         if error.is_some() && !std::mem::replace(&mut self.flushed, true) {
-            // One breath, in which a socket writes out what it was given: an error would discard it.
+            // Yields once, so that the socket can flush its buffer: an error would discard it.
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -227,7 +227,7 @@ impl WatchBody {
         .unwrap_or(u64::MAX)
     }
 
-    /// All ready frames as one chunk. A lone frame goes out without being copied.
+    /// All ready frames as one chunk. A single frame is not copied.
     fn take_ready(&mut self) -> Option<Bytes> {
         if self.spec.fault.no_newlines {
             for frame in &mut self.ready {
@@ -331,7 +331,7 @@ impl WatchBody {
         let visible = spec.state.visible(spec.replica, &store);
         let mut batch = Vec::new();
         if visible <= self.position {
-            // Also where a watch was asked for a version that is still to come: silence until it is passed.
+            // Also for a watch from a future version: nothing is sent until it is passed.
             return Some(batch);
         }
         if self.position < store.floor(&spec.collection) {

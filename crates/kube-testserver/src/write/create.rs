@@ -1,11 +1,12 @@
-//! Creation of an object.
+//! Creates an object.
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
 use super::{Origin, Place, check_depth, definition, into_map};
-use crate::admission::metadata::{check, has_generation, metadata_mut, text};
+use crate::admission::field_error::FieldError;
+use crate::admission::metadata::{check, check_types, has_generation, metadata_mut, text};
 use crate::kinds::{empty_parts, structural};
 use crate::patch;
 use crate::server::state::ServerState;
@@ -19,19 +20,50 @@ const SUFFIX: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 const OTHER_NAMESPACE: &str =
     "the namespace of the provided object does not match the namespace sent on the request";
 
+/// An object to create, checked as far as that is possible without the store.
+#[derive(Debug)]
+pub(crate) struct NewObject {
+    object: Map<String, Value>,
+    /// What the definition or the schema rejects.
+    errors: Vec<FieldError>,
+}
+
+impl NewObject {
+    /// Validates an object. Schemas evaluate regular expressions, so this must run outside the lock of the store.
+    pub(crate) fn check(place: &Place<'_>, object: Value) -> Result<NewObject, ApiError> {
+        check_depth(&object)?;
+        let mut object = into_map(place.kind, object)?;
+        if place.origin == Origin::Client {
+            check_types(place.kind, &object)?;
+        }
+        let mut errors = Vec::new();
+        if place.is(definition::GROUP, definition::KIND) {
+            errors = definition::validate(&mut object, None);
+        }
+        if let Some((schema, patterns)) = place.schema() {
+            structural::settle(schema, &mut object);
+            let mut checked = object.clone();
+            if place.kind.has_status() {
+                checked.remove("status");
+            }
+            errors.extend(structural::check(schema, patterns, &checked));
+        }
+        Ok(NewObject { object, errors })
+    }
+}
+
 /// Creates an object. The name comes from the object (or `generateName`), not from the place.
 pub(crate) fn create(
     state: &ServerState,
     store: &mut Store,
     place: &Place<'_>,
-    object: Value,
+    new: NewObject,
 ) -> Result<Arc<Stored>, ApiError> {
-    check_depth(&object)?;
-    let mut object = into_map(place.kind, object)?;
+    let NewObject {
+        mut object,
+        errors: rejected,
+    } = new;
     let collection = place.collection();
-    if let Some(schema) = place.schema() {
-        structural::settle(schema, &mut object);
-    }
     if place.origin == Origin::Client {
         if !matches!(text(metadata_mut(&mut object), "resourceVersion"), "" | "0") {
             return Err(ApiError::unknown(
@@ -52,14 +84,12 @@ pub(crate) fn create(
     );
     let mut errors = check(place.kind, metadata_mut(&mut object));
     let name = text(metadata_mut(&mut object), "name").to_owned();
-    if place.is(definition::GROUP, definition::KIND) {
-        definition::prepare(state, &mut object, None, &mut errors);
-    }
-    if let Some(schema) = place.schema() {
-        errors.extend(structural::check(schema, &object));
-    }
+    errors.extend(rejected);
     if !errors.is_empty() {
         return Err(place.invalid(&name, &errors));
+    }
+    if place.is(definition::GROUP, definition::KIND) {
+        definition::set_status(state, &mut object);
     }
     if state.config.require_namespaces && place.origin == Origin::Client {
         require_namespace(store, place, namespace.as_deref(), &name)?;
@@ -89,7 +119,7 @@ pub(crate) fn create(
     Ok(place.put(store, &object))
 }
 
-/// The namespace of the object: its own, that of the path, or `default` for what a test gives without one.
+/// The namespace of the object: its own, that of the path, or `default` for a test's object without one.
 fn settle_namespace(
     place: &Place<'_>,
     metadata: &mut Map<String, Value>,
@@ -199,7 +229,7 @@ fn fill_defaults(place: &Place<'_>, object: &mut Map<String, Value>) {
     }
 }
 
-/// What the server itself puts into a new object, after it was recorded who owns what: it is nobody's.
+/// Sets the fields of a new object that have no manager, after managed fields are recorded.
 fn begin(place: &Place<'_>, object: &mut Map<String, Value>) {
     if place.is("", "Namespace") {
         object

@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions: what is stored of them, and the kinds they make the server serve.
+//! Writes of CustomResourceDefinitions: what is stored, and which kinds the server then serves.
 
 use std::sync::Arc;
 
@@ -17,38 +17,37 @@ pub(super) const COLLECTION: &str = "customresourcedefinitions.apiextensions.k8s
 /// Holds a definition until the objects of its kind are gone.
 pub(super) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// Fills in defaults and the status, and collects what is wrong.
-pub(super) fn prepare(
-    state: &ServerState,
-    object: &mut Map<String, Value>,
-    old: Option<&Map<String, Value>>,
-    errors: &mut Vec<FieldError>,
-) {
+/// Fills in defaults and validates a definition. Compiles its regular expressions, so it belongs outside the lock of the
+/// store.
+pub(super) fn validate(object: &mut Map<String, Value>, old: Option<&Map<String, Value>>) -> Vec<FieldError> {
     let mut definition = Value::Object(std::mem::take(object));
     kinds::set_crd_defaults(&mut definition);
-    match old {
-        Some(old) => errors.extend(kinds::validate_crd_update(
-            &definition,
-            &Value::Object(old.clone()),
-        )),
-        None => errors.extend(kinds::validate_crd(&definition)),
-    }
-    if errors.is_empty() {
-        let group = definition
-            .pointer("/spec/group")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
-        let conflict = state
-            .registry
-            .read()
-            .name_conflict(group, &Names::of(&definition));
-        let status = kinds::crd_status(&definition, conflict, &state.clock.timestamp());
-        if let Some(map) = definition.as_object_mut() {
-            map.insert("status".to_owned(), status);
-        }
-    }
+    let errors = match old {
+        Some(old) => kinds::validate_crd_update(&definition, &Value::Object(old.clone())),
+        None => kinds::validate_crd(&definition),
+    };
     if let Value::Object(map) = definition {
         *object = map;
+    }
+    errors
+}
+
+/// Sets the status of a valid definition. It depends on the names in use, so it belongs under the lock of the store, where
+/// no other definition can claim a name at the same time.
+pub(super) fn set_status(state: &ServerState, object: &mut Map<String, Value>) {
+    let definition = Value::Object(std::mem::take(object));
+    let group = definition
+        .pointer("/spec/group")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let conflict = state
+        .registry
+        .read()
+        .name_conflict(group, &Names::of(&definition));
+    let status = kinds::crd_status(&definition, conflict, &state.clock.timestamp());
+    if let Value::Object(map) = definition {
+        *object = map;
+        object.insert("status".to_owned(), status);
     }
 }
 
@@ -72,7 +71,7 @@ pub(super) fn serve(state: &ServerState, definition: &Map<String, Value>) -> Res
     Ok(())
 }
 
-/// Serves the kind no longer; its watches end once they have told of the last deletion.
+/// Stops serving the kind; its watches end after they delivered the last deletion.
 pub(super) fn stop_serving(state: &ServerState, definition: &Stored) {
     let definition = definition.value();
     let text = |pointer: &str| {

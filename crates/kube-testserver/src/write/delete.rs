@@ -1,4 +1,4 @@
-//! Deletion of an object: at once, or marked and held by its finalizers.
+//! Deletes an object: at once, or after its finalizers are removed.
 
 use std::sync::Arc;
 
@@ -113,7 +113,7 @@ pub(crate) fn delete(
     }
     let marked = place.put(store, &object);
     if grace == Some(0) && finalizers.is_empty() && !place.dry_run {
-        // A pod without time left is marked all the same, and goes by a second write: watches tell of both.
+        // A pod without grace period is still marked, and removed by a second write: watches deliver both.
         let gone = store
             .remove(&place.collection(), &place.key())
             .ok_or_else(|| place.not_found())?;
@@ -122,7 +122,7 @@ pub(crate) fn delete(
     Ok(Deleted::Marked(marked))
 }
 
-/// Gives a marked object less time than it was given before, counted from when it was marked.
+/// Shortens the grace period of a marked object, counted from the time it was marked.
 fn bring_forward(metadata: &mut Map<String, Value>, grace: u64) {
     let known = metadata.get("deletionGracePeriodSeconds").and_then(Value::as_u64);
     let earlier = i64::try_from(known.unwrap_or(grace).saturating_sub(grace)).unwrap_or(0);

@@ -1,6 +1,5 @@
-//! What follows from deletions, as a cluster's controllers do it, but at once and in one step: owned objects, the
-//! contents of namespaces, the objects of a custom kind whose definition goes.
-//! Takes the list of what was removed, marked or claimed to be owned, writes what follows, until nothing follows any more.
+//! The consequences of deletions: owned objects, the contents of namespaces, the objects of a removed custom kind.
+//! A cluster's controllers do this over time; here it happens at once, as part of the same write.
 
 use std::sync::Arc;
 
@@ -54,7 +53,7 @@ pub(crate) fn settle(state: &ServerState, store: &mut Store) {
     }
 }
 
-/// The owner is gone: what nobody else owns goes, too; what somebody else owns loses the dangling reference.
+/// The owner was removed: objects without another owner are removed too; the others lose the dangling reference.
 fn release_dependents(state: &ServerState, store: &mut Store, owner: &str) {
     for (collection, key) in store.dependents(owner) {
         let Some(dependent) = store
@@ -90,7 +89,7 @@ fn check_owners(state: &ServerState, store: &mut Store, collection: &Arc<str>, o
     if absent.is_empty() || !store.has_uid(&object.meta.uid) {
         return;
     }
-    // A kind that is not served cannot be asked for, so nothing is known about such an owner.
+    // Nothing is known about owners of a kind that is not served.
     let value = object.value();
     let references = value
         .pointer("/metadata/ownerReferences")
@@ -209,7 +208,7 @@ fn remove_custom_objects(state: &ServerState, store: &mut Store, definition: &St
         .map(|objects| objects.objects().cloned().collect())
         .unwrap_or_default();
     for object in objects {
-        // Held by nothing: with the definition goes whoever could take a finalizer off.
+        // Removed despite finalizers: once the definition is gone no client can remove them.
         store.remove(&collection, &object.key);
     }
     drop_finalizer(
@@ -277,7 +276,7 @@ fn drop_finalizer(state: &ServerState, store: &mut Store, collection: &Arc<str>,
     });
 }
 
-/// Changes an object's metadata; an object that waits and is no longer held goes instead.
+/// Changes an object's metadata, or removes an object that is marked for deletion and has no finalizers left.
 fn rewrite(
     state: &ServerState,
     store: &mut Store,

@@ -1,5 +1,5 @@
-//! Writing: create, update, delete and what follows from them, as an API server and its controllers do it.
-//! Takes JSON objects, gives stored ones or the error to answer. Knows nothing of HTTP.
+//! Writing: create, update, delete and their consequences, as an API server and its controllers perform them.
+//! Accepts JSON objects, returns stored ones or the error to respond with. Knows nothing of HTTP.
 
 mod create;
 mod definition;
@@ -18,28 +18,29 @@ use crate::admission::field_error::FieldError;
 use crate::admission::metadata;
 use crate::admission::nesting::{DEEPEST, is_deeper};
 use crate::kinds::Kind;
+use crate::kinds::structural::Patterns;
 use crate::patch::Manager;
 use crate::server::state::ServerState;
 use crate::storage::{Store, Stored, storage_key};
 use crate::transport::status::ApiError;
 
-pub(crate) use create::create;
+pub(crate) use create::{NewObject, create};
 pub(crate) use delete::{DeleteOptions, Deleted, Propagation, delete};
 pub(crate) use garbage::settle;
 pub(crate) use review::review;
 pub(crate) use subresource::{bind, read_scale, write_scale};
-pub(crate) use update::{Made, Part, update};
+pub(crate) use update::{Made, Part, update, update_now};
 
-/// Who writes.
+/// The origin of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// A client: the rules for subresources and server-owned fields hold.
     Client,
-    /// The test itself: what it gives is what is stored, status included.
+    /// The test itself: objects are stored as given, status included.
     Test,
 }
 
-/// Where a write goes and on whose behalf.
+/// The target of a write, and its origin.
 #[derive(Clone, Debug)]
 pub(crate) struct Place<'a> {
     pub(crate) kind: &'a Arc<Kind>,
@@ -63,7 +64,7 @@ impl Place<'_> {
         storage_key(self.namespace, self.name)
     }
 
-    /// The object that is there.
+    /// The current object.
     pub(crate) fn current(&self, store: &Store) -> Result<Arc<Stored>, ApiError> {
         let found = store
             .collection(&self.collection())
@@ -83,17 +84,18 @@ impl Place<'_> {
         self.kind.group == group && self.kind.kind == kind
     }
 
-    /// The schema that a write must fit: that of a custom kind, if it has one. Tests may store what they like.
-    fn schema(&self) -> Option<&Value> {
+    /// The schema that a client's write must satisfy, with its patterns: that of a custom kind, if it has one. Writes by
+    /// the test itself are not checked.
+    fn schema(&self) -> Option<(&Value, &Patterns)> {
         let schema = self.kind.schema.as_deref()?;
-        (self.origin == Origin::Client).then_some(schema)
+        (self.origin == Origin::Client).then(|| (schema, self.kind.patterns()))
     }
 
     fn same_version(&self) -> bool {
         self.kind.version == self.stored_as.version && self.kind.group == self.stored_as.group
     }
 
-    /// A stored object in the version asked for.
+    /// A stored object in the requested version.
     pub(crate) fn show(&self, stored: &Stored) -> Value {
         let value = stored.value();
         if self.same_version() {
@@ -103,7 +105,7 @@ impl Place<'_> {
         }
     }
 
-    /// An object of the version asked for as it is kept.
+    /// Converts an object from the requested to the stored version.
     fn keep(&self, object: Value) -> Result<Map<String, Value>, ApiError> {
         let kept = if self.same_version() {
             object
@@ -122,7 +124,7 @@ impl Place<'_> {
         Arc::new(Stored::encode(&kind.api_version(), &kind.kind, object, revision))
     }
 
-    /// Stores an object, or only says how it would be stored.
+    /// Stores an object; a dry run only encodes it.
     fn put(&self, store: &mut Store, object: &Map<String, Value>) -> Arc<Stored> {
         if self.dry_run {
             return self.encoded(object, store.revision());
@@ -151,14 +153,14 @@ fn into_map(kind: &Kind, value: Value) -> Result<Map<String, Value>, ApiError> {
     }
 }
 
-/// Gives an object its name, whatever its metadata looked like before.
+/// Sets the name of an object regardless of its previous metadata.
 pub(crate) fn set_name(object: &mut Value, name: &str) {
     if let Some(object) = object.as_object_mut() {
         metadata::metadata_mut(object).insert("name".to_owned(), name.into());
     }
 }
 
-/// Refuses what is nested too deep to be read again.
+/// Rejects objects that are nested too deep to be parsed again.
 fn check_depth(value: &Value) -> Result<(), ApiError> {
     if is_deeper(value, DEEPEST) {
         return Err(ApiError::bad_request(format!(
@@ -168,7 +170,7 @@ fn check_depth(value: &Value) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Checks apiVersion and kind of what a client sent.
+/// Checks the apiVersion and kind of a client's object.
 pub(crate) fn check_type(kind: &Kind, object: &Value) -> Result<(), ApiError> {
     if !object.is_object() {
         return Err(no_object(kind));

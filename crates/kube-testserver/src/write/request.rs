@@ -1,5 +1,5 @@
-//! Writing requests: from method, path and body to what is written, and the answer to it.
-//! Takes a resolved kind and the raw body, gives the response. The rules of writing are in `write`.
+//! Write requests: from method, path and body to a write, and its response.
+//! Accepts a resolved kind and the raw body. The rules of writing are in the parent module.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::patch::{self, Manager, PatchType};
 use crate::protobuf;
 use crate::read::selection::Selection;
 use crate::server::state::ServerState;
-use crate::storage::{Store, Stored};
+use crate::storage::Stored;
 use crate::transport::accept::Accepted;
 use crate::transport::body::TestBody;
 use crate::transport::journal::SeenRequest;
 use crate::transport::request::{ListOptions, Verb};
 use crate::transport::response;
 use crate::transport::status::ApiError;
-use crate::write::{self, DeleteOptions, Deleted, Made, Origin, Part, Place, Propagation};
+use crate::write::{self, DeleteOptions, Deleted, Made, NewObject, Origin, Part, Place, Propagation};
 
 /// Resources whose deletion is answered with the object; all others with a `Status`.
 const SHOWN_WHEN_DELETED: &[&str] = &[
@@ -49,7 +49,7 @@ pub(crate) struct Writing<'a> {
     pub(crate) body: &'a Bytes,
 }
 
-/// Does what is asked and answers.
+/// Performs a write and builds its response.
 pub(crate) fn answer(writing: &Writing<'_>) -> Result<Response<TestBody>, ApiError> {
     let Writing {
         state, kind, seen, ..
@@ -75,7 +75,7 @@ pub(crate) fn answer(writing: &Writing<'_>) -> Result<Response<TestBody>, ApiErr
         (Verb::Create, "") if place.name.is_empty() => writing.create(&place),
         (Verb::Create, "binding") => {
             let binding = writing.json()?;
-            state.write(|store| write::bind(state, store, &place, &binding))?;
+            write::bind(state, &place, &binding)?;
             Ok(success(StatusCode::CREATED))
         }
         (Verb::Create, "eviction") => {
@@ -86,21 +86,20 @@ pub(crate) fn answer(writing: &Writing<'_>) -> Result<Response<TestBody>, ApiErr
         }
         (Verb::Update, "scale") => {
             let scale = writing.json()?;
-            let scale = state.write(|store| write::write_scale(state, store, &place, |_| Ok(scale)))?;
+            let scale = write::write_scale(state, &place, |_| Ok(scale.clone()))?;
             Ok(response::json(StatusCode::OK, scale.to_string()))
         }
         (Verb::Patch, "scale") => {
             let patch_type = writing.patch_type()?;
             let make = |present: &Value| writing.patched(patch_type, present);
-            let scale = state.write(|store| write::write_scale(state, store, &place, make))?;
+            let scale = write::write_scale(state, &place, make)?;
             Ok(response::json(StatusCode::OK, scale.to_string()))
         }
         (Verb::Update, _) => {
             let object = writing.object()?;
             let warnings = writing.unknown_fields(&object)?;
-            let make = |_: &Value| Ok(Made::Changed(object));
-            let updated =
-                state.write(|store| write::update(state, store, &place, part(subresource), make))?;
+            let make = |_: &Value| Ok(Made::Changed(object.clone()));
+            let updated = write::update(state, &place, part(subresource), make)?;
             Ok(warned(writing.show(StatusCode::OK, &updated)?, &warnings))
         }
         (Verb::Patch, _) => writing.patch(&place, part(subresource)),
@@ -136,8 +135,7 @@ impl Writing<'_> {
                 name: &name,
                 ..place.clone()
             };
-            self.state
-                .write(|store| write::bind(self.state, store, &place, &object))?;
+            write::bind(self.state, &place, &object)?;
             return Ok(success(StatusCode::CREATED));
         }
         if !self.kind.is_stored() {
@@ -145,9 +143,10 @@ impl Writing<'_> {
             return Ok(response::json(StatusCode::CREATED, review.to_string()));
         }
         let warnings = self.unknown_fields(&object)?;
+        let new = NewObject::check(place, object)?;
         let created = self
             .state
-            .write(|store| write::create(self.state, store, place, object))?;
+            .write(|store| write::create(self.state, store, place, new))?;
         Ok(warned(self.show(StatusCode::CREATED, &created)?, &warnings))
     }
 
@@ -155,71 +154,77 @@ impl Writing<'_> {
         let patch_type = self.patch_type()?;
         if patch_type != PatchType::Apply {
             let make = |present: &Value| Ok(Made::Changed(self.patched(patch_type, present)?));
-            let patched = self
-                .state
-                .write(|store| write::update(self.state, store, place, part, make))?;
+            let patched = write::update(self.state, place, part, make)?;
             return self.show(StatusCode::OK, &patched);
         }
         let applied = self.parse_body()?;
         write::check_type(self.kind, &applied)?;
         let force = self.seen.query.flag("force");
-        let (status, object) = self
-            .state
-            .write(|store| self.apply(store, place, part, &applied, force))?;
+        let (status, object) = self.apply(place, part, &applied, force)?;
         self.show(status, &object)
     }
 
-    /// Server-side apply: to what is there, or as the first version.
+    /// Server-side apply: updates the object, or creates it. Tries again if another client creates or deletes the
+    /// object in between.
     fn apply(
         &self,
-        store: &mut Store,
         place: &Place<'_>,
         part: Part,
         applied: &Value,
         force: bool,
     ) -> Result<(StatusCode, Arc<Stored>), ApiError> {
         let Some(manager) = &place.manager else {
-            return Err(ApiError::bad_request("nobody applies"));
+            return Err(ApiError::bad_request("an apply needs a field manager"));
         };
         let apply = |live: Option<&Value>| {
             patch::apply(self.kind, live, applied, manager, force).map_err(|error| ApiError::patch(&error))
         };
-        match place.current(store) {
-            Ok(_) => {
-                let make = |present: &Value| Ok(Made::Applied(apply(Some(present))?));
-                Ok((
-                    StatusCode::OK,
-                    write::update(self.state, store, place, part, make)?,
-                ))
-            }
-            Err(missing) if part == Part::Status => Err(missing),
-            Err(_) => {
-                let mut object = apply(None)?;
-                if let Some(name) = object.pointer("/metadata/name").and_then(Value::as_str)
-                    && name != place.name
-                {
-                    return Err(ApiError::bad_request(format!(
-                        "the name of the object ({name}) does not match the name on the URL ({})",
-                        place.name
-                    )));
+        loop {
+            let exists = place.current(&self.state.store.read());
+            let result = match exists {
+                Ok(_) => {
+                    let make = |present: &Value| Ok(Made::Applied(apply(Some(present))?));
+                    write::update(self.state, place, part, make).map(|updated| (StatusCode::OK, updated))
                 }
-                write::set_name(&mut object, place.name);
-                let place = Place {
-                    manager: None,
-                    ..place.clone()
-                };
-                Ok((
-                    StatusCode::CREATED,
-                    write::create(self.state, store, &place, object)?,
-                ))
+                Err(missing) if part == Part::Status => return Err(missing),
+                Err(_) => {
+                    let object = apply(None)?;
+                    self.create_applied(place, object)
+                        .map(|created| (StatusCode::CREATED, created))
+                }
+            };
+            let exists_now = place.current(&self.state.store.read()).is_ok();
+            match result {
+                Err(error) if error.code() == 409 && error.reason() == "AlreadyExists" && exists_now => {}
+                Err(error) if error.code() == 404 && !exists_now => {}
+                result => return result,
             }
         }
+    }
+
+    fn create_applied(&self, place: &Place<'_>, mut object: Value) -> Result<Arc<Stored>, ApiError> {
+        if let Some(name) = object.pointer("/metadata/name").and_then(Value::as_str)
+            && name != place.name
+        {
+            return Err(ApiError::bad_request(format!(
+                "the name of the object ({name}) does not match the name on the URL ({})",
+                place.name
+            )));
+        }
+        write::set_name(&mut object, place.name);
+        let place = Place {
+            manager: None,
+            ..place.clone()
+        };
+        let new = NewObject::check(&place, object)?;
+        self.state
+            .write(|store| write::create(self.state, store, &place, new))
     }
 
     fn patch_type(&self) -> Result<PatchType, ApiError> {
         let content_type = self.seen.content_type.as_deref().unwrap_or_default();
         let patch_type = PatchType::of(content_type, self.kind).map_err(|error| match error.code() {
-            // Built-in kinds have routes by content type: whoever finds none is not told which there are.
+            // Built-in kinds have routes by content type: the error does not list the supported ones.
             415 if !self.kind.custom => ApiError::no_such_media_type(),
             _ => ApiError::patch(&error),
         })?;
@@ -426,7 +431,7 @@ impl Writing<'_> {
     }
 }
 
-/// Adds warnings for people to an answer.
+/// Adds `Warning` headers to a response.
 fn warned(mut response: Response<TestBody>, warnings: &[String]) -> Response<TestBody> {
     for warning in warnings {
         if let Ok(value) = HeaderValue::from_str(&format!("299 - {}", quote(warning))) {

@@ -1,13 +1,13 @@
-//! Questions that are posted and answered, not stored: who am I, may I.
+//! Reviews: posted and answered, never stored (who am I, may I).
 
 use serde_json::{Value, json};
 
 use crate::kinds::Kind;
 
-/// The name under which everybody is known to this server.
+/// The user name of every client.
 const USER: &str = "kube-testserver:admin";
 
-/// Answers a review: everybody is the same user and may do everything.
+/// Responds to a review: every client is the same user with all permissions.
 pub(crate) fn review(kind: &Kind, mut object: Value, now: &str) -> Value {
     let user = json!({ "username": USER, "groups": ["system:masters", "system:authenticated"] });
     let status = match kind.kind.as_str() {

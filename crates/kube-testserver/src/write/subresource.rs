@@ -1,4 +1,4 @@
-//! Subresources that are not simply a part of the object: scale and binding.
+//! Subresources that are not a part of the object: scale and binding.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::update::Made;
 use super::{Part, Place, update};
 use crate::kinds::ScaleError;
 use crate::server::state::ServerState;
-use crate::storage::{Store, Stored};
+use crate::storage::Stored;
 use crate::transport::status::ApiError;
 
 /// The Scale of an object.
@@ -19,14 +19,13 @@ pub(crate) fn read_scale(place: &Place<'_>, stored: &Stored) -> Result<Value, Ap
         .ok_or_else(ApiError::no_such_resource)
 }
 
-/// Writes the number of replicas that `make` gives for the present Scale.
+/// Writes the number of replicas that `make` returns for the current Scale.
 pub(crate) fn write_scale(
     state: &ServerState,
-    store: &mut Store,
     place: &Place<'_>,
-    make: impl FnOnce(&Value) -> Result<Value, ApiError>,
+    make: impl Fn(&Value) -> Result<Value, ApiError>,
 ) -> Result<Value, ApiError> {
-    let updated = update(state, store, place, Part::Object, |object| {
+    let updated = update(state, place, Part::Object, |object| {
         let present = place
             .kind
             .read_scale(object)
@@ -55,12 +54,7 @@ pub(crate) fn write_scale(
 }
 
 /// Binds a pod to a node, as the scheduler does.
-pub(crate) fn bind(
-    state: &ServerState,
-    store: &mut Store,
-    place: &Place<'_>,
-    binding: &Value,
-) -> Result<Arc<Stored>, ApiError> {
+pub(crate) fn bind(state: &ServerState, place: &Place<'_>, binding: &Value) -> Result<Arc<Stored>, ApiError> {
     let node = binding
         .pointer("/target/name")
         .and_then(Value::as_str)
@@ -70,7 +64,7 @@ pub(crate) fn bind(
         let error = crate::admission::field_error::FieldError::required("target.name", "");
         return Err(ApiError::invalid("", "Binding", place.name, &[error]));
     }
-    update(state, store, place, Part::Object, |pod| {
+    update(state, place, Part::Object, |pod| {
         let bound = pod
             .pointer("/spec/nodeName")
             .and_then(Value::as_str)
@@ -87,7 +81,7 @@ pub(crate) fn bind(
         if !pod["spec"].is_object() {
             pod["spec"] = json!({});
         }
-        pod["spec"]["nodeName"] = node.into();
+        pod["spec"]["nodeName"] = node.as_str().into();
         Ok(Made::Changed(pod))
     })
 }

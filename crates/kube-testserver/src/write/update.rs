@@ -1,4 +1,4 @@
-//! Changes of an existing object: of the whole, or of its status.
+//! Updates an existing object: as a whole, or its status.
 
 use std::sync::Arc;
 
@@ -7,7 +7,9 @@ use serde_json::{Map, Value};
 use super::{Origin, Place, check_depth, definition, into_map};
 use crate::admission::field_error::{FieldError, quote};
 use crate::admission::immutable;
-use crate::admission::metadata::{check, differs, has_generation, is_gone, metadata_mut, same, text};
+use crate::admission::metadata::{
+    check, check_types, differs, has_generation, is_gone, metadata_mut, same, text,
+};
 use crate::kinds::structural;
 use crate::patch;
 use crate::server::state::ServerState;
@@ -24,7 +26,7 @@ pub(crate) enum Part {
     Status,
 }
 
-/// How a new object comes about.
+/// How the new object was made.
 #[derive(Debug)]
 pub(crate) enum Made {
     /// By a replacement or a patch: the server records who changed what.
@@ -33,8 +35,34 @@ pub(crate) enum Made {
     Applied(Value),
 }
 
-/// Replaces an object by what `make` gives for the present one, both in the version asked for.
+/// Replaces an object by what `make` returns for the current one, both in the requested version.
+///
+/// The new object is made and validated outside the lock of the store, because schemas evaluate regular expressions. If
+/// another write comes in between, everything is done again, as in `GuaranteedUpdate` of the real server.
+#[doc(alias = "GuaranteedUpdate")]
 pub(crate) fn update(
+    state: &ServerState,
+    place: &Place<'_>,
+    part: Part,
+    make: impl Fn(&Value) -> Result<Made, ApiError>,
+) -> Result<Arc<Stored>, ApiError> {
+    loop {
+        let current = place.current(&state.store.read())?;
+        let change = CheckedChange::new(place, part, &current, &make)?;
+        let written = state.write(|store| {
+            let latest = place.current(store)?;
+            Arc::ptr_eq(&latest, &current)
+                .then(|| store_change(state, store, place, current, change))
+                .transpose()
+        })?;
+        if let Some(written) = written {
+            return Ok(written);
+        }
+    }
+}
+
+/// The same under the lock of the store: for writes by the test itself, which no schema checks.
+pub(crate) fn update_now(
     state: &ServerState,
     store: &mut Store,
     place: &Place<'_>,
@@ -42,35 +70,86 @@ pub(crate) fn update(
     make: impl FnOnce(&Value) -> Result<Made, ApiError>,
 ) -> Result<Arc<Stored>, ApiError> {
     let current = place.current(store)?;
-    let shown = place.show(&current);
-    let (new, record) = match make(&shown)? {
-        Made::Changed(new) => (new, true),
-        Made::Applied(new) => (new, false),
-    };
-    check_depth(&new)?;
-    let old = into_map(place.kind, shown)?;
-    let mut new = into_map(place.kind, new)?;
-    if let Some(schema) = place.schema() {
-        structural::settle(schema, &mut new);
+    let change = CheckedChange::new(place, part, &current, make)?;
+    store_change(state, store, place, current, change)
+}
+
+/// A valid change of an object, and whether its manager is still to be recorded.
+struct CheckedChange {
+    old: Map<String, Value>,
+    new: Map<String, Value>,
+    record: bool,
+    part: Part,
+}
+
+impl CheckedChange {
+    fn new(
+        place: &Place<'_>,
+        part: Part,
+        current: &Stored,
+        make: impl FnOnce(&Value) -> Result<Made, ApiError>,
+    ) -> Result<CheckedChange, ApiError> {
+        let shown = place.show(current);
+        let (new, record) = match make(&shown)? {
+            Made::Changed(new) => (new, true),
+            Made::Applied(new) => (new, false),
+        };
+        check_depth(&new)?;
+        let old = into_map(place.kind, shown)?;
+        let mut new = into_map(place.kind, new)?;
+        if place.origin == Origin::Client {
+            check_types(place.kind, &new)?;
+        }
+        if let Some((schema, _)) = place.schema() {
+            structural::settle(schema, &mut new);
+        }
+        check_identity(place, &old, &mut new)?;
+        check_version(place, &old, &mut new)?;
+        carry_over(place, part, &old, &mut new);
+        let mut errors = check(place.kind, metadata_mut(&mut new));
+        if place.is(definition::GROUP, definition::KIND) && part == Part::Object {
+            errors.extend(definition::validate(&mut new, Some(&old)));
+        }
+        errors.extend(check_finalizers(&old, &mut new));
+        if place.origin == Origin::Client {
+            errors.extend(immutable::check(place.kind, &old, &mut new));
+        }
+        match (place.schema(), part) {
+            (Some((schema, patterns)), Part::Object) => {
+                errors.extend(structural::check(schema, patterns, &new));
+            }
+            (Some((schema, patterns)), Part::Status) => {
+                errors.extend(structural::check_status(schema, patterns, &new));
+            }
+            (None, _) => {}
+        }
+        if !errors.is_empty() {
+            return Err(place.invalid(place.name, &errors));
+        }
+        Ok(CheckedChange {
+            old,
+            new,
+            record,
+            part,
+        })
     }
-    check_identity(place, &old, &mut new)?;
-    check_version(place, &old, &mut new)?;
-    carry_over(place, part, &old, &mut new);
-    let mut errors = check(place.kind, metadata_mut(&mut new));
+}
+
+fn store_change(
+    state: &ServerState,
+    store: &mut Store,
+    place: &Place<'_>,
+    current: Arc<Stored>,
+    change: CheckedChange,
+) -> Result<Arc<Stored>, ApiError> {
+    let CheckedChange {
+        old,
+        mut new,
+        record,
+        part,
+    } = change;
     if place.is(definition::GROUP, definition::KIND) && part == Part::Object {
-        definition::prepare(state, &mut new, Some(&old), &mut errors);
-    }
-    errors.extend(check_finalizers(&old, &mut new));
-    if place.origin == Origin::Client {
-        errors.extend(immutable::check(place.kind, &old, &mut new));
-    }
-    match (place.schema(), part) {
-        (Some(schema), Part::Object) => errors.extend(structural::check(schema, &new)),
-        (Some(schema), Part::Status) => errors.extend(structural::check_status(schema, &new)),
-        (None, _) => {}
-    }
-    if !errors.is_empty() {
-        return Err(place.invalid(place.name, &errors));
+        definition::set_status(state, &mut new);
     }
     let mut new = Value::Object(new);
     if let Some(manager) = place.manager.as_ref().filter(|_| record) {
@@ -78,8 +157,8 @@ pub(crate) fn update(
     }
     let mut new = place.keep(new)?;
     if is_gone(metadata_mut(&mut new)) {
-        // The last finalizer of an object that waits for deletion: the write is not stored, the object goes. The
-        // answer is the object as it would have been, at the version it had.
+        // The last finalizer of an object marked for deletion: the object is removed instead of stored. The response
+        // is the object as it would have been, at its previous version.
         if !place.dry_run {
             store
                 .remove(&place.collection(), &place.key())
@@ -101,7 +180,7 @@ pub(crate) fn update(
     Ok(place.put(store, &new))
 }
 
-/// Name, namespace and uid of what is written must be those of what is there.
+/// Name, namespace and uid must match the current object.
 fn check_identity(
     place: &Place<'_>,
     old: &Map<String, Value>,
@@ -149,7 +228,7 @@ fn check_identity(
     Ok(())
 }
 
-/// Built-in kinds whose updates must give the version they are made of. Custom kinds all do.
+/// Built-in kinds whose updates require a resource version. All custom kinds do.
 const CONDITIONAL: &[(&str, &str)] = &[
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"),
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"),
@@ -170,7 +249,7 @@ const CONDITIONAL: &[(&str, &str)] = &[
     ("storage.k8s.io", "VolumeAttachment"),
 ];
 
-/// The optimistic lock: a version that is given must be the present one, and some kinds must give one.
+/// The optimistic lock: a given version must be the current one, and some kinds require a version.
 fn check_version(
     place: &Place<'_>,
     old: &Map<String, Value>,
@@ -189,7 +268,7 @@ fn check_version(
             return Ok(());
         }
         let error = FieldError::invalid("metadata.resourceVersion", 0, "must be specified for an update");
-        // The complaint names the resource where others name the kind; so does the real one.
+        // This error names the resource instead of the kind, as in a real server.
         let plural = &place.kind.plural;
         return Err(ApiError::invalid(group, plural, place.name, &[error]));
     }
@@ -205,7 +284,7 @@ fn check_version(
     }
 }
 
-/// Carries over what this write must not change, and counts the generation.
+/// Carries over the fields that this write must not change, and increments the generation.
 fn carry_over(place: &Place<'_>, part: Part, old: &Map<String, Value>, new: &mut Map<String, Value>) {
     let empty = Map::new();
     let current = old.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
@@ -229,7 +308,7 @@ fn carry_over(place: &Place<'_>, part: Part, old: &Map<String, Value>, new: &mut
         current.get("resourceVersion").cloned(),
     );
     for key in ["name", "namespace", "uid", "creationTimestamp"] {
-        // A test may give another uid or creation time; a client may not.
+        // A test may change the uid and creation time; a client may not.
         if client || text(metadata, key).is_empty() {
             set(metadata, key, current.get(key).cloned());
         }
@@ -259,7 +338,7 @@ fn set(map: &mut Map<String, Value>, key: &str, value: Option<Value>) {
     };
 }
 
-/// Once an object waits for its deletion, finalizers may only go.
+/// Finalizers of an object marked for deletion can only be removed.
 fn check_finalizers(old: &Map<String, Value>, new: &mut Map<String, Value>) -> Vec<FieldError> {
     let list = |metadata: &Map<String, Value>| -> Vec<String> {
         let finalizers = metadata.get("finalizers").and_then(Value::as_array);
@@ -291,10 +370,87 @@ fn check_finalizers(old: &Map<String, Value>, new: &mut Map<String, Value>) -> V
     vec![FieldError::forbidden("metadata.finalizers", detail)]
 }
 
-/// Whether the write changes nothing; then no revision is spent and no event sent.
+/// Whether the write changes nothing; then no revision is used and no event sent.
 fn unchanged(old: &Map<String, Value>, new: &Map<String, Value>) -> bool {
     let typed = |key: &str| matches!(key, "kind" | "apiVersion");
     old.keys()
         .chain(new.keys())
         .all(|key| typed(key) || same(old.get(key), new.get(key)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::TestServer;
+    use crate::builders::config_map;
+
+    fn with_label(object: &Value, key: &str) -> Value {
+        let mut object = object.clone();
+        object["metadata"]["labels"][key] = json!("yes");
+        object
+    }
+
+    /// Schemas evaluate regular expressions on the same path.
+    #[tokio::test(start_paused = true)]
+    async fn new_object_is_made_and_validated_without_a_lock() {
+        let server = TestServer::new();
+        server.create(config_map("shop", "settings"));
+        let state = server.state();
+        let kind = state.registry.read().resource("", "v1", "configmaps").unwrap();
+        let place = Place {
+            kind: &kind,
+            stored_as: &kind,
+            namespace: Some("shop"),
+            name: "settings",
+            origin: Origin::Client,
+            dry_run: false,
+            manager: None,
+        };
+
+        let updated = update(state, &place, Part::Object, |current| {
+            assert!(state.store.try_write().is_some(), "the store is locked");
+            Ok(Made::Changed(with_label(current, "a")))
+        });
+
+        assert_eq!(updated.unwrap().value()["metadata"]["labels"]["a"], "yes");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn update_is_repeated_on_the_latest_object_after_a_concurrent_write() {
+        let server = TestServer::new();
+        server.create(config_map("shop", "settings"));
+        let state = server.state();
+        let kind = state.registry.read().resource("", "v1", "configmaps").unwrap();
+        let place = Place {
+            kind: &kind,
+            stored_as: &kind,
+            namespace: Some("shop"),
+            name: "settings",
+            origin: Origin::Test,
+            dry_run: false,
+            manager: None,
+        };
+        let attempts = Cell::new(0);
+
+        let updated = update(state, &place, Part::Object, |current| {
+            attempts.set(attempts.get() + 1);
+            if attempts.get() == 1 {
+                let concurrent = |store: &mut Store| {
+                    update_now(state, store, &place, Part::Object, |object| {
+                        Ok(Made::Changed(with_label(object, "other")))
+                    })
+                };
+                state.write(concurrent)?;
+            }
+            Ok(Made::Changed(with_label(current, "mine")))
+        });
+
+        assert_eq!(attempts.get(), 2);
+        let labels = updated.unwrap().value()["metadata"]["labels"].clone();
+        assert_eq!(labels, json!({ "mine": "yes", "other": "yes" }));
+    }
 }

@@ -61,7 +61,7 @@ async fn a_restart_ends_watches_and_their_history_but_not_that_of_lists() {
 async fn a_stranger_may_find_out_what_there_is_and_is_refused_everything_else() {
     let server = TestServer::builder()
         .token("secret")
-        .stranger("other", "nobody")
+        .user_without_permissions("other", "nobody")
         .build();
     let cases = [
         (

@@ -5,6 +5,7 @@ mod custom;
 mod faults;
 mod fuzz;
 mod garbage;
+mod hostile;
 mod judged;
 mod kube_clients;
 mod list;

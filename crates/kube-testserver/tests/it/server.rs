@@ -127,9 +127,9 @@ async fn conditions_are_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-#[should_panic(expected = "a miracle: not so after 30s")]
-async fn a_condition_that_never_holds_is_reported() {
-    TestServer::new().wait_for("a miracle", |_| false).await;
+#[should_panic(expected = "a second watch: still not true after 30s")]
+async fn wait_for_panics_with_the_name_of_a_condition_that_never_holds() {
+    TestServer::new().wait_for("a second watch", |_| false).await;
 }
 
 #[test]
@@ -162,4 +162,30 @@ async fn one_seed_makes_one_story() {
 
     assert_eq!(story(1).await, story(1).await);
     assert_ne!(story(1).await, story(2).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn wait_for_within_accepts_any_timeout_and_returns_once_the_condition_holds() {
+    let server = TestServer::new();
+    let writer = server.clone();
+
+    let began = tokio::time::Instant::now();
+    let waiting = server.wait_for_within(std::time::Duration::MAX, "a pod exists", |server| {
+        server.count("pods") == 1
+    });
+    tokio::join!(waiting, async {
+        tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
+        writer.create(pod("shop", "cart"));
+    });
+
+    assert_eq!(began.elapsed(), std::time::Duration::from_secs(3600));
+}
+
+#[tokio::test(start_paused = true)]
+#[should_panic(expected = "a pod exists: still not true after 2s")]
+async fn wait_for_within_panics_after_its_timeout() {
+    let timeout = std::time::Duration::from_secs(2);
+    TestServer::new()
+        .wait_for_within(timeout, "a pod exists", |server| server.count("pods") == 1)
+        .await;
 }

@@ -27,7 +27,7 @@ impl Embedded {
     fn new(story: &Story) -> Embedded {
         let mut builder = TestServer::builder()
             .token(TOKEN)
-            .stranger("nobody-token", "nobody")
+            .user_without_permissions("nobody-token", "nobody")
             .require_namespaces()
             .graceful_pods();
         if story

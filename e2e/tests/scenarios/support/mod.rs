@@ -12,5 +12,5 @@ pub use observed::Observed;
 pub use raw::{frames, get, get_as, send};
 pub use scenario::Outcome;
 pub(crate) use scenario::scenarios;
-pub use story::{Story, Told};
+pub use story::{HandlerCall, Story};
 pub use waiting::{all, wait_for};

@@ -5,10 +5,10 @@ use std::fmt::Debug;
 
 use kube::api::{Api, ListParams};
 use kube_informers::{Informer, InformerBuilder, Object, ObjectKey, Registration};
-use kube_informers_e2e::PATIENCE;
+use kube_informers_e2e::TIMEOUT;
 use serde::de::DeserializeOwned;
 
-use super::story::{State, Story};
+use super::story::{ObjectState, Story};
 use super::{Outcome, wait_for};
 
 /// A running informer and what its handler was told.
@@ -36,7 +36,7 @@ impl<K: Object> Observed<K> {
         builder: InformerBuilder<K>,
     ) -> Result<Observed<K>, Box<dyn std::error::Error + Send + Sync>> {
         let observed = Observed::start(builder)?;
-        observed.informer.synced_within(PATIENCE).await?;
+        observed.informer.synced_within(TIMEOUT).await?;
         Ok(observed)
     }
 
@@ -75,7 +75,7 @@ impl<K: Object> Observed<K> {
 
     /// Waits until a write has arrived here, and the handler has been told.
     pub async fn reaches(&self, version: &str) -> Outcome {
-        self.informer.wait_for(version, PATIENCE).await?;
+        self.informer.wait_for(version, TIMEOUT).await?;
         self.wait_for("the handler has been told", |observed| {
             observed.informer.stats().backlog() == 0
         })
@@ -95,7 +95,7 @@ impl<K: Object> Observed<K> {
             there.extend(
                 list.items
                     .iter()
-                    .map(|object| (ObjectKey::of(object), State::of(object))),
+                    .map(|object| (ObjectKey::of(object), ObjectState::of(object))),
             );
         }
         self.story
@@ -103,12 +103,12 @@ impl<K: Object> Observed<K> {
                 story.believed() == there
             })
             .await;
-        let cached: BTreeMap<ObjectKey, State> = self
+        let cached: BTreeMap<ObjectKey, ObjectState> = self
             .informer
             .store()
             .list()
             .iter()
-            .map(|object| (ObjectKey::of(&**object), State::of(&**object)))
+            .map(|object| (ObjectKey::of(&**object), ObjectState::of(&**object)))
             .collect();
         assert_eq!(cached, there, "the cache is not the server's collection");
         assert_eq!(self.informer.quarantine().len(), 0, "nothing is in quarantine");

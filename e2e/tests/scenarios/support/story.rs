@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kube_informers::{Cause, Event, EventHandler, Object, ObjectKey, ResourceVersion};
-use kube_informers_e2e::PATIENCE;
+use kube_informers_e2e::TIMEOUT;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
 /// Identity of one state of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct State {
+pub struct ObjectState {
     pub uid: String,
     pub version: String,
 }
 
-impl State {
-    pub fn of<K: Object>(object: &K) -> State {
-        State {
+impl ObjectState {
+    pub fn of<K: Object>(object: &K) -> ObjectState {
+        ObjectState {
             uid: object.object_uid().unwrap_or_default().to_owned(),
             version: object.object_version().unwrap_or_default().to_owned(),
         }
@@ -26,16 +26,16 @@ impl State {
 
 /// One call of a handler.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
-    Added { now: State, initial: bool },
-    Updated { old: State, now: State },
-    Deleted { last: State, cause: Cause },
+pub enum HandlerCall {
+    Added { now: ObjectState, initial: bool },
+    Updated { old: ObjectState, now: ObjectState },
+    Deleted { last: ObjectState, cause: Cause },
 }
 
 /// A log of a handler's calls; clones share it.
 #[derive(Clone, Debug)]
 pub struct Story {
-    calls: Arc<Mutex<Vec<(ObjectKey, Told)>>>,
+    calls: Arc<Mutex<Vec<(ObjectKey, HandlerCall)>>>,
     changes: Arc<watch::Sender<usize>>,
 }
 
@@ -52,16 +52,16 @@ impl Story {
         let story = self.clone();
         move |event: Event<K>| {
             let told = match &event {
-                Event::Added { object, initial } => Told::Added {
-                    now: State::of(&**object),
+                Event::Added { object, initial } => HandlerCall::Added {
+                    now: ObjectState::of(&**object),
                     initial: *initial,
                 },
-                Event::Updated { old, new, .. } => Told::Updated {
-                    old: State::of(&**old),
-                    now: State::of(&**new),
+                Event::Updated { old, new, .. } => HandlerCall::Updated {
+                    old: ObjectState::of(&**old),
+                    now: ObjectState::of(&**new),
                 },
-                Event::Deleted { object, cause } => Told::Deleted {
-                    last: State::of(&**object),
+                Event::Deleted { object, cause } => HandlerCall::Deleted {
+                    last: ObjectState::of(&**object),
                     cause: *cause,
                 },
             };
@@ -70,7 +70,7 @@ impl Story {
         }
     }
 
-    fn calls(&self) -> MutexGuard<'_, Vec<(ObjectKey, Told)>> {
+    fn calls(&self) -> MutexGuard<'_, Vec<(ObjectKey, HandlerCall)>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -81,16 +81,16 @@ impl Story {
 
     /// The calls after the first so many, in short: `added cart`, `updated cart`, `deleted cart (missed)`.
     pub fn since(&self, first: usize) -> Vec<String> {
-        let words = |(key, told): &(ObjectKey, Told)| {
+        let words = |(key, told): &(ObjectKey, HandlerCall)| {
             let what = match told {
-                Told::Added { initial: true, .. } => "added (initial)".to_owned(),
-                Told::Added { .. } => "added".to_owned(),
-                Told::Updated { .. } => "updated".to_owned(),
-                Told::Deleted {
+                HandlerCall::Added { initial: true, .. } => "added (initial)".to_owned(),
+                HandlerCall::Added { .. } => "added".to_owned(),
+                HandlerCall::Updated { .. } => "updated".to_owned(),
+                HandlerCall::Deleted {
                     cause: Cause::Observed,
                     ..
                 } => "deleted".to_owned(),
-                Told::Deleted { cause, .. } => format!("deleted ({cause:?})").to_lowercase(),
+                HandlerCall::Deleted { cause, .. } => format!("deleted ({cause:?})").to_lowercase(),
             };
             format!("{what} {}", key.name())
         };
@@ -98,7 +98,7 @@ impl Story {
     }
 
     /// The calls about one object.
-    pub fn of(&self, name: &str) -> Vec<Told> {
+    pub fn of(&self, name: &str) -> Vec<HandlerCall> {
         let calls = self.calls();
         let of_it = calls.iter().filter(|(key, _)| key.name() == name);
         of_it.map(|(_, told)| told.clone()).collect()
@@ -107,7 +107,7 @@ impl Story {
     /// Waits until the log satisfies a condition.
     pub async fn wait_for(&self, what: &str, condition: impl Fn(&Story) -> bool) {
         let mut changes = self.changes.subscribe();
-        let waited = timeout(PATIENCE, async {
+        let waited = timeout(TIMEOUT, async {
             loop {
                 changes.borrow_and_update();
                 if condition(self) {
@@ -119,7 +119,7 @@ impl Story {
         });
         if waited.await.is_err() {
             panic!(
-                "{what}: not so after {PATIENCE:?}; {} calls, the last of them {:?}",
+                "{what}: not so after {TIMEOUT:?}; {} calls, the last of them {:?}",
                 self.len(),
                 self.last(5)
             );
@@ -131,13 +131,13 @@ impl Story {
     }
 
     /// What the handler must believe to be there now. Panics where a call contradicts those before it.
-    pub fn believed(&self) -> BTreeMap<ObjectKey, State> {
-        let mut there: BTreeMap<ObjectKey, State> = BTreeMap::new();
-        let mut left: BTreeMap<ObjectKey, State> = BTreeMap::new();
+    pub fn believed(&self) -> BTreeMap<ObjectKey, ObjectState> {
+        let mut there: BTreeMap<ObjectKey, ObjectState> = BTreeMap::new();
+        let mut left: BTreeMap<ObjectKey, ObjectState> = BTreeMap::new();
         for (key, told) in self.calls().iter() {
             let known = there.get(key);
             match told {
-                Told::Added { now, .. } => {
+                HandlerCall::Added { now, .. } => {
                     assert_eq!(known, None, "{key} was added twice");
                     if let Some(last) = left.get(key) {
                         assert!(
@@ -147,7 +147,7 @@ impl Story {
                     }
                     there.insert(key.clone(), now.clone());
                 }
-                Told::Updated { old, now } => {
+                HandlerCall::Updated { old, now } => {
                     assert_eq!(known, Some(old), "{key}: `old` is not what was last told");
                     assert_eq!(old.uid, now.uid, "{key}: an update joined two objects");
                     assert!(
@@ -156,7 +156,7 @@ impl Story {
                     );
                     there.insert(key.clone(), now.clone());
                 }
-                Told::Deleted { last, cause } => {
+                HandlerCall::Deleted { last, cause } => {
                     let known =
                         known.unwrap_or_else(|| panic!("{key} was deleted without having been added"));
                     assert_eq!(known.uid, last.uid, "{key}: another object was deleted");

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use kube_informers_e2e::PATIENCE;
+use kube_informers_e2e::TIMEOUT;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 /// Asks again and again until the condition gives something. For what no notice is sent of: the state of a server.
@@ -12,7 +12,7 @@ pub async fn wait_for<T, F>(what: &str, mut condition: impl FnMut() -> F) -> T
 where
     F: Future<Output = Option<T>>,
 {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let mut ticks = interval(Duration::from_millis(20));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -20,7 +20,7 @@ where
         if let Some(found) = condition().await {
             return found;
         }
-        assert!(Instant::now() < deadline, "{what}: not so after {PATIENCE:?}");
+        assert!(Instant::now() < deadline, "{what}: not so after {TIMEOUT:?}");
     }
 }
 

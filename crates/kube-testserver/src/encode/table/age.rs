@@ -1,4 +1,4 @@
-//! Times as people read them: `5m`, `3h12m`, `41d`.
+//! Human-readable durations: `5m`, `3h12m`, `41d`.
 
 use jiff::Timestamp;
 

@@ -1,4 +1,4 @@
-//! Reading an object for its cells: never fails, gives what a server would print for what is missing.
+//! Reads the cells of a table row from an object. Never fails: a missing value prints as a real server prints it.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Headings.
+//! Column definitions.
 
 use serde_json::{Value, json};
 

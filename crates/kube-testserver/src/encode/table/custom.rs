@@ -1,4 +1,4 @@
-//! Tables of custom kinds: the columns their definition names.
+//! Tables of custom kinds: the columns of their definition.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

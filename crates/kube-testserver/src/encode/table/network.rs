@@ -1,4 +1,4 @@
-//! Tables of nodes, events and what leads traffic to pods.
+//! Tables of nodes, events, services and other network kinds.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

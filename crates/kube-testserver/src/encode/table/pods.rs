@@ -1,4 +1,4 @@
-//! The table of pods, whose status is told by their containers together.
+//! The table of pods, whose status is derived from their containers.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

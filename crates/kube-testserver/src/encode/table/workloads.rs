@@ -1,4 +1,4 @@
-//! Tables of what runs pods: deployments, sets, jobs and their helpers.
+//! Tables of workloads: deployments, sets, jobs and related kinds.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

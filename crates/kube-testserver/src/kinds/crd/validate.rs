@@ -9,6 +9,7 @@ use super::{Names, flag, items, text};
 use crate::admission::field_error::FieldError;
 use crate::admission::names;
 use crate::kinds::jsonpath::JsonPath;
+use crate::kinds::structural;
 
 const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: &[&str] = &[
@@ -195,6 +196,9 @@ fn validate_versions(spec: &Value, errors: &mut Vec<FieldError>) {
 fn validate_version(version: &Value, field: &str, errors: &mut Vec<FieldError>) {
     let schema = version.pointer("/schema/openAPIV3Schema");
     let schema_field = format!("{field}.schema.openAPIV3Schema");
+    if let Some(schema) = schema {
+        errors.extend(structural::invalid_patterns(schema, &schema_field));
+    }
     match schema {
         None | Some(Value::Null) => errors.push(FieldError::required(schema_field, "")),
         Some(schema) => match text(schema, "type") {

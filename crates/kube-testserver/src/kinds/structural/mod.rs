@@ -1,13 +1,15 @@
-//! Objects of custom kinds and the schema of their definition: what is not in it goes, what is missing gets its default,
-//! what does not fit is told. Takes the schema and an object, knows nothing of requests or storage.
+//! Objects of custom kinds and their schema: prunes unknown fields, sets defaults, validates.
+//! Knows nothing of requests or storage.
 //!
 //! Not looked at: `allOf`, `anyOf`, `oneOf`, `not`, rules in CEL, and formats other than `int32` and `date-time`.
 
+mod patterns;
 mod unknown;
 mod validate;
 
 use serde_json::{Map, Value};
 
+pub(crate) use patterns::{Patterns, invalid_patterns};
 pub(crate) use unknown::unknown_fields;
 pub(crate) use validate::{check, check_status};
 

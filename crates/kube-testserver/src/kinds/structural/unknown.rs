@@ -1,4 +1,4 @@
-//! What an object of a custom kind has and its schema does not know: told to clients that ask for it.
+//! Fields of a custom object that its schema does not know, reported to clients that request it.
 
 use serde_json::{Map, Value};
 

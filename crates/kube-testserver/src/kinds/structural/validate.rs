@@ -1,28 +1,34 @@
-//! What is wrong with an object of a custom kind, in the words of a real server.
+//! Validates objects of custom kinds, in the wording of a real server.
+
+use std::collections::HashSet;
 
 use jiff::Timestamp;
-use regex::Regex;
 use serde_json::{Map, Value, json};
 
-use super::{field, flag, properties, schema_type};
+use super::{Patterns, field, flag, properties, schema_type};
 use crate::admission::field_error::FieldError;
 
 /// What does not fit the schema. Metadata has rules of its own and is left out.
-pub(crate) fn check(schema: &Value, object: &Map<String, Value>) -> Vec<FieldError> {
+pub(crate) fn check(schema: &Value, patterns: &Patterns, object: &Map<String, Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut rest = object.clone();
     rest.remove("metadata");
-    check_object(schema, &rest, &Place::root(), &mut errors);
+    check_object(schema, &rest, &Place::root(patterns), &mut errors);
     errors
 }
 
 /// The same for a write of the status alone, whose complaints leave its name out where they quote the path.
-pub(crate) fn check_status(schema: &Value, object: &Map<String, Value>) -> Vec<FieldError> {
+pub(crate) fn check_status(
+    schema: &Value,
+    patterns: &Patterns,
+    object: &Map<String, Value>,
+) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if let (Some(schema), Some(status)) = (field(schema, "status"), object.get("status")) {
         let place = Place {
             path: "status".to_owned(),
             body: String::new(),
+            patterns,
         };
         check_value(schema, status, &place, &mut errors);
     }
@@ -30,20 +36,22 @@ pub(crate) fn check_status(schema: &Value, object: &Map<String, Value>) -> Vec<F
 }
 
 /// Where a value stands: its path, and how complaints call it.
-struct Place {
+struct Place<'a> {
     path: String,
     body: String,
+    patterns: &'a Patterns,
 }
 
-impl Place {
-    fn root() -> Place {
+impl<'a> Place<'a> {
+    fn root(patterns: &'a Patterns) -> Self {
         Place {
             path: String::new(),
             body: String::new(),
+            patterns,
         }
     }
 
-    fn field(&self, name: &str) -> Place {
+    fn field(&self, name: &str) -> Self {
         let below = |path: &str| match path {
             "" => name.to_owned(),
             path => format!("{path}.{name}"),
@@ -51,13 +59,15 @@ impl Place {
         Place {
             path: below(&self.path),
             body: below(&self.body),
+            patterns: self.patterns,
         }
     }
 
-    fn item(&self, position: usize) -> Place {
+    fn item(&self, position: usize) -> Self {
         Place {
             path: format!("{}[{position}]", self.path),
             body: format!("{}[{position}]", self.body),
+            patterns: self.patterns,
         }
     }
 
@@ -71,7 +81,7 @@ impl Place {
     }
 }
 
-fn check_value(schema: &Value, value: &Value, place: &Place, errors: &mut Vec<FieldError>) {
+fn check_value(schema: &Value, value: &Value, place: &Place<'_>, errors: &mut Vec<FieldError>) {
     if value.is_null() && flag(schema, "nullable") {
         return;
     }
@@ -117,7 +127,7 @@ fn type_of(value: &Value) -> &'static str {
     }
 }
 
-fn check_enum(schema: &Value, value: &Value, place: &Place, errors: &mut Vec<FieldError>) {
+fn check_enum(schema: &Value, value: &Value, place: &Place<'_>, errors: &mut Vec<FieldError>) {
     let Some(allowed) = schema.get("enum").and_then(Value::as_array) else {
         return;
     };
@@ -134,7 +144,12 @@ fn check_enum(schema: &Value, value: &Value, place: &Place, errors: &mut Vec<Fie
     ));
 }
 
-fn check_number(schema: &Value, number: &serde_json::Number, place: &Place, errors: &mut Vec<FieldError>) {
+fn check_number(
+    schema: &Value,
+    number: &serde_json::Number,
+    place: &Place<'_>,
+    errors: &mut Vec<FieldError>,
+) {
     let Some(value) = number.as_f64() else { return };
     // Rust shows a whole number that came as `1.0` as Go does: without the fraction.
     let limit = |name: &str| {
@@ -171,7 +186,7 @@ fn check_number(schema: &Value, number: &serde_json::Number, place: &Place, erro
     }
 }
 
-fn check_text(schema: &Value, text: &str, place: &Place, errors: &mut Vec<FieldError>) {
+fn check_text(schema: &Value, text: &str, place: &Place<'_>, errors: &mut Vec<FieldError>) {
     let length = text.chars().count();
     if let Some(least) = size(schema, "minLength").filter(|least| length < *least) {
         errors.push(place.invalid(text, format!("should be at least {least} chars long")));
@@ -179,9 +194,8 @@ fn check_text(schema: &Value, text: &str, place: &Place, errors: &mut Vec<FieldE
     if let Some(most) = size(schema, "maxLength").filter(|most| length > *most) {
         errors.push(FieldError::too_long(place.path.as_str(), most));
     }
-    // A pattern that cannot be read was refused with the definition, or Go reads it and we do not: nothing is said then.
     if let Some(pattern) = schema.get("pattern").and_then(Value::as_str)
-        && Regex::new(pattern).is_ok_and(|pattern| !pattern.is_match(text))
+        && place.patterns.violates(pattern, text)
     {
         errors.push(place.invalid(text, format!("should match '{pattern}'")));
     }
@@ -191,7 +205,7 @@ fn check_text(schema: &Value, text: &str, place: &Place, errors: &mut Vec<FieldE
     }
 }
 
-fn check_items(schema: &Value, items: &[Value], place: &Place, errors: &mut Vec<FieldError>) {
+fn check_items(schema: &Value, items: &[Value], place: &Place<'_>, errors: &mut Vec<FieldError>) {
     if let Some(schema) = schema.get("items") {
         for (position, item) in items.iter().enumerate() {
             check_value(schema, item, &place.item(position), errors);
@@ -203,32 +217,30 @@ fn check_items(schema: &Value, items: &[Value], place: &Place, errors: &mut Vec<
     if let Some(most) = size(schema, "maxItems").filter(|most| items.len() > *most) {
         errors.push(FieldError::too_many(place.path.as_str(), items.len(), most));
     }
-    let names = |item: &Value| match schema.get("x-kubernetes-list-type").and_then(Value::as_str) {
+    let identity = |item: &Value| match schema.get("x-kubernetes-list-type").and_then(Value::as_str) {
         Some("set") => Some(item.clone()),
         Some("map") => {
             let keys = schema
                 .get("x-kubernetes-list-map-keys")
                 .and_then(Value::as_array)?;
             let keys = keys.iter().filter_map(Value::as_str);
-            let named: Map<String, Value> = keys
+            let key: Map<String, Value> = keys
                 .filter_map(|key| Some((key.to_owned(), item.get(key)?.clone())))
                 .collect();
-            (!named.is_empty()).then(|| json!(named))
+            (!key.is_empty()).then(|| json!(key))
         }
         _ => None,
     };
-    let mut seen: Vec<Value> = Vec::new();
+    let mut seen: HashSet<Value> = HashSet::new();
     for (position, item) in items.iter().enumerate() {
-        let Some(name) = names(item) else { continue };
-        if seen.contains(&name) {
-            errors.push(FieldError::duplicate(place.item(position).path, name));
-        } else {
-            seen.push(name);
+        let Some(identity) = identity(item) else { continue };
+        if !seen.insert(identity.clone()) {
+            errors.push(FieldError::duplicate(place.item(position).path, identity));
         }
     }
 }
 
-fn check_object(schema: &Value, map: &Map<String, Value>, place: &Place, errors: &mut Vec<FieldError>) {
+fn check_object(schema: &Value, map: &Map<String, Value>, place: &Place<'_>, errors: &mut Vec<FieldError>) {
     let required = schema.get("required").and_then(Value::as_array);
     let mut required: Vec<&str> = required.into_iter().flatten().filter_map(Value::as_str).collect();
     if flag(schema, "x-kubernetes-embedded-resource") {
@@ -244,9 +256,12 @@ fn check_object(schema: &Value, map: &Map<String, Value>, place: &Place, errors:
     }
     // In the order of the schema, then whatever else is there.
     let known = properties(schema).filter_map(|(name, _)| map.get_key_value(name));
-    let others = map
-        .iter()
-        .filter(|(name, _)| properties(schema).all(|(known, _)| known != *name));
+    let declared = schema.get("properties");
+    let others = map.iter().filter(|(name, _)| {
+        declared
+            .and_then(|declared| declared.get(name.as_str()))
+            .is_none()
+    });
     for (name, value) in known.chain(others) {
         if let Some(schema) = field(schema, name) {
             check_value(schema, value, &place.field(name), errors);
@@ -303,7 +318,7 @@ mod tests {
         let Value::Object(object) = json!({ "metadata": {}, "spec": spec }) else {
             panic!("an object")
         };
-        check(&schema(), &object)
+        check(&schema(), &Patterns::compile(&schema()), &object)
             .iter()
             .map(ToString::to_string)
             .collect()
@@ -450,7 +465,7 @@ mod tests {
         let Value::Object(object) = json!({ "spec": {}, "status": { "ready": "x" } }) else {
             panic!("an object")
         };
-        let complaints: Vec<String> = check_status(&schema(), &object)
+        let complaints: Vec<String> = check_status(&schema(), &Patterns::compile(&schema()), &object)
             .iter()
             .map(ToString::to_string)
             .collect();

@@ -38,7 +38,7 @@ impl fmt::Display for Step {
 
 /// The history of every name.
 #[derive(Clone, Debug, Default)]
-pub struct Truth {
+pub struct History {
     steps: BTreeMap<String, Vec<Step>>,
     /// Every name that was written, seen through the selector or not.
     written: BTreeSet<String>,
@@ -46,7 +46,7 @@ pub struct Truth {
     before: BTreeMap<String, usize>,
 }
 
-impl Truth {
+impl History {
     /// An object was written; `visible` says whether the selector takes it.
     pub fn wrote(&mut self, name: &str, uid: &str, version: u64, visible: bool) {
         self.written.insert(name.to_owned());

@@ -9,7 +9,6 @@ use kube::config::Kubeconfig;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::{OnceCell, watch};
-use tokio::time::timeout;
 
 use super::line::Line;
 use super::tape::Tape;
@@ -20,22 +19,22 @@ use crate::task;
 
 /// A running informer.
 #[derive(Debug)]
-pub struct Teller {
+pub struct InformerProcess {
     name: &'static str,
     process: Child,
-    lines: watch::Receiver<Told>,
+    lines: watch::Receiver<Output>,
     log: PathBuf,
     _reader: task::Owned,
 }
 
 #[derive(Debug, Default)]
-struct Told {
+struct Output {
     lines: Vec<Line>,
     /// The end of the output, or what was wrong with it.
     end: Option<Result<(), String>>,
 }
 
-impl Teller {
+impl InformerProcess {
     /// Starts one that watches what the tape plays with, by way of a proxy. Its files are put into `directory`.
     ///
     /// # Errors
@@ -49,7 +48,7 @@ impl Teller {
         namespace: &str,
         tape: &Tape,
         directory: &Path,
-    ) -> Result<Teller, NoServer> {
+    ) -> Result<InformerProcess, NoServer> {
         let fail = |error: &dyn std::fmt::Display| NoServer::failed(&format!("{name}'s informer"), error);
         let kubeconfig = directory.join(format!("{name}.kubeconfig"));
         let text = kubeconfig_through(server, proxy).map_err(|error| fail(&error))?;
@@ -70,9 +69,9 @@ impl Teller {
             .spawn()
             .map_err(|error| fail(&error))?;
         let output = process.stdout.take().ok_or_else(|| fail(&"it has no output"))?;
-        let (sender, lines) = watch::channel(Told::default());
+        let (sender, lines) = watch::channel(Output::default());
         let reader = task::spawn(read(BufReader::new(output).lines(), sender));
-        Ok(Teller {
+        Ok(InformerProcess {
             name,
             process,
             lines,
@@ -89,7 +88,7 @@ impl Teller {
     pub async fn wait_for(
         &mut self,
         what: &str,
-        patience: Duration,
+        timeout: Duration,
         wished: impl Fn(&[Line]) -> bool,
     ) -> Result<(), String> {
         let mut ended = false;
@@ -97,7 +96,9 @@ impl Teller {
             ended = told.end.is_some();
             wished(&told.lines) || ended
         });
-        let come = timeout(patience, told).await.is_ok_and(|told| told.is_ok());
+        let come = tokio::time::timeout(timeout, told)
+            .await
+            .is_ok_and(|told| told.is_ok());
         if come && (!ended || wished(&self.lines.borrow().lines)) {
             return Ok(());
         }
@@ -121,10 +122,10 @@ impl Teller {
     /// # Errors
     ///
     /// It did not end, or said something that is no line.
-    pub async fn stop(mut self, patience: Duration) -> Result<Vec<Line>, String> {
+    pub async fn stop(mut self, timeout: Duration) -> Result<Vec<Line>, String> {
         drop(self.process.stdin.take());
         let ended = self.lines.wait_for(|told| told.end.is_some());
-        let end = match timeout(patience, ended).await {
+        let end = match tokio::time::timeout(timeout, ended).await {
             Ok(Ok(told)) => told.end.clone().unwrap_or(Ok(())),
             _ => Err("it did not end when it was told to".into()),
         };
@@ -135,7 +136,7 @@ impl Teller {
 
 async fn read(
     mut output: tokio::io::Lines<BufReader<tokio::process::ChildStdout>>,
-    sender: watch::Sender<Told>,
+    sender: watch::Sender<Output>,
 ) {
     let end = loop {
         match output.next_line().await {
