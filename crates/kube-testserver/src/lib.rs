@@ -85,7 +85,6 @@ mod state;
 mod status;
 mod storage;
 mod table;
-mod task;
 mod watch;
 mod write;
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube::config::Kubeconfig;
+use kube_tasks::Task;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::{OnceCell, watch};
@@ -16,7 +17,6 @@ use super::tape::Tape;
 use crate::error::NoServer;
 use crate::proxy::Proxy;
 use crate::server::Server;
-use crate::task;
 
 /// A running informer.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub struct Teller {
     process: Child,
     lines: watch::Receiver<Told>,
     log: PathBuf,
-    _reader: task::Owned,
+    _reader: Task,
 }
 
 #[derive(Debug, Default)]
@@ -71,7 +71,7 @@ impl Teller {
             .map_err(|error| fail(&error))?;
         let output = process.stdout.take().ok_or_else(|| fail(&"it has no output"))?;
         let (sender, lines) = watch::channel(Told::default());
-        let reader = task::spawn(read(BufReader::new(output).lines(), sender));
+        let reader = Task::spawn("reader", read(BufReader::new(output).lines(), sender));
         Ok(Teller {
             name,
             process,

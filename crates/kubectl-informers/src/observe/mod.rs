@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use kube_informers::{HandlerOptions, Informer, InformerStats, ListWatch, ReflectorState, Scope};
+use kube_tasks::Task;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -18,7 +19,6 @@ use crate::failure::Failure;
 use crate::item::Item;
 use crate::kinds::Kind;
 use crate::redact::Redaction;
-use crate::task::{self, Task};
 use follow::Follow;
 use note::{Hook, Trouble};
 
@@ -105,8 +105,8 @@ impl Observed {
             version: Mutex::new(None),
             trouble,
             // Subscribed first, so that no change goes by between the list and the first event.
-            _follow: task::spawn("follow", follow.run()),
-            _reflect: task::spawn("reflect", async move {
+            _follow: Task::spawn("follow", follow.run()),
+            _reflect: Task::spawn("reflect", async move {
                 // A fault of the library: it has said so itself, in the log.
                 let _ = reflecting.run().await;
             }),
