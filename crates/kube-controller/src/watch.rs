@@ -195,7 +195,7 @@ impl<K: Object, T: Key> Feed<T> for Watch<K, T> {
             if (left && !left_scope) || !predicates.iter_mut().all(|holds| holds(&event)) {
                 return;
             }
-            // What was there already, or is told once more, must not hold up what has just changed.
+            // The initial list and resyncs must not delay changes.
             let priority = match event.is_initial() || event.is_resync() {
                 true => Priority::LOW,
                 false => Priority::NORMAL,

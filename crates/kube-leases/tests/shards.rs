@@ -212,7 +212,7 @@ async fn a_short_outage_costs_no_ownership() {
     assert_eq!(size(&member.shard()), 8);
     assert!(
         timeout(Duration::from_secs(1), member.next()).await.is_err(),
-        "nothing was told"
+        "no change was reported"
     );
     member.shutdown().await;
 }
@@ -316,7 +316,7 @@ async fn invalid_settings_are_rejected() {
     let mut other = group(server.client(), "other").slots(16).start().unwrap();
     let error = error_of(&mut other).await;
     assert!(
-        error.contains("the group has 8 slots and this replica was told 16"),
+        error.contains("the group has 8 slots and this replica is configured for 16"),
         "{error}"
     );
     other.shutdown().await;
