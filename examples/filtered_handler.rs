@@ -13,8 +13,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     server.create(pod("shop", "cart"));
     let pods = Informer::<Pod>::all(server.client()).start();
 
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let (failing, recovered) = (told.clone(), told.clone());
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let (failing, recovered) = (log.clone(), log.clone());
     let handler = filtered(
         |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Failed"),
         Handlers::<Pod>::default()
@@ -49,8 +49,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     registration.remove().await;
 
-    let told = told.lock().unwrap().join("\n");
-    println!("{told}");
-    assert_eq!(told, "shop/cart started failing\nshop/cart recovered");
+    let log = log.lock().unwrap().join("\n");
+    println!("{log}");
+    assert_eq!(log, "shop/cart started failing\nshop/cart recovered");
     Ok(())
 }

@@ -150,7 +150,7 @@ async fn replica(
         let (ownership, store, ledger) = (ownership.clone(), store.clone(), ledger.clone());
         async move {
             let Some(map) = store.get(&*item) else { return };
-            // Not ours, or not for long: whoever gets it is told by its informer.
+            // Not owned, or being given up: the new owner receives it from its informer.
             let Some(permit) = ownership.enter_for(&*map) else {
                 return;
             };

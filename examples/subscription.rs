@@ -1,4 +1,4 @@
-//! Events as a stream: first what is there, then every change; deletions missed while disconnected included.
+//! Events as a stream: the initial objects, then every change, including deletes missed while disconnected.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube_informers::{Cause, Event, Informer};
@@ -20,10 +20,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     server.compact();
     server.break_watches();
 
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     while let Some(event) = events.next().await {
         println!("{event}");
-        told.push(event.to_string());
+        received.push(event.to_string());
         match event {
             Event::Deleted {
                 cause: Cause::Missed, ..
@@ -32,8 +32,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             _ => {}
         }
     }
-    assert!(told.contains(&"added shop/cart (initial)".to_owned()));
-    assert!(told.iter().any(|event| event.starts_with("deleted shop/cart")));
+    assert!(received.contains(&"added shop/cart (initial)".to_owned()));
+    assert!(
+        received
+            .iter()
+            .any(|event| event.starts_with("deleted shop/cart"))
+    );
     pods.shutdown().await;
     Ok(())
 }

@@ -17,7 +17,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let server = TestServer::new();
     let pods = Informer::<Pod>::all(server.client()).start();
-    pods.add_event_handler(|event: Event<Pod>| println!("the handler is told: {event}"))?;
+    pods.add_event_handler(|event: Event<Pod>| println!("the handler received: {event}"))?;
     pods.synced().await?;
 
     println!("--- a pod is created");

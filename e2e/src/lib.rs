@@ -24,7 +24,6 @@ mod error;
 mod proxy;
 mod server;
 mod setup;
-mod task;
 mod temporary;
 
 pub use cluster::Cluster;

@@ -6,13 +6,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use kube_tasks::{Task, TaskSet};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
-
-use crate::task;
 
 /// A proxy on a free loopback port. It ends with this handle, and its connections with it.
 #[derive(Debug)]
@@ -20,7 +18,7 @@ pub struct Proxy {
     address: SocketAddr,
     way: Arc<watch::Sender<Way>>,
     counts: Arc<Counts>,
-    _accept: task::Owned,
+    _accept: Task,
 }
 
 /// What may pass.
@@ -49,7 +47,10 @@ impl Proxy {
         let address = listener.local_addr()?;
         let way = Arc::new(watch::Sender::new(Way::default()));
         let counts = Arc::new(Counts::default());
-        let accept = task::spawn(accept(listener, upstream, way.subscribe(), counts.clone()));
+        let accept = Task::spawn(
+            "proxy",
+            accept(listener, upstream, way.subscribe(), counts.clone()),
+        );
         Ok(Proxy {
             address,
             way,
@@ -103,7 +104,7 @@ impl Proxy {
 }
 
 async fn accept(listener: TcpListener, upstream: SocketAddr, way: watch::Receiver<Way>, counts: Arc<Counts>) {
-    let mut connections = JoinSet::new();
+    let mut connections = TaskSet::new();
     // Out of file descriptors is the usual error of accepting; the proxy is then at its end, and the test with it.
     while let Ok((client, _)) = listener.accept().await {
         counts.made.fetch_add(1, Ordering::AcqRel);
@@ -113,7 +114,7 @@ async fn accept(listener: TcpListener, upstream: SocketAddr, way: watch::Receive
         }
         let open = Open::new(counts.clone());
         let way = way.clone();
-        task::spawn_in(&mut connections, async move {
+        connections.spawn("connection", async move {
             let _open = open;
             pass(client, upstream, way).await;
         });
@@ -183,14 +184,14 @@ async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, way: Option<watch
 mod tests {
     use super::*;
 
-    async fn echo() -> (SocketAddr, task::Owned) {
+    async fn echo() -> (SocketAddr, Task) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let echo = task::spawn(async move {
-            let mut connections = JoinSet::new();
+        let echo = Task::spawn("echo", async move {
+            let mut connections = TaskSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 let (from, to) = stream.into_split();
-                task::spawn_in(&mut connections, copy(from, to, None));
+                connections.spawn("connection", copy(from, to, None));
             }
         });
         (address, echo)

@@ -105,7 +105,7 @@ async fn run(client: Client, flags: &Flags) -> Result<(), Error> {
     kube_factory.start();
     foo_factory.start();
 
-    // The first signal ends it with manners, the second at once.
+    // The first signal shuts down gracefully, the second exits at once.
     let (mut first, mut second) = (Signals::new()?, Signals::new()?);
     let stop = async move { first.next().await };
     let impatience = async move {

@@ -1,4 +1,4 @@
-//! A scene on the embedded server: somebody makes Foos and meddles with them, and every step is checked.
+//! A script for the embedded server: it creates Foos, interferes with them, and checks every step.
 //!
 //! The embedded server runs no controllers, so the scene also plays the one that makes pods of a Deployment.
 
@@ -59,10 +59,10 @@ async fn scene(server: &TestServer) {
         })
         .await;
     server
-        .wait_for("it is told", |server| events(server, "Synced") > 0)
+        .wait_for("the event is recorded", |server| events(server, "Synced") > 0)
         .await;
 
-    println!("somebody scales the Deployment, and it is put right");
+    println!("the Deployment is scaled by hand, and the controller restores it");
     server.modify::<Deployment>("default", "example-foo", |it| it.spec.replicas = Some(7));
     server
         .wait_for("it is repaired", |server| {
@@ -70,7 +70,7 @@ async fn scene(server: &TestServer) {
         })
         .await;
 
-    println!("somebody deletes the Deployment, and it is made again");
+    println!("the Deployment is deleted, and the controller creates it again");
     server.delete::<Deployment>("default", "example-foo");
     server
         .wait_for("it is back", |server| replicas(server, "example-foo") == Some(1))

@@ -1,4 +1,4 @@
-// client-go's shared informer, telling what its handler is told: one JSON object per line.
+// Runs client-go's shared informer and prints the events its handler receives, one JSON object per line.
 //
 // It stops when its standard input ends, and then prints what its store holds, one line per object.
 package main

@@ -1,4 +1,4 @@
-// A candidate with client-go's leader election. It prints what it is told, one line each, and stops when its input ends.
+// A candidate of client-go's leader election. It prints each callback on a line, and stops when its input ends.
 package main
 
 import (

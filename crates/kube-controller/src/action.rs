@@ -1,21 +1,20 @@
-//! What a reconciler is, and what it may say when it is done. Knows nothing of queues.
+//! The reconciler trait and its results. Knows nothing about queues.
 
 use std::error::Error;
 use std::future::Future;
 use std::time::Duration;
 
-/// What comes after a run that went well. `()` is [`Done`](Self::Done).
+/// What to do after a successful reconcile. `()` means [`Done`](Self::Done).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[doc(alias = "Result")]
 #[non_exhaustive]
 pub enum Action {
-    /// Nothing, until something changes.
+    /// Nothing until the next change.
     #[default]
     Done,
-    /// Another run after this time, and earlier if something changes.
+    /// Reconcile again after this time, or earlier if something changes.
     ///
-    /// A run that is already due at some time stays due: of two times the earlier counts, and a run in between does
-    /// not cancel it.
+    /// If the key is already delayed, the earlier of the two times counts. A reconcile in between does not cancel the delay.
     RequeueAfter(Duration),
 }
 
@@ -25,10 +24,10 @@ impl From<()> for Action {
     }
 }
 
-/// Makes the world equal to what a key stands for.
+/// Reconciles the object of a key.
 ///
-/// A closure or function that takes the key and returns a future of `Result<Action, E>` or `Result<(), E>` is one. It
-/// can be implemented for a struct, too:
+/// Implemented for closures and functions from the key to a future of `Result<Action, E>` or `Result<(), E>`, and can be
+/// implemented for a struct:
 ///
 /// ```
 /// use kube_controller::{Action, Reconcile};
@@ -57,7 +56,7 @@ pub trait Reconcile<T>: Send + Sync + 'static {
     /// type works, and so do `String`, `&str` and the boxed errors of `anyhow` and `eyre`.
     type Error: Into<Box<dyn Error + Send + Sync>>;
 
-    /// Looks into one key. Never called twice at a time for one key.
+    /// Reconciles one key. Never called concurrently for one key.
     fn reconcile(&self, key: T) -> impl Future<Output = Result<Action, Self::Error>> + Send;
 }
 

@@ -1,4 +1,4 @@
-//! `Controller`: what is watched, how it is worked off, and the two ways to run it. Nothing runs before that.
+//! `Controller`: watches, settings, and the two ways to run it. Nothing runs before that.
 
 use std::fmt::{self, Debug};
 use std::future::Future;
@@ -16,9 +16,9 @@ use crate::handle::ControllerHandle;
 use crate::life::{Life, Stop};
 use crate::watch::{Feed, Watch};
 
-/// Informers, a queue of keys and workers: from what changed to what is done about it.
+/// Informers, a queue of keys, and workers that reconcile them.
 ///
-/// See the [crate](crate) for what it promises. Keys are [`ObjectKey`]s unless its watches say otherwise.
+/// See the [crate](crate) for its guarantees. Keys are [`ObjectKey`]s unless its watches map to another type.
 #[doc(alias = "NewControllerManagedBy")]
 #[must_use = "a controller does nothing until it is started or run"]
 pub struct Controller<T: Key = ObjectKey> {
@@ -28,7 +28,7 @@ pub struct Controller<T: Key = ObjectKey> {
     settings: Settings,
 }
 
-/// What does not depend on the type of the keys.
+/// Settings that do not depend on the type of the keys.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub(crate) workers: usize,
@@ -38,17 +38,17 @@ pub(crate) struct Settings {
 }
 
 impl<T: Key> Controller<T> {
-    /// A controller with a queue of its own, whose retries come as
-    /// [`controller_default`](kube_workqueue::limiter::controller_default) says. The name is for logs and statistics.
+    /// A controller with its own queue and the rate limiter
+    /// [`controller_default`](kube_workqueue::limiter::controller_default). The name appears in logs and statistics.
     pub fn new(name: impl Into<String>) -> Self {
         let name = name.into();
         let queue = WorkQueue::builder().name(name.clone()).build();
         Self::with_queue(name, queue)
     }
 
-    /// A controller that works this queue off: for another rate limiter, or another order.
+    /// A controller for an existing queue, with another rate limiter for example.
     ///
-    /// The queue must not have other workers, and it is shut down together with the controller.
+    /// The queue must not have other workers. It is shut down together with the controller.
     pub fn with_queue(name: impl Into<String>, queue: WorkQueue<T>) -> Self {
         Self {
             name: name.into().into(),
@@ -63,60 +63,60 @@ impl<T: Key> Controller<T> {
         }
     }
 
-    /// Looks into what an informer's events are about.
+    /// Reconciles the keys of an informer's events.
     ///
-    /// The informer has to be started by whoever made it, before or after; the controller keeps it alive.
+    /// The caller starts the informer, before or afterwards; the controller keeps it alive.
     pub fn watches<K: Object>(mut self, watch: Watch<K, T>) -> Self {
         self.feeds.push(Box::new(watch));
         self
     }
 
-    /// How many keys are worked on at a time. One unless set; zero counts as one.
+    /// How many keys are reconciled concurrently. Default: 1; zero counts as one.
     #[doc(alias = "MaxConcurrentReconciles")]
     pub fn workers(mut self, workers: usize) -> Self {
         self.settings.workers = workers.max(1);
         self
     }
 
-    /// After so many retries that failed as well a key is given up, until it is asked for again. Unless set, never.
+    /// Drops a key after this many failed retries, until it is added again. Default: no limit.
     pub fn max_retries(mut self, retries: u32) -> Self {
         self.settings.max_retries = Some(retries);
         self
     }
 
-    /// Ends with an error that says what is in the way if the caches are not complete after so long. Unless set, waits
-    /// through all errors.
+    /// Ends with [`RunError::NotSynced`], which names the cause, if the caches are not synced within this time. Default: waits
+    /// without a limit.
     #[doc(alias = "CacheSyncTimeout")]
     pub fn sync_within(mut self, timeout: Duration) -> Self {
         self.settings.sync_within = Some(timeout);
         self
     }
 
-    /// How long a shutdown waits for runs to end. Those that take longer are cancelled at their next await. Unless set,
-    /// it waits until they end.
+    /// How long a graceful shutdown waits for reconciles in flight. Those that take longer are cancelled at their next await.
+    /// Default: no limit.
     #[doc(alias = "GracefulShutdownTimeout")]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.settings.grace = Some(grace);
         self
     }
 
-    /// The queue: to add keys that come from elsewhere (a timer, a webhook), and to read its numbers.
+    /// The queue, to add keys from other sources (a timer, a webhook) and to read statistics.
     pub fn queue(&self) -> &WorkQueue<T> {
         &self.queue
     }
 
-    /// What it is called in logs and statistics.
+    /// Its name in logs and statistics.
     pub fn name(&self) -> &str {
         &self.name
     }
 }
 
 impl<T: Key + Sync + Debug> Controller<T> {
-    /// Runs on a task of its own: waits for the caches, then looks into every key.
+    /// Runs in a background task: waits for the caches to sync, then reconciles keys.
     ///
     /// # Errors
     ///
-    /// One of its informers has stopped already.
+    /// One of its informers has already stopped.
     ///
     /// # Panics
     ///
@@ -126,23 +126,23 @@ impl<T: Key + Sync + Debug> Controller<T> {
         let (name, queue) = (self.name.clone(), self.queue.clone());
         let life = self.attach()?;
         let (stop, stopped) = oneshot::channel();
-        // A handle that was dropped says nothing and means the same.
-        let stopped = async { stopped.await.unwrap_or(Stop::AsSet) };
+        // A dropped handle means the same as a shutdown.
+        let stopped = async { stopped.await.unwrap_or(Stop::Configured) };
         let span = info_span!("controller", name = &*name);
         let task = kube_tasks::spawn(span, life.run(stopped, reconcile));
         Ok(ControllerHandle::new(name, queue, stop, task))
     }
 
-    /// Runs until `signal` is ready, here and now, and ends as [`ControllerHandle::shutdown`] does. Dropped, it ends at
-    /// once, and what runs is cancelled.
+    /// Runs in the caller's task until `signal` completes, then shuts down like [`ControllerHandle::shutdown`]. Dropping the
+    /// future ends the controller at once and cancels reconciles in flight.
     ///
     /// # Errors
     ///
-    /// It ended before the signal, or runs had to be cancelled.
+    /// It ended before the signal, or reconciles had to be cancelled.
     ///
     /// # Panics
     ///
-    /// If `Hash`, `Eq`, `Clone` or `Drop` of the key does; and outside a tokio runtime.
+    /// If `Hash`, `Eq`, `Clone` or `Drop` of the key panics, and outside a tokio runtime.
     #[doc(alias = "Run")]
     pub async fn run_until(
         self,
@@ -151,12 +151,12 @@ impl<T: Key + Sync + Debug> Controller<T> {
     ) -> Result<(), RunError> {
         let stopped = async {
             signal.await;
-            Stop::AsSet
+            Stop::Configured
         };
         self.attach()?.run(stopped, reconcile).await
     }
 
-    /// Begins to fill the queue.
+    /// Starts to fill the queue.
     fn attach(self) -> Result<Life<T>, RunError> {
         Life::begin(self.name, self.queue, self.feeds, self.settings)
     }

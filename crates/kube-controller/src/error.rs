@@ -1,11 +1,11 @@
-//! Why a controller did not run, or does not run any more.
+//! Why a controller did not start, or ended.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use kube_informers::error::{AddHandlerError, HandlerEndedError, SyncError};
 
-/// Why a controller ended, other than by being told to.
+/// Why a controller ended without a clean shutdown.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -18,43 +18,42 @@ pub enum RunError {
         #[source]
         source: AddHandlerError,
     },
-    /// An informer was not synced within the time it was [given](crate::Controller::sync_within).
-    #[error("controller {controller} has not started after {after:?}: a cache is not complete")]
+    /// The caches were not synced within the [timeout](crate::Controller::sync_within).
+    #[error("controller {controller} has not started within {after:?}: a cache is not synced")]
     NotSynced {
         /// The name of the controller.
         controller: Arc<str>,
-        /// How long was waited.
+        /// The timeout.
         after: Duration,
-        /// Which informer, and what is in its way. `None`: it is synced, and the mapping of its objects to keys
-        /// takes long.
+        /// Which informer, and why. `None` if all informers are synced and mapping their objects to keys takes long.
         #[source]
         source: Option<Box<SyncError>>,
     },
-    /// An informer stopped while the controller ran: it would not have noticed changes any more.
-    #[error("controller {controller} has ended: one of its informers has stopped")]
+    /// An informer stopped while the controller was running, so changes would be missed.
+    #[error("controller {controller} ended because one of its informers stopped")]
     InformerStopped {
         /// The name of the controller.
         controller: Arc<str>,
-        /// The handler that is not told any more; its name says of which informer.
+        /// The handler that receives no more events; its name contains the informer.
         #[source]
         source: HandlerEndedError,
     },
-    /// Runs did not end within their [grace](crate::Controller::grace) and were cancelled.
+    /// Reconciles did not end within the [grace period](crate::Controller::grace) and were cancelled.
     #[error(
-        "controller {controller} has ended, and {running} runs with it that were not finished after {grace:?}; \
-         allow more time, or look for what they wait for"
+        "controller {controller} ended and cancelled {running} reconciles that were still running after {grace:?}; allow \
+         more time, or find out what they wait for"
     )]
     Aborted {
         /// The name of the controller.
         controller: Arc<str>,
         /// How many.
         running: usize,
-        /// How long they were waited for.
+        /// The grace period.
         grace: Duration,
     },
-    /// Its task panicked, outside of the reconciler. The `Hash`, `Eq`, `Clone` or `Drop` of the key can do that.
+    /// Its task panicked outside the reconciler: in `Hash`, `Eq`, `Clone` or `Drop` of the key.
     #[error(
-        "controller {controller} has ended: its task panicked; the message was printed where it happened"
+        "controller {controller} ended because its task panicked; the panic hook has printed the message"
     )]
     Died {
         /// The name of the controller.

@@ -1,4 +1,4 @@
-//! `ControllerHandle`: a controller that runs, seen from outside.
+//! `ControllerHandle`: the handle of a running controller.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use tokio::task::JoinHandle;
 use crate::error::RunError;
 use crate::life::Stop;
 
-/// A controller that runs on a task of its own.
+/// A controller that runs in a background task.
 ///
-/// Dropped, it tells the controller to [end](Self::shutdown) and does not wait for it.
-#[must_use = "dropping it ends the controller"]
+/// Dropping the handle starts a [shutdown](Self::shutdown) without waiting for it.
+#[must_use = "dropping the handle shuts the controller down"]
 pub struct ControllerHandle<T: Key> {
     name: Arc<str>,
     queue: WorkQueue<T>,
@@ -22,7 +22,7 @@ pub struct ControllerHandle<T: Key> {
     end: End,
 }
 
-/// How it ends, once that is known.
+/// The outcome, once it is known.
 enum End {
     Awaited(JoinHandle<Result<(), RunError>>),
     Known(Result<(), RunError>),
@@ -43,48 +43,49 @@ impl<T: Key> ControllerHandle<T> {
         }
     }
 
-    /// What it is called in logs and statistics.
+    /// Its name in logs and statistics.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The queue: to add keys that come from elsewhere, and to read its numbers.
+    /// The queue, to add keys from other sources.
     pub fn queue(&self) -> &WorkQueue<T> {
         &self.queue
     }
 
-    /// The numbers of the queue: runs, retries, panics, what waits, how long.
+    /// The statistics of the queue: runs, retries, panics, depth, latencies.
     pub fn stats(&self) -> Stats {
         self.queue.stats()
     }
 
-    /// Waits until it ends by itself. Cancel-safe, and may be asked again.
+    /// Waits until the controller ends by itself. Cancel-safe, and may be called again.
     ///
     /// # Errors
     ///
-    /// Why it ended; `Ok` if its queue was shut down by somebody else.
+    /// Why it ended; `Ok` if its queue was shut down from outside.
     pub async fn wait_for_end(&mut self) -> Result<(), RunError> {
         await_end(&mut self.end, &self.name).await
     }
 
-    /// Ends it: takes no more keys, drops what is queued, waits for what runs, for as long as its
-    /// [grace](crate::Controller::grace) allows.
+    /// Shuts down gracefully: accepts no more keys, drops queued ones, and waits for reconciles in flight, for as long as the
+    /// [grace period](crate::Controller::grace) allows.
     ///
     /// # Errors
     ///
-    /// It had ended before, or runs had to be cancelled.
+    /// It had ended before, or reconciles had to be cancelled.
     #[doc(alias = "ShutDown")]
     pub async fn shutdown(self) -> Result<(), RunError> {
-        self.shutdown_as(Stop::AsSet).await
+        self.shutdown_as(Stop::Configured).await
     }
 
-    /// The same with another grace: runs that take longer are cancelled at their next await.
+    /// Like [`shutdown`](Self::shutdown) with another grace period. Reconciles that take longer are cancelled at their next
+    /// await.
     ///
     /// # Errors
     ///
-    /// It had ended before, or runs had to be cancelled.
-    pub async fn shutdown_within(self, grace: Duration) -> Result<(), RunError> {
-        self.shutdown_as(Stop::Within(grace)).await
+    /// It had ended before, or reconciles had to be cancelled.
+    pub async fn shutdown_within(self, timeout: Duration) -> Result<(), RunError> {
+        self.shutdown_as(Stop::Within(timeout)).await
     }
 
     async fn shutdown_as(self, stop: Stop) -> Result<(), RunError> {
@@ -94,7 +95,7 @@ impl<T: Key> ControllerHandle<T> {
             mut end,
             ..
         } = self;
-        // Nobody receives it if it has ended already, which is what is asked for.
+        // Without a receiver the controller has ended already.
         sender.send(stop).ok();
         await_end(&mut end, &name).await
     }
@@ -103,7 +104,7 @@ impl<T: Key> ControllerHandle<T> {
 async fn await_end(end: &mut End, name: &Arc<str>) -> Result<(), RunError> {
     let outcome = match end {
         End::Known(outcome) => return outcome.clone(),
-        // Nobody aborts the task, so that the only error is a panic, or a runtime that is shut down.
+        // The task is never aborted, so the only errors are a panic and a runtime shutdown.
         End::Awaited(task) => task.await.unwrap_or_else(|_| {
             let controller = name.clone();
             Err(RunError::Died { controller })

@@ -1,5 +1,4 @@
-//! From events to finished work: informers tell what changed, keys of what has to be looked into are queued, and workers
-//! look into them, again and again until it works.
+//! Controllers on informers: events are mapped to keys, keys are queued, and workers reconcile them with retries.
 //!
 //! ```
 //! use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
@@ -16,11 +15,11 @@
 //!
 //! let store = deployments.store();
 //! let controller = Controller::new("rollout")
-//!     // The object itself, but not when only its status changed …
+//!     // The object itself, unless only its status changed.
 //!     .watches(Watch::object(&deployments).when(predicates::generation_changed))
-//!     // … the one that owns the object …
+//!     // The owner of the object.
 //!     .watches(Watch::owner::<Deployment>(&maps))
-//!     // … or whatever an object has to do with.
+//!     // Any other mapping.
 //!     .watches(Watch::mapped(&maps, |map: &ConfigMap| {
 //!         let name = map.metadata.labels.as_ref()?.get("rollout")?;
 //!         Some(ObjectKey::new(map.metadata.namespace.as_deref(), name))
@@ -32,7 +31,7 @@
 //!         async move {
 //!             match deployment {
 //!                 Some(deployment) => println!("{key} is at generation {:?}", deployment.metadata.generation),
-//!                 None => println!("{key} is gone"),
+//!                 None => println!("{key} was deleted"),
 //!             }
 //!             # seen.send(key).ok();
 //!             Ok::<_, kube::Error>(Action::Done)
@@ -45,36 +44,35 @@
 //! # }).unwrap();
 //! ```
 //!
-//! # What it promises
+//! # Guarantees
 //!
-//! - **One run per key at a time**, on as many workers as it was given. A key that is asked for while it is worked on
-//!   is worked on once more afterwards.
-//! - **Nothing is looked into before everything is known**: the first run begins when every informer is synced and all
-//!   that was there has been mapped to keys.
-//! - **Failures come back.** An error or a panic is reported and the key is tried again, later each time; see
-//!   [`Controller::max_retries`] for an end to that. A mapping or predicate that panics costs the event it was
-//!   asked about, which is reported by the informer.
-//! - **Both ends of a move are told.** Of an update both states are mapped, so that an object that changed its owner
-//!   wakes the old one, too. Deletions are mapped like everything else.
-//! - **Fresh changes go first.** What was there at the start and what a resync repeats is queued at
+//! - **A key is never reconciled concurrently.** A key that is added while in flight is reconciled once more afterwards.
+//! - **Caches are synced first.** The first reconcile starts when every informer is synced and its initial objects have been
+//!   mapped to keys.
+//! - **Failures are retried.** An error or a panic is logged and the key is retried with exponential back-off;
+//!   [`Controller::max_retries`] limits the retries. If a mapping or predicate panics, its event is lost and the informer
+//!   reports it.
+//! - **Both states of an update are mapped**, so that an object that changes its owner triggers the old and the new owner.
+//!   Deletions are mapped like any other event.
+//! - **Changes come first.** The initial list and resyncs are queued at
 //!   [`Priority::LOW`](kube_workqueue::Priority::LOW).
-//! - **An end with manners.** A shutdown drops what is queued (the next start finds it again) and finishes what runs, for
-//!   as long as [it may](Controller::grace).
-//! - **No silent end.** An informer that stops underneath ends the controller with an error.
+//! - **Graceful shutdown.** Queued keys are dropped (the next start lists them again); reconciles in flight are finished
+//!   within the [grace period](Controller::grace).
+//! - **No silent end.** If an informer stops, the controller ends with an error.
 //!
-//! # What it is made of
+//! # Composition
 //!
-//! Handlers of [`kube_informers`] that add keys to a [`kube_workqueue::WorkQueue`], and its workers. There is nothing
-//! here that could not be written by hand from these, and what is not offered here can be: the queue is
-//! [public](Controller::queue), for keys that come from elsewhere and for its [numbers](kube_workqueue::Stats).
+//! A controller consists of handlers of [`kube_informers`] that add keys to a [`kube_workqueue::WorkQueue`], and the workers
+//! of that queue. It uses their public API only, so anything missing here can be written with them. The queue is
+//! [accessible](Controller::queue) for keys from other sources and for [statistics](kube_workqueue::Stats).
 //!
-//! A key says what to look into, not what happened. So the reconciler reads the present state, from a
-//! [`Store`](kube_informers::Store) or [`Lister`](kube_informers::Lister), and makes the world equal to it. A key whose object is not in the cache stands
-//! for a deletion.
+//! A key identifies an object, not an event. The reconciler reads the current state from a
+//! [`Store`](kube_informers::Store) or [`Lister`](kube_informers::Lister) and acts on it. A key whose object is not in the
+//! cache means that the object was deleted.
 //!
-//! Not so with an informer whose [shard](kube_informers::Informer::set_shard) moves: a key that was queued before the move finds
-//! the same gap, and the object lives on with another replica. Such a reconciler asks for a permit of its shard group first,
-//! does nothing about an object that is not in the cache, and cleans up by finalizers, which it sees while the object is there.
+//! The exception is an informer whose [shard](kube_informers::Informer::set_shard) moves: a key that was queued before the
+//! move may not be in the cache although the object exists and belongs to another replica. Such a reconciler gets a permit
+//! from its shard group first, ignores objects that are not in the cache, and cleans up with finalizers.
 
 mod action;
 mod controller;

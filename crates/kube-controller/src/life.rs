@@ -1,5 +1,5 @@
-//! The life of a controller: fill the queue, wait for the caches, work, finish. Everything it started is gone when it
-//! is.
+//! The lifecycle of a controller: fill the queue, wait for the caches, work, shut down. Dropping the future stops everything
+//! it started.
 
 use std::fmt::Debug;
 use std::future::{Future, pending};
@@ -20,15 +20,15 @@ use crate::error::RunError;
 use crate::watch::{Feed, Feeding};
 use crate::work::Work;
 
-/// How long cancelled runs may take to go. They go at once, except those that block a thread; nobody can wait for these.
-const LAST_BREATH: Duration = Duration::from_millis(100);
+/// How long to wait for cancelled reconciles. They end at once, except those that block a thread.
+const CANCEL_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// How a controller is told to end.
+/// A shutdown request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Stop {
-    /// With the grace of its settings.
-    AsSet,
-    /// With this one.
+    /// With the configured grace period.
+    Configured,
+    /// With this grace period.
     Within(Duration),
 }
 
@@ -72,7 +72,7 @@ impl<T: Key + Sync + Debug> Life<T> {
     ) -> Result<(), RunError> {
         let mut stop = pin!(stop);
         let name = &*self.controller;
-        // Dropping either side loses nothing: the caches fill by themselves.
+        // Dropping either branch loses nothing: the caches fill independently.
         tokio::select! {
             biased;
             _ = &mut stop => return Ok(()),
@@ -81,7 +81,7 @@ impl<T: Key + Sync + Debug> Life<T> {
         info!(
             controller = name,
             workers = self.settings.workers,
-            "caches are complete, begins to work"
+            "caches are synced, starting workers"
         );
 
         let work = Arc::new(Work {
@@ -94,14 +94,14 @@ impl<T: Key + Sync + Debug> Life<T> {
             let work = work.clone();
             async move { work.run(item).await }
         });
-        // Dropped, it aborts the workers: so does whoever drops this future.
+        // Dropping it, or this future, aborts the workers.
         let mut finished = Box::pin(workers.join());
 
-        // The first to be ready decides; the others are looked at no more, except the workers, which go on below.
+        // The first branch to complete decides. Of the others only the workers continue, below.
         let (grace, reason) = tokio::select! {
             biased;
             stop = &mut stop => match stop {
-                Stop::AsSet => (self.settings.grace, None),
+                Stop::Configured => (self.settings.grace, None),
                 Stop::Within(grace) => (Some(grace), None),
             },
             source = self.inflow.interrupted() => {
@@ -109,13 +109,16 @@ impl<T: Key + Sync + Debug> Life<T> {
                 (self.settings.grace, Some(RunError::InformerStopped { controller, source }))
             }
             () = &mut finished => {
-                info!(controller = name, "its queue was shut down and is empty");
+                info!(controller = name, "the queue was shut down and is empty");
                 return Ok(());
             }
         };
 
         self.inflow.close().await;
-        info!(controller = name, "ends, finishing what runs");
+        info!(
+            controller = name,
+            "shutting down, waiting for reconciles in flight"
+        );
         match grace {
             None => finished.await,
             Some(grace) => {
@@ -125,14 +128,14 @@ impl<T: Key + Sync + Debug> Life<T> {
                         controller = name,
                         running,
                         ?grace,
-                        "cancels what was not finished in time"
+                        "grace period exceeded, cancelling reconciles"
                     );
                     drop(finished);
-                    // Cancelled runs give their keys back when they go, so an empty queue means that they are gone.
-                    timeout(LAST_BREATH, self.inflow.queue.shutdown_with_drain())
+                    // Cancelled reconciles requeue their keys, so a drained queue means that all have ended.
+                    timeout(CANCEL_TIMEOUT, self.inflow.queue.shutdown_with_drain())
                         .await
                         .ok();
-                    // Why it ended is the better answer than how.
+                    // The reason for the shutdown takes precedence.
                     return Err(reason.unwrap_or(RunError::Aborted {
                         controller: self.controller.clone(),
                         running,
@@ -144,7 +147,7 @@ impl<T: Key + Sync + Debug> Life<T> {
         reason.map_or(Ok(()), Err)
     }
 
-    /// Waits until every cache is complete and mapped to keys.
+    /// Waits until every cache is synced and mapped to keys.
     async fn synced(&self) -> Result<(), RunError> {
         let feedings = &self.inflow.feedings;
         let all = try_join_all(feedings.iter().map(|feeding| feeding.registration.synced()));
@@ -177,7 +180,7 @@ impl<T: Key + Sync + Debug> Life<T> {
     }
 }
 
-/// What fills the queue. Dropped, it does so no more: handlers without workers would fill it for ever.
+/// The handlers that fill the queue. They are removed on drop: without workers they would fill it without bound.
 struct Inflow<T: Key> {
     queue: WorkQueue<T>,
     feedings: Vec<Feeding>,
@@ -197,13 +200,13 @@ impl<T: Key> Inflow<T> {
         select_all(ends).await.0
     }
 
-    /// Lets nothing in any more and drops what is queued, so that workers end with what they have in hand.
+    /// Removes the handlers and drops queued keys, so that workers end after the keys in flight.
     async fn close(&self) {
         for feeding in &self.feedings {
-            // A call that is under way finds the queue closed.
+            // A handler call in flight finds the queue closed.
             drop(feeding.registration.remove());
         }
-        // What is queued is in the caches, and so in the first lists of whoever comes next.
+        // Queued objects are part of the initial list of the next controller.
         self.queue.shutdown_within(Duration::ZERO).await.ok();
     }
 }

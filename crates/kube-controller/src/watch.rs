@@ -1,5 +1,4 @@
-//! `Watch`: an informer, and which keys its events are about. Takes events, gives keys to a queue; knows nothing of
-//! workers.
+//! `Watch`: an informer, and the mapping of its events to keys. Adds keys to a queue; knows nothing about workers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,15 +11,15 @@ use kube_workqueue::{Key, Priority, WorkQueue};
 
 use crate::owner::OwnerKeys;
 
-/// The events of an informer, as keys to be looked into.
+/// Maps the events of an informer to keys.
 ///
-/// Without predicates every event counts, with one exception: an object that lives on and has merely left the scope of
-/// the informer ([`Cause::LeftScope`]) is no longer this controller's business, and its reconciler would take the
-/// gap in the cache for a deletion. [`with_left_scope`](Self::with_left_scope) tells of these too.
+/// Without predicates every event counts, with one exception: an object that still exists but has left the scope of the
+/// informer ([`Cause::LeftScope`]) is ignored, because the reconciler would mistake its absence from the cache for a
+/// deletion. [`with_left_scope`](Self::with_left_scope) includes these events.
 ///
-/// Nothing is coalesced on the way to the queue, although the queue does just that. Otherwise this could happen: an object
-/// is added, a run for another reason finds it in the cache and acts upon it, the object is deleted, and the two events
-/// that wait cancel each other out; nobody would ever clean up.
+/// Events are not coalesced on the way to the queue. Otherwise this could happen: an object is added, a reconcile for
+/// another reason finds it in the cache and acts on it, the object is deleted, and the two events in the backlog cancel each
+/// other out, so that the deletion is never reconciled.
 #[must_use = "a watch does nothing until it is given to a controller"]
 pub struct Watch<K: Object, T: Key = ObjectKey> {
     informer: Informer<K>,
@@ -34,7 +33,7 @@ type Mapping<K, T> = Box<dyn FnMut(&Event<K>, &mut dyn FnMut(T)) + Send>;
 type Predicate<K> = Box<dyn FnMut(&Event<K>) -> bool + Send>;
 
 impl<K: Object> Watch<K, ObjectKey> {
-    /// An event is about the object itself.
+    /// Maps each event to the key of its object.
     #[doc(alias = "For")]
     #[doc(alias = "EnqueueRequestForObject")]
     pub fn object(informer: &Informer<K>) -> Self {
@@ -42,7 +41,7 @@ impl<K: Object> Watch<K, ObjectKey> {
         Self::new(informer, |event, add| add(event.key()))
     }
 
-    /// An event is about the `O` that controls the object, if there is one; before and after, should it have changed.
+    /// Maps each event to the `O` that controls the object, if any: the old and the new one if it changed.
     #[doc(alias = "Owns")]
     #[doc(alias = "EnqueueRequestForOwner")]
     pub fn owner<O: kube::Resource<DynamicType: Default> + 'static>(informer: &Informer<K>) -> Self {
@@ -50,7 +49,7 @@ impl<K: Object> Watch<K, ObjectKey> {
         Self::mapped(informer, move |object| owners.keys(object))
     }
 
-    /// An event is about every `O` that owns the object, whether it controls it or not.
+    /// Maps each event to every `O` that owns the object, controlling or not.
     pub fn any_owner<O: kube::Resource<DynamicType: Default> + 'static>(informer: &Informer<K>) -> Self {
         let owners = OwnerKeys::of::<O>().any();
         Self::mapped(informer, move |object| owners.keys(object))
@@ -58,10 +57,10 @@ impl<K: Object> Watch<K, ObjectKey> {
 }
 
 impl<K: Object, T: Key> Watch<K, T> {
-    /// An event is about the keys that a function finds for the object. Of an update both states are asked, so that
-    /// those it no longer has to do with are told as well.
+    /// Maps each event to keys by a function of the object. For an update it is called with the old and the new state, so
+    /// that keys of the old state are reconciled as well.
     ///
-    /// The function should be quick; it may read caches and indexes.
+    /// The function should be fast; it may read caches and indexes.
     #[doc(alias = "Watches")]
     #[doc(alias = "EnqueueRequestsFromMapFunc")]
     pub fn mapped<I>(informer: &Informer<K>, mut keys: impl FnMut(&K) -> I + Send + 'static) -> Self
@@ -78,8 +77,8 @@ impl<K: Object, T: Key> Watch<K, T> {
         })
     }
 
-    /// An event is about the keys that a function finds for the event. The most general form; mind that an update may
-    /// be about the old state, too.
+    /// Maps each event to keys by a function of the event. This is the most general form; note that an update may concern
+    /// keys of the old state as well.
     pub fn events<I>(informer: &Informer<K>, mut keys: impl FnMut(&Event<K>) -> I + Send + 'static) -> Self
     where
         I: IntoIterator<Item = T>,
@@ -99,7 +98,7 @@ impl<K: Object, T: Key> Watch<K, T> {
         }
     }
 
-    /// Only events for which this holds count. Several predicates must all hold; see [`predicates`](crate::predicates).
+    /// Ignores events for which the predicate is false. All predicates must hold; see [`predicates`](crate::predicates).
     #[doc(alias = "WithEventFilter")]
     #[doc(alias = "WithPredicates")]
     pub fn when(mut self, predicate: impl FnMut(&Event<K>) -> bool + Send + 'static) -> Self {
@@ -107,19 +106,19 @@ impl<K: Object, T: Key> Watch<K, T> {
         self
     }
 
-    /// Tells of every object again after so long, although nothing changed; see [`HandlerOptions::resync`].
+    /// Reconciles every object periodically, even if nothing changed; see [`HandlerOptions::resync`].
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(period);
         self
     }
 
-    /// Objects that leave the scope of the informer and live on count as well.
+    /// Includes events of objects that left the scope of the informer but still exist.
     pub fn with_left_scope(mut self) -> Self {
         self.left_scope = true;
         self
     }
 
-    /// Makes another key of each: for a controller that keeps several kinds apart, say.
+    /// Converts each key, for a controller that distinguishes several kinds for example.
     ///
     /// ```
     /// # use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
@@ -159,16 +158,16 @@ impl<K: Object, T: Key> fmt::Debug for Watch<K, T> {
     }
 }
 
-/// A watch of whatever `K`.
+/// A watch of any `K`.
 pub(crate) trait Feed<T: Key>: Send {
-    /// Begins to feed the queue.
+    /// Starts feeding the queue.
     fn attach(self: Box<Self>, controller: &str, queue: WorkQueue<T>) -> Result<Feeding, AddHandlerError>;
 }
 
 /// A watch that feeds a queue.
 pub(crate) struct Feeding {
     pub(crate) registration: Registration,
-    /// What is in the way of the informer's first list; `None` when nothing is.
+    /// Why the informer's initial list is not complete; `None` if it is.
     pub(crate) obstacle: Box<dyn Fn() -> BoxFuture<'static, Option<SyncError>> + Send + Sync>,
 }
 
@@ -196,7 +195,7 @@ impl<K: Object, T: Key> Feed<T> for Watch<K, T> {
             if (left && !left_scope) || !predicates.iter_mut().all(|holds| holds(&event)) {
                 return;
             }
-            // What was there already, or is told once more, must not hold up what has just changed.
+            // The initial list and resyncs must not delay changes.
             let priority = match event.is_initial() || event.is_resync() {
                 true => Priority::LOW,
                 false => Priority::NORMAL,

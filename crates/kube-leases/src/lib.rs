@@ -1,11 +1,11 @@
-//! What replicas agree on through the Leases of their cluster.
+//! Leader election, and sharding of objects among replicas, through Kubernetes Leases.
 //!
-//! - [`Election`]: one of several replicas leads. client-go's rules.
-//! - [`ShardGroup`]: the replicas share the objects among them; each object has one owner at most.
+//! - [`Election`]: one of several replicas leads, by client-go's rules.
+//! - [`ShardGroup`]: the replicas share the objects; each object has at most one owner.
 //!
-//! Both rest on the same assumption, that monotonic clocks run at about the same rate, and neither compares timestamps of
-//! different machines. Their rules are state machines without I/O or clock, and simulators run thousands of schedules
-//! against them; [the modules](election) say what is promised and why it holds.
+//! Both assume that monotonic clocks run at about the same rate, and neither compares timestamps of different machines.
+//! The rules are state machines without I/O or clock, and simulators run thousands of schedules against them. The
+//! [`election`] and [`shards`] modules state the guarantees and why they hold.
 #![forbid(unsafe_code)]
 
 pub mod election;

@@ -1,5 +1,5 @@
-//! Requests about Leases, as plain JSON: whatever else stands in a Lease goes back as it came.
-//! Takes names and documents, gives documents; knows nothing of elections.
+//! Requests for Leases as plain JSON documents, so that fields of others are written back unchanged. Knows nothing about
+//! elections.
 
 use std::future::Future;
 use std::time::Duration;
@@ -29,7 +29,7 @@ impl Leases {
         self.send("get", Some(name), request, deadline).await
     }
 
-    /// Every Lease with this label, as of one moment: a list without a version is a consistent read.
+    /// Every Lease with this label, at one point in time: a list without a resource version is a consistent read.
     pub(crate) async fn list(
         &self,
         label: &str,
@@ -44,7 +44,7 @@ impl Leases {
         match list.get_mut("items").map(Value::take) {
             Some(Value::Array(items)) => Ok(items),
             Some(Value::Null) => Ok(Vec::new()),
-            _ => Err(self.error("list", None, Failure::Unreadable("it is no list".to_owned()))),
+            _ => Err(self.error("list", None, Failure::Unreadable("it is not a list".to_owned()))),
         }
     }
 
@@ -132,7 +132,7 @@ impl Leases {
     ) -> impl Future<Output = Result<Value, LeaseError>> + 'a {
         let sent = Instant::now();
         let response = async move {
-            // The text and not `Client::request`, which logs a body it cannot read.
+            // Not `Client::request`, which logs a body it cannot read.
             let text = self
                 .client
                 .request_text(request?)
@@ -171,7 +171,7 @@ pub(crate) fn metadata<'a>(object: &'a Value, field: &str) -> Option<&'a str> {
         .filter(|text| !text.is_empty())
 }
 
-/// Checks a name that stands in a path: lower-case letters, digits, `-` and `.`, as the server wants it.
+/// Checks a name that is part of a path, by the rules of the server: lower-case letters, digits, `-` and `.`.
 pub(crate) fn check_name(what: &'static str, value: &str) -> Result<(), ConfigError> {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let well_formed = value.split('.').all(|part| {
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_would_change_the_path_are_refused() {
+    fn names_that_would_change_the_path_are_rejected() {
         for bad in ["", "a/b", "..", "a..b", "A", "a_b", "-a", "a-", "a?b", "ä"] {
             assert!(check_name("name", bad).is_err(), "{bad:?}");
         }

@@ -159,7 +159,7 @@ async fn one_hanging_request_does_not_cost_the_leadership() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_is_lost_after_the_write_does_not_cost_the_leadership() {
+async fn a_lost_response_to_a_successful_write_does_not_cost_the_leadership() {
     let server = TestServer::new();
     let leader = start(&server, "leader");
     let leadership = leader.leading().await.unwrap();

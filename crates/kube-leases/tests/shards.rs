@@ -200,7 +200,7 @@ async fn a_replica_cut_off_from_the_server_loses_everything_before_others_take_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_short_outage_costs_nothing() {
+async fn a_short_outage_costs_no_ownership() {
     let server = TestServer::new();
     let mut member = join(&server, "member");
     until_size(&mut member, 8).await;
@@ -213,13 +213,13 @@ async fn a_short_outage_costs_nothing() {
     assert_eq!(size(&member.shard()), 8);
     assert!(
         timeout(Duration::from_secs(1), member.next()).await.is_err(),
-        "nothing was told"
+        "no change was reported"
     );
     member.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_that_are_lost_after_the_write_cost_nothing() {
+async fn lost_responses_to_successful_writes_cost_no_ownership() {
     let server = TestServer::new();
     server.fault(RequestMatcher::resource("leases").every(3), Fault::cut(5));
     let mut first = join(&server, "first");
@@ -283,7 +283,7 @@ async fn a_calm_replica_writes_once_and_lists_once_per_retry_period() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_work_is_said() {
+async fn invalid_settings_are_rejected() {
     let server = TestServer::new();
     let refused = |group: ShardGroup| group.start().err();
     assert_eq!(
@@ -317,7 +317,7 @@ async fn what_cannot_work_is_said() {
     let mut other = group(server.client(), "other").slots(16).start().unwrap();
     let error = error_of(&mut other).await;
     assert!(
-        error.contains("the group has 8 slots and this replica was told 16"),
+        error.contains("the group has 8 slots and this replica is configured for 16"),
         "{error}"
     );
     other.shutdown().await;
@@ -404,7 +404,7 @@ async fn a_server_whose_history_is_set_back_is_survived_without_two_owners() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_of_the_groups_name_that_is_not_of_the_group_is_said_and_not_hammered() {
+async fn a_foreign_lease_with_the_name_of_the_group_is_reported_and_not_retried_without_pause() {
     let server = TestServer::new();
     server.load([serde_json::json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": { "namespace": "shop", "name": "cart" },

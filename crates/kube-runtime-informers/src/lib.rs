@@ -34,7 +34,7 @@
 //!
 //! # What changes
 //!
-//! - One watch for all who look at a kind, resumed where it broke; deletions that nobody saw are told.
+//! - One watch per kind for all consumers, resumed after a broken connection; missed deletes are delivered.
 //! - **An object that moves from one owner to another wakes both.** kube's own `owns` sees the new state only.
 //! - Objects that cannot be decoded are in the [quarantine](kube_informers::Informer::quarantine) of the informer; the
 //!   stream of the controller carries no errors of watches any more. See [`state`](kube_informers::Informer::state).

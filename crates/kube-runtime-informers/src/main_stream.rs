@@ -16,7 +16,7 @@ use kube_runtime::watcher;
 /// The objects of an informer as a stream for `Controller::for_shared_stream`, and the store that goes with it.
 ///
 /// The store is filled by polling the stream, which the controller does. It is ready when everything that was there is in
-/// it, and always holds an object before the stream tells of it. Deletions leave the store and are not told, as kube's
+/// it, and always holds an object before the stream emits it. Deletions are removed from the store and not emitted, as kube's
 /// `applied_objects` does it. Ends when the informer stops.
 ///
 /// Costs a copy of every object; see the [crate](crate).
@@ -43,7 +43,7 @@ where
         subscription,
         writer,
         first: Some(HashMap::new()),
-        told: VecDeque::new(),
+        pending: VecDeque::new(),
     };
     let objects = stream::unfold(main, async |mut main| {
         let object = main.next().await?;
@@ -62,8 +62,8 @@ where
     /// What was there, until all of it is known. Not kept in the writer, which cannot take anything back before it has
     /// everything.
     first: Option<HashMap<ObjectKey, Arc<K>>>,
-    /// In the store, and to be told.
-    told: VecDeque<Arc<K>>,
+    /// In the store, and not yet emitted.
+    pending: VecDeque<Arc<K>>,
 }
 
 impl<K> Main<K>
@@ -72,13 +72,13 @@ where
 {
     async fn next(&mut self) -> Option<Arc<K>> {
         loop {
-            if let Some(object) = self.told.pop_front() {
+            if let Some(object) = self.pending.pop_front() {
                 return Some(object);
             }
             if self.subscription.has_synced() {
                 self.begin();
             }
-            if !self.told.is_empty() {
+            if !self.pending.is_empty() {
                 continue;
             }
             if self.first.is_none() {
@@ -103,7 +103,7 @@ where
         for object in first.into_values() {
             self.writer
                 .apply_watcher_event(&watcher::Event::InitApply(K::clone(&object)));
-            self.told.push_back(object);
+            self.pending.push_back(object);
         }
         self.writer.apply_watcher_event(&watcher::Event::InitDone);
     }
@@ -126,11 +126,11 @@ where
                 Event::Updated {
                     new, resync: true, ..
                 },
-            ) => self.told.push_back(new),
+            ) => self.pending.push_back(new),
             (None, Event::Added { object, .. } | Event::Updated { new: object, .. }) => {
                 self.writer
                     .apply_watcher_event(&watcher::Event::Apply(K::clone(&object)));
-                self.told.push_back(object);
+                self.pending.push_back(object);
             }
         }
     }

@@ -6,13 +6,13 @@ use futures_core::Stream;
 use futures_util::{StreamExt, stream};
 use kube_informers::{Cause, Event, Informer, Object};
 
-/// Every object that appears, changes or goes; of a change both states, so that whoever the object no longer has to do
-/// with is told as well. Ends when the informer stops.
+/// Every object that is added, updated or deleted; for an update both states, so that mappings of the old state are triggered
+/// as well. Ends when the informer stops.
 ///
-/// For `owns_shared_stream` and `watches_shared_stream`. An object that has merely left the scope of the informer is not
-/// told: it lives on.
+/// For `owns_shared_stream` and `watches_shared_stream`. An object that left the scope of the informer but still exists is not
+/// emitted.
 ///
-/// Events wait until the stream is polled, all of them.
+/// Events are kept in a backlog until the stream is polled.
 pub fn touched<K: Object>(informer: &Informer<K>) -> impl Stream<Item = Arc<K>> + Send + use<K> {
     informer.subscribe().flat_map(|event| {
         let states = match event {

@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use tracing::{Instrument, Span};
 
 pub use set::{Task, TaskSet};
-pub use spawner::{ClockHold, Spawner, TaskDied};
+pub use spawner::{ClockHold, Spawner, TaskPanicError};
 
 /// Starts a task inside `span`. The caller keeps the handle, and so learns how the task ends.
 ///

@@ -31,6 +31,11 @@ impl Task {
         self.0.is_finished()
     }
 
+    /// Lets the task run on without a handle.
+    pub fn detach(self) {
+        drop(self.0.detach());
+    }
+
     /// Waits until the task has ended.
     pub async fn wait(self) {
         // Panics are logged by the task; an abort needs this handle.
@@ -77,6 +82,11 @@ impl TaskSet {
     /// Waits until all tasks have ended. Cancel-safe.
     pub async fn wait(&mut self) {
         while self.0.join_next().await.is_some() {}
+    }
+
+    /// Aborts all tasks and waits until they have ended.
+    pub async fn shutdown(&mut self) {
+        self.0.shutdown().await;
     }
 }
 

@@ -15,12 +15,12 @@ use tracing::{Instrument, Span, error};
 
 /// A task panicked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TaskDied {
+pub struct TaskPanicError {
     /// The name of the task.
     pub name: Arc<str>,
 }
 
-impl fmt::Display for TaskDied {
+impl fmt::Display for TaskPanicError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -30,7 +30,7 @@ impl fmt::Display for TaskDied {
     }
 }
 
-impl Error for TaskDied {}
+impl Error for TaskPanicError {}
 
 /// Starts the tasks and threads of one owner. Clones belong to the same owner.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ pub struct Spawner {
     runtime: Handle,
     tracker: TaskTracker,
     span: Span,
-    first_death: Arc<watch::Sender<Option<TaskDied>>>,
+    first_death: Arc<watch::Sender<Option<TaskPanicError>>>,
 }
 
 impl Spawner {
@@ -59,7 +59,7 @@ impl Spawner {
         let guarded = async move {
             if AssertUnwindSafe(task).catch_unwind().await.is_err() {
                 error!(task = %name, "task panicked");
-                note(&first_death, TaskDied { name });
+                note(&first_death, TaskPanicError { name });
             }
         };
         self.tracker
@@ -67,7 +67,7 @@ impl Spawner {
     }
 
     /// Records the death of a task that another spawner started on behalf of this owner.
-    pub fn report(&self, died: TaskDied) {
+    pub fn report(&self, died: TaskPanicError) {
         note(&self.first_death, died);
     }
 
@@ -140,7 +140,7 @@ impl Spawner {
     }
 
     /// Waits until a task panics; forever if none does.
-    pub async fn died(&self) -> TaskDied {
+    pub async fn died(&self) -> TaskPanicError {
         let mut first_death = self.first_death.subscribe();
         // The sender lives in `self`, so the wait cannot fail.
         match first_death
@@ -156,7 +156,7 @@ impl Spawner {
 }
 
 /// Only the first death is kept.
-fn note(first_death: &watch::Sender<Option<TaskDied>>, died: TaskDied) {
+fn note(first_death: &watch::Sender<Option<TaskPanicError>>, died: TaskPanicError) {
     first_death.send_if_modified(|first| {
         let is_first = first.is_none();
         first.get_or_insert(died);

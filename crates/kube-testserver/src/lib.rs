@@ -66,7 +66,6 @@ mod protobuf;
 mod read;
 mod server;
 mod storage;
-mod task;
 mod transport;
 mod watch;
 mod write;

@@ -238,7 +238,7 @@ impl<T: Key> WorkQueue<T> {
     }
 
     /// [Drains](Self::shutdown_with_drain) for at most `limit`, then drops what is still queued, so that workers
-    /// end with the key they have in hand.
+    /// end after the key in flight.
     ///
     /// # Errors
     ///
@@ -386,7 +386,7 @@ impl<T: Key> Builder<T> {
         self
     }
 
-    /// Whether the queue takes note of how long keys wait and are worked on. It does unless told not to; it costs
+    /// Whether the queue measures how long keys wait and are processed. Enabled by default; it costs
     /// three looks at the clock per key. Without, [`Stats`] counts but has no times.
     pub fn timings(mut self, timings: bool) -> Self {
         self.timings = timings;

@@ -72,7 +72,7 @@ impl<T: Key> QueueCore<T> {
         }
     }
 
-    /// Changes the state, then wakes whoever the change concerns.
+    /// Changes the state, then wakes the waiters concerned.
     pub(crate) fn change<R>(&self, change: impl FnOnce(&mut QueueMachine<T>, Instant) -> R) -> R {
         let now = Instant::now();
         self.apply(self.inner.lock(), |state| change(state, now))
@@ -213,19 +213,19 @@ impl<T: Key> QueueCore<T> {
         released
     }
 
-    /// Waits until nothing is ready or running, or somebody ends all draining.
+    /// Waits until nothing is ready or running, or all drains are ended.
     pub(crate) async fn drained(&self, number: u64) {
         loop {
-            let mut told = std::pin::pin!(self.drained.notified());
+            let mut notified = std::pin::pin!(self.drained.notified());
             // Registered before looking: what happens between the look and the wait is not missed.
-            told.as_mut().enable();
+            notified.as_mut().enable();
             {
                 let inner = self.inner.lock();
                 if inner.state.is_drained() || inner.released != number {
                     return;
                 }
             }
-            told.await;
+            notified.await;
         }
     }
 }

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
+use kube_tasks::Task;
 use kube_testserver::TestServer;
 use kube_testserver::churn::{Churn, Population};
 
 use crate::cli::Connection;
 use crate::failure::{Failure, chain};
 use crate::notes::Notes;
-use crate::task::{self, Task};
 
 /// A cluster to watch.
 pub struct Cluster {
@@ -156,7 +156,7 @@ impl Cluster {
             cache_dir: None,
             embedded: Some(Embedded {
                 server,
-                _churn: task::spawn("churn", churn.run(CHANGES_A_SECOND)),
+                _churn: Task::spawn("churn", churn.run(CHANGES_A_SECOND)),
             }),
         })
     }

@@ -33,7 +33,6 @@ pub mod session;
 pub mod shell;
 pub mod signals;
 pub mod style;
-pub mod task;
 pub mod top;
 pub mod watch;
 

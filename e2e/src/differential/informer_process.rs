@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube::config::Kubeconfig;
+use kube_tasks::Task;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::{OnceCell, watch};
@@ -15,7 +16,6 @@ use super::tape::Tape;
 use crate::error::NoServer;
 use crate::proxy::Proxy;
 use crate::server::Server;
-use crate::task;
 
 /// A running informer.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub struct InformerProcess {
     process: Child,
     lines: watch::Receiver<Output>,
     log: PathBuf,
-    _reader: task::Owned,
+    _reader: Task,
 }
 
 #[derive(Debug, Default)]
@@ -70,7 +70,7 @@ impl InformerProcess {
             .map_err(|error| fail(&error))?;
         let output = process.stdout.take().ok_or_else(|| fail(&"it has no output"))?;
         let (sender, lines) = watch::channel(Output::default());
-        let reader = task::spawn(read(BufReader::new(output).lines(), sender));
+        let reader = Task::spawn("reader", read(BufReader::new(output).lines(), sender));
         Ok(InformerProcess {
             name,
             process,

@@ -1,4 +1,4 @@
-//! What the two Rust peers have in common: they count what their handlers are told, read their caches, and speak the
+//! What the two Rust peers have in common: they count the events their handlers receive, read their caches, and speak the
 //! line protocol of the README on standard input and output. Knows neither library.
 
 use std::hint::black_box;
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::pod::{self, SENT, now_nanos, parse_sent};
 
-/// What a peer was told to do: where the server is, and whether managedFields are kept.
+/// The configuration of a peer: where the server is, and whether managedFields are kept.
 pub struct Options {
     /// Without one, the kubeconfig of the environment is used.
     pub server: Option<String>,
@@ -76,7 +76,7 @@ struct Round {
 }
 
 impl Meter {
-    /// To be called by the handler for every object it is told of.
+    /// To be called by the handler for every object it receives.
     pub fn saw(&self, pod: &Pod) {
         self.saw_metadata(&pod.metadata);
     }
@@ -138,7 +138,7 @@ pub trait Cache: Send + Sync + 'static {
     fn list(&self) -> usize;
 }
 
-/// Says that the handler was told of everything there was in the beginning.
+/// Reports that the handler has received the initial objects.
 pub fn synced(objects: usize) {
     tell(&json!({"event": "synced", "objects": objects}));
 }

@@ -1,4 +1,4 @@
-//! An end that nobody asked for is told, not slept through.
+//! An unexpected end is reported.
 
 use std::future::pending;
 

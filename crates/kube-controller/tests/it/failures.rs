@@ -1,4 +1,4 @@
-//! What goes wrong is reported and tried again.
+//! Failures are reported and retried.
 
 use std::error::Error;
 use std::fmt;
@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::support::*;
 
-/// A controller without informers: what is told here does not depend on them.
+/// A controller without informers.
 fn controller() -> Controller {
     let limiter = ExponentialBackoff::new(secs(1), secs(60));
     let queue = WorkQueue::builder().limiter(limiter).build();

@@ -93,7 +93,7 @@ async fn a_limited_shutdown_cancels_what_takes_longer() {
     assert!(
         error
             .to_string()
-            .starts_with("controller test has ended, and 3 runs with it")
+            .starts_with("controller test ended and cancelled 3 reconciles")
     );
 }
 

@@ -1,4 +1,4 @@
-//! Performs what the machine decides: sends its requests, tells it the time, publishes where the candidate stands.
+//! Executes the decisions of the state machine: sends requests, passes the time, publishes the candidate's state.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -15,9 +15,9 @@ use crate::error::{Failure, LeaseError};
 use crate::record::{LeaseState, Record, new_lease, set_labels, set_version};
 use crate::wire::Leases;
 
-/// Where a candidate stands.
+/// The published state of a candidate.
 #[derive(Clone, Default)]
-pub(super) struct Standing {
+pub(super) struct CandidateState {
     /// The holder as last seen.
     pub(super) holder: Option<String>,
     /// Set while this candidate leads.
@@ -26,18 +26,18 @@ pub(super) struct Standing {
     pub(super) error: Option<LeaseError>,
 }
 
-/// One time of leading, from election to loss.
+/// One term of leadership, from election to loss.
 pub(super) struct Term {
     pub(super) ended: CancellationToken,
     limits: Mutex<Limits>,
 }
 
-/// Until when a term lasts if nothing more is heard from the server.
+/// The limits of a term if no further renewal succeeds.
 #[derive(Clone, Copy)]
 pub(super) struct Limits {
-    /// From then on it is over.
+    /// The term ends.
     pub(super) leads_until: Instant,
-    /// From then on another may lead.
+    /// Another candidate may lead.
     pub(super) safe_until: Instant,
 }
 
@@ -47,13 +47,13 @@ impl Term {
     }
 }
 
-/// The Lease as the wire has it.
+/// Performs requests for the Lease.
 pub(super) struct Wire {
     pub(super) leases: Leases,
     pub(super) namespace: String,
     pub(super) name: String,
     pub(super) labels: Vec<(String, String)>,
-    /// The last document seen: what is not ours in it is sent back as it came.
+    /// The document as last read, so that fields of others are kept.
     pub(super) last: Option<Value>,
 }
 
@@ -62,12 +62,12 @@ pub(super) struct Driver {
     pub(super) wire: Wire,
     pub(super) wall: Arc<dyn Fn() -> SystemTime + Send + Sync>,
     pub(super) stop: CancellationToken,
-    pub(super) standing: watch::Sender<Standing>,
+    pub(super) standing: watch::Sender<CandidateState>,
     pub(super) term: Option<Arc<Term>>,
 }
 
 impl Driver {
-    /// Runs until it is stopped, and has released the Lease then.
+    /// Runs until it was stopped and has released the Lease.
     pub(super) async fn run(mut self) {
         let mut stopping = false;
         loop {
@@ -89,7 +89,7 @@ impl Driver {
                     () = stop.cancelled(), if !stopping => {}
                 },
                 Next::Send { request, deadline } => {
-                    // A write that is cut off here may have been made; the machine is told that nobody knows.
+                    // A write that is cancelled here may have taken effect, so its outcome is unknown.
                     let response = tokio::select! {
                         response = self.wire.perform(&request, deadline) => response,
                         () = stop.cancelled(), if !stopping => Ok(Response::Unknown),
@@ -102,7 +102,7 @@ impl Driver {
         }
     }
 
-    /// Notes a failure, and says what it means for the election.
+    /// Records a failure and maps it to a response for the machine.
     fn on_response(&mut self, response: Result<Response, LeaseError>) -> Response {
         let error = match response {
             Ok(response) => {
@@ -125,7 +125,7 @@ impl Driver {
             failure if failure.is_final() => Response::Refused,
             _ => Response::Unknown,
         };
-        warn!(%error, "cannot reach the lease of the election");
+        warn!(%error, "request for the lease of the election failed");
         self.standing.send_modify(|standing| standing.error = Some(error));
         meaning
     }
@@ -156,7 +156,7 @@ impl Driver {
                         "no longer leading"
                     );
                 }
-                // Somebody else has it already: there is no time left to finish anything.
+                // Another candidate holds the Lease already, so no time is left to finish.
                 if self.machine.is_of_another() {
                     let mut limits = term.limits.lock();
                     limits.leads_until = limits.leads_until.min(now);

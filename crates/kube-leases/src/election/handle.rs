@@ -1,4 +1,4 @@
-//! A candidate and a leadership, seen from outside.
+//! The handles of a candidate and of a leadership.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::driver::{Standing, Term};
+use super::driver::{CandidateState, Term};
 use crate::error::LeaseError;
 
 /// The election was stopped, so this candidate will never lead again.
@@ -16,10 +16,10 @@ use crate::error::LeaseError;
 #[error("the election was stopped")]
 pub struct ElectionStopped;
 
-/// A candidate that competes. Dropping it stops it, and releases the Lease in the background.
-#[must_use = "a dropped candidate gives up"]
+/// A running candidate. Dropping it stops it, and releases the Lease in the background.
+#[must_use = "a dropped candidate stops competing"]
 pub struct Candidate {
-    standing: watch::Receiver<Standing>,
+    standing: watch::Receiver<CandidateState>,
     stop: CancellationToken,
     // Dropped before the task handle, which does not end the task.
     _stop_on_drop: DropGuard,
@@ -37,7 +37,7 @@ impl fmt::Debug for Candidate {
 
 impl Candidate {
     pub(super) fn new(
-        standing: watch::Receiver<Standing>,
+        standing: watch::Receiver<CandidateState>,
         stop: CancellationToken,
         task: JoinHandle<()>,
     ) -> Self {
@@ -49,25 +49,25 @@ impl Candidate {
         }
     }
 
-    /// Whether this candidate leads at this very moment. It looks at the clock: true never outlives the renew
-    /// deadline, even if the process was suspended.
+    /// Whether this candidate leads now. This reads the clock, so it is never true beyond the renew deadline, even if the
+    /// process was suspended.
     #[doc(alias = "IsLeader")]
     pub fn is_leader(&self) -> bool {
         self.standing.borrow().term.as_deref().is_some_and(is_held)
     }
 
-    /// The identity of the leader as last seen, this candidate's own included. `None`: nobody, or nothing was seen.
+    /// The identity of the leader as last seen, which may be this candidate. `None` if the Lease is free or was not read yet.
     #[doc(alias = "GetLeader")]
     pub fn leader(&self) -> Option<String> {
         self.standing.borrow().holder.clone()
     }
 
-    /// Why the last request failed; `None` if it succeeded. A candidate that is refused keeps trying.
+    /// Why the last request failed or what is wrong with the Lease; `None` if all is well. A candidate keeps trying.
     pub fn last_error(&self) -> Option<LeaseError> {
         self.standing.borrow().error.clone()
     }
 
-    /// Waits until the leader changes, this candidate begins or ceases to lead, or a request fails.
+    /// Waits until the leader changes, this candidate starts or stops leading, or an error occurs.
     ///
     /// # Errors
     ///
@@ -95,18 +95,18 @@ impl Candidate {
         })
     }
 
-    /// Stops competing and releases the Lease if it is ours, within the renew deadline. End the work first: the next
-    /// leader may begin at once.
+    /// Stops competing and releases the Lease if this candidate holds it, within the renew deadline. End the work first:
+    /// the next leader may start at once.
     #[doc(alias = "ReleaseOnCancel")]
     pub async fn shutdown(self) {
         self.stop.cancel();
         if self.task.await.is_err() {
-            tracing::error!("the task of the election panicked; the lease was not released and will expire");
+            tracing::error!("the election task panicked; the lease was not released and will expire");
         }
     }
 }
 
-/// One time of leading, from election to loss. Clones are of the same one.
+/// One term of leadership, from election to loss. Clones refer to the same term.
 #[derive(Clone)]
 pub struct Leadership {
     term: Arc<Term>,
@@ -127,12 +127,12 @@ impl Leadership {
         self
     }
 
-    /// Whether it lasts at this very moment. Ask right before an effect that only a leader may have.
+    /// Whether this term lasts now. Check it right before an effect that only a leader may have.
     pub fn is_held(&self) -> bool {
         is_held(&self.term)
     }
 
-    /// Waits until the work must end: leadership was lost, or the election was asked to stop.
+    /// Waits until the work must end: leadership was lost, or a stop was requested.
     pub async fn lost(&self) {
         // Both are tokens, and cancel-safe.
         tokio::select! {
@@ -141,9 +141,10 @@ impl Leadership {
         }
     }
 
-    /// When work that began under this leadership must have ended, should the server not be heard from again.
+    /// When work under this leadership must have ended if no further renewal succeeds.
     ///
-    /// It is half-way between the end of leadership and the moment another may lead; each renewal moves it.
+    /// It is half-way between the end of leadership and the earliest time another candidate may lead. Each renewal extends
+    /// it.
     pub fn deadline(&self) -> Instant {
         let limits = self.term.limits();
         limits.leads_until + limits.safe_until.saturating_duration_since(limits.leads_until) / 2

@@ -1,7 +1,7 @@
 //! The rules of an election as a state machine: responses in, requests out.
 //!
-//! No I/O, no clock, no randomness: local time, wall time and jitter are passed in, and a driver performs the requests,
-//! one at a time. Decisions use the local monotonic time only; the wall clock is written for people to read.
+//! No I/O, no clock, no randomness: local time, wall time and jitter are passed in, and a driver performs the requests one at
+//! a time. Decisions use the local monotonic time only; the wall time is written into the Lease for information.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use super::config::{ElectionConfig, JITTER};
 use crate::record::{LeaseState, Record};
 
-/// How many writes of unknown fate are remembered, so that a server that fails for days costs no memory.
-const MOST_UNSURE: usize = 32;
+/// How many writes of unknown outcome are remembered, so that a long outage does not consume memory.
+const MAX_UNSURE: usize = 32;
 
 /// What to do next.
 #[derive(Debug, PartialEq)]
@@ -21,11 +21,11 @@ pub enum Next {
     Send { request: Request, deadline: Instant },
     /// Nothing until then.
     Wait(Instant),
-    /// Nothing ever more: the machine was stopped.
+    /// The machine was stopped.
     Done,
 }
 
-/// A request about the Lease.
+/// A request for the Lease.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
     Get,
@@ -37,20 +37,20 @@ pub enum Request {
     },
 }
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Response {
-    /// The Lease, as the server has it.
+    /// The Lease as stored.
     Found(LeaseState),
     /// There is no Lease.
     Missing,
-    /// The write was made, and this is the new version.
+    /// The write took effect; this is the new version.
     Written { version: String },
-    /// The write was not made: somebody else was faster.
+    /// The write did not take effect: another client was faster.
     Conflict,
-    /// The request was refused and did nothing.
+    /// The request was rejected and had no effect.
     Refused,
-    /// Nobody knows: a write may have been made, or may still be.
+    /// Unknown: a write may have taken effect, or may still.
     Unknown,
 }
 
@@ -61,21 +61,21 @@ pub struct Machine {
     phase: Phase,
     in_flight: Option<InFlight>,
     sighting: Option<Sighting>,
-    /// Writes whose fate is unknown. Found in the Lease, they prove that it is ours.
+    /// Writes of unknown outcome. If the Lease contains one of them, this machine holds the Lease.
     unsure: Vec<Written>,
     /// When the last renewal known to have succeeded was *sent*.
     renewed: Option<Instant>,
-    /// Set by `stop`: until when to try to release.
+    /// Set by `stop`: the deadline for the release.
     stopping: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
-    /// Until then there is nothing to do.
+    /// Nothing to do until then.
     Rest(Instant),
     /// Read the Lease.
     Look,
-    /// Write the Lease: it is ours, free or expired.
+    /// Write the Lease: it is held by this machine, free or expired.
     Write,
     /// It does not exist.
     Create,
@@ -86,14 +86,14 @@ enum Phase {
 struct InFlight {
     sent: Instant,
     write: Option<Record>,
-    /// A renewal by a leader who has not read first.
+    /// A renewal without reading first.
     optimistic: bool,
 }
 
-/// The Lease as it was last seen, and since when it has been like that.
+/// The Lease as last read, and since when it has been unchanged.
 struct Sighting {
     seen: LeaseState,
-    /// The local time of the *response* that first showed this record.
+    /// The local time of the *response* that first contained this record.
     since: Instant,
     /// This machine wrote it.
     ours: bool,
@@ -121,8 +121,8 @@ impl Machine {
 
     /// Until when this candidate leads without another renewal; `None` if it does not lead.
     ///
-    /// Counted from the moment the renewal was sent, which is before anybody can have seen it.
-    // Differs from client-go: it counts from the beginning of the next attempt, a retry period and an response later.
+    /// Counted from when the renewal was sent, which is before any other candidate can have observed it.
+    // Differs from client-go: it counts from the start of the next attempt, a retry period and a response later.
     pub fn leads_until(&self) -> Option<Instant> {
         if self.stopping.is_some() {
             return None;
@@ -130,28 +130,28 @@ impl Machine {
         self.renewed.map(|sent| sent + self.config.renew_deadline)
     }
 
-    /// Whether this candidate believes to lead.
+    /// Whether this candidate leads.
     pub fn leads(&self, now: Instant) -> bool {
         self.leads_until().is_some_and(|until| now < until)
     }
 
-    /// When another candidate may take the Lease at the earliest, by this clock.
+    /// The earliest time another candidate may take the Lease, by this clock.
     pub fn safe_until(&self) -> Option<Instant> {
         self.renewed.map(|sent| sent + self.config.lease_duration)
     }
 
-    /// The holder as last seen, ourselves included.
+    /// The holder as last read, which may be this candidate.
     pub fn holder(&self) -> Option<&str> {
         let holder = self.sighting.as_ref()?.seen.record.holder.as_str();
         (!holder.is_empty()).then_some(holder)
     }
 
-    /// Whether the Lease was seen to be somebody else's, or nobody's.
+    /// Whether the Lease was last read as free or held by another candidate.
     pub fn is_of_another(&self) -> bool {
         self.sighting.as_ref().is_some_and(|sighting| !sighting.ours)
     }
 
-    /// Begins to end: a Lease that is ours is released, within the renew deadline. The work must have ended.
+    /// Starts the shutdown: a Lease held by this candidate is released within the renew deadline. The work must have ended.
     pub fn stop(&mut self, now: Instant) {
         if self.stopping.is_some() {
             return;
@@ -168,7 +168,7 @@ impl Machine {
         };
     }
 
-    /// What to do at `now`. Call it when nothing is in flight.
+    /// What to do at `now`. To be called when no request is in flight.
     pub fn poll(&mut self, now: Instant, wall: Timestamp) -> Next {
         if self.stopping.is_some_and(|deadline| now >= deadline) {
             self.phase = Phase::Done;
@@ -190,7 +190,7 @@ impl Machine {
         self.send(now, wall, false)
     }
 
-    /// What came of the request in flight.
+    /// Processes the response to the request in flight.
     pub fn response(&mut self, now: Instant, jitter: f64, response: Response) {
         let Some(flight) = self.in_flight.take() else {
             return;
@@ -206,15 +206,15 @@ impl Machine {
                 }
             }
             (Response::Written { version }, Some(record)) => self.written(now, flight.sent, record, version),
-            // The Lease has changed, or is gone: what we know of it is old.
+            // The Lease was changed or deleted: what is known of it is stale.
             (Response::Conflict | Response::Missing, Some(_))
                 if flight.optimistic || self.stopping.is_some() =>
             {
                 Phase::Look
             }
             (Response::Unknown, Some(record)) => {
-                // One that is forgotten here and made later counts as somebody else's, and is waited out.
-                if self.unsure.len() == MOST_UNSURE {
+                // A forgotten write that takes effect later counts as foreign, and has to expire.
+                if self.unsure.len() == MAX_UNSURE {
                     self.unsure.remove(0);
                 }
                 self.unsure.push(Written {
@@ -260,7 +260,7 @@ impl Machine {
             write,
             optimistic,
         });
-        // A leader does not wait for an response beyond its own end, so that it notices the end when it comes.
+        // A leader does not wait for a response beyond the end of its term, so that it notices the end in time.
         let deadline = now + self.config.request_timeout();
         let deadline = self.leads_until().map_or(deadline, |end| deadline.min(end));
         let deadline = self.stopping.map_or(deadline, |end| deadline.min(end));
@@ -274,7 +274,7 @@ impl Machine {
             .find(|written| written.record == seen.record)
             .cloned();
         if let Some(written) = written {
-            // An response was lost, but the write was made: ours since it was sent.
+            // A response was lost but the write took effect: held since it was sent.
             self.unsure.clear();
             if !seen.record.holder.is_empty() {
                 self.renewed = self.renewed.max(Some(written.sent));
@@ -291,7 +291,7 @@ impl Machine {
             };
         }
         match &mut self.sighting {
-            // Only the record counts: a label changed by hand does not prove that the holder lives.
+            // Only the record counts: a label changed by hand does not prove that the holder is alive.
             Some(sighting) if sighting.seen.record == seen.record => sighting.seen = seen,
             _ => {
                 self.sighting = Some(Sighting {
@@ -307,10 +307,10 @@ impl Machine {
         if sighting.ours {
             return Phase::Write;
         }
-        // Somebody else's: we do not lead, whatever we thought. A record that bears our name but was not written by
-        // this machine is somebody else's, too.
-        // Differs from client-go: it takes any record with its own identity for its own, so that two processes
-        // with one identity both lead.
+        // The Lease is not held by this machine, so it does not lead. That includes a record with our identity that this
+        // machine did not write.
+        // Differs from client-go: it accepts any record with its own identity, so that two processes with one identity
+        // both lead.
         self.renewed = None;
         if self.stopping.is_some() {
             return Phase::Done;
@@ -326,7 +326,7 @@ impl Machine {
     }
 
     fn written(&mut self, now: Instant, sent: Instant, record: Record, version: String) -> Phase {
-        // Writes of unknown fate had an older version as their condition, and so can never be made any more.
+        // Writes of unknown outcome were conditional on an older version, and can no longer take effect.
         self.unsure.clear();
         if self.stopping.is_some() {
             return Phase::Done;
@@ -348,7 +348,7 @@ impl Machine {
         Phase::Rest(now + self.config.retry_period.mul_f64(jitter))
     }
 
-    /// The record of a leader: renewed if it is ours, taken if not.
+    /// The record of a leader: renewed if this machine holds the Lease, taken over otherwise.
     fn held(&self, wall: Timestamp, sighting: &Sighting) -> Record {
         let old = &sighting.seen.record;
         let mut record = match sighting.ours {
@@ -367,7 +367,7 @@ impl Machine {
         record
     }
 
-    /// The record of nobody, which the next one may take at once.
+    /// The record of a released Lease, which the next candidate may take at once.
     fn released(&self, wall: Timestamp, old: &Record) -> Record {
         Record {
             holder: String::new(),

@@ -36,7 +36,7 @@ fn written(version: &str) -> Response {
     }
 }
 
-/// A machine, and the time it is told.
+/// A machine and its clock.
 struct Table {
     machine: Machine,
     start: Instant,

@@ -1,29 +1,29 @@
 //! Leader election on a Lease, with client-go's rules.
 //!
-//! # What is promised
+//! # Guarantee
 //!
-//! At any moment at most one candidate believes to lead. It rests on three rules:
+//! At most one candidate leads at any time. This follows from three rules:
 //!
 //! 1. A leader stops leading when its last successful renewal was *sent* a renew deadline ago, by its own monotonic
-//!    clock, whatever the server says or does not say.
+//!    clock, whether or not the server responds.
 //! 2. Another candidate takes the Lease only after it has watched it *unchanged* for the whole lease duration, by
-//!    its own monotonic clock. Timestamps in the Lease are for people; nobody compares them with a clock. So clocks
+//!    its own monotonic clock. Timestamps in the Lease are informational and are not compared with a clock, so clocks
 //!    may be hours apart.
-//! 3. Every write is conditional on the version read before. Of two who write, one fails.
+//! 3. Every write is conditional on the version read before. Of two concurrent writes, one fails.
 //!
-//! A renewal is sent before anybody can see it, so the leader's time begins first, and is shorter. What remains is
-//! an assumption on the *rate* of clocks: the clock of one candidate may not run faster than that of another by a
-//! factor of `lease_duration / renew_deadline` (1.5 by default). Work that is still running when leadership is lost
-//! is dropped half-way between the two, so for it the factor is 1.2. And nobody can help work that hangs in a system
-//! call, or a machine that was suspended in the middle of a request it had begun to send: what must hold even then
-//! needs a check on the receiving side, for which `leaseTransitions` serves.
+//! A renewal is sent before any other candidate can observe it, so the leader's period starts earlier and is shorter. The
+//! remaining assumption is about the *rate* of clocks: one clock must not run faster than another by a factor of
+//! `lease_duration / renew_deadline` (1.5 by default). Work that is still running when leadership is lost is dropped
+//! half-way between the two limits, so for work the factor is 1.2. Work that hangs in a system call, or a request that a
+//! suspended machine had begun to send, cannot be stopped; to exclude these, check a fencing token such as
+//! `leaseTransitions` on the receiving side.
 //!
 //! A malformed Lease (`spec` is not an object, a field has the wrong type or is out of range) counts as held. It is
 //! reported by [`Candidate::last_error`], taken over once it has not changed for the lease duration, and repaired. A Lease
 //! that states a shorter duration than the candidate's own setting is held for the candidate's. So an edit by hand never
 //! makes two candidates lead, with two exceptions: deleting the Lease and emptying `holderIdentity` release it.
 //!
-//! # What it costs
+//! # Cost
 //!
 //! A leader writes once per retry period, a candidate reads once per 1 to 2.2 retry periods: with the default timings and
 //! three replicas 1.1 requests a second. The account needs `get`, `create` and `update` on `leases`.
@@ -56,7 +56,7 @@ pub use handle::{Candidate, ElectionStopped, Leadership};
 
 use crate::error::ConfigError;
 use crate::wire::{Leases, check_label, check_name};
-use driver::{Driver, Standing, Wire};
+use driver::{CandidateState, Driver, Wire};
 use machine::Machine;
 
 /// The Lease that candidates compete for.
@@ -64,7 +64,7 @@ use machine::Machine;
 pub struct LeaseName {
     /// Its namespace, which must exist.
     pub namespace: String,
-    /// Its name; it is made when it is missing.
+    /// Its name; the Lease is created if it does not exist.
     pub name: String,
 }
 
@@ -78,7 +78,7 @@ impl LeaseName {
     }
 }
 
-/// A candidate that has not begun.
+/// A candidate that has not been started.
 ///
 /// ```no_run
 /// use kube_leases::{Election, Ended, LeaseName};
@@ -108,14 +108,14 @@ pub struct Election {
     stop: CancellationToken,
 }
 
-/// How the work of a leader ended.
+/// How [`Election::run_while_leading`] ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended<T> {
-    /// The work ended by itself, or because it was asked to stop. The Lease was released after it.
+    /// The work completed, by itself or after a stop request. The Lease was released afterwards.
     Finished(T),
-    /// Leadership was lost. What the work gave back if it ended in time; `None` if it was dropped.
+    /// Leadership was lost. Contains the output of the work if it ended in time; `None` if it was dropped.
     Lost(Option<T>),
-    /// It was asked to stop before this candidate ever led.
+    /// Stopped before this candidate led.
     NeverLed,
 }
 
@@ -132,9 +132,9 @@ impl fmt::Debug for Election {
 impl Election {
     /// A candidate for a Lease, with the recommended timings.
     ///
-    /// The identity is what others see as the leader, the pod's name for instance. Use one per process: a record that
-    /// bears this identity but was written by another process is respected like anybody else's, so a restarted
-    /// process waits for the lease duration, and of two processes with one identity only one leads.
+    /// The identity is visible to others as the holder of the Lease: the name of the pod, for instance. Use one per
+    /// process. A record with this identity that another process wrote counts as foreign, so a restarted process waits for
+    /// the lease duration, and of two processes with one identity only one leads.
     #[doc(alias = "NewLeaderElector")]
     pub fn new(client: Client, lease: LeaseName, identity: impl Into<String>) -> Self {
         Self {
@@ -154,29 +154,29 @@ impl Election {
         self
     }
 
-    /// A label the Lease shall have. Labels, annotations and fields of others are kept.
+    /// Adds a label to the Lease. Labels, annotations and fields of others are kept.
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.push((key.into(), value.into()));
         self
     }
 
-    /// Where the timestamps in the Lease come from, which are for people to read. By default the system's clock.
+    /// The source of the timestamps in the Lease, which are informational. Default: the system clock.
     pub fn wall_clock(mut self, wall: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         self.wall = Arc::new(wall);
         self
     }
 
-    /// Asks [`run_while_leading`](Self::run_while_leading) to stop when this token is cancelled.
+    /// Stops [`run_while_leading`](Self::run_while_leading) when this token is cancelled.
     pub fn stop_on(mut self, stop: CancellationToken) -> Self {
         self.stop = stop;
         self
     }
 
-    /// Competes for the Lease in a task of its own, until the handle is stopped or dropped.
+    /// Competes for the Lease in a background task, until the handle is shut down or dropped.
     ///
     /// # Errors
     ///
-    /// Timings or names that cannot work.
+    /// Invalid timings or names.
     ///
     /// # Panics
     ///
@@ -186,7 +186,7 @@ impl Election {
         self.check()?;
         let span = info_span!("election", lease = %self.lease.name, identity = %self.identity);
         let stop = CancellationToken::new();
-        let (sender, standing) = watch::channel(Standing::default());
+        let (sender, standing) = watch::channel(CandidateState::default());
         let driver = Driver {
             machine: Machine::new(self.identity, self.config, Instant::now()),
             wire: Wire {
@@ -207,21 +207,21 @@ impl Election {
 
     /// Waits to be elected, runs the work while leading, and returns when either has ended.
     ///
-    /// - **The work ends**: the Lease is released, the next candidate need not wait.
-    /// - **Leadership is lost**: [`Leadership::lost`] is ready; the work may end until [`Leadership::deadline`],
-    ///   then it is dropped. To compete again, call this again; most programs exit.
-    /// - **[It is asked to stop](Self::stop_on)**: [`Leadership::lost`] is ready, the Lease is renewed for as
-    ///   long as the work takes to end, and then released.
-    /// - **The work panics**, or this future is dropped: the work is dropped first, then a task of its own releases
-    ///   the Lease. If the runtime ends with it, the Lease expires instead.
+    /// - **The work ends**: the Lease is released, so the next candidate need not wait.
+    /// - **Leadership is lost**: [`Leadership::lost`] completes. The work has until [`Leadership::deadline`] to end, then
+    ///   it is dropped. To compete again, call this again; most programs exit.
+    /// - **[Stop is requested](Self::stop_on)**: [`Leadership::lost`] completes. The Lease is renewed until the work has
+    ///   ended, and then released.
+    /// - **The work panics**, or this future is dropped: the work is dropped first, then a background task releases the
+    ///   Lease. If the runtime shuts down as well, the Lease expires instead.
     ///
-    /// The work runs on the caller's task and the Lease is renewed on another, so on a multi-threaded runtime work that
-    /// blocks does not lose the Lease.
+    /// The work runs on the caller's task and renewals on another, so on a multi-threaded runtime blocking work does not
+    /// lose the Lease.
     ///
     /// # Errors
     ///
-    /// Timings or names that cannot work. A server that refuses is asked again, and the refusal is logged;
-    /// [`Candidate::last_error`] gives it to code.
+    /// Invalid timings or names. Requests that the server rejects are logged and retried; see
+    /// [`Candidate::last_error`].
     ///
     /// # Panics
     ///

@@ -282,7 +282,7 @@ fn simulate(seed: u64, rates: (f64, f64)) -> Result<World, String> {
     let mut world = World::new(seed, rates);
     world.run(Duration::from_secs(600))?;
     world.trouble = false;
-    // Those that have stopped are replaced, so that there is somebody to lead.
+    // Stopped candidates are replaced, so that one can lead.
     for number in 0..world.nodes.len() {
         let flight = world.nodes[number].flight;
         let mut node = world.node(number);

@@ -1,4 +1,4 @@
-//! Performs what the machine of a group decides: sends its requests, moves the gates, tells the replica.
+//! Executes the decisions of a group's state machine: sends requests, opens and closes gates, publishes changes.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,20 +15,20 @@ use super::ownership::{Gates, Limits};
 use super::wire::GroupWire;
 use crate::error::{Failure, LeaseError};
 
-/// What happens to the objects a replica owns.
+/// A change of the shard that a replica owns.
 #[derive(Debug)]
 #[must_use = "dropping an unread change releases its shard"]
 pub enum Change {
-    /// These are ours from now on.
+    /// This replica owns these from now on.
     Gained(Shard),
-    /// These shall be another's: stop looking at them, and drop the guard. The Lease lets go of them when the guard is
-    /// gone and no [`Permit`](super::Permit) is out; until then they are still ours.
+    /// Another replica should own these: stop using them, and drop the guard. They are released when the guard is dropped
+    /// and no [`Permit`](super::Permit) is left; until then this replica still owns them.
     Giving(Shard, ReleaseGuard),
-    /// These are not ours any more. Work on them must stop at once.
+    /// This replica no longer owns these. Work on them must stop at once.
     Revoked(Shard),
 }
 
-/// While it lives, what is being given up is not given up.
+/// Delays the release of a shard until it is dropped.
 #[derive(Debug)]
 #[must_use = "dropping it releases the shard"]
 pub struct ReleaseGuard {
@@ -49,7 +49,7 @@ impl Drop for ReleaseGuard {
             slots: std::mem::take(&mut self.slots),
             drain: self.drain,
         };
-        // If the driver is gone, nothing is held any more.
+        // Without a driver, nothing is owned any more.
         self.confirm.send(confirmed).ok();
     }
 }
@@ -67,7 +67,7 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    /// Runs until it was stopped and has given up everything.
+    /// Runs until it was stopped and has released everything.
     pub(super) async fn run(mut self) {
         let (confirm, mut confirmed) = mpsc::unbounded_channel();
         let mut flights: [Option<Flight>; 2] = [None, None];
@@ -86,7 +86,7 @@ impl Driver {
             let step = self.machine.poll(Instant::now(), fastrand::f64());
             self.set_limits(&step.effects);
             for effect in step.effects {
-                self.tell(effect, &confirm);
+                self.publish(effect, &confirm);
             }
             for (lane, request, deadline) in step.requests {
                 flights[lane as usize] = Some(self.send(request, deadline));
@@ -116,7 +116,7 @@ impl Driver {
         Box::pin(async move { wire.perform(&request, deadline).await })
     }
 
-    fn tell(&self, effect: Effect, confirm: &mpsc::UnboundedSender<Confirmed>) {
+    fn publish(&self, effect: Effect, confirm: &mpsc::UnboundedSender<Confirmed>) {
         let change = match effect {
             Effect::Gained(slots) => {
                 self.gates.open(&slots);
@@ -142,11 +142,11 @@ impl Driver {
                 Change::Revoked(shard)
             }
         };
-        // A replica that does not listen any more has no informer to follow; permits are waited for all the same.
+        // A replica that dropped the receiver has no informer to update; permits are awaited nevertheless.
         self.changes.send(change).ok();
     }
 
-    /// Tells the gates until when they may let anybody in.
+    /// Updates until when the gates may issue permits.
     fn set_limits(&self, effects: &[Effect]) {
         let limits = self.machine.valid_until().map(|valid_until| {
             let rest = self.rules.lease.saturating_sub(self.rules.renew);
@@ -155,8 +155,8 @@ impl Driver {
                 deadline: valid_until + rest / 2,
             }
         });
-        // Those whose slots have just been revoked still look at the old limits, unless the membership is gone: then
-        // others may own them already, and there is no time left.
+        // Permits of slots that were just revoked keep the old limits, unless the membership is lost: then other replicas
+        // may own the slots already, and no time is left.
         let revoked = effects.iter().any(|effect| matches!(effect, Effect::Revoked(_)));
         match limits {
             Some(limits) => self.gates.set_limits(Some(limits)),
@@ -182,12 +182,12 @@ impl Driver {
             Failure::Conflict => return Response::Conflict,
             Failure::Exists => Response::Conflict,
             failure if failure.is_final() => Response::Refused,
-            // A list that cannot be read did nothing; a write whose response cannot be read may have been made.
+            // An unreadable list had no effect; a write with an unreadable response may have taken effect.
             _ => Response::Unknown,
         };
         match meaning {
-            Response::Conflict => debug!(%error, "the group's leases were changed by another"),
-            _ => warn!(%error, "cannot reach the leases of the group"),
+            Response::Conflict => debug!(%error, "another replica changed a lease of the group first"),
+            _ => warn!(%error, "request for a lease of the group failed"),
         }
         self.error.send_replace(Some(error));
         meaning
@@ -204,7 +204,7 @@ impl Drop for Driver {
     }
 }
 
-/// The next response of either lane.
+/// The next response in either lane.
 async fn landing(flights: &mut [Option<Flight>; 2]) -> (Lane, Result<Response, LeaseError>) {
     let [membership, table] = flights;
     let (lane, response) = tokio::select! {

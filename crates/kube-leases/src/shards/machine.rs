@@ -1,9 +1,8 @@
 //! The rules of a shard group as a state machine: responses in, requests and changes of ownership out.
 //!
-//! No I/O, no clock, no randomness: local time and jitter are passed in. There are two lanes of requests with at most one
-//! in each: renewing the own membership must not wait for anything else. The argument why no slot has two owners is
-//! in the documentation of the module above. The rules about the own Lease are in `membership.rs`, those about the table in
-//! `sharing.rs`.
+//! No I/O, no clock, no randomness: local time and jitter are passed in. There are two lanes with at most one request in
+//! flight each, because renewing the membership must not wait for anything else. The parent module documents why no slot
+//! has two owners. The rules about the member's own Lease are in `membership.rs`, those about the table in `sharing.rs`.
 
 mod membership;
 mod protocol;
@@ -17,29 +16,29 @@ use tokio::time::Instant;
 use super::table::Table;
 pub use protocol::{Effect, Lane, MemberSeen, Request, Response, Rules, Snapshot, Step, TableSeen};
 
-/// What this replica does in a slot.
+/// The state of a slot in this replica.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Slot {
     Idle,
     Owned,
-    /// Work in it is ending.
+    /// Being given up; its work is ending.
     Giving(u64),
-    /// Nothing runs in it, and a write that frees it may be under way. It is not begun again before it was seen to be
-    /// free: a release that is late must never hit a slot in use.
+    /// No work runs in it, and a write that frees it may be in flight. It is not used again before it was seen free: a
+    /// late release must never hit a slot in use.
     Drained,
 }
 
-/// The own Lease.
+/// The Lease of this member.
 struct Membership {
     uid: String,
     version: String,
     /// When the last renewal known to have succeeded was sent.
     renewed: Option<Instant>,
-    /// The version is old: read before writing.
+    /// The version is stale: read before writing.
     look: bool,
     /// How many renewals were sent.
     renewals: u64,
-    /// Renewals whose fate is unknown, by their number, and when they were sent.
+    /// Renewals of unknown outcome, by number, and when they were sent.
     unsure: Vec<(u64, Instant)>,
 }
 
@@ -70,30 +69,30 @@ pub struct Machine {
     process: String,
     membership: Option<Membership>,
     table: Option<TableSeen>,
-    /// Since when the server shows an older table than this.
+    /// Since when the server returns an older table than this.
     set_back: Option<Instant>,
     observed: BTreeMap<String, ObservedMember>,
-    /// Owners in the table without a Lease, and since when they were seen so.
+    /// Owners in the table without a Lease, and since when.
     absent: BTreeMap<String, Instant>,
-    /// Members whose Lease this replica has ended.
+    /// Members whose Lease this replica has deleted.
     evicted: BTreeSet<String>,
     slots: Vec<Slot>,
     drains: u64,
     lanes: [Option<InFlight>; 2],
     due: [Instant; 2],
-    /// A moment that is always past.
+    /// A time that is always in the past.
     start: Instant,
-    /// A list has come and was not acted on yet.
+    /// A list has arrived and was not processed yet.
     fresh: bool,
     leaving: bool,
-    /// Set when there is nothing more to wait for but the server.
+    /// The deadline for leaving, once no work runs any more.
     leave_by: Option<Instant>,
     over: bool,
     effects: Vec<Effect>,
 }
 
 impl Machine {
-    /// `member` is the name others see, `process` tells two processes of one name apart.
+    /// `member` is the visible name; `process` distinguishes two processes of one name.
     pub fn new(rules: Rules, member: String, process: String, now: Instant) -> Self {
         Self {
             slots: vec![Slot::Idle; rules.slots],
@@ -118,26 +117,26 @@ impl Machine {
         }
     }
 
-    /// Until when this replica owns what it owns, if it hears nothing more.
+    /// Until when this replica owns its slots if no further renewal succeeds.
     pub fn valid_until(&self) -> Option<Instant> {
         Some(self.membership.as_ref()?.renewed? + self.rules.renew)
     }
 
-    /// Whether work may run in a slot, or be about to end.
+    /// Whether work may run in a slot.
     #[cfg(any(test, feature = "sim"))]
     pub fn owns(&self, slot: usize, now: Instant) -> bool {
         self.is_valid(now) && matches!(self.slots[slot], Slot::Owned | Slot::Giving(_))
     }
 
-    /// The table as last seen.
+    /// The table as last read.
     #[cfg(any(test, feature = "sim"))]
     pub fn table(&self) -> Option<&Table> {
         self.table.as_ref().map(|seen| &seen.table)
     }
 
-    /// Nothing runs in this slot any more; `drain` is the number that came with the wish to give it up.
+    /// No work runs in this slot any more; `drain` is the number from [`Effect::Giving`].
     pub fn drained(&mut self, slot: usize, drain: u64) {
-        // An old number is about an earlier time of owning the slot.
+        // An old number belongs to an earlier ownership of the slot.
         if let Some(state) = self
             .slots
             .get_mut(slot)
@@ -149,7 +148,7 @@ impl Machine {
         }
     }
 
-    /// Begins to leave: every slot is given up, then the own Lease.
+    /// Starts leaving: every slot is given up, then the Lease is deleted.
     pub fn leave(&mut self) {
         if self.leaving {
             return;
@@ -181,7 +180,7 @@ impl Machine {
                 step.requests.push(self.send(Lane::Membership, request, now));
             }
             if self.lane(Lane::Table).is_none() && now >= self.due[Lane::Table as usize] {
-                // Others do the same at the same time; let them not do it in step.
+                // Jitter, so that replicas do not list at the same time.
                 self.due[Lane::Table as usize] = now + self.rules.retry.mul_f64(0.8 + 0.4 * jitter);
                 step.requests.push(self.send(Lane::Table, Request::List, now));
             }
@@ -191,7 +190,7 @@ impl Machine {
         step
     }
 
-    /// What came of the request in a lane.
+    /// Processes the response to the request in a lane.
     pub fn response(&mut self, now: Instant, lane: Lane, response: Response) {
         let Some(flight) = self.lanes[lane as usize].take() else {
             return;
@@ -217,10 +216,10 @@ impl Machine {
         self.effects.push(Effect::Giving(slots, self.drains));
     }
 
-    /// Ends work in the slots at once. Those that are drained stay so while the membership lasts.
+    /// Revokes slots. Drained ones have no work to stop.
     fn revoke(&mut self, which: impl Fn(Slot) -> bool) {
         let slots = self.which(which);
-        let told: Vec<usize> = slots
+        let revoked: Vec<usize> = slots
             .iter()
             .copied()
             .filter(|slot| self.slots[*slot] != Slot::Drained)
@@ -228,8 +227,8 @@ impl Machine {
         for slot in slots {
             self.slots[slot] = Slot::Idle;
         }
-        if !told.is_empty() {
-            self.effects.push(Effect::Revoked(told));
+        if !revoked.is_empty() {
+            self.effects.push(Effect::Revoked(revoked));
         }
     }
 
@@ -243,7 +242,7 @@ impl Machine {
         &self.lanes[lane as usize]
     }
 
-    /// The table lane goes on as soon as it is free, and so does a leave that waits for it.
+    /// Makes the table lane due at once, and a pending leave as well.
     fn hurry(&mut self) {
         self.due[Lane::Table as usize] = self.start;
         if self.leaving {
@@ -256,7 +255,7 @@ impl Machine {
             sent: now,
             request: request.clone(),
         });
-        // Half of the time there is to renew, so that one request that hangs can be followed by one that does not.
+        // Half of the renew deadline, so that a request that hangs leaves time for another.
         (lane, request, now + self.rules.renew / 2)
     }
 

@@ -10,7 +10,7 @@ use super::table::{Owner, Table};
 const MEMBERSHIP: Lane = Lane::Membership;
 const TABLE: Lane = Lane::Table;
 
-/// A machine of four slots, the time it is told, and what it has said.
+/// A machine of four slots, its clock, and its outputs.
 struct Bench {
     machine: Machine,
     start: Instant,
@@ -323,7 +323,7 @@ fn a_member_that_turns_out_to_live_is_let_be() {
     assert_eq!(about_table.count(), 0, "{:?}", bench.requests);
 }
 
-/// A Lease that somebody deleted by hand: its member goes on until it notices, so its slots wait.
+/// A Lease deleted by hand: its member continues until it notices, so its slots stay blocked.
 #[test]
 fn slots_of_a_member_without_a_lease_wait_for_a_lease_duration() {
     let mut bench = Bench::owning(["uid-me", "uid-me", "uid-gone", "uid-gone"]);

@@ -11,9 +11,9 @@ use super::driver::Change;
 use super::ownership::Ownership;
 use crate::error::LeaseError;
 
-/// A replica that takes part in its group.
+/// A replica that has joined its group.
 ///
-/// Dropping it leaves the group in the background: what is owned is given up as soon as no permit is out.
+/// Dropping it leaves the group in the background: slots are released as soon as no permit is held.
 #[must_use = "a dropped member leaves its group"]
 pub struct ShardMember {
     ownership: Ownership,
@@ -50,50 +50,50 @@ impl ShardMember {
         }
     }
 
-    /// What workers ask before they work.
+    /// Issues permits to workers.
     pub fn ownership(&self) -> Ownership {
         self.ownership.clone()
     }
 
-    /// What is ours at this moment, without what is being given up.
+    /// The shard this replica owns now, without slots that are being given up.
     pub fn shard(&self) -> Shard {
         self.ownership.shard()
     }
 
-    /// Why the last request failed; `None` if it succeeded. A replica that is refused keeps trying.
+    /// Why the last request failed or what is wrong with a Lease; `None` if all is well. A replica keeps trying.
     pub fn last_error(&self) -> Option<LeaseError> {
         self.error.borrow().clone()
     }
 
     /// The next change; `None` when the replica has left its group.
     ///
-    /// Changes must be read: what shall be given up stays ours until its [`ReleaseGuard`](super::ReleaseGuard) is dropped.
+    /// Changes must be read: slots to be given up stay owned until their [`ReleaseGuard`](super::ReleaseGuard) is dropped.
     pub async fn next(&mut self) -> Option<Change> {
         self.changes.recv().await
     }
 
-    /// Asks to leave: everything is given up, which [`next`](Self::next) tells, and then ends.
+    /// Starts leaving: every slot is given up, which [`next`](Self::next) reports before it ends.
     pub fn begin_to_leave(&self) {
         self.stop.cancel();
     }
 
-    /// Leaves the group, and returns when the other replicas know. Waits for every permit that is out. Changes are not
-    /// told any more; informers that should follow are better off with [`drive`](Self::drive).
+    /// Leaves the group gracefully. Waits until every permit is dropped. Changes are no longer reported; to keep an informer
+    /// up to date while leaving, use [`drive`](Self::drive).
     pub async fn shutdown(self) {
         self.stop.cancel();
-        // Guards in the queue go with it, and so do not hold anything up.
+        // Guards in the channel are dropped with it, and so delay nothing.
         drop(self.changes);
         joined(self.task).await;
     }
 
-    /// Lets something follow what is ours, an informer for example, until `stop` is cancelled; then leaves.
+    /// Calls `follow` with the shard of this replica whenever it changes, until `stop` is cancelled; then leaves.
     ///
-    /// `follow` is told the whole shard each time it changes, before anything is given up and after something was gained.
-    /// When it returns, it must not look at anything else any more; `Informer::set_shard` of `kube-informers` keeps that.
+    /// `follow` receives the whole shard before slots are released and after slots were gained. When it returns, objects
+    /// outside the shard must not be used any more; `Informer::set_shard` of `kube-informers` ensures that for an informer.
     ///
     /// # Errors
     ///
-    /// What `follow` failed with, a stopped informer for instance. The replica leaves the group then.
+    /// The error of `follow`, a stopped informer for instance. The replica then leaves the group.
     pub async fn drive<E>(
         mut self,
         stop: CancellationToken,
@@ -115,8 +115,8 @@ impl ShardMember {
             if failed.is_some() {
                 continue;
             }
-            // Of what is gained and given up again meanwhile, the present state counts, which the gates have. A guard is
-            // dropped behind this, when nothing looks at its shard any more.
+            // The gates have the current state, which counts if slots were gained and given up meanwhile. A guard is dropped
+            // after this, when its shard is no longer used.
             if let Err(error) = follow(&self.ownership.shard()) {
                 failed = Some(error);
                 stopping = true;

@@ -1,52 +1,55 @@
-//! Replicas share the objects among them: each owns some slots of the hash space, and no slot has two owners.
+//! Replicas share the objects: each owns some slots of the hash space, and no slot has two owners.
 //!
 //! # How it works
 //!
-//! The hash space is cut into a fixed number of slots. A group has one Lease per *member*, renewed every retry period, and
-//! one Lease that holds the *table*: for each slot the uid of the member's Lease that owns it. Every replica reads all of
-//! them in one list per retry period, counts the members and computes its own fair share:
+//! The hash space is divided into a fixed number of slots. A group has one Lease per *member*, renewed every retry period,
+//! and one Lease that holds the *table*: for each slot, the uid of the member Lease that owns it. Every replica reads all
+//! of them in one list per retry period and computes its fair share:
 //!
-//! - It has too much: it *gives up* some slots. The gates close, informers drop the range, running items end; meanwhile
-//!   the membership is renewed as ever. Then it frees the slots in the table.
-//! - It has too little: it *claims* free slots in the table.
-//! - Another member's Lease did not change for its lease duration: it *evicts* that member by deleting its Lease, and then
-//!   frees its slots in the table.
+//! - It has too many slots: it *gives up* some. Their gates close, informers drop the range, and running work ends; the
+//!   membership is renewed meanwhile. Then it frees the slots in the table.
+//! - It has too few: it *claims* free slots in the table.
+//! - The Lease of another member did not change for its lease duration: it *evicts* that member by deleting the Lease, and
+//!   then frees its slots in the table.
 //!
 //! # Why no slot has two owners
 //!
-//! A replica **owns** a slot while two things hold: it has seen a table in which the slot belongs to the uid of its Lease,
-//! and the last successful renewal of that Lease was *sent* less than a renew deadline ago, by its own monotonic clock.
+//! A replica **owns** a slot while two conditions hold: it has read a table in which the slot belongs to the uid of its
+//! Lease, and the last successful renewal of that Lease was *sent* less than a renew deadline ago, by its own monotonic
+//! clock.
 //!
-//! 1. Every write of the table is conditional on the version read before, so its versions form one line, and in each version a
-//!    slot belongs to one uid. For two to own a slot, the table must have changed from one uid to another while the
-//!    first still believed.
-//! 2. A slot leaves a uid in two ways only. *Its member frees it*, after nothing runs in it, and does not begin again in
-//!    that slot before it has seen it free: a late release cannot hit a slot in use. *Or the uid is dead*: its Lease was
-//!    deleted under the condition that it was still in the version that somebody had watched unchanged for the
-//!    whole lease duration (or a Lease deleted by other hands was seen to be missing for as long).
-//! 3. When a uid is dead, its last renewal took effect at least a lease duration ago and was sent before that; the
-//!    renew deadline is shorter, so its member has stopped believing. It cannot begin again: renewing a Lease that is
-//!    gone fails, and a new Lease has a new uid.
+//! 1. Every write of the table is conditional on the version read before, so its versions are totally ordered, and in each
+//!    version a slot belongs to one uid. For two owners, the table must have changed from one uid to another while the
+//!    first replica still owned the slot.
+//! 2. A slot leaves a uid in two ways only. *Its member frees it* when no work runs in it, and does not start again in that
+//!    slot before it has seen it free: a late release cannot hit a slot in use. *Or the uid is dead*: its Lease was
+//!    deleted under the condition that it was still in the version that a member had observed unchanged for the whole
+//!    lease duration (or a Lease deleted by a third party was missing for as long).
+//! 3. When a uid is dead, its last renewal took effect at least a lease duration ago and was sent before that. The renew
+//!    deadline is shorter, so its member no longer owns anything. It cannot start again: renewing a deleted Lease fails, and
+//!    a new Lease has a new uid.
 //!
-//! The assumption is that of every lease: the clock of one replica does not run faster than that of another by a factor of
-//! `lease_duration / renew_deadline` (1.5 by default; 1.2 for items that use all of the time they have after a
-//! revocation, see [`Permit::deadline`]). Offsets and wall clocks do not matter. What a suspended machine had begun to send
-//! is beyond anybody's control. Deleting the table's Lease, or writing another valid table into it,
-//! while replicas run is outside of the guarantee. A table that cannot be read changes nothing: owners keep their slots, no
-//! slot moves, and [`ShardMember::last_error`] says what to do. Malformed member Leases are repaired by their members.
+//! The assumption is the same as for every lease: the clock of one replica does not run faster than that of another by a
+//! factor of `lease_duration / renew_deadline` (1.5 by default; 1.2 for work that uses all of the time it has after a
+//! revocation, see [`Permit::deadline`]). Offsets and wall clocks do not matter. A request that a suspended machine had begun
+//! to send cannot be stopped.
 //!
-//! A simulator runs thousands of schedules of lost and late messages, pauses, deaths, returns, conflicts and skewed
-//! clocks against these rules.
+//! Deleting the Lease of the table, or writing another valid table into it, while replicas run is outside the guarantee. An
+//! unreadable table changes nothing: owners keep their slots, no slot moves, and [`ShardMember::last_error`] says what to
+//! do. Malformed member Leases are repaired by their members.
 //!
-//! # For how long nobody owns a slot
+//! A simulator runs thousands of schedules of lost and late messages, pauses, crashes, restarts, conflicts and skewed clocks
+//! against these rules.
 //!
-//! A slot that moves is without an owner from the end of its running items to the next list of its new owner: a retry
-//! period. After a death it is the lease duration and up to two retry periods.
+//! # How long a slot has no owner
 //!
-//! # What it costs
+//! A slot that moves has no owner from the end of its running work to the next list of its new owner: one retry period.
+//! After a crash it is the lease duration and up to two retry periods.
 //!
-//! Per replica one write and one list of the group's Leases in each retry period, however many slots there are: with
-//! the default timings 0.4 requests a second. The account needs `get`, `list`, `create`, `update` and `delete` on `leases`.
+//! # Cost
+//!
+//! One write and one list of the group's Leases per replica and retry period, independent of the number of slots: with the
+//! default timings 0.4 requests a second. The account needs `get`, `list`, `create`, `update` and `delete` on `leases`.
 
 mod driver;
 #[cfg_attr(feature = "sim", allow(missing_docs))]
@@ -84,16 +87,16 @@ use crate::wire::{Leases, check_label, check_name};
 use driver::Driver;
 use machine::{Machine, Rules};
 use ownership::Gates;
-use wire::{GroupWire, Last};
+use wire::{GroupWire, LastDocuments};
 
 /// The timings of a group. All replicas of a group should have the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardConfig {
-    /// How long a member's Lease must stay unchanged before others take what it owned. Whole seconds. 30 s.
+    /// How long a member's Lease must stay unchanged before others take its slots. Whole seconds. Default: 30 s.
     pub lease_duration: Duration,
-    /// A member that could not renew for so long owns nothing any more. 20 s.
+    /// A member that cannot renew for this long owns nothing any more. Default: 20 s.
     pub renew_deadline: Duration,
-    /// How often a member renews, and looks at the others. 5 s.
+    /// The interval of renewals and lists of a member. Default: 5 s.
     pub retry_period: Duration,
 }
 
@@ -121,14 +124,14 @@ impl Default for ShardConfig {
 /// let maps = Informer::<ConfigMap>::scoped(client.clone(), Scope::all().shard(nothing)).start();
 /// let member = ShardGroup::new(client, "shop", "cart-controller", pod_name).start()?;
 ///
-/// // Workers ask before they work, and keep the permit until they are done.
+/// // Workers get a permit before they work, and keep it until they are done.
 /// let ownership = member.ownership();
 /// # let object = ConfigMap::default();
 /// if let Some(permit) = ownership.enter_for(&object) {
 ///     permit.run(async { /* reconcile */ }).await;
 /// }
 ///
-/// // The informer follows what the group agrees on, until the program is asked to stop.
+/// // The informer follows the shard of this replica until `stop` is cancelled.
 /// let stop = CancellationToken::new();
 /// member.drive(stop, |shard| maps.set_shard(shard.clone())).await?;
 /// # Ok(())
@@ -160,8 +163,8 @@ impl fmt::Debug for ShardGroup {
 }
 
 impl ShardGroup {
-    /// A replica of the group `group`, whose Leases are in `namespace`, under a name that no other replica has: the pod's
-    /// name, for instance. A process that comes back under the name of one that died waits for the lease duration.
+    /// A replica of the group `group`, whose Leases are in `namespace`. The identity must be unique in the group: the name of
+    /// the pod, for instance. A process that restarts with the identity of one that crashed waits for the lease duration.
     pub fn new(
         client: Client,
         namespace: impl Into<String>,
@@ -180,14 +183,14 @@ impl ShardGroup {
         }
     }
 
-    /// Into how many parts the objects are cut: a power of two up to 1024, the same on all replicas. 16. Choose several
-    /// times the number of replicas; the shares of two replicas differ by one slot at most.
+    /// The number of slots: a power of two up to 1024, the same on all replicas. Default: 16. Choose several times the
+    /// number of replicas; the shares of two replicas differ by at most one slot.
     pub fn slots(mut self, slots: u32) -> Self {
         self.slots = slots;
         self
     }
 
-    /// What of an object decides on its slot: the same on all replicas. The uid.
+    /// The field that determines the slot of an object: the same on all replicas. Default: the uid.
     pub fn field(mut self, field: ShardField) -> Self {
         self.field = field;
         self
@@ -199,17 +202,17 @@ impl ShardGroup {
         self
     }
 
-    /// Where the timestamps in the Leases come from, which are for people to read. By default the system's clock.
+    /// The source of the timestamps in the Leases, which are informational. Default: the system clock.
     pub fn wall_clock(mut self, wall: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         self.wall = Arc::new(wall);
         self
     }
 
-    /// Joins the group, in a task of its own.
+    /// Joins the group in a background task.
     ///
     /// # Errors
     ///
-    /// Timings, names or a number of slots that cannot work.
+    /// Invalid timings, names or number of slots.
     ///
     /// # Panics
     ///
@@ -225,7 +228,7 @@ impl ShardGroup {
         let process = format!("{:016x}", fastrand::u64(..));
         let gates = Arc::new(Gates::new(self.field, self.slots));
         let stop = CancellationToken::new();
-        let (changes, told) = mpsc::unbounded_channel();
+        let (changes, receiver) = mpsc::unbounded_channel();
         let (error, last_error) = watch::channel(None);
         let span = info_span!("shards", group = %self.group, identity = %self.identity);
         let driver = Driver {
@@ -244,7 +247,7 @@ impl ShardGroup {
                 slots: rules.slots,
                 lease: rules.lease,
                 wall: self.wall,
-                last: Mutex::new(Last::default()),
+                last: Mutex::new(LastDocuments::default()),
             }),
             rules,
             gates: gates.clone(),
@@ -255,7 +258,7 @@ impl ShardGroup {
         let task = kube_tasks::spawn(span, driver.run());
         Ok(ShardMember::new(
             Ownership::new(gates),
-            told,
+            receiver,
             last_error,
             stop,
             task,

@@ -1,5 +1,5 @@
-//! Who may work in which slot at this moment: gates that open and close, and permits to pass them.
-//! Knows nothing of Leases; the driver moves the gates.
+//! One gate per slot, and permits to work behind an open gate. Knows nothing about Leases; the driver opens and closes the
+//! gates.
 
 use std::fmt;
 use std::future::Future;
@@ -12,15 +12,15 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// What a replica owns at this moment. Ask it before working on an object. Clones are of the same one.
+/// The slots that a replica owns now. Get a permit before working on an object. Clones share the same state.
 #[derive(Clone)]
 pub struct Ownership {
     gates: Arc<Gates>,
 }
 
-/// Leave to work on one object, and the promise that its slot is not given to another before this is dropped.
+/// Permission to work on one object. Its slot is not released to another replica before the permit is dropped.
 ///
-/// The promise ends when the slot is revoked, because the cluster could not be reached for too long: see
+/// This ends when the slot is revoked because the cluster could not be reached for too long: see
 /// [`revoked`](Self::revoked).
 #[must_use = "a dropped permit permits nothing"]
 pub struct Permit {
@@ -29,12 +29,12 @@ pub struct Permit {
     revoked: CancellationToken,
 }
 
-/// All gates of a group, as one replica has them.
+/// The gates of all slots, in one replica.
 pub(super) struct Gates {
     pub(super) field: ShardField,
     ranges: Vec<ShardRange>,
     state: Mutex<GateStates>,
-    /// Somebody may have left a slot.
+    /// The last permit of a slot was dropped.
     pub(super) left: Notify,
 }
 
@@ -43,11 +43,11 @@ struct GateStates {
     gates: Vec<Gate>,
 }
 
-/// Until when what is owned is owned, if nothing more is heard from the server.
+/// Until when the slots are owned if no further renewal succeeds.
 #[derive(Clone, Copy)]
 pub(super) struct Limits {
     pub(super) valid_until: Instant,
-    /// When what still runs then must have ended.
+    /// When work that is still running then must have ended.
     pub(super) deadline: Instant,
 }
 
@@ -78,9 +78,9 @@ impl Ownership {
         Self { gates }
     }
 
-    /// Leave to work on the object with this hash; `None` if it is not ours, or will not be for long.
+    /// A permit for the object with this hash; `None` if this replica does not own it, or is giving it up.
     ///
-    /// It looks at the clock, so it never permits anything beyond the renew deadline, even if the process was suspended.
+    /// This reads the clock, so no permit is issued beyond the renew deadline, even if the process was suspended.
     pub fn enter(&self, hash: u64) -> Option<Permit> {
         let slot = self.gates.slot_of(hash);
         let mut state = self.gates.state.lock();
@@ -96,8 +96,8 @@ impl Ownership {
         })
     }
 
-    /// Leave to work on this object. `None` also for an object without the field that decides, such as one that was
-    /// not created yet and has no UID.
+    /// A permit for this object. `None` also for an object without the field that is hashed, such as an object without
+    /// a UID.
     pub fn enter_for<K: Resource>(&self, object: &K) -> Option<Permit> {
         let meta = object.meta();
         let namespace = meta.namespace.as_deref().unwrap_or_default();
@@ -105,7 +105,7 @@ impl Ownership {
         self.enter(hash)
     }
 
-    /// What is ours at this moment, without what is being given up.
+    /// The shard this replica owns now, without slots that are being given up.
     pub fn shard(&self) -> Shard {
         let state = self.gates.state.lock();
         let valid = state
@@ -117,13 +117,13 @@ impl Ownership {
 }
 
 impl Permit {
-    /// Waits until the slot is taken away before the permit was given back: the work must stop before
+    /// Waits until the slot is revoked while the permit is held: the work must stop before
     /// [`deadline`](Self::deadline).
     pub async fn revoked(&self) {
         self.revoked.cancelled().await;
     }
 
-    /// Whether the slot is still ours at this very moment. Ask right before an effect that only an owner may have.
+    /// Whether this replica still owns the slot now. Check it right before an effect that only an owner may have.
     pub fn is_valid(&self) -> bool {
         let state = self.gates.state.lock();
         !self.revoked.is_cancelled()
@@ -132,8 +132,8 @@ impl Permit {
                 .is_some_and(|limits| Instant::now() < limits.valid_until)
     }
 
-    /// When work under this permit must have ended, should the server not be heard from again: half-way between the
-    /// end of ownership and the moment another may own the slot. Each renewal moves it.
+    /// When work under this permit must have ended if no further renewal succeeds: half-way between the end of ownership
+    /// and the earliest time another replica may own the slot. Each renewal extends it.
     pub fn deadline(&self) -> Instant {
         match self.gates.state.lock().limits {
             Some(limits) => limits.deadline,
@@ -141,9 +141,9 @@ impl Permit {
         }
     }
 
-    /// Runs work under the permit; drops it and gives `None` when the slot is revoked.
+    /// Runs work under the permit. When the slot is revoked, drops the work and returns `None`.
     pub async fn run<T>(self, work: impl Future<Output = T>) -> Option<T> {
-        // The work is dropped by intent when the other branch is first.
+        // The work is dropped on purpose if the slot is revoked first.
         tokio::select! {
             output = work => Some(output),
             () = self.revoked() => None,
@@ -213,7 +213,7 @@ impl Gates {
         });
     }
 
-    /// Whether nobody works in a slot.
+    /// Whether no permit of this slot is held.
     pub(super) fn is_quiet(&self, slot: usize) -> bool {
         self.state
             .lock()
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_open_slots_can_be_entered() {
+    async fn permits_are_issued_for_open_slots_only() {
         let (gates, ownership) = gates();
         gates.open(&[0, 3]);
 
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_is_permitted_beyond_the_limit_even_if_nobody_closed_the_gate() {
+    async fn no_permit_is_issued_beyond_the_limit_even_if_the_gate_is_open() {
         let (gates, ownership) = gates();
         gates.open(&[0]);
         let permit = ownership.enter(0).unwrap();
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_slot_is_quiet_when_the_last_permit_is_back() {
+    async fn a_slot_is_quiet_when_its_last_permit_is_dropped() {
         let (gates, ownership) = gates();
         gates.open(&[0]);
         let first = ownership.enter(1).unwrap();
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn revoked_work_is_dropped_and_a_new_time_of_owning_has_a_new_token() {
+    async fn revoked_work_is_dropped_and_a_slot_owned_again_has_a_new_token() {
         let (gates, ownership) = gates();
         gates.open(&[0]);
         let permit = ownership.enter(0).unwrap();

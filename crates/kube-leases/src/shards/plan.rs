@@ -1,18 +1,18 @@
-//! Which slots a member should give up and which it should take, so that all have equally many and few move.
-//! Every member computes its own part from the table and the members it sees; nobody decides for another.
+//! Which slots a member should give up and which it should claim, so that shares are equal and few slots move. Every member
+//! computes its own part from the table and the members it sees.
 
-/// Who has a slot, as one member sees it.
+/// The holder of a slot, as seen by one member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holder {
-    /// Nobody.
+    /// No owner.
     Free,
-    /// This member, which means to keep it.
+    /// This member.
     Mine,
     /// This member, which is giving it up.
     Going,
-    /// Another one that takes part, by its place among the members.
+    /// Another active member, by its position among the members.
     Member(usize),
-    /// One that leaves, or that may be dead.
+    /// A member that is leaving, or that may be dead.
     Other,
 }
 
@@ -23,14 +23,14 @@ pub(crate) struct SlotPlan {
     pub(crate) claim: Vec<usize>,
 }
 
-/// The plan of member `me` of `members`, who all agree on their order.
+/// The plan of member `me` of `members`. All members use the same order.
 pub(crate) fn plan(slots: &[Holder], me: usize, members: usize) -> SlotPlan {
     let quota = quota(slots, me, members);
     let mut mine: Vec<bool> = slots.iter().map(|holder| *holder == Holder::Mine).collect();
     let mut count = mine.iter().filter(|mine| **mine).count();
     let mut plan = SlotPlan::default();
     while count > quota {
-        // The loneliest goes first, so that few ranges remain; of equals the highest.
+        // The slot with the fewest neighbours first, so that few ranges remain; ties go to the highest.
         let Some(slot) = (0..slots.len())
             .rev()
             .filter(|slot| mine[*slot])
@@ -43,7 +43,7 @@ pub(crate) fn plan(slots: &[Holder], me: usize, members: usize) -> SlotPlan {
         plan.give.push(slot);
     }
     while count < quota {
-        // The one with most neighbours first; of equals the lowest.
+        // The slot with the most neighbours first; ties go to the lowest.
         let Some(slot) = (0..slots.len())
             .filter(|slot| slots[*slot] == Holder::Free && !mine[*slot])
             .min_by_key(|slot| 2 - neighbours(&mine, *slot))
@@ -57,7 +57,7 @@ pub(crate) fn plan(slots: &[Holder], me: usize, members: usize) -> SlotPlan {
     plan
 }
 
-/// How many slots `me` may have: the fair share, rounded up for those who have most now. That moves fewest.
+/// How many slots `me` may have: the fair share, rounded up for the members that have most now, so that few slots move.
 fn quota(slots: &[Holder], me: usize, members: usize) -> usize {
     let members = members.max(1);
     let mut counts = vec![0usize; members];
@@ -78,7 +78,7 @@ fn quota(slots: &[Holder], me: usize, members: usize) -> usize {
     share + usize::from(rank < rest)
 }
 
-/// How many of the slots beside this one are ours: 0, 1 or 2.
+/// How many adjacent slots belong to this member: 0, 1 or 2.
 fn neighbours(mine: &[bool], slot: usize) -> usize {
     let before = slot.checked_sub(1).and_then(|slot| mine.get(slot)).copied();
     let after = mine.get(slot + 1).copied();
@@ -91,20 +91,20 @@ mod tests {
     use Holder::{Free, Going, Member, Mine, Other};
 
     #[test]
-    fn one_member_takes_everything_that_is_free() {
+    fn a_single_member_claims_every_free_slot() {
         let plan = plan(&[Free, Other, Free, Mine], 0, 1);
 
         assert_eq!((plan.give, plan.claim), (vec![], vec![2, 0]));
     }
 
     #[test]
-    fn a_member_takes_no_more_than_its_share() {
+    fn a_member_claims_no_more_than_its_share() {
         assert_eq!(plan(&[Free; 4], 0, 2).claim, [0, 1]);
         assert_eq!(plan(&[Member(0), Member(0), Free, Free], 1, 2).claim, [2, 3]);
     }
 
     #[test]
-    fn a_newcomer_is_made_room_for_and_only_as_much_as_needed() {
+    fn a_new_member_receives_its_share_and_no_more() {
         let first = plan(&[Mine, Mine, Mine, Mine, Mine], 0, 2);
         assert_eq!((first.give, first.claim), (vec![4, 3], vec![]));
 
@@ -113,18 +113,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_going_is_not_given_twice() {
+    fn slots_being_given_up_are_not_given_up_twice() {
         assert_eq!(plan(&[Mine, Mine, Going, Going], 0, 2), SlotPlan::default());
     }
 
     #[test]
-    fn the_larger_share_stays_with_whom_it_is() {
+    fn the_larger_share_stays_with_its_owner() {
         assert_eq!(plan(&[Mine, Member(0), Member(0)], 1, 2), SlotPlan::default());
         assert_eq!(plan(&[Member(1), Mine, Mine], 0, 2), SlotPlan::default());
     }
 
     #[test]
-    fn lonely_slots_go_first_and_neighbours_come_first() {
+    fn isolated_slots_are_given_up_first_and_adjacent_slots_claimed_first() {
         assert_eq!(plan(&[Mine, Free, Free, Mine, Mine, Mine], 0, 2).give, [0]);
         assert_eq!(
             plan(&[Free, Member(1), Free, Mine, Member(1), Member(1)], 0, 2).claim,

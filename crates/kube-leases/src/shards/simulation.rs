@@ -314,7 +314,7 @@ impl World {
                     members: self.members.values().cloned().collect(),
                 };
                 self.history.push(snapshot.clone());
-                // A read that lies: what somebody was told some time ago.
+                // A stale read: an earlier response.
                 match self.trouble && self.rng.u8(0..100) < 3 {
                     true => {
                         let from = self.history.len().saturating_sub(20);

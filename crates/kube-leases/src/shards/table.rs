@@ -4,25 +4,24 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Who owns a slot: a member's Lease, by the name of the member and by the uid of the Lease, which no later Lease of
-/// that name will have.
+/// The owner of a slot: the name of the member, and the uid of its Lease, which no later Lease of that name will have.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner {
     pub member: String,
     pub uid: String,
 }
 
-/// Who owns which slot.
+/// The owner of each slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// Grows by one with each write, so that an old table is known as such.
+    /// Incremented by each write, so that a stale table can be recognised.
     pub version: u64,
     pub slots: Vec<Option<Owner>>,
 }
 
-/// As it is written: each owner once, each slot as a place in the list of owners.
+/// The serialised form: each owner once, each slot as an index into the owners.
 #[derive(Serialize, Deserialize)]
-struct Text {
+struct TableText {
     version: u64,
     owners: Vec<(String, String)>,
     slots: Vec<Option<usize>>,
@@ -40,10 +39,10 @@ impl Table {
     ///
     /// What is wrong with the text.
     pub fn read(text: &str) -> Result<Table, String> {
-        let text: Text = serde_json::from_str(text).map_err(|error| {
+        let text: TableText = serde_json::from_str(text).map_err(|error| {
             // The line and column, and not the text around it.
             format!(
-                "it is no table (line {}, column {})",
+                "it is not a table (line {}, column {})",
                 error.line(),
                 error.column()
             )
@@ -80,9 +79,9 @@ impl Table {
             .enumerate()
             .map(|(place, owner)| (owner, place))
             .collect();
-        let text = Text {
+        let text = TableText {
             version: self.version,
-            // The map is sorted as the places were given.
+            // The map is sorted in the order of the indexes.
             owners: owners
                 .keys()
                 .map(|owner| (owner.member.clone(), owner.uid.clone()))
@@ -133,15 +132,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_table_is_refused_with_a_reason() {
+    fn an_unreadable_table_is_rejected_with_a_reason() {
         for (text, why) in [
-            ("", "it is no table"),
-            ("{}", "it is no table"),
+            ("", "it is not a table"),
+            ("{}", "it is not a table"),
             (
                 r#"{"version":1,"owners":[],"slots":[0]}"#,
                 "a slot names owner 0 of 0",
             ),
-            (r#"{"version":-1,"owners":[],"slots":[]}"#, "it is no table"),
+            (r#"{"version":-1,"owners":[],"slots":[]}"#, "it is not a table"),
             (
                 r#"{"version":18446744073709551615,"owners":[],"slots":[]}"#,
                 "its version is out of range",

@@ -1,4 +1,4 @@
-//! A group's Leases as documents: one per member, and one that holds the table.
+//! The Leases of a group as JSON documents: one per member, and one that holds the table.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -13,17 +13,17 @@ use crate::error::{Failure, LeaseError};
 use crate::record::{Record, new_lease, set_annotation, set_version, timestamp};
 use crate::wire::{Leases, metadata, name_of};
 
-/// On every Lease of a group: the name of the group.
+/// Label of every Lease of a group: the name of the group.
 pub(super) const GROUP_LABEL: &str = "kube-leases/shard-group";
-/// On the Lease named like the group: who owns which slot.
+/// Annotation of the Lease named like the group: the table.
 const TABLE_ANNOTATION: &str = "kube-leases/slots";
-/// On a member's Lease: which process made it.
+/// Annotation of a member's Lease: the process that created it.
 const PROCESS_ANNOTATION: &str = "kube-leases/process";
 
-/// On a member's Lease: the number of its last renewal.
+/// Annotation of a member's Lease: the number of its last renewal.
 const RENEWALS_ANNOTATION: &str = "kube-leases/renewals";
 
-/// What the requests of one replica are about.
+/// Performs the requests of one replica.
 pub(super) struct GroupWire {
     pub(super) leases: Leases,
     pub(super) namespace: String,
@@ -33,18 +33,18 @@ pub(super) struct GroupWire {
     pub(super) slots: usize,
     pub(super) lease: std::time::Duration,
     pub(super) wall: Arc<dyn Fn() -> SystemTime + Send + Sync>,
-    /// The documents as last seen, so that what others wrote into them is kept.
-    pub(super) last: Mutex<Last>,
+    /// The documents as last read, so that fields of others are kept.
+    pub(super) last: Mutex<LastDocuments>,
 }
 
 #[derive(Default)]
-pub(super) struct Last {
+pub(super) struct LastDocuments {
     own: Option<Value>,
     table: Option<Value>,
 }
 
 impl GroupWire {
-    /// The name of a member's Lease. A group has no '.' in its name, so no two groups share a Lease.
+    /// The name of a member's Lease. Group names contain no '.', so no two groups share a Lease.
     pub(super) fn member_name(group: &str, identity: &str) -> String {
         format!("{group}.{identity}")
     }
@@ -186,7 +186,7 @@ impl GroupWire {
         let table = Table::read(text).map_err(&unreadable)?;
         if table.slots.len() != self.slots {
             let why = format!(
-                "the group has {} slots and this replica was told {}; use the same number everywhere, or another group",
+                "the group has {} slots and this replica is configured for {}; use the same number everywhere, or another group",
                 table.slots.len(),
                 self.slots
             );

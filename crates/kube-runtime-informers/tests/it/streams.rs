@@ -29,13 +29,13 @@ async fn the_main_kind_is_held_twice_and_an_owned_one_once() {
     let cached = pods.store().get(("shop", "cart")).unwrap();
 
     let (objects, store) = reflected(&pods);
-    let main = soon("told", pin!(objects).next()).await.unwrap();
+    let main = soon("an object", pin!(objects).next()).await.unwrap();
     let copy = store.get(&ObjectRef::new("cart").within("shop")).unwrap();
     assert!(Arc::ptr_eq(&main, &cached));
     assert!(!Arc::ptr_eq(&copy, &cached), "kube-runtime's store holds a copy");
     assert_eq!(copy, cached);
 
-    let child = soon("told", pin!(touched(&pods)).next()).await.unwrap();
+    let child = soon("an object", pin!(touched(&pods)).next()).await.unwrap();
     assert!(Arc::ptr_eq(&child, &cached), "no copy");
 }
 
@@ -48,23 +48,23 @@ async fn an_object_is_in_the_store_before_it_is_told() {
     let mut objects = pin!(objects);
     let stored = |name: &str| store.get(&ObjectRef::new(name).within("shop"));
 
-    let first = soon("told", objects.next()).await.unwrap();
+    let first = soon("an object", objects.next()).await.unwrap();
     assert_eq!(stored(&first.name_any()).as_ref(), Some(&first));
     assert!(store.wait_until_ready().now_or_never().is_some());
 
     server.create(pod("shop", "till"));
-    let second = soon("told", objects.next()).await.unwrap();
+    let second = soon("an object", objects.next()).await.unwrap();
     assert_eq!(stored("till"), Some(second));
 
     server.modify::<Pod>("shop", "till", |pod| *pod = pod.clone().label("tier", "front"));
-    let third = soon("told", objects.next()).await.unwrap();
+    let third = soon("an object", objects.next()).await.unwrap();
     assert_eq!(Object::object_label(&*third, "tier"), Some("front"));
     assert_eq!(stored("till"), Some(third));
 
     server.delete::<Pod>("shop", "cart");
     server.create(pod("shop", "last"));
-    let fourth = soon("told", objects.next()).await.unwrap();
-    assert_eq!(fourth.name_any(), "last", "the deletion is not told");
+    let fourth = soon("an object", objects.next()).await.unwrap();
+    assert_eq!(fourth.name_any(), "last", "the deletion is not emitted");
     assert_eq!(stored("cart"), None);
 }
 
@@ -86,7 +86,10 @@ async fn an_empty_collection_makes_the_store_ready() {
     .await;
 
     server.create(pod("shop", "cart"));
-    assert_eq!(soon("told", objects.next()).await.unwrap().name_any(), "cart");
+    assert_eq!(
+        soon("an object", objects.next()).await.unwrap().name_any(),
+        "cart"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -151,8 +154,8 @@ async fn kinds_known_at_run_time_can_be_reflected() {
     let pods = Informer::<DynamicObject>::for_resource(server.client(), &resource, Scope::all()).start();
 
     let (objects, store) = reflected_with(&pods, resource.clone());
-    let told = soon("told", pin!(objects).next()).await.unwrap();
+    let object = soon("an object", pin!(objects).next()).await.unwrap();
 
-    assert_eq!(told.name_any(), "cart");
-    assert!(store.get(&ObjectRef::from_obj_with(&*told, resource)).is_some());
+    assert_eq!(object.name_any(), "cart");
+    assert!(store.get(&ObjectRef::from_obj_with(&*object, resource)).is_some());
 }

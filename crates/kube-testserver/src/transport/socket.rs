@@ -9,12 +9,11 @@ use std::time::Duration;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use kube_tasks::{Task, TaskSet};
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs, lookup_host};
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::server::state::ServerState;
-use crate::task;
 use crate::transport::service::TestService;
 
 /// Timeout for a client to send the head of a request.
@@ -58,11 +57,13 @@ impl Listening {
             stopped: CancellationToken::new(),
         };
         let (stop, stopped) = (listening.stop.clone(), listening.stopped.clone());
-        task::spawn("accept", async move {
+        let accepting = Task::spawn("accept", async move {
             // Also after a panic of the accept loop, so that shutdown never hangs.
             let _stopped = stopped.drop_guard();
             accept(state, listener, stop).await;
         });
+        // It ends by the token, and not by a dropped handle, so that connections are closed first.
+        accepting.detach();
         Ok(listening)
     }
 
@@ -85,17 +86,16 @@ impl Drop for Listening {
 
 /// Accepts connections until stopped. Dropping the set closes them.
 async fn accept(state: Arc<ServerState>, listener: TcpListener, stop: CancellationToken) {
-    let mut connections = JoinSet::new();
+    let mut connections = TaskSet::new();
     loop {
         // Both branches are cancel-safe: a connection not accepted now is accepted the next time.
         let accepted = tokio::select! {
             () = stop.cancelled() => break,
             accepted = listener.accept() => accepted,
         };
-        task::reap("connection", &mut connections);
         match accepted {
             Ok((stream, _)) if state.refuses_connections() => refuse(&stream),
-            Ok((stream, _)) => task::spawn_in(&mut connections, serve(state.clone(), stream)),
+            Ok((stream, _)) => connections.spawn("connection", serve(state.clone(), stream)),
             Err(error) => {
                 // Out of file descriptors, most likely: the next try would fail as fast as this one.
                 tracing::warn!(%error, "cannot accept a connection");

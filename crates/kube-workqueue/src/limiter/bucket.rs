@@ -1,4 +1,4 @@
-//! A token bucket: a limit over all keys together, whoever they are.
+//! A token bucket: one limit for all keys together.
 
 use super::RateLimiter;
 use std::time::Duration;

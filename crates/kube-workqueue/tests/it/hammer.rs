@@ -154,7 +154,7 @@ async fn no_add_is_forgotten_although_workers_fail_panic_and_are_cancelled() {
         hasty.spawn(async move {
             let mut random = Random(seed * 7919);
             while !queue.is_shutting_down() || !queue.is_empty() {
-                let patience = Duration::from_micros(random.below(1500));
+                let limit = Duration::from_micros(random.below(1500));
                 let hopeless = random.below(3) == 0;
                 let work = queue.process(async |item| {
                     let wanted = world.run(&item).await;
@@ -164,7 +164,7 @@ async fn no_add_is_forgotten_although_workers_fail_panic_and_are_cancelled() {
                     world.succeeded(*item, wanted);
                     Ok::<(), ()>(())
                 });
-                let _ = timeout(patience, work).await;
+                let _ = timeout(limit, work).await;
             }
         });
     }

@@ -1,4 +1,4 @@
-//! The guard around a key: how a run ends, whoever forgets to say so.
+//! The guard around a key: how a run ends, with and without a verdict.
 
 use crate::{drain, let_others_run, millis, take};
 use kube_workqueue::limiter::ExponentialBackoff;
@@ -205,7 +205,7 @@ async fn an_item_handed_on_stays_with_its_new_holder() {
 
     queue.process(async |item| kept = Some(item)).await;
 
-    // Still in hand: nobody else gets the key.
+    // Still in flight: no other worker receives the key.
     queue.add("foo");
     assert_eq!((queue.len(), queue.stats().running), (0, 1));
     kept.take().unwrap().forget();

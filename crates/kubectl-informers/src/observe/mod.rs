@@ -11,6 +11,7 @@ use std::time::Duration;
 use kube_informers::reflector::ReflectorState;
 use kube_informers::stats::InformerStats;
 use kube_informers::{HandlerOptions, Informer, ListWatch, Scope};
+use kube_tasks::Task;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -20,7 +21,6 @@ use crate::failure::Failure;
 use crate::item::Item;
 use crate::kinds::Kind;
 use crate::redact::Redaction;
-use crate::task::{self, Task};
 use follow::Follow;
 use note::{Hook, Trouble};
 
@@ -107,8 +107,8 @@ impl Observed {
             version: Mutex::new(None),
             trouble,
             // Subscribed first, so that no change goes by between the list and the first event.
-            _follow: task::spawn("follow", follow.run()),
-            _reflect: task::spawn("reflect", async move {
+            _follow: Task::spawn("follow", follow.run()),
+            _reflect: Task::spawn("reflect", async move {
                 // A fault of the library: it has said so itself, in the log.
                 let _ = reflecting.run().await;
             }),

@@ -10,6 +10,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use kube_tasks::{Task, TaskSet};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
@@ -20,7 +21,6 @@ use super::gate::Gate;
 use super::routes;
 use crate::cli::ServeArgs;
 use crate::failure::Failure;
-use crate::task::{self, Task, Tasks};
 
 /// Connections at a time; more wait.
 const CONNECTIONS: usize = 256;
@@ -56,7 +56,7 @@ impl Listening {
         Ok(Self {
             address,
             needs_token,
-            accept: task::spawn("accept", accept(listener, gate, app, stop.clone())),
+            accept: Task::spawn("accept", accept(listener, gate, app, stop.clone())),
             stop,
         })
     }
@@ -80,7 +80,7 @@ impl Listening {
     pub async fn stop(self) {
         self.stop.cancel();
         // Its end is the end of all connections; a panic in it was reported where it happened.
-        let _ = self.accept.await;
+        self.accept.wait().await;
     }
 }
 
@@ -100,7 +100,7 @@ fn refused(wanted: SocketAddr, error: &io::Error) -> Failure {
 }
 
 async fn accept(listener: TcpListener, gate: Arc<Gate>, app: Arc<App>, stop: CancellationToken) {
-    let mut connections = Tasks::default();
+    let mut connections = TaskSet::new();
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         // All are cancel-safe: a connection is accepted or not.
@@ -124,7 +124,7 @@ async fn accept(listener: TcpListener, gate: Arc<Gate>, app: Arc<App>, stop: Can
     }
     drop(listener);
     // Who does not take its answer in time is left alone: dropping the tasks ends them.
-    let _ = timeout(FAREWELL, connections.ended()).await;
+    let _ = timeout(FAREWELL, connections.wait()).await;
 }
 
 async fn serve(socket: TcpStream, gate: Arc<Gate>, app: Arc<App>, stop: CancellationToken) {

@@ -1,11 +1,11 @@
-//! The part of the rules that is about the own Lease: joining, renewing, losing and leaving.
+//! Rules about the Lease of this member: joining, renewing, losing and leaving.
 
 use tokio::time::Instant;
 
 use super::{InFlight, Lane, Machine, MemberSeen, Membership, Request, Response, Slot};
 
-/// How many renewals of unknown fate are remembered, so that a server that fails for days costs no memory.
-const MOST_UNSURE: usize = 32;
+/// How many renewals of unknown outcome are remembered, so that a long outage does not consume memory.
+const MAX_UNSURE: usize = 32;
 
 impl Machine {
     pub(super) fn on_membership_response(&mut self, now: Instant, flight: InFlight, response: Response) {
@@ -25,13 +25,13 @@ impl Machine {
                     membership.version = seen.version;
                     membership.renewed = Some(flight.sent);
                     membership.look = false;
-                    // Those had an older version as their condition, and can never be made any more.
+                    // These were conditional on an older version, and can no longer take effect.
                     membership.unsure.clear();
                 }
             }
             (Request::Renew { number, .. }, Response::Unknown) => {
                 if let Some(membership) = &mut self.membership {
-                    if membership.unsure.len() == MOST_UNSURE {
+                    if membership.unsure.len() == MAX_UNSURE {
                         membership.unsure.remove(0);
                     }
                     membership.unsure.push((number, flight.sent));
@@ -48,13 +48,13 @@ impl Machine {
                 self.over = true;
             }
             (Request::Renew { .. } | Request::LookAtSelf, Response::Missing) => self.lose_membership(),
-            // A Lease of our name is there; the list shows whose.
+            // A Lease with our name exists; the list shows whose it is.
             (Request::Join, Response::Conflict) => self.hurry(),
             _ => {}
         }
     }
 
-    /// A Lease with our name: ours if this process made it.
+    /// A Lease with our name: it is ours if this process created it.
     pub(super) fn adopt(&mut self, seen: MemberSeen, renewed: Option<Instant>) {
         if seen.process != self.process {
             self.lose_membership();
@@ -64,7 +64,7 @@ impl Machine {
             Some(own) if own.uid == seen.uid => {
                 own.version = seen.version;
                 own.look = false;
-                // An response was lost, but the renewal was made: it counts from when it was sent.
+                // A response was lost but the renewal took effect: it counts from when it was sent.
                 if let Some((_, sent)) = own.unsure.iter().find(|(number, _)| *number == seen.renewals) {
                     own.renewed = own.renewed.max(Some(*sent));
                     own.unsure.clear();
@@ -84,7 +84,7 @@ impl Machine {
         }
     }
 
-    /// The own Lease is gone or another's: what was owned under it is not ours any more.
+    /// Our Lease was deleted or replaced: the slots owned under it are lost.
     pub(super) fn lose_membership(&mut self) {
         self.membership = None;
         self.revoke(|slot| slot != Slot::Idle);
@@ -93,7 +93,7 @@ impl Machine {
     pub(super) fn membership_request(&mut self) -> Option<Request> {
         let nothing = self.leaving && self.has_nothing();
         let Some(own) = &mut self.membership else {
-            // A Lease of our name that is not ours must be gone first.
+            // A foreign Lease with our name must be deleted first.
             let taken = self
                 .observed
                 .values()
@@ -118,7 +118,7 @@ impl Machine {
         })
     }
 
-    /// Whether no slot is ours, in the table or in our hands, nor can become so by a write under way.
+    /// Whether no slot is ours, neither in the table nor in memory, and none can become ours by a write in flight.
     pub(super) fn has_nothing(&self) -> bool {
         let Some(own) = &self.membership else { return true };
         let in_table = self
@@ -129,8 +129,7 @@ impl Machine {
         !in_table && !writing && self.slots.iter().all(|slot| *slot == Slot::Idle)
     }
 
-    /// Leaving ends when the Lease is deleted; or, when nothing runs any more and the server cannot be reached, after
-    /// a renew deadline.
+    /// Leaving ends when the Lease is deleted, or a renew deadline after the last work ended if the server is unreachable.
     pub(super) fn check_leave(&mut self, now: Instant) {
         if !self.leaving {
             return;

@@ -1,4 +1,4 @@
-//! What goes in and out of the machine of a group.
+//! The inputs and outputs of the state machine of a group.
 
 use std::time::Duration;
 
@@ -15,51 +15,51 @@ pub struct Rules {
     pub retry: Duration,
 }
 
-/// The two kinds of requests that go on beside each other.
+/// The two kinds of requests that run concurrently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
-    /// About the own Lease.
+    /// The Lease of this member.
     Membership,
-    /// About everybody's Leases and the table.
+    /// The Leases of all members, and the table.
     Table,
 }
 
-/// A request about Leases.
+/// A request for Leases.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
-    /// Create the own Lease.
+    /// Create the Lease of this member.
     Join,
     /// Renew it, if it is in this version.
     Renew {
         version: String,
         leaving: bool,
-        /// Which renewal it is; found in the Lease, it proves that this one was made.
+        /// The number of the renewal; if the Lease contains it, this renewal took effect.
         number: u64,
     },
     /// Read it.
     LookAtSelf,
     /// Delete it.
     Leave { uid: String, version: String },
-    /// Read the table and all members, as of one moment.
+    /// Read the table and all members, at one point in time.
     List,
-    /// Delete the Lease of another, if it is in this version.
+    /// Delete the Lease of another member, if it is in this version.
     Evict {
         name: String,
         uid: String,
         version: String,
     },
-    /// Write the table; with a version only if it is in that one, without only if there is none.
+    /// Write the table: with a version, only if it is still in that one; without, only if it does not exist.
     WriteTable { table: Table, version: Option<String> },
 }
 
-/// A member's Lease as the server has it.
+/// A member's Lease as stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemberSeen {
     pub name: String,
     pub member: String,
     pub uid: String,
     pub version: String,
-    /// Which process made it.
+    /// The process that created it.
     pub process: String,
     pub leaving: bool,
     /// The number of the last renewal.
@@ -69,23 +69,23 @@ pub struct MemberSeen {
     pub malformed: Option<&'static str>,
 }
 
-/// The table as the server has it.
+/// The table as stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableSeen {
     pub table: Table,
-    /// Of the Lease it is in. Another one means another table, whatever the number in it says.
+    /// The uid of its Lease. Another uid means another table, whatever its version.
     pub uid: String,
     pub version: String,
 }
 
-/// Everything about the group, as of one moment.
+/// All Leases of the group, at one point in time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
     pub table: Option<TableSeen>,
     pub members: Vec<MemberSeen>,
 }
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Response {
     Member(MemberSeen),
@@ -97,20 +97,20 @@ pub enum Response {
     Deleted,
     Missing,
     Conflict,
-    /// Refused, and nothing was done.
+    /// Rejected, without effect.
     Refused,
-    /// Nobody knows whether it was done, or will be.
+    /// Unknown: it may have taken effect, or may still.
     Unknown,
 }
 
-/// What the replica is told.
+/// A change of ownership.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// These are ours.
+    /// This replica owns these slots.
     Gained(Vec<usize>),
-    /// These shall be given up: say [`Machine::drained`] with this number when nothing runs in one of them.
+    /// These slots are being given up: call `Machine::drained` with this number when no work runs in one of them.
     Giving(Vec<usize>, u64),
-    /// These are not ours any more, at once.
+    /// This replica no longer owns these slots, effective at once.
     Revoked(Vec<usize>),
 }
 
@@ -119,6 +119,6 @@ pub enum Effect {
 pub struct Step {
     pub effects: Vec<Effect>,
     pub requests: Vec<(Lane, Request, Instant)>,
-    /// When to be asked again, if nothing comes before; `None` when it is over.
+    /// When to poll again at the latest; `None` when the machine has ended.
     pub wake: Option<Instant>,
 }

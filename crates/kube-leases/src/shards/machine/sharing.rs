@@ -1,4 +1,4 @@
-//! The part of the rules that is about the table: who is alive, what is ours, what to give up, free and claim.
+//! Rules about the table: which members are alive, which slots are ours, which to give up, free and claim.
 
 use tokio::time::Instant;
 
@@ -19,7 +19,7 @@ impl Machine {
                 if self.leaving {
                     self.due[Lane::Membership as usize] = self.start;
                 }
-                // What was made possible by this write, a claim after a release for example, need not wait.
+                // Follow-up writes, a claim after a release for example, need not wait.
                 self.fresh = true;
             }
             (Request::Evict { uid, .. }, Response::Deleted) => {
@@ -27,12 +27,12 @@ impl Machine {
                 self.evicted.insert(uid);
                 self.fresh = true;
             }
-            // Somebody else was faster: look again, and soon. Not at once, because a write that can never succeed, over a
-            // Lease of that name that is not of this group for example, would be tried without pause.
+            // Another replica was faster: list again soon. Not at once, because a write that can never succeed, over a
+            // foreign Lease of that name for example, would be retried without pause.
             (Request::WriteTable { .. }, Response::Conflict | Response::Missing) => {
                 self.due[Lane::Table as usize] = now + self.rules.retry / 10;
             }
-            // It lives, or somebody else has evicted it; the next list shows.
+            // It is alive, or another member has evicted it; the next list shows which.
             (Request::Evict { uid, .. }, Response::Conflict | Response::Missing) => {
                 self.observed.remove(&uid);
             }
@@ -48,7 +48,7 @@ impl Machine {
                 continue;
             }
             if seen.member == self.member && seen.process == self.process && self.membership.is_none() {
-                // The response to our joining was lost.
+                // The response to our join was lost.
                 self.adopt(seen, None);
                 self.due[Lane::Membership as usize] = now;
                 continue;
@@ -77,10 +77,11 @@ impl Machine {
         self.reconcile(now);
     }
 
-    /// Takes a table unless it is older than the one we know.
+    /// Accepts a table unless it is older than the known one.
     ///
-    /// An old table is a read that lies, or a server whose history was set back. Nobody can tell which, so nothing is ours
-    /// until a newer one comes, or the old one has stayed for so long that whoever knew a newer one has done the same.
+    /// An older table is a stale read, or a server that was restored from a backup. These cannot be distinguished, so nothing
+    /// is owned until a newer table arrives, or until the old one has stayed for a lease duration, after which every replica
+    /// that knew the newer one has done the same.
     pub(super) fn take_table(&mut self, now: Instant, seen: Option<TableSeen>) {
         match (&self.table, &seen) {
             (Some(known), Some(seen)) if known.uid == seen.uid => {
@@ -93,7 +94,7 @@ impl Machine {
                     self.revoke(|slot| slot != Slot::Idle);
                 }
             }
-            // The table was deleted by hand, and nobody knows any more who owns what.
+            // The table was deleted by hand, and ownership is unknown.
             (Some(_), _) => self.revoke(|slot| slot != Slot::Idle),
             (None, _) => {}
         }
@@ -101,7 +102,7 @@ impl Machine {
         self.table = seen;
     }
 
-    /// Makes what we do in each slot agree with the table, except for beginning and giving up, which follow the plan.
+    /// Makes the state of each slot agree with the table. Starting and giving up follow the plan.
     pub(super) fn reconcile(&mut self, now: Instant) {
         let Some(TableSeen { table, .. }) = &self.table else {
             return;
@@ -125,7 +126,7 @@ impl Machine {
         if !self.is_valid(now) || self.set_back.is_some() {
             return;
         }
-        // Ours by the table, and idle: begin, or free it if it is too much.
+        // Ours by the table, and idle: start it, or free it if the share is too large.
         let idle: Vec<usize> = (0..self.slots.len())
             .filter(|slot| mine[*slot] && self.slots[*slot] == Slot::Idle)
             .collect();
@@ -203,7 +204,7 @@ impl Machine {
         Some(Request::WriteTable { table, version })
     }
 
-    /// Whether a slot that has an owner may be freed: by us, because nothing runs in it, or because its owner is dead.
+    /// Whether an owned slot may be freed: it is ours and drained, or its owner is dead.
     pub(super) fn is_freed(&self, table: &Table, slot: usize, now: Instant) -> bool {
         let Some(owner) = table.owner(slot) else {
             return false;
@@ -215,7 +216,7 @@ impl Machine {
         self.evicted.contains(&owner.uid) || gone.is_some_and(|since| now >= since + self.rules.lease)
     }
 
-    /// The plan, with these slots counted as free; `None` if we are no member.
+    /// The plan, with these slots counted as free; `None` without a membership.
     pub(super) fn plan(&self, now: Instant, freed: &[usize]) -> Option<SlotPlan> {
         let own = self.membership.as_ref()?;
         let mut members: Vec<(&str, &str)> = self
