@@ -203,7 +203,7 @@ async fn everything_reports_the_shutdown() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.contains("the informer of pods in all namespaces has stopped already; add handlers before"),
+        error.contains("the informer of pods in all namespaces has stopped already; build a new informer"),
         "{error}"
     );
     let after = factory.informer::<Pod>();
