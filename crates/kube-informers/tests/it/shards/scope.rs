@@ -260,7 +260,7 @@ async fn the_error_names_a_rejected_selector() {
     let error = informer.synced_within(secs(5)).await.unwrap_err().to_string();
     assert!(error.contains("invalid shard selector"), "{error}");
     assert!(
-        error.contains("what is outside the shard is left out here"),
+        error.contains("objects outside the shard are filtered by the client"),
         "{error}"
     );
 }
@@ -364,7 +364,7 @@ async fn an_object_without_a_uid_is_quarantined_in_a_shard_by_uid() {
     assert!(informer.store().is_empty());
     let problem = informer.quarantine()[0].object.to_string();
     assert!(
-        problem.contains("shows no UID") && problem.contains("divide by namespace"),
+        problem.contains("has no UID") && problem.contains("use shards by namespace"),
         "{problem}"
     );
 

@@ -38,7 +38,7 @@ fn unknown_and_duplicate_index_names_are_errors() {
 
     assert_eq!(
         store.by_index("tags", "x").unwrap_err().to_string(),
-        "there is no index \"tags\": this store has \"namespace\", \"tag\"; add others with `add_index`"
+        "unknown index \"tags\": this store has \"namespace\", \"tag\"; add others with `add_index`"
     );
     assert!(store.index("tags").is_none());
     assert_eq!(
@@ -46,13 +46,13 @@ fn unknown_and_duplicate_index_names_are_errors() {
             .add_index("tag", |_: &Thing| None::<String>)
             .unwrap_err()
             .to_string(),
-        "an index \"tag\" exists already: use it with `index(\"tag\")`, or choose another name"
+        "the index \"tag\" already exists: use it with `index(\"tag\")`, or choose another name"
     );
     assert_eq!(store.index_names(), [NAMESPACE_INDEX, "tag"]);
     let empty = StoreWriter::with_key(|thing: &Thing| thing.name.clone()).store();
     assert_eq!(
         empty.by_index("tag", "x").unwrap_err().to_string(),
-        "there is no index \"tag\": this store has none; add it with `add_index`"
+        "unknown index \"tag\": this store has none; add it with `add_index`"
     );
 }
 
