@@ -1,7 +1,7 @@
-//! What one replica of several costs: `cargo bench -p kube-informers --bench shards`.
+//! The cost of one of several replicas: `cargo bench -p kube-informers --bench shards`.
 //!
-//! A server with 10,000 pods listens on a socket, once with and once without knowledge of shards. A replica, in a process
-//! of its own so that its memory is its own, keeps a half or a quarter of them while 2,000 changes happen.
+//! A server with 10,000 pods listens on a socket, with and without support for shards. A replica, in its own process
+//! so that its memory can be measured, keeps all, half or a quarter of them during 2,000 changes.
 
 #[allow(dead_code, reason = "the other benchmark uses the rest")]
 #[path = "line/data.rs"]
@@ -21,7 +21,7 @@ use kube_testserver::TestServer;
 
 const PODS: usize = 10_000;
 const CHANGES: usize = 2_000;
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -42,7 +42,7 @@ fn main() {
     }
 }
 
-/// One replica against a fresh server; what it says about itself.
+/// Runs one replica against a new server and returns its report.
 fn measured(honours: bool, replicas: u32) -> String {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -56,7 +56,7 @@ fn measured(honours: bool, replicas: u32) -> String {
         let mut pod = data::pod(number, 0);
         pod["apiVersion"] = "v1".into();
         pod["kind"] = "Pod".into();
-        // Random throughout, as real ones are: the hash spreads texts badly that differ only at their end.
+        // Random in all digits, as real UIDs are: FNV-1a maps texts that differ only at the end to nearby hashes.
         let mixed = (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let (high, low) = (mixed >> 32, mixed & 0xffff);
         pod["metadata"]["uid"] = format!("{high:08x}-{low:04x}-4000-8000-{number:012x}").into();
@@ -111,7 +111,7 @@ fn replica(url: &str, replicas: u32) {
         let scope = Scope::all().shard(Shard::new(ShardField::Uid, first));
         let before = measure::resident();
         let informer = Informer::<Pod>::scoped(client, scope).start();
-        informer.synced_within(PATIENCE).await.expect("it syncs");
+        informer.synced_within(TIMEOUT).await.expect("it syncs");
         let bytes = || informer.stats().members[0].reflector.bytes as f64 / 1e6;
         let listed = bytes();
         println!("synced");
@@ -119,7 +119,7 @@ fn replica(url: &str, replicas: u32) {
         let mut version = String::new();
         std::io::stdin().read_line(&mut version).expect("a version");
         informer
-            .wait_for(version.trim(), PATIENCE)
+            .wait_for(version.trim(), TIMEOUT)
             .await
             .expect("it follows");
         println!(

@@ -1,4 +1,4 @@
-//! Numbers of the store with 100,000 small objects, keys of about 45 bytes and two indexes (64 namespaces,
+//! Benchmarks of the store with 100,000 small objects, keys of about 45 bytes and two indexes (64 namespaces,
 //! 5,000 nodes).
 //!
 //! `cargo bench -p kube-informers --bench store [-- memory|writes|reads|contention]`
@@ -88,14 +88,14 @@ fn filled() -> DeltaWriter<Small> {
     writer
 }
 
-/// Runs something short often and prints the median, which other work on the machine hardly changes.
+/// Runs a short operation often and prints the median, which other load on the machine hardly changes.
 fn short(what: &str, count: usize, runs: usize, mut run: impl FnMut() -> Duration) {
     let mut times: Vec<Duration> = (0..runs).map(|_| run()).collect();
     times.sort_unstable();
     print(what, times[runs / 2], count);
 }
 
-/// Runs something long five times and prints the shortest time on the processor.
+/// Runs a long operation five times and prints the shortest CPU time.
 fn long(what: &str, count: usize, mut run: impl FnMut() -> Duration) {
     let shortest = (0..5).map(|_| run()).min();
     print(what, shortest.unwrap_or_default(), count);
@@ -109,7 +109,7 @@ fn print(what: &str, elapsed: Duration, count: usize) {
     );
 }
 
-/// A fixed sequence of numbers below `OBJECTS` that looks random.
+/// A fixed pseudo-random sequence of numbers below `OBJECTS`.
 fn scattered() -> impl Iterator<Item = usize> {
     let mut state = 88_172_645_463_325_252_u64;
     std::iter::repeat_with(move || {
@@ -147,8 +147,8 @@ fn memory() {
     assert_eq!(writer.store().len(), OBJECTS);
 }
 
-/// Time this thread has spent on a processor, so that other work on the machine counts little; the plain clock
-/// where the system does not tell. Too coarse for short times.
+/// The CPU time of this thread, which other load on the machine hardly changes; the clock
+/// where the system does not report it. Too coarse for short times.
 fn processor_clock() -> Duration {
     let spent = || {
         let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
@@ -306,7 +306,7 @@ fn reads() {
     });
 }
 
-/// How long single updates take, 20,000 of them a second, beside a reader that never rests.
+/// The duration of single updates, at 20,000 per second, with a concurrent reader in a loop.
 fn writer_beside(what: &str, writer: &mut DeltaWriter<Small>, from: usize, read: impl Fn(usize) + Sync) {
     let updates: Vec<_> = (scattered().take(60_000).enumerate())
         .map(|(version, number)| Delta::Updated(small(number, from + version)))
@@ -330,7 +330,7 @@ fn writer_beside(what: &str, writer: &mut DeltaWriter<Small>, from: usize, read:
     percentiles(what, latencies, rounds);
 }
 
-/// Runs `work` while another thread calls `read` again and again; returns how often.
+/// Runs `work` while another thread calls `read` in a loop; returns the number of calls.
 fn beside(read: impl Fn(usize) + Sync, work: impl FnOnce()) -> usize {
     let done = AtomicBool::new(false);
     let rounds = AtomicUsize::new(0);

@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn the_selector_of_an_object_is_a_selector() {
+    fn a_label_selector_of_an_object_is_converted() {
         let expression = |operator: &str, values: &[&str]| LabelSelectorRequirement {
             key: "env".to_owned(),
             operator: operator.to_owned(),
@@ -360,14 +360,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_parses_to_the_same(text in "[a-c=!(),<> in1]{0,16}") {
+        fn a_printed_selector_parses_to_itself(text in "[a-c=!(),<> in1]{0,16}") {
             if let Ok(selector) = text.parse::<Selector>() {
                 prop_assert_eq!(selector.to_string().parse::<Selector>(), Ok(selector));
             }
         }
 
         #[test]
-        fn any_text_is_survived(text in "\\PC{0,24}") {
+        fn parsing_arbitrary_text_never_panics(text in "\\PC{0,24}") {
             let _ = text.parse::<Selector>();
         }
     }

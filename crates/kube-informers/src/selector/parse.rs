@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{Requirement, Test};
 
-/// A selector that cannot be read: which one, where, and why.
+/// A malformed selector: its text, the position, and the problem.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{selector:?} is not a {sort}: {problem} at position {position}")]
 pub struct ParseSelectorError {
@@ -19,13 +19,13 @@ impl ParseSelectorError {
         Self {
             sort,
             selector: selector.to_owned(),
-            // Counted as a reader counts, from one and in characters.
+            // In characters, from one.
             position: selector.get(..at).unwrap_or_default().chars().count() + 1,
             problem: problem.into(),
         }
     }
 
-    /// Where the trouble is, counted in characters from 1.
+    /// The position of the problem, in characters from 1.
     pub fn position(&self) -> usize {
         self.position
     }
@@ -131,7 +131,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// What stands here up to a space or an operator.
+    /// The text up to a space or an operator.
     fn word(&mut self) -> &'a str {
         let start = self.skip_space();
         let rest = self.rest();
@@ -169,7 +169,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// A label key: a name, with a DNS name and a slash before it if it is not private.
+/// A label key: a name, with an optional prefix of a DNS name and a slash.
 pub(super) fn check_key(key: &str) -> Result<(), String> {
     let (prefix, name) = match key.split_once('/') {
         None => (None, key),

@@ -1,4 +1,4 @@
-//! Listers and the ready-made indexes.
+//! Listers and common indexes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -45,7 +45,7 @@ impl Object for Counted {
 /// Upstream: TestListAll. With 100,000 objects in each case, where client-go takes a million in two of them: what
 /// is proven is which labels are read, and that does not depend on the number.
 #[test]
-fn a_selector_reads_labels_only_where_it_must() {
+fn a_selector_reads_labels_only_if_needed() {
     const OBJECTS: usize = 100_000;
     let reads = Arc::new(AtomicUsize::new(0));
     let mut writer = StoreWriter::<Counted>::new();
@@ -105,7 +105,7 @@ async fn a_lister_selects_by_labels_and_by_namespace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_there_is_none_or_the_error_a_server_would_send() {
+async fn a_missing_object_is_none_or_the_error_of_a_server() {
     let server = TestServer::new();
     server.create(pod("shop", "cart"));
     server.create(node("worker-1"));
@@ -136,7 +136,7 @@ async fn what_is_not_there_is_none_or_the_error_a_server_would_send() {
         "deployments.apps \"shop/gone\" not found in the cache"
     );
 
-    // The same in kube's terms, next to what the server itself says.
+    // The converted error equals that of the server.
     let cached = |error: NotFoundError| match kube::Error::from(error) {
         kube::Error::Api(status) => *status,
         other => panic!("{other}"),
@@ -182,7 +182,7 @@ fn owned(name: &str, owner: &str, uid: &str, controller: bool) -> Pod {
 }
 
 #[tokio::test(start_paused = true)]
-async fn owners_and_what_they_own_are_found_without_a_scan() {
+async fn owners_and_owned_objects_are_found_without_a_scan() {
     let server = TestServer::new();
     let api = kube::Api::<ReplicaSet>::namespaced(server.client(), "shop");
     let set = api
@@ -225,7 +225,7 @@ fn set_of(sets: &Lister<ReplicaSet>) -> Arc<ReplicaSet> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_scoped_owner_is_found_too() {
+async fn a_cluster_scoped_owner_is_found() {
     let mut nodes = StoreWriter::<Node>::new();
     let mut worker = node("worker-1");
     worker.metadata.uid = Some("n1".to_owned());
@@ -238,7 +238,7 @@ async fn a_cluster_scoped_owner_is_found_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ready_made_indexes_are_shared_and_follow_changes() {
+async fn common_indexes_are_shared_and_follow_changes() {
     let server = TestServer::new();
     let on = |name: &str, worker: &str| {
         let mut pod = Build::label(pod("shop", name), "app", "web");
@@ -275,7 +275,7 @@ async fn ready_made_indexes_are_shared_and_follow_changes() {
 }
 
 #[test]
-fn an_index_asked_for_by_many_at_once_is_added_once() {
+fn an_index_requested_concurrently_is_added_once() {
     let mut writer = StoreWriter::<Pod>::new();
     let pods = (0..2_000).map(|number| owned(&format!("pod-{number}"), "set", "u1", true));
     writer.replace(pods, Some("1")).unwrap();
@@ -312,9 +312,9 @@ fn foo_is(value: &str) -> LabelSelector {
     }
 }
 
-/// Upstream: TestDaemonSetLister. Where client-go returns an error (no labels, no match), the answer is empty.
+/// Upstream: TestDaemonSetLister. Where client-go returns an error (no labels, no match), the result is empty.
 #[test]
-fn the_daemon_sets_of_a_pod_are_those_of_its_namespace_that_select_it() {
+fn the_daemon_sets_of_a_pod_are_those_in_its_namespace_that_select_it() {
     let sets = |sets: Vec<DaemonSet>| {
         let mut writer = StoreWriter::<DaemonSet>::new();
         writer.replace(sets, Some("1")).unwrap();

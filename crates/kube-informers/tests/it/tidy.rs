@@ -13,6 +13,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("selector", &["object"]),
     ("shard", &["object", "quarantine"]),
     ("scope", &["selector", "shard"]),
+    ("sim", &["store"]),
     (
         "source",
         &[

@@ -1,4 +1,4 @@
-//! What is outside the shard is not decoded, whatever it is.
+//! Objects outside the shard are not decoded.
 
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 use crate::shard::{Shard, ShardField, ShardRange, shard_hash};
 
-/// The half of the hash space that a text is in.
+/// The half of the hash space that contains the hash of a text.
 fn half_of(field: ShardField, text: &str) -> Shard {
     let halves = ShardRange::ALL.split(2);
     let half = halves.into_iter().find(|half| half.contains(shard_hash(text)));
@@ -47,7 +47,7 @@ fn high() -> String {
 }
 
 #[test]
-fn a_list_leaves_out_what_is_outside_and_says_back_the_shard() {
+fn a_list_omits_objects_outside_the_shard_and_returns_the_echo() {
     let shard = half_of(ShardField::Uid, LOW);
     let bad = json!({"metadata": {"name": "bad", "uid": high()}, "spec": 5});
     let (items, meta) = listed(shard.clone(), &[item(LOW, "in"), item(&high(), "out"), bad]);
@@ -57,7 +57,7 @@ fn a_list_leaves_out_what_is_outside_and_says_back_the_shard() {
 }
 
 #[test]
-fn what_does_not_say_where_it_belongs_is_looked_at() {
+fn an_object_of_unknown_membership_is_decoded() {
     let nameless = json!({"metadata": {"name": "x", "resourceVersion": "1"}, "spec": 5});
     let (items, _) = listed(half_of(ShardField::Uid, LOW), &[nameless]);
 
@@ -65,7 +65,7 @@ fn what_does_not_say_where_it_belongs_is_looked_at() {
 }
 
 #[test]
-fn a_namespace_counts_where_the_shard_goes_by_namespaces() {
+fn a_shard_by_namespace_is_decided_by_the_namespace() {
     let shop = half_of(ShardField::Namespace, "shop");
     let others = Shard::everything(ShardField::Namespace)
         .difference(&shop)
@@ -77,12 +77,12 @@ fn a_namespace_counts_where_the_shard_goes_by_namespaces() {
     assert_eq!(
         listed(half_of(ShardField::Namespace, ""), &[node]).0,
         ["node@2"],
-        "what lives in no namespace hashes as the empty text"
+        "cluster-scoped objects hash as the empty string"
     );
 }
 
 #[test]
-fn a_watch_tells_how_far_it_is_and_nothing_more_of_what_is_outside() {
+fn a_watch_reports_only_the_version_of_events_outside_the_shard() {
     let out = item(&high(), "out");
     let frames = [
         json!({"type": "ADDED", "object": out}),
@@ -109,7 +109,7 @@ fn a_watch_tells_how_far_it_is_and_nothing_more_of_what_is_outside() {
 }
 
 #[test]
-fn an_odd_echo_is_no_reason_to_refuse_a_list() {
+fn a_list_with_an_unexpected_echo_is_accepted() {
     for info in [json!(null), json!({}), json!({"selector": null})] {
         let body =
             json!({"kind": "PodList", "metadata": {"resourceVersion": "9", "shardInfo": info}, "items": []});

@@ -1,16 +1,16 @@
-//! Exactness under random trouble: whatever the server does short of lying, the cache equals the collection at the
-//! version it reports, and every handler was told a history that leads there.
+//! Exactness under random faults: unless the server reports wrong versions, the cache equals the collection at the version
+//! it reports, and the events of every handler lead to that state.
 //!
-//! Each run is made by one seed and can be repeated: `KUBE_INFORMERS_SEED=17 cargo test exact`.
+//! Each run is determined by a seed and can be repeated: `KUBE_INFORMERS_SEED=17 cargo test exact`.
 
+mod faults;
 mod model;
 mod observer;
 mod run;
-mod trouble;
 
 use run::{Plan, run};
 
-/// Runs each seed of the range, or the one that is asked for.
+/// Runs each seed of the range, or the one in the environment.
 fn seeds(range: std::ops::Range<u64>, plan: fn(u64) -> Plan) {
     let only = std::env::var("KUBE_INFORMERS_SEED").ok();
     let only: Option<u64> = only.map(|seed| seed.parse().expect("KUBE_INFORMERS_SEED is a number"));
@@ -28,17 +28,17 @@ fn seeds(range: std::ops::Range<u64>, plan: fn(u64) -> Plan) {
 }
 
 #[test]
-fn the_cache_is_exact_through_watch_lists_and_trouble() {
+fn the_cache_is_exact_with_watch_lists_and_faults() {
     seeds(0..80, |_| Plan::watch_list());
 }
 
 #[test]
-fn the_cache_is_exact_through_pages_and_trouble() {
+fn the_cache_is_exact_with_paged_lists_and_faults() {
     seeds(1000..1080, |_| Plan::pages());
 }
 
 #[test]
-fn the_cache_is_exact_behind_a_keyed_queue_whenever_it_reports_a_version() {
+fn the_cache_is_exact_with_a_keyed_queue_whenever_it_reports_a_version() {
     seeds(2000..2060, |seed| {
         let plan = if seed % 2 == 0 {
             Plan::watch_list()
@@ -49,7 +49,7 @@ fn the_cache_is_exact_behind_a_keyed_queue_whenever_it_reports_a_version() {
     });
 }
 
-/// A shard moves about, on a server that knows shards and on one that does not.
+/// A shard moves, on servers with and without support for shards.
 #[test]
 fn the_cache_is_exact_while_its_shard_moves() {
     seeds(4000..4080, |seed| {
@@ -63,7 +63,7 @@ fn the_cache_is_exact_while_its_shard_moves() {
 }
 
 #[test]
-fn the_cache_is_exact_while_its_shard_moves_behind_a_keyed_queue() {
+fn the_cache_is_exact_while_its_shard_moves_with_a_keyed_queue() {
     seeds(5000..5040, |seed| {
         let plan = if seed % 4 < 2 {
             Plan::watch_list()
@@ -74,8 +74,8 @@ fn the_cache_is_exact_while_its_shard_moves_behind_a_keyed_queue() {
     });
 }
 
-/// Without trouble nothing is listed twice, nothing is missed and nothing fails.
+/// Without faults there are no relists, no missed deletes and no errors.
 #[test]
-fn the_cache_is_exact_on_a_good_day() {
+fn the_cache_is_exact_without_faults() {
     seeds(3000..3020, |_| Plan::watch_list().calm());
 }

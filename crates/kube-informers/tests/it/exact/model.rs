@@ -1,4 +1,4 @@
-//! The server as it should be seen: its collection at every version, and which states ever existed.
+//! The expected view of the server: the collection at every version, and all states that ever existed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,10 @@ use kube_informers::shard::{ShardField, shard_hash};
 use kube_testserver::TestServer;
 use kube_testserver::builders::{Build, pod};
 
-/// A small generator (splitmix64), so that a seed means the same for ever.
-pub struct Dice(pub u64);
+/// A small generator (splitmix64), so that a seed always gives the same run.
+pub struct Rng(pub u64);
 
-impl Dice {
+impl Rng {
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -50,7 +50,7 @@ pub struct Model {
     /// Every visible state that ever existed.
     states: BTreeSet<(String, String, String)>,
     keys: u64,
-    /// What has been done, for the message of a failure.
+    /// The actions so far, for failure messages.
     pub journal: Vec<String>,
 }
 
@@ -132,7 +132,7 @@ impl Model {
             .contains(&(key.to_owned(), version.to_owned(), uid.to_owned()))
     }
 
-    /// The last version that changed anything visible. A cache that is older may look right by accident.
+    /// The last version that changed anything visible. An older cache may be right by accident.
     pub fn changed(&self) -> u64 {
         self.changed
     }
@@ -160,13 +160,13 @@ impl Model {
     }
 
     /// One random write.
-    pub fn write(&mut self, dice: &mut Dice) {
-        let name = format!("p{}", dice.below(self.keys));
-        let namespace = if dice.one_in(3) { "b" } else { "a" };
+    pub fn write(&mut self, rng: &mut Rng) {
+        let name = format!("p{}", rng.below(self.keys));
+        let namespace = if rng.one_in(3) { "b" } else { "a" };
         let exists = self.server.get::<Pod>(namespace, &name);
-        match (exists, dice.below(10)) {
+        match (exists, rng.below(10)) {
             (None, _) => {
-                let app = if dice.one_in(4) { "y" } else { "x" };
+                let app = if rng.one_in(4) { "y" } else { "x" };
                 self.server.create(pod(namespace, &name).label("app", app));
                 self.note(format!("create {namespace}/{name} app={app}"));
             }
@@ -192,7 +192,7 @@ impl Model {
                 });
                 self.note(format!("flip {namespace}/{name}"));
             }
-            (Some(_), _) => self.touch(namespace, &name, dice.next()),
+            (Some(_), _) => self.touch(namespace, &name, rng.next()),
         }
     }
 

@@ -1,4 +1,4 @@
-//! A handler that checks what it is told, as it is told.
+//! A handler that checks each event it receives.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::model::Collection;
 
-/// What one handler was told, folded, and what was wrong with it.
+/// The state that follows from the events of one handler, and the violations found.
 #[derive(Clone)]
 pub struct Observer(Arc<Mutex<Told>>);
 
@@ -17,9 +17,9 @@ pub struct Observer(Arc<Mutex<Told>>);
 struct Told {
     name: &'static str,
     objects: BTreeMap<String, Arc<Pod>>,
-    /// The highest version told of each object, the deleted ones included.
+    /// The highest delivered version of each object, including deleted ones.
     highest: BTreeMap<String, u64>,
-    /// Every state that was told: key, version, UID.
+    /// Every delivered state: key, version, UID.
     states: Vec<(String, String, String)>,
     initial: usize,
     events: usize,
@@ -39,10 +39,11 @@ impl Observer {
         self.0.lock().tell(event);
     }
 
-    /// What the events lead to, from nothing.
+    /// The state that follows from all events.
     pub fn fold(&self) -> Collection {
-        let told = self.0.lock();
-        told.objects
+        let delivered = self.0.lock();
+        delivered
+            .objects
             .iter()
             .map(|(key, pod)| (key.clone(), ident(pod)))
             .collect()
@@ -64,7 +65,7 @@ impl Observer {
         self.0.lock().log.clone()
     }
 
-    /// The first complaint.
+    /// The first violation.
     pub fn wrong(&self) -> Option<String> {
         self.0.lock().wrong.first().cloned()
     }
@@ -89,8 +90,12 @@ impl Told {
                     self.complain("H2: added twice", event);
                 }
                 let uid = Object::object_uid(&**object).unwrap_or_default();
-                if self.highest.get(uid).is_some_and(|told| *told > version(object)) {
-                    self.complain("C2: an object came back in an older state", event);
+                if self
+                    .highest
+                    .get(uid)
+                    .is_some_and(|delivered| *delivered > version(object))
+                {
+                    self.complain("C2: an object was added in an older state", event);
                 }
                 self.initial += usize::from(*initial);
                 self.keep(key, object);
@@ -99,7 +104,7 @@ impl Told {
                 match held {
                     None => self.complain("H2: updated before it was added", event),
                     Some(held) if !Arc::ptr_eq(&held, old) => {
-                        self.complain("H3: old is not what was last told", event);
+                        self.complain("H3: the old state is not the last delivered one", event);
                     }
                     Some(_) => {}
                 }
@@ -107,7 +112,7 @@ impl Told {
                     self.complain("H4: an update across UIDs", event);
                 }
                 if !resync && version(old) >= version(new) {
-                    self.complain("C2: an update that goes back, or nowhere", event);
+                    self.complain("C2: an update to an older or the same version", event);
                 }
                 self.keep(key, new);
             }
@@ -115,7 +120,7 @@ impl Told {
                 match held {
                     None => self.complain("H2: deleted before it was added", event),
                     Some(held) if Object::object_uid(&*held) != Object::object_uid(&**object) => {
-                        self.complain("H4: another object was deleted than was told", event);
+                        self.complain("H4: the deleted object is not the last delivered one", event);
                     }
                     Some(_) => {}
                 }

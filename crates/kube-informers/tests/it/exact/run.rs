@@ -1,4 +1,4 @@
-//! One run: writes and trouble, checks after every step, then healing, then silence.
+//! One run: writes and faults with checks after every step, then recovery, then an idle phase.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,17 +10,17 @@ use kube_informers::shard::{ShardField, ShardRange};
 use kube_informers::{Backlog, Event, HandlerOptions, Informer, Object, Registration, Scope, Shard};
 use kube_testserver::TestServer;
 
-use super::model::{Collection, Dice, Model, SELECTOR};
+use super::faults;
+use super::model::{Collection, Model, Rng, SELECTOR};
 use super::observer::Observer;
-use super::trouble;
 use crate::support::{minutes, pass, secs};
 
-/// What kind of run.
+/// The kind of run.
 pub struct Plan {
     watch_list: bool,
     keyed: bool,
     calm: bool,
-    /// With a shard that moves, on a server that does or does not know shards.
+    /// With a shard that moves, on a server with or without support for shards.
     sharded: Option<bool>,
 }
 
@@ -72,21 +72,21 @@ pub fn run(seed: u64, plan: &Plan) {
     });
 }
 
-/// Some of sixteen pieces of the hash space; always of the same field in one run.
-fn shard(seed: u64, dice: &mut Dice) -> Shard {
+/// Some sixteenths of the hash space, always by the same field in one run.
+fn shard(seed: u64, rng: &mut Rng) -> Shard {
     let field = if seed.is_multiple_of(3) {
         ShardField::Namespace
     } else {
         ShardField::Uid
     };
-    match dice.below(8) {
+    match rng.below(8) {
         0 => Shard::nothing(field),
         1 => Shard::everything(field),
         _ => {
             let mut pieces = ShardRange::ALL.split(16);
-            let first = dice.below(16) as usize;
+            let first = rng.below(16) as usize;
             pieces.rotate_left(first);
-            pieces.truncate(dice.below(12) as usize + 1);
+            pieces.truncate(rng.below(12) as usize + 1);
             Shard::new(field, pieces)
         }
     }
@@ -95,12 +95,12 @@ fn shard(seed: u64, dice: &mut Dice) -> Shard {
 struct Run<'a> {
     seed: u64,
     plan: &'a Plan,
-    dice: Dice,
+    rng: Rng,
     model: Model,
     informer: Informer<Pod>,
     observers: Vec<(Observer, Registration)>,
     late: Option<(Observer, Registration, usize)>,
-    /// Some trouble can only be noticed by waiting.
+    /// Some faults are noticed only after a timeout.
     slow: bool,
     reported: u64,
     moves: u64,
@@ -108,29 +108,29 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn new(seed: u64, plan: &'a Plan) -> Self {
-        let mut dice = Dice(seed);
+        let mut rng = Rng(seed);
         let mut server = TestServer::builder()
             .seed(seed)
-            .bookmark_interval(secs(*dice.pick(&[5, 20, 60])));
+            .bookmark_interval(secs(*rng.pick(&[5, 20, 60])));
         if plan.sharded == Some(true) {
             server = server.sharding();
         }
         let server = server.build();
-        let mut model = Model::new(server.clone(), dice.below(8) + 1);
-        for _ in 0..dice.below(12) {
-            model.write(&mut dice);
+        let mut model = Model::new(server.clone(), rng.below(8) + 1);
+        for _ in 0..rng.below(12) {
+            model.write(&mut rng);
         }
-        let capacity = dice.below(8) as usize + 1;
+        let capacity = rng.below(8) as usize + 1;
         let queue = if plan.keyed {
             QueueKind::Keyed { capacity }
         } else {
             QueueKind::InOrder { capacity }
         };
         let mut scope = Scope::all().labels(SELECTOR).expect("a selector");
-        if plan.sharded.is_some() && !dice.one_in(4) {
-            scope = scope.shard(shard(seed, &mut dice));
+        if plan.sharded.is_some() && !rng.one_in(4) {
+            scope = scope.shard(shard(seed, &mut rng));
         }
-        let page_size = dice.below(4) as u32 + 1;
+        let page_size = rng.below(4) as u32 + 1;
         let informer = Informer::<Pod>::scoped(server.client(), scope)
             .queue(queue)
             .configure(|config| {
@@ -159,7 +159,7 @@ impl<'a> Run<'a> {
         Self {
             seed,
             plan,
-            dice,
+            rng,
             model,
             informer,
             observers: vec![(keep_all, inline), (coalescing, slow)],
@@ -170,39 +170,39 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Writes and trouble, with a look at everything after each step.
+    /// Writes and faults, with checks after each step.
     async fn disturb(&mut self) {
-        let steps = 20 + self.dice.below(40);
-        let joins_at = self.dice.below(steps);
+        let steps = 20 + self.rng.below(40);
+        let joins_at = self.rng.below(steps);
         for step in 0..steps {
             if step == joins_at {
                 self.join();
             }
-            for _ in 0..self.dice.below(4) {
-                self.model.write(&mut self.dice);
+            for _ in 0..self.rng.below(4) {
+                self.model.write(&mut self.rng);
             }
-            if !self.plan.calm && self.dice.one_in(2) {
-                self.slow |= trouble::strike(&mut self.model, &mut self.dice, !self.plan.keyed);
+            if !self.plan.calm && self.rng.one_in(2) {
+                self.slow |= faults::inject(&mut self.model, &mut self.rng, !self.plan.keyed);
             }
-            if self.plan.sharded.is_some() && self.moves < 12 && self.dice.one_in(3) {
+            if self.plan.sharded.is_some() && self.moves < 12 && self.rng.one_in(3) {
                 self.move_shard();
                 // Back and forth without a pause.
-                if self.dice.one_in(4) {
+                if self.rng.one_in(4) {
                     self.move_shard();
                 }
             }
-            match self.dice.below(6) {
+            match self.rng.below(6) {
                 0 => tokio::task::yield_now().await,
                 1 => {
-                    for _ in 0..self.dice.below(20) {
+                    for _ in 0..self.rng.below(20) {
                         tokio::task::yield_now().await;
                         self.check();
                     }
                 }
                 2 => pass(Duration::from_millis(1)).await,
-                3 => pass(Duration::from_millis(self.dice.below(2000))).await,
-                4 => pass(secs(self.dice.below(10))).await,
-                _ => pass(secs(self.dice.below(70))).await,
+                3 => pass(Duration::from_millis(self.rng.below(2000))).await,
+                4 => pass(secs(self.rng.below(10))).await,
+                _ => pass(secs(self.rng.below(70))).await,
             }
             self.check();
         }
@@ -211,22 +211,22 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Moves to another shard. What is given up must be gone at once, without a request.
+    /// Moves to another shard. Given-up ranges must be evicted at once, without a request.
     fn move_shard(&mut self) {
         self.moves += 1;
-        let shard = shard(self.seed, &mut self.dice);
+        let shard = shard(self.seed, &mut self.rng);
         let cached = self.cached();
         let requests = self.model.server.requests().len();
         self.model.journal.push(format!("move to {shard}"));
         self.informer.set_shard(shard.clone()).expect("the same field");
         self.same(
-            "S1: what is left and what stays",
+            "S1: the cache after an eviction",
             self.cached(),
             Model::part(&cached, Some(&shard)),
         );
         self.demand(
             self.model.server.requests().len() == requests,
-            "S2: giving up asked the server",
+            "S2: an eviction made a request",
         );
         self.check();
     }
@@ -255,14 +255,11 @@ impl<'a> Run<'a> {
         self.observers.push((observer, registration));
     }
 
-    /// What must hold at every moment.
+    /// The invariants that hold at every moment.
     fn check(&mut self) {
         let store = self.informer.store();
         if !self.informer.has_synced() && !self.plan.keyed {
-            self.demand(
-                store.is_empty(),
-                "C13: something is in the cache before all of it is",
-            );
+            self.demand(store.is_empty(), "C13: part of the initial list is visible");
         }
         if let Some(version) = store.resource_version() {
             let version: u64 = version.parse().expect("a number");
@@ -278,14 +275,14 @@ impl<'a> Run<'a> {
             if let Some(wrong) = observer.wrong() {
                 self.demand(false, &wrong);
             }
-            // Nothing is on its way to a handler that has returned from everything.
+            // The backlog of an idle handler is empty.
             if registration.pending() == 0 && registration.has_synced() {
                 self.same("H1: fold of a handler and cache", observer.fold(), self.cached());
             }
         }
     }
 
-    /// Faults off, spoiled objects whole again: soon cache, handlers and server agree.
+    /// Without faults and with readable objects, cache, handlers and server agree soon.
     async fn heal(&mut self) {
         self.model.server.clear_faults();
         self.model.server.set_watch_window("pods", 1000);
@@ -298,12 +295,12 @@ impl<'a> Run<'a> {
         loop {
             pass(Duration::from_millis(500)).await;
             self.check();
-            // A good version is what gets an object out of quarantine.
+            // A readable version ends a quarantine.
             for bad in self.informer.quarantine() {
                 let name = bad.key.name().to_owned();
                 let namespace = bad.key.namespace().unwrap_or_default().to_owned();
                 if self.model.server.get::<Pod>(namespace.as_str(), &name).is_some() {
-                    let value = self.dice.next();
+                    let value = self.rng.next();
                     self.model.touch(&namespace, &name, value);
                 }
             }
@@ -315,7 +312,7 @@ impl<'a> Run<'a> {
                 self.demand(self.informer.has_synced(), "C7: it is not synced after healing");
                 self.demand(
                     self.informer.quarantine().is_empty(),
-                    "C10: there is a quarantine",
+                    "C10: the quarantine is not empty",
                 );
                 self.same("C7: cache and server", self.cached(), self.wanted());
                 for (observer, _) in &self.observers {
@@ -360,9 +357,9 @@ impl<'a> Run<'a> {
             })
     }
 
-    /// Nothing changes any more, so nobody is told anything (C8), and nobody asks too often (L1).
+    /// Nothing changes, so there are no events (C8) and few requests (L1).
     async fn silence(&mut self) {
-        let told: Vec<_> = self
+        let delivered: Vec<_> = self
             .observers
             .iter()
             .map(|(observer, _)| observer.events())
@@ -374,7 +371,7 @@ impl<'a> Run<'a> {
             .iter()
             .map(|(observer, _)| observer.events())
             .collect();
-        self.demand(told == after, "C8: events although nothing happened");
+        self.demand(delivered == after, "C8: events although nothing happened");
         let mut per_minute = std::collections::BTreeMap::<u64, usize>::new();
         for request in self.model.server.requests() {
             // The pages of one list count as one request.
@@ -412,7 +409,7 @@ impl<'a> Run<'a> {
             .collect()
     }
 
-    /// Compares all but what is in quarantine.
+    /// Compares all keys that are not in quarantine.
     fn same(&self, what: &str, mut left: Collection, mut right: Collection) {
         let quarantine: BTreeSet<_> = self
             .informer
@@ -433,9 +430,9 @@ impl<'a> Run<'a> {
             return;
         }
         let tail = |lines: &[String], n: usize| lines[lines.len().saturating_sub(n)..].join("\n  ");
-        let mut told = String::new();
+        let mut delivered = String::new();
         for (observer, registration) in &self.observers {
-            told.push_str(&format!(
+            delivered.push_str(&format!(
                 "\n{} ({} pending):\n  {}",
                 registration.name(),
                 registration.pending(),
@@ -450,7 +447,7 @@ impl<'a> Run<'a> {
             .map(|request| format!("{:.3} {request}", request.at.as_secs_f64()))
             .collect();
         panic!(
-            "{what}\nversion {:?}, quarantine {:?}, {}\n  {}\nrequests\n  {}{told}",
+            "{what}\nversion {:?}, quarantine {:?}, {}\n  {}\nrequests\n  {}{delivered}",
             self.informer.store().resource_version(),
             self.informer
                 .quarantine()

@@ -35,7 +35,7 @@ fn with_adds() -> OverlayOptions {
 }
 
 impl World {
-    /// The watch brings an object into the store and the handlers hear of it.
+    /// The watch delivers an object to the store and the handlers.
     fn watch(&mut self, text: &str) {
         self.writer.insert(thing(text)).unwrap();
         self.overlay.observe(&added(text));
@@ -80,7 +80,7 @@ async fn an_event_clears_an_own_write_unless_it_is_older() {
 
         world.overlay.observe(&added(&format!("pod:uid-1@{event}")));
 
-        // Older than the own write, to tell which one is seen.
+        // Older than the own write, to distinguish the two.
         world.writer.insert(thing("pod:uid-1@1")).unwrap();
         assert_eq!(world.seen("pod").as_deref(), Some(expected), "event at {event}");
     }
@@ -111,7 +111,7 @@ async fn a_write_recorded_after_its_deletion_was_observed_stays_invisible() {
     let mut world = world(with_adds());
     world.watch("pod:uid-1@1");
 
-    // Our update is deleted by somebody else before we hear that it succeeded.
+    // Another client deletes the object before the response to the update arrives.
     world.watch("pod:uid-1@2");
     world.remove("pod");
     world.overlay.observe(&deleted("pod:uid-1@2"));
@@ -150,7 +150,7 @@ async fn an_own_object_is_found_by_index_until_its_deletion_is_observed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_own_write_is_seen_until_the_store_has_caught_up() {
+async fn an_own_write_is_visible_until_the_store_catches_up() {
     let mut world = world(OverlayOptions::default());
     world.watch("pod:u@9");
     world.overlay.record(thing("pod:u@10")).unwrap();
@@ -164,7 +164,7 @@ async fn an_own_write_is_seen_until_the_store_has_caught_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_the_store_lacks_are_seen_only_when_asked_for() {
+async fn objects_missing_from_the_store_are_visible_only_with_include_adds() {
     for (options, expected) in [(OverlayOptions::default(), None), (with_adds(), Some("new@5"))] {
         let world = world(options);
 
@@ -176,7 +176,7 @@ async fn objects_the_store_lacks_are_seen_only_when_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_index_is_seen_through_own_writes() {
+async fn an_index_takes_own_writes_into_account() {
     let mut world = world(OverlayOptions::default());
     for text in ["a:u1@1 old", "b:u2@2 old", "c:u3@3 old", "d:u4@4 new"] {
         world.watch(text);
@@ -193,7 +193,7 @@ async fn an_index_is_seen_through_own_writes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_recorded_is_bounded_in_number_and_time() {
+async fn recorded_writes_are_limited_in_number_and_time() {
     let world = world(OverlayOptions {
         capacity: 2,
         ttl: Duration::from_secs(10),
@@ -218,7 +218,7 @@ async fn what_is_recorded_is_bounded_in_number_and_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_cannot_be_compared_is_refused() {
+async fn a_version_that_is_not_a_number_is_rejected() {
     let world = world(with_adds());
 
     assert!(world.overlay.record(thing("a:u@opaque")).is_err());

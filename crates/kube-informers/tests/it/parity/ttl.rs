@@ -21,7 +21,7 @@ fn pairs(ttl: Duration) -> Pairs {
 
 /// Upstream: TestTTLExpirationBasic
 #[tokio::test(start_paused = true)]
-async fn an_expired_value_is_absent_and_its_key_goes_when_somebody_looks() {
+async fn an_expired_value_is_absent_and_its_key_is_dropped_on_read() {
     let store = pairs(TTL);
     store.insert(("foo", "bar"));
 
@@ -34,7 +34,7 @@ async fn an_expired_value_is_absent_and_its_key_goes_when_somebody_looks() {
 
 /// Upstream: TestReAddExpiredItem
 #[tokio::test(start_paused = true)]
-async fn an_expired_value_that_is_put_in_again_lives_again() {
+async fn an_expired_value_can_be_inserted_again() {
     let store = pairs(TTL);
     store.insert(("foo", "bar"));
     advance(TTL * 2).await;
@@ -48,7 +48,7 @@ async fn an_expired_value_that_is_put_in_again_lives_again() {
 
 /// Upstream: TestTTLList
 #[tokio::test(start_paused = true)]
-async fn a_list_holds_what_is_not_expired_and_drops_the_rest() {
+async fn a_list_returns_unexpired_values_and_drops_the_rest() {
     let store = pairs(TTL);
     store.insert(("foo", "bar"));
     store.insert_for(Duration::ZERO, ("foo1", "bar1"));
@@ -79,7 +79,7 @@ async fn a_value_expires_when_it_is_strictly_older_than_its_time_to_live() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn putting_a_value_in_again_makes_it_young_again() {
+async fn inserting_a_value_again_resets_its_age() {
     let store = pairs(TTL);
     store.insert(("foo", "bar"));
     advance(TTL).await;

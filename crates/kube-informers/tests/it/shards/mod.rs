@@ -1,4 +1,4 @@
-//! Informers of a part of a collection, on servers that know shards and on those that do not.
+//! Informers of one shard, on servers with and without support for shards.
 
 mod moves;
 mod scope;

@@ -1,4 +1,4 @@
-//! A shard that moves: what is given up goes at once, what is gained is fetched, and only the difference is told.
+//! Moving a shard: given-up ranges are evicted at once, gained ranges are fetched, and only differences are delivered.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube_informers::error::SetShardError;
@@ -32,7 +32,7 @@ fn lines(what: &str, keys: Vec<String>, how: &str) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn giving_up_is_told_at_once_and_asks_nothing() {
+async fn giving_up_a_range_takes_effect_at_once_and_makes_no_request() {
     for honours in [true, false] {
         let server = server(honours, 60);
         let informer = synced(pods(&server, eighths(0..6))).await;
@@ -45,18 +45,18 @@ async fn giving_up_is_told_at_once_and_asks_nothing() {
 
         informer.set_shard(eighths(1..3)).unwrap();
 
-        // No await so far: the cache has let go, and the notices are in the handler's queue.
+        // No await so far: the objects are evicted, and the events are in the handler's backlog.
         assert_eq!(cached(&informer), stored_in(&server, &eighths(1..3)));
         assert!(informer.has_settled());
         let gone = eighths(0..6).difference(&eighths(1..3)).unwrap();
         assert_eq!(handler.pending(), stored_in(&server, &gone).len());
-        wait_for("it is told", || handler.pending() == 0).await;
+        wait_for("the handler is idle", || handler.pending() == 0).await;
         let mut told = log.take();
         told.sort();
         assert_eq!(told, lines("deleted", keys_in(&server, &gone), " (left scope)"));
         assert_eq!(informer.store().resource_version(), version);
 
-        // What happens to what was given up is nobody's business any more; the rest is.
+        // Changes in the given-up range are ignored; others are delivered.
         server.modify::<Pod>("a", "p0", |pod| {
             pod.metadata.labels = Some([("x".into(), "y".into())].into())
         });
@@ -69,9 +69,9 @@ async fn giving_up_is_told_at_once_and_asks_nothing() {
         assert_eq!(cached(&informer), stored_in(&server, &eighths(1..3)));
         assert_eq!(server.requests().len(), before, "not one request");
 
-        // The next watch asks for no more than what is left.
+        // The next watch requests only the remaining ranges.
         server.close_watches();
-        wait_for("it watches again", || server.requests().len() > before).await;
+        wait_for("the watch reconnects", || server.requests().len() > before).await;
         let last = server.requests().pop().unwrap();
         assert_eq!(
             (last.verb, last.param("shardSelector")),
@@ -82,7 +82,7 @@ async fn giving_up_is_told_at_once_and_asks_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn gaining_tells_what_is_new_and_nothing_else() {
+async fn gaining_a_range_delivers_only_new_objects() {
     for honours in [true, false] {
         for watch_list in [true, false] {
             let server = server(honours, 60);
@@ -96,7 +96,7 @@ async fn gaining_tells_what_is_new_and_nothing_else() {
 
             informer.set_shard(eighths(1..5)).unwrap();
             informer.shard_settled().await.unwrap();
-            wait_for("it is told", || handler.pending() == 0).await;
+            wait_for("the handler is idle", || handler.pending() == 0).await;
 
             assert_eq!(cached(&informer), stored_in(&server, &eighths(1..5)));
             let mut expected = lines("deleted", keys_in(&server, &eighths(0..1)), " (left scope)");
@@ -105,7 +105,7 @@ async fn gaining_tells_what_is_new_and_nothing_else() {
             told.sort();
             expected.sort();
             assert_eq!(told, expected);
-            // What stayed is the very same object.
+            // Objects that stayed are the same allocation.
             for pod in first.iter().filter(|pod| contains(&eighths(1..2), &***pod)) {
                 let key = kube_informers::ObjectKey::of(&**pod);
                 assert!(std::sync::Arc::ptr_eq(pod, &informer.store().get(&key).unwrap()));
@@ -115,7 +115,7 @@ async fn gaining_tells_what_is_new_and_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_given_up_and_taken_back_comes_back_as_it_is_now() {
+async fn a_range_given_up_and_regained_returns_in_its_current_state() {
     for keyed in [false, true] {
         let server = server(false, 30);
         let queue = if keyed {
@@ -130,17 +130,17 @@ async fn what_is_given_up_and_taken_back_comes_back_as_it_is_now() {
                 pod.metadata.annotations = Some([("round".to_owned(), round.to_string())].into());
             });
             create_in(&server, &eighths(3..4), &format!("new-{round}"));
-            // Without a pause, so that the reflector sees both moves as one.
+            // Without an await, so that the reflector sees both moves as one.
             informer.set_shard(eighths(0..4)).unwrap();
             informer.shard_settled().await.unwrap();
             let wanted = stored_in(&server, &eighths(0..4));
-            wait_for("all of it is there", || cached(&informer) == wanted).await;
+            wait_for("the cache is complete", || cached(&informer) == wanted).await;
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_shard_rests_and_asks_nothing() {
+async fn an_empty_shard_makes_no_request() {
     for keyed in [false, true] {
         let server = server(true, 30);
         let queue = if keyed {
@@ -174,7 +174,7 @@ async fn an_empty_shard_rests_and_asks_nothing() {
         informer.set_shard(eighths(0..3)).unwrap();
         informer.shard_settled().await.unwrap();
         assert_eq!(cached(&informer), stored_in(&server, &eighths(0..3)));
-        wait_for("it is told", || log.len() == informer.store().len()).await;
+        wait_for("the handler is idle", || log.len() == informer.store().len()).await;
 
         informer.set_shard(Shard::nothing(ShardField::Uid)).unwrap();
         assert!(informer.store().is_empty());
@@ -197,7 +197,7 @@ async fn an_empty_shard_rests_and_asks_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_without_a_shard_can_be_given_one() {
+async fn an_informer_without_a_shard_can_be_restricted_to_one() {
     let server = server(true, 30);
     let informer = synced(Informer::<Pod>::all(server.client())).await;
     assert_eq!(informer.shard(), None);
@@ -213,7 +213,7 @@ async fn an_informer_without_a_shard_can_be_given_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shard_moved_before_the_first_list_is_what_is_listed() {
+async fn a_shard_moved_before_the_initial_list_is_listed_in_its_new_place() {
     let server = server(true, 30);
     let trouble = server.fault(RequestMatcher::resource("pods").forever(), Fault::hang());
     let informer = pods(&server, eighths(0..2)).start();
@@ -229,12 +229,12 @@ async fn a_shard_moved_before_the_first_list_is_what_is_listed() {
     informer.shard_settled().await.unwrap();
 
     assert_eq!(cached(&informer), stored_in(&server, &eighths(1..4)));
-    wait_for("it is told", || log.len() == informer.store().len()).await;
+    wait_for("the handler is idle", || log.len() == informer.store().len()).await;
     assert!(log.take().iter().all(|line| line.ends_with("(initial)")));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_move_while_the_server_is_down_gives_up_now_and_gains_later() {
+async fn a_move_while_the_server_is_down_evicts_now_and_fetches_later() {
     let server = server(true, 40);
     let informer = synced(pods(&server, eighths(0..4))).await;
     let trouble = server.fault(RequestMatcher::resource("pods").forever(), Fault::status(503));
@@ -251,7 +251,7 @@ async fn a_move_while_the_server_is_down_gives_up_now_and_gains_later() {
         informer.state()
     );
     assert_eq!(cached(&informer), stored_in(&server, &eighths(2..4)));
-    // Again and again: the pauses go on, whatever is wanted.
+    // Moves do not reset the back-off.
     let requests = server.requests().len();
     for round in 0..50 {
         informer.set_shard(eighths(2..6 + round % 2)).unwrap();
@@ -269,7 +269,7 @@ async fn a_move_while_the_server_is_down_gives_up_now_and_gains_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_several_moves_the_last_one_counts() {
+async fn the_last_of_several_moves_wins() {
     let server = server(true, 60);
     let informer = synced(pods(&server, eighths(0..1))).await;
     let waiter = informer.clone();
@@ -285,7 +285,7 @@ async fn of_several_moves_the_last_one_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stopped_informer_does_not_move() {
+async fn a_stopped_informer_cannot_be_moved() {
     let server = server(true, 10);
     let informer = synced(pods(&server, eighths(0..4))).await;
     let trouble = server.fault(RequestMatcher::resource("pods").forever(), Fault::hang());
@@ -302,7 +302,7 @@ async fn a_stopped_informer_does_not_move() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shard_of_another_field_is_refused() {
+async fn a_move_to_a_shard_by_another_field_is_rejected() {
     let server = server(true, 10);
     let informer = synced(pods(&server, eighths(0..4))).await;
     let error = informer
@@ -313,7 +313,7 @@ async fn a_shard_of_another_field_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_handler_sees_the_shard_as_it_is() {
+async fn a_late_handler_receives_the_current_shard() {
     let server = server(false, 40);
     let informer = synced(pods(&server, eighths(0..8))).await;
     informer.set_shard(eighths(0..2)).unwrap();
@@ -337,9 +337,9 @@ async fn a_late_handler_sees_the_shard_as_it_is() {
     }
 }
 
-/// A name that is made again may be in another shard: what was there is gone, what is there now is not ours.
+/// A recreated object may belong to another shard: the old one is deleted, and the new one is ignored.
 #[tokio::test(start_paused = true)]
-async fn an_object_made_again_outside_the_shard_is_a_deletion() {
+async fn an_object_recreated_outside_the_shard_is_a_deletion() {
     for honours in [true, false] {
         let server = server(honours, 0);
         let informer = synced(pods(&server, eighths(0..4))).await;
@@ -351,7 +351,7 @@ async fn an_object_made_again_outside_the_shard_is_a_deletion() {
         create_in(&server, &eighths(4..8), "cart");
         wait_for("it is gone", || informer.store().is_empty()).await;
 
-        // And back, while nobody watches.
+        // And back, while the watch is broken.
         create_in_place(&server, &eighths(0..4));
         wait_for("it is there again", || informer.store().len() == 1).await;
         log.take();
@@ -368,10 +368,10 @@ fn create_in_place(server: &TestServer, shard: &Shard) {
     create_in(server, shard, "cart");
 }
 
-/// Moves, writes and broken watches from several threads at once: in the end the cache is what it should be, and nothing
-/// outside the shard was ever seen right after a move.
+/// Concurrent moves, writes and broken watches: the cache ends in the right state, and no object outside the shard is
+/// visible after a move.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn moves_from_many_threads_end_where_the_last_one_says() {
+async fn concurrent_moves_end_with_the_last_shard() {
     for (honours, keyed) in [(true, false), (false, false), (true, true), (false, true)] {
         let server = server(honours, 60);
         let queue = if keyed {
@@ -401,7 +401,7 @@ async fn moves_from_many_threads_end_where_the_last_one_says() {
         for number in 0..60 {
             let shard = eighths(number % 5..number % 5 + number % 3 + 1);
             informer.set_shard(shard.clone()).unwrap();
-            // Nobody else moves it, so nothing of what was given up can come back.
+            // No other thread moves the shard, so evicted objects cannot return.
             for _ in 0..20 {
                 let snapshot = informer.store().list();
                 assert!(
@@ -421,8 +421,8 @@ async fn moves_from_many_threads_end_where_the_last_one_says() {
             cached(&informer) == stored_in(&server, &shard)
         })
         .await;
-        wait_for("everything is told", || handler.pending() == 0).await;
-        // Added and deleted in turn, for each key.
+        wait_for("the handler is idle", || handler.pending() == 0).await;
+        // Additions and deletions of each key alternate.
         let mut there = std::collections::BTreeSet::new();
         for line in log.take() {
             let mut words = line.split(' ');

@@ -1,4 +1,4 @@
-//! A shard that stays: the same cache everywhere, and what the server makes of it.
+//! An informer with a fixed shard, and how the server handles the selector.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn support<K: Object>(informer: &Informer<K>) -> ShardSupport {
     informer.stats().members[0].reflector.shard_support
 }
 
-/// The cache holds its shard through creations, changes, deletions and a relist.
+/// The cache equals the shard after creations, changes, deletions and a relist.
 async fn holds_its_shard<K: Object>(server: &TestServer, informer: &Informer<K>, shard: &Shard) {
     assert_eq!(cached(informer), stored_in(server, shard));
     assert!(!cached(informer).is_empty(), "there is something to hold");
@@ -44,7 +44,7 @@ async fn holds_its_shard<K: Object>(server: &TestServer, informer: &Informer<K>,
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_cache_is_the_same_whether_the_server_knows_shards_or_not() {
+async fn the_cache_does_not_depend_on_shard_support_of_the_server() {
     let shard = eighths(2..4);
     let mut bytes = Vec::new();
     for honours in [true, false] {
@@ -92,7 +92,7 @@ async fn shards_by_namespace_keep_namespaces_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_set_of_namespaces_can_be_sharded_too() {
+async fn a_scope_of_several_namespaces_can_be_sharded() {
     for honours in [true, false] {
         let server = server(honours, 60);
         let shard = eighths(0..4);
@@ -109,7 +109,7 @@ async fn a_set_of_namespaces_can_be_sharded_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn stats_say_what_the_server_makes_of_the_shard() {
+async fn stats_report_the_shard_support_of_the_server() {
     for (honours, expected) in [(true, ShardSupport::Honoured), (false, ShardSupport::Ignored)] {
         let server = server(honours, 40);
         let scope = Scope::all().shard(eighths(0..4));
@@ -118,7 +118,7 @@ async fn stats_say_what_the_server_makes_of_the_shard() {
         let informer = synced(builder).await;
         assert_eq!(support(&informer), expected, "a list of whole objects says so");
 
-        // A watch-list says nothing, unless it brings something that was not asked for.
+        // A watch-list has no echo; only an object outside the shard shows that the selector was ignored.
         let streamed = synced(Informer::<Pod>::scoped(server.client(), scope)).await;
         let seen = if honours {
             ShardSupport::Unknown
@@ -134,7 +134,7 @@ async fn stats_say_what_the_server_makes_of_the_shard() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_list_without_the_echo_shows_that_the_shard_was_ignored() {
+async fn an_empty_list_without_echo_shows_that_the_selector_was_ignored() {
     let server = server(false, 0);
     let builder = Informer::<Pod>::scoped(server.client(), Scope::all().shard(eighths(0..4)))
         .configure(|config| config.watch_list = false);
@@ -143,7 +143,7 @@ async fn an_empty_list_without_the_echo_shows_that_the_shard_was_ignored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metadata_and_dynamic_objects_have_shards_too() {
+async fn metadata_and_dynamic_objects_can_be_sharded() {
     let shard = eighths(3..5);
     let scope = Scope::all().shard(shard.clone());
     for honours in [true, false] {
@@ -151,7 +151,7 @@ async fn metadata_and_dynamic_objects_have_shards_too() {
         let metadata = Informer::<PartialObjectMeta<Pod>>::scoped(server.client(), scope.clone())
             .configure(|config| config.watch_list = false);
         let metadata = synced(metadata).await;
-        // Such a list has no echo: what is known is what was seen.
+        // Such a list has no echo, so support is known only from the objects.
         let seen = if honours {
             ShardSupport::Unknown
         } else {
@@ -174,7 +174,7 @@ async fn metadata_and_dynamic_objects_have_shards_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_read_is_quarantined_only_inside_the_shard() {
+async fn unreadable_objects_are_quarantined_only_inside_the_shard() {
     let shard = eighths(0..4);
     for keyed in [false, true] {
         let server = server(false, 0);
@@ -197,7 +197,7 @@ async fn what_cannot_be_read_is_quarantined_only_inside_the_shard() {
         };
         assert_eq!(quarantined(&informer), ["a/inside"]);
 
-        // The same when the watch brings it.
+        // The same for a watch event.
         for name in ["inside", "outside"] {
             server.modify::<Pod>("a", name, |pod| {
                 pod.metadata
@@ -209,7 +209,7 @@ async fn what_cannot_be_read_is_quarantined_only_inside_the_shard() {
         pass(secs(2)).await;
         assert_eq!(quarantined(&informer), ["a/inside"]);
 
-        // And it leaves with its part of the hash space.
+        // It is evicted with its range.
         informer.set_shard(eighths(4..8)).unwrap();
         assert_eq!(quarantined(&informer), [""; 0]);
         informer.shard_settled().await.unwrap();
@@ -218,7 +218,7 @@ async fn what_cannot_be_read_is_quarantined_only_inside_the_shard() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_refuses_the_selector_is_asked_without_it() {
+async fn a_server_that_rejects_the_selector_is_requested_without_it() {
     let shard = eighths(0..4);
     let selector = shard.selector().unwrap();
     let refusal = "invalid shard selector: unsupported field path";
@@ -252,7 +252,7 @@ async fn a_server_that_refuses_the_selector_is_asked_without_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_selector_is_named_in_the_error() {
+async fn the_error_names_a_rejected_selector() {
     let server = server(false, 4);
     let error = ApiError::new(500, "", "invalid shard selector: unexpected expression kind");
     server.fault(RequestMatcher::resource("pods").forever(), Fault::error(error));
@@ -261,13 +261,13 @@ async fn a_refused_selector_is_named_in_the_error() {
     let error = informer.synced_within(secs(5)).await.unwrap_err().to_string();
     assert!(error.contains("invalid shard selector"), "{error}");
     assert!(
-        error.contains("what is outside the shard is left out here"),
+        error.contains("objects outside the shard are filtered by the client"),
         "{error}"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_outside_the_shard_is_progress_on_a_server_that_tells_of_it() {
+async fn an_event_outside_the_shard_advances_the_version() {
     let server = server(false, 10);
     let shard = eighths(0..4);
     let informer = synced(Informer::<Pod>::scoped(
@@ -290,7 +290,7 @@ async fn a_write_outside_the_shard_is_progress_on_a_server_that_tells_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_that_knows_nothing_of_shards_is_filtered() {
+async fn a_source_without_shard_support_is_filtered() {
     let object = |name: &str, uid: &str, version: &str| {
         let mut pod = kube_testserver::builders::pod("a", name);
         pod.metadata.uid = Some(uid.to_owned());
@@ -327,7 +327,7 @@ async fn a_source_that_knows_nothing_of_shards_is_filtered() {
     assert_eq!(informer.stats().totals.outside, 2);
 }
 
-/// A pod of which only the name is read.
+/// A projection of a pod to its name.
 #[derive(serde::Deserialize)]
 struct Nameplate {
     metadata: Meta,
@@ -355,7 +355,7 @@ impl Object for Nameplate {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_hides_its_uid_is_in_no_shard_of_uids_and_says_so() {
+async fn an_object_without_a_uid_is_quarantined_in_a_shard_by_uid() {
     let server = server(false, 20);
     let resource = ApiResource::erase::<Pod>(&());
     let of = |shard: Shard| {
@@ -365,7 +365,7 @@ async fn an_object_that_hides_its_uid_is_in_no_shard_of_uids_and_says_so() {
     assert!(informer.store().is_empty());
     let problem = informer.quarantine()[0].object.to_string();
     assert!(
-        problem.contains("shows no UID") && problem.contains("divide by namespace"),
+        problem.contains("has no UID") && problem.contains("use shards by namespace"),
         "{problem}"
     );
 
@@ -375,7 +375,7 @@ async fn an_object_that_hides_its_uid_is_in_no_shard_of_uids_and_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_factory_shares_by_shard_and_nobody_moves_what_others_share() {
+async fn a_factory_shares_informers_by_shard_and_their_shard_cannot_be_moved() {
     let server = server(true, 40);
     let factory = SharedInformerFactory::new(server.client());
     let low = factory.scoped(Scope::all().shard(eighths(0..4)));
@@ -383,7 +383,7 @@ async fn a_factory_shares_by_shard_and_nobody_moves_what_others_share() {
     let pods = low.informer::<Pod>();
     let again = low.informer::<Pod>();
     let others = high.informer::<Pod>();
-    // A shard that moves has a name of its own.
+    // An informer whose shard moves needs its own name.
     let moving = low.informer_named::<Pod>("mine", |factory| factory.default_builder());
     factory.start();
     factory.wait_for_sync().await.unwrap();
@@ -398,7 +398,7 @@ async fn a_factory_shares_by_shard_and_nobody_moves_what_others_share() {
     moving.set_shard(eighths(0..1)).unwrap();
     assert_eq!(cached(&moving), stored_in(&server, &eighths(0..1)));
 
-    // A resource that is only known by name, too.
+    // The same for a resource known only by name.
     let named = low.for_resource("pods").await.unwrap();
     factory.start();
     named.synced_within(Duration::from_secs(10)).await.unwrap();

@@ -1,4 +1,4 @@
-//! The text of a shard selector, as a server reads it.
+//! The text of a shard selector, as parsed by a server.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_informers::shard::{Shard, ShardField, ShardRange};

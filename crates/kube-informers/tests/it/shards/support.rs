@@ -1,4 +1,4 @@
-//! A server full of pods, and the part of them that is in a shard.
+//! A server with pods, and the pods of a shard.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube_informers::shard::{Membership, ShardField, ShardRange, shard_hash, shard_membership};
@@ -6,7 +6,7 @@ use kube_informers::{Object, Shard};
 use kube_testserver::TestServer;
 use kube_testserver::builders::pod;
 
-/// Of eight pieces of the hash space of UIDs, those of the range.
+/// The given eighths of the hash space, by UID.
 pub fn eighths(range: std::ops::Range<usize>) -> Shard {
     Shard::new(ShardField::Uid, ShardRange::ALL.split(8)[range].to_vec())
 }
@@ -29,7 +29,7 @@ pub fn server(honours: bool, pods: usize) -> TestServer {
     server
 }
 
-/// `namespace/name@version` of the pods at the server that are in a shard, sorted.
+/// The pods of a shard at the server, as `namespace/name@version`, sorted.
 pub fn stored_in(server: &TestServer, shard: &Shard) -> Vec<String> {
     let text = |object: &serde_json::Value, pointer: &str| {
         let text = object.pointer(pointer).and_then(serde_json::Value::as_str);
@@ -57,7 +57,7 @@ pub fn stored_in(server: &TestServer, shard: &Shard) -> Vec<String> {
     lines
 }
 
-/// Namespace and name of a pod of a shard, made for it: the server chooses the UID, so it may take some attempts.
+/// Creates a pod that belongs to a shard. The server chooses the UID, so this may take several attempts.
 pub fn create_in(server: &TestServer, shard: &Shard, name: &str) -> Pod {
     for _ in 0..1000 {
         let made = server.create(pod("a", name));

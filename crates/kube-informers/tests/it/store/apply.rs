@@ -1,4 +1,4 @@
-//! Deltas in, events out.
+//! The events that deltas cause.
 
 use kube_informers::Event;
 use kube_informers::delta::{Delta, Replacement, Tombstone};
@@ -7,13 +7,13 @@ use kube_informers::sim::Origin;
 use super::thing::*;
 
 #[test]
-fn what_the_store_holds_decides_what_a_delta_means() {
+fn the_content_of_the_store_decides_what_a_delta_means() {
     let mut cache = Cache::new();
 
     cache.apply([updated("a:u@5"), added("b:u@6"), added("a:u@7"), updated("b:u@8")]);
 
     assert_eq!(
-        cache.told(),
+        cache.delivered(),
         ["added a", "added b", "updated a 5 -> 7", "updated b 6 -> 8"]
     );
     assert_eq!(cache.held(), ["a@7", "b@8"]);
@@ -21,7 +21,7 @@ fn what_the_store_holds_decides_what_a_delta_means() {
 }
 
 #[test]
-fn added_is_initial_only_when_the_batch_is() {
+fn added_is_initial_only_if_the_batch_is() {
     let mut cache = Cache::new();
     let initial = Origin {
         initial: true,
@@ -31,17 +31,17 @@ fn added_is_initial_only_when_the_batch_is() {
     cache.apply_from(initial, [list("5", &["a:u@1"])]);
     cache.apply([added("b:u@6")]);
 
-    assert_eq!(cache.told(), ["added a (initial)", "added b"]);
+    assert_eq!(cache.delivered(), ["added a (initial)", "added b"]);
 }
 
 #[test]
-fn f05_what_a_list_lacks_is_deleted_before_anything_is_added() {
+fn f05_missed_deletes_come_before_additions() {
     let mut cache = Cache::with("5", &["a:u1@1", "b:u2@2", "c:u3@3", "d:u4@4"]);
 
     let applied = cache.apply([list("9", &["n:u6@6", "c:u3@8", "a:u1@1"])]);
 
     assert_eq!(
-        cache.told(),
+        cache.delivered(),
         [
             "deleted b (missed)",
             "deleted d (missed)",
@@ -64,23 +64,23 @@ fn f05_what_a_list_lacks_is_deleted_before_anything_is_added() {
 }
 
 #[test]
-fn f05_an_object_that_came_and_went_before_a_list_in_one_batch_is_told_twice() {
+fn f05_an_object_added_and_missing_in_one_batch_causes_two_events() {
     let mut cache = Cache::new();
 
     cache.apply([added("k:u@5"), list("9", &[])]);
 
-    assert_eq!(cache.told(), ["added k", "deleted k (missed)"]);
+    assert_eq!(cache.delivered(), ["added k", "deleted k (missed)"]);
     assert_eq!(cache.held(), [""; 0]);
 }
 
 #[test]
-fn f06_a_new_uid_in_a_list_is_a_deletion_and_an_addition_side_by_side() {
+fn f06_a_new_uid_in_a_list_is_a_deletion_followed_by_an_addition() {
     let mut cache = Cache::with("5", &["a:u1@1", "b:u2@2", "c:u3@3"]);
 
     cache.apply([list("9", &["c:u3@8", "b:new@7"])]);
 
     assert_eq!(
-        cache.told(),
+        cache.delivered(),
         [
             "deleted a (missed)",
             "updated c 3 -> 8",
@@ -97,11 +97,11 @@ fn f06_a_new_uid_on_a_watch_is_a_deletion_and_an_addition() {
     cache.apply([updated("a:u2@7")]);
 
     assert!(matches!(&cache.events[0], Event::Deleted { object, .. } if state(object) == "a@1"));
-    assert_eq!(cache.told(), ["deleted a (missed)", "added a"]);
+    assert_eq!(cache.delivered(), ["deleted a (missed)", "added a"]);
 }
 
 #[test]
-fn f06_a_late_deletion_of_the_object_before_deletes_nothing() {
+fn f06_a_late_deletion_of_the_previous_object_is_ignored() {
     let mut cache = Cache::with("9", &["a:u2@8"]);
 
     let applied = cache.apply([deleted("a:u1@7")]);
@@ -112,18 +112,18 @@ fn f06_a_late_deletion_of_the_object_before_deletes_nothing() {
 }
 
 #[test]
-fn f06_the_deletion_of_an_object_never_seen_ends_the_one_before_it() {
+fn f06_the_deletion_of_an_unseen_object_deletes_its_predecessor() {
     let mut cache = Cache::with("9", &["a:u1@8"]);
 
     cache.apply([deleted("a:u2@12")]);
 
     assert!(matches!(&cache.events[0], Event::Deleted { object, .. } if state(object) == "a@8"));
-    assert_eq!(cache.told(), ["deleted a (missed)"]);
+    assert_eq!(cache.delivered(), ["deleted a (missed)"]);
     assert_eq!(cache.held(), [""; 0]);
 }
 
 #[test]
-fn f11_a_repeated_event_is_told_to_nobody() {
+fn f11_a_repeated_event_is_not_delivered() {
     let mut cache = Cache::with("5", &["a:u@5"]);
 
     let applied = cache.apply([
@@ -133,7 +133,7 @@ fn f11_a_repeated_event_is_told_to_nobody() {
         updated("a:u@5"),
     ]);
 
-    assert_eq!(cache.told(), ["updated a 5 -> 7"]);
+    assert_eq!(cache.delivered(), ["updated a 5 -> 7"]);
     assert_eq!((applied.duplicates, applied.stale_dropped), (1, 2));
     assert_eq!(cache.version().as_deref(), Some("7"));
 }
@@ -151,17 +151,17 @@ fn f11_a_replayed_history_changes_nothing() {
         ]
     };
     cache.apply(history());
-    cache.told();
+    cache.delivered();
 
     let applied = cache.apply(history());
 
-    assert_eq!(cache.told(), [""; 0]);
+    assert_eq!(cache.delivered(), [""; 0]);
     assert_eq!(cache.held(), ["a@4", "b@5"]);
     assert_eq!(applied.duplicates + applied.stale_dropped, 5);
 }
 
 #[test]
-fn f10_a_bookmark_that_goes_back_is_ignored_and_counted() {
+fn f10_an_older_bookmark_is_ignored_and_counted() {
     let mut cache = Cache::with("20", &["a:u@5"]);
 
     let applied = cache.apply([bookmark("15")]);
@@ -170,24 +170,24 @@ fn f10_a_bookmark_that_goes_back_is_ignored_and_counted() {
 
     cache.apply([bookmark("25")]);
     assert_eq!(cache.version().as_deref(), Some("25"));
-    assert_eq!(cache.told(), [""; 0]);
+    assert_eq!(cache.delivered(), [""; 0]);
 }
 
 #[test]
-fn f03_a_list_of_a_restored_server_is_the_truth_though_its_versions_are_lower() {
+fn f03_a_list_of_a_restored_server_is_authoritative_despite_lower_versions() {
     let mut cache = Cache::with("1200", &["a:u1@1100", "b:u2@900", "c:u3@1150"]);
 
     cache.apply([list("1000", &["a:u1@950", "b:u2@900"])]);
 
-    assert_eq!(cache.told(), ["deleted c (missed)", "updated a 1100 -> 950"]);
+    assert_eq!(cache.delivered(), ["deleted c (missed)", "updated a 1100 -> 950"]);
     assert_eq!(cache.version().as_deref(), Some("1000"));
 
     cache.apply([updated("a:u1@1001")]);
-    assert_eq!(cache.told(), ["updated a 950 -> 1001"]);
+    assert_eq!(cache.delivered(), ["updated a 950 -> 1001"]);
 }
 
 #[test]
-fn f34_an_unchanged_list_keeps_every_object_and_tells_nobody() {
+fn f34_an_unchanged_list_keeps_every_object_and_causes_no_event() {
     let mut cache = Cache::with("5", &["a:u1@1", "b:u2@2"]);
     let before: Vec<_> = cache.writer.store().list().iter().cloned().collect();
 
@@ -201,17 +201,17 @@ fn f34_an_unchanged_list_keeps_every_object_and_tells_nobody() {
             .all(|(old, new)| std::sync::Arc::ptr_eq(old, new))
     );
     assert_eq!(applied.unchanged, 2);
-    assert_eq!(cache.told(), [""; 0]);
+    assert_eq!(cache.delivered(), [""; 0]);
     assert_eq!(cache.version().as_deref(), Some("9"));
 }
 
 #[test]
-fn of_several_objects_with_one_key_in_a_list_the_last_one_counts() {
+fn the_last_of_several_listed_objects_with_one_key_counts() {
     let mut cache = Cache::new();
 
     let applied = cache.apply([list("9", &["a:u1@1", "b:u2@2", "a:u1@3"])]);
 
-    assert_eq!(cache.told(), ["added b", "added a"]);
+    assert_eq!(cache.delivered(), ["added b", "added a"]);
     assert_eq!(cache.held(), ["a@3", "b@2"]);
     assert_eq!(applied.duplicates, 1);
 }
@@ -223,7 +223,7 @@ fn a_deletion_carries_the_final_object() {
     cache.apply([deleted("a:u@9"), deleted("unknown:u@10")]);
 
     assert!(matches!(&cache.events[0], Event::Deleted { object, .. } if state(object) == "a@9"));
-    assert_eq!(cache.told(), ["deleted a"]);
+    assert_eq!(cache.delivered(), ["deleted a"]);
     assert_eq!(cache.version().as_deref(), Some("10"));
 }
 
@@ -238,12 +238,12 @@ fn an_unreadable_deletion_deletes_the_last_good_object() {
     ]);
 
     assert!(matches!(&cache.events[0], Event::Deleted { object, .. } if state(object) == "a@5"));
-    assert_eq!(cache.told(), ["deleted a"]);
+    assert_eq!(cache.delivered(), ["deleted a"]);
     assert_eq!(cache.version().as_deref(), Some("10"));
 }
 
 #[test]
-fn the_pieces_of_a_list_mean_what_the_list_means() {
+fn a_split_list_has_the_effect_of_the_whole_list() {
     let mut cache = Cache::with("5", &["a:u1@5", "b:u2@4", "c:u3@3", "d:u4@2"]);
     let vanished = |key: &str| {
         Delta::Vanished(Tombstone {
@@ -262,7 +262,7 @@ fn the_pieces_of_a_list_mean_what_the_list_means() {
     ]);
 
     assert_eq!(
-        cache.told(),
+        cache.delivered(),
         [
             "deleted d (missed)",
             "updated b 4 -> 3",
@@ -274,7 +274,7 @@ fn the_pieces_of_a_list_mean_what_the_list_means() {
 }
 
 #[test]
-fn resync_tells_what_is_held_again() {
+fn a_resync_delivers_held_objects_again() {
     let mut cache = Cache::with("5", &["a:u@5", "b:u@4"]);
 
     let applied = cache.apply([
@@ -288,7 +288,7 @@ fn resync_tells_what_is_held_again() {
     assert!(matches!(&cache.events[0], Event::Updated { old, new, .. }
         if std::sync::Arc::ptr_eq(old, new) && state(new) == "a@5"));
     assert_eq!(
-        cache.told(),
+        cache.delivered(),
         [
             "updated a (resync)",
             "deleted b",
@@ -323,7 +323,7 @@ fn an_object_without_a_name_is_counted_and_never_cached() {
 
     let applied = cache.apply([added(":u@5"), list("9", &[":u@6", "a:u@7"])]);
 
-    assert_eq!(cache.told(), ["added a"]);
+    assert_eq!(cache.delivered(), ["added a"]);
     assert_eq!(applied.quarantined, 2);
     let problem = applied.problems[0].to_string();
     assert_eq!(
@@ -334,7 +334,7 @@ fn an_object_without_a_name_is_counted_and_never_cached() {
 }
 
 #[test]
-fn objects_without_versions_are_always_taken() {
+fn objects_without_versions_are_always_applied() {
     let mut cache = Cache::new();
 
     cache.apply([Delta::ReplacedAll(Replacement {
@@ -345,19 +345,22 @@ fn objects_without_versions_are_always_taken() {
     })]);
     cache.apply([updated("a x"), updated("a x")]);
 
-    assert_eq!(cache.told(), ["added a", "updated a ? -> ?", "updated a ? -> ?"]);
+    assert_eq!(
+        cache.delivered(),
+        ["added a", "updated a ? -> ?", "updated a ? -> ?"]
+    );
     assert_eq!(cache.version(), None);
 }
 
 #[test]
-fn a_batch_prepared_before_another_one_is_judged_by_what_is_held_then() {
+fn a_batch_is_judged_by_the_store_at_the_time_it_is_applied() {
     let mut cache = Cache::with("5", &["a:u@5 old"]);
     cache
         .writer
         .store()
         .add_index("tag", |thing: &Thing| thing.tags.clone())
         .unwrap();
-    // Nothing is computed for `a`, because it is held in this version.
+    // No index values are computed for `a`, because it is held in this version.
     let late = cache
         .writer
         .prepare(Origin::default(), vec![list("5", &["a:u@5 old"])]);
@@ -365,13 +368,13 @@ fn a_batch_prepared_before_another_one_is_judged_by_what_is_held_then() {
 
     cache.writer.apply(late, &mut cache.events);
 
-    assert_eq!(cache.told(), ["updated a 5 -> 7", "updated a 7 -> 5"]);
+    assert_eq!(cache.delivered(), ["updated a 5 -> 7", "updated a 7 -> 5"]);
     assert_eq!(cache.writer.store().by_index("tag", "old").unwrap().len(), 1);
     assert_eq!(cache.writer.store().by_index("tag", "new").unwrap().len(), 0);
 }
 
 #[test]
-fn a_batch_prepared_for_another_store_is_indexed_by_the_one_it_is_applied_to() {
+fn a_batch_prepared_for_another_store_uses_the_indexes_of_the_store_it_is_applied_to() {
     let other = Cache::new();
     let mut cache = Cache::new();
     cache

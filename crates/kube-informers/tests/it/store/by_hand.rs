@@ -1,4 +1,4 @@
-//! Random writes by hand against a plain map.
+//! Random writes to a store filled by hand, compared with a plain map.
 
 use std::collections::BTreeMap;
 

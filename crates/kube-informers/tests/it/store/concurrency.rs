@@ -1,4 +1,4 @@
-//! Readers beside the writer.
+//! Concurrent readers, writers and index additions.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -7,10 +7,9 @@ use kube_informers::sim::Origin;
 
 use super::thing::*;
 
-/// Every object carries the round of its list as tag and version: a reader that sees two rounds saw half a
-/// step.
+/// Every object has the round of its list as tag and version. A reader that sees two rounds saw part of a write.
 #[test]
-fn a_reader_never_sees_half_a_list_nor_an_index_beside_the_objects() {
+fn readers_never_see_part_of_a_list_or_an_inconsistent_index() {
     let mut cache = Cache::new();
     let store = cache.writer.store();
     let index = store
@@ -37,7 +36,7 @@ fn a_reader_never_sees_half_a_list_nor_an_index_beside_the_objects() {
             });
         }
         for round in 1..60 {
-            // Small and large lists take different ways into the table.
+            // Small and large lists are written in different ways.
             let size = if round % 2 == 0 { 50 } else { 2000 };
             let objects: Vec<String> = (0..size).map(|n| format!("o{n}:u{n}@{round} r{round}")).collect();
             let objects: Vec<&str> = objects.iter().map(String::as_str).collect();
@@ -50,7 +49,7 @@ fn a_reader_never_sees_half_a_list_nor_an_index_beside_the_objects() {
 }
 
 #[test]
-fn an_index_added_while_objects_are_written_lacks_none() {
+fn an_index_added_during_writes_is_complete() {
     for _ in 0..20 {
         let mut cache = Cache::new();
         let first: Vec<String> = (0..500).map(|n| format!("o{n}:u{n}@1 t{}", n % 7)).collect();
@@ -106,7 +105,7 @@ fn an_index_function_may_read_the_store() {
     let store = cache.writer.store();
     let reader = store.clone();
 
-    // It would wait for itself if a lock were held while it runs.
+    // This would deadlock if a lock were held while the function runs.
     let index = store
         .add_index("len", move |_: &Thing| Some(reader.len().to_string()))
         .unwrap();
@@ -116,7 +115,7 @@ fn an_index_function_may_read_the_store() {
 }
 
 #[test]
-fn what_is_written_while_an_index_is_being_built_ends_up_in_it() {
+fn writes_during_the_construction_of_an_index_are_included() {
     let cache = Cache::with("4", &["a:u1@1 x", "b:u2@2 x", "c:u3@3 x"]);
     let store = cache.writer.store();
     let cache = Arc::new(Mutex::new(cache));
@@ -124,7 +123,7 @@ fn what_is_written_while_an_index_is_being_built_ends_up_in_it() {
 
     let index = store
         .add_index("tag", move |thing: &Thing| {
-            // The first call comes after the objects to be indexed were looked up.
+            // The first call happens after the objects to index were collected.
             if !begun.swap(true, Ordering::SeqCst) {
                 cache
                     .lock()

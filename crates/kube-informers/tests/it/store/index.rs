@@ -29,7 +29,7 @@ fn index_functions_may_return_an_option_a_vec_or_an_array() {
 }
 
 #[test]
-fn unknown_and_duplicate_names_are_errors_that_name_the_way_out() {
+fn unknown_and_duplicate_index_names_are_errors() {
     let cache = Cache::new();
     let store = cache.writer.store();
     store
@@ -38,7 +38,7 @@ fn unknown_and_duplicate_names_are_errors_that_name_the_way_out() {
 
     assert_eq!(
         store.by_index("tags", "x").unwrap_err().to_string(),
-        "there is no index \"tags\": this store has \"namespace\", \"tag\"; add others with `add_index`"
+        "unknown index \"tags\": this store has \"namespace\", \"tag\"; add others with `add_index`"
     );
     assert!(store.index("tags").is_none());
     assert_eq!(
@@ -46,18 +46,18 @@ fn unknown_and_duplicate_names_are_errors_that_name_the_way_out() {
             .add_index("tag", |_: &Thing| None::<String>)
             .unwrap_err()
             .to_string(),
-        "an index \"tag\" exists already: use it with `index(\"tag\")`, or choose another name"
+        "the index \"tag\" already exists: use it with `index(\"tag\")`, or choose another name"
     );
     assert_eq!(store.index_names(), [NAMESPACE_INDEX, "tag"]);
     let empty = StoreWriter::with_key(|thing: &Thing| thing.name.clone()).store();
     assert_eq!(
         empty.by_index("tag", "x").unwrap_err().to_string(),
-        "there is no index \"tag\": this store has none; add it with `add_index`"
+        "unknown index \"tag\": this store has none; add it with `add_index`"
     );
 }
 
 #[test]
-fn objects_come_in_the_order_of_the_list() {
+fn objects_keep_the_order_of_the_list() {
     let mut cache = Cache::with("5", &["n/c:u@1 x", "n/a:v@2 x", "n/b:w@3 x y"]);
     let store = cache.writer.store();
     let index = store
@@ -84,7 +84,7 @@ fn objects_come_in_the_order_of_the_list() {
 }
 
 #[test]
-fn matching_is_the_union_over_the_values_of_an_object() {
+fn matching_returns_the_union_over_the_values_of_an_object() {
     let cache = Cache::with("5", &["a:u@1 x", "b:v@2 y", "c:w@3 z", "d:t@4 x y"]);
     let index = cache
         .writer
@@ -101,7 +101,7 @@ fn matching_is_the_union_over_the_values_of_an_object() {
 }
 
 #[test]
-fn namespaces_are_listed_with_and_without_an_index() {
+fn objects_of_a_namespace_are_found_with_and_without_an_index() {
     let cache = Cache::with("5", &["a/x:u@1", "b/x:v@2", "a/y:w@3", "cluster:t@4"]);
     let mut by_hand = StoreWriter::<Thing>::new();
     by_hand
@@ -117,7 +117,7 @@ fn namespaces_are_listed_with_and_without_an_index() {
 }
 
 #[test]
-fn objects_are_found_by_borrowed_parts() {
+fn objects_are_found_by_key_by_parts_and_by_text() {
     let cache = Cache::with("5", &["a/x:u@1", "cluster:t@4"]);
     let store = cache.writer.store();
 
@@ -150,7 +150,7 @@ fn large_results_are_complete() {
     assert_eq!(index.matching(&thing("x v0 v1")).len(), 3334);
     assert_eq!(store.namespace("n").len(), 5000);
 
-    // What is left after a large deletion moves together, in the same order.
+    // After a large deletion the table is compacted, in the same order.
     let rest: Vec<&str> = names.iter().step_by(100).copied().collect();
     let before = states(store.list().iter().step_by(100).cloned().collect());
     cache.apply([list("9001", &rest)]);

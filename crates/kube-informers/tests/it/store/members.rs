@@ -16,22 +16,22 @@ fn two_members() -> Cache {
     let mut cache = Cache::new();
     cache.apply_from(from(0), [list("5", &["a/x:u1@1", "a/y:u2@2"])]);
     cache.apply_from(from(1), [list("6", &["b/x:u3@3"])]);
-    cache.told();
+    cache.delivered();
     cache
 }
 
 #[test]
-fn a_list_of_one_member_leaves_the_others_alone() {
+fn a_list_of_one_watch_does_not_affect_the_others() {
     let mut cache = two_members();
 
     cache.apply_from(from(0), [list("9", &["a/y:u2@2"])]);
 
-    assert_eq!(cache.told(), ["deleted a/x (missed)"]);
+    assert_eq!(cache.delivered(), ["deleted a/x (missed)"]);
     assert_eq!(cache.held(), ["a/y@2", "b/x@3"]);
 }
 
 #[test]
-fn each_member_has_its_own_version() {
+fn each_watch_has_its_own_version() {
     let mut cache = two_members();
 
     cache.apply_from(from(1), [bookmark("20")]);
@@ -45,23 +45,23 @@ fn each_member_has_its_own_version() {
 }
 
 #[test]
-fn a_resync_of_one_member_tells_its_objects_only() {
+fn a_resync_of_one_watch_delivers_only_its_objects() {
     let mut cache = two_members();
 
     cache.apply_from(from(1), [Delta::SyncAll]);
 
-    assert_eq!(cache.told(), ["updated b/x (resync)"]);
+    assert_eq!(cache.delivered(), ["updated b/x (resync)"]);
 }
 
 #[test]
-fn the_objects_of_a_member_that_is_given_up_leave_the_scope() {
+fn the_objects_of_a_dropped_watch_leave_the_scope() {
     let mut cache = two_members();
     cache.apply_from(from(0), [Delta::Unreadable(bad("a/bad:u9@9"))]);
 
     let applied = cache.writer.drop_member(0, &mut cache.events);
 
     assert_eq!(
-        cache.told(),
+        cache.delivered(),
         ["deleted a/x (left scope)", "deleted a/y (left scope)"]
     );
     assert_eq!((applied.deleted, applied.vanished), (2, 0));
@@ -72,7 +72,7 @@ fn the_objects_of_a_member_that_is_given_up_leave_the_scope() {
 }
 
 #[test]
-fn a_quarantine_ends_only_with_a_list_of_the_member_it_came_from() {
+fn only_a_list_of_the_same_watch_ends_a_quarantine() {
     let mut cache = two_members();
     cache.apply_from(from(0), [Delta::Unreadable(bad("a/bad:u9@9"))]);
 
@@ -84,16 +84,16 @@ fn a_quarantine_ends_only_with_a_list_of_the_member_it_came_from() {
 }
 
 #[test]
-fn an_object_that_moved_to_another_shard_survives_its_late_farewell_from_the_first() {
+fn an_object_that_moved_to_another_watch_survives_a_late_deletion_from_the_first() {
     let mut cache = two_members();
 
-    // The second shard is quicker to say that it has the object than the first to say that it lost it.
+    // The second watch delivers the object before the first one delivers its deletion.
     cache.apply_from(from(1), [added("a/x:u1@8")]);
     cache.apply_from(from(0), [deleted("a/x:u1@8")]);
     cache.apply_from(from(0), [list("9", &["a/y:u2@2"])]);
 
-    assert_eq!(cache.told(), ["updated a/x 1 -> 8"]);
+    assert_eq!(cache.delivered(), ["updated a/x 1 -> 8"]);
     assert_eq!(cache.held(), ["a/x@8", "a/y@2", "b/x@3"]);
     cache.apply_from(from(1), [deleted("a/x:u1@10")]);
-    assert_eq!(cache.told(), ["deleted a/x"]);
+    assert_eq!(cache.delivered(), ["deleted a/x"]);
 }

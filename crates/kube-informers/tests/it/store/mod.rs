@@ -1,4 +1,4 @@
-//! The store: what it does beyond client-go's.
+//! The store, beyond the tests ported from client-go.
 
 mod apply;
 mod by_hand;

@@ -1,4 +1,4 @@
-//! Random histories against plain maps: the invariants of the cache, its events and its indexes.
+//! Random histories compared with plain maps: the invariants of the cache, its events and its indexes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 use super::thing::*;
 
-/// The state of a collection: what each key is.
+/// The state of a collection, by key.
 type State = BTreeMap<String, Made>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,14 +64,14 @@ impl Happened {
     }
 }
 
-/// An API server with one collection, which remembers everything.
+/// An API server with one collection and its whole history.
 struct Server {
     prefix: &'static str,
     /// The state after each revision; `history[n]` leads from `states[n]` to `states[n + 1]`.
     states: Vec<State>,
     history: Vec<Happened>,
     uids: u32,
-    /// How much of the history the client was told.
+    /// How much of the history the client has received.
     told: usize,
 }
 
@@ -150,14 +150,14 @@ impl Server {
         deltas
     }
 
-    /// Tells again what was told before.
+    /// Repeats earlier events.
     fn replay(&self, back: usize, events: usize) -> Vec<Delta<Thing>> {
         let from = self.told.saturating_sub(back);
         let until = (from + events).min(self.told);
         self.history[from..until].iter().map(Happened::delta).collect()
     }
 
-    /// Goes back to an earlier state, as after a restore from a backup.
+    /// Returns to an earlier state, as after a restore from a backup.
     fn rewind(&mut self, back: usize) {
         let keep = self.history.len().saturating_sub(back);
         self.history.truncate(keep);
@@ -200,12 +200,12 @@ struct World {
     cache: Cache,
     early: Index<Thing>,
     late: Option<Index<Thing>>,
-    /// What a handler knows from events alone.
+    /// The state that follows from the events alone.
     folded: BTreeMap<ObjectKey, Arc<Thing>>,
     snapshots: Vec<(Snapshot<Thing>, Vec<String>)>,
-    /// Keys whose object was told before a restore of the server, and whose version may go back.
+    /// Keys delivered before the server was restored, whose version may decrease.
     from_before: BTreeSet<ObjectKey>,
-    /// Whether the server is restored in the midst of this batch.
+    /// Whether the server is restored in the middle of this batch.
     restored: bool,
 }
 
@@ -238,7 +238,7 @@ impl World {
         self.cache.writer.store()
     }
 
-    /// What an action makes the reflector say.
+    /// The deltas that an action causes.
     fn act(&mut self, member: usize, action: Action) -> Vec<Delta<Thing>> {
         let server = &mut self.servers[member];
         match action {
@@ -294,8 +294,8 @@ impl World {
         Ok(())
     }
 
-    /// H1–H4, H12, C2: the events of a key are (Added Updated* Deleted)*, each update joins what was told last
-    /// with something newer of the same object, and together they give what the store holds.
+    /// H1–H4, H12, C2: the events of a key are (Added Updated* Deleted)*, each update goes from the last delivered state
+    /// to a newer state of the same object, and together they lead to the content of the store.
     fn check_events(&mut self) -> Result<(), TestCaseError> {
         for event in std::mem::take(&mut self.cache.events) {
             let key = event.key();
@@ -340,8 +340,8 @@ impl World {
         Ok(())
     }
 
-    /// C3, C5, C10: apart from quarantined keys, the cache is the collection at the version it reports, and
-    /// the quarantined keys are those whose present state is poisoned.
+    /// C3, C5, C10: apart from quarantined keys, the cache equals the collection at the version it reports, and the
+    /// quarantined keys are those whose current state is unreadable.
     fn check_exactness(&self) -> Result<(), TestCaseError> {
         let store = self.store();
         let versions = store.resource_versions();
@@ -382,7 +382,7 @@ impl World {
         Ok(())
     }
 
-    /// I1–I3: each index is what a rebuild would give, and when it was added makes no difference.
+    /// I1–I3: each index equals a rebuilt one, regardless of when it was added.
     fn check_indexes(&self) -> Result<(), TestCaseError> {
         let store = self.store();
         check_index(&store, &self.early, tags)?;

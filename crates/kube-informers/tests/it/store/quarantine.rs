@@ -1,4 +1,4 @@
-//! One bad object costs one object.
+//! An unreadable object affects only itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,14 +23,14 @@ fn key(text: &str) -> ObjectKey {
 }
 
 #[test]
-fn an_unreadable_version_leaves_the_last_good_one_marked_stale() {
+fn an_unreadable_version_marks_the_last_good_one_stale() {
     let mut cache = Cache::with("5", &["a:u@5"]);
 
     let applied = cache.apply([Delta::Unreadable(bad("a:u@7")), Delta::Unreadable(bad("new:v@8"))]);
 
     assert_eq!(applied.quarantined, 2);
     assert_eq!(applied.problems[0].to_string(), bad("a:u@7").to_string());
-    assert_eq!(cache.told(), [""; 0]);
+    assert_eq!(cache.delivered(), [""; 0]);
     assert_eq!(cache.held(), ["a@5"]);
     assert!(cache.writer.store().is_stale(&key("a")));
     assert_eq!(
@@ -40,7 +40,7 @@ fn an_unreadable_version_leaves_the_last_good_one_marked_stale() {
             ("new".to_owned(), Served::Nothing)
         ]
     );
-    // It is in quarantine before the version passes it.
+    // It is in quarantine before the version advances past it.
     assert_eq!(cache.version().as_deref(), Some("8"));
 }
 
@@ -51,14 +51,14 @@ fn a_good_version_ends_the_quarantine() {
 
     let applied = cache.apply([updated("a:u@9"), updated("new:v@10")]);
 
-    assert_eq!(cache.told(), ["updated a 5 -> 9", "added new"]);
+    assert_eq!(cache.delivered(), ["updated a 5 -> 9", "added new"]);
     assert_eq!(applied.recovered, 2);
     assert_eq!(quarantine(&cache), []);
     assert!(!cache.writer.store().is_stale(&key("a")));
 }
 
 #[test]
-fn what_is_older_than_the_version_in_quarantine_is_dropped() {
+fn versions_older_than_the_quarantined_one_are_dropped() {
     let mut cache = Cache::with("5", &["a:u@5"]);
     cache.apply([Delta::Unreadable(bad("a:u@7"))]);
 
@@ -71,12 +71,12 @@ fn what_is_older_than_the_version_in_quarantine_is_dropped() {
     ]);
 
     assert_eq!((applied.stale_dropped, applied.duplicates), (4, 1));
-    assert_eq!(cache.told(), [""; 0]);
+    assert_eq!(cache.delivered(), [""; 0]);
     assert_eq!(quarantine(&cache).len(), 1);
 }
 
 #[test]
-fn a_deletion_or_a_list_without_it_ends_the_quarantine() {
+fn a_deletion_or_a_list_without_the_object_ends_the_quarantine() {
     let mut cache = Cache::with("5", &["a:u@1", "b:v@2", "c:w@3"]);
     cache.apply([
         Delta::Unreadable(bad("a:u@6")),
@@ -91,16 +91,16 @@ fn a_deletion_or_a_list_without_it_ends_the_quarantine() {
     let applied = cache.apply([list("20", &["c:w@3"])]);
     assert_eq!(quarantine(&cache), []);
     assert_eq!(applied.recovered, 0);
-    assert_eq!(cache.told(), ["deleted a", "deleted b (missed)"]);
+    assert_eq!(cache.delivered(), ["deleted a", "deleted b (missed)"]);
 }
 
 #[test]
-fn unreadable_objects_of_a_list_exist_and_stay() {
+fn unreadable_objects_of_a_list_are_not_deleted() {
     let mut cache = Cache::with("5", &["a:u@1", "b:v@2", "c:w@3"]);
 
     let applied = cache.apply([list_with_bad("9", &["c:w@3"], &["a:u@8", "n:x@9"])]);
 
-    assert_eq!(cache.told(), ["deleted b (missed)"]);
+    assert_eq!(cache.delivered(), ["deleted b (missed)"]);
     assert_eq!(cache.held(), ["a@1", "c@3"]);
     assert_eq!(applied.quarantined, 2);
     assert_eq!(
@@ -113,7 +113,7 @@ fn unreadable_objects_of_a_list_exist_and_stay() {
 }
 
 #[test]
-fn an_unreadable_object_in_the_version_that_was_read_before_is_no_problem() {
+fn an_unreadable_object_in_the_held_version_is_ignored() {
     let mut cache = Cache::with("5", &["a:u@1"]);
 
     let applied = cache.apply([list_with_bad("9", &[], &["a:u@1"])]);
@@ -124,7 +124,7 @@ fn an_unreadable_object_in_the_version_that_was_read_before_is_no_problem() {
 }
 
 #[test]
-fn a_list_that_shows_the_held_version_again_ends_the_doubt() {
+fn a_list_with_the_held_version_makes_it_current() {
     let mut cache = Cache::with("5", &["a:u@1"]);
     cache.apply([Delta::Unreadable(bad("a:u@7"))]);
 
@@ -133,23 +133,23 @@ fn a_list_that_shows_the_held_version_again_ends_the_doubt() {
 
     assert_eq!((applied.recovered, applied.unchanged), (1, 1));
     assert!(!cache.writer.store().is_stale(&key("a")));
-    assert_eq!(cache.told(), [""; 0]);
+    assert_eq!(cache.delivered(), [""; 0]);
 }
 
 #[test]
-fn an_unreadable_object_of_another_uid_ends_the_one_that_is_held() {
+fn an_unreadable_object_with_another_uid_deletes_the_held_one() {
     let mut cache = Cache::with("5", &["a:u1@1"]);
 
     cache.apply([Delta::Unreadable(bad("a:u2@8"))]);
 
-    assert_eq!(cache.told(), ["deleted a (missed)"]);
+    assert_eq!(cache.delivered(), ["deleted a (missed)"]);
     assert_eq!(quarantine(&cache), [("a".to_owned(), Served::Nothing)]);
     cache.apply([updated("a:u2@9")]);
-    assert_eq!(cache.told(), ["added a"]);
+    assert_eq!(cache.delivered(), ["added a"]);
 }
 
 #[test]
-fn a_stale_object_is_never_offered_instead_of_decoding() {
+fn a_stale_object_is_never_reused_instead_of_decoding() {
     let mut cache = Cache::with("5", &["n/a:u@5"]);
     let store = cache.writer.store();
     let identity = Identity {
@@ -213,7 +213,7 @@ fn a_stale_object_is_never_offered_instead_of_decoding() {
 }
 
 #[test]
-fn f28_a_panic_of_an_index_function_costs_one_version_of_one_object() {
+fn f28_a_panicking_index_function_affects_one_version_of_one_object() {
     let mut cache = Cache::with("5", &["a:u@1", "b:v@2"]);
     let store = cache.writer.store();
     store
@@ -230,7 +230,7 @@ fn f28_a_panic_of_an_index_function_costs_one_version_of_one_object() {
         list("10", &["a:u@7 bad", "b:v@8 good", "c:w@9 bad"]),
     ]);
 
-    assert_eq!(cache.told(), ["updated b 2 -> 8"]);
+    assert_eq!(cache.delivered(), ["updated b 2 -> 8"]);
     assert_eq!(cache.held(), ["a@1", "b@8"]);
     assert_eq!(applied.quarantined, 2);
     let problems = store.quarantine();
@@ -246,7 +246,7 @@ fn f28_a_panic_of_an_index_function_costs_one_version_of_one_object() {
 }
 
 #[test]
-fn f28_an_object_that_a_late_index_cannot_digest_stays_without_values() {
+fn f28_an_object_on_which_a_late_index_panics_stays_without_values() {
     let mut cache = Cache::with("5", &["a:u@1 bad", "b:v@2 good"]);
     let store = cache.writer.store();
 
@@ -262,7 +262,7 @@ fn f28_an_object_that_a_late_index_cannot_digest_stays_without_values() {
     assert_eq!(quarantine(&cache), [("a".to_owned(), Served::ThisVersion)]);
     assert!(!store.is_stale(&key("a")));
 
-    // The same version in a list changes nothing, a better one does.
+    // The same version in a list changes nothing; a readable one does.
     cache.apply([list("9", &["a:u@1 bad", "b:v@2 good"])]);
     assert_eq!(quarantine(&cache).len(), 1);
     cache.apply([updated("a:u@10 fine")]);
@@ -271,7 +271,7 @@ fn f28_an_object_that_a_late_index_cannot_digest_stays_without_values() {
 }
 
 #[test]
-fn f28_a_panic_in_a_store_filled_by_hand_is_an_error_and_the_old_value_stays() {
+fn f28_an_index_panic_in_a_store_filled_by_hand_is_an_error_and_keeps_the_old_value() {
     let broken = Arc::new(AtomicBool::new(false));
     let mut writer = StoreWriter::with_key(|thing: &Thing| thing.name.clone());
     let store = writer.store();
@@ -303,7 +303,7 @@ fn f28_a_panic_in_a_store_filled_by_hand_is_an_error_and_the_old_value_stays() {
 }
 
 #[test]
-fn f03_numbers_that_a_restored_server_gives_out_again_are_new_states() {
+fn f03_versions_reused_by_a_restored_server_are_new_states() {
     let mut cache = Cache::with("9", &["a:u@9"]);
 
     // Restored to version 3, where the object cannot be read, and then written to again up to version 9.
@@ -318,17 +318,17 @@ fn f03_numbers_that_a_restored_server_gives_out_again_are_new_states() {
     );
 
     cache.apply([updated("a:u@9 other")]);
-    assert_eq!(cache.told(), ["updated a 9 -> 9"]);
+    assert_eq!(cache.delivered(), ["updated a 9 -> 9"]);
     assert_eq!(cache.writer.store().get(&key("a")).unwrap().tags, ["other"]);
     assert_eq!(quarantine(&cache), []);
 }
 
 #[test]
-fn f03_after_a_restore_what_is_held_does_not_keep_the_next_version_out() {
+fn f03_after_a_restore_the_held_version_does_not_block_the_next_one() {
     let mut cache = Cache::with("9", &["a:u@9"]);
 
     cache.apply([list_with_bad("3", &[], &["a:u@3"]), updated("a:u@4")]);
 
-    assert_eq!(cache.told(), ["updated a 9 -> 4"]);
+    assert_eq!(cache.delivered(), ["updated a 9 -> 4"]);
     assert!(!cache.writer.store().is_stale(&key("a")));
 }

@@ -1,4 +1,4 @@
-//! A store narrowed to a shard.
+//! A store that is restricted to a shard.
 
 use kube_informers::Shard;
 use kube_informers::delta::Delta;
@@ -7,7 +7,7 @@ use kube_informers::sim::{Applied, Origin, Prepared};
 
 use super::thing::*;
 
-/// The shard in which `a/…` objects are and `b/…` objects are not.
+/// The shard that contains `a/…` objects and not `b/…` objects.
 fn a_only() -> Shard {
     let hash = shard_hash("a");
     let range = ShardRange::between(hash, u128::from(hash) + 1).unwrap();
@@ -22,7 +22,7 @@ fn apply<const N: usize>(cache: &mut Cache, deltas: [Delta<Thing>; N]) -> Applie
 }
 
 #[test]
-fn what_is_outside_does_not_get_in_but_moves_the_version() {
+fn objects_outside_the_shard_are_ignored_but_advance_the_version() {
     let mut cache = Cache::new();
 
     let applied = apply(
@@ -41,27 +41,27 @@ fn what_is_outside_does_not_get_in_but_moves_the_version() {
     );
     assert_eq!((applied.updated, applied.outside, applied.quarantined), (1, 3, 0));
 
-    assert_eq!(cache.told(), ["added a/x", "updated a/x 1 -> 7"]);
+    assert_eq!(cache.delivered(), ["added a/x", "updated a/x 1 -> 7"]);
     assert_eq!(cache.held(), ["a/x@7"]);
     assert_eq!(cache.version().as_deref(), Some("9"));
 }
 
 #[test]
-fn leaving_tells_each_object_once_and_keeps_the_version() {
+fn eviction_delivers_each_object_once_and_keeps_the_version() {
     let mut cache = Cache::new();
     cache.apply([list_with_bad(
         "5",
         &["a/x:u1@1", "b/x:u2@2", "b/y:u3@3"],
         &["b/z@4"],
     )]);
-    cache.told();
+    cache.delivered();
     let events = &mut cache.events;
 
     let applied = cache.writer.evict_outside(&a_only(), events);
 
     assert_eq!((applied.deleted, applied.vanished), (2, 0));
     assert_eq!(
-        cache.told(),
+        cache.delivered(),
         ["deleted b/x (left scope)", "deleted b/y (left scope)"]
     );
     assert_eq!(cache.held(), ["a/x@1"]);
@@ -72,7 +72,7 @@ fn leaving_tells_each_object_once_and_keeps_the_version() {
 }
 
 #[test]
-fn leaving_takes_the_objects_of_every_member() {
+fn eviction_removes_objects_of_every_watch() {
     let mut cache = Cache::new();
     let second = Origin {
         member: 1,
@@ -80,16 +80,16 @@ fn leaving_takes_the_objects_of_every_member() {
     };
     cache.apply([list("5", &["b/x:u1@1"])]);
     cache.apply_from(second, [list("6", &["b/y:u2@2", "a/y:u3@3"])]);
-    cache.told();
+    cache.delivered();
 
     cache.writer.evict_outside(&a_only(), &mut cache.events);
 
-    assert_eq!(cache.told().len(), 2);
+    assert_eq!(cache.delivered().len(), 2);
     assert_eq!(cache.held(), ["a/y@3"]);
 }
 
 #[test]
-fn an_object_of_another_uid_outside_is_not_the_one_that_is_held() {
+fn an_outside_object_of_the_same_name_does_not_affect_the_held_one() {
     let inside = "11111111-0000-4000-8000-000000000000";
     let half = ShardRange::ALL
         .split(2)
@@ -100,7 +100,7 @@ fn an_object_of_another_uid_outside_is_not_the_one_that_is_held() {
     let outside = numbers.find(|uid| !shard.covers_hash(shard_hash(uid))).unwrap();
     let mut cache = Cache::new();
     cache.apply([list("5", &[&format!("a/x:{inside}@1")])]);
-    cache.told();
+    cache.delivered();
     let prepared = Prepared::new(
         &cache.writer.store(),
         Origin::default(),
@@ -111,6 +111,6 @@ fn an_object_of_another_uid_outside_is_not_the_one_that_is_held() {
         .writer
         .apply(prepared.restrict_to(Some(shard)), &mut cache.events);
 
-    assert_eq!(cache.told(), ["deleted a/x (missed)"]);
+    assert_eq!(cache.delivered(), ["deleted a/x (missed)"]);
     assert!(cache.held().is_empty());
 }

@@ -1,4 +1,4 @@
-//! A small object, and short ways to write deltas and events in tests.
+//! A small object, and short notations for deltas and events.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ impl Object for Thing {
     }
 }
 
-/// `a/cart:u1@7 red blue`: namespace, name, UID, version, tags; all but the name may be missing.
+/// `a/cart:u1@7 red blue`: namespace, name, UID, version, tags. All but the name are optional.
 pub fn thing(text: &str) -> Arc<Thing> {
     let mut words = text.split_whitespace();
     let identity = words.next().unwrap_or_default();
@@ -101,7 +101,7 @@ pub fn list_with_bad(version: &str, objects: &[&str], unreadable: &[&str]) -> De
     })
 }
 
-/// A writer, and everything it ever told.
+/// A writer and the events it returned.
 pub struct Cache {
     pub writer: DeltaWriter<Thing>,
     pub events: Vec<Event<Thing>>,
@@ -115,7 +115,7 @@ impl Cache {
         }
     }
 
-    /// A cache after a first list.
+    /// A cache after an initial list.
     pub fn with(version: &str, objects: &[&str]) -> Self {
         let mut cache = Self::new();
         cache.apply([list(version, objects)]);
@@ -132,13 +132,13 @@ impl Cache {
         self.writer.apply(prepared, &mut self.events)
     }
 
-    /// What was told since the last call, as text.
-    pub fn told(&mut self) -> Vec<String> {
+    /// The events since the last call, as text.
+    pub fn delivered(&mut self) -> Vec<String> {
         let events = self.events.drain(..);
         events.map(|event| event.to_string()).collect()
     }
 
-    /// What the store holds, as `a/cart@7`, sorted.
+    /// The content of the store, as `a/cart@7`, sorted.
     pub fn held(&self) -> Vec<String> {
         let snapshot = self.writer.store().list();
         let mut held: Vec<String> = snapshot.iter().map(|object| state(object)).collect();
