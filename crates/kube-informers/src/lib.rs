@@ -115,6 +115,7 @@ mod subscription;
 mod target;
 mod task;
 mod version;
+mod wire;
 
 pub use client::client;
 pub use delta::{Delta, Replacement, Tombstone};
@@ -143,10 +144,12 @@ pub use registration::{HandlerEnded, HandlerId, NotAdded, Registration, Removal}
 pub use scope::Scope;
 pub use selector::{ParseSelectorError, Selector};
 pub use shard::{BadRange, FieldsDiffer, Shard, ShardField, ShardRange, shard_hash};
-pub use source::{ListWatch, ListerWatcher, Script, SourceError};
+#[cfg(any(test, feature = "test-util"))]
+pub use source::Script;
+pub use source::{ListWatch, ListerWatcher, SourceError};
 pub use store::{Index, Snapshot, Store, UnknownIndex};
 pub use subscription::Subscription;
-pub use target::{BoxFuture, Target, TargetError};
+pub use target::{Target, TargetError};
 pub use task::TaskDied;
 pub use version::{ParseVersionError, ResourceVersion};
 

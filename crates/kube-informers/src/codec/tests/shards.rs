@@ -1,4 +1,4 @@
-//! What is outside the shard is not decoded, whatever it is.
+//! Objects outside the shard are not decoded.
 
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 use crate::shard::{Shard, ShardField, ShardRange, shard_hash};
 
-/// The half of the hash space that a text is in.
+/// The half of the hash space that contains a text.
 fn half_of(field: ShardField, text: &str) -> Shard {
     let halves = ShardRange::ALL.split(2);
     let half = halves.into_iter().find(|half| half.contains(shard_hash(text)));
@@ -31,9 +31,7 @@ fn listed(shard: Shard, items: &[Value]) -> (Vec<String>, ListMeta) {
         "metadata": {"resourceVersion": "9", "shardInfo": {"selector": echo}},
         "items": items,
     });
-    let mut decoder = JsonCodec::<Pod>::new()
-        .list_decoder(None, decoding(shard))
-        .unwrap();
+    let mut decoder = Codec::<Pod>::new().list_decoder(None, decoding(shard)).unwrap();
     read_list(&mut *decoder, vec![Bytes::from(body.to_string())]).unwrap()
 }
 
@@ -47,7 +45,7 @@ fn high() -> String {
 }
 
 #[test]
-fn a_list_leaves_out_what_is_outside_and_says_back_the_shard() {
+fn a_list_skips_objects_outside_the_shard_and_reports_the_selector() {
     let shard = half_of(ShardField::Uid, LOW);
     let bad = json!({"metadata": {"name": "bad", "uid": high()}, "spec": 5});
     let (items, meta) = listed(shard.clone(), &[item(LOW, "in"), item(&high(), "out"), bad]);
@@ -57,7 +55,7 @@ fn a_list_leaves_out_what_is_outside_and_says_back_the_shard() {
 }
 
 #[test]
-fn what_does_not_say_where_it_belongs_is_looked_at() {
+fn an_object_without_a_uid_is_decoded() {
     let nameless = json!({"metadata": {"name": "x", "resourceVersion": "1"}, "spec": 5});
     let (items, _) = listed(half_of(ShardField::Uid, LOW), &[nameless]);
 
@@ -65,7 +63,7 @@ fn what_does_not_say_where_it_belongs_is_looked_at() {
 }
 
 #[test]
-fn a_namespace_counts_where_the_shard_goes_by_namespaces() {
+fn a_namespace_shard_contains_objects_by_namespace() {
     let shop = half_of(ShardField::Namespace, "shop");
     let others = Shard::everything(ShardField::Namespace)
         .difference(&shop)
@@ -82,7 +80,7 @@ fn a_namespace_counts_where_the_shard_goes_by_namespaces() {
 }
 
 #[test]
-fn a_watch_tells_how_far_it_is_and_nothing_more_of_what_is_outside() {
+fn a_watch_reports_only_the_version_of_objects_outside_the_shard() {
     let out = item(&high(), "out");
     let frames = [
         json!({"type": "ADDED", "object": out}),
@@ -92,7 +90,7 @@ fn a_watch_tells_how_far_it_is_and_nothing_more_of_what_is_outside() {
         json!({"type": "BOOKMARK", "object": {"kind": "Pod", "metadata": {"resourceVersion": "8"}}}),
     ];
     let body: String = frames.iter().map(|frame| format!("{frame}\n")).collect();
-    let mut decoder = JsonCodec::<Pod>::new()
+    let mut decoder = Codec::<Pod>::new()
         .watch_decoder(None, decoding(half_of(ShardField::Uid, LOW)))
         .unwrap();
 
@@ -109,11 +107,11 @@ fn a_watch_tells_how_far_it_is_and_nothing_more_of_what_is_outside() {
 }
 
 #[test]
-fn an_odd_echo_is_no_reason_to_refuse_a_list() {
+fn an_unusual_shard_info_does_not_reject_a_list() {
     for info in [json!(null), json!({}), json!({"selector": null})] {
         let body =
             json!({"kind": "PodList", "metadata": {"resourceVersion": "9", "shardInfo": info}, "items": []});
-        let mut decoder = JsonCodec::<Pod>::new().list_decoder(None, pods()).unwrap();
+        let mut decoder = Codec::<Pod>::new().list_decoder(None, pods()).unwrap();
         let (_, meta) = read_list(&mut *decoder, vec![Bytes::from(body.to_string())]).unwrap();
         assert_eq!(meta.shard_selector, None);
     }
