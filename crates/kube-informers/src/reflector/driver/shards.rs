@@ -1,14 +1,12 @@
 //! Following a shard that moves, and finding out what the server makes of it.
 
-use tokio::time::Instant;
-
 use super::Driver;
 use crate::delta::{Delta, Replacement};
 use crate::object::Object;
-use crate::reflector::machine::{Disposition, EventKind, Input};
-use crate::reflector::shared::ShardSupport;
+use crate::reflector::machine::{EventKind, Input};
+use crate::reflector::status::ShardSupport;
 use crate::shard::Shard;
-use crate::source::ListMeta;
+use crate::wire::ListMeta;
 
 impl<K: Object> Driver<K> {
     /// The assignment has changed. What was given up is no business of ours: the open watch tells too much until its
@@ -18,15 +16,15 @@ impl<K: Object> Driver<K> {
         if assignment.is_empty() {
             return self.rest().await;
         }
-        let is_underway = self.machine.is_fetching() && assignment.is_within(self.asked.as_ref());
+        let is_underway = self.machine.is_fetching() && assignment.is_within(self.requested.as_ref());
         if assignment.lacks_something() && !is_underway {
-            self.tell(Input::ShardMoved, None).await;
+            self.step(Input::ShardMoved, None).await;
         }
     }
 
     /// There is nothing to reflect. A target that still waits for its first list gets it: it is empty.
     pub(super) async fn rest(&mut self) {
-        self.tell(Input::ShardEmpty, None).await;
+        self.step(Input::ShardEmpty, None).await;
         if !self.synced {
             let nothing = Replacement {
                 objects: Vec::new(),
@@ -41,7 +39,7 @@ impl<K: Object> Driver<K> {
 
     /// The server sent an object that was not asked for.
     pub(super) fn outside(&self) {
-        self.shared.count(|stats| {
+        self.status.count(|stats| {
             stats.outside += 1;
             stats.shard_support = ShardSupport::Ignored;
         });
@@ -55,11 +53,10 @@ impl<K: Object> Driver<K> {
         } else {
             EventKind::Modified
         };
-        let disposition = self.machine.event(Instant::now(), kind, version.as_deref());
-        if disposition == Disposition::Gather {
+        if !self.is_forwarded(kind, version.as_deref()) {
             return;
         }
-        self.shared.event(self.machine.last_version());
+        self.status.event(self.machine.last_version());
         if let Some(resource_version) = version
             && self.machine.last_version() == Some(&resource_version)
         {
@@ -69,7 +66,7 @@ impl<K: Object> Driver<K> {
 
     /// What a list says about the shard it was to be narrowed to.
     pub(super) fn judge_shard(&self, meta: &ListMeta) {
-        let Some(selector) = self.asked.as_ref().and_then(Shard::selector) else {
+        let Some(selector) = self.requested.as_ref().and_then(Shard::selector) else {
             return;
         };
         let support = match &meta.shard_selector {
@@ -77,6 +74,6 @@ impl<K: Object> Driver<K> {
             None if self.echoes_shard => ShardSupport::Ignored,
             _ => return,
         };
-        self.shared.count(|stats| stats.shard_support = support);
+        self.status.count(|stats| stats.shard_support = support);
     }
 }
