@@ -15,7 +15,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let cluster = cluster().await?;
     let source = ListWatch::<Pod>::new(cluster.client.clone(), Scope::all()).drop_managed_fields(true);
     let pods = Informer::from_list_watch(source)
-        .on_watch_error(|end| {
+        .on_stream_end(|end| {
             if end.error.is_some() {
                 println!("! {end}");
             }

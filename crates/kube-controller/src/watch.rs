@@ -5,8 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use kube_informers::{
-    BoxFuture, Cause, Event, HandlerOptions, Informer, NotAdded, NotSynced, Object, ObjectKey, Registration,
+    Cause, Event, HandlerOptions, Informer, NotAdded, NotSynced, Object, ObjectKey, Registration,
 };
 use kube_workqueue::{Key, Priority, WorkQueue};
 

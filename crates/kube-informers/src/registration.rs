@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use tokio::sync::watch;
 
-use crate::target::BoxFuture;
+use futures_core::future::BoxFuture;
 
 /// A handler of one informer, seen from outside.
 ///

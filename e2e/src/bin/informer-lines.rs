@@ -139,7 +139,7 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
     let resource = resource(&client, &options.resource).await?;
     let mut builder = Informer::for_resource(client, &resource, options.scope()?)
         .configure(|config| config.watch_list = !options.no_watch_list)
-        .on_watch_error(|end| eprintln!("{end:?}"));
+        .on_stream_end(|end| eprintln!("{end:?}"));
     if let Some(period) = options.resync {
         builder = builder.resync(period);
     }

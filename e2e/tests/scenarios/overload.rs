@@ -45,7 +45,7 @@ async fn a_server_that_asks_for_patience_is_given_it_and_reached_in_the_end(serv
             config.watch_list = false;
             config.page_size = Some(100);
         })
-        .on_watch_error(move |end| {
+        .on_stream_end(move |end| {
             if let Some(error) = end
                 .error
                 .and_then(|error| error.api())

@@ -21,8 +21,8 @@ use crate::handler::RunnerKind;
 use crate::handler::{AsyncCall, Call};
 use crate::object::Object;
 use crate::registration::{Control, End};
-use crate::target::BoxFuture;
 use crate::task::Spawner;
+use futures_core::future::BoxFuture;
 
 /// How long a stop waits for a call that blocks.
 const GRACE: Duration = Duration::from_millis(100);

@@ -37,7 +37,7 @@ pub(super) struct Options {
     queue: QueueKind,
     drop_managed_fields: bool,
     hook: Option<RequestHook>,
-    on_watch_error: Option<ErrorHook>,
+    on_stream_end: Option<ErrorHook>,
 }
 
 impl FactoryBuilder {
@@ -165,10 +165,10 @@ impl FactoryBuilder {
         self
     }
 
-    /// Sees every end of a list or watch of every informer; see [`InformerBuilder::on_watch_error`].
+    /// Sees every end of a list or watch of every informer; see [`InformerBuilder::on_stream_end`].
     #[doc(alias = "SetWatchErrorHandler")]
-    pub fn on_watch_error(mut self, hook: impl Fn(&StreamEnd<'_>) + Send + Sync + 'static) -> Self {
-        self.options.on_watch_error = Some(Arc::new(hook));
+    pub fn on_stream_end(mut self, hook: impl Fn(&StreamEnd<'_>) + Send + Sync + 'static) -> Self {
+        self.options.on_stream_end = Some(Arc::new(hook));
         self
     }
 
@@ -203,9 +203,9 @@ impl Options {
             let transform = transform.clone();
             builder = builder.try_transform(move |object| transform(object));
         }
-        if let Some(hook) = &self.on_watch_error {
+        if let Some(hook) = &self.on_stream_end {
             let hook = hook.clone();
-            builder = builder.on_watch_error(move |end| hook(end));
+            builder = builder.on_stream_end(move |end| hook(end));
         }
         match &self.name {
             Some(factory) => builder.rename(|name| format!("{name} ({factory})")),

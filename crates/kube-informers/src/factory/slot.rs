@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use super::key::Key;
 use crate::informer::{Informer, InformerTask, NotSynced, Settled, WeakInformer};
 use crate::object::Object;
-use crate::target::BoxFuture;
 use crate::task::Spawner;
+use futures_core::future::BoxFuture;
 
 /// An informer of a factory, as the factory sees it.
 pub(super) trait Entry: Send + Sync {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{EventHandler, Runner, RunnerKind};
 use crate::event::{Cause, Event};
-use crate::target::BoxFuture;
+use futures_core::future::BoxFuture;
 
 /// A handler that is told only of objects for which `keep` says yes.
 ///

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::event::Event;
-use crate::target::BoxFuture;
+use futures_core::future::BoxFuture;
 
 /// A call that returns when the event is dealt with. Beside the event it is given the state the handler was last
 /// told, where that differs from what the event itself says (a delete that swallowed pending updates).

@@ -26,7 +26,7 @@ pub struct InformerBuilder<K: Object> {
     queue: QueueKind,
     resync: Option<Duration>,
     handlers_keep_alive: bool,
-    on_watch_error: Option<StreamEndHook>,
+    on_stream_end: Option<StreamEndHook>,
     shard: Option<Shard>,
     shard_is_fixed: bool,
 }
@@ -78,7 +78,7 @@ impl<K: Object> Informer<K> {
             queue: QueueKind::default(),
             resync: None,
             handlers_keep_alive: false,
-            on_watch_error: None,
+            on_stream_end: None,
             shard: None,
             shard_is_fixed: false,
         }
@@ -170,8 +170,8 @@ impl<K: Object> InformerBuilder<K> {
     /// Sees every end of a list or watch, the normal ones too, from the task that reads: quick work only.
     #[doc(alias = "SetWatchErrorHandler")]
     #[doc(alias = "SetWatchErrorHandlerWithContext")]
-    pub fn on_watch_error(mut self, hook: impl Fn(&StreamEnd<'_>) + Send + Sync + 'static) -> Self {
-        self.on_watch_error = Some(Arc::new(hook));
+    pub fn on_stream_end(mut self, hook: impl Fn(&StreamEnd<'_>) + Send + Sync + 'static) -> Self {
+        self.on_stream_end = Some(Arc::new(hook));
         self
     }
 
@@ -235,7 +235,7 @@ impl<K: Object> InformerBuilder<K> {
                 })
                 .known(Arc::new(store.clone()))
                 .assignment(assignment.clone())
-                .on_stream_end_shared(self.on_watch_error.clone());
+                .on_stream_end_shared(self.on_stream_end.clone());
             if let Some(transform) = &self.transform {
                 reflector = reflector.transform(transform.clone());
             }

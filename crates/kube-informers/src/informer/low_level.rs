@@ -77,7 +77,7 @@ impl<K: Object> LowLevelInformer<K> {
 
     /// Sees every end of a list or watch, the normal ones too.
     #[doc(alias = "WatchErrorHandler")]
-    pub fn on_watch_error(mut self, hook: impl Fn(&StreamEnd<'_>) + Send + Sync + 'static) -> Self {
+    pub fn on_stream_end(mut self, hook: impl Fn(&StreamEnd<'_>) + Send + Sync + 'static) -> Self {
         self.reflector = self.reflector.on_stream_end(hook);
         self
     }

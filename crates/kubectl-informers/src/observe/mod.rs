@@ -87,7 +87,7 @@ impl Observed {
         let (admitted, redaction) = (kind.clone(), observing.redaction.clone());
         let (informer, reflecting) = Informer::from_list_watch(list_watch)
             .transform(move |item: &mut Item| item.admit(&admitted, &redaction))
-            .on_watch_error(move |end| hook.ended(end))
+            .on_stream_end(move |end| hook.ended(end))
             .build();
         let follow = Follow {
             kind: kind.clone(),

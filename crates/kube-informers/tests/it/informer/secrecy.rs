@@ -84,7 +84,7 @@ async fn through_everything(texts: Arc<Mutex<Vec<String>>>) {
                 );
                 Ok(Some(object))
             })
-            .on_watch_error(move |end| ends.lock().push(format!("{end} {end:?}")));
+            .on_stream_end(move |end| ends.lock().push(format!("{end} {end:?}")));
         let informer = synced(informer).await;
         let events = texts.clone();
         informer

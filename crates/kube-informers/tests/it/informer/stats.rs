@@ -125,7 +125,7 @@ async fn the_hook_sees_every_end_and_what_follows() {
     let server = TestServer::new();
     let ends = Arc::new(Mutex::new(Vec::new()));
     let log = ends.clone();
-    let builder = pods(&server).on_watch_error(move |end: &StreamEnd<'_>| {
+    let builder = pods(&server).on_stream_end(move |end: &StreamEnd<'_>| {
         let error = end.error.map(|error| error.class());
         log.lock().push((end.operation, error, end.resume));
     });
@@ -168,7 +168,7 @@ async fn the_hook_sees_every_end_and_what_follows() {
 #[tokio::test(start_paused = true)]
 async fn a_hook_that_panics_hurts_nobody() {
     let server = TestServer::new();
-    let informer = synced(pods(&server).on_watch_error(|_| panic!("on purpose"))).await;
+    let informer = synced(pods(&server).on_stream_end(|_| panic!("on purpose"))).await;
     server.break_watches();
     server.create(pod("ns", "a"));
     wait_for("it goes on", || informer.store().len() == 1).await;

@@ -210,7 +210,7 @@ async fn a_list_that_is_denied_reaches_the_error_hook_at_once() {
     let hook = log.clone();
     let informer = Informer::from_source(script.clone())
         .config(list_first())
-        .on_watch_error(move |end| {
+        .on_stream_end(move |end| {
             assert_eq!(end.resume, Resume::RetrySync);
             hook.note(end.error.map(ToString::to_string).unwrap_or_default());
         })
@@ -219,7 +219,7 @@ async fn a_list_that_is_denied_reaches_the_error_hook_at_once() {
 
     assert_eq!(
         log.take(1).await,
-        ["the server answered 403 Forbidden: Access Denied"]
+        ["the server returned 403 Forbidden: Access Denied"]
     );
     assert_eq!(started.elapsed(), Duration::ZERO);
     assert!(matches!(informer.state(), ReflectorState::BackingOff { .. }));
@@ -529,7 +529,7 @@ async fn the_reason_for_not_being_synced_can_be_matched_and_read() {
     assert!(cause.is_unauthorized());
     assert_eq!(
         error.to_string(),
-        "the informer of pods is not synced after 2s: the server answered 401 Unauthorized (2 failed attempts); \
+        "the informer of pods is not synced after 2s: the server returned 401 Unauthorized (2 failed attempts); \
          the credentials are missing, wrong or expired"
     );
     script.fail_lists(None);
