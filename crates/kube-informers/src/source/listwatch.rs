@@ -268,9 +268,11 @@ impl<K: Object> ListerWatcher<K> for ListWatch<K> {
     }
 }
 
+type NewDecoder<K, T> = fn(&Codec<K>, Option<&str>, Decoding<K>) -> Result<Box<dyn Decoder<T>>, SourceError>;
+
 /// The differences between a list and a watch, with items of type `T`.
 struct Verb<K, T> {
-    decoder: fn(&Codec<K>, Option<&str>, Decoding<K>) -> Result<Box<dyn Decoder<T>>, SourceError>,
+    decoder: NewDecoder<K, T>,
     progress: fn(usize) -> T,
     /// Replaces an item outside the shard.
     within: fn(T, Option<&Shard>) -> T,

@@ -193,7 +193,7 @@ async fn a_rejected_resync_ends_the_watch_which_is_resumed() {
         assert!(
             run.ends()[0]
                 .text
-                .contains("the target did not take a resync: the test says no")
+                .contains("the target rejected a resync: the test says no")
         );
         assert_eq!(run.handle.stats().target_errors, 1);
 
