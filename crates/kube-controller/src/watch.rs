@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use kube_informers::error::{AddHandlerError, SyncError};
-use kube_informers::target::BoxFuture;
 use kube_informers::{Cause, Event, HandlerOptions, Informer, Object, ObjectKey, Registration};
 use kube_workqueue::{Key, Priority, WorkQueue};
 

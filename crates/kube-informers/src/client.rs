@@ -1,14 +1,13 @@
-//! A kube client fit for informers.
+//! A kube client configured for informers.
 
-/// Makes a client of a configuration, with the two settings changed that informers cannot live with.
+/// Creates a client from a configuration, with two settings disabled that interfere with informers:
 ///
-/// - `default_retry` off: a request that was refused is not repeated in secret for minutes. Informers back
-///   off themselves, show that they do, and respect `Retry-After`.
-/// - `read_timeout` off: it would cut every watch on which nothing happens. Informers have deadlines of their
-///   own for that.
+/// - `default_retry`: kube repeats a rejected request for minutes. Informers have their own backoff, report it, and
+///   respect `Retry-After`.
+/// - `read_timeout`: kube ends every quiet watch. Informers have their own deadlines.
 ///
-/// Everything else (credentials, TLS, proxies, the timeout for connecting) stays as it is. This is the
-/// recommended way; a client made otherwise works too, see [`ListWatch`](crate::ListWatch).
+/// All other settings (credentials, TLS, proxies, the connect timeout) are unchanged. Clients created otherwise work
+/// too, see [`ListWatch`](crate::ListWatch).
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -19,16 +18,16 @@
 ///
 /// # Errors
 ///
-/// The configuration cannot be used: bad certificates, say, or TLS without a TLS library.
+/// The configuration is invalid, for example because of a bad certificate, or TLS without a TLS library.
 ///
 /// # Panics
 ///
-/// Outside of a tokio runtime, as all of kube's clients.
+/// Panics outside of a tokio runtime, like all kube clients.
 pub fn client(config: kube::Config) -> Result<kube::Client, kube::Error> {
-    kube::Client::try_from(fit(config))
+    kube::Client::try_from(adapted(config))
 }
 
-fn fit(mut config: kube::Config) -> kube::Config {
+fn adapted(mut config: kube::Config) -> kube::Config {
     config.default_retry = false;
     config.read_timeout = None;
     config
@@ -47,9 +46,9 @@ mod tests {
     }
 
     #[test]
-    fn retries_and_the_read_timeout_are_off_and_the_rest_stays() {
+    fn retries_and_the_read_timeout_are_disabled_and_nothing_else() {
         let before = config();
-        let after = fit(config());
+        let after = adapted(config());
 
         assert!(before.default_retry && !after.default_retry);
         assert_eq!(after.read_timeout, None);
@@ -58,7 +57,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_configuration_becomes_a_client_or_an_error() {
+    async fn an_invalid_configuration_is_an_error() {
         assert!(client(config()).is_ok());
 
         let mut unusable = config();

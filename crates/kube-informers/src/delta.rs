@@ -1,4 +1,4 @@
-//! `Delta`: one thing the reflector learnt, in the order it learnt it. The input of queues and store.
+//! `Delta`: one change, as emitted by a reflector. The input of queues and store.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,43 +8,43 @@ use crate::object::Object;
 use crate::quarantine::BadObject;
 use crate::shard::Shard;
 
-/// One change on its way to the store.
+/// One change on its way from the reflector to the store.
 ///
 /// The reflector emits `Added`, `Updated`, `Deleted`, `DeletedUnreadable`, `Unreadable`, `Dropped`,
-/// `ReplacedAll`, `SyncAll` and `Bookmark`. [`InOrderQueue`](crate::queue::InOrderQueue) passes them on as they are;
-/// [`DeltaFifo`](crate::queue::DeltaFifo) takes `ReplacedAll` and `SyncAll` apart into `Replaced`, `Vanished`
-/// and `Sync`, one per object.
+/// `ReplacedAll`, `SyncAll` and `Bookmark`. [`InOrderQueue`](crate::queue::InOrderQueue) passes them on unchanged.
+/// [`DeltaFifo`](crate::queue::DeltaFifo) splits `ReplacedAll` and `SyncAll` into one `Replaced`, `Vanished` or `Sync`
+/// per object.
 #[doc(alias = "DeltaType")]
 #[non_exhaustive]
 pub enum Delta<K> {
-    /// The watch announced a new object.
+    /// A watch event: the object is new.
     Added(Arc<K>),
-    /// The watch announced a changed object.
+    /// A watch event: the object has changed.
     Updated(Arc<K>),
-    /// The watch announced a deletion; the object carries the version at which it is gone.
+    /// A watch event: the object was deleted. It carries the version of the deletion.
     Deleted(Arc<K>),
-    /// The watch announced a deletion whose body could not be read; the key was skimmed from its metadata.
+    /// A watch event: an object that could not be decoded was deleted. The key was read from its metadata.
     DeletedUnreadable(BadObject),
-    /// The watch announced an object that could not be read.
+    /// A watch event: the object could not be decoded.
     Unreadable(BadObject),
-    /// The object lives on, but its newest state was dropped by the transform: the cache no longer holds it.
+    /// The transform dropped the newest state of an object that still exists. The cache must not hold it.
     Dropped {
-        /// Which object.
+        /// The key of the object.
         key: ObjectKey,
-        /// The version that was dropped.
+        /// The dropped version.
         resource_version: Option<String>,
     },
     /// One object of a list.
     Replaced(Arc<K>),
-    /// A list lacked this object: it was deleted while nobody watched.
+    /// The object is missing from a list: it was deleted, and the delete was missed.
     Vanished(Tombstone<K>),
-    /// One object is to be told again although nothing changed.
+    /// One object of a resync.
     Sync(Arc<K>),
     /// A whole list.
     ReplacedAll(Replacement<K>),
-    /// Every object is to be told again although nothing changed.
+    /// A resync: every object is delivered again, unchanged.
     SyncAll,
-    /// Everything up to this version has been seen.
+    /// All changes up to this version have been received.
     Bookmark {
         /// The version.
         resource_version: String,
@@ -55,25 +55,25 @@ pub enum Delta<K> {
 pub struct Replacement<K> {
     /// The objects, in the order of the list.
     pub objects: Vec<Arc<K>>,
-    /// Objects of the list that could not be read; they exist, so their last good versions stay.
+    /// The objects of the list that could not be decoded. They exist, so their last good versions are kept.
     pub unreadable: Vec<BadObject>,
-    /// The version of the list; `None` when the source has no versions.
+    /// The version of the list; `None` if the source has no versions.
     pub resource_version: Option<String>,
-    /// The shard the collection was narrowed to; `None` when it was not.
+    /// The shard of the list; `None` for the whole collection.
     pub shard: Option<Shard>,
 }
 
-/// What is left of an object whose deletion was missed.
+/// An object whose deletion was missed.
 #[doc(alias = "DeletedFinalStateUnknown")]
 pub struct Tombstone<K> {
-    /// Which object.
+    /// The key of the object.
     pub key: ObjectKey,
-    /// Its last known state, possibly stale; `None` if it was never seen.
+    /// Its last known state, possibly stale; `None` if there is none.
     pub last: Option<Arc<K>>,
 }
 
 impl<K> Delta<K> {
-    /// The object, where the delta is about one and it is known.
+    /// The object, if the delta carries one.
     pub fn object(&self) -> Option<&Arc<K>> {
         match self {
             Self::Added(object)
@@ -86,7 +86,7 @@ impl<K> Delta<K> {
         }
     }
 
-    /// Whether this says that one object is gone.
+    /// Whether this removes one object.
     pub fn is_deletion(&self) -> bool {
         matches!(
             self,
@@ -114,7 +114,7 @@ impl<K> Delta<K> {
 }
 
 impl<K: Object> Delta<K> {
-    /// The key of the object this is about; `None` for deltas about the whole collection.
+    /// The key of the object; `None` for deltas that concern the whole collection.
     #[doc(alias = "KeyOf")]
     pub fn key(&self) -> Option<ObjectKey> {
         match self {

@@ -120,6 +120,7 @@ mod subscription;
 pub mod target;
 mod task;
 mod version;
+mod wire;
 
 pub use client::client;
 pub use event::{Cause, Event};

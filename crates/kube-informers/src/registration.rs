@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use tokio::sync::watch;
 
-use crate::target::BoxFuture;
+use futures_core::future::BoxFuture;
 
 /// A handle to a handler that was added to an informer: its progress, its counters and its removal.
 ///

@@ -1,36 +1,33 @@
-//! `Target`: where a reflector puts what it learns.
+//! `Target`: the receiver of a reflector's deltas.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
+
+use futures_core::future::BoxFuture;
 
 use crate::delta::Delta;
 
-/// A boxed future, as the object-safe traits of this crate return it.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
-/// Why a target did not take a delta.
+/// Why a target rejected a delta.
 pub type TargetError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What a [`Reflector`](crate::reflector::Reflector) feeds: a queue of an informer, or a store of your own.
+/// The receiver of a [`Reflector`](crate::reflector::Reflector)'s deltas: the queue of an informer, or a store of your own.
 ///
-/// Deltas come in the order in which the reflector learnt of them, from one task, one at a time.
+/// Deltas arrive in order, from one task, one at a time.
 #[doc(alias = "ReflectorStore")]
 pub trait Target<K>: Send + Sync + 'static {
-    /// Takes one delta.
+    /// Receives one delta.
     ///
     /// # Errors
     ///
-    /// A refused `ReplacedAll` makes the reflector list again after a pause; a refused `SyncAll` ends the
-    /// current watch and resumes it; any other refusal is reported and the reflector goes on.
+    /// If a `ReplacedAll` is rejected, the reflector lists again after a delay. If a `SyncAll` is rejected, it ends the
+    /// current watch and resumes it. Any other rejected delta is logged and skipped.
     fn accept(&self, delta: Delta<K>) -> Result<(), TargetError>;
 
-    /// Whether more may be put in now. While it says no, the reflector stops reading.
+    /// Whether the target has room for more deltas. While it has none, the reflector does not read.
     fn has_room(&self) -> bool {
         true
     }
 
-    /// Waits until [`has_room`](Self::has_room) says yes. Must be cancel-safe.
+    /// Waits until [`has_room`](Self::has_room) returns true. Must be cancel-safe.
     fn room(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }

@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 /// A resource version that can be compared: a positive decimal number of any length.
 ///
-/// Since Kubernetes 1.35 clients may compare the versions of one resource type as integers; servers that hand
-/// out anything else are refused by [`FromStr`], and such versions can be compared for equality only.
+/// Since Kubernetes 1.35 clients may compare the versions of one resource type as integers. [`FromStr`] rejects all
+/// other versions, which can be compared for equality only.
 ///
 /// ```
 /// use kube_informers::ResourceVersion;
@@ -22,19 +22,19 @@ use std::str::FromStr;
 pub struct ResourceVersion(Box<str>);
 
 impl ResourceVersion {
-    /// The version as the server wrote it.
+    /// The version as sent by the server.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Compares two versions as numbers; `None` when one of them is no number.
+    /// Compares two versions as numbers; `None` if one of them is not a number.
     pub fn compare(left: &str, right: &str) -> Option<Ordering> {
         (is_version(left) && is_version(right)).then(|| compare_digits(left, right))
     }
 }
 
-/// Whether a watch that has reached `present` would go back by taking `next`: to an older version, or from a number
-/// to something that is none (`0`, say). Where there never were numbers, the last one told is the last one.
+/// Whether a watch at `present` would go back with `next`: to an older version, or from a number to a version that is
+/// not one (such as `0`). If `present` is not a number, no version is a step back.
 pub(crate) fn is_step_back(present: &str, next: &str) -> bool {
     match ResourceVersion::compare(next, present) {
         Some(order) => order == Ordering::Less,
@@ -46,7 +46,7 @@ fn is_version(text: &str) -> bool {
     !text.is_empty() && !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Without leading zeros the longer number is the larger one.
+/// Compares numbers without leading zeros: the longer one is larger.
 fn compare_digits(left: &str, right: &str) -> Ordering {
     left.len().cmp(&right.len()).then_with(|| left.cmp(right))
 }
@@ -89,7 +89,7 @@ impl FromStr for ResourceVersion {
     }
 }
 
-/// A text that is no positive decimal number cannot be ordered.
+/// The error for a version that is not a positive decimal number.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{text:?} is not a comparable resource version: it must be a positive decimal number without leading zeros"
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_versions_are_refused() {
+    fn malformed_versions_are_rejected() {
         for text in ["", "0", "00012", "-1", "1.5", "abc", "1 "] {
             assert!(text.parse::<ResourceVersion>().is_err(), "{text:?}");
             assert_eq!(ResourceVersion::compare(text, "5"), None, "{text:?}");
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_not_followed_by_anything_else() {
+    fn a_number_is_followed_by_larger_numbers_only() {
         for (present, next, expected) in [
             ("9", "10", false),
             ("9", "9", false),

@@ -5,9 +5,9 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use futures_core::Stream;
+use futures_core::future::BoxFuture;
 use futures_util::stream;
 use kube_informers::error::HandlerEndedError;
-use kube_informers::target::BoxFuture;
 use kube_informers::{Event, Informer, ObjectKey, Subscription};
 use kube_runtime::reflector::store::Writer;
 use kube_runtime::reflector::{Lookup, Store};

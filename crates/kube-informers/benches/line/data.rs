@@ -1,4 +1,4 @@
-//! Pods as a cluster has them: two containers, environment, probes, a projected volume, status and managedFields.
+//! Realistic pods: two containers, environment, probes, a projected volume, status and managedFields.
 
 use serde_json::{Value, json};
 
@@ -79,7 +79,7 @@ pub fn pod(number: usize, version: usize) -> Value {
     })
 }
 
-/// A list body of so many pods; `changed` says which of them have a newer version.
+/// A list body of this number of pods; `changed` selects those with a newer version.
 pub fn list_body(pods: usize, changed: impl Fn(usize) -> bool) -> Vec<u8> {
     let mut body = Vec::with_capacity(pods * 9_500);
     body.extend_from_slice(

@@ -1,7 +1,7 @@
-//! What the line costs, from bytes to handlers: `cargo bench -p kube-informers --bench line [-- SCENARIO…]`. The store
-//! alone has a benchmark of its own.
+//! The cost of the pipeline, from bytes to handlers: `cargo bench -p kube-informers --bench line [-- SCENARIO…]`. The store
+//! has a separate benchmark.
 //!
-//! Each scenario runs in a process of its own, so that memory is its own too, three times; the median is printed.
+//! Each scenario runs three times, each time in a separate process, and the median is printed.
 //! Times are CPU times of the process where the scenario has one thread, wall times otherwise.
 
 mod data;

@@ -1,4 +1,4 @@
-//! CPU time and memory of this process, as the kernel counts them.
+//! CPU time and memory of this process, as reported by the kernel.
 
 use std::fs;
 
@@ -34,14 +34,14 @@ pub fn resident() -> f64 {
     status_megabytes("VmRSS:")
 }
 
-/// The most resident memory since the start or the last reset.
+/// The peak resident memory since the start or the last reset.
 pub fn peak() -> f64 {
     status_megabytes("VmHWM:")
 }
 
-/// Forgets the peak.
+/// Resets the peak.
 pub fn reset_peak() {
-    // Refused in some sandboxes; then the peak is that of the whole run.
+    // Not permitted in some sandboxes. The peak is then that of the whole run.
     let _ = fs::write("/proc/self/clear_refs", "5");
 }
 

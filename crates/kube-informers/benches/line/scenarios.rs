@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::codec::{Codec, Decoding, Expected, JsonCodec};
+use kube_informers::codec::{Codec, Decoding, Expected};
 use kube_informers::delta::{Delta, Replacement};
 use kube_informers::sim::{DeltaWriter, Origin};
 use kube_informers::source::ListerWatcher;
@@ -73,7 +73,7 @@ fn decoding(drop_managed_fields: bool, known: Known<Pod>) -> Decoding<Pod> {
 }
 
 fn decode_all(body: &Bytes, decoding: Decoding<Pod>, mut each: impl FnMut(Fetched<Pod>)) {
-    let codec = JsonCodec::<Pod>::new();
+    let codec = Codec::<Pod>::new();
     let mut decoder = codec
         .list_decoder(Some("application/json"), decoding)
         .expect("JSON is read");
@@ -110,7 +110,7 @@ fn decode_streaming(cut: bool) {
     );
 }
 
-/// An object that weighs nothing, so that the cost of the stages shows.
+/// A minimal object, so that the cost of the stages dominates.
 struct Small {
     name: String,
     namespace: String,
@@ -134,7 +134,7 @@ impl Object for Small {
 
 const STORED: usize = 100_000;
 
-/// Lists nothing, then tells of so many changes as fast as it is read.
+/// An empty list, then a watch with this number of changes, as fast as it is read.
 struct Storm {
     events: usize,
 }

@@ -19,8 +19,8 @@ use super::listener::{CALLING, Listener};
 use crate::handler::{AsyncCall, Call, Delivery, HandlerKind};
 use crate::object::Object;
 use crate::registration::{Control, End};
-use crate::target::BoxFuture;
 use crate::task::Spawner;
+use futures_core::future::BoxFuture;
 
 /// How long a stop waits for a blocking call.
 const GRACE: Duration = Duration::from_millis(100);

@@ -11,8 +11,8 @@ use super::key::InformerKey;
 use crate::informer::errors::SyncError;
 use crate::informer::{Informer, InformerTask, SyncOutcome, WeakInformer};
 use crate::object::Object;
-use crate::target::BoxFuture;
 use crate::task::Spawner;
+use futures_core::future::BoxFuture;
 
 /// An informer of any object type.
 pub(super) trait AnyInformer: Send + Sync {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{AsyncEventHandler, Delivery, EventHandler};
-use crate::target::BoxFuture;
+use futures_core::future::BoxFuture;
 
 /// Anything that can be added to an informer: an [`EventHandler`] or an [`AsyncEventHandler`].
 ///

@@ -1,4 +1,4 @@
-//! `Batch`: what a delta queue hands out, and the three ways in which its processing can end.
+//! `Batch`: the deltas returned by a pop, and how their processing ends.
 
 use std::error::Error;
 use std::fmt;
@@ -10,15 +10,15 @@ use crate::delta::Delta;
 /// An error of any type.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// What was popped, to be processed now.
+/// Popped deltas, to be processed.
 ///
-/// Its queue hands out nothing else until this is [`done`](Self::done), [requeued](Self::requeue) or dropped.
-/// Dropping it counts it as processed, unless the thread is panicking: then it is requeued.
+/// The queue returns no other batch until this one is [`done`](Self::done), [requeued](Self::requeue) or dropped. A
+/// dropped batch counts as processed, or as requeued if the thread is panicking.
 #[must_use = "dropping a batch counts it as processed"]
 pub struct Batch<K> {
-    /// The deltas, in the order in which they must be applied. Those taken out count as processed.
+    /// The deltas, in the order in which they must be applied. Removed deltas count as processed.
     pub deltas: Vec<Delta<K>>,
-    /// Whether they belong to the initial population, that is, to the first list.
+    /// Whether they belong to the initial population, which is the first list.
     #[doc(alias = "isInInitialList")]
     pub initial: bool,
     finish: Option<Finish<K>>,
@@ -26,16 +26,16 @@ pub struct Batch<K> {
 
 type Finish<K> = Box<dyn FnOnce(Finished<K>) + Send + Sync>;
 
-/// How the processing of a [`Batch`] ended; for those who write a queue of their own.
+/// How the processing of a [`Batch`] ended, for implementations of [`DeltaQueue`].
 pub enum Finished<K> {
-    /// All of it has been processed.
+    /// All deltas have been processed.
     Processed,
-    /// These deltas have not, and shall come again.
+    /// These deltas have not been processed and are popped again.
     Requeued(Vec<Delta<K>>),
 }
 
 impl<K> Batch<K> {
-    /// A batch for a queue of your own; `finish` is called exactly once, when its processing has ended.
+    /// Creates a batch. `finish` is called exactly once, when the processing has ended.
     pub fn new(
         deltas: Vec<Delta<K>>,
         initial: bool,
@@ -48,29 +48,28 @@ impl<K> Batch<K> {
         }
     }
 
-    /// Says that all of it has been processed. Returns the deltas that were not taken out.
+    /// Ends the processing. Returns the deltas that were not removed.
     pub fn done(mut self) -> Vec<Delta<K>> {
         let deltas = std::mem::take(&mut self.deltas);
         self.end(Finished::Processed);
         deltas
     }
 
-    /// Gives back what is still in [`deltas`](Self::deltas), to be popped again.
+    /// Returns the remaining [`deltas`](Self::deltas) to the queue, to be popped again.
     ///
-    /// [`DeltaFifo`](super::DeltaFifo) puts each key at the end of its line, or drops it when something newer
-    /// came under that key; [`InOrderQueue`](super::InOrderQueue) puts everything back where it was. Neither
-    /// waits: pause before the next pop if trying again at once is pointless.
+    /// [`DeltaFifo`](super::DeltaFifo) moves each key to the end, or drops its deltas if newer ones have arrived.
+    /// [`InOrderQueue`](super::InOrderQueue) returns the deltas to the front. There is no delay before the next pop.
     #[doc(alias = "ErrRequeue")]
     pub fn requeue(mut self) {
         let rest = std::mem::take(&mut self.deltas);
         self.end(Finished::Requeued(rest));
     }
 
-    /// Processes the batch with a function, and requeues it if that asks for it.
+    /// Processes the batch with a function, and requeues it if the function requests it.
     ///
     /// # Errors
     ///
-    /// The error of the function; unless it was a [`Failure::requeue`], the deltas are lost.
+    /// The error of the function. Unless it is a [`Failure::requeue`], the deltas are dropped.
     pub fn process(
         self,
         process: impl FnOnce(&[Delta<K>], PopInfo) -> Result<(), Failure>,
@@ -107,7 +106,7 @@ impl<K> Drop for Batch<K> {
     }
 }
 
-/// The kinds of deltas, not their contents: they may be Secrets.
+/// Shows the kinds of the deltas, not their objects, which may be Secrets.
 impl<K> fmt::Debug for Batch<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Batch")
@@ -117,11 +116,11 @@ impl<K> fmt::Debug for Batch<K> {
     }
 }
 
-/// What a process function is told about what it got.
+/// Information about a pop, for the process function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PopInfo {
-    /// Whether it belongs to the initial population, that is, to the first list.
+    /// Whether the deltas belong to the initial population, which is the first list.
     #[doc(alias = "isInInitialList")]
     pub initial: bool,
 }
@@ -132,9 +131,9 @@ impl PopInfo {
     }
 }
 
-/// Why a process function failed, and whether what it got shall come again.
+/// The failure of a process function, and whether the deltas are requeued.
 ///
-/// Any error turns into one with `?`, and then what was popped is lost, as in client-go.
+/// `?` converts any error into a failure without requeue, as in client-go.
 #[derive(Debug)]
 pub struct Failure {
     error: BoxError,
@@ -142,7 +141,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// What was popped is lost.
+    /// The deltas are dropped.
     pub fn lose(error: impl Into<BoxError>) -> Self {
         Self {
             error: error.into(),
@@ -150,7 +149,7 @@ impl Failure {
         }
     }
 
-    /// What was popped shall come again, unless something newer makes it pointless.
+    /// The deltas are requeued, unless newer ones have arrived.
     #[doc(alias = "ErrRequeue")]
     pub fn requeue(error: impl Into<BoxError>) -> Self {
         Self {
@@ -159,7 +158,7 @@ impl Failure {
         }
     }
 
-    /// Whether what was popped shall come again.
+    /// Whether the deltas are requeued.
     pub fn is_requeue(&self) -> bool {
         self.requeue
     }
@@ -175,7 +174,7 @@ impl<E: Error + Send + Sync + 'static> From<E> for Failure {
     }
 }
 
-/// Why a pop with a process function did not succeed.
+/// The error of a pop with a process function.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PopError {
@@ -188,7 +187,7 @@ pub enum PopError {
     Process(#[source] BoxError),
 }
 
-/// client-go's `Pop`: waits for one entry of the queue and processes it.
+/// client-go's `Pop`: waits for one entry and processes it.
 pub(super) async fn pop<K>(
     queue: &impl DeltaQueue<K>,
     process: impl FnOnce(&[Delta<K>], PopInfo) -> Result<(), Failure>,

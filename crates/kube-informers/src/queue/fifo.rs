@@ -1,7 +1,6 @@
-//! `Fifo`: per key the newest value, in the order in which the keys came.
+//! `Fifo`: per key the newest value, in the order in which the keys arrived.
 //!
-//! Takes values of any type and a function that tells their keys; gives them to a process function, one at a
-//! time. Knows nothing of deltas.
+//! Holds values of any type, and passes them to a process function one at a time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -18,8 +17,8 @@ use crate::target::{Target, TargetError};
 
 /// A work list: each key once, with its newest value, in the order of first arrival.
 ///
-/// For those who want to process each value once, the newest one, and not at all if it was deleted meanwhile.
-/// Adding to a key that is queued replaces its value and keeps its place.
+/// Each key is processed once, with its newest value, and not at all if it was deleted in the meantime. Adding a value
+/// under a queued key replaces the value and keeps the position.
 ///
 /// ```
 /// use kube_informers::queue::Fifo;
@@ -37,17 +36,17 @@ use crate::target::{Target, TargetError};
 /// ```
 #[doc(alias = "FIFO")]
 pub struct Fifo<V, Q> {
-    gate: Gate<State<V, Q>>,
+    gate: Gate<FifoValues<V, Q>>,
     key_of: Box<dyn Fn(&V) -> Q + Send + Sync>,
 }
 
 impl<V, Q: Hash + Eq + Clone> Fifo<V, Q> {
-    /// An empty queue of values with these keys. The key of a value must never change.
+    /// Creates a queue whose values have these keys. The key of a value must never change.
     #[doc(alias = "NewFIFO")]
     #[doc(alias = "KeyFunc")]
     pub fn new(key_of: impl Fn(&V) -> Q + Send + Sync + 'static) -> Self {
         Self {
-            gate: Gate::new(State::default()),
+            gate: Gate::new(FifoValues::default()),
             key_of: Box::new(key_of),
         }
     }
@@ -64,7 +63,7 @@ impl<V, Q: Hash + Eq + Clone> Fifo<V, Q> {
         self.add(value);
     }
 
-    /// Adds a value unless something is queued under its key; returns whether it did.
+    /// Adds a value unless its key is queued. Returns whether it did.
     #[doc(alias = "AddIfNotPresent")]
     pub fn add_if_absent(&self, value: impl Into<Arc<V>>) -> bool {
         let value = value.into();
@@ -72,30 +71,30 @@ impl<V, Q: Hash + Eq + Clone> Fifo<V, Q> {
         self.gate.change(|state| state.add_if_absent(key, value))
     }
 
-    /// Drops what is queued under this key; returns it.
+    /// Removes and returns the value queued under this key.
     pub fn delete(&self, key: &Q) -> Option<Arc<V>> {
         self.gate.change(|state| state.delete(key))
     }
 
-    /// Drops everything queued and queues these values instead, in this order.
+    /// Replaces all queued values by these, in this order.
     ///
-    /// The first call, if nothing was added or deleted before, sets the initial population.
+    /// The first call sets the initial population, if nothing was added or deleted before.
     pub fn replace(&self, values: impl IntoIterator<Item = impl Into<Arc<V>>>) {
         self.replace_but(values, &[]);
     }
 
-    /// [`replace`](Self::replace), except that what is queued under these keys stays.
+    /// Like [`replace`](Self::replace), but keeps the values queued under these keys.
     fn replace_but(&self, values: impl IntoIterator<Item = impl Into<Arc<V>>>, kept: &[Q]) {
         let with_key = |value: Arc<V>| ((self.key_of)(&value), value);
         let values = values.into_iter().map(|value| with_key(value.into())).collect();
         self.gate.change(|state| state.replace(values, kept));
     }
 
-    /// Waits for a value and processes it; returns it. Cancel-safe while it waits.
+    /// Waits for a value, processes it and returns it. Cancel-safe while it waits.
     ///
-    /// The value is taken out before it is processed. Pops are processed one at a time, whoever makes them, and
-    /// meanwhile the queue can be used, also by the process function. If that fails, the value is lost, or
-    /// queued again if it asks for that, or panics, and nothing newer came under the key.
+    /// The value is removed before it is processed. Pops are processed one at a time. The process function may call the
+    /// queue. If it fails, the value is dropped. If it requests a requeue or panics, the value is queued again unless a
+    /// newer one has arrived.
     ///
     /// # Errors
     ///
@@ -105,7 +104,7 @@ impl<V, Q: Hash + Eq + Clone> Fifo<V, Q> {
         &self,
         process: impl FnOnce(Arc<V>, PopInfo) -> Result<(), Failure>,
     ) -> Result<Arc<V>, PopError> {
-        let (key, entry) = self.gate.take(State::take).await.ok_or(Closed)?;
+        let (key, entry) = self.gate.take(FifoValues::take).await.ok_or(Closed)?;
         let value = entry.value.clone();
         let info = PopInfo::new(entry.initial);
         let popped = Popped {
@@ -131,20 +130,20 @@ impl<V, Q: Hash + Eq + Clone> Fifo<V, Q> {
             .read(|state| state.entries.get(key).map(|entry| entry.value.clone()))
     }
 
-    /// The queued values, in the order in which they would be popped.
+    /// The queued values, in pop order.
     pub fn list(&self) -> Vec<Arc<V>> {
         self.gate
             .read(|state| state.queued().map(|(_, entry)| entry.value.clone()).collect())
     }
 
-    /// The queued keys, in the order in which they would be popped.
+    /// The queued keys, in pop order.
     #[doc(alias = "ListKeys")]
     pub fn keys(&self) -> Vec<Q> {
         self.gate
             .read(|state| state.queued().map(|(key, _)| key.clone()).collect())
     }
 
-    /// How many values are queued.
+    /// The number of queued values.
     pub fn len(&self) -> usize {
         self.gate.read(Contents::len)
     }
@@ -154,7 +153,7 @@ impl<V, Q: Hash + Eq + Clone> Fifo<V, Q> {
         self.len() == 0
     }
 
-    /// Ends the queue: pops return what is left, then an error. What is added afterwards is still taken.
+    /// Closes the queue: pops return the remaining values, then an error. Values are still accepted.
     pub fn close(&self) {
         self.gate.close();
     }
@@ -164,8 +163,8 @@ impl<V, Q: Hash + Eq + Clone> Fifo<V, Q> {
         self.gate.is_closed()
     }
 
-    /// Whether everything in the first [`replace`](Self::replace) has been processed or deleted, or something
-    /// was added or deleted before any `replace`.
+    /// Whether all values of the first [`replace`](Self::replace) have been processed or deleted, or a value was added or
+    /// deleted before any `replace`.
     pub fn has_synced(&self) -> bool {
         self.gate.has_synced()
     }
@@ -180,21 +179,21 @@ impl<V, Q: Hash + Eq + Clone> Fifo<V, Q> {
         self.gate.synced().await
     }
 
-    /// The numbers of this queue.
+    /// The statistics of the queue.
     pub fn stats(&self) -> QueueStats {
         self.gate.stats()
     }
 }
 
 impl<K: Object> Fifo<K, ObjectKey> {
-    /// An empty queue of Kubernetes objects under their usual key. A reflector can feed it.
+    /// Creates a queue of Kubernetes objects, which can be the target of a reflector.
     pub fn of_objects() -> Self {
         Self::new(|object: &K| ObjectKey::of(object))
     }
 }
 
-/// Holds the objects that exist, newest state only: deletions take them out, bookmarks and resyncs are nothing
-/// to it, and an unreadable object changes nothing and is refused, so that the reflector reports it.
+/// Holds the newest state of each existing object. Deletions remove objects, and bookmarks and resyncs are ignored. An
+/// unreadable object is rejected, so that the reflector reports it.
 impl<K: Object> Target<K> for Fifo<K, ObjectKey> {
     fn accept(&self, delta: Delta<K>) -> Result<(), TargetError> {
         match delta {
@@ -218,7 +217,7 @@ impl<K: Object> Target<K> for Fifo<K, ObjectKey> {
             },
             Delta::Unreadable(bad) => return Err(bad.to_string().into()),
             Delta::ReplacedAll(list) => {
-                // What cannot be read exists nevertheless: what is queued of it stays.
+                // Unreadable objects exist, so their queued values are kept.
                 let kept: Vec<ObjectKey> = list.unreadable.into_iter().filter_map(|bad| bad.key).collect();
                 self.replace_but(list.objects, &kept);
             }
@@ -228,10 +227,10 @@ impl<K: Object> Target<K> for Fifo<K, ObjectKey> {
     }
 }
 
-/// A value being processed. Dropped in a panic, it goes back like one that asked for it.
+/// A value being processed. If it is dropped by a panic, it is requeued.
 struct Popped<'a, V, Q: Hash + Eq + Clone> {
-    gate: &'a Gate<State<V, Q>>,
-    entry: Option<(Q, Entry<V>)>,
+    gate: &'a Gate<FifoValues<V, Q>>,
+    entry: Option<(Q, FifoEntry<V>)>,
 }
 
 impl<V, Q: Hash + Eq + Clone> Popped<'_, V, Q> {
@@ -258,26 +257,26 @@ impl<V, Q: Hash + Eq + Clone> Drop for Popped<'_, V, Q> {
     }
 }
 
-/// The decisions: no lock, no clock, no waiting.
-struct State<V, Q> {
-    entries: HashMap<Q, Entry<V>>,
-    /// Keys by number of arrival. Each key is in here exactly once.
+/// The queued values.
+struct FifoValues<V, Q> {
+    entries: HashMap<Q, FifoEntry<V>>,
+    /// The keys by arrival number, without duplicates.
     ///
-    /// Differs from client-go, whose deleted keys stay in line until they are popped, so that adding and
-    /// deleting alone makes it grow.
+    /// Differs from client-go, where deleted keys stay in the queue until they are popped, so that it grows by adding and
+    /// deleting alone.
     order: BTreeMap<u64, Q>,
     arrivals: u64,
     population: Population,
 }
 
-struct Entry<V> {
+struct FifoEntry<V> {
     value: Arc<V>,
     arrival: u64,
-    /// Whether it is part of the initial population.
+    /// Whether the value belongs to the initial population.
     initial: bool,
 }
 
-impl<V, Q> Default for State<V, Q> {
+impl<V, Q> Default for FifoValues<V, Q> {
     fn default() -> Self {
         Self {
             entries: HashMap::new(),
@@ -288,7 +287,7 @@ impl<V, Q> Default for State<V, Q> {
     }
 }
 
-impl<V, Q> Contents for State<V, Q> {
+impl<V, Q> Contents for FifoValues<V, Q> {
     fn len(&self) -> usize {
         self.order.len()
     }
@@ -298,8 +297,8 @@ impl<V, Q> Contents for State<V, Q> {
     }
 }
 
-impl<V, Q: Hash + Eq + Clone> State<V, Q> {
-    fn queued(&self) -> impl Iterator<Item = (&Q, &Entry<V>)> {
+impl<V, Q: Hash + Eq + Clone> FifoValues<V, Q> {
+    fn queued(&self) -> impl Iterator<Item = (&Q, &FifoEntry<V>)> {
         self.order
             .values()
             .filter_map(|key| self.entries.get_key_value(key))
@@ -332,11 +331,11 @@ impl<V, Q: Hash + Eq + Clone> State<V, Q> {
 
     fn replace(&mut self, values: Vec<(Q, Arc<V>)>, kept: &[Q]) {
         let initial = self.population.is_awaited();
-        let kept: Vec<(Q, Entry<V>)> = kept
+        let kept: Vec<(Q, FifoEntry<V>)> = kept
             .iter()
             .filter_map(|key| self.entries.remove_entry(key))
             .collect();
-        // What is dropped here will never be processed, so nobody may wait for it.
+        // Dropped values are never processed, so sync must not wait for them.
         let dropped = self.entries.values().filter(|entry| entry.initial).count();
         self.population.settle(dropped);
         self.entries.clear();
@@ -359,7 +358,7 @@ impl<V, Q: Hash + Eq + Clone> State<V, Q> {
         let arrival = self.arrivals;
         self.arrivals += 1;
         self.order.insert(arrival, key.clone());
-        let entry = Entry {
+        let entry = FifoEntry {
             value,
             arrival,
             initial,
@@ -367,15 +366,15 @@ impl<V, Q: Hash + Eq + Clone> State<V, Q> {
         self.entries.insert(key, entry);
     }
 
-    fn take(&mut self) -> Option<(Q, Entry<V>)> {
+    fn take(&mut self) -> Option<(Q, FifoEntry<V>)> {
         let (_, key) = self.order.pop_first()?;
         self.entries.remove_entry(&key)
     }
 
-    /// Queues a value again that could not be processed; it yields to a newer one.
+    /// Requeues a value that could not be processed, unless a newer one is queued.
     ///
-    /// Its part in the initial population goes with the key: sync is reached when the key has been processed.
-    fn requeue(&mut self, key: Q, failed: Entry<V>) {
+    /// The key stays part of the initial population: the queue is synced when the key has been processed.
+    fn requeue(&mut self, key: Q, failed: FifoEntry<V>) {
         match self.entries.get_mut(&key) {
             Some(newer) if newer.initial => self.population.settle(usize::from(failed.initial)),
             Some(newer) => newer.initial = failed.initial,

@@ -1,7 +1,6 @@
-//! `Gate`: the thin asynchronous shell around a queue's plain state.
+//! `Gate`: the lock and the waiting around the plain contents of a queue.
 //!
-//! Takes a state and the functions that change it; gives waiting pops, waiting for room and for sync, closing,
-//! and the numbers. It lets one popper through at a time and does not know what is in the state.
+//! It provides waiting pops, waiting for room and for sync, closing, and statistics. One pop is in flight at a time.
 
 use std::time::Duration;
 
@@ -11,41 +10,41 @@ use tokio::time::Instant;
 
 use super::QueueStats;
 
-/// What the gate must know of a state.
+/// What the gate requires of the contents.
 pub(super) trait Contents {
-    /// How many things are queued.
+    /// The number of queued items.
     fn len(&self) -> usize;
     /// Whether the initial population has been processed.
     fn has_synced(&self) -> bool;
 }
 
-/// The queue was closed, so that what was waited for will never come.
+/// The queue is closed: the awaited condition can no longer become true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the queue is closed")]
 pub struct Closed;
 
 pub(super) struct Gate<S> {
-    inner: Mutex<Inner<S>>,
-    /// For poppers: something was queued, the one before has finished, or the queue was closed.
+    inner: Mutex<GateInner<S>>,
+    /// For pops: something was queued, the previous pop has finished, or the queue was closed.
     ready: Notify,
-    /// For those who wait for room or sync: something was popped or processed, or the queue was closed.
+    /// For waiters for room or sync: something was popped or processed, or the queue was closed.
     progress: Notify,
 }
 
-struct Inner<S> {
-    state: S,
+struct GateInner<S> {
+    contents: S,
     closed: bool,
-    /// Since when a popped thing is being processed; `None` while nobody is at it.
+    /// The start of the processing of the pop in flight.
     busy: Option<Instant>,
     pops: u64,
     last_pop: Option<Duration>,
 }
 
 impl<S: Contents> Gate<S> {
-    pub(super) fn new(state: S) -> Self {
+    pub(super) fn new(contents: S) -> Self {
         Self {
-            inner: Mutex::new(Inner {
-                state,
+            inner: Mutex::new(GateInner {
+                contents,
                 closed: false,
                 busy: None,
                 pops: 0,
@@ -56,34 +55,34 @@ impl<S: Contents> Gate<S> {
         }
     }
 
-    /// Reads the state.
+    /// Reads the contents.
     pub(super) fn read<T>(&self, read: impl FnOnce(&S) -> T) -> T {
-        read(&self.inner.lock().state)
+        read(&self.inner.lock().contents)
     }
 
-    /// Changes the state and wakes who may be interested. Never call it from inside `change`.
+    /// Changes the contents and wakes waiting tasks. Must not be called inside `change`.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut S) -> T) -> T {
-        let result = change(&mut self.inner.lock().state);
+        let result = change(&mut self.inner.lock().contents);
         self.wake();
         result
     }
 
-    /// Waits until nobody else is processing and `take` finds something; `None` when closed and drained.
+    /// Waits until no pop is in flight and `take` returns something; `None` when closed and drained.
     ///
-    /// Whoever gets something must call [`finish`](Self::finish), or nobody will get anything again.
-    /// Cancel-safe: what is taken is returned in the very poll that takes it.
+    /// The caller must call [`finish`](Self::finish) afterwards, or all later pops wait forever. Cancel-safe: the poll
+    /// that takes something returns it.
     pub(super) async fn take<T>(&self, mut take: impl FnMut(&mut S) -> Option<T>) -> Option<T> {
         wait_for(&self.ready, || self.try_take(&mut take)).await
     }
 
-    /// `None`: not now. `Some(None)`: never again.
+    /// `None`: not yet. `Some(None)`: closed and drained.
     fn try_take<T>(&self, take: &mut impl FnMut(&mut S) -> Option<T>) -> Option<Option<T>> {
         let mut inner = self.inner.lock();
         if inner.busy.is_some() {
-            // Even when closed: what is being processed may yet be put back.
+            // Even if closed: the deltas in flight may be requeued.
             return None;
         }
-        match take(&mut inner.state) {
+        match take(&mut inner.contents) {
             Some(taken) => {
                 inner.busy = Some(Instant::now());
                 drop(inner);
@@ -95,22 +94,22 @@ impl<S: Contents> Gate<S> {
         }
     }
 
-    /// Ends the processing of what [`take`](Self::take) gave, and lets the next popper through.
+    /// Ends the processing of what [`take`](Self::take) returned, and admits the next pop.
     pub(super) fn finish(&self, finish: impl FnOnce(&mut S)) {
         let (elapsed, depth) = {
             let mut inner = self.inner.lock();
-            finish(&mut inner.state);
+            finish(&mut inner.contents);
             let elapsed = inner.busy.take().map(|since| since.elapsed());
             inner.pops += 1;
             inner.last_pop = elapsed.or(inner.last_pop);
-            (elapsed.unwrap_or_default(), inner.state.len())
+            (elapsed.unwrap_or_default(), inner.contents.len())
         };
         self.wake();
 
-        // client-go traces a pop of over 100 ms while more than ten are waiting.
+        // As in client-go: a pop of over 100 ms while more than ten entries are queued.
         if depth > 10 && elapsed > Duration::from_millis(100) {
             let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
-            tracing::info!(elapsed_ms, depth, "slow processing holds up the queue");
+            tracing::info!(elapsed_ms, depth, "slow processing delays the queue");
         }
     }
 
@@ -123,10 +122,10 @@ impl<S: Contents> Gate<S> {
         self.inner.lock().closed
     }
 
-    /// Whether `room` says yes, or the queue is closed: nobody should wait for a queue nobody drains.
+    /// Whether `room` returns true, or the queue is closed: a closed queue may never be drained.
     pub(super) fn has_room(&self, room: impl FnOnce(&S) -> bool) -> bool {
         let inner = self.inner.lock();
-        inner.closed || room(&inner.state)
+        inner.closed || room(&inner.contents)
     }
 
     /// Waits until [`has_room`](Self::has_room). Cancel-safe: it takes nothing.
@@ -142,8 +141,8 @@ impl<S: Contents> Gate<S> {
     pub(super) async fn synced(&self) -> Result<(), Closed> {
         wait_for(&self.progress, || {
             let inner = self.inner.lock();
-            let ended = inner.closed && inner.busy.is_none() && inner.state.len() == 0;
-            if inner.state.has_synced() {
+            let ended = inner.closed && inner.busy.is_none() && inner.contents.len() == 0;
+            if inner.contents.has_synced() {
                 Some(Ok(()))
             } else {
                 ended.then_some(Err(Closed))
@@ -155,27 +154,27 @@ impl<S: Contents> Gate<S> {
     pub(super) fn stats(&self) -> QueueStats {
         let inner = self.inner.lock();
         QueueStats {
-            len: inner.state.len(),
+            len: inner.contents.len(),
             pops: inner.pops,
             last_pop: inner.last_pop,
         }
     }
 
     fn wake(&self) {
-        // All of them, as each decides for itself: a single wake-up could go to a popper that is then cancelled.
+        // Wakes all waiters: a single wake-up could go to a pop that is then cancelled.
         self.ready.notify_waiters();
         self.progress.notify_waiters();
     }
 }
 
-/// Looks, and looks again after each `notify_waiters`, until there is an answer.
-async fn wait_for<T>(changed: &Notify, mut look: impl FnMut() -> Option<T>) -> T {
+/// Evaluates a condition, and again after each `notify_waiters`, until it returns a value.
+async fn wait_for<T>(changed: &Notify, mut check: impl FnMut() -> Option<T>) -> T {
     loop {
-        // Made before looking: from here on it hears of every `notify_waiters`. The other way round, a change
-        // between the look and the wait would wake nobody.
+        // Created before the check, so that it receives every `notify_waiters` from here on. Otherwise a change
+        // between the check and the wait would be missed.
         let change = changed.notified();
-        if let Some(answer) = look() {
-            return answer;
+        if let Some(value) = check() {
+            return value;
         }
         change.await;
     }
@@ -188,17 +187,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_right_after_the_look_is_not_missed() {
+    fn a_change_between_the_check_and_the_wait_is_not_missed() {
         let changed = Notify::new();
-        let mut looks = 0;
+        let mut checks = 0;
 
-        let answer = wait_for(&changed, || {
-            looks += 1;
-            // As if somebody on another thread came between the look and the wait.
+        let value = wait_for(&changed, || {
+            checks += 1;
+            // As if another thread changed the contents between the check and the wait.
             changed.notify_waiters();
-            (looks == 3).then_some("seen")
+            (checks == 3).then_some("seen")
         });
 
-        assert_eq!(answer.now_or_never(), Some("seen"));
+        assert_eq!(value.now_or_never(), Some("seen"));
     }
 }

@@ -1,29 +1,30 @@
-//! `InOrderQueue`: every delta in the order in which it came, a whole list as one.
+//! `InOrderQueue`: all deltas in the order of arrival, with a whole list as one delta.
 //!
-//! Takes deltas, gives batches of them. Knows no store: what a list lacks is found out when it is applied.
+//! It does not depend on a store: missed deletes are detected when a list is applied.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
+use futures_core::future::BoxFuture;
+
 use super::batch::{self, Batch, Failure, Finished, PopError, PopInfo};
 use super::gate::{Closed, Contents, Gate};
+use super::gated::{DeltaContents, impl_delta_queue, trace_delta};
 use super::population::Population;
-use super::{DEFAULT_CAPACITY, DeltaQueue, QueueStats, trace_popped, trace_queued};
+use super::{DEFAULT_CAPACITY, DeltaQueue, QueueStats};
 use crate::delta::Delta;
 use crate::key::ObjectKey;
 use crate::object::Object;
-use crate::target::{BoxFuture, Target, TargetError};
+use crate::target::{Target, TargetError};
 
-/// The queue of an informer unless told otherwise: deltas leave it exactly as they came.
+/// The default queue of an informer: deltas are popped in the order of arrival.
 ///
-/// * A list stays one [`Delta::ReplacedAll`], so that nobody ever sees half of it, and a resync one
-///   [`Delta::SyncAll`]. Both are handed out alone; everything else is handed out in batches.
-/// * Of two bookmarks, or two resyncs, with nothing in between, the later one is kept.
-/// * Bounded: when it holds its capacity in objects, [`has_room`](Target::has_room) says no and the reflector
-///   stops reading. What is put in nevertheless is still taken, so that a list, which may be larger than any
-///   capacity, always fits.
-/// * A requeued batch goes back to the front: the order is the promise of this queue, so that nothing overtakes
-///   a delta that failed.
+/// * A list is one [`Delta::ReplacedAll`], so that readers never observe a part of it, and a resync is one
+///   [`Delta::SyncAll`]. Each is a batch of its own. All other deltas are popped in larger batches.
+/// * Of two consecutive bookmarks or resyncs the later one is kept.
+/// * Bounded: when it holds its capacity in objects, [`has_room`](Target::has_room) returns false and the reflector
+///   stops reading. Further deltas are still accepted, because a list may be larger than any capacity.
+/// * A requeued batch returns to the front, so that no delta overtakes a failed one.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -48,30 +49,30 @@ use crate::target::{BoxFuture, Target, TargetError};
 #[doc(alias = "RealFIFO")]
 #[doc(alias = "AtomicFIFO")]
 pub struct InOrderQueue<K> {
-    gate: Arc<Gate<State<K>>>,
+    gate: Arc<Gate<InOrderDeltas<K>>>,
     capacity: usize,
 }
 
 impl<K: Object> InOrderQueue<K> {
-    /// An empty queue with the [default capacity](DEFAULT_CAPACITY).
+    /// Creates a queue with the [default capacity](DEFAULT_CAPACITY).
     #[doc(alias = "NewRealFIFO")]
     pub fn new() -> Self {
         Self {
-            gate: Arc::new(Gate::new(State::default())),
+            gate: Arc::new(Gate::new(InOrderDeltas::default())),
             capacity: DEFAULT_CAPACITY,
         }
     }
 
-    /// Holds about so many objects before its source has to wait; `usize::MAX` for no limit, at least 1.
+    /// Sets the number of objects after which the source must wait: at least 1, `usize::MAX` for no limit.
     pub fn capacity(mut self, capacity: usize) -> Self {
         self.capacity = capacity.max(1);
         self
     }
 
-    /// Waits for one delta and processes it; returns it. Cancel-safe while it waits.
+    /// Waits for one delta, processes it and returns it. Cancel-safe while it waits.
     ///
-    /// The process function may call the queue. If it fails, the delta is lost, or put back to the front if
-    /// it asks for that; if it panics, the delta is put back.
+    /// The process function may call the queue. If it fails, the delta is dropped, or returned to the front if the
+    /// function requests it. If it panics, the delta is returned to the front.
     ///
     /// # Errors
     ///
@@ -91,76 +92,9 @@ impl<K: Object> Default for InOrderQueue<K> {
     }
 }
 
-impl<K: Object> Target<K> for InOrderQueue<K> {
-    fn accept(&self, delta: Delta<K>) -> Result<(), TargetError> {
-        trace_queued(&delta);
-        self.gate.change(|state| state.accept(delta));
-        Ok(())
-    }
+impl_delta_queue!(InOrderQueue, InOrderDeltas);
 
-    fn has_room(&self) -> bool {
-        self.gate.has_room(|state| state.weight < self.capacity)
-    }
-
-    fn room(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.gate.room(|state| state.weight < self.capacity))
-    }
-}
-
-impl<K: Object> DeltaQueue<K> for InOrderQueue<K> {
-    fn pop_batch(&self, max: usize) -> BoxFuture<'_, Option<Batch<K>>> {
-        Box::pin(async move {
-            let (deltas, initial) = self.gate.take(|state| state.take(max)).await?;
-            trace_popped(&deltas);
-            let gate = self.gate.clone();
-            Some(Batch::new(deltas, initial, move |finished| {
-                gate.finish(|state| state.finish(initial, finished));
-            }))
-        })
-    }
-
-    fn in_order(&self) -> bool {
-        true
-    }
-
-    fn close(&self) {
-        self.gate.close();
-    }
-
-    fn is_closed(&self) -> bool {
-        self.gate.is_closed()
-    }
-
-    fn has_synced(&self) -> bool {
-        self.gate.has_synced()
-    }
-
-    fn synced(&self) -> BoxFuture<'_, Result<(), Closed>> {
-        Box::pin(self.gate.synced())
-    }
-
-    fn get(&self, key: &ObjectKey) -> Vec<Delta<K>> {
-        self.gate
-            .read(|state| state.deltas().flat_map(|delta| about(delta, key)).collect())
-    }
-
-    fn list(&self) -> Vec<Delta<K>> {
-        self.gate.read(|state| state.deltas().cloned().collect())
-    }
-
-    fn keys(&self) -> Vec<ObjectKey> {
-        let mut seen = HashSet::new();
-        let mut keys: Vec<ObjectKey> = self.gate.read(|state| state.deltas().flat_map(keys_of).collect());
-        keys.retain(|key| seen.insert(key.clone()));
-        keys
-    }
-
-    fn stats(&self) -> QueueStats {
-        self.gate.stats()
-    }
-}
-
-/// What a delta says about one object. A list says it as if it had been taken apart.
+/// The parts of a delta that concern one object. A list is treated as one delta per object.
 fn about<K: Object>(delta: &Delta<K>, key: &ObjectKey) -> Vec<Delta<K>> {
     match delta {
         Delta::ReplacedAll(list) => {
@@ -179,7 +113,7 @@ fn about<K: Object>(delta: &Delta<K>, key: &ObjectKey) -> Vec<Delta<K>> {
     }
 }
 
-/// The keys a delta is about, those inside a list included.
+/// The keys a delta concerns, including those of a list.
 fn keys_of<K: Object>(delta: &Delta<K>) -> Vec<ObjectKey> {
     match delta {
         Delta::ReplacedAll(list) => {
@@ -191,24 +125,24 @@ fn keys_of<K: Object>(delta: &Delta<K>) -> Vec<ObjectKey> {
     }
 }
 
-/// The decisions: no lock, no clock, no waiting.
-struct State<K> {
-    items: VecDeque<Item<K>>,
-    /// The sum of the items' weights.
+/// The queued deltas.
+pub(super) struct InOrderDeltas<K> {
+    items: VecDeque<QueuedDelta<K>>,
+    /// The sum of the weights of the items.
     weight: usize,
     population: Population,
 }
 
-struct Item<K> {
+struct QueuedDelta<K> {
     delta: Delta<K>,
     /// Whether this is the first list.
     ///
-    /// Differs from client-go, which counts what was queued before the first list, bookmarks say, into the
-    /// initial population.
+    /// Differs from client-go, where deltas queued before the first list, such as bookmarks, belong to the initial
+    /// population.
     initial: bool,
 }
 
-impl<K> Default for State<K> {
+impl<K> Default for InOrderDeltas<K> {
     fn default() -> Self {
         Self {
             items: VecDeque::new(),
@@ -218,7 +152,7 @@ impl<K> Default for State<K> {
     }
 }
 
-impl<K> Contents for State<K> {
+impl<K> Contents for InOrderDeltas<K> {
     fn len(&self) -> usize {
         self.items.len()
     }
@@ -228,9 +162,32 @@ impl<K> Contents for State<K> {
     }
 }
 
-impl<K> State<K> {
+impl<K> InOrderDeltas<K> {
     fn deltas(&self) -> impl Iterator<Item = &Delta<K>> {
         self.items.iter().map(|item| &item.delta)
+    }
+}
+
+impl<K: Object> DeltaContents<K> for InOrderDeltas<K> {
+    const IN_ORDER: bool = true;
+
+    fn weight(&self) -> usize {
+        self.weight
+    }
+
+    fn get(&self, key: &ObjectKey) -> Vec<Delta<K>> {
+        self.deltas().flat_map(|delta| about(delta, key)).collect()
+    }
+
+    fn list(&self) -> Vec<Delta<K>> {
+        self.deltas().cloned().collect()
+    }
+
+    fn keys(&self) -> Vec<ObjectKey> {
+        let mut seen = HashSet::new();
+        let mut keys: Vec<ObjectKey> = self.deltas().flat_map(keys_of).collect();
+        keys.retain(|key| seen.insert(key.clone()));
+        keys
     }
 
     fn accept(&mut self, delta: Delta<K>) {
@@ -254,25 +211,21 @@ impl<K> State<K> {
             _ => self.population.changed(),
         }
         self.weight = self.weight.saturating_add(weight(&delta));
-        self.items.push_back(Item { delta, initial });
+        self.items.push_back(QueuedDelta { delta, initial });
     }
 
-    /// Up to `max` deltas from the front that may go together, and whether they are the initial population.
-    ///
-    /// The first list is never mixed with anything, as no list is.
-    ///
-    /// Differs from client-go, which also ends a batch at a second delta of the same key and at a bookmark:
-    /// our store applies a batch in order, under one lock, and knows each intermediate state.
+    /// Differs from client-go, which also ends a batch at a second delta of the same key and at a bookmark. The store
+    /// applies a batch in order and under one lock, so this is not necessary.
     fn take(&mut self, max: usize) -> Option<(Vec<Delta<K>>, bool)> {
         let initial = self.items.front()?.initial;
         let mut batch = Vec::new();
         while let Some(item) = self.items.front()
             && (batch.is_empty()
-                || (batch.len() < max && item.initial == initial && !goes_alone(&item.delta)))
+                || (batch.len() < max && item.initial == initial && !is_collective(&item.delta)))
             && let Some(item) = self.items.pop_front()
         {
             self.weight = self.weight.saturating_sub(weight(&item.delta));
-            let alone = goes_alone(&item.delta);
+            let alone = is_collective(&item.delta);
             batch.push(item.delta);
             if alone {
                 break;
@@ -286,7 +239,7 @@ impl<K> State<K> {
             Finished::Requeued(rest) if !rest.is_empty() => {
                 for delta in rest.into_iter().rev() {
                     self.weight = self.weight.saturating_add(weight(&delta));
-                    self.items.push_front(Item { delta, initial });
+                    self.items.push_front(QueuedDelta { delta, initial });
                 }
             }
             _ if initial => self.population.settle(1),
@@ -295,12 +248,12 @@ impl<K> State<K> {
     }
 }
 
-/// Whether a delta is about the whole collection and so much work that it makes a batch of its own.
-fn goes_alone<K>(delta: &Delta<K>) -> bool {
+/// Whether a delta concerns the whole collection and therefore is a batch of its own.
+fn is_collective<K>(delta: &Delta<K>) -> bool {
     matches!(delta, Delta::ReplacedAll(_) | Delta::SyncAll)
 }
 
-/// What a delta counts towards the capacity: the objects it holds, and at least 1.
+/// The weight of a delta: the number of its objects, at least 1.
 fn weight<K>(delta: &Delta<K>) -> usize {
     match delta {
         Delta::ReplacedAll(list) => (list.objects.len() + list.unreadable.len()).max(1),

@@ -1,18 +1,16 @@
-//! `Population`: when has the initial list been worked off?
-//!
-//! Counts the queue entries of the first list until each of them has been processed.
+//! `Population`: counts the entries of the first list until all of them have been processed.
 
-/// The initial population of a queue: what the first list brought, unless a change came before any list.
+/// The initial population of a queue: the entries of the first list. Empty if a change arrives before any list.
 #[derive(Debug, Default)]
 pub(super) struct Population {
-    /// A list or a change has come.
+    /// A list or a change has arrived.
     populated: bool,
-    /// Entries of the first list that have not been processed yet.
+    /// The number of entries that have not been processed.
     pending: usize,
 }
 
 impl Population {
-    /// A change came. If it is the first thing ever, the initial population is empty.
+    /// Records a change.
     pub(super) fn changed(&mut self) {
         self.populated = true;
     }
@@ -22,18 +20,18 @@ impl Population {
         !self.populated
     }
 
-    /// The first list came and made so many entries.
+    /// Records the first list, with this number of entries.
     pub(super) fn begin(&mut self, entries: usize) {
         self.populated = true;
         self.pending = entries;
     }
 
-    /// So many entries of the initial population have been processed, or will never be.
+    /// Records that this number of entries have been processed or dropped.
     pub(super) fn settle(&mut self, entries: usize) {
         self.pending = self.pending.saturating_sub(entries);
     }
 
-    /// Whether the initial population has come and has been processed.
+    /// Whether the initial population has arrived and has been processed.
     pub(super) fn has_synced(&self) -> bool {
         self.populated && self.pending == 0
     }
@@ -44,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_before_any_list_leaves_nothing_to_wait_for() {
+    fn a_change_before_any_list_makes_the_population_empty() {
         let mut population = Population::default();
         assert!(!population.has_synced());
 
@@ -55,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_list_is_waited_for_to_its_last_entry() {
+    fn the_queue_is_synced_after_the_last_entry_of_the_first_list() {
         let mut population = Population::default();
         population.begin(3);
         population.settle(2);
@@ -67,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_first_list_is_done_at_once() {
+    fn an_empty_first_list_is_synced_immediately() {
         let mut population = Population::default();
 
         population.begin(0);

@@ -1,26 +1,26 @@
-//! How long to wait before trying again: exponential, jittered, and a bucket that bounds the rate of tries.
-//! Pure: the clock and the dice are passed in.
+//! Delays between attempts: exponential backoff with jitter, and a token bucket that limits the rate of watches.
+//! Pure: the time and the jitter are passed in.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The pauses between failing attempts.
+/// The delays between failed attempts.
 ///
-/// The n-th pause is `initial × factorⁿ`, at most `max`, stretched by up to `jitter` of itself. The sequence
-/// starts over only after real progress, never because time has passed.
+/// The n-th delay is `initial × factorⁿ`, at most `max`, extended by a random share of up to `jitter`. The sequence
+/// restarts after progress only, never because time has passed.
 ///
-/// However short the pauses: after a first five, watches are started at most 24 times a minute.
+/// However short the delays are, at most 24 watches per minute are started after the first five.
 #[doc(alias = "wait.Backoff")]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BackoffConfig {
-    /// The first pause. client-go: 800 ms.
+    /// The first delay. client-go: 800 ms.
     pub initial: Duration,
-    /// Each pause is so many times as long as the one before. client-go: 2.
+    /// The growth of each delay over the previous one. client-go: 2.
     pub factor: f64,
-    /// No pause is longer than this, before jitter. client-go: 30 s.
+    /// The maximum delay, before jitter. client-go: 30 s.
     pub max: Duration,
-    /// A pause is stretched by a random part of up to this share of itself. client-go: 1.0.
+    /// The maximum random extension, as a share of the delay. client-go: 1.0.
     pub jitter: f64,
 }
 
@@ -35,10 +35,10 @@ impl Default for BackoffConfig {
     }
 }
 
-/// A server may ask for patience, but not for ever.
-const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(300);
+/// The maximum delay a server can request.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 
-/// Where in the sequence of pauses we are.
+/// The position in the sequence of delays.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     config: BackoffConfig,
@@ -50,16 +50,16 @@ impl Backoff {
         Self { config, failures: 0 }
     }
 
-    /// The next pause. `dice` is uniform in [0, 1).
-    pub(crate) fn next(&mut self, dice: f64, retry_after: Option<Duration>) -> Duration {
-        let longest = self.config.max.as_secs_f64();
+    /// Returns the next delay. `jitter` is uniform in [0, 1).
+    pub(crate) fn next(&mut self, jitter: f64, retry_after: Option<Duration>) -> Duration {
+        let max = self.config.max.as_secs_f64();
         let exponent = i32::try_from(self.failures.min(1000)).unwrap_or(1000);
-        let base = (self.config.initial.as_secs_f64() * self.config.factor.powi(exponent)).min(longest);
+        let base = (self.config.initial.as_secs_f64() * self.config.factor.powi(exponent)).min(max);
         self.failures = self.failures.saturating_add(1);
-        let own = Duration::from_secs_f64((base * (1.0 + self.config.jitter.max(0.0) * dice)).max(0.0));
-        // Spread over a fifth, so that all whom the server sent away do not come back together.
-        let asked = retry_after.map(|asked| asked.min(LONGEST_RETRY_AFTER).mul_f64(1.0 + 0.2 * dice));
-        asked.map_or(own, |asked| own.max(asked))
+        let own = Duration::from_secs_f64((base * (1.0 + self.config.jitter.max(0.0) * jitter)).max(0.0));
+        // Extended by up to a fifth, so that all rejected clients do not retry at the same time.
+        let requested = retry_after.map(|delay| delay.min(MAX_RETRY_AFTER).mul_f64(1.0 + 0.2 * jitter));
+        requested.map_or(own, |requested| own.max(requested))
     }
 
     pub(crate) fn reset(&mut self) {
@@ -67,8 +67,7 @@ impl Backoff {
     }
 }
 
-/// A token bucket over the starts of watches: a server that ends every watch at once, cleanly and with an
-/// event each, must not be asked more often than this.
+/// A token bucket that limits the rate of watches, for a server that ends every watch after one event.
 #[derive(Debug)]
 pub(crate) struct Pace {
     tokens: f64,
@@ -77,7 +76,7 @@ pub(crate) struct Pace {
 
 impl Pace {
     const BURST: f64 = 5.0;
-    /// 24 a minute: below the ceiling of 30 requests per informer and minute.
+    /// 24 per minute: below the limit of 30 requests per informer and minute.
     const PER_SECOND: f64 = 0.4;
 
     pub(crate) fn new() -> Self {
@@ -87,7 +86,7 @@ impl Pace {
         }
     }
 
-    /// Takes a token; answers when the start may happen.
+    /// Takes a token. Returns the time at which the watch may start.
     pub(crate) fn take(&mut self, now: Instant) -> Instant {
         if let Some(filled) = self.filled {
             let gained = now.saturating_duration_since(filled).as_secs_f64() * Self::PER_SECOND;
@@ -103,7 +102,7 @@ impl Pace {
     }
 }
 
-/// For how long errors inside the server are answered by watching again instead of listing.
+/// The window in which internal errors of the server lead to a new watch instead of a list.
 #[doc(alias = "MaxInternalErrorRetryDuration")]
 #[derive(Debug)]
 pub(crate) struct RetryWindow {
@@ -113,7 +112,7 @@ pub(crate) struct RetryWindow {
 }
 
 impl RetryWindow {
-    /// A window starts over when so much time passes without an error.
+    /// A new window starts after this time without an error.
     const QUIET: Duration = Duration::from_secs(60);
 
     pub(crate) fn new(length: Duration) -> Self {
@@ -124,7 +123,7 @@ impl RetryWindow {
         }
     }
 
-    /// An internal error happened: may it be retried without a list?
+    /// Whether an internal error that happened now may be retried without a list.
     pub(crate) fn allows(&mut self, now: Instant) -> bool {
         if self.length.is_zero() {
             return false;
@@ -145,16 +144,16 @@ impl RetryWindow {
 mod tests {
     use super::*;
 
-    fn pauses(backoff: &mut Backoff, dice: f64, n: usize) -> Vec<f64> {
-        (0..n).map(|_| backoff.next(dice, None).as_secs_f64()).collect()
+    fn delays(backoff: &mut Backoff, jitter: f64, n: usize) -> Vec<f64> {
+        (0..n).map(|_| backoff.next(jitter, None).as_secs_f64()).collect()
     }
 
     #[test]
-    fn pauses_double_up_to_the_maximum_and_stay_there() {
+    fn delays_double_up_to_the_maximum() {
         let mut backoff = Backoff::new(BackoffConfig::default());
 
         assert_eq!(
-            pauses(&mut backoff, 0.0, 8),
+            delays(&mut backoff, 0.0, 8),
             [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0]
         );
         for _ in 0..10_000 {
@@ -163,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn jitter_stretches_a_pause_to_at_most_twice_its_base() {
+    fn jitter_extends_a_delay_to_at_most_twice_its_base() {
         let mut backoff = Backoff::new(BackoffConfig::default());
 
         assert_eq!(backoff.next(0.5, None), Duration::from_millis(1200));
@@ -171,9 +170,9 @@ mod tests {
     }
 
     #[test]
-    fn only_a_reset_starts_the_sequence_over() {
+    fn only_a_reset_restarts_the_sequence() {
         let mut backoff = Backoff::new(BackoffConfig::default());
-        pauses(&mut backoff, 0.0, 5);
+        delays(&mut backoff, 0.0, 5);
 
         backoff.reset();
 
@@ -181,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_server_may_ask_for_more_patience_but_not_for_less() {
+    fn the_server_can_extend_a_delay_but_not_shorten_it() {
         let mut backoff = Backoff::new(BackoffConfig::default());
 
         assert_eq!(
@@ -196,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_of_watch_starts_is_paced() {
+    fn a_burst_of_watches_is_paced() {
         let mut pace = Pace::new();
         let now = Instant::now();
 
@@ -209,7 +208,7 @@ mod tests {
 
     /// Upstream: TestRetryWithDeadline
     #[test]
-    fn internal_errors_are_retried_within_their_window() {
+    fn internal_errors_are_retried_within_the_window() {
         let start = Instant::now();
         let at = |seconds: u64| start + Duration::from_secs(seconds);
 
@@ -227,7 +226,7 @@ mod tests {
         assert!(!restarted.allows(at(31)));
         assert!(
             restarted.allows(at(91)),
-            "a minute without an error opens a new window"
+            "a minute without an error starts a new window"
         );
     }
 }

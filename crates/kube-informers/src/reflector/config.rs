@@ -1,4 +1,4 @@
-//! What can be chosen about a reflector. Every figure has client-go's value as its default, or a stated reason.
+//! The configuration of a reflector. Defaults are client-go's unless the documentation gives a reason.
 
 use std::time::Duration;
 
@@ -9,34 +9,35 @@ use super::backoff::BackoffConfig;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ReflectorConfig {
-    /// Take the initial list through a watch where the source can ("watch-list"). Default: yes.
+    /// Whether to fetch the initial list through a watch if the source supports it ("watch-list"). Default: yes.
     #[doc(alias = "WatchListClient")]
     pub watch_list: bool,
-    /// What the very first list asks for.
+    /// The version that the first list requests.
     pub initial_list: InitialList,
-    /// Ask for lists in pages of this size, always. Default: pages of 500 for consistent reads, whole lists
-    /// otherwise (they come from the server's memory).
+    /// The page size of all lists. Default: pages of 500 for consistent reads, no pages otherwise, because those
+    /// lists are served from the server's memory.
     #[doc(alias = "WatchListPageSize")]
     pub page_size: Option<u32>,
-    /// A watch is asked to last between this and twice this. At least five minutes. Default: five minutes.
+    /// The minimum timeout of a watch; each watch requests between this and twice this. At least, and by default, five
+    /// minutes.
     #[doc(alias = "MinWatchTimeout")]
     pub min_watch_timeout: Duration,
-    /// The pauses after failures.
+    /// The delays after failures.
     pub backoff: BackoffConfig,
-    /// For how long an internal error of the server, reported inside a watch, is answered by watching again
-    /// instead of listing. Default: not at all, because such an error may hide a lost deletion.
+    /// For how long an internal error of the server inside a watch leads to a new watch instead of a list. Default:
+    /// zero, because such an error may hide a lost deletion.
     #[doc(alias = "MaxInternalErrorRetryDuration")]
     pub internal_error_window: Duration,
-    /// Deadlines.
+    /// The deadlines.
     pub deadlines: Deadlines,
-    /// Tell the target every so often to go through all objects again. Default: never.
+    /// The period of resyncs: the target receives `SyncAll`. Default: never.
     #[doc(alias = "ResyncPeriod")]
     pub resync: Option<Duration>,
-    /// After a watch-list, list again at exactly its version and report differences. For tests: it doubles
-    /// the load on the server. Default: no.
+    /// Whether to list at exactly the version of each watch-list and report differences. For tests: it doubles the
+    /// load on the server. Default: no.
     #[doc(alias = "KUBE_WATCHLIST_INCONSISTENCY_DETECTOR")]
     pub consistency_check: bool,
-    /// Where randomness comes from.
+    /// The source of randomness.
     pub jitter: Jitter,
 }
 
@@ -46,7 +47,7 @@ impl Default for ReflectorConfig {
             watch_list: true,
             initial_list: InitialList::Consistent,
             page_size: None,
-            min_watch_timeout: Self::SHORTEST_WATCH,
+            min_watch_timeout: Self::MIN_WATCH_TIMEOUT,
             backoff: BackoffConfig::default(),
             internal_error_window: Duration::ZERO,
             deadlines: Deadlines::default(),
@@ -58,38 +59,38 @@ impl Default for ReflectorConfig {
 }
 
 impl ReflectorConfig {
-    /// A watch shorter than this would cost the server more than it gives.
-    pub(crate) const SHORTEST_WATCH: Duration = Duration::from_secs(300);
+    /// Shorter watches would cost the server more than they save.
+    pub(crate) const MIN_WATCH_TIMEOUT: Duration = Duration::from_secs(300);
 }
 
-/// What the first list asks for.
+/// The version that the first list requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InitialList {
-    /// The collection as it is when asked. Nothing older is ever shown.
+    /// The newest version at the time of the request. Nothing older is ever cached.
     #[default]
     Consistent,
-    /// Whatever the server has in memory, as older client-go versions ask for ("0"). Cheap for the server, but
-    /// after a restart the cache may show a past it had left behind.
+    /// Any version the server has in memory ("0"), like older versions of client-go. Cheap for the server, but after a
+    /// restart the cache may hold an older state than before.
     AnyCached,
 }
 
-/// How long to wait for what.
+/// The deadlines of a reflector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Deadlines {
-    /// For the answer to a list to begin. Default: 60 s.
+    /// For the response to a list to start. Default: 60 s.
     pub list_headers: Duration,
-    /// Between two pieces of a list. Default: 30 s.
+    /// Between two chunks of a list. Default: 30 s.
     pub list_idle: Duration,
-    /// The longest silence of a watch whose server sends bookmarks: two and a half times their interval, but
-    /// not more than this. Default: 150 s. Before bookmarks are seen it is the watch's own time-out plus 5 s,
-    /// because some proxies hold everything back until the first event.
+    /// The maximum silence of a watch. Once bookmarks arrive, the deadline is 2.5 times their interval, but at most this.
+    /// Default: 150 s. Before the first bookmark it is the timeout of the watch plus 5 s, because some proxies send
+    /// nothing before the first event.
     pub watch_idle: Duration,
-    /// For a watch-list to end its initial events. Default: 20 s.
+    /// For a watch-list to complete its initial events. Default: 20 s.
     pub end_marker: Duration,
-    /// ... or so long after the last sign of life, whichever is later. Default: 5 s.
+    /// For a watch-list to send the next initial event. The later of the two deadlines applies. Default: 5 s.
     pub end_marker_quiet: Duration,
-    /// For how long a failed watch-list is remembered before it is tried again. Default: 10 min.
+    /// How long watch-lists are not used after a failed one. Default: 10 min.
     pub watch_list_refused: Duration,
 }
 
@@ -106,41 +107,34 @@ impl Default for Deadlines {
     }
 }
 
-/// Where jitter comes from.
+/// The source of jitter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Jitter {
-    /// A generator seeded by the process.
+    /// A randomly seeded generator.
     #[default]
     Random,
-    /// A generator of this seed, for runs that can be repeated.
+    /// A generator with this seed, for reproducible runs.
     Seeded(u64),
-    /// None: pauses are their base, watches last their minimum.
+    /// No jitter: delays are not extended, watches have their minimum timeout.
     None,
 }
 
-/// A small generator (splitmix64): jitter needs no better one.
+/// The generator behind [`Jitter`].
 #[derive(Debug)]
-pub(crate) struct Dice(Option<u64>);
+pub(crate) struct JitterRng(Option<fastrand::Rng>);
 
-impl Dice {
+impl JitterRng {
     pub(crate) fn new(jitter: Jitter) -> Self {
-        use std::hash::{BuildHasher, Hasher};
-        match jitter {
-            Jitter::None => Self(None),
-            Jitter::Seeded(seed) => Self(Some(seed)),
-            Jitter::Random => Self(Some(std::hash::RandomState::new().build_hasher().finish())),
-        }
+        Self(match jitter {
+            Jitter::None => None,
+            Jitter::Seeded(seed) => Some(fastrand::Rng::with_seed(seed)),
+            Jitter::Random => Some(fastrand::Rng::new()),
+        })
     }
 
-    /// Uniform in [0, 1).
-    pub(crate) fn roll(&mut self) -> f64 {
-        let Some(state) = &mut self.0 else { return 0.0 };
-        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = *state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
-        (mixed >> 11) as f64 / (1_u64 << 53) as f64
+    /// Returns a number that is uniform in [0, 1).
+    pub(crate) fn next(&mut self) -> f64 {
+        self.0.as_mut().map_or(0.0, fastrand::Rng::f64)
     }
 }
 
@@ -149,17 +143,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dice_are_uniform_enough_and_repeatable() {
-        let rolls = |jitter| {
-            let mut dice = Dice::new(jitter);
-            (0..1000).map(|_| dice.roll()).collect::<Vec<_>>()
+    fn seeded_jitter_is_reproducible_and_random_jitter_is_not() {
+        let sequence = |jitter| {
+            let mut rng = JitterRng::new(jitter);
+            (0..1000).map(|_| rng.next()).collect::<Vec<_>>()
         };
 
-        let seeded = rolls(Jitter::Seeded(7));
-        assert_eq!(seeded, rolls(Jitter::Seeded(7)));
-        assert!(seeded.iter().all(|roll| (0.0..1.0).contains(roll)));
-        assert!((seeded.iter().sum::<f64>() / 1000.0 - 0.5).abs() < 0.05);
-        assert!(rolls(Jitter::None).iter().all(|roll| *roll == 0.0));
-        assert_ne!(rolls(Jitter::Random), rolls(Jitter::Random));
+        let seeded = sequence(Jitter::Seeded(7));
+        assert_eq!(seeded, sequence(Jitter::Seeded(7)));
+        assert!(seeded.iter().all(|jitter| (0.0..1.0).contains(jitter)));
+        assert!(sequence(Jitter::None).iter().all(|jitter| *jitter == 0.0));
+        assert_ne!(sequence(Jitter::Random), sequence(Jitter::Random));
     }
 }

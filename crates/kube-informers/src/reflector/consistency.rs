@@ -1,4 +1,4 @@
-//! The consistency check: is what a watch-list delivered the collection a list at that version shows?
+//! The consistency check: compares a watch-list with a list at the same version.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,19 +12,20 @@ use super::transform::{Transform, Transformed, transformed};
 use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::shard::Shard;
-use crate::source::{ListItem, ListRequest, ListerWatcher, SourceError, VersionMatch};
+use crate::source::{ListRequest, ListerWatcher, VersionMatch};
+use crate::wire::{ListItem, SourceError};
 
-/// The check is a help for tests: it gives up rather than hold the watch back for long.
+/// The check is for tests. It gives up rather than delay the watch for long.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// UID and version of each object.
+/// The UID and version of each object.
 pub(super) type Contents = BTreeMap<ObjectKey, (Option<String>, Option<String>)>;
 
 pub(super) fn contents<K: Object>(objects: &[Arc<K>]) -> Contents {
-    objects.iter().map(|object| entry(&**object)).collect()
+    objects.iter().map(|object| identity(&**object)).collect()
 }
 
-fn entry<K: Object>(object: &K) -> (ObjectKey, (Option<String>, Option<String>)) {
+fn identity<K: Object>(object: &K) -> (ObjectKey, (Option<String>, Option<String>)) {
     let uid = object.object_uid().map(str::to_owned);
     (
         ObjectKey::of(object),
@@ -32,7 +33,7 @@ fn entry<K: Object>(object: &K) -> (ObjectKey, (Option<String>, Option<String>))
     )
 }
 
-/// Keys that are only in one of the two collections, or differ.
+/// The keys that are in one of the collections only, or have different versions.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Difference {
     pub(super) missing: Vec<ObjectKey>,
@@ -68,7 +69,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Lists at exactly `version` and compares.
+/// Lists at exactly `version` and compares the result.
 pub(super) async fn check<K: Object>(
     source: &dyn ListerWatcher<K>,
     version: &str,
@@ -121,7 +122,7 @@ async fn list_exactly<K: Object>(
             match page.next().await {
                 Some(Ok(ListItem::Object(fetched))) => {
                     if let Transformed::Object(object) = transformed(transform, fetched) {
-                        contents.extend([entry(&*object)]);
+                        contents.extend([identity(&*object)]);
                     }
                 }
                 Some(Ok(ListItem::End(meta))) => break meta,

@@ -1,4 +1,4 @@
-//! The thin shell around the machine: performs its actions, waits for what it waits for, tells it what came.
+//! Runs the machine: performs its actions, waits for what it waits for, and reports each input to it.
 
 mod shards;
 
@@ -9,72 +9,73 @@ use futures_util::StreamExt;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tracing::{debug, info, trace, warn};
 
-use super::config::Dice;
+use super::config::JitterRng;
 use super::gather::Gathered;
-use super::machine::{Action, Disposition, EventKind, Input, Machine, Next, Report};
-use super::report::{Complaint, Operation, Resume, StreamEnd};
-use super::shared::Shared;
-use super::steps::Steps;
+use super::machine::{Action, Context, EventKind, Input, Machine, Next, Report};
+use super::report::{Operation, Resume, StreamEnd, Violation};
+use super::status::ReflectorStatus;
+use super::trace::ListTrace;
 use super::transform::{Transformed, transformed};
-use super::{Parts, consistency};
+use super::{ReflectorParts, consistency};
 use crate::delta::Delta;
 use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::quarantine::{BadObject, Problem};
 use crate::shard::Shard;
-use crate::source::{Fetched, ListItem, ListStream, SourceError, WatchItem, WatchStream};
+use crate::source::{ListStream, WatchStream};
+use crate::wire::{Fetched, ListItem, SourceError, WatchItem};
 
-enum Io<K> {
+enum OpenStream<K> {
     Closed,
     List(ListStream<K>),
     Watch(WatchStream<K>),
 }
 
-/// What came out of the open stream.
+/// The result of reading the open stream.
 enum Read<K> {
     List(Option<Result<ListItem<K>, SourceError>>),
     Watch(Option<Result<WatchItem<K>, SourceError>>),
 }
 
 pub(super) struct Driver<K> {
-    parts: Parts<K>,
-    shared: Arc<Shared>,
+    parts: ReflectorParts<K>,
+    status: Arc<ReflectorStatus>,
     machine: Machine,
-    dice: Dice,
-    io: Io<K>,
+    jitter: JitterRng,
+    stream: OpenStream<K>,
     gathered: Gathered<K>,
     resource: String,
-    /// Whether lists say which shard they were narrowed to, if they were.
+    /// Whether lists report the shard selector they applied.
     echoes_shard: bool,
-    /// The shard of the collection that is being fetched, or was last.
-    asked: Option<Shard>,
-    /// When the target is next told to go through everything again.
+    /// The shard of the current or last fetch.
+    requested: Option<Shard>,
+    /// The time of the next resync.
     resync_at: Option<Instant>,
     synced: bool,
-    /// Something failed, and there was no progress since.
+    /// There was no progress since the last failure.
     failing: bool,
-    /// What the last watch-list delivered, while it waits to be checked.
-    delivered: Option<consistency::Contents>,
-    steps: Steps,
+    /// The contents of the last watch-list, until they are checked.
+    watch_listed: Option<consistency::Contents>,
+    trace: ListTrace,
 }
 
 impl<K: Object> Driver<K> {
-    pub(super) fn new(parts: Parts<K>, shared: Arc<Shared>, watch_list: bool) -> Self {
+    pub(super) fn new(parts: ReflectorParts<K>, status: Arc<ReflectorStatus>, watch_list: bool) -> Self {
         Self {
             machine: Machine::new(parts.config.clone(), watch_list),
-            dice: Dice::new(parts.config.jitter),
+            jitter: JitterRng::new(parts.config.jitter),
             resource: parts.source.describe(),
             echoes_shard: (parts.source.resource()).is_some_and(|resource| !resource.is_metadata_only()),
-            asked: None,
+            requested: None,
             parts,
-            shared,
-            io: Io::Closed,
+            status,
+            stream: OpenStream::Closed,
             gathered: Gathered::new(),
             resync_at: None,
             synced: false,
             failing: false,
-            delivered: None,
-            steps: Steps::default(),
+            watch_listed: None,
+            trace: ListTrace::default(),
         }
     }
 
@@ -83,30 +84,30 @@ impl<K: Object> Driver<K> {
         if self.parts.shard.is_empty() {
             self.rest().await;
         } else {
-            self.tell(Input::Start, None).await;
+            self.step(Input::Start, None).await;
         }
         loop {
             if self.failing && self.machine.attempts() == 0 {
                 self.failing = false;
-                self.shared.recovered();
+                self.status.recovered();
             }
             match self.machine.next(Instant::now()) {
                 Next::Sleep { until } => {
-                    self.shared.backing_off(Instant::now(), until);
-                    // Cancel-safe both: the time is the same at the next turn, and the tracker keeps the notification.
+                    self.status.backing_off(Instant::now(), until);
+                    // Both are cancel-safe: the time does not change, and the tracker keeps its notification.
                     tokio::select! {
                         biased;
                         () = self.parts.shard.moved() => self.shard_changed().await,
-                        () = sleep_until(until) => self.tell(Input::Woken, None).await,
+                        () = sleep_until(until) => self.step(Input::Woken, None).await,
                     }
                 }
                 Next::Rest => {
-                    self.shared.resting();
+                    self.status.resting();
                     self.parts.shard.moved().await;
                     self.shard_changed().await;
                 }
                 Next::Read { mut deadline } => {
-                    // A full target stops the reading, so that what is not read waits at the server.
+                    // A full target stops the reading, so that the server holds the data back.
                     if !self.parts.target.has_room() {
                         tokio::select! {
                             biased;
@@ -116,9 +117,9 @@ impl<K: Object> Driver<K> {
                             }
                             () = self.parts.target.room() => {}
                         }
-                        self.machine.held_up(Instant::now());
-                        if let Next::Read { deadline: anew } = self.machine.next(Instant::now()) {
-                            deadline = anew;
+                        self.step(Input::TargetWasFull, None).await;
+                        if let Next::Read { deadline: new } = self.machine.next(Instant::now()) {
+                            deadline = new;
                         }
                     }
                     self.read(deadline).await;
@@ -130,15 +131,15 @@ impl<K: Object> Driver<K> {
     async fn read(&mut self, deadline: Instant) {
         let resync_at = self.resync_at.filter(|_| self.synced);
         let until = resync_at.map_or(deadline, |at| at.min(deadline));
-        let io = &mut self.io;
+        let stream = &mut self.stream;
         let next = async {
-            match io {
-                Io::List(stream) => timeout_at(until, stream.next()).await.map(Read::List),
-                Io::Watch(stream) => timeout_at(until, stream.next()).await.map(Read::Watch),
-                Io::Closed => Ok(Read::Watch(None)),
+            match stream {
+                OpenStream::List(stream) => timeout_at(until, stream.next()).await.map(Read::List),
+                OpenStream::Watch(stream) => timeout_at(until, stream.next()).await.map(Read::Watch),
+                OpenStream::Closed => Ok(Read::Watch(None)),
             }
         };
-        // Cancel-safe: a stream's `next` loses nothing when it is dropped before it is ready.
+        // Cancel-safe: `next` loses nothing if it is dropped before it is ready.
         let read = tokio::select! {
             biased;
             () = self.parts.shard.moved() => return self.shard_changed().await,
@@ -151,43 +152,43 @@ impl<K: Object> Driver<K> {
             Err(_) => {
                 let error = SourceError::Deadline {
                     what: self.machine.awaited(),
-                    after: deadline.saturating_duration_since(self.steps.last_sign),
+                    after: deadline.saturating_duration_since(self.trace.last_data),
                 };
-                self.tell(Input::DeadlinePassed, Some(error)).await;
+                self.step(Input::DeadlinePassed, Some(error)).await;
             }
         }
     }
 
     async fn list_item(&mut self, item: Option<Result<ListItem<K>, SourceError>>) {
-        self.steps.last_sign = Instant::now();
+        self.trace.last_data = Instant::now();
         match item {
             Some(Ok(ListItem::Progress { bytes })) => self.progress(bytes).await,
             Some(Ok(ListItem::Object(fetched))) => {
-                self.machine.listed(Instant::now());
+                self.step(Input::ListedObject, None).await;
                 self.gather(EventKind::Added, fetched);
             }
             Some(Ok(ListItem::Unreadable(bad))) => {
-                self.machine.listed(Instant::now());
+                self.step(Input::ListedObject, None).await;
                 self.unreadable(&bad);
                 self.gathered.put_unreadable(bad);
             }
             Some(Ok(ListItem::Outside)) => {
-                self.machine.listed(Instant::now());
+                self.step(Input::ListedObject, None).await;
                 self.outside();
             }
             Some(Ok(ListItem::End(meta))) => {
                 self.judge_shard(&meta);
-                self.shared.page(meta.remaining);
-                self.steps.note("page");
-                self.tell(Input::PageEnd(&meta), None).await;
+                self.status.page(meta.remaining);
+                self.trace.note("page");
+                self.step(Input::PageEnd(&meta), None).await;
             }
             Some(Err(error)) => self.failed(error).await,
-            None => self.tell(Input::Ended, None).await,
+            None => self.step(Input::Ended, None).await,
         }
     }
 
     async fn watch_item(&mut self, item: Option<Result<WatchItem<K>, SourceError>>) {
-        self.steps.last_sign = Instant::now();
+        self.trace.last_data = Instant::now();
         match item {
             Some(Ok(WatchItem::Progress { bytes })) => self.progress(bytes).await,
             Some(Ok(WatchItem::Added(fetched))) => self.event(EventKind::Added, fetched),
@@ -202,9 +203,9 @@ impl<K: Object> Driver<K> {
                 resource_version,
                 initial_events_end,
             })) => {
-                self.shared.count(|stats| stats.bookmarks += 1);
+                self.status.count(|stats| stats.bookmarks += 1);
                 let resource_version = resource_version.as_deref();
-                self.tell(
+                self.step(
                     Input::Bookmark {
                         resource_version,
                         initial_events_end,
@@ -213,34 +214,44 @@ impl<K: Object> Driver<K> {
                 )
                 .await;
                 let ignored = self.machine.ignored_bookmarks();
-                self.shared.count(|stats| stats.ignored_bookmarks = ignored);
+                self.status.count(|stats| stats.ignored_bookmarks = ignored);
             }
             Some(Ok(WatchItem::Error(error))) => {
                 let input_error = error.clone();
-                self.tell(Input::ErrorEvent(&input_error), Some(SourceError::Api(error)))
+                self.step(Input::ErrorEvent(&input_error), Some(SourceError::Api(error)))
                     .await;
             }
             Some(Err(error)) => self.failed(error).await,
-            None => self.tell(Input::Ended, None).await,
+            None => self.step(Input::Ended, None).await,
         }
     }
 
     async fn progress(&mut self, bytes: usize) {
-        self.shared.count(|stats| stats.bytes += bytes as u64);
-        self.tell(Input::Progress, None).await;
+        self.status.count(|stats| stats.bytes += bytes as u64);
+        self.step(Input::Progress, None).await;
     }
 
     async fn failed(&mut self, error: SourceError) {
         let error = Arc::new(error);
-        let actions = self
-            .machine
-            .step(Instant::now(), self.dice.roll(), Input::Failed(&error));
+        let actions = self.actions(Input::Failed(&error));
         self.perform(actions, Some(error)).await;
     }
 
-    /// Tells the machine what happened and does what it says.
-    async fn tell(&mut self, input: Input<'_>, error: Option<SourceError>) {
-        let actions = self.machine.step(Instant::now(), self.dice.roll(), input);
+    /// Passes an input to the machine and returns its actions.
+    fn actions(&mut self, input: Input<'_>) -> Vec<Action> {
+        let mut context = Context::new(Instant::now(), self.jitter.next());
+        self.machine.step(input, &mut context);
+        context.actions
+    }
+
+    /// Whether the object of an event goes to the target, and not into an incomplete collection.
+    fn is_forwarded(&mut self, kind: EventKind, version: Option<&str>) -> bool {
+        self.actions(Input::Event { kind, version }) == [Action::Forward]
+    }
+
+    /// Passes an input to the machine and performs its actions.
+    async fn step(&mut self, input: Input<'_>, error: Option<SourceError>) {
+        let actions = self.actions(input);
         if !actions.is_empty() {
             self.perform(actions, error.map(Arc::new)).await;
         }
@@ -253,52 +264,55 @@ impl<K: Object> Driver<K> {
             match action {
                 Action::List(mut request) => {
                     if request.continue_token.is_none() {
-                        self.asked = self.parts.shard.target();
+                        self.requested = self.parts.shard.target();
                     }
-                    request.shard = self.asked.clone();
+                    request.shard = self.requested.clone();
                     debug!(resource = %self.resource, ?request, "listing");
-                    self.shared.listing(now);
-                    self.steps.begin(now, &self.resource, "list");
-                    self.io = Io::List(self.parts.source.list(request, self.parts.known.clone()));
+                    self.status.listing(now);
+                    self.trace.begin(now, &self.resource, "list");
+                    self.stream = OpenStream::List(self.parts.source.list(request, self.parts.known.clone()));
                 }
                 Action::Watch(mut request) => {
                     if request.initial_events {
-                        self.asked = self.parts.shard.target();
-                        request.shard = self.asked.clone();
+                        self.requested = self.parts.shard.target();
+                        request.shard = self.requested.clone();
                     } else {
                         request.shard = self.parts.shard.fetched();
                     }
                     debug!(resource = %self.resource, ?request, "watching");
-                    self.shared.watch_opened(now);
+                    self.status.watch_opened(now);
                     if request.initial_events {
-                        self.shared.listing(now);
-                        self.steps.begin(now, &self.resource, "watch-list");
+                        self.status.listing(now);
+                        self.trace.begin(now, &self.resource, "watch-list");
                     } else {
-                        self.shared.watching(now);
+                        self.status.watching(now);
                     }
-                    self.steps.last_sign = now;
-                    self.io = Io::Watch(self.parts.source.watch(request, self.parts.known.clone()));
+                    self.trace.last_data = now;
+                    self.stream =
+                        OpenStream::Watch(self.parts.source.watch(request, self.parts.known.clone()));
                 }
                 Action::Discard => {
                     self.gathered.clear();
-                    self.shared.discarded();
+                    self.status.discarded();
                 }
                 Action::Commit { resource_version, by } => {
                     if !self.commit(resource_version.clone(), by) {
-                        // Nothing that was planned to follow the commit may happen.
-                        let refused = self.machine.step(now, self.dice.roll(), Input::CommitRefused(by));
-                        let error = SourceError::Malformed("the target did not take the list".to_owned());
-                        Box::pin(self.perform(refused, Some(Arc::new(error)))).await;
+                        // The remaining actions, which follow a successful commit, are dropped.
+                        let actions = self.actions(Input::CommitRejected(by));
+                        let error = SourceError::Malformed("the target rejected the list".to_owned());
+                        Box::pin(self.perform(actions, Some(Arc::new(error)))).await;
                         return;
                     }
-                    self.machine.commit_taken();
+                    self.actions(Input::Committed);
                     commit = Some((resource_version, by));
                 }
                 Action::Bookmark { resource_version } => {
-                    self.shared.version(Some(&resource_version));
+                    self.status.version(Some(&resource_version));
                     self.offer(Delta::Bookmark { resource_version });
                 }
                 Action::Report(report) => self.report(now, report, error.as_ref()),
+                // Handled by `is_forwarded`.
+                Action::Gather | Action::Forward => {}
             }
         }
         if let Some((Some(version), Operation::WatchList)) = commit
@@ -309,14 +323,14 @@ impl<K: Object> Driver<K> {
     }
 
     fn report(&mut self, now: Instant, report: Report, error: Option<&Arc<SourceError>>) {
-        let complaint = report.complaint.map(|complaint| Arc::new(complaint.into_error()));
-        let error = complaint.as_ref().or(error);
+        let violation = report.violation.map(|violation| Arc::new(violation.into_error()));
+        let error = violation.as_ref().or(error);
         let rewinds = self.machine.rewinds();
-        self.shared.count(|stats| stats.rewinds = rewinds);
-        // A stream that follows is opened by a later action: until then nothing is open.
-        if report.complaint != Some(Complaint::Rewind) {
-            self.io = Io::Closed;
-            self.shared.ended(now, report.resume, report.attempts, error);
+        self.status.count(|stats| stats.rewinds = rewinds);
+        // The next stream is opened by a later action.
+        if report.violation != Some(Violation::Rewind) {
+            self.stream = OpenStream::Closed;
+            self.status.ended(now, report.resume, report.attempts, error);
             self.failing |= report.attempts > 0;
         }
         let end = StreamEnd {
@@ -327,8 +341,8 @@ impl<K: Object> Driver<K> {
             pause: report.pause,
             attempts: report.attempts,
         };
-        // Said once per trouble and then rarely: a resource that cannot be listed must not fill a log. Many servers do
-        // not know watch-lists, and there is a way without.
+        // Logged at powers of two: a resource that cannot be listed must not fill the log. Many servers do not support
+        // watch-lists, so the fallback is not a warning.
         if report.resume == Resume::ListInstead {
             info!(resource = %self.resource, "{end}");
         } else if error.is_some() && report.attempts.is_power_of_two() {
@@ -339,38 +353,40 @@ impl<K: Object> Driver<K> {
         if let Some(hook) = &self.parts.on_stream_end
             && catch_unwind(AssertUnwindSafe(|| hook(&end))).is_err()
         {
-            warn!(resource = %self.resource, "the hook for ended streams panicked");
+            warn!(resource = %self.resource, "the on_stream_end hook panicked");
         }
     }
 
-    /// Hands the gathered collection to the target; `false` if it was refused.
+    /// Sends the gathered collection to the target; `false` if the target rejected it.
     fn commit(&mut self, resource_version: Option<String>, by: Operation) -> bool {
         let now = Instant::now();
-        let replacement = self.gathered.take(resource_version.clone(), self.asked.clone());
+        let replacement = self
+            .gathered
+            .take(resource_version.clone(), self.requested.clone());
         let objects = replacement.objects.len();
         if self.parts.config.consistency_check && by == Operation::WatchList {
-            self.delivered = Some(consistency::contents(&replacement.objects));
+            self.watch_listed = Some(consistency::contents(&replacement.objects));
         }
-        self.steps.note("decoded");
-        self.parts.shard.admit(self.asked.as_ref());
+        self.trace.note("decoded");
+        self.parts.shard.admit(self.requested.as_ref());
         if let Err(error) = self.parts.target.accept(Delta::ReplacedAll(replacement)) {
-            self.shared.count(|stats| stats.target_errors += 1);
-            warn!(resource = %self.resource, objects, %error, "the target did not take the list");
+            self.status.count(|stats| stats.target_errors += 1);
+            warn!(resource = %self.resource, objects, %error, "the target rejected the list");
             return false;
         }
-        self.parts.shard.mark_fetched(self.asked.as_ref());
-        self.steps.note("handed over");
+        self.parts.shard.mark_fetched(self.requested.as_ref());
+        self.trace.note("accepted by the target");
         self.synced = true;
         self.resync_at = self.parts.config.resync.map(|period| now + period);
-        let took = self.steps.finish(&self.resource, objects);
-        self.shared.version(resource_version.as_deref());
-        self.shared.count(|stats| {
+        let took = self.trace.finish(&self.resource, objects);
+        self.status.version(resource_version.as_deref());
+        self.status.count(|stats| {
             stats.lists += 1;
             stats.watch_lists += u64::from(by == Operation::WatchList);
             stats.list_duration += took;
             stats.last_list_duration = took;
         });
-        self.shared.watching(now);
+        self.status.watching(now);
         debug!(resource = %self.resource, objects, version = resource_version, by = %by, "collection is complete");
         true
     }
@@ -378,15 +394,15 @@ impl<K: Object> Driver<K> {
     async fn resync(&mut self) {
         self.resync_at = self.parts.config.resync.map(|period| Instant::now() + period);
         if let Err(error) = self.parts.target.accept(Delta::SyncAll) {
-            self.shared.count(|stats| stats.target_errors += 1);
-            let error = SourceError::Malformed(format!("the target did not take a resync: {error}"));
-            self.tell(Input::ResyncRefused, Some(error)).await;
+            self.status.count(|stats| stats.target_errors += 1);
+            let error = SourceError::Malformed(format!("the target rejected a resync: {error}"));
+            self.step(Input::ResyncRejected, Some(error)).await;
         }
     }
 
     fn gather(&mut self, kind: EventKind, fetched: Fetched<K>) {
         let reused = matches!(fetched, Fetched::Unchanged(_));
-        self.shared.item(reused);
+        self.status.item(reused);
         match transformed(self.parts.transform.as_ref(), fetched) {
             Transformed::Object(object) if kind == EventKind::Deleted => {
                 self.gathered.remove(&ObjectKey::of(&*object));
@@ -394,13 +410,13 @@ impl<K: Object> Driver<K> {
             Transformed::Object(object) => {
                 trace!(resource = %self.resource, key = %ObjectKey::of(&*object), version = object.object_version(), reused, "decoded");
                 if kind == EventKind::Modified {
-                    // Its earlier state came as part of the same watch-list.
+                    // Replaces the state received earlier in the same watch-list.
                     self.gathered.remove(&ObjectKey::of(&*object));
                 }
                 self.gathered.put(object);
             }
             Transformed::Dropped { key, .. } => {
-                self.shared.count(|stats| stats.dropped += 1);
+                self.status.count(|stats| stats.dropped += 1);
                 self.gathered.remove(&key);
             }
             Transformed::Bad(bad) if kind == EventKind::Deleted => {
@@ -417,8 +433,7 @@ impl<K: Object> Driver<K> {
 
     fn event(&mut self, kind: EventKind, fetched: Fetched<K>) {
         let version = fetched.object().object_version().map(str::to_owned);
-        let disposition = self.machine.event(Instant::now(), kind, version.as_deref());
-        if disposition == Disposition::Gather {
+        if !self.is_forwarded(kind, version.as_deref()) {
             return self.gather(kind, fetched);
         }
         let delta = match (transformed(self.parts.transform.as_ref(), fetched), kind) {
@@ -432,7 +447,7 @@ impl<K: Object> Driver<K> {
                 },
                 EventKind::Deleted,
             ) => {
-                // It is gone, and if an earlier state of it was kept, that must go too.
+                // The object is deleted. If the target holds an earlier state, it must be deleted there too.
                 let problem = Problem::Transform("it dropped the object".to_owned());
                 Delta::DeletedUnreadable(BadObject {
                     key: Some(key),
@@ -449,7 +464,7 @@ impl<K: Object> Driver<K> {
                 },
                 _,
             ) => {
-                self.shared.count(|stats| stats.dropped += 1);
+                self.status.count(|stats| stats.dropped += 1);
                 Delta::Dropped {
                     key,
                     resource_version,
@@ -464,7 +479,7 @@ impl<K: Object> Driver<K> {
         self.forward(delta);
     }
 
-    /// What is said on this watch is about this collection, whatever the object calls itself: a deletion counts.
+    /// Handles an unreadable event. A deletion counts whatever the object claims to be, because it came on this watch.
     fn unreadable_event(&mut self, deleted: bool, bad: BadObject) {
         let kind = if deleted {
             EventKind::Deleted
@@ -473,24 +488,21 @@ impl<K: Object> Driver<K> {
         };
         let version = bad.resource_version.clone();
         self.unreadable(&bad);
-        match (
-            self.machine.event(Instant::now(), kind, version.as_deref()),
-            deleted,
-        ) {
-            (Disposition::Forward, true) => self.forward(Delta::DeletedUnreadable(bad)),
-            (Disposition::Forward, false) => self.forward(Delta::Unreadable(bad)),
-            (Disposition::Gather, true) => {
+        match (self.is_forwarded(kind, version.as_deref()), deleted) {
+            (true, true) => self.forward(Delta::DeletedUnreadable(bad)),
+            (true, false) => self.forward(Delta::Unreadable(bad)),
+            (false, true) => {
                 if let Some(key) = &bad.key {
                     self.gathered.remove(key);
                 }
             }
-            (Disposition::Gather, false) => self.gathered.put_unreadable(bad),
+            (false, false) => self.gathered.put_unreadable(bad),
         }
     }
 
     fn unreadable(&self, bad: &BadObject) {
-        self.shared.count(|stats| stats.unreadable += 1);
-        warn!(resource = %self.resource, "{bad}; it is left out");
+        self.status.count(|stats| stats.unreadable += 1);
+        warn!(resource = %self.resource, "{bad}; it is skipped");
     }
 
     fn forward(&mut self, delta: Delta<K>) {
@@ -500,29 +512,29 @@ impl<K: Object> Driver<K> {
             let version = delta.object().and_then(|object| object.object_version());
             trace!(resource = %self.resource, %key, version, delta = delta.name(), "received");
         }
-        self.shared.event(self.machine.last_version());
+        self.status.event(self.machine.last_version());
         self.offer(delta);
     }
 
     fn offer(&mut self, delta: Delta<K>) {
         if let Err(error) = self.parts.target.accept(delta) {
-            self.shared.count(|stats| stats.target_errors += 1);
-            warn!(resource = %self.resource, %error, "the target did not take a delta");
+            self.status.count(|stats| stats.target_errors += 1);
+            warn!(resource = %self.resource, %error, "the target rejected a delta");
         }
     }
 
     async fn check_consistency(&mut self, version: &str) {
-        let Some(delivered) = self.delivered.take() else {
+        let Some(watch_listed) = self.watch_listed.take() else {
             return;
         };
         let transform = self.parts.transform.as_ref();
-        let shard = self.asked.clone();
-        match consistency::check(&*self.parts.source, version, shard, transform, &delivered).await {
+        let shard = self.requested.clone();
+        match consistency::check(&*self.parts.source, version, shard, transform, &watch_listed).await {
             Ok(difference) if difference.is_empty() => {
                 debug!(resource = %self.resource, version, "the watch-list agrees with a list");
             }
             Ok(difference) => {
-                self.shared.count(|stats| stats.inconsistencies += 1);
+                self.status.count(|stats| stats.inconsistencies += 1);
                 warn!(resource = %self.resource, version, "the watch-list differs from a list: {difference}");
             }
             Err(error) => {

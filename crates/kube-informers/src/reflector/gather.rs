@@ -1,4 +1,4 @@
-//! What a list or watch-list has brought so far.
+//! The objects received so far of a list or watch-list.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,12 +9,11 @@ use crate::object::Object;
 use crate::quarantine::BadObject;
 use crate::shard::Shard;
 
-/// The objects of a collection that is not complete yet.
+/// The objects of an incomplete collection.
 pub(super) struct Gathered<K> {
     objects: Vec<Option<Arc<K>>>,
     unreadable: Vec<Option<BadObject>>,
-    /// Where each key stands; built at the first removal, because most collections see none while they are being
-    /// read.
+    /// The places of each key. Built at the first removal, because most collections have none.
     places: Option<HashMap<ObjectKey, Vec<Place>>>,
 }
 
@@ -34,7 +33,7 @@ impl<K: Object> Gathered<K> {
         }
     }
 
-    /// One more object. An earlier state of it, if there may be one, must have been removed.
+    /// Adds an object. An earlier state of it must have been removed.
     pub(super) fn put(&mut self, object: Arc<K>) {
         if let Some(places) = &mut self.places {
             let place = Place::Object(self.objects.len());
@@ -43,7 +42,7 @@ impl<K: Object> Gathered<K> {
         self.objects.push(Some(object));
     }
 
-    /// One that cannot be read. An earlier state of it that could stays.
+    /// Adds an unreadable object. An earlier, readable state of it is kept.
     pub(super) fn put_unreadable(&mut self, bad: BadObject) {
         if let (Some(places), Some(key)) = (&mut self.places, &bad.key) {
             let place = Place::Unreadable(self.unreadable.len());
@@ -52,7 +51,7 @@ impl<K: Object> Gathered<K> {
         self.unreadable.push(Some(bad));
     }
 
-    /// The object was deleted, dropped or replaced by a later state while the collection was being read.
+    /// Removes an object that was deleted, dropped or replaced by a later state.
     pub(super) fn remove(&mut self, key: &ObjectKey) {
         let (objects, unreadable) = (&self.objects, &self.unreadable);
         let places = self.places.get_or_insert_with(|| places(objects, unreadable));

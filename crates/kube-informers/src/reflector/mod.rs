@@ -1,7 +1,7 @@
-//! The reflector: keeps a target equal to a collection of objects by list and watch.
+//! The reflector: keeps a target equal to a collection of objects, by list and watch.
 //!
-//! Takes a source, gives deltas. The decisions are in `machine`, a state machine without I/O; `driver` performs
-//! them. It knows nothing of stores, handlers or what becomes of the deltas.
+//! Reads from a source and emits deltas. The decisions are made by `machine`, a state machine without I/O, and
+//! performed by `driver`. It does not depend on stores or handlers.
 
 mod backoff;
 mod config;
@@ -10,8 +10,8 @@ mod driver;
 mod gather;
 mod machine;
 mod report;
-mod shared;
-mod steps;
+mod status;
+mod trace;
 mod transform;
 
 use std::sync::Arc;
@@ -20,23 +20,24 @@ use tokio_util::sync::CancellationToken;
 
 use crate::object::Object;
 use crate::shard::ShardTracker;
-use crate::source::{Known, KnownObjects, ListerWatcher, WatchListSupport};
+use crate::source::{ListerWatcher, WatchListSupport};
 use crate::target::Target;
+use crate::wire::{Known, KnownObjects};
 use driver::Driver;
-use shared::Shared;
+use status::ReflectorStatus;
 
 pub(crate) use backoff::Backoff;
 pub use backoff::BackoffConfig;
 pub use config::{Deadlines, InitialList, Jitter, ReflectorConfig};
 pub use report::{Operation, ReflectorState, RelistReason, Resume, StreamEnd};
-pub use shared::{ReflectorHandle, ReflectorStats, ShardSupport};
+pub use status::{ReflectorHandle, ReflectorStats, ShardSupport};
 pub use transform::Transform;
 
-/// Sees the ends of lists and watches.
+/// The hook for the ends of lists and watches.
 pub(crate) type StreamEndHook = Arc<dyn Fn(&StreamEnd<'_>) + Send + Sync>;
 
-/// What a reflector is made of.
-struct Parts<K> {
+/// The parts of a reflector.
+struct ReflectorParts<K> {
     source: Arc<dyn ListerWatcher<K>>,
     target: Box<dyn Target<K>>,
     config: ReflectorConfig,
@@ -46,18 +47,18 @@ struct Parts<K> {
     shard: ShardTracker,
 }
 
-/// Keeps a [`Target`] equal to the collection a [`ListerWatcher`] shows: lists, watches, and lists again only
-/// when it must.
+/// Keeps a [`Target`] equal to the collection of a [`ListerWatcher`]: lists once, then watches, and lists again only
+/// if necessary.
 ///
-/// An [`Informer`](crate::Informer) has one inside; use it alone to feed a store of your own.
+/// It is part of an [`Informer`](crate::Informer). Use it alone to feed a store of your own.
 ///
-/// - The target first gets `ReplacedAll`, then what happens, in order. After a gap it gets `ReplacedAll`
-///   again; it is never told half a list.
-/// - A broken connection resumes at the last version. The collection is fetched again only for a
+/// - The target receives `ReplacedAll` first, then the changes, in order. After a gap it receives `ReplacedAll` again.
+///   It never receives a part of a list.
+/// - After a lost connection the watch resumes at the last version. The collection is fetched again only for a
 ///   [`RelistReason`].
-/// - Failures are retried for ever, with growing pauses; [`on_stream_end`](Self::on_stream_end) sees each.
+/// - Failures are retried forever, with growing delays. Each is passed to [`on_stream_end`](Self::on_stream_end).
 ///
-/// Nothing happens before [`run`](Self::run), and nothing is left of it after its future is gone.
+/// It does nothing before [`run`](Self::run), and leaves nothing behind when that future is dropped.
 ///
 /// ```
 /// use kube_informers::delta::Delta;
@@ -86,19 +87,19 @@ struct Parts<K> {
 #[doc(alias = "NewNamedReflector")]
 #[must_use = "a reflector does nothing until it is run"]
 pub struct Reflector<K> {
-    parts: Parts<K>,
-    shared: Arc<Shared>,
+    parts: ReflectorParts<K>,
+    status: Arc<ReflectorStatus>,
 }
 
 impl<K: Object> Reflector<K> {
-    /// A reflector from a source to a target, with the default configuration.
+    /// Creates a reflector from a source to a target, with the default configuration.
     pub fn new(source: impl ListerWatcher<K>, target: impl Target<K>) -> Self {
         Self::from_shared(Arc::new(source), target)
     }
 
-    /// The same for a source that is shared with others.
+    /// Creates a reflector from a shared source.
     pub fn from_shared(source: Arc<dyn ListerWatcher<K>>, target: impl Target<K>) -> Self {
-        let parts = Parts {
+        let parts = ReflectorParts {
             shard: ShardTracker::new(source.shard()),
             source,
             target: Box::new(target),
@@ -109,31 +110,31 @@ impl<K: Object> Reflector<K> {
         };
         Self {
             parts,
-            shared: Shared::new(),
+            status: ReflectorStatus::new(),
         }
     }
 
-    /// How it lists, watches and waits.
+    /// Sets the configuration.
     #[doc(alias = "NewReflectorWithOptions")]
     pub fn config(mut self, config: ReflectorConfig) -> Self {
         self.parts.config = config;
         self
     }
 
-    /// Changes or drops each object, exactly once, before the target sees it.
+    /// Sets a transform that changes or drops each object, exactly once, before the target receives it.
     #[doc(alias = "SetTransform")]
     pub fn transform(mut self, transform: Transform<K>) -> Self {
         self.parts.transform = Some(transform);
         self
     }
 
-    /// What the target holds already: a list need not decode it again.
+    /// Sets the objects the target already holds, which a list need not decode again.
     pub fn known(mut self, known: Arc<dyn KnownObjects<K>>) -> Self {
         self.parts.known = Some(known);
         self
     }
 
-    /// Called at every end of a list or watch, from the reflector's task: quick work only.
+    /// Sets a hook for every end of a list or watch. It runs on the reflector's task and must not block.
     #[doc(alias = "SetWatchErrorHandler")]
     #[doc(alias = "WatchErrorHandler")]
     pub fn on_stream_end(mut self, hook: impl Fn(&StreamEnd<'_>) + Send + Sync + 'static) -> Self {
@@ -146,30 +147,29 @@ impl<K: Object> Reflector<K> {
         self
     }
 
-    /// The shard to reflect, which may be moved at any time.
+    /// Sets the shard, which may be moved at any time.
     pub(crate) fn shard(mut self, shard: ShardTracker) -> Self {
         self.parts.shard = shard;
         self
     }
 
-    /// A view of its state and counters, before and while it runs.
+    /// Returns a handle to its state and counters.
     pub fn handle(&self) -> ReflectorHandle {
-        ReflectorHandle::new(self.shared.clone())
+        ReflectorHandle::new(self.status.clone())
     }
 
-    /// Reflects until told to stop. Stopping is immediate in every state; dropping the future does the same.
+    /// Runs until `stop` is cancelled. Stopping is immediate in every state, as is dropping the future.
     pub async fn run(self, stop: CancellationToken) {
-        let Self { parts, shared } = self;
+        let Self { parts, status } = self;
         let watch_list = parts.source.watch_list() == WatchListSupport::Probe;
-        let mut driver = Driver::new(parts, shared.clone(), watch_list);
-        // Both branches are cancel-safe: the token keeps its state, and everything the driver has open is
-        // closed by dropping it.
+        let mut driver = Driver::new(parts, status.clone(), watch_list);
+        // Both branches are cancel-safe: the token keeps its state, and dropping the driver closes its streams.
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
             () = driver.drive() => {}
         }
         drop(driver);
-        shared.stopped();
+        status.stopped();
     }
 }

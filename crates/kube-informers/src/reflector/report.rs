@@ -1,4 +1,4 @@
-//! What the reflector tells the outside: how each list and watch ended, and what state it is in.
+//! What a reflector reports: the end of each list and watch, and its state.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,26 +6,26 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::source::SourceError;
+use crate::wire::SourceError;
 
-/// The end of a list or watch, as the error hook sees it.
+/// The end of a list or watch, as passed to the `on_stream_end` hook.
 ///
-/// Every end is reported, also the normal ones: a watch whose time was up has no [`error`](Self::error).
+/// Every end is reported. The regular end of a watch has no [`error`](Self::error).
 #[doc(alias = "WatchErrorHandler")]
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct StreamEnd<'a> {
-    /// What is being reflected, in words: `pods in shop`.
+    /// A description of the objects: `pods in shop`.
     pub resource: &'a str,
-    /// What ended.
+    /// The operation that ended.
     pub operation: Operation,
-    /// Why, unless it was the normal end.
+    /// The error, unless it was a regular end.
     pub error: Option<&'a SourceError>,
-    /// What follows.
+    /// The next operation.
     pub resume: Resume,
-    /// After how long.
+    /// The delay before the next operation.
     pub pause: Duration,
-    /// How many failures there have been since the last progress.
+    /// The number of failures since the last progress.
     pub attempts: u32,
 }
 
@@ -43,13 +43,13 @@ impl fmt::Display for StreamEnd<'_> {
     }
 }
 
-/// What a reflector does.
+/// An operation of a reflector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Operation {
     /// A list.
     List,
-    /// A watch that delivers the list first, up to the end of its initial events.
+    /// A watch that starts with the initial list, up to the end of its initial events.
     WatchList,
     /// A watch.
     Watch,
@@ -65,36 +65,36 @@ impl fmt::Display for Operation {
     }
 }
 
-/// What a reflector does next.
+/// The next operation of a reflector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Resume {
-    /// Watch on from the last version.
+    /// Watch from the last version.
     Rewatch,
     /// Fetch the whole collection again.
     Relist(RelistReason),
-    /// Try to fetch the whole collection once more.
+    /// Retry fetching the whole collection.
     RetrySync,
-    /// List again at once, without asking for a particular version.
+    /// List again immediately, at the newest version.
     RetryNewest,
-    /// List again at once, without pages.
+    /// List again immediately, without pages.
     RetryWhole,
     /// List instead of using a watch-list.
     ListInstead,
-    /// Fetch the collection again at once, because the shard has moved to where something of it has not been fetched.
+    /// Fetch the collection again immediately, because the shard has moved and a part of it has not been fetched.
     ListMovedShard,
-    /// Nothing, because the shard is empty now.
+    /// Nothing: the shard is empty.
     Rest,
 }
 
 impl fmt::Display for Resume {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Rewatch => f.write_str("watching on from the last version"),
+            Self::Rewatch => f.write_str("watching from the last version"),
             Self::Relist(reason) => write!(f, "listing again because {reason}"),
             Self::RetrySync => f.write_str("trying again"),
-            Self::RetryNewest => f.write_str("asking for the newest version instead"),
-            Self::RetryWhole => f.write_str("asking for the whole list instead of pages"),
+            Self::RetryNewest => f.write_str("requesting the newest version instead"),
+            Self::RetryWhole => f.write_str("requesting the list without pages"),
             Self::ListInstead => f.write_str("listing instead"),
             Self::ListMovedShard => f.write_str("listing because the shard has moved"),
             Self::Rest => f.write_str("resting because the shard is empty"),
@@ -102,19 +102,19 @@ impl fmt::Display for Resume {
     }
 }
 
-/// Why the whole collection is fetched again. There are no other reasons: a broken connection is none.
+/// Why the whole collection is fetched again. There are no other reasons; a lost connection is not one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum RelistReason {
-    /// The server no longer keeps the last version.
+    /// The server no longer has the last version.
     Expired,
     /// The server has not seen the last version yet.
     VersionTooLarge,
-    /// The server refused the watch as invalid (400, 422).
+    /// The server rejected the watch as invalid (400, 422).
     Refused,
-    /// The resource does not exist any more (404): when it comes back, it is another one.
+    /// The resource no longer exists (404). If it is created again, it is a different one.
     NotFound,
-    /// The server reported an error inside the watch; it may hide a lost deletion.
+    /// The server reported an error inside the watch, which may hide a lost deletion.
     ErrorEvent,
 }
 
@@ -136,16 +136,16 @@ impl fmt::Display for RelistReason {
         f.write_str(match self {
             Self::Expired => "the last version has expired",
             Self::VersionTooLarge => "the server has not seen the last version yet",
-            Self::Refused => "the server refused to watch from the last version",
+            Self::Refused => "the server rejected the last version",
             Self::NotFound => "the resource is gone",
             Self::ErrorEvent => "the server reported an error",
         })
     }
 }
 
-/// What is wrong with an answer that came without an error.
+/// A violation of the protocol in a response without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Complaint {
+pub(crate) enum Violation {
     ShortWatch,
     NoEndMarker,
     Truncated,
@@ -155,7 +155,7 @@ pub(crate) enum Complaint {
     Rewind,
 }
 
-impl Complaint {
+impl Violation {
     pub(crate) fn into_error(self) -> SourceError {
         SourceError::Malformed(
             match self {
@@ -163,11 +163,11 @@ impl Complaint {
                 Self::NoEndMarker => "the watch-list did not mark the end of its initial events",
                 Self::Truncated => "the list ended before it was complete",
                 Self::PagesDiffer => "the pages of the list are of different versions",
-                Self::RepeatedToken => "the server answered a page with the token of that same page",
-                Self::StaleList => "the list is older than what the server was asked for; it was not used",
+                Self::RepeatedToken => "the server returned a page with the continue token of the same page",
+                Self::StaleList => "the list is older than the requested version and was discarded",
                 Self::Rewind => {
-                    "the newest version of the server is older than the last one it told: its history was \
-                     replaced, as by a restored backup"
+                    "the newest version of the server is older than a version it sent before: its history was \
+                     replaced, for example by a restored backup"
                 }
             }
             .to_owned(),
@@ -175,40 +175,40 @@ impl Complaint {
     }
 }
 
-/// What a reflector is doing.
+/// The state of a reflector.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ReflectorState {
-    /// It has not been started.
+    /// Not started.
     Idle,
-    /// It fetches the collection.
+    /// Fetching the collection.
     Listing {
-        /// Since when.
+        /// The time at which it started.
         since: Instant,
         /// Objects received so far.
         items: u64,
-        /// How many more the server said there are.
+        /// The number of objects still to come, if the server reports it.
         remaining: Option<u64>,
     },
-    /// It watches.
+    /// Watching.
     Watching {
-        /// Since when this watch is open.
+        /// The time at which the watch was opened.
         since: Instant,
     },
-    /// Its shard is empty: there is nothing to watch.
+    /// The shard is empty: there is nothing to watch.
     Resting,
-    /// Something failed and it waits before the next attempt.
+    /// Waiting after a failure.
     BackingOff {
-        /// What failed last.
+        /// The last error.
         error: Arc<SourceError>,
-        /// When the first of these failures happened.
+        /// The time of the first of these failures.
         since: Instant,
-        /// How many failures there have been since the last progress.
+        /// The number of failures since the last progress.
         attempts: u32,
-        /// When the next attempt begins.
+        /// The time of the next attempt.
         until: Instant,
     },
-    /// It was stopped.
+    /// Stopped.
     Stopped,
 }
 
@@ -233,7 +233,7 @@ impl fmt::Display for ReflectorState {
             Self::BackingOff { error, attempts, .. } => {
                 write!(
                     f,
-                    "waiting after {attempts} failed attempts, the last of them: {error}"
+                    "waiting after {attempts} failed attempts, the last with: {error}"
                 )
             }
             Self::Stopped => f.write_str("stopped"),

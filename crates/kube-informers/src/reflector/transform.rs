@@ -1,4 +1,4 @@
-//! The transform: the user's last word on an object before anybody else sees it.
+//! The transform: user code that changes or drops an object before the target receives it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::quarantine::{BadObject, Problem};
-use crate::source::Fetched;
+use crate::wire::Fetched;
 
-/// Changes an object, drops it (`Ok(None)`), or fails, which puts that one object into quarantine.
+/// Changes an object, drops it (`Ok(None)`), or fails, which quarantines the object.
 #[doc(alias = "TransformFunc")]
 pub type Transform<K> =
     Arc<dyn Fn(K) -> Result<Option<K>, Box<dyn std::error::Error + Send + Sync>> + Send + Sync>;
 
-/// What became of an object.
+/// The result of a transform.
 pub(super) enum Transformed<K> {
     Object(Arc<K>),
     Dropped {
@@ -23,7 +23,7 @@ pub(super) enum Transformed<K> {
     Bad(BadObject),
 }
 
-/// Runs the transform exactly once for each decoded object; what the cache holds already went through it.
+/// Runs the transform exactly once per decoded object. Objects reused from the cache have been transformed before.
 pub(super) fn transformed<K: Object>(
     transform: Option<&Transform<K>>,
     fetched: Fetched<K>,
@@ -42,7 +42,7 @@ pub(super) fn transformed<K: Object>(
         return Transformed::Object(Arc::new(object));
     };
 
-    // The object moves into the closure, so its identity is noted first.
+    // The object is moved into the closure, so its identity is copied first.
     let mut bad = bad_object(&object, Problem::Nameless);
     let key = ObjectKey::of(&object);
     match catch_unwind(AssertUnwindSafe(|| transform(object))) {
@@ -59,7 +59,7 @@ pub(super) fn transformed<K: Object>(
             bad.problem = Problem::Transform(error.to_string());
             Transformed::Bad(bad)
         }
-        // The text of a panic may quote the object, so it is not repeated.
+        // The panic message may quote the object, so it is not reported.
         Err(_) => {
             bad.problem = Problem::Transform("it panicked".to_owned());
             Transformed::Bad(bad)

@@ -1,4 +1,4 @@
-//! `ListWatch`: the source that asks an API server, through kube's client.
+//! `ListWatch`: the source that reads from an API server, through kube's client.
 
 #[cfg(test)]
 mod tests;
@@ -7,32 +7,30 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use futures_core::stream::BoxStream;
 use futures_util::stream;
 use kube::core::{ApiResource, DynamicObject};
 use serde::de::DeserializeOwned;
 
 use super::request::{Query, path};
 use super::resource::ResourceType;
-use super::response::{Answer, send};
+use super::response::{ResponseBody, send};
 use super::shard_support::ShardSelector;
-use super::{
-    Known, ListItem, ListRequest, ListStream, ListerWatcher, SourceError, WatchItem, WatchRequest,
-    WatchStream,
-};
-use crate::codec::{Codec, Decoding, JsonCodec, ListDecoder, WatchDecoder};
+use super::{ListRequest, ListStream, ListerWatcher, WatchRequest, WatchStream};
+use crate::codec::{Codec, Decoder, Decoding};
 use crate::object::Object;
 use crate::scope::Scope;
 use crate::shard::{Membership, Shard, shard_membership};
+use crate::wire::{Known, ListItem, SourceError, WatchItem};
 
-/// Lists and watches one resource of an API server, in one namespace or in all.
+/// Lists and watches one resource of an API server, in one namespace or in all namespaces.
 ///
-/// Requests go through [`kube::Client::send`], so authentication, TLS and proxies are kube's; query strings,
-/// deadlines, error classes and retries are not. Two settings of a foreign client could get in the way:
+/// Requests go through [`kube::Client::send`]: kube handles authentication, TLS and proxies. Query strings,
+/// deadlines, error classification and retries are handled here. Two settings of the client can interfere:
 ///
-/// - `Config::default_retry` repeats refused requests in secret. It is kept from doing so here.
-/// - `Config::read_timeout` cuts every watch that is silent for so long. It cannot be undone from here: the
-///   watch then ends with [`SourceError::Transport`], which the error hook sees, and is resumed. Use
-///   [`kube_informers::client`](crate::client), which makes a client without it.
+/// - `Config::default_retry` repeats rejected requests inside the client. It has no effect on these requests.
+/// - `Config::read_timeout` ends every watch that is silent for this long, with [`SourceError::Transport`]. The watch
+///   is resumed. Create the client with [`kube_informers::client`](crate::client), which disables the setting.
 ///
 /// A scope that does not fit the resource is reported by the first request, or by [`check`](Self::check).
 #[doc(alias = "NewListWatchFromClient")]
@@ -41,7 +39,7 @@ pub struct ListWatch<K> {
     client: kube::Client,
     resource: ResourceType,
     scope: Scope,
-    codec: Arc<dyn Codec<K>>,
+    codec: Codec<K>,
     drop_managed_fields: bool,
     max_object_size: usize,
     hook: Option<Hook>,
@@ -50,12 +48,12 @@ pub struct ListWatch<K> {
 
 type Hook = Arc<dyn Fn(&mut Query) + Send + Sync>;
 
-/// Larger objects are not decoded, unless told otherwise. etcd refuses requests over 1.5 MiB by default.
+/// The default limit. etcd rejects requests over 1.5 MiB by default.
 const MAX_OBJECT_SIZE: usize = 32 << 20;
 
 impl<K: Object + DeserializeOwned> ListWatch<K> {
-    /// The objects of a type: `ListWatch::<Pod>::new(client, Scope::namespace("shop"))`. For
-    /// [`PartialObjectMeta`](kube::core::PartialObjectMeta) only metadata is asked for.
+    /// Creates a source for a type: `ListWatch::<Pod>::new(client, Scope::namespace("shop"))`. For
+    /// [`PartialObjectMeta`](kube::core::PartialObjectMeta) only metadata is requested.
     pub fn new(client: kube::Client, scope: Scope) -> Self
     where
         K: kube::Resource<DynamicType: Default>,
@@ -63,7 +61,7 @@ impl<K: Object + DeserializeOwned> ListWatch<K> {
         Self::projected(client, ResourceType::of::<K>(), scope)
     }
 
-    /// The objects of a type that needs more than itself to say which.
+    /// Creates a source for a type whose resource is known at run time only.
     pub fn with(client: kube::Client, dynamic: &K::DynamicType, scope: Scope) -> Self
     where
         K: kube::Resource,
@@ -71,14 +69,14 @@ impl<K: Object + DeserializeOwned> ListWatch<K> {
         Self::projected(client, ResourceType::of_dynamic::<K>(dynamic), scope)
     }
 
-    /// The objects of a resource, read as any type that can be made of them: a projection struct with only
-    /// the fields it wants, say.
+    /// Creates a source that decodes the objects of a resource as any type, such as a projection struct with
+    /// a subset of the fields.
     pub fn projected(client: kube::Client, resource: impl Into<ResourceType>, scope: Scope) -> Self {
         Self {
             client,
             resource: resource.into(),
             scope,
-            codec: Arc::new(JsonCodec::<K>::new()),
+            codec: Codec::new(),
             drop_managed_fields: false,
             max_object_size: MAX_OBJECT_SIZE,
             hook: None,
@@ -88,7 +86,7 @@ impl<K: Object + DeserializeOwned> ListWatch<K> {
 }
 
 impl ListWatch<DynamicObject> {
-    /// The objects of a resource known only at run time.
+    /// Creates a source of dynamic objects.
     #[doc(alias = "ForResource")]
     #[inline]
     pub fn for_resource(client: kube::Client, resource: &ApiResource, scope: Scope) -> Self {
@@ -97,15 +95,8 @@ impl ListWatch<DynamicObject> {
 }
 
 impl<K> ListWatch<K> {
-    /// Reads another encoding. JSON unless told otherwise.
-    #[must_use]
-    pub fn codec(mut self, codec: impl Codec<K>) -> Self {
-        self.codec = Arc::new(codec);
-        self
-    }
-
-    /// Leaves `metadata.managedFields` out of every object, before it is decoded. It is about half of the
-    /// memory of a typical pod and of little use to most. Off unless told otherwise.
+    /// Removes `metadata.managedFields` from every object before it is decoded. It is about half of the memory of a
+    /// typical pod. Default: off.
     #[must_use]
     #[doc(alias = "TransformStripManagedFields")]
     pub fn drop_managed_fields(mut self, drop: bool) -> Self {
@@ -113,18 +104,18 @@ impl<K> ListWatch<K> {
         self
     }
 
-    /// Objects of more bytes than this are not decoded but put into quarantine. 32 MiB unless told otherwise.
+    /// The size limit of one object. Larger objects are quarantined, not decoded. Default: 32 MiB.
     #[must_use]
     pub fn max_object_size(mut self, bytes: usize) -> Self {
         self.max_object_size = bytes;
         self
     }
 
-    /// Called for every list and every watch request, to add parameters to it.
+    /// Sets a hook that adds parameters to every list and watch request.
     ///
-    /// It cannot change what drives the informer (`resourceVersion`, `limit`, `watch` and the like), nor a
-    /// selector the scope has set: a hook that tries makes every request fail with a sentence that names the
-    /// parameter. It is not part of an informer's identity; a [`Scope`] is.
+    /// It cannot change the parameters that drive the informer (`resourceVersion`, `limit`, `watch` and others), nor a
+    /// selector set by the scope: every request then fails with an error that names the parameter. The hook is not
+    /// part of an informer's identity; the [`Scope`] is.
     #[must_use]
     #[doc(alias = "TweakListOptionsFunc")]
     #[doc(alias = "optionsModifier")]
@@ -133,18 +124,19 @@ impl<K> ListWatch<K> {
         self
     }
 
-    /// Whether the resource and the scope go together.
+    /// Checks that the scope fits the resource.
     ///
     /// # Errors
     ///
-    /// A namespace for objects that live in none, more than one namespace, or a name that cannot be one.
+    /// The scope names a namespace and the resource is cluster-scoped, it names several namespaces, or a namespace
+    /// is invalid.
     pub fn check(&self) -> Result<(), SourceError> {
         path(&self.resource, &self.scope)
             .map(drop)
             .map_err(SourceError::Request)
     }
 
-    /// One for each namespace of the scope, or this one alone: a request covers one namespace or all.
+    /// Splits the source into one per namespace of the scope: a request covers one namespace or all of them.
     pub fn members(self) -> Vec<Self> {
         let scopes = self.scope.members();
         scopes
@@ -156,19 +148,19 @@ impl<K> ListWatch<K> {
             .collect()
     }
 
-    /// The same of another resource: the same kind in another version, say.
+    /// Replaces the resource, for example by another version of it.
     #[must_use]
     pub(crate) fn of_resource(mut self, resource: ResourceType) -> Self {
         self.resource = resource;
         self
     }
 
-    /// The resource asked for.
+    /// The resource.
     pub fn resource(&self) -> &ResourceType {
         &self.resource
     }
 
-    /// The scope asked for.
+    /// The scope.
     pub fn scope(&self) -> &Scope {
         &self.scope
     }
@@ -191,22 +183,29 @@ impl<K> ListWatch<K> {
         format!("{metadata}{}{place}{}", self.resource, self.scope.conditions())
     }
 
-    /// Everything one exchange needs, taken along so that the stream borrows nothing.
-    fn plan(&self, verb: &str, query: Query, accept: &str, known: Known<K>, shard: Option<Shard>) -> Plan<K> {
+    /// Prepares a request, so that the stream of its response borrows nothing.
+    fn prepare(
+        &self,
+        verb: &str,
+        query: Query,
+        accept: &str,
+        known: Known<K>,
+        shard: Option<Shard>,
+    ) -> PreparedRequest<K> {
         let shard = shard.or_else(|| self.scope.selected_shard().cloned());
         let sent = shard.as_ref().filter(|_| self.shard_selector.may_be_sent());
         let mut query = query.restrict_to(sent);
         let hook = self.hook.as_ref();
-        let ran = catch_unwind(AssertUnwindSafe(|| hook.map_or((), |hook| hook(&mut query))));
-        let request = match ran {
+        let result = catch_unwind(AssertUnwindSafe(|| hook.map_or((), |hook| hook(&mut query))));
+        let request = match result {
             Ok(()) => query.into_request(&self.resource, &self.scope, accept),
             Err(_) => Err(SourceError::Request("the options hook panicked".to_owned())),
         };
-        Plan {
+        PreparedRequest {
             client: self.client.clone(),
             request,
             what: format!("{verb} {}", self.text()),
-            codec: Arc::clone(&self.codec),
+            codec: self.codec.clone(),
             decoding: Decoding {
                 expected: self.resource.expected(),
                 known,
@@ -219,42 +218,41 @@ impl<K> ListWatch<K> {
     }
 }
 
-struct Plan<K> {
+struct PreparedRequest<K> {
     client: kube::Client,
     request: Result<http::Request<()>, SourceError>,
+    /// The operation, for errors: `list pods in shop`.
     what: String,
-    codec: Arc<dyn Codec<K>>,
+    codec: Codec<K>,
     decoding: Decoding<K>,
     shard_selector: ShardSelector,
-}
-
-/// Where an exchange stands. `Decoder` is that of a list or of a watch.
-enum Exchange<K, D: ?Sized> {
-    Begin(Box<Plan<K>>),
-    /// The decoder may hold more items of the bytes it has.
-    Reading(Box<Reading<D>>),
-    Done,
-}
-
-struct Reading<D: ?Sized> {
-    answer: Answer,
-    shard: Option<Shard>,
-    decoder: Box<D>,
 }
 
 impl<K: Object> ListerWatcher<K> for ListWatch<K> {
     fn list(&self, request: ListRequest, known: Known<K>) -> ListStream<K> {
         let accept = self.codec.accept_list(self.resource.is_metadata_only());
         let query = Query::list(&request, &self.scope);
-        let plan = self.plan("list", query, accept, known, request.shard);
-        Box::pin(stream::try_unfold(Exchange::Begin(Box::new(plan)), list_step))
+        exchange(
+            self.prepare("list", query, accept, known, request.shard),
+            Verb {
+                decoder: Codec::list_decoder,
+                progress: |bytes| ListItem::Progress { bytes },
+                within: listed_within,
+            },
+        )
     }
 
     fn watch(&self, request: WatchRequest, known: Known<K>) -> WatchStream<K> {
         let accept = self.codec.accept_watch(self.resource.is_metadata_only());
         let query = Query::watch(&request, &self.scope);
-        let plan = self.plan("watch", query, accept, known, request.shard);
-        Box::pin(stream::try_unfold(Exchange::Begin(Box::new(plan)), watch_step))
+        exchange(
+            self.prepare("watch", query, accept, known, request.shard),
+            Verb {
+                decoder: Codec::watch_decoder,
+                progress: |bytes| WatchItem::Progress { bytes },
+                within: watched_within,
+            },
+        )
     }
 
     fn describe(&self) -> String {
@@ -270,106 +268,85 @@ impl<K: Object> ListerWatcher<K> for ListWatch<K> {
     }
 }
 
-type Step<K, D, T> = Result<Option<(T, Exchange<K, D>)>, SourceError>;
+type NewDecoder<K, T> = fn(&Codec<K>, Option<&str>, Decoding<K>) -> Result<Box<dyn Decoder<T>>, SourceError>;
 
-async fn list_step<K: Object>(
-    exchange: Exchange<K, dyn ListDecoder<K>>,
-) -> Step<K, dyn ListDecoder<K>, ListItem<K>> {
-    match exchange {
-        Exchange::Done => Ok(None),
-        Exchange::Begin(plan) => {
-            let shard = plan.decoding.shard.clone();
-            let sent = send(&plan.client, plan.request?, plan.what).await;
-            let answer = sent.map_err(|error| plan.shard_selector.judge(error))?;
-            let decoder = plan
-                .codec
-                .list_decoder(answer.content_type.as_deref(), plan.decoding)
-                .map_err(|error| answer.explain(error))?;
-            let reading = Box::new(Reading {
-                answer,
-                shard,
-                decoder,
-            });
-            Ok(Some((
-                ListItem::Progress { bytes: 0 },
-                Exchange::Reading(reading),
-            )))
-        }
-        Exchange::Reading(mut reading) => {
-            let Reading {
-                answer,
-                shard,
-                decoder,
-            } = &mut *reading;
-            // A large chunk is decoded without waiting for anything: others get their turn in between.
-            tokio::task::coop::consume_budget().await;
-            if let Some(item) = decoder.next().map_err(|error| answer.explain(error))? {
-                let item = listed_within(item, shard.as_ref());
-                return Ok(Some((item, Exchange::Reading(reading))));
-            }
-            match answer.chunk().await? {
-                Some(chunk) => {
-                    let bytes = chunk.len();
-                    decoder.push(chunk);
-                    Ok(Some((ListItem::Progress { bytes }, Exchange::Reading(reading))))
-                }
-                None => {
-                    let meta = decoder.finish().map_err(|error| answer.explain(error))?;
-                    Ok(Some((ListItem::End(meta), Exchange::Done)))
-                }
-            }
-        }
-    }
+/// The differences between a list and a watch, with items of type `T`.
+struct Verb<K, T> {
+    decoder: NewDecoder<K, T>,
+    progress: fn(usize) -> T,
+    /// Replaces an item outside the shard.
+    within: fn(T, Option<&Shard>) -> T,
 }
 
-async fn watch_step<K: Object>(
-    exchange: Exchange<K, dyn WatchDecoder<K>>,
-) -> Step<K, dyn WatchDecoder<K>, WatchItem<K>> {
-    match exchange {
-        Exchange::Done => Ok(None),
-        Exchange::Begin(plan) => {
-            let shard = plan.decoding.shard.clone();
-            let sent = send(&plan.client, plan.request?, plan.what).await;
-            let answer = sent.map_err(|error| plan.shard_selector.judge(error))?;
-            let decoder = plan
-                .codec
-                .watch_decoder(answer.content_type.as_deref(), plan.decoding)
-                .map_err(|error| answer.explain(error))?;
-            let reading = Box::new(Reading {
-                answer,
-                shard,
-                decoder,
-            });
-            Ok(Some((
-                WatchItem::Progress { bytes: 0 },
-                Exchange::Reading(reading),
-            )))
-        }
-        Exchange::Reading(mut reading) => {
-            let Reading {
-                answer,
-                shard,
-                decoder,
-            } = &mut *reading;
-            tokio::task::coop::consume_budget().await;
-            if let Some(item) = decoder.next().map_err(|error| answer.explain(error))? {
-                let item = watched_within(item, shard.as_ref());
-                return Ok(Some((item, Exchange::Reading(reading))));
-            }
-            match answer.chunk().await? {
-                Some(chunk) => {
-                    let bytes = chunk.len();
-                    decoder.push(chunk);
-                    Ok(Some((WatchItem::Progress { bytes }, Exchange::Reading(reading))))
-                }
-                // What is left of a frame never happened.
-                None => Ok(None),
-            }
-        }
-    }
+/// The progress of one request and its response.
+enum Exchange<K, T> {
+    Start(Box<PreparedRequest<K>>),
+    /// The decoder may hold more items of the bytes it has.
+    Reading(Box<Reading<T>>),
+    Done,
 }
 
-/// Leaves out what is outside the shard, for codecs that do not.
+struct Reading<T> {
+    response: ResponseBody,
+    shard: Option<Shard>,
+    decoder: Box<dyn Decoder<T>>,
+}
+
+/// Sends a request and decodes the response while it arrives.
+fn exchange<K: Object, T: Send + 'static>(
+    request: PreparedRequest<K>,
+    verb: Verb<K, T>,
+) -> BoxStream<'static, Result<T, SourceError>> {
+    let Verb {
+        decoder,
+        progress,
+        within,
+    } = verb;
+    Box::pin(stream::try_unfold(
+        Exchange::Start(Box::new(request)),
+        move |exchange| async move {
+            match exchange {
+                Exchange::Done => Ok(None),
+                Exchange::Start(request) => {
+                    let shard = request.decoding.shard.clone();
+                    let sent = send(&request.client, request.request?, request.what).await;
+                    let response = sent.map_err(|error| request.shard_selector.judge(error))?;
+                    let decoder = decoder(&request.codec, response.content_type.as_deref(), request.decoding)
+                        .map_err(|error| response.add_context(error))?;
+                    let reading = Reading {
+                        response,
+                        shard,
+                        decoder,
+                    };
+                    Ok(Some((progress(0), Exchange::Reading(Box::new(reading)))))
+                }
+                Exchange::Reading(mut reading) => {
+                    let Reading {
+                        response,
+                        shard,
+                        decoder,
+                    } = &mut *reading;
+                    // A large chunk is decoded without waiting for I/O: yield to other tasks from time to time.
+                    tokio::task::coop::consume_budget().await;
+                    let next = decoder.next().map_err(|error| response.add_context(error))?;
+                    if let Some(item) = next {
+                        let item = within(item, shard.as_ref());
+                        return Ok(Some((item, Exchange::Reading(reading))));
+                    }
+                    if let Some(chunk) = response.chunk().await? {
+                        let bytes = chunk.len();
+                        decoder.push(chunk);
+                        return Ok(Some((progress(bytes), Exchange::Reading(reading))));
+                    }
+                    let last = decoder.finish().map_err(|error| response.add_context(error))?;
+                    Ok(last.map(|item| (item, Exchange::Done)))
+                }
+            }
+        },
+    ))
+}
+
+/// Replaces list items outside the shard that the codec could not identify.
 fn listed_within<K: Object>(item: ListItem<K>, shard: Option<&Shard>) -> ListItem<K> {
     match (&item, shard) {
         (ListItem::Object(object), Some(shard))
@@ -381,7 +358,7 @@ fn listed_within<K: Object>(item: ListItem<K>, shard: Option<&Shard>) -> ListIte
     }
 }
 
-/// The same for what a watch tells.
+/// The same for watch items.
 fn watched_within<K: Object>(item: WatchItem<K>, shard: Option<&Shard>) -> WatchItem<K> {
     let (WatchItem::Added(object) | WatchItem::Modified(object) | WatchItem::Deleted(object), Some(shard)) =
         (&item, shard)
@@ -404,7 +381,7 @@ impl<K> Clone for ListWatch<K> {
             client: self.client.clone(),
             resource: self.resource.clone(),
             scope: self.scope.clone(),
-            codec: Arc::clone(&self.codec),
+            codec: self.codec.clone(),
             drop_managed_fields: self.drop_managed_fields,
             max_object_size: self.max_object_size,
             hook: self.hook.clone(),

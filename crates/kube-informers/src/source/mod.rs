@@ -1,81 +1,73 @@
-//! Where objects come from: the `ListerWatcher` trait, what it is asked and what it answers.
+//! Sources of objects: the `ListerWatcher` trait, its requests, and the source that reads from an API server.
 //!
-//! A source lists one page or opens one watch when told to. It decides nothing: when to list, from which
-//! version and what to do about a failure is the reflector's business.
+//! A source lists one page or opens one watch per call. It makes no decisions: the reflector decides when to list,
+//! from which version, and how to react to a failure.
 
-mod error;
 mod listwatch;
 mod request;
 mod resource;
 mod response;
+#[cfg(any(test, feature = "test-util"))]
 mod script;
 mod shard_support;
-mod status;
 
-use std::borrow::Cow;
-use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
-use futures_core::Stream;
+use futures_core::stream::BoxStream;
 
-use crate::quarantine::BadObject;
 use crate::shard::Shard;
 
-pub use error::{ApiError, SourceError, StatusCause};
+pub use crate::wire::{
+    ApiError, Fetched, Identity, Known, KnownObjects, ListItem, ListMeta, SourceError, StatusCause, WatchItem,
+};
 pub use listwatch::ListWatch;
 pub use request::Query;
 pub use resource::ResourceType;
-pub use script::{ListAnswer, Script, Seen, WatchAnswer};
+#[cfg(any(test, feature = "test-util"))]
+pub use script::{Answer, ListAnswer, Script, Seen, WatchAnswer};
 
-/// A stream of boxed items, as sources return it.
-pub type BoxStream<T> = Pin<Box<dyn Stream<Item = T> + Send + 'static>>;
+/// The response to a list request: the items as they arrive, then [`ListItem::End`].
+pub type ListStream<K> = BoxStream<'static, Result<ListItem<K>, SourceError>>;
 
-/// The answer to a list request: items as they arrive, then [`ListItem::End`].
-pub type ListStream<K> = BoxStream<Result<ListItem<K>, SourceError>>;
+/// The response to a watch request: the events as they arrive.
+pub type WatchStream<K> = BoxStream<'static, Result<WatchItem<K>, SourceError>>;
 
-/// The answer to a watch request: what happens, until the stream ends.
-pub type WatchStream<K> = BoxStream<Result<WatchItem<K>, SourceError>>;
-
-/// A place objects come from: can list one page of them and can watch them.
+/// A source of objects that can be listed and watched.
 ///
-/// [`ListWatch`] asks an API server; [`Script`] plays what a test wrote down; write your own for anything
-/// else. Both calls return at once: establishing the request is part of
-/// the stream, and a failure to establish it is the stream's first item. Dropping the stream cancels the
+/// [`ListWatch`] reads from an API server. Implement the trait for any other source. Both calls return immediately:
+/// sending the request is part of the stream, and its failure is the first item. Dropping the stream cancels the
 /// request.
 pub trait ListerWatcher<K>: Send + Sync + 'static {
-    /// Asks for one page of the collection.
+    /// Requests one page of the collection.
     ///
-    /// The stream yields [`ListItem::Progress`] as soon as the answer begins (and may do so again to show
-    /// that it is alive), then the objects, then exactly one [`ListItem::End`]. An error, or an end without
-    /// `End`, makes the page worthless.
+    /// The stream yields [`ListItem::Progress`] when the response starts, and again whenever data arrives, then the
+    /// objects, then exactly one [`ListItem::End`]. After an error, or an end without `End`, the page is discarded.
     fn list(&self, request: ListRequest, known: Known<K>) -> ListStream<K>;
 
     /// Opens a watch.
     ///
-    /// The stream yields [`WatchItem::Progress`] as soon as the answer begins and then what the server says.
-    /// Its end is the clean end of the watch; an error is a broken connection, or the refusal of the request
-    /// when nothing came before it.
+    /// The stream yields [`WatchItem::Progress`] when the response starts, then the events. The end of the stream is
+    /// the regular end of the watch. An error is a lost connection, or a rejected request if it is the first item.
     fn watch(&self, request: WatchRequest, known: Known<K>) -> WatchStream<K>;
 
-    /// Whether a watch can deliver the initial list ("watch-list"). Unless told otherwise it is tried and
-    /// the outcome is remembered.
+    /// Whether a watch can deliver the initial list ("watch-list"). By default it is tried and the outcome is
+    /// remembered.
     #[doc(alias = "IsWatchListSemanticsUnSupported")]
     fn watch_list(&self) -> WatchListSupport {
         WatchListSupport::Probe
     }
 
-    /// What this source delivers, for logs and errors: `pods in shop`.
+    /// A description of the objects for logs and errors: `pods in shop`.
     fn describe(&self) -> String {
         "objects".to_owned()
     }
 
-    /// The resource of the API it delivers, where there is one: errors about single objects name it.
+    /// The API resource of the objects, if any. Errors about single objects name it.
     fn resource(&self) -> Option<ResourceType> {
         None
     }
 
-    /// The part of the collection it delivers where a request does not name another; `None` for all of it.
+    /// The shard it delivers if a request names none; `None` for the whole collection.
     fn shard(&self) -> Option<Shard> {
         None
     }
@@ -84,7 +76,7 @@ pub trait ListerWatcher<K>: Send + Sync + 'static {
 /// Whether a source can deliver the initial list through a watch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WatchListSupport {
-    /// Try, fall back to a list when it does not work, and remember that.
+    /// Try it. Fall back to a list if it fails, and remember the failure.
     #[default]
     Probe,
     /// Never try.
@@ -95,21 +87,20 @@ pub enum WatchListSupport {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[doc(alias = "ListOptions")]
 pub struct ListRequest {
-    /// At most so many items; `None` for all of them.
+    /// The maximum number of items; `None` for all of them.
     pub limit: Option<u32>,
-    /// Where the previous page ended.
+    /// The token of the previous page.
     pub continue_token: Option<String>,
-    /// Which version of the collection is wanted: `None` for the newest, `"0"` for any.
+    /// The requested version of the collection: `None` for the newest, `"0"` for any.
     pub resource_version: Option<String>,
-    /// How `resource_version` is meant.
+    /// How `resource_version` is interpreted.
     pub version_match: Option<VersionMatch>,
-    /// Only objects of this shard. A source that cannot ask for it, or is not understood, may give more: what is
-    /// outside is left out later.
+    /// The requested shard. A source may return more objects: those outside the shard are filtered out later.
     #[doc(alias = "shardSelector")]
     pub shard: Option<Shard>,
 }
 
-/// How the resource version of a list request is meant.
+/// How the resource version of a list request is interpreted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "ResourceVersionMatch")]
 pub enum VersionMatch {
@@ -123,135 +114,17 @@ pub enum VersionMatch {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[doc(alias = "ListOptions")]
 pub struct WatchRequest {
-    /// Events after this version; `None` only together with `initial_events`.
+    /// The version after which events are sent; `None` only together with `initial_events`.
     pub resource_version: Option<String>,
-    /// Send every object first, then a bookmark that marks the end of them.
+    /// Whether the watch starts with all objects and a bookmark that marks their end.
     #[doc(alias = "sendInitialEvents")]
     pub initial_events: bool,
-    /// Send bookmarks from time to time.
+    /// Whether the server sends bookmarks periodically.
     #[doc(alias = "allowWatchBookmarks")]
     pub bookmarks: bool,
-    /// After this time the server ends the watch.
+    /// The time after which the server ends the watch.
     pub timeout: Duration,
-    /// As for a list.
+    /// The requested shard, as for a list.
     #[doc(alias = "shardSelector")]
     pub shard: Option<Shard>,
-}
-
-/// One piece of the answer to a list request.
-pub enum ListItem<K> {
-    /// The answer has begun, or more bytes of it have arrived.
-    Progress {
-        /// How many bytes arrived since the last item of this sort.
-        bytes: usize,
-    },
-    /// One object.
-    Object(Fetched<K>),
-    /// One object that could not be read.
-    Unreadable(BadObject),
-    /// One object outside the shard that was asked for. It was not decoded.
-    Outside,
-    /// The page is complete.
-    End(ListMeta),
-}
-
-/// What a list page says about itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ListMeta {
-    /// The version of the collection.
-    pub resource_version: Option<String>,
-    /// Where the next page begins; `None` when this was the last one (an empty token means the same).
-    pub continue_token: Option<String>,
-    /// How many objects are left, where the server says so.
-    pub remaining: Option<u64>,
-    /// The shard the server says it has narrowed the list to.
-    #[doc(alias = "shardInfo")]
-    pub shard_selector: Option<String>,
-}
-
-/// One piece of the answer to a watch request.
-pub enum WatchItem<K> {
-    /// The answer has begun, or more bytes of it have arrived.
-    Progress {
-        /// How many bytes arrived since the last item of this sort.
-        bytes: usize,
-    },
-    /// An object is new to the collection.
-    Added(Fetched<K>),
-    /// An object changed.
-    Modified(Fetched<K>),
-    /// An object left the collection; it carries the version at which it is gone.
-    Deleted(Fetched<K>),
-    /// Something happened to an object that could not be read.
-    Unreadable {
-        /// Whether the object was deleted.
-        deleted: bool,
-        /// What is known of it.
-        object: BadObject,
-    },
-    /// Something happened to an object outside the shard that was asked for. It was not decoded.
-    Outside {
-        /// The version of that object.
-        resource_version: Option<String>,
-        /// Whether the object is new, which is how a watch-list tells what was there before.
-        added: bool,
-    },
-    /// Everything up to this version has been sent.
-    Bookmark {
-        /// The version.
-        resource_version: Option<String>,
-        /// Whether this ends the initial events.
-        initial_events_end: bool,
-    },
-    /// The server reports a failure inside the stream; it closes the stream afterwards.
-    Error(ApiError),
-}
-
-/// An object out of a list or watch.
-pub enum Fetched<K> {
-    /// Decoded just now.
-    New(K),
-    /// The cache has this version of this very object already: nothing was decoded.
-    Unchanged(Arc<K>),
-}
-
-impl<K> Fetched<K> {
-    /// The object.
-    pub fn object(&self) -> &K {
-        match self {
-            Self::New(object) => object,
-            Self::Unchanged(object) => object,
-        }
-    }
-}
-
-impl<K> From<K> for Fetched<K> {
-    fn from(object: K) -> Self {
-        Self::New(object)
-    }
-}
-
-/// What the cache holds already, so that a source need not decode it again.
-///
-/// A look-up must answer only with the very version asked for: equal UID and equal resource version, so that
-/// using it is a matter of cost and never of meaning.
-pub type Known<K> = Option<Arc<dyn KnownObjects<K>>>;
-
-/// See [`Known`].
-pub trait KnownObjects<K>: Send + Sync + 'static {
-    /// The cached object, if it is of exactly this UID and version.
-    fn unchanged(&self, identity: &Identity<'_>) -> Option<Arc<K>>;
-}
-
-/// What an object says about itself before it is decoded.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Identity<'a> {
-    /// The namespace, if any.
-    pub namespace: Option<Cow<'a, str>>,
-    /// The name.
-    pub name: Cow<'a, str>,
-    /// The UID, if any.
-    pub uid: Option<Cow<'a, str>>,
-    /// The resource version, if any.
-    pub resource_version: Option<Cow<'a, str>>,
 }

@@ -1,4 +1,4 @@
-//! What is asked for: a resource of the API, by its path and its kind.
+//! `ResourceType`: a resource of the API, with its path and its kind.
 
 use std::any::TypeId;
 use std::fmt;
@@ -7,10 +7,10 @@ use kube::core::{ApiResource, ClusterResourceScope, NamespaceResourceScope};
 
 use crate::codec::Expected;
 
-/// A resource of the API: where its objects are served, and what they call themselves.
+/// A resource of the API: the path and the kind of its objects.
 ///
-/// Made of a type that is a [`kube::Resource`], or of an [`ApiResource`] found by discovery. For a projection
-/// struct, name the resource it is a view of:
+/// Created from a type that is a [`kube::Resource`], or from an [`ApiResource`] found by discovery. For a projection
+/// struct, use the type it is a projection of:
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::Pod;
@@ -22,7 +22,7 @@ use crate::codec::Expected;
 #[doc(alias = "GroupVersionResource")]
 pub struct ResourceType {
     api: ApiResource,
-    /// `None` when it is not known.
+    /// `None` if unknown.
     namespaced: Option<bool>,
     metadata_only: bool,
 }
@@ -33,7 +33,7 @@ impl ResourceType {
         Self::of_dynamic::<K>(&Default::default())
     }
 
-    /// The resource of a type that needs more than itself to say which.
+    /// The resource of a type whose resource is known at run time only.
     pub fn of_dynamic<K: kube::Resource + 'static>(dynamic: &K::DynamicType) -> Self {
         let scope = TypeId::of::<K::Scope>();
         let namespaced = if scope == TypeId::of::<NamespaceResourceScope>() {
@@ -50,15 +50,15 @@ impl ResourceType {
         }
     }
 
-    /// Says whether the objects live in namespaces, where the type does not say so itself. A scope that does
-    /// not fit is then refused with a sentence instead of a 404.
+    /// Sets whether the resource is namespaced, if the type does not tell. A scope that does not fit is then rejected
+    /// with an explanation instead of a 404.
     #[must_use]
     pub fn namespaced(mut self, namespaced: bool) -> Self {
         self.namespaced = Some(namespaced);
         self
     }
 
-    /// Asks for the metadata of the objects only.
+    /// Requests the metadata of the objects only.
     #[must_use]
     #[doc(alias = "PartialObjectMetadata")]
     pub fn metadata_only(mut self) -> Self {
@@ -66,17 +66,17 @@ impl ResourceType {
         self
     }
 
-    /// Group, version, kind and plural name.
+    /// The group, version, kind and plural name.
     pub fn api(&self) -> &ApiResource {
         &self.api
     }
 
-    /// Whether the objects live in namespaces; `None` when it is not known.
+    /// Whether the resource is namespaced; `None` if unknown.
     pub fn is_namespaced(&self) -> Option<bool> {
         self.namespaced
     }
 
-    /// Whether only the metadata is asked for.
+    /// Whether only metadata is requested.
     pub fn is_metadata_only(&self) -> bool {
         self.metadata_only
     }
@@ -89,7 +89,7 @@ impl ResourceType {
         }
     }
 
-    /// The path of the collection, in one namespace or in all.
+    /// The path of the collection, in one namespace or in all namespaces.
     pub(crate) fn path(&self, namespace: Option<&str>) -> Result<String, String> {
         let ApiResource {
             group,
@@ -147,7 +147,7 @@ impl From<&ApiResource> for ResourceType {
     }
 }
 
-/// Whether a text can stand in a path as it is, and stay one part of it.
+/// Whether a text is a valid path segment without escaping.
 fn is_path_part(text: &str) -> bool {
     !text.is_empty()
         && !text.starts_with('.')
@@ -156,7 +156,7 @@ fn is_path_part(text: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.')
 }
 
-/// A DNS label.
+/// Whether a text is a DNS label.
 fn is_namespace(text: &str) -> bool {
     (1..=63).contains(&text.len())
         && !text.starts_with('-')
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_type_says_where_its_objects_live() {
+    fn a_type_tells_whether_it_is_namespaced() {
         assert_eq!(ResourceType::of::<Pod>().is_namespaced(), Some(true));
         assert_eq!(ResourceType::of::<Node>().is_namespaced(), Some(false));
         assert_eq!(
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_those_of_the_api() {
+    fn paths_are_those_of_the_kubernetes_api() {
         let path = |resource: ResourceType, namespace| resource.path(namespace).unwrap();
 
         assert_eq!(path(ResourceType::of::<Pod>(), None), "/api/v1/pods");
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_from_outside_can_leave_its_place_in_a_path() {
+    fn untrusted_names_cannot_escape_their_path_segment() {
         for namespace in ["", "a/b", "..", "a?b", "A", "a%2fb", "-a"] {
             let error = ResourceType::of::<Pod>().path(Some(namespace)).unwrap_err();
             assert!(error.contains("name of a namespace"), "{error}");

@@ -1,6 +1,6 @@
-//! Sends a request and takes the answer apart: refusals become errors, a success becomes chunks of bytes.
+//! Sends a request. An error status becomes an `ApiError`, a success becomes chunks of bytes.
 //!
-//! Knows HTTP; does not know encodings, deadlines or retries.
+//! Handles HTTP only: no encodings, deadlines or retries.
 
 use std::convert::Infallible;
 use std::error::Error as StdError;
@@ -15,22 +15,22 @@ use http_body_util::{BodyExt, Empty};
 use kube::client::Body;
 use tower_service::Service;
 
-use super::error::{ApiError, SourceError};
-use super::status::wait;
+use crate::codec::error_response;
+use crate::wire::{ApiError, SourceError, retry_after};
 
-/// Of an error body no more than this is read.
-const LARGEST_ERROR: usize = 64 << 10;
+/// The number of bytes read of an error body.
+const MAX_ERROR_BODY: usize = 64 << 10;
 
-/// A successful answer, as it arrives.
-pub(super) struct Answer {
-    /// What is asked for: `list pods in shop`.
+/// The body of a successful response, as it arrives.
+pub(super) struct ResponseBody {
+    /// The operation: `list pods in shop`.
     what: String,
     pub content_type: Option<String>,
     body: Body,
 }
 
-impl Answer {
-    /// The next bytes; `None` at the end.
+impl ResponseBody {
+    /// Returns the next bytes; `None` at the end.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, SourceError> {
         loop {
             match self.body.frame().await {
@@ -45,8 +45,8 @@ impl Answer {
         }
     }
 
-    /// Adds what was asked for to an error about the answer's contents.
-    pub fn explain(&self, error: SourceError) -> SourceError {
+    /// Adds the operation to an error about the contents of the response.
+    pub fn add_context(&self, error: SourceError) -> SourceError {
         match error {
             SourceError::Malformed(text) => SourceError::Malformed(format!("cannot {}: {text}", self.what)),
             error => error,
@@ -54,12 +54,12 @@ impl Answer {
     }
 }
 
-/// Sends a request. `what` names it in errors: `list pods in shop`.
+/// Sends a request. `what` is the operation for errors: `list pods in shop`.
 pub(super) async fn send(
     client: &kube::Client,
     request: Request<()>,
     what: String,
-) -> Result<Answer, SourceError> {
+) -> Result<ResponseBody, SourceError> {
     let body = unrepeatable_body().await;
     let response = client
         .send(request.map(|()| body))
@@ -73,25 +73,25 @@ pub(super) async fn send(
         status if status.is_redirection() => return Err(redirect(status, &parts.headers).into()),
         status if status.is_success() || status.is_informational() => {
             return malformed(format!(
-                "the server answered {}, an API server answers 200",
+                "the server returned {}, but an API server returns 200",
                 status.as_u16()
             ));
         }
-        status => return Err(refusal(status, &parts.headers, body).await.into()),
+        status => return Err(api_error(status, &parts.headers, body).await.into()),
     }
     if content_type.as_deref().is_some_and(|kind| kind.contains("html")) {
         return malformed(
-            "the answer is HTML, so this is not an API server: check the server address and any proxy in between"
+            "the response is HTML, not from an API server: check the server address and any proxy in between"
                 .to_owned(),
         );
     }
     let encoding = header(&parts.headers, CONTENT_ENCODING.as_str());
     if let Some(encoding) = encoding.filter(|encoding| encoding != "identity") {
         return malformed(format!(
-            "the answer is compressed ({encoding}), which was not asked for: check any proxy in between"
+            "the response is compressed ({encoding}), which was not requested: check any proxy in between"
         ));
     }
-    Ok(Answer {
+    Ok(ResponseBody {
         what,
         content_type,
         body,
@@ -103,7 +103,7 @@ fn header(headers: &HeaderMap, name: &str) -> Option<String> {
     Some(value.chars().take(100).collect::<String>().to_ascii_lowercase())
 }
 
-/// Never followed: the next address would be given the credentials for this one.
+/// Redirects are never followed: the new address would receive the credentials.
 fn redirect(status: StatusCode, headers: &HeaderMap) -> ApiError {
     let location = headers.get(LOCATION).and_then(|location| location.to_str().ok());
     let host = location.and_then(|location| Some(location.parse::<http::Uri>().ok()?.host()?.to_owned()));
@@ -113,29 +113,29 @@ fn redirect(status: StatusCode, headers: &HeaderMap) -> ApiError {
     ApiError::new(
         status.as_u16(),
         "",
-        &format!("it redirects to {place}, and redirects are not followed: check the server address"),
+        &format!("redirects to {place} are not followed: check the server address"),
     )
 }
 
-async fn refusal(status: StatusCode, headers: &HeaderMap, mut body: Body) -> ApiError {
+async fn api_error(status: StatusCode, headers: &HeaderMap, mut body: Body) -> ApiError {
     let mut bytes = Vec::new();
-    let mut cut = false;
-    // A body that breaks off is still worth what has come of it.
+    let mut truncated = false;
+    // If the connection is lost, the bytes received so far are used.
     while let Some(Ok(frame)) = body.frame().await {
         let data = frame.into_data().unwrap_or_default();
-        let room = LARGEST_ERROR - bytes.len();
+        let room = MAX_ERROR_BODY - bytes.len();
         bytes.extend(data.iter().take(room));
         if data.len() > room {
-            cut = true;
+            truncated = true;
             break;
         }
     }
     let content_type = header(headers, CONTENT_TYPE.as_str()).unwrap_or_default();
-    let error = ApiError::from_body(status.as_u16(), &content_type, &bytes, cut);
-    // The other form of the header, a date, would need a wall clock that agrees with the server's.
+    let error = error_response(status.as_u16(), &content_type, &bytes, truncated);
+    // The other form of the header, a date, requires a wall clock that agrees with the server's.
     let seconds = header(headers, RETRY_AFTER.as_str()).and_then(|text| text.trim().parse().ok());
     ApiError {
-        retry_after: seconds.and_then(wait).or(error.retry_after),
+        retry_after: seconds.and_then(retry_after).or(error.retry_after),
         ..error
     }
 }
@@ -148,7 +148,7 @@ fn transport(context: &str, error: kube::Error) -> SourceError {
     }
 }
 
-/// Whether a refused connection is at the bottom of an error.
+/// Whether an error is caused by a refused connection.
 fn is_refused(error: &(dyn StdError + 'static)) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -156,7 +156,7 @@ fn is_refused(error: &(dyn StdError + 'static)) -> bool {
             if error.kind() == io::ErrorKind::ConnectionRefused {
                 return true;
             }
-            // The source of an I/O error skips the error it wraps.
+            // `source` of an I/O error skips the error it wraps.
             if error.get_ref().is_some_and(|inner| is_refused(inner)) {
                 return true;
             }
@@ -166,28 +166,28 @@ fn is_refused(error: &(dyn StdError + 'static)) -> bool {
     false
 }
 
-/// An empty body that cannot be copied.
+/// An empty body that cannot be cloned.
 ///
-/// kube's client, unless told otherwise, repeats a request that was answered 429, 503 or 504, up to 15 times
-/// and for minutes, before anybody hears of it. That would hide an overloaded server from the back-off above
-/// and hold up a stop. It repeats only what it can copy, which is bodies it made itself; a body that came out
-/// of a response is passed on as it is. So each request gets the body of a response that nobody sent.
+/// By default kube's client repeats a request that failed with 429, 503 or 504, up to 15 times and for minutes,
+/// before it returns. That would hide an overloaded server from the reflector's backoff and delay shutdown. It
+/// repeats only requests whose body it can clone, which are bodies it created itself. A body taken from a response
+/// is passed on unchanged, so each request gets the body of a response that no server sent.
 async fn unrepeatable_body() -> Body {
-    // The client spawns a task, which outside a runtime it could not.
+    // The client spawns a task and panics outside of a runtime.
     if tokio::runtime::Handle::try_current().is_err() {
         return Body::empty();
     }
-    let nobody = kube::Client::new(Nobody, "");
-    match nobody.send(Request::new(Body::empty())).await {
+    let client = kube::Client::new(EmptyResponses, "");
+    match client.send(Request::new(Body::empty())).await {
         Ok(response) => response.into_body(),
         Err(_) => Body::empty(),
     }
 }
 
-/// A server that answers nothing to everything, at once and in this process.
-struct Nobody;
+/// An in-process server that returns an empty response to every request.
+struct EmptyResponses;
 
-impl Service<Request<Body>> for Nobody {
+impl Service<Request<Body>> for EmptyResponses {
     type Response = Response<Empty<Bytes>>;
     type Error = Infallible;
     type Future = Ready<Result<Self::Response, Infallible>>;

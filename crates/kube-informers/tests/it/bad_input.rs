@@ -1,5 +1,5 @@
-//! What comes from outside and is wrong: always a clear sentence or a quarantined object, never a panic, never a hot
-//! loop, never an emptied cache.
+//! Invalid input from outside: always a clear error or a quarantined object, never a panic, a hot loop or an
+//! emptied cache.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use kube_testserver::{ApiError, Fault, Poison, RequestMatcher, TestServer, Verb}
 
 use crate::support::*;
 
-/// The sentence of an informer that cannot sync.
+/// The error of an informer that cannot sync.
 async fn complaint(informer: &Informer<Pod>) -> String {
     let error = informer
         .synced_within(minutes(2))
@@ -20,8 +20,8 @@ async fn complaint(informer: &Informer<Pod>) -> String {
     error.to_string()
 }
 
-/// Starts against a server that always answers so; gives the complaint after ten minutes of few requests, and then
-/// that it recovers.
+/// Starts an informer against a server with this fault. Checks that it sends few requests in ten minutes, returns its error,
+/// and checks that it recovers.
 async fn refused(fault: Fault, build: fn(&TestServer) -> InformerBuilder<Pod>) -> String {
     let server = TestServer::new();
     server.create(pod("ns", "a"));
@@ -38,7 +38,7 @@ async fn refused(fault: Fault, build: fn(&TestServer) -> InformerBuilder<Pod>) -
     sentence
 }
 
-/// A synced informer, then this trouble for ten minutes: it keeps what it has, asks rarely and recovers.
+/// Applies this fault to a synced informer for ten minutes: it keeps its cache, sends few requests and recovers.
 async fn struck(fault: Fault, build: fn(&TestServer) -> InformerBuilder<Pod>) -> Informer<Pod> {
     let server = TestServer::new();
     server.create(pod("ns", "a"));
@@ -68,7 +68,7 @@ fn assert_says(sentence: &str, parts: &[&str]) {
 }
 
 #[test]
-fn a_malformed_kubeconfig_is_refused_with_a_clear_error() {
+fn a_malformed_kubeconfig_is_rejected_with_a_clear_error() {
     let not_yaml = kube::config::Kubeconfig::from_yaml("clusters: [").unwrap_err();
     assert_says(&not_yaml.to_string(), &["parse"]);
 
@@ -81,9 +81,9 @@ fn a_malformed_kubeconfig_is_refused_with_a_clear_error() {
     assert_says(&error.to_string(), &["gone"]);
 }
 
-/// A real socket, hence the real clock: nobody listens at a port that was just given back.
+/// Uses a real socket and the real clock: nothing listens on a port that was just released.
 #[tokio::test]
-async fn an_unreachable_server_is_named_as_such() {
+async fn an_unreachable_server_is_reported() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", free.local_addr().unwrap());
     drop(free);
@@ -108,7 +108,7 @@ async fn an_unreachable_server_is_named_as_such() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_fails_is_no_hot_loop() {
+async fn a_failing_connection_does_not_cause_a_hot_loop() {
     for build in [pods, paged_pods] {
         let sentence = refused(Fault::refuse(), build).await;
         assert_says(&sentence, &["pods in all namespaces", "failed attempts"]);
@@ -117,7 +117,7 @@ async fn a_connection_that_fails_is_no_hot_loop() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn refusals_say_what_to_do() {
+async fn rejections_explain_what_to_do() {
     for build in [pods, paged_pods] {
         let sentence = refused(Fault::status(401), build).await;
         assert_says(
@@ -141,9 +141,9 @@ async fn refusals_say_what_to_do() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_no_api_server_is_found_out() {
+async fn a_server_that_is_not_an_api_server_is_detected() {
     for build in [pods, paged_pods] {
-        // A web page at every path, with a good status and with a bad one.
+        // HTML at every path, with a success status and with an error status.
         let page = || "<html><body>Welcome to nginx, password hunter2</body></html>".to_owned();
         for fault in [Fault::default().html(page()), Fault::status(502).html(page())] {
             let sentence = refused(fault.clone(), build).await;
@@ -151,7 +151,7 @@ async fn a_server_that_is_no_api_server_is_found_out() {
             assert!(!sentence.contains("hunter2"), "{sentence}");
             struck(fault, build).await;
         }
-        // JSON of something else, and nothing at all.
+        // Unrelated JSON, and an empty body.
         for body in [
             "{\"hello\":\"world hunter2\"}",
             "[]",
@@ -171,9 +171,9 @@ async fn a_server_that_is_no_api_server_is_found_out() {
     }
 }
 
-/// Only the watch is answered by a page: the list works, and must not be repeated because of it.
+/// Only the watch returns HTML. The list works and must not be repeated.
 #[tokio::test(start_paused = true)]
-async fn html_in_place_of_a_watch_does_not_lead_to_lists() {
+async fn html_instead_of_a_watch_does_not_lead_to_lists() {
     let server = TestServer::new();
     server.create(pod("ns", "a"));
     let trouble = server.fault(
@@ -193,7 +193,7 @@ async fn html_in_place_of_a_watch_does_not_lead_to_lists() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_truncated_list_is_not_taken_for_the_whole() {
+async fn a_truncated_list_is_discarded() {
     for build in [pods, paged_pods] {
         for fault in [Fault::truncate(300), Fault::cut(300), Fault::stall(300)] {
             let sentence = refused(fault.clone(), build).await;
@@ -204,7 +204,7 @@ async fn a_truncated_list_is_not_taken_for_the_whole() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_truncated_watch_frame_never_happened() {
+async fn a_truncated_watch_frame_is_discarded() {
     for fault in [Fault::truncate(150), Fault::cut(150)] {
         let server = TestServer::new();
         server.create(pod("ns", "a"));
@@ -224,7 +224,7 @@ async fn a_truncated_watch_frame_never_happened() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_without_a_name_costs_itself_only() {
+async fn an_object_without_a_name_does_not_affect_the_others() {
     for build in [pods, paged_pods] {
         for poison in [
             Poison::MissingName,
@@ -256,7 +256,7 @@ async fn an_object_without_a_name_costs_itself_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_of_20_mb_is_taken_and_a_larger_one_than_allowed_is_quarantined() {
+async fn an_object_of_20_mb_is_cached_and_one_over_the_limit_is_quarantined() {
     for paged in [false, true] {
         let server = TestServer::new();
         for name in ["a", "big"] {
@@ -278,7 +278,7 @@ async fn an_object_of_20_mb_is_taken_and_a_larger_one_than_allowed_is_quarantine
         assert_eq!(quarantine[0].object.problem, Problem::TooLarge { limit: 1 << 20 });
         assert!(quarantine[0].object.size > 20 << 20);
 
-        // It shrinks: a good version is all it takes.
+        // A version within the limit ends the quarantine.
         server.cure("pods", "ns/big");
         server.modify::<Pod>("ns", "big", |pod| *pod = pod.clone().label("small", "now"));
         wait_for("it is there", || names(&small) == ["a", "big"]).await;
@@ -287,8 +287,8 @@ async fn an_object_of_20_mb_is_taken_and_a_larger_one_than_allowed_is_quarantine
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_token_the_server_rejects_leads_to_a_whole_list_and_then_to_patience() {
-    // Expired: asked for once more, without pages.
+async fn a_rejected_page_token_leads_to_a_list_without_pages_and_then_to_backoff() {
+    // Expired: requested once more, without pages.
     let server = TestServer::new();
     for number in 0..7 {
         server.create(pod("ns", &format!("p{number}")));
@@ -303,7 +303,7 @@ async fn a_page_token_the_server_rejects_leads_to_a_whole_list_and_then_to_patie
     assert_eq!(server.count_requests(Verb::List, "pods"), 3);
     informer.shutdown().await;
 
-    // Refused as nonsense: no way to go on, but no hot loop either.
+    // Rejected as invalid: backoff, and no hot loop.
     server.clear_faults();
     server.clear_requests();
     let nonsense = Fault::error(ApiError::bad_request("continue key is not valid"));
@@ -319,7 +319,7 @@ async fn a_page_token_the_server_rejects_leads_to_a_whole_list_and_then_to_patie
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_that_no_decoder_likes_cost_themselves_only() {
+async fn undecodable_objects_do_not_affect_the_others() {
     for build in [pods, paged_pods] {
         for poison in [
             Poison::WrongType,
@@ -337,7 +337,7 @@ async fn objects_that_no_decoder_likes_cost_themselves_only() {
             let quarantine = informer.quarantine();
             assert_eq!(quarantine.len(), 1, "{poison:?}");
             assert_eq!(quarantine[0].key.as_str(), "ns/b");
-            // A second bad version changes nothing, a deletion ends it.
+            // A second bad version changes nothing. A deletion ends the quarantine.
             server.modify::<Pod>("ns", "b", |pod| *pod = pod.clone().label("x", "y"));
             server.create(pod("ns", "d"));
             wait_for("the watch goes on", || names(&informer) == ["a", "c", "d"]).await;
@@ -348,9 +348,9 @@ async fn objects_that_no_decoder_likes_cost_themselves_only() {
     }
 }
 
-/// Bytes that break the frame or the list around the object cannot be blamed on one object; what is known stays.
+/// Bytes that break the frame or the list cannot be attributed to one object. The cache keeps its contents.
 #[tokio::test(start_paused = true)]
-async fn bytes_that_break_the_list_around_them_never_empty_the_cache() {
+async fn bytes_that_break_a_list_never_empty_the_cache() {
     for build in [pods, paged_pods] {
         for poison in [
             Poison::GarbageAfter("}}{".into()),
@@ -381,9 +381,9 @@ async fn bytes_that_break_the_list_around_them_never_empty_the_cache() {
     }
 }
 
-/// An item without a name may be any object the list seems to lack.
+/// An item without a name may be any object that is missing from the list.
 #[tokio::test(start_paused = true)]
-async fn a_list_of_items_nobody_can_identify_does_not_empty_the_cache() {
+async fn a_list_of_unidentifiable_items_does_not_empty_the_cache() {
     use kube_informers::informer::QueueKind;
     for queue in [QueueKind::default(), QueueKind::Keyed { capacity: 10 }] {
         for build in [pods, paged_pods] {
@@ -410,7 +410,7 @@ async fn a_list_of_items_nobody_can_identify_does_not_empty_the_cache() {
             assert_eq!(informer.quarantine().len(), 3);
             assert_eq!(log.all(), [""; 0]);
 
-            // One of them is really gone, and one of the items has a UID: the doubt is about that one only.
+            // One object is deleted and one of the items has a UID, so only that object may be the missing one.
             server.delete::<Pod>("ns", "b");
             server.clear_faults();
             server.poison("pods", "ns/a", Poison::MissingName);

@@ -1,4 +1,4 @@
-//! The ten findings about the incumbent (a probe each, against kube-runtime 5.0.0), as things that hold here.
+//! Ten problems found in kube-runtime 5.0.0, as tests that they do not occur here.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use serde_json::json;
 
 use crate::support::*;
 
-/// There, a subscriber that looked for an object that was gone was never woken again, and its full buffer then
-/// stopped the root watch.
+/// In kube-runtime, a subscriber that looks up a deleted object is never woken again, and its full buffer then
+/// stops the root watch.
 #[tokio::test(start_paused = true)]
-async fn finding_01_a_create_and_delete_race_wedges_neither_subscriber_nor_cache() {
+async fn finding_01_a_create_delete_race_blocks_neither_subscriber_nor_cache() {
     let server = TestServer::new();
     let informer = synced_pods(&server).await;
     let mut every = informer.subscribe();
@@ -29,7 +29,7 @@ async fn finding_01_a_create_and_delete_race_wedges_neither_subscriber_nor_cache
     }
     wait_for("the cache has them all", || informer.store().len() == 28).await;
 
-    // Nobody has read anything so far: an unread subscription holds up nothing.
+    // Nothing has been read so far: an unread subscription delays nothing.
     assert_eq!((every.pending(), newest.pending()), (30, 28));
     assert_eq!(told(&every.next().await.unwrap()), "added ns/a");
     assert_eq!(told(&every.next().await.unwrap()), "deleted ns/a");
@@ -38,15 +38,15 @@ async fn finding_01_a_create_and_delete_race_wedges_neither_subscriber_nor_cache
         assert_eq!(told(&every.next().await.unwrap()), expected);
         assert_eq!(told(&newest.next().await.unwrap()), expected);
     }
-    // And both are woken by what comes next.
+    // Both are woken by the next event.
     server.create(pod("ns", "late"));
     assert_eq!(told(&every.next().await.unwrap()), "added ns/late");
     assert_eq!(told(&newest.next().await.unwrap()), "added ns/late");
 }
 
-/// There, 102 lists in 120 seconds, never more than 1.6 s apart.
+/// In kube-runtime: 102 lists in 120 seconds, at most 1.6 s apart.
 #[tokio::test(start_paused = true)]
-async fn finding_02_failing_lists_really_back_off() {
+async fn finding_02_failing_lists_back_off() {
     let server = TestServer::new();
     server.fault(RequestMatcher::resource("pods").forever(), Fault::status(500));
     let informer = paged_pods(&server).start();
@@ -63,7 +63,7 @@ async fn finding_02_failing_lists_really_back_off() {
     let error = informer.synced_within(Duration::ZERO).await.unwrap_err();
     assert_eq!(error.attempts as usize, requests.len());
 
-    // The same where the watch-list is tried first: one list instead of it per attempt, no more.
+    // The same with watch-lists: one list per attempt.
     let server = TestServer::new();
     server.fault(RequestMatcher::resource("pods").forever(), Fault::status(500));
     let _informer = pods(&server).start();
@@ -75,7 +75,7 @@ async fn finding_02_failing_lists_really_back_off() {
     );
 }
 
-/// There, 600 seconds of watches at a version that was gone, and never a list.
+/// In kube-runtime: 600 seconds of watches at an expired version, and no list.
 #[tokio::test(start_paused = true)]
 async fn finding_03_http_410_at_the_start_of_a_watch_leads_to_a_list() {
     let server = TestServer::new();
@@ -92,9 +92,9 @@ async fn finding_03_http_410_at_the_start_of_a_watch_leads_to_a_list() {
     assert_eq!(stats.lists, 2);
 }
 
-/// There, 18 634 requests in 300 ms.
+/// In kube-runtime: 18 634 requests in 300 ms.
 #[tokio::test(start_paused = true)]
-async fn finding_04_watches_that_close_at_once_are_no_hot_loop_and_no_reason_to_list() {
+async fn finding_04_short_watches_cause_neither_a_hot_loop_nor_a_list() {
     let server = TestServer::new();
     server.create(pod("ns", "a"));
     server.fault(
@@ -112,9 +112,9 @@ async fn finding_04_watches_that_close_at_once_are_no_hot_loop_and_no_reason_to_
     assert!(watches <= 30, "{watches} watches in ten minutes");
 }
 
-/// There, one request in 24 virtual hours.
+/// In kube-runtime: one request in 24 virtual hours.
 #[tokio::test(start_paused = true)]
-async fn finding_05_a_list_or_watch_that_never_answers_is_given_up() {
+async fn finding_05_a_list_or_watch_without_a_response_is_abandoned() {
     let server = TestServer::new();
     server.create(pod("ns", "a"));
     let silence = server.fault(RequestMatcher::list("pods").forever(), Fault::hang());
@@ -122,7 +122,7 @@ async fn finding_05_a_list_or_watch_that_never_answers_is_given_up() {
 
     let error = informer.synced_within(secs(61)).await.unwrap_err().to_string();
     assert!(
-        error.contains("no answer to the list request within 60 s"),
+        error.contains("no response to the list request within 60 s"),
         "{error}"
     );
     pass(minutes(60 * 24)).await;
@@ -132,7 +132,7 @@ async fn finding_05_a_list_or_watch_that_never_answers_is_given_up() {
     silence.clear();
     informer.synced_within(minutes(3)).await.expect("it recovers");
 
-    // A watch whose headers do not come.
+    // A watch whose response does not start.
     server.fault(RequestMatcher::plain_watch("pods"), Fault::hang());
     server.break_watches();
     server.create(pod("ns", "b"));
@@ -152,9 +152,9 @@ async fn until_long(what: &str, condition: impl Fn() -> bool) {
     panic!("{what}: not so after an hour");
 }
 
-/// There, `resourceVersion=0` was dropped because of the default page size.
+/// In kube-runtime: `resourceVersion=0` is dropped because of the default page size.
 #[tokio::test(start_paused = true)]
-async fn finding_06_any_cached_asks_for_version_zero_with_the_default_page_size() {
+async fn finding_06_any_cached_requests_version_zero_with_the_default_page_size() {
     let server = TestServer::builder().replicas(2).build();
     server.create(pod("ns", "a"));
     server.replica(1).freeze();
@@ -170,15 +170,15 @@ async fn finding_06_any_cached_asks_for_version_zero_with_the_default_page_size(
     let list = server.requests().remove(0);
     assert_eq!(list.verb, Verb::List);
     assert_eq!(list.param("resourceVersion"), Some("0"));
-    // It took what the replica had in memory. The default does not.
+    // It uses the state in the memory of the replica. The default does not.
     assert_eq!(names(&any), ["a"]);
     let consistent = Informer::<Pod>::all(behind).configure(|config| config.watch_list = false);
     assert_eq!(names(&synced(consistent).await), ["a", "b"]);
 }
 
-/// There, 18 refused watches in 600 seconds and no list; a server without the feature never let it sync.
+/// In kube-runtime: 18 rejected watches in 600 seconds and no list. It never syncs with a server without the feature.
 #[tokio::test(start_paused = true)]
-async fn finding_07_a_watch_list_that_does_not_work_becomes_a_list_and_is_remembered() {
+async fn finding_07_a_failed_watch_list_is_replaced_by_a_list_and_remembered() {
     for fault in [Fault::refuse_watch_list(), Fault::ignore_initial_events()] {
         let server = TestServer::new();
         server.create(pod("ns", "a"));
@@ -191,7 +191,7 @@ async fn finding_07_a_watch_list_that_does_not_work_becomes_a_list_and_is_rememb
             .expect("it syncs by a list");
         assert_eq!(names(&informer), ["a"]);
 
-        // Relists of the next ten minutes do not try again.
+        // Relists within the next ten minutes do not try a watch-list.
         pass(minutes(1)).await;
         force_relist(&server);
         wait_for("it has listed again", || {
@@ -206,9 +206,9 @@ async fn finding_07_a_watch_list_that_does_not_work_becomes_a_list_and_is_rememb
     }
 }
 
-/// There, neither event nor subscriber tells of it.
+/// In kube-runtime: neither an event nor a subscriber reports it.
 #[tokio::test(start_paused = true)]
-async fn finding_08_objects_lost_across_a_relist_are_told_as_deleted() {
+async fn finding_08_objects_missing_from_a_relist_are_delivered_as_deleted() {
     let server = TestServer::new();
     server.create(pod("ns", "a"));
     server.create(pod("ns", "b"));
@@ -231,9 +231,9 @@ async fn finding_08_objects_lost_across_a_relist_are_told_as_deleted() {
     assert_eq!(told(told_last[2].as_ref().unwrap()), "deleted ns/b (missed)");
 }
 
-/// There, one back-off wraps all watches of a controller: events of a healthy one were read 10 to 21 s late.
+/// In kube-runtime: one backoff covers all watches of a controller, and events of a healthy watch are 10 to 21 s late.
 #[tokio::test(start_paused = true)]
-async fn finding_09_a_failing_watch_slows_down_no_other() {
+async fn finding_09_a_failing_watch_does_not_delay_others() {
     let server = TestServer::new();
     server.fault(
         RequestMatcher::resource("configmaps").forever(),
@@ -256,7 +256,7 @@ async fn finding_09_a_failing_watch_slows_down_no_other() {
     assert_eq!(healthy.stats().members[0].reflector.errors.len(), 0);
 }
 
-/// There, a pod's memory is mostly managedFields, each event deep-clones the object, and a relist builds all anew.
+/// In kube-runtime: most memory is managedFields, each event deep-clones the object, and a relist decodes everything.
 #[tokio::test(start_paused = true)]
 async fn finding_10_one_decoded_object_without_managed_fields_is_shared_by_all_and_survives_a_relist() {
     let server = TestServer::new();
@@ -307,7 +307,7 @@ async fn finding_10_one_decoded_object_without_managed_fields_is_shared_by_all_a
     settle().await;
     assert!(Arc::ptr_eq(&informer.store().get(("ns", "a")).unwrap(), &before));
     assert!(Arc::ptr_eq(&informer.store().get(("ns", "b")).unwrap(), &changed));
-    // Nothing was decoded, and nobody was told.
+    // Nothing was decoded, and nothing was delivered.
     assert_eq!(informer.stats().members[0].reflector.reused, reused + 2);
     assert!(seen.iter().all(|seen| seen.lock().len() == 3));
 }

@@ -1,7 +1,8 @@
-//! Rules of the reflector that client-go has no test for.
+//! Behaviour of the reflector without an upstream test.
 
 use std::sync::{Arc, Mutex};
 
+use futures_core::future::BoxFuture;
 use k8s_openapi::api::core::v1::Pod;
 use kube_informers::delta::Delta;
 use kube_informers::informer::LowLevelInformer;
@@ -9,7 +10,7 @@ use kube_informers::quarantine::{BadObject, Problem};
 use kube_informers::queue::InOrderQueue;
 use kube_informers::reflector::{Reflector, Resume};
 use kube_informers::source::{ApiError, ListAnswer, WatchAnswer, WatchItem};
-use kube_informers::target::{BoxFuture, Target, TargetError};
+use kube_informers::target::{Target, TargetError};
 use kube_informers::{Informer, ObjectKey};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -19,7 +20,7 @@ use crate::support::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn a_target_that_refuses_every_list_is_offered_one_more_and_more_rarely() {
+async fn a_target_that_rejects_every_list_is_retried_with_growing_delays() {
     let source = Recorded::new();
     for _ in 0..5 {
         source.on_list(ListAnswer::page([], "1"));
@@ -38,9 +39,9 @@ async fn a_target_that_refuses_every_list_is_offered_one_more_and_more_rarely() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_refused_list_no_watch_is_opened_even_if_one_had_to_wait_for_its_turn() {
+async fn no_watch_is_opened_after_a_rejected_list_even_if_one_was_paced() {
     let source = Recorded::new();
-    // Five watches that end at once with an event each use up the turns there are.
+    // Five short watches with one event each use up the pacing tokens.
     source.on_list(ListAnswer::page([], "1"));
     for version in 2..=6 {
         let pod = pod_at("a", &version.to_string());
@@ -62,7 +63,7 @@ async fn after_a_refused_list_no_watch_is_opened_even_if_one_had_to_wait_for_its
     .await;
 }
 
-/// A target whose room the test controls.
+/// A target whose capacity is controlled by the test.
 #[derive(Clone)]
 struct Narrow {
     sink: Sink,
@@ -87,7 +88,7 @@ impl Target<Pod> for Narrow {
 }
 
 #[tokio::test(start_paused = true)]
-async fn silence_while_the_target_was_full_is_not_the_servers() {
+async fn a_full_target_does_not_count_towards_the_idle_deadline() {
     let source = Recorded::new();
     source.on_list(ListAnswer::page([], "1"));
     source.on_watch(
@@ -111,7 +112,7 @@ async fn silence_while_the_target_was_full_is_not_the_servers() {
     let testing = async {
         narrow.sink.seen(3).await;
         // The bookmarks are a minute apart, so that 150 s of silence would end the watch.
-        // What is being read when the room ends is still delivered.
+        // An item that is read when the room ends is still delivered.
         narrow.open.send_replace(false);
         narrow.sink.seen(4).await;
         not_within(seconds(3600), narrow.sink.seen(5)).await;
@@ -138,7 +139,7 @@ fn unreadable(name: &str, version: &str) -> WatchItem<Pod> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_list_hands_over_each_object_once_in_its_last_state() {
+async fn a_watch_list_delivers_each_object_once_in_its_last_state() {
     let source = Recorded::with_watch_list();
     source.on_watch(
         WatchAnswer::new()
@@ -178,7 +179,7 @@ async fn a_watch_list_hands_over_each_object_once_in_its_last_state() {
     assert_eq!(*unread.lock().unwrap(), ["d"]);
 }
 
-/// A sink somebody else looks over the shoulder of.
+/// A sink shared with the test.
 struct Both<F>(Sink, F);
 
 impl<F: Fn(&Delta<Pod>) + Send + Sync + 'static> Target<Pod> for Both<F> {
@@ -189,7 +190,7 @@ impl<F: Fn(&Delta<Pod>) + Send + Sync + 'static> Target<Pod> for Both<F> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f24_a_server_that_asks_for_patience_with_a_watch_list_gets_it_also_from_the_list() {
+async fn f24_the_delay_requested_for_a_watch_list_also_applies_to_the_list() {
     let source = Recorded::with_watch_list();
     for _ in 0..2 {
         source.on_watch(WatchAnswer::error(ApiError {
@@ -215,7 +216,7 @@ async fn f24_a_server_that_asks_for_patience_with_a_watch_list_gets_it_also_from
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_is_busy_listing_does_not_blame_the_refused_watch_list() {
+async fn the_sync_error_of_a_listing_informer_names_the_list_first() {
     let source = Recorded::with_watch_list();
     source.on_watch(WatchAnswer::error(api(422, "Invalid")));
     source.on_list(ListAnswer::new().objects([pod_at("a", "1")]).hang());
@@ -225,14 +226,14 @@ async fn an_informer_that_is_busy_listing_does_not_blame_the_refused_watch_list(
 
     assert_eq!(
         error.to_string(),
-        "the informer of pods is not synced after 5s: listing (1 objects so far), after the server answered 422 \
+        "the informer of pods is not synced after 5s: listing (1 objects so far), after the server returned 422 \
          Invalid (1 failed attempts)"
     );
     informer.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_low_level_informer_has_the_error_hook_too() {
+async fn a_low_level_informer_calls_the_stream_end_hook() {
     let source = Recorded::new();
     source.on_list(ListAnswer::error(api(403, "Forbidden")));
     let stop = CancellationToken::new();
@@ -250,6 +251,6 @@ async fn a_low_level_informer_has_the_error_hook_too() {
 
     assert_eq!(
         *ends.lock().unwrap(),
-        ["list of pods ended: the server answered 403 Forbidden; trying again in 0.8 s"]
+        ["list of pods ended: the server returned 403 Forbidden; trying again in 0.8 s"]
     );
 }

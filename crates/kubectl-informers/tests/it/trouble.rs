@@ -22,7 +22,7 @@ async fn a_broken_watch_is_resumed_and_that_is_said() {
     cluster.server.create(pod("default", "meanwhile"));
 
     assert_eq!(program.event().await["name"], "meanwhile");
-    program.says("watching on from the last version").await;
+    program.says("watching from the last version").await;
     program.says("again after").await;
     assert!(!program.err().contains("listing again"), "{}", program.err());
 }

@@ -1,4 +1,4 @@
-//! Errors name the place and the expectation, and never what stands there.
+//! Decode errors name the path and the expected type, and never a value.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::*;
 
-/// Stands for a password; must not be in any error. It looks like a part of one.
+/// A canary for a secret value, which must not appear in any error. It resembles a part of a serde message.
 const CANARY: &str = "c4n4ry, expected `i32` at line 1 column 7";
 
 #[derive(Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,10 +77,10 @@ struct Everything {
 #[derive(Debug, Deserialize)]
 struct NewType(#[expect(dead_code)] Option<Vec<Strict>>);
 
-/// What is said of a failed decode, after a look that it says nothing it must not.
+/// The explanation of a failed decode. Asserts that it does not contain the canary.
 fn why<T: serde::de::DeserializeOwned + std::fmt::Debug>(bytes: &[u8]) -> String {
     let error = serde_json::from_slice::<T>(bytes).unwrap_err();
-    let text = super::super::explain::<T>(bytes, &error);
+    let text = super::super::json::explain::explain::<T>(bytes, &error);
     assert!(!text.contains("c4n4ry"), "a value got out: {text}");
     text
 }
@@ -93,7 +93,7 @@ fn why_not_everything(mut members: Value) -> String {
 }
 
 #[test]
-fn every_shape_of_error_keeps_the_value_to_itself() {
+fn no_decode_error_contains_a_value() {
     let c = CANARY;
     let variants = "one of `Plain`, `Tuple`, `Struct`";
     let cases = [
@@ -222,7 +222,7 @@ fn broken_json_is_told_by_its_place() {
     );
     assert_eq!(
         why::<Everything>(br#"{"text":"c4n4ry"#),
-        "invalid JSON near byte 15: it ends too early"
+        "invalid JSON near byte 15: unexpected end"
     );
 }
 

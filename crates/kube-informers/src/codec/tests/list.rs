@@ -3,12 +3,12 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::super::list::ListSplitter;
-use super::super::scan::{Outline, Span};
+use super::super::json::list::ListSplitter;
+use super::super::json::scan::{Outline, Span};
 use super::noise::Noise;
 use super::*;
 
-/// A list body: the items, and the bytes of it.
+/// A list body: its items and its bytes.
 fn body(noise: &mut Noise) -> (Vec<Value>, Vec<u8>) {
     let items: Vec<Value> = (0..noise.below(6)).map(|_| noise.item()).collect();
     let mut list = json!({
@@ -36,10 +36,10 @@ fn body(noise: &mut Noise) -> (Vec<Value>, Vec<u8>) {
     (items, bytes)
 }
 
-/// Items, and the body without them if it is complete.
+/// The items, and the envelope if the body is complete.
 type Split = (Vec<(Vec<u8>, Outline)>, Option<Vec<u8>>);
 
-/// Everything the splitter finds, and the envelope if the body is complete.
+/// Splits a body.
 fn split(chunks: Vec<Bytes>) -> Option<Split> {
     let mut splitter = ListSplitter::new(usize::MAX);
     let mut items = Vec::new();
@@ -63,7 +63,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
 
     #[test]
-    fn any_list_splits_into_its_items_wherever_the_chunks_end(
+    fn a_list_splits_into_its_items_for_any_chunks(
         noise in prop::collection::vec(any::<u8>(), 0..400),
         cuts in prop::collection::vec(any::<usize>(), 0..12),
     ) {
@@ -95,7 +95,7 @@ proptest! {
     }
 
     #[test]
-    fn f39_a_list_with_one_wrong_byte_is_read_as_serde_reads_it_or_refused(
+    fn f39_a_list_with_one_wrong_byte_is_read_like_serde_or_rejected(
         noise in prop::collection::vec(any::<u8>(), 0..200),
         at in any::<prop::sample::Index>(),
         byte in prop_oneof![any::<u8>(), prop::sample::select(b"{}[]\",:\\ n0".to_vec())],
@@ -116,7 +116,7 @@ proptest! {
         });
         let theirs = serde_json::from_slice::<Value>(&bytes).ok().filter(Value::is_object);
 
-        // One difference is meant: two members named `items` are refused, where a tree takes the last one.
+        // Intended difference: two members named `items` are rejected, where a tree keeps the last one.
         let twice = serde_json::from_slice::<Items>(&bytes)
             .is_err_and(|error| error.to_string().starts_with("duplicate field"));
         if ours.is_some() || !twice {
@@ -125,18 +125,18 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_at_all_are_survived(
+    fn arbitrary_bytes_do_not_panic(
         bytes in prop::collection::vec(prop::sample::select(b"{}[]\",:\\ nitems0a<\xff".to_vec()), 0..60),
         cuts in prop::collection::vec(any::<usize>(), 0..6),
     ) {
-        let decoder = &mut *JsonCodec::<k8s_openapi::api::core::v1::Pod>::new().list_decoder(None, pods()).unwrap();
+        let decoder = &mut *Codec::<k8s_openapi::api::core::v1::Pod>::new().list_decoder(None, pods()).unwrap();
         let _ = read_list(decoder, chunks(&bytes, &cuts));
-        let decoder = &mut *JsonCodec::<k8s_openapi::api::core::v1::Pod>::new().watch_decoder(None, pods()).unwrap();
+        let decoder = &mut *Codec::<k8s_openapi::api::core::v1::Pod>::new().watch_decoder(None, pods()).unwrap();
         let _ = read_watch(decoder, chunks(&bytes, &cuts));
     }
 
     #[test]
-    fn the_identity_is_what_serde_finds(
+    fn the_skimmed_identity_equals_the_one_serde_reads(
         noise in prop::collection::vec(any::<u8>(), 0..300),
         cuts in prop::collection::vec(any::<usize>(), 0..12),
     ) {
@@ -158,7 +158,7 @@ proptest! {
     }
 
     #[test]
-    fn managed_fields_are_cut_out_of_the_metadata_and_nowhere_else(
+    fn managed_fields_are_removed_from_the_metadata_only(
         noise in prop::collection::vec(any::<u8>(), 0..300),
         cuts in prop::collection::vec(any::<usize>(), 0..12),
     ) {
@@ -182,12 +182,12 @@ use k8s_openapi::api::core::v1::Pod;
 
 fn read(body: &str) -> Result<(Vec<String>, ListMeta), SourceError> {
     let one = read_list(
-        &mut *JsonCodec::<Pod>::new().list_decoder(None, pods()).unwrap(),
+        &mut *Codec::<Pod>::new().list_decoder(None, pods()).unwrap(),
         vec![body.to_owned().into()],
     );
     let bytes = body.bytes().map(|byte| Bytes::copy_from_slice(&[byte])).collect();
     let many = read_list(
-        &mut *JsonCodec::<Pod>::new().list_decoder(None, pods()).unwrap(),
+        &mut *Codec::<Pod>::new().list_decoder(None, pods()).unwrap(),
         bytes,
     );
     assert_eq!(
@@ -203,7 +203,7 @@ fn refusal(body: &str) -> String {
 }
 
 #[test]
-fn a_page_is_read_with_its_token_and_count() {
+fn a_page_has_its_token_and_remaining_count() {
     let body = json!({
         "kind": "PodList", "apiVersion": "v1",
         "metadata": {"resourceVersion": "9", "continue": "abc", "remainingItemCount": 4},
@@ -225,7 +225,7 @@ fn a_page_is_read_with_its_token_and_count() {
 }
 
 #[test]
-fn an_empty_token_is_no_token_and_null_is_no_items() {
+fn an_empty_token_means_none_and_null_items_mean_an_empty_list() {
     let (items, meta) =
         read(r#"{"kind":"PodList","items":null,"metadata":{"continue":"","resourceVersion":"3"}}"#).unwrap();
 
@@ -236,13 +236,13 @@ fn an_empty_token_is_no_token_and_null_is_no_items() {
 }
 
 #[test]
-fn an_escaped_key_is_a_key() {
+fn escaped_keys_are_recognized() {
     let body = format!(r#"{{"\u0069tems":[{}],"\u006Betadata":{{}}}}"#, pod("a", "1"));
     assert_eq!(read(&body).unwrap().0, ["shop/a@1"]);
 }
 
 #[test]
-fn items_that_are_no_objects_cost_only_themselves() {
+fn items_that_are_not_objects_do_not_affect_the_others() {
     let body = format!(r#"{{"items":[1,"x",null,[{{}}],true,{},{{}}]}}"#, pod("a", "1"));
 
     let (items, _) = read(&body).unwrap();
@@ -262,19 +262,19 @@ fn items_that_are_no_objects_cost_only_themselves() {
 }
 
 #[test]
-fn f39_a_body_with_more_behind_it_is_refused() {
+fn f39_a_body_with_trailing_data_is_rejected() {
     let list = r#"{"kind":"PodList","items":[]}"#;
     let status = r#"{"kind":"Status","status":"Failure","code":500}"#;
 
     assert_eq!(
         refusal(&format!("{list}\n{status}")),
-        "the list has more data after its end, at offset 30"
+        "the list has trailing data at offset 30"
     );
     assert_eq!(read(&format!(" {list} \n")).unwrap().0.len(), 0);
 }
 
 #[test]
-fn f39_half_a_list_with_a_status_behind_it_is_refused() {
+fn f39_a_truncated_list_followed_by_a_status_is_rejected() {
     for half in [
         r#"{"kind":"PodList","items":["#,
         r#"{"kind":"PodList","items":[{"metadata":{"name":"a"}},{"metadata":"#,
@@ -284,45 +284,48 @@ fn f39_half_a_list_with_a_status_behind_it_is_refused() {
         let error = refusal(&format!(
             r#"{half}{{"kind":"Status","status":"Failure","code":500}}"#
         ));
-        assert!(error.contains("cut off") || error.contains("not JSON"), "{error}");
+        assert!(
+            error.contains("truncated") || error.contains("not JSON"),
+            "{error}"
+        );
     }
 }
 
 #[test]
-fn nothing_but_a_list_passes_for_an_empty_list() {
-    assert_eq!(refusal(""), "the list is empty: no byte of it came");
+fn no_other_object_passes_for_an_empty_list() {
+    assert_eq!(refusal(""), "the response body is empty");
     assert_eq!(
         refusal("{}"),
-        "the answer is JSON, but no list: it has neither a kind nor items"
+        "the response is not a list: it has neither a kind nor items"
     );
     assert_eq!(
         refusal(r#"{"kind":"Status","status":"Success"}"#),
-        "the answer is a Status, not a list"
+        "the response is a Status, not a list"
     );
     assert_eq!(
         refusal(&pod("a", "1").to_string()),
-        "the answer is JSON, but no list: it has neither a kind nor items"
+        "the response is not a list: it has neither a kind nor items"
     );
     assert!(refusal(r#"{"kind":"Pod","items":[]}"#).contains("a Pod, not a list"));
     assert!(refusal(r#"{"kind":"PodList","items":{}}"#).contains("items: invalid type: an object"));
     assert!(refusal(r#"{"items":[],"items":[]}"#).contains("two members named \"items\""));
     assert!(refusal(r#"{"items":[,]}"#).contains("unexpected byte at offset 10"));
     assert!(refusal(r#"{"items":[{},]}"#).contains("unexpected byte at offset 13"));
-    assert!(refusal("[]").contains("does not begin with an object"));
-    assert!(refusal("OK").contains("does not begin with an object"));
+    assert!(refusal("[]").contains("does not start with an object"));
+    assert!(refusal("OK").contains("does not start with an object"));
 }
 
 #[test]
-fn html_is_called_what_it_is() {
+fn html_is_reported_as_html() {
     assert_eq!(
         refusal("\n<!DOCTYPE html><html>log in here</html>"),
-        "the answer is HTML or XML, so this is not an API server: check the server address and any proxy in between"
+        "the response is HTML or XML, not from an API server: check the server address and any proxy in between"
     );
 }
 
 /// Upstream: TestIsUnsupportedTableObject
 #[test]
-fn a_table_is_refused_with_a_sentence() {
+fn a_table_is_rejected_with_an_explanation() {
     let table =
         r#"{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{},"columnDefinitions":[],"rows":[]}"#;
     assert!(refusal(table).contains("the server sent a Table"));
@@ -331,14 +334,14 @@ fn a_table_is_refused_with_a_sentence() {
         r#"{{"kind":"Table","apiVersion":"meta.k8s.io/v1","rows":[{}]}}"#,
         vec![r#"{"cells":["something"]}"#; 60_000].join(",")
     );
-    let decoder = &mut *JsonCodec::<Pod>::new().list_decoder(None, pods()).unwrap();
+    let decoder = &mut *Codec::<Pod>::new().list_decoder(None, pods()).unwrap();
     let error = read_list(decoder, vec![large.into()]).unwrap_err();
     assert!(error.to_string().contains("the server sent a Table"), "{error}");
 
     let item = r#"{"items":[{"kind":"Table","apiVersion":"meta.k8s.io/v1beta1"}]}"#;
     assert!(refusal(item).contains("the server sent a Table"));
 
-    // A Table of another group is merely the wrong kind.
+    // A Table of another group is a wrong kind.
     let other =
         r#"{"items":[{"kind":"Table","apiVersion":"furniture.example/v1","metadata":{"name":"oak"}}]}"#;
     assert_eq!(
@@ -348,8 +351,8 @@ fn a_table_is_refused_with_a_sentence() {
 }
 
 #[test]
-fn other_encodings_are_refused_by_name() {
-    let codec = JsonCodec::<Pod>::new();
+fn other_encodings_are_rejected_by_name() {
+    let codec = Codec::<Pod>::new();
     let error = codec
         .list_decoder(Some("application/vnd.kubernetes.protobuf"), pods())
         .err()

@@ -1,4 +1,4 @@
-//! The codec against serde_json, on bodies no server would send.
+//! The codec compared with serde_json, on valid and invalid bodies.
 
 mod explain;
 mod list;
@@ -12,8 +12,9 @@ use serde_json::Value;
 
 use super::*;
 use crate::object::Object;
+use crate::wire::{Fetched, ListMeta};
 
-/// A decoder's instructions for pods.
+/// The parameters of a decoder of pods.
 fn pods<K>() -> Decoding<K> {
     Decoding {
         expected: Expected {
@@ -28,7 +29,7 @@ fn pods<K>() -> Decoding<K> {
     }
 }
 
-/// Cuts bytes at these places, in any order and of any size.
+/// Splits bytes into chunks at these positions.
 fn chunks(bytes: &[u8], cuts: &[usize]) -> Vec<Bytes> {
     let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut % (bytes.len() + 1)).collect();
     cuts.extend([0, bytes.len()]);
@@ -40,7 +41,7 @@ fn chunks(bytes: &[u8], cuts: &[usize]) -> Vec<Bytes> {
 
 /// Reads a whole list body, each item as one line of text.
 fn read_list<K: Object>(
-    decoder: &mut dyn ListDecoder<K>,
+    decoder: &mut dyn Decoder<ListItem<K>>,
     chunks: Vec<Bytes>,
 ) -> Result<(Vec<String>, ListMeta), SourceError> {
     let mut seen = Vec::new();
@@ -56,12 +57,15 @@ fn read_list<K: Object>(
             });
         }
     }
-    Ok((seen, decoder.finish()?))
+    match decoder.finish()? {
+        Some(ListItem::End(meta)) => Ok((seen, meta)),
+        _ => panic!("a list ends with its metadata"),
+    }
 }
 
 /// Reads a whole watch body, each event as one line of text.
 fn read_watch<K: Object>(
-    decoder: &mut dyn WatchDecoder<K>,
+    decoder: &mut dyn Decoder<WatchItem<K>>,
     chunks: Vec<Bytes>,
 ) -> Result<Vec<String>, SourceError> {
     let mut seen = Vec::new();
@@ -111,9 +115,7 @@ fn fetched<K: Object>(object: Fetched<K>) -> String {
     )
 }
 
-use crate::source::Fetched;
-
-/// A pod as a server writes it.
+/// A pod as sent by a server.
 fn pod(name: &str, version: &str) -> Value {
     serde_json::json!({
         "metadata": {"name": name, "namespace": "shop", "uid": format!("uid-{name}"), "resourceVersion": version},

@@ -1,8 +1,8 @@
-//! Random JSON, written in random ways, from bytes that proptest can shrink.
+//! Random JSON in random formatting, from bytes that proptest can shrink.
 
 use serde_json::{Map, Value, json};
 
-/// Decisions; when they run out, the simplest one.
+/// A source of decisions. When it is exhausted, it returns the simplest decision.
 pub struct Noise {
     bytes: std::vec::IntoIter<u8>,
 }
@@ -60,7 +60,7 @@ impl Noise {
         Value::Object(members.collect::<Vec<_>>().into_iter().collect())
     }
 
-    /// Something like a Kubernetes object, with anything missing or odd.
+    /// An object that resembles a Kubernetes object, with missing or unusual members.
     pub fn item(&mut self) -> Value {
         if self.below(8) == 7 {
             return self.value(2);
@@ -93,7 +93,7 @@ impl Noise {
         Value::Object(object)
     }
 
-    /// Writes a value: members in any order, spaces anywhere, characters escaped without need.
+    /// Writes a value with members in any order, random whitespace and unnecessary escapes.
     pub fn write(&mut self, value: &Value, out: &mut Vec<u8>) {
         match value {
             Value::Array(values) => {

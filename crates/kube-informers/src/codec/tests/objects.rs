@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::noise::Noise;
 use super::*;
-use crate::source::{Identity, KnownObjects};
+use crate::wire::{Identity, KnownObjects};
 
 fn list<K: Object + serde::de::DeserializeOwned>(decoding: Decoding<K>, items: &[Value]) -> Vec<String> {
     let body = json!({"kind": "PodList", "items": items}).to_string();
@@ -22,11 +22,11 @@ fn list_bytes<K: Object + serde::de::DeserializeOwned>(
     size: usize,
 ) -> Vec<String> {
     let parts = body.chunks(size).map(Bytes::copy_from_slice).collect();
-    let decoder = &mut *JsonCodec::<K>::new().list_decoder(None, decoding).unwrap();
+    let decoder = &mut *Codec::<K>::new().list_decoder(None, decoding).unwrap();
     read_list(decoder, parts).unwrap().0
 }
 
-/// Knows one version of one pod, and keeps what it was asked for.
+/// Holds one version of one pod, and records the lookups.
 #[derive(Default)]
 struct Cache {
     asked: Mutex<Vec<String>>,
@@ -54,7 +54,7 @@ fn a_known_version_is_not_decoded_again() {
         known: Some(cache.clone() as _),
         ..pods()
     };
-    // Not even decodable, and nobody notices, because nobody looks.
+    // Not decodable, which goes unnoticed because it is not decoded.
     let mut same = pod("a", "1");
     same["spec"] = json!("broken");
 
@@ -62,7 +62,7 @@ fn a_known_version_is_not_decoded_again() {
     let frames = ["ADDED", "MODIFIED", "DELETED"]
         .map(|kind| json!({"type": kind, "object": pod("a", "1")}).to_string());
     let watched = read_watch(
-        &mut *JsonCodec::new().watch_decoder(None, decoding()).unwrap(),
+        &mut *Codec::new().watch_decoder(None, decoding()).unwrap(),
         vec![frames.concat().into()],
     )
     .unwrap();
@@ -89,7 +89,7 @@ fn a_known_version_is_not_decoded_again() {
 }
 
 #[test]
-fn an_object_without_uid_or_version_is_never_taken_from_the_cache() {
+fn an_object_without_uid_or_version_is_never_reused_from_the_cache() {
     let cache = Arc::new(Cache::default());
     let decoding = Decoding {
         known: Some(cache.clone() as _),
@@ -108,7 +108,7 @@ fn an_object_without_uid_or_version_is_never_taken_from_the_cache() {
 }
 
 #[test]
-fn f13_one_bad_object_costs_one_object() {
+fn f13_an_undecodable_object_does_not_affect_the_others() {
     let mut bad = pod("bad", "2");
     bad["spec"]["containers"][0]["ports"] = json!([{"containerPort": "http"}]);
 
@@ -127,7 +127,7 @@ fn f13_one_bad_object_costs_one_object() {
 }
 
 #[test]
-fn other_kinds_are_not_decoded_as_if_they_were_ours() {
+fn objects_of_other_kinds_are_not_decoded() {
     let node = json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n"}});
     let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "code": 500});
     let mut beta = pod("b", "1");
@@ -153,14 +153,14 @@ fn other_kinds_are_not_decoded_as_if_they_were_ours() {
 }
 
 #[test]
-fn the_kind_is_found_behind_everything_else() {
+fn the_kind_is_found_at_the_end_of_an_object() {
     let body = r#"{"items":[{"metadata":{"name":"n"},"spec":{"kind":"Pod"},"kind":"Node"}]}"#;
     let items = list_bytes::<Pod>(pods(), body.into(), 3);
     assert!(items[0].contains("is a Node, not a v1/Pod"), "{}", items[0]);
 }
 
 #[test]
-fn metadata_comes_under_its_own_kind_or_with_the_whole_object() {
+fn metadata_is_decoded_from_partial_or_whole_objects() {
     let decoding = || Decoding::<PartialObjectMeta<Pod>> {
         expected: Expected {
             metadata_only: true,
@@ -181,7 +181,7 @@ fn metadata_comes_under_its_own_kind_or_with_the_whole_object() {
 }
 
 #[test]
-fn f36_a_large_object_is_drained_and_known_by_its_name() {
+fn f36_an_object_over_the_limit_is_skipped_and_reported_by_its_key() {
     let mut large = pod("large", "2");
     large["spec"]["hostname"] = json!("x".repeat(3000));
     let size = large.to_string().len();
@@ -208,7 +208,7 @@ fn f36_a_large_object_is_drained_and_known_by_its_name() {
 }
 
 #[test]
-fn f36_a_large_object_whose_metadata_comes_too_late_has_no_key() {
+fn f36_an_object_over_the_limit_with_late_metadata_has_no_key() {
     let object = format!(
         r#"{{"spec":{{"hostname":"{}"}},"metadata":{{"name":"large","namespace":"shop"}}}}"#,
         "x".repeat(3000)
@@ -226,7 +226,7 @@ fn f36_a_large_object_whose_metadata_comes_too_late_has_no_key() {
 }
 
 #[test]
-fn too_deep_is_a_bad_object_and_no_overflow() {
+fn deep_nesting_is_a_decode_error_and_not_a_stack_overflow() {
     for depth in [200, 200_000] {
         let deep = format!(
             r#"{{"metadata":{{"name":"deep"}},"spec":{}1{}}}"#,
@@ -246,7 +246,7 @@ fn too_deep_is_a_bad_object_and_no_overflow() {
 }
 
 #[test]
-fn bad_utf8_and_lone_surrogates_are_bad_objects() {
+fn invalid_utf8_and_lone_surrogates_are_decode_errors() {
     let cases: [(&[u8], &str); 4] = [
         (
             br#"{"metadata":{"name":"a","uid":"\ud800"}}"#,
@@ -274,7 +274,7 @@ fn bad_utf8_and_lone_surrogates_are_bad_objects() {
 }
 
 #[test]
-fn an_object_without_a_name_is_counted_and_nothing_more() {
+fn an_object_without_a_name_is_reported_as_nameless() {
     let items = list::<Pod>(
         pods(),
         &[
@@ -292,13 +292,13 @@ fn an_object_without_a_name_is_counted_and_nothing_more() {
 }
 
 #[test]
-fn managed_fields_stay_in_a_template_and_go_from_the_object() {
+fn managed_fields_of_a_template_are_kept() {
     let mut object = pod("a", "1");
     object["metadata"]["managedFields"] = json!([{"manager": "kubectl"}]);
     object["spec"]["template"] = json!({"metadata": {"managedFields": [{"manager": "inner"}]}});
     let read = |drop_managed_fields| {
         let body = json!({"items": [object]}).to_string();
-        let mut decoder = JsonCodec::<DynamicObject>::new()
+        let mut decoder = Codec::<DynamicObject>::new()
             .list_decoder(
                 None,
                 Decoding {
@@ -327,7 +327,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn a_dynamic_object_is_what_its_own_deserialize_makes_of_it(
+    fn a_dynamic_object_equals_the_result_of_its_deserialize(
         noise in prop::collection::vec(any::<u8>(), 0..200),
     ) {
         let mut noise = Noise::new(noise);
@@ -337,7 +337,7 @@ proptest! {
         object["metadata"] = json!({"name": noise.text() + "x", "labels": {"a": noise.text()}});
         let mut body = Vec::new();
         noise.write(&json!({"items": [object]}), &mut body);
-        let mut decoder = JsonCodec::<DynamicObject>::new().list_decoder(None, pods()).unwrap();
+        let mut decoder = Codec::<DynamicObject>::new().list_decoder(None, pods()).unwrap();
         decoder.push(body.into());
 
         let Ok(Some(ListItem::Object(Fetched::New(ours)))) = decoder.next() else {
@@ -349,11 +349,9 @@ proptest! {
 }
 
 #[test]
-fn a_dynamic_object_of_a_typed_list_knows_its_type() {
+fn a_dynamic_object_of_a_typed_list_has_its_type() {
     let body = json!({"items": [pod("a", "1")]}).to_string();
-    let mut decoder = JsonCodec::<DynamicObject>::new()
-        .list_decoder(None, pods())
-        .unwrap();
+    let mut decoder = Codec::<DynamicObject>::new().list_decoder(None, pods()).unwrap();
     decoder.push(body.into());
     let Ok(Some(ListItem::Object(Fetched::New(object)))) = decoder.next() else {
         panic!("one new object");

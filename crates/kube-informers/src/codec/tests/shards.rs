@@ -31,9 +31,7 @@ fn listed(shard: Shard, items: &[Value]) -> (Vec<String>, ListMeta) {
         "metadata": {"resourceVersion": "9", "shardInfo": {"selector": echo}},
         "items": items,
     });
-    let mut decoder = JsonCodec::<Pod>::new()
-        .list_decoder(None, decoding(shard))
-        .unwrap();
+    let mut decoder = Codec::<Pod>::new().list_decoder(None, decoding(shard)).unwrap();
     read_list(&mut *decoder, vec![Bytes::from(body.to_string())]).unwrap()
 }
 
@@ -92,7 +90,7 @@ fn a_watch_reports_only_the_version_of_events_outside_the_shard() {
         json!({"type": "BOOKMARK", "object": {"kind": "Pod", "metadata": {"resourceVersion": "8"}}}),
     ];
     let body: String = frames.iter().map(|frame| format!("{frame}\n")).collect();
-    let mut decoder = JsonCodec::<Pod>::new()
+    let mut decoder = Codec::<Pod>::new()
         .watch_decoder(None, decoding(half_of(ShardField::Uid, LOW)))
         .unwrap();
 
@@ -113,7 +111,7 @@ fn a_list_with_an_unexpected_echo_is_accepted() {
     for info in [json!(null), json!({}), json!({"selector": null})] {
         let body =
             json!({"kind": "PodList", "metadata": {"resourceVersion": "9", "shardInfo": info}, "items": []});
-        let mut decoder = JsonCodec::<Pod>::new().list_decoder(None, pods()).unwrap();
+        let mut decoder = Codec::<Pod>::new().list_decoder(None, pods()).unwrap();
         let (_, meta) = read_list(&mut *decoder, vec![Bytes::from(body.to_string())]).unwrap();
         assert_eq!(meta.shard_selector, None);
     }

@@ -4,11 +4,11 @@ use k8s_openapi::api::core::v1::Pod;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::super::frames::FrameSplitter;
+use super::super::json::frames::FrameSplitter;
 use super::noise::Noise;
 use super::*;
 
-/// A watch body: its frames, the bytes of it, and where each frame ends.
+/// A watch body: its frames, its bytes, and the end of each frame.
 fn body(noise: &mut Noise) -> (Vec<Value>, Vec<u8>, Vec<usize>) {
     let mut frames = Vec::new();
     let mut bytes = Vec::new();
@@ -49,7 +49,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
 
     #[test]
-    fn any_watch_splits_into_its_frames_wherever_the_chunks_end(
+    fn a_watch_splits_into_its_frames_for_any_chunks(
         noise in prop::collection::vec(any::<u8>(), 0..400),
         cuts in prop::collection::vec(any::<usize>(), 0..12),
     ) {
@@ -58,7 +58,7 @@ proptest! {
     }
 
     #[test]
-    fn f39_a_frame_exists_only_when_it_is_complete(
+    fn f39_only_complete_frames_are_returned(
         noise in prop::collection::vec(any::<u8>(), 0..300),
         cut in any::<prop::sample::Index>(),
         cuts in prop::collection::vec(any::<usize>(), 0..6),
@@ -75,7 +75,7 @@ proptest! {
 
 fn watch(decoding: Decoding<Pod>, body: &str) -> Result<Vec<String>, SourceError> {
     read_watch(
-        &mut *JsonCodec::<Pod>::new().watch_decoder(None, decoding).unwrap(),
+        &mut *Codec::<Pod>::new().watch_decoder(None, decoding).unwrap(),
         vec![body.to_owned().into()],
     )
 }
@@ -85,7 +85,7 @@ fn read(body: &str) -> Result<Vec<String>, SourceError> {
     for size in [1, 2, 3, 7, 64] {
         let parts = body.as_bytes().chunks(size).map(Bytes::copy_from_slice).collect();
         let many = read_watch(
-            &mut *JsonCodec::<Pod>::new().watch_decoder(None, pods()).unwrap(),
+            &mut *Codec::<Pod>::new().watch_decoder(None, pods()).unwrap(),
             parts,
         );
         assert_eq!(
@@ -102,7 +102,7 @@ fn event(kind: &str, object: Value) -> String {
 }
 
 #[test]
-fn frames_need_no_newline_and_no_order_of_members() {
+fn frames_need_neither_newlines_nor_a_member_order() {
     let (a, b, c) = (pod("a", "1"), pod("b", "2"), pod("c", "3"));
     let body = format!(
         "{{\"type\":\"ADDED\",\"object\":{a}}}{{\"object\":{b},\"type\":\"MODIFIED\"}}\n\n{{ \"x\":[1], \"\\u0074ype\" : \"DELETED\" , \"object\" :{c} }}"
@@ -132,7 +132,7 @@ fn only_a_bookmark_ends_the_initial_events() {
 }
 
 #[test]
-fn f10_a_bookmark_without_a_version_or_of_another_kind_moves_nothing() {
+fn f10_a_bookmark_without_a_version_or_of_another_kind_has_no_version() {
     let body = [
         event("BOOKMARK", json!({"metadata": {"resourceVersion": ""}})),
         event("BOOKMARK", json!({"metadata": 5})),
@@ -158,7 +158,7 @@ fn f10_a_bookmark_without_a_version_or_of_another_kind_moves_nothing() {
 fn an_error_event_carries_its_status() {
     let status = json!({"kind": "Status", "apiVersion": "v1", "code": 410, "reason": "Expired",
         "message": "too old resource version: 1 (5)"});
-    let expired = "error: the server answered 410 Expired: too old resource version: 1 (5)";
+    let expired = "error: the server returned 410 Expired: too old resource version: 1 (5)";
     let body = [
         event("ERROR", status.clone()),
         status.to_string(),
@@ -178,7 +178,7 @@ fn an_error_event_carries_its_status() {
 }
 
 #[test]
-fn an_unknown_event_type_is_told_per_object_and_the_stream_goes_on() {
+fn an_unknown_event_type_is_reported_per_object_and_the_stream_continues() {
     let body = [
         event("PATCHED", pod("a", "5")),
         event("PATCHED", json!(null)),
@@ -200,7 +200,7 @@ fn an_unknown_event_type_is_told_per_object_and_the_stream_goes_on() {
 }
 
 #[test]
-fn f14_a_bad_event_costs_one_object() {
+fn f14_an_undecodable_event_affects_one_object() {
     let mut bad = pod("bad", "6");
     bad["spec"]["containers"] = json!("none");
     let size = bad.to_string().len();
@@ -225,11 +225,11 @@ fn f14_a_bad_event_costs_one_object() {
 }
 
 #[test]
-fn what_is_no_watch_is_refused() {
+fn bodies_that_are_not_a_watch_are_rejected() {
     let refusal = |body: &str| read(body).unwrap_err().to_string();
 
-    assert!(refusal("<html>").contains("not an API server"));
-    assert!(refusal("no").contains("does not begin with an object"));
+    assert!(refusal("<html>").contains("not from an API server"));
+    assert!(refusal("no").contains("does not start with an object"));
     assert!(refusal("{\"kind\":\"PodList\",\"items\":[]}").contains("without an event type"));
     assert!(refusal("{\"type\":5,\"object\":{}}").contains("type: invalid type: an integer"));
     assert!(refusal("{\"object\":{},\"object\":{}}").contains("two members named \"object\""));
@@ -242,11 +242,11 @@ fn what_is_no_watch_is_refused() {
         .contains("a Table")
     );
     let long = format!("{{\"x\":\"{}\"}}", "x".repeat(70_000));
-    assert!(refusal(&long).contains("the answer is no watch"));
+    assert!(refusal(&long).contains("the response is not a watch"));
 }
 
 #[test]
-fn an_event_without_an_object_is_told_as_nameless() {
+fn an_event_without_an_object_is_reported_as_unreadable() {
     let lines = read(r#"{"type":"ADDED"}{"type":"DELETED","object":null}"#).unwrap();
     assert_eq!(lines.len(), 2);
     assert!(

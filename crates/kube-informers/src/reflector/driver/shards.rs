@@ -1,14 +1,12 @@
 //! Following a shard that moves, and finding out how the server handles it.
 
-use tokio::time::Instant;
-
 use super::Driver;
 use crate::delta::{Delta, Replacement};
 use crate::object::Object;
-use crate::reflector::machine::{Disposition, EventKind, Input};
-use crate::reflector::shared::ShardSupport;
+use crate::reflector::machine::{EventKind, Input};
+use crate::reflector::status::ShardSupport;
 use crate::shard::Shard;
-use crate::source::ListMeta;
+use crate::wire::ListMeta;
 
 impl<K: Object> Driver<K> {
     /// The shard was moved. Ranges that were given up need no action: the open watch keeps sending their events, and the
@@ -18,15 +16,15 @@ impl<K: Object> Driver<K> {
         if shard.is_empty() {
             return self.rest().await;
         }
-        let is_underway = self.machine.is_fetching() && shard.is_covered_by(self.asked.as_ref());
+        let is_underway = self.machine.is_fetching() && shard.is_covered_by(self.requested.as_ref());
         if shard.needs_fetch() && !is_underway {
-            self.tell(Input::ShardMoved, None).await;
+            self.step(Input::ShardMoved, None).await;
         }
     }
 
     /// The shard is empty. A target that still waits for its initial list receives an empty one.
     pub(super) async fn rest(&mut self) {
-        self.tell(Input::ShardEmpty, None).await;
+        self.step(Input::ShardEmpty, None).await;
         if !self.synced {
             let nothing = Replacement {
                 objects: Vec::new(),
@@ -41,7 +39,7 @@ impl<K: Object> Driver<K> {
 
     /// The server sent an object outside the requested shard.
     pub(super) fn outside(&self) {
-        self.shared.count(|stats| {
+        self.status.count(|stats| {
             stats.outside += 1;
             stats.shard_support = ShardSupport::Ignored;
         });
@@ -55,11 +53,10 @@ impl<K: Object> Driver<K> {
         } else {
             EventKind::Modified
         };
-        let disposition = self.machine.event(Instant::now(), kind, version.as_deref());
-        if disposition == Disposition::Gather {
+        if !self.is_forwarded(kind, version.as_deref()) {
             return;
         }
-        self.shared.event(self.machine.last_version());
+        self.status.event(self.machine.last_version());
         if let Some(resource_version) = version
             && self.machine.last_version() == Some(&resource_version)
         {
@@ -69,7 +66,7 @@ impl<K: Object> Driver<K> {
 
     /// Learns from the metadata of a list whether the server honoured the selector.
     pub(super) fn judge_shard(&self, meta: &ListMeta) {
-        let Some(selector) = self.asked.as_ref().and_then(Shard::selector) else {
+        let Some(selector) = self.requested.as_ref().and_then(Shard::selector) else {
             return;
         };
         let support = match &meta.shard_selector {
@@ -77,6 +74,6 @@ impl<K: Object> Driver<K> {
             None if self.echoes_shard => ShardSupport::Ignored,
             _ => return,
         };
-        self.shared.count(|stats| stats.shard_support = support);
+        self.status.count(|stats| stats.shard_support = support);
     }
 }

@@ -1,28 +1,29 @@
-//! Listing: which version to ask for, in pages or whole, and what to do when a page fails.
+//! Lists: which version to request, in pages or as a whole, and how to react to a failed page.
 
 use tokio::time::Instant;
 
-use super::{Action, Input, Machine, Phase, Verdict, relist_reason};
+use super::{Action, Context, Input, Machine, Phase, VersionCheck, relist_reason};
 use crate::reflector::config::{Deadlines, InitialList};
-use crate::reflector::report::{Complaint, Operation, Resume};
-use crate::source::{ListMeta, ListRequest, SourceError, VersionMatch};
+use crate::reflector::report::{Operation, Resume, Violation};
+use crate::source::{ListRequest, VersionMatch};
+use crate::wire::{ListMeta, SourceError};
 
-/// client-go's page size for reads that go to the server's storage.
+/// client-go's page size for reads from the server's storage.
 const PAGE: u32 = 500;
 
 /// An open list.
 pub(super) struct Listing {
     /// The request for the first page.
     first: ListRequest,
-    /// Pages completed.
+    /// The number of complete pages.
     pages: u32,
-    /// The version of the first page, which is the version of the list.
+    /// The version of the first page, which is that of the list.
     version: Option<String>,
     /// The token of the page being read.
     token: Option<String>,
     started: Instant,
     activity: Option<Instant>,
-    /// A list without version was tried already in this cycle.
+    /// This is the retry without a version.
     fell_back: bool,
 }
 
@@ -43,15 +44,15 @@ impl Listing {
         self.activity = Some(now);
     }
 
-    /// Silence up to now was no fault of the server.
-    pub(super) fn held_up(&mut self, now: Instant) {
+    /// Restarts the deadline after a delay that was not caused by the server.
+    pub(super) fn restart_deadline(&mut self, now: Instant) {
         match &mut self.activity {
             None => self.started = now,
             Some(activity) => *activity = now,
         }
     }
 
-    pub(super) fn has_begun(&self) -> bool {
+    pub(super) fn has_started(&self) -> bool {
         self.activity.is_some()
     }
 
@@ -62,7 +63,7 @@ impl Listing {
         }
     }
 
-    /// A new page or a new attempt: its answer has not begun yet.
+    /// Starts the next page or attempt.
     fn reopened(&mut self, now: Instant) {
         self.started = now;
         self.activity = None;
@@ -70,10 +71,10 @@ impl Listing {
 }
 
 impl Machine {
-    pub(super) fn start_list(&mut self, now: Instant, actions: &mut Vec<Action>) {
+    pub(super) fn start_list(&mut self, cx: &mut Context) {
         let request = self.list_request();
-        actions.push(Action::List(request.clone()));
-        self.phase = Phase::Listing(Listing::new(request, now));
+        cx.actions.push(Action::List(request.clone()));
+        self.phase = Phase::Listing(Listing::new(request, cx.now));
     }
 
     fn list_request(&self) -> ListRequest {
@@ -89,76 +90,55 @@ impl Machine {
             None if self.always_paged || !from_memory => Some(PAGE),
             None => None,
         };
-        // Said outright: with a limit and no match, servers read a version as "exactly this one".
+        // Explicit, because servers interpret a version with a limit and no match as "exactly this version".
         let version_match = from_memory.then_some(VersionMatch::NotOlderThan);
         ListRequest {
             limit,
             continue_token: None,
             resource_version,
             version_match,
-            // The driver's to say.
+            // Set by the driver.
             shard: None,
         }
     }
 
-    pub(super) fn step_list(
-        &mut self,
-        mut listing: Listing,
-        now: Instant,
-        dice: f64,
-        input: Input<'_>,
-        actions: &mut Vec<Action>,
-    ) {
+    pub(super) fn step_list(&mut self, mut listing: Listing, input: Input<'_>, cx: &mut Context) {
         match input {
             Input::Progress => {
-                listing.progress(now);
+                listing.progress(cx.now);
                 self.phase = Phase::Listing(listing);
             }
-            Input::PageEnd(meta) => self.page_ended(listing, now, dice, meta, actions),
-            Input::Failed(error) => self.list_failed(listing, now, dice, error, actions),
-            Input::DeadlinePassed => self.retry_sync(now, dice, None, Operation::List, None, actions),
+            Input::PageEnd(meta) => self.page_ended(listing, meta, cx),
+            Input::Failed(error) => self.list_failed(listing, error, cx),
+            Input::DeadlinePassed => self.retry_sync(None, Operation::List, None, cx),
             Input::Ended => {
-                self.retry_sync(
-                    now,
-                    dice,
-                    None,
-                    Operation::List,
-                    Some(Complaint::Truncated),
-                    actions,
-                );
+                self.retry_sync(None, Operation::List, Some(Violation::Truncated), cx);
             }
             _ => self.phase = Phase::Listing(listing),
         }
     }
 
-    fn page_ended(
-        &mut self,
-        mut listing: Listing,
-        now: Instant,
-        dice: f64,
-        meta: &ListMeta,
-        actions: &mut Vec<Action>,
-    ) {
+    fn page_ended(&mut self, mut listing: Listing, meta: &ListMeta, cx: &mut Context) {
         if listing.pages == 0 {
             listing.version = meta.resource_version.clone();
         } else if meta.resource_version != listing.version {
-            // Pages of different versions are no collection that ever existed.
-            let complaint = Some(Complaint::PagesDiffer);
-            return self.retry_sync(now, dice, None, Operation::List, complaint, actions);
+            // Pages of different versions do not form a collection that ever existed.
+            let violation = Some(Violation::PagesDiffer);
+            return self.retry_sync(None, Operation::List, violation, cx);
         }
         listing.pages += 1;
 
         let Some(token) = meta.continue_token.clone().filter(|token| !token.is_empty()) else {
-            return self.list_complete(listing, now, dice, actions);
+            return self.list_complete(listing, cx);
         };
         if listing.token.as_ref() == Some(&token) {
-            let complaint = Some(Complaint::RepeatedToken);
-            return self.retry_sync(now, dice, None, Operation::List, complaint, actions);
+            let violation = Some(Violation::RepeatedToken);
+            return self.retry_sync(None, Operation::List, violation, cx);
         }
         if listing.first.resource_version.as_deref() == Some("0") && self.config.page_size.is_none() {
             self.always_paged = true;
         }
-        actions.push(Action::List(ListRequest {
+        cx.actions.push(Action::List(ListRequest {
             limit: listing.first.limit,
             continue_token: Some(token.clone()),
             resource_version: None,
@@ -166,54 +146,47 @@ impl Machine {
             shard: None,
         }));
         listing.token = Some(token);
-        listing.reopened(now);
+        listing.reopened(cx.now);
         self.phase = Phase::Listing(listing);
     }
 
-    fn list_complete(&mut self, listing: Listing, now: Instant, dice: f64, actions: &mut Vec<Action>) {
+    fn list_complete(&mut self, listing: Listing, cx: &mut Context) {
         let version = listing.version.clone();
-        match self.accept_version(version.as_deref(), listing.first.resource_version.as_deref()) {
-            Verdict::Stale => {
+        match self.check_version(version.as_deref(), listing.first.resource_version.as_deref()) {
+            VersionCheck::Stale => {
                 self.last_unavailable = true;
-                let complaint = Some(Complaint::StaleList);
-                return self.retry_sync(now, dice, None, Operation::List, complaint, actions);
+                let violation = Some(Violation::StaleList);
+                return self.retry_sync(None, Operation::List, violation, cx);
             }
-            Verdict::Rewound => self.report_rewind(Operation::List, actions),
-            Verdict::Take => {}
+            VersionCheck::Rewound => self.report_rewind(Operation::List, cx),
+            VersionCheck::Accept => {}
         }
-        actions.push(Action::Commit {
+        cx.actions.push(Action::Commit {
             resource_version: version.clone(),
             by: Operation::List,
         });
         self.committed(version);
-        self.start_watch(now, dice, actions);
+        self.start_watch(cx);
     }
 
-    pub(super) fn report_rewind(&mut self, operation: Operation, actions: &mut Vec<Action>) {
+    pub(super) fn report_rewind(&mut self, operation: Operation, cx: &mut Context) {
         let mut report = self.report(operation, Resume::Rewatch);
-        report.complaint = Some(Complaint::Rewind);
-        actions.push(Action::Report(report));
+        report.violation = Some(Violation::Rewind);
+        cx.actions.push(Action::Report(report));
     }
 
-    fn list_failed(
-        &mut self,
-        mut listing: Listing,
-        now: Instant,
-        dice: f64,
-        error: &SourceError,
-        actions: &mut Vec<Action>,
-    ) {
+    fn list_failed(&mut self, mut listing: Listing, error: &SourceError, cx: &mut Context) {
         let reason = error.api().and_then(relist_reason);
         if listing.pages > 0 && error.is_expired() {
-            // The list took longer than the server keeps its history. One whole list, at the version first
-            // asked for, has no tokens that could expire.
+            // The list took longer than the server keeps its history. A list without pages, at the version first
+            // requested, has no tokens that could expire.
             let request = ListRequest {
                 limit: None,
                 continue_token: None,
                 ..listing.first.clone()
             };
             let report = self.report(Operation::List, Resume::RetryWhole);
-            actions.extend([
+            cx.actions.extend([
                 Action::Discard,
                 Action::Report(report),
                 Action::List(request.clone()),
@@ -222,23 +195,23 @@ impl Machine {
             listing.pages = 0;
             listing.token = None;
             listing.version = None;
-            listing.reopened(now);
+            listing.reopened(cx.now);
             self.phase = Phase::Listing(listing);
         } else if reason.is_some() && listing.first.resource_version.is_some() && !listing.fell_back {
-            // The version is gone, not there yet, or not to the server's taste: ask for the newest, once.
+            // The version is expired, too new or invalid: request the newest version, once.
             self.last_unavailable = true;
             let request = self.list_request();
             let report = self.report(Operation::List, Resume::RetryNewest);
-            actions.extend([
+            cx.actions.extend([
                 Action::Discard,
                 Action::Report(report),
                 Action::List(request.clone()),
             ]);
-            listing = Listing::new(request, now);
+            listing = Listing::new(request, cx.now);
             listing.fell_back = true;
             self.phase = Phase::Listing(listing);
         } else {
-            self.retry_sync(now, dice, error.retry_after(), Operation::List, None, actions);
+            self.retry_sync(error.retry_after(), Operation::List, None, cx);
         }
     }
 }

@@ -1,7 +1,37 @@
-//! The reflector's decisions as a state machine: what happened in, what to do next out.
+//! The reflector's decisions, as a state machine without I/O, clock, randomness or tasks.
 //!
-//! No I/O, no clock, no randomness, no tasks: `now` and `dice` are passed in, and a driver performs the
-//! actions. The rules of listing are in `list.rs`, those of watching in `watch.rs`.
+//! # Protocol
+//!
+//! The driver reports each thing that happens as one [`Input`] and performs the [`Action`]s the machine responds with,
+//! in order:
+//!
+//! ```text
+//!  driver                                         machine
+//!    │ ── step(input, context { now, jitter }) ───▶ │
+//!    │ ◀────────────────────────── actions ──────── │
+//!    │ ── next(now) ──────────────────────────────▶ │
+//!    │ ◀─────────────────── Read | Sleep | Rest ─── │  what to wait for until the next input
+//! ```
+//!
+//! | Phase | Entered by | Inputs it reacts to |
+//! |---|---|---|
+//! | `Idle` | creation | `Start` |
+//! | `Listing` | `Action::List` | `Progress`, `ListedObject`, `PageEnd`, `Ended`, `Failed`, `DeadlinePassed` |
+//! | `Initial` | `Action::Watch` with initial events | `Progress`, `Event`, `Bookmark`, `ErrorEvent`, `Ended`, `Failed`, `DeadlinePassed` |
+//! | `Watching` | `Action::Watch`, or the end of the initial events | the same, and `ResyncRejected` |
+//! | `Waiting` | a failure, or the pacing of watches | `Woken` |
+//! | `Resting` | `ShardEmpty` | `ShardMoved` |
+//!
+//! Rules for the driver:
+//!
+//! - `Action::List` and `Action::Watch` replace the open stream. `Action::Report` closes it.
+//! - An `Event` leads to `Gather` (part of an incomplete collection) or `Forward` (send to the target).
+//! - The driver follows `Action::Commit` with `Committed` or `CommitRejected`. In the latter case the remaining actions of
+//!   that step are dropped.
+//! - `ShardMoved`, `ShardEmpty`, `CommitRejected` and `TargetWasFull` are valid in every phase. An input that the
+//!   current phase does not react to changes nothing.
+//!
+//! The decisions about lists are in `list.rs`, those about watches in `watch.rs`.
 
 mod list;
 #[cfg(test)]
@@ -15,87 +45,103 @@ use tokio::time::Instant;
 
 use super::backoff::{Backoff, Pace, RetryWindow};
 use super::config::ReflectorConfig;
-use super::report::{Complaint, Operation, RelistReason, Resume};
-use crate::source::{ApiError, ListMeta, ListRequest, SourceError, WatchRequest};
+use super::report::{Operation, RelistReason, Resume, Violation};
+use crate::source::{ListRequest, WatchRequest};
 use crate::version::{ResourceVersion, is_step_back};
+use crate::wire::{ApiError, ListMeta, SourceError};
 use list::Listing;
 use watch::Watching;
 
-/// What happened.
+/// Something that happened.
 pub(crate) enum Input<'a> {
     /// The reflector was started.
     Start,
     /// The pause is over.
     Woken,
-    /// The answer has begun, or more of it has arrived.
+    /// The response has started, or more of it has arrived.
     Progress,
-    /// A page is complete.
+    /// An object of a list was received.
+    ListedObject,
+    /// A page of a list is complete.
     PageEnd(&'a ListMeta),
-    /// A bookmark of a watch.
+    /// An event of a watch was received.
+    Event {
+        kind: EventKind,
+        version: Option<&'a str>,
+    },
+    /// A bookmark of a watch was received.
     Bookmark {
         resource_version: Option<&'a str>,
         initial_events_end: bool,
     },
-    /// An error inside a watch.
+    /// An `ERROR` event of a watch was received.
     ErrorEvent(&'a ApiError),
-    /// The stream ended by itself.
+    /// The stream ended regularly.
     Ended,
-    /// The request was refused, or the stream broke.
+    /// The request was rejected, or the connection was lost.
     Failed(&'a SourceError),
-    /// Nothing came until the deadline.
+    /// Nothing was received until the deadline.
     DeadlinePassed,
-    /// The target did not take the collection this brought.
-    CommitRefused(Operation),
-    /// The target did not take a resync.
-    ResyncRefused,
-    /// The shard has moved, and some of it must be fetched.
+    /// The target accepted the collection.
+    Committed,
+    /// The target rejected the collection of this operation.
+    CommitRejected(Operation),
+    /// The target rejected a resync.
+    ResyncRejected,
+    /// The target had no room, so nothing was read for a while. The silence was not the server's.
+    TargetWasFull,
+    /// The shard has moved, and a part of it must be fetched.
     ShardMoved,
-    /// The shard is empty: there is nothing to ask for.
+    /// The shard is empty: there is nothing to request.
     ShardEmpty,
 }
 
-/// What to do.
+/// What the driver must do.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Action {
-    /// Send this request, dropping any open stream.
+    /// Send this list request and close any open stream.
     List(ListRequest),
-    /// Open this watch, dropping any open stream.
+    /// Open this watch and close any open stream.
     Watch(WatchRequest),
-    /// Hand what was gathered to the target, as the collection at this version.
+    /// Keep the object of this event until the collection is complete.
+    Gather,
+    /// Send the object of this event to the target.
+    Forward,
+    /// Send the gathered objects to the target, as the collection at this version.
     Commit {
         resource_version: Option<String>,
         by: Operation,
     },
-    /// Forget what was gathered.
+    /// Discard the gathered objects.
     Discard,
-    /// Hand a bookmark to the target.
+    /// Send a bookmark to the target.
     Bookmark { resource_version: String },
-    /// Something ended.
+    /// Report the end of a stream.
     Report(Report),
 }
 
-/// What ended, and what follows. The driver adds the error.
+/// The end of a stream, and what follows. The driver adds the error.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Report {
     pub(crate) operation: Operation,
     pub(crate) resume: Resume,
     pub(crate) pause: Duration,
     pub(crate) attempts: u32,
-    pub(crate) complaint: Option<Complaint>,
+    pub(crate) violation: Option<Violation>,
 }
 
-/// What to wait for.
+/// What to wait for until the next input.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Next {
-    /// More of the open stream, until the deadline.
+    /// The next item of the open stream, until the deadline.
     Read { deadline: Instant },
-    /// A point in time, without an open stream.
+    /// A point in time. No stream is open.
     Sleep { until: Instant },
-    /// Nothing but another shard.
+    /// A new shard.
     Rest,
 }
 
-/// What happened to an object of a watch.
+/// The kind of a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventKind {
     Added,
@@ -103,36 +149,45 @@ pub(crate) enum EventKind {
     Deleted,
 }
 
-/// What to do with an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Disposition {
-    /// Keep it until the collection is complete.
-    Gather,
-    /// Hand it to the target.
-    Forward,
+/// The surroundings of one step, and its result.
+pub(crate) struct Context {
+    pub(crate) now: Instant,
+    /// Uniform in [0, 1).
+    pub(crate) jitter: f64,
+    pub(crate) actions: Vec<Action>,
 }
 
-/// What a pause leads to.
+impl Context {
+    pub(crate) fn new(now: Instant, jitter: f64) -> Self {
+        Self {
+            now,
+            jitter,
+            actions: Vec::new(),
+        }
+    }
+}
+
+/// What follows a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Plan {
-    /// The whole collection, by watch-list or list.
+enum AfterPause {
+    /// Fetch the whole collection, by watch-list or list.
     Sync,
-    /// A watch at the last version.
+    /// Watch from the last version.
     Watch,
-    /// The same, with the token for it already taken.
+    /// The same, with the pacing token already taken.
     PacedWatch,
 }
 
 enum Phase {
     Idle,
-    /// There is nothing to ask for.
+    /// The shard is empty.
     Resting,
     Waiting {
         until: Instant,
-        then: Plan,
+        then: AfterPause,
     },
     Listing(Listing),
-    /// A watch-list before its end marker.
+    /// A watch-list before the end of its initial events.
     Initial(Watching),
     Watching(Watching),
 }
@@ -140,16 +195,16 @@ enum Phase {
 pub(crate) struct Machine {
     config: ReflectorConfig,
     phase: Phase,
-    /// Everything up to this version has been handed over.
+    /// The version up to which the target has received everything.
     last: Option<String>,
-    /// The server refused `last`: ask for the newest instead.
+    /// The server rejected `last`: request the newest version instead.
     last_unavailable: bool,
-    /// The server answered in pages although it could have answered from memory: it has no watch cache.
+    /// The server returned pages although it could have served the list from memory: it has no watch cache.
     always_paged: bool,
-    /// Whether the source can do watch-lists at all.
+    /// Whether the source supports watch-lists.
     watch_list: bool,
-    watch_list_refused_until: Option<Instant>,
-    watch_lists_broken: u32,
+    watch_list_disabled_until: Option<Instant>,
+    broken_watch_lists: u32,
     list_backoff: Backoff,
     watch_backoff: Backoff,
     internal_errors: RetryWindow,
@@ -157,7 +212,7 @@ pub(crate) struct Machine {
     /// The longest gap between two bookmarks of one watch.
     bookmark_gap: Option<Duration>,
     bookmarks_seen: bool,
-    /// Failures since the last progress.
+    /// The number of failures since the last progress.
     attempts: u32,
     ignored_bookmarks: u64,
     rewinds: u64,
@@ -176,8 +231,8 @@ impl Machine {
             last: None,
             last_unavailable: false,
             always_paged: false,
-            watch_list_refused_until: None,
-            watch_lists_broken: 0,
+            watch_list_disabled_until: None,
+            broken_watch_lists: 0,
             bookmark_gap: None,
             bookmarks_seen: false,
             attempts: 0,
@@ -186,12 +241,12 @@ impl Machine {
         }
     }
 
-    /// The version up to which everything has been handed over.
+    /// The version up to which the target has received everything.
     pub(crate) fn last_version(&self) -> Option<&str> {
         self.last.as_deref()
     }
 
-    /// Failures since the last progress.
+    /// The number of failures since the last progress.
     pub(crate) fn attempts(&self) -> u32 {
         self.attempts
     }
@@ -204,7 +259,7 @@ impl Machine {
         self.rewinds
     }
 
-    /// What to wait for now.
+    /// What to wait for until the next input.
     pub(crate) fn next(&self, now: Instant) -> Next {
         match &self.phase {
             Phase::Idle => Next::Sleep { until: now },
@@ -222,75 +277,69 @@ impl Machine {
         }
     }
 
-    /// What is being waited for while a stream is open, for the error that says it did not come.
+    /// What the open stream is expected to deliver, for the error of a passed deadline.
     pub(crate) fn awaited(&self) -> &'static str {
         match &self.phase {
-            Phase::Listing(listing) if listing.has_begun() => "more of the list",
-            Phase::Listing(_) => "answer to the list request",
+            Phase::Listing(listing) if listing.has_started() => "more of the list",
+            Phase::Listing(_) => "response to the list request",
             Phase::Initial(_) => "end of the initial events of the watch-list",
-            _ => "sign of life on the watch",
+            _ => "data on the watch",
         }
     }
 
-    /// One object of the open list.
-    pub(crate) fn listed(&mut self, now: Instant) {
-        if let Phase::Listing(listing) = &mut self.phase {
-            listing.progress(now);
-        }
-    }
-
-    /// The target had no room and nothing was read meanwhile: that silence was ours.
-    pub(crate) fn held_up(&mut self, now: Instant) {
-        match &mut self.phase {
-            Phase::Listing(listing) => listing.held_up(now),
-            Phase::Initial(watch) | Phase::Watching(watch) => watch.activity = now,
-            Phase::Idle | Phase::Resting | Phase::Waiting { .. } => {}
-        }
-    }
-
-    /// The target took the collection: the next failure starts from the shortest pause again.
-    pub(crate) fn commit_taken(&mut self) {
-        self.list_backoff.reset();
-        self.attempts = 0;
-    }
-
-    /// Takes one input, decides, and says what to do.
-    pub(crate) fn step(&mut self, now: Instant, dice: f64, input: Input<'_>) -> Vec<Action> {
-        let mut actions = Vec::new();
-        if let Input::CommitRefused(operation) = input {
-            // Whatever was to follow the commit, a watch or the wait for its turn, does not.
-            self.retry_sync(now, dice, None, operation, None, &mut actions);
-            return actions;
-        }
-        if let Input::ShardMoved | Input::ShardEmpty = input {
-            self.shard_moved(now, dice, matches!(input, Input::ShardEmpty), &mut actions);
-            return actions;
+    /// Handles one input. The actions are added to the context.
+    pub(crate) fn step(&mut self, input: Input<'_>, cx: &mut Context) {
+        match input {
+            Input::Event { kind, version } => return self.event(kind, version, cx),
+            Input::ListedObject => {
+                if let Phase::Listing(listing) = &mut self.phase {
+                    listing.progress(cx.now);
+                }
+                return;
+            }
+            Input::TargetWasFull => {
+                match &mut self.phase {
+                    Phase::Listing(listing) => listing.restart_deadline(cx.now),
+                    Phase::Initial(watch) | Phase::Watching(watch) => watch.activity = cx.now,
+                    Phase::Idle | Phase::Resting | Phase::Waiting { .. } => {}
+                }
+                return;
+            }
+            Input::Committed => {
+                // The next failure starts with the shortest pause again.
+                self.list_backoff.reset();
+                self.attempts = 0;
+                return;
+            }
+            // Replaces what was to follow the commit: a watch, or the wait for its turn.
+            Input::CommitRejected(operation) => return self.retry_sync(None, operation, None, cx),
+            Input::ShardMoved => return self.shard_moved(false, cx),
+            Input::ShardEmpty => return self.shard_moved(true, cx),
+            _ => {}
         }
         match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Idle => {
                 if matches!(input, Input::Start) {
-                    self.start_sync(now, dice, &mut actions);
+                    self.start_sync(cx);
                 }
             }
             Phase::Resting => self.phase = Phase::Resting,
             Phase::Waiting { until, then } => match input {
                 Input::Woken => match then {
-                    Plan::Sync => self.start_sync(now, dice, &mut actions),
-                    Plan::Watch => self.start_watch(now, dice, &mut actions),
-                    Plan::PacedWatch => self.open_watch(now, dice, &mut actions),
+                    AfterPause::Sync => self.start_sync(cx),
+                    AfterPause::Watch => self.start_watch(cx),
+                    AfterPause::PacedWatch => self.open_watch(cx),
                 },
                 _ => self.phase = Phase::Waiting { until, then },
             },
-            Phase::Listing(listing) => self.step_list(listing, now, dice, input, &mut actions),
-            Phase::Initial(watch) => self.step_initial(watch, now, dice, input, &mut actions),
-            Phase::Watching(watch) => self.step_watch(watch, now, dice, input, &mut actions),
+            Phase::Listing(listing) => self.step_list(listing, input, cx),
+            Phase::Initial(watch) => self.step_initial(watch, input, cx),
+            Phase::Watching(watch) => self.step_watch(watch, input, cx),
         }
-        actions
     }
 
-    /// What is being fetched, or watched, is no longer what is wanted. A pause goes on: the server that asked for it
-    /// does not care for shards.
-    fn shard_moved(&mut self, now: Instant, dice: f64, is_empty: bool, actions: &mut Vec<Action>) {
+    /// Replaces the open stream by a fetch of the new shard. A pause continues: the reason for it is not the shard.
+    fn shard_moved(&mut self, is_empty: bool, cx: &mut Context) {
         let resume = if is_empty {
             Resume::Rest
         } else {
@@ -303,51 +352,44 @@ impl Machine {
             Phase::Idle | Phase::Resting | Phase::Waiting { .. } => None,
         };
         if let Some(operation) = operation {
-            actions.push(Action::Discard);
-            actions.push(Action::Report(Report {
+            cx.actions.push(Action::Discard);
+            cx.actions.push(Action::Report(Report {
                 operation,
                 resume,
                 pause: Duration::ZERO,
                 attempts: self.attempts,
-                complaint: None,
+                violation: None,
             }));
         }
         match &mut self.phase {
             phase if is_empty => *phase = Phase::Resting,
-            Phase::Waiting { then, .. } => *then = Plan::Sync,
-            _ => self.start_sync(now, dice, actions),
+            Phase::Waiting { then, .. } => *then = AfterPause::Sync,
+            _ => self.start_sync(cx),
         }
     }
 
-    /// Whether the whole collection is being fetched, or about to be.
+    /// Whether the whole collection is being fetched.
     pub(crate) fn is_fetching(&self) -> bool {
         matches!(self.phase, Phase::Listing(_) | Phase::Initial(_))
     }
 
-    /// Fetches the whole collection, by the best way known to work.
-    fn start_sync(&mut self, now: Instant, dice: f64, actions: &mut Vec<Action>) {
-        let refused = self.watch_list_refused_until.is_some_and(|until| now < until);
-        if self.watch_list && !refused {
-            self.watch_list_refused_until = None;
-            self.start_watch_list(now, dice, actions);
+    /// Fetches the whole collection, by watch-list if possible.
+    fn start_sync(&mut self, cx: &mut Context) {
+        let disabled = self.watch_list_disabled_until.is_some_and(|until| cx.now < until);
+        if self.watch_list && !disabled {
+            self.watch_list_disabled_until = None;
+            self.start_watch_list(cx);
         } else {
-            self.start_list(now, actions);
+            self.start_list(cx);
         }
     }
 
-    /// Reports what ended and waits before what follows.
-    fn pause(
-        &mut self,
-        now: Instant,
-        pause: Duration,
-        then: Plan,
-        mut report: Report,
-        actions: &mut Vec<Action>,
-    ) {
+    /// Reports the end of a stream and waits before the next one.
+    fn pause(&mut self, pause: Duration, then: AfterPause, mut report: Report, cx: &mut Context) {
         report.pause = pause;
-        actions.push(Action::Report(report));
+        cx.actions.push(Action::Report(report));
         self.phase = Phase::Waiting {
-            until: now + pause,
+            until: cx.now + pause,
             then,
         };
     }
@@ -359,53 +401,51 @@ impl Machine {
             resume,
             pause: Duration::ZERO,
             attempts: self.attempts,
-            complaint: None,
+            violation: None,
         }
     }
 
-    /// The list failed for good: start over after a pause.
+    /// Starts over with the whole collection after a pause.
     fn retry_sync(
         &mut self,
-        now: Instant,
-        dice: f64,
         retry_after: Option<Duration>,
         operation: Operation,
-        complaint: Option<Complaint>,
-        actions: &mut Vec<Action>,
+        violation: Option<Violation>,
+        cx: &mut Context,
     ) {
-        actions.push(Action::Discard);
-        let pause = self.list_backoff.next(dice, retry_after);
+        cx.actions.push(Action::Discard);
+        let pause = self.list_backoff.next(cx.jitter, retry_after);
         let mut report = self.report(operation, Resume::RetrySync);
-        report.complaint = complaint;
-        self.pause(now, pause, Plan::Sync, report, actions);
+        report.violation = violation;
+        self.pause(pause, AfterPause::Sync, report, cx);
     }
 
-    /// The collection is complete at this version; `false` if it is older than what we already have.
-    fn accept_version(&mut self, version: Option<&str>, asked_for: Option<&str>) -> Verdict {
+    /// Compares the version of a complete collection with the last version.
+    fn check_version(&mut self, version: Option<&str>, requested: Option<&str>) -> VersionCheck {
         let older = match (self.last.as_deref(), version) {
             (Some(last), Some(version)) => ResourceVersion::compare(version, last) == Some(Ordering::Less),
             _ => false,
         };
         if !older {
-            return Verdict::Take;
+            return VersionCheck::Accept;
         }
-        // The newest the server has is older than what it once told us: its history was replaced (a restored
-        // backup). Anything else is one replica behind the others: within one process versions never go back.
-        if asked_for.is_none() {
+        // If the newest version of the server is older than one it sent before, its history was replaced, for example
+        // by a restored backup. Otherwise one replica lags behind the others, and versions never go back.
+        if requested.is_none() {
             self.rewinds += 1;
-            Verdict::Rewound
+            VersionCheck::Rewound
         } else {
-            Verdict::Stale
+            VersionCheck::Stale
         }
     }
 
-    /// Takes note that the collection is complete at `version` and on its way to the target.
+    /// Records that the collection at `version` is complete and on its way to the target.
     fn committed(&mut self, version: Option<String>) {
         self.last = version;
         self.last_unavailable = false;
     }
 
-    /// A version seen on a live watch. Never goes back.
+    /// Advances the last version. Never goes back.
     fn advance(&mut self, version: &str) -> bool {
         let forward = match &self.last {
             None => true,
@@ -417,20 +457,20 @@ impl Machine {
         forward
     }
 
-    /// Real progress of a watch: the next failure starts from the shortest pause again.
+    /// Records progress of a watch: the next failure starts with the shortest pause again.
     fn watch_progress(&mut self) {
         self.watch_backoff.reset();
         self.attempts = 0;
     }
 }
 
-enum Verdict {
-    Take,
+enum VersionCheck {
+    Accept,
     Rewound,
     Stale,
 }
 
-/// What a refusal of a version leads to.
+/// Why an error requires a new list, if it does.
 fn relist_reason(error: &ApiError) -> Option<RelistReason> {
     if error.is_expired() {
         Some(RelistReason::Expired)

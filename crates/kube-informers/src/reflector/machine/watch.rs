@@ -1,42 +1,43 @@
-//! Watching: the watch-list with its end marker, live watches, and what each way of ending leads to.
+//! Watches: the watch-list with its end marker, live watches, and what follows each kind of end.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Action, Disposition, EventKind, Input, Machine, Phase, Plan, Verdict, relist_reason};
+use super::{Action, AfterPause, Context, EventKind, Input, Machine, Phase, VersionCheck, relist_reason};
 use crate::reflector::config::{Deadlines, ReflectorConfig};
-use crate::reflector::report::{Complaint, Operation, RelistReason, Resume};
-use crate::source::{ApiError, SourceError, WatchRequest};
+use crate::reflector::report::{Operation, RelistReason, Resume, Violation};
+use crate::source::WatchRequest;
 use crate::version::is_step_back;
+use crate::wire::{ApiError, SourceError};
 
-/// A watch that ends sooner than this without an event is an error (client-go's figure).
+/// A watch that ends sooner than this without an event is an error, as in client-go.
 const VERY_SHORT: Duration = Duration::from_secs(1);
-/// A watch that ends sooner than this without progress makes the next one wait.
+/// A watch that ends sooner than this without progress delays the next one.
 const UNPRODUCTIVE: Duration = Duration::from_secs(30);
-/// A server may be late with closing a watch whose time is up.
+/// The allowance for a server that closes a watch after its timeout.
 const GRACE: Duration = Duration::from_secs(5);
-/// However close together a server's bookmarks were, a silence shorter than this says nothing.
-const SHORTEST_IDLE: Duration = Duration::from_secs(30);
-/// So many watch-lists may break before a list is tried instead.
-const BROKEN_WATCH_LISTS: u32 = 2;
+/// The minimum idle deadline, however frequent the bookmarks.
+const MIN_IDLE: Duration = Duration::from_secs(30);
+/// The number of watch-lists that may break before a list is used instead.
+const MAX_BROKEN_WATCH_LISTS: u32 = 2;
 
 /// An open watch.
 pub(super) struct Watching {
     request: WatchRequest,
     started: Instant,
     opened: bool,
-    /// Last sign of life; of a watch-list, last sign that initial events are still coming.
+    /// The time of the last data; for a watch-list, of the last initial event.
     pub(super) activity: Instant,
-    /// A watch-list has told something that is no initial event: the end marker cannot be far.
+    /// A watch-list has sent an event that is not an initial event: the end marker is due.
     live: bool,
     events: u64,
-    /// It moved the version forward, or showed by a bookmark that there was nothing to move.
+    /// It advanced the version, or sent a bookmark.
     progressed: bool,
-    /// Added events may be the initial state in any order: their versions say nothing yet.
+    /// `ADDED` events may be the initial state in any order, so their versions are not progress.
     synthetic: bool,
     last_bookmark: Option<Instant>,
-    /// A watch-list at the newest version was tried already in this cycle.
+    /// This is the retry at the newest version.
     fell_back: bool,
 }
 
@@ -61,8 +62,8 @@ impl Watching {
         }
     }
 
-    /// Initial events are still coming, or may be. On a busy collection whose end marker was lost somewhere, live
-    /// events and bookmarks come for ever: they put nothing off.
+    /// Records data before the end marker. Live events and bookmarks do not extend the deadline: on a busy collection
+    /// whose end marker was lost they never stop.
     fn initial_progress(&mut self, now: Instant, live: bool) {
         self.opened = true;
         self.live |= live;
@@ -71,7 +72,7 @@ impl Watching {
         }
     }
 
-    /// F16: within 20 s, or 5 s after the last sign of initial events, whichever is later.
+    /// F16: the end marker is due within 20 s, or 5 s after the last initial event, whichever is later.
     pub(super) fn end_marker_deadline(&self, deadlines: &Deadlines) -> Instant {
         (self.started + deadlines.end_marker).max(self.activity + deadlines.end_marker_quiet)
     }
@@ -79,20 +80,23 @@ impl Watching {
 
 impl Machine {
     pub(super) fn watch_idle(&self, watch: &Watching) -> Duration {
-        let longest = self.config.deadlines.watch_idle;
+        let max = self.config.deadlines.watch_idle;
         match self.bookmark_gap {
-            Some(gap) => gap.mul_f64(2.5).max(SHORTEST_IDLE).min(longest),
-            None if self.bookmarks_seen => longest,
+            Some(gap) => gap.mul_f64(2.5).max(MIN_IDLE).min(max),
+            None if self.bookmarks_seen => max,
             None => watch.request.timeout + GRACE,
         }
     }
 
-    fn watch_timeout(&self, dice: f64) -> Duration {
-        let least = self.config.min_watch_timeout.max(ReflectorConfig::SHORTEST_WATCH);
-        Duration::from_secs(least.mul_f64(1.0 + dice).as_secs())
+    fn watch_timeout(&self, cx: &Context) -> Duration {
+        let min = self
+            .config
+            .min_watch_timeout
+            .max(ReflectorConfig::MIN_WATCH_TIMEOUT);
+        Duration::from_secs(min.mul_f64(1.0 + cx.jitter).as_secs())
     }
 
-    pub(super) fn start_watch_list(&mut self, now: Instant, dice: f64, actions: &mut Vec<Action>) {
+    pub(super) fn start_watch_list(&mut self, cx: &mut Context) {
         let resource_version = if self.last_unavailable {
             None
         } else {
@@ -102,43 +106,42 @@ impl Machine {
             resource_version,
             initial_events: true,
             bookmarks: true,
-            timeout: self.watch_timeout(dice),
+            timeout: self.watch_timeout(cx),
             shard: None,
         };
-        actions.push(Action::Watch(request.clone()));
-        self.phase = Phase::Initial(Watching::new(request, now));
+        cx.actions.push(Action::Watch(request.clone()));
+        self.phase = Phase::Initial(Watching::new(request, cx.now));
     }
 
-    /// Watches on from the last version, as soon as the pace allows.
-    pub(super) fn start_watch(&mut self, now: Instant, dice: f64, actions: &mut Vec<Action>) {
-        let at = self.pace.take(now);
-        if at <= now {
-            self.open_watch(now, dice, actions);
+    /// Watches from the last version, as soon as the pacing allows.
+    pub(super) fn start_watch(&mut self, cx: &mut Context) {
+        let at = self.pace.take(cx.now);
+        if at <= cx.now {
+            self.open_watch(cx);
         } else {
             self.phase = Phase::Waiting {
                 until: at,
-                then: Plan::PacedWatch,
+                then: AfterPause::PacedWatch,
             };
         }
     }
 
-    pub(super) fn open_watch(&mut self, now: Instant, dice: f64, actions: &mut Vec<Action>) {
+    pub(super) fn open_watch(&mut self, cx: &mut Context) {
         let request = WatchRequest {
             resource_version: self.last.clone(),
             initial_events: false,
             bookmarks: true,
-            timeout: self.watch_timeout(dice),
+            timeout: self.watch_timeout(cx),
             shard: None,
         };
-        actions.push(Action::Watch(request.clone()));
-        self.phase = Phase::Watching(Watching::new(request, now));
+        cx.actions.push(Action::Watch(request.clone()));
+        self.phase = Phase::Watching(Watching::new(request, cx.now));
     }
 
-    /// Something happened to an object: where does it go?
-    pub(crate) fn event(&mut self, now: Instant, kind: EventKind, version: Option<&str>) -> Disposition {
-        match &mut self.phase {
+    pub(super) fn event(&mut self, kind: EventKind, version: Option<&str>, cx: &mut Context) {
+        let action = match &mut self.phase {
             Phase::Watching(watch) => {
-                watch.activity = now;
+                watch.activity = cx.now;
                 watch.opened = true;
                 watch.events += 1;
                 if kind != EventKind::Added {
@@ -154,209 +157,166 @@ impl Machine {
                     }
                     self.watch_progress();
                 }
-                Disposition::Forward
+                Action::Forward
             }
             Phase::Initial(watch) => {
-                watch.initial_progress(now, kind != EventKind::Added);
+                watch.initial_progress(cx.now, kind != EventKind::Added);
                 watch.events += 1;
-                Disposition::Gather
+                Action::Gather
             }
-            _ => Disposition::Gather,
-        }
+            _ => Action::Gather,
+        };
+        cx.actions.push(action);
     }
 
-    pub(super) fn step_initial(
-        &mut self,
-        mut watch: Watching,
-        now: Instant,
-        dice: f64,
-        input: Input<'_>,
-        actions: &mut Vec<Action>,
-    ) {
+    pub(super) fn step_initial(&mut self, mut watch: Watching, input: Input<'_>, cx: &mut Context) {
         match input {
             Input::Progress => {
-                watch.initial_progress(now, false);
+                watch.initial_progress(cx.now, false);
                 self.phase = Phase::Initial(watch);
             }
             Input::Bookmark {
                 resource_version: Some(version),
                 initial_events_end: true,
             } => {
-                self.initial_events_ended(watch, now, dice, version, actions);
+                self.initial_events_ended(watch, version, cx);
             }
             Input::Bookmark { .. } => {
-                watch.initial_progress(now, true);
+                watch.initial_progress(cx.now, true);
                 self.phase = Phase::Initial(watch);
             }
-            Input::ErrorEvent(error) => self.watch_list_refused(watch, now, dice, error, actions),
-            Input::Failed(SourceError::Api(error)) => {
-                self.watch_list_refused(watch, now, dice, error, actions)
-            }
-            Input::Failed(error) => self.watch_list_broken(&watch, now, dice, error, actions),
+            Input::ErrorEvent(error) => self.watch_list_rejected(watch, error, cx),
+            Input::Failed(SourceError::Api(error)) => self.watch_list_rejected(watch, error, cx),
+            Input::Failed(error) => self.watch_list_broken(&watch, error, cx),
             Input::Ended => {
-                let complaint = if watch.events == 0 {
-                    Complaint::ShortWatch
+                let violation = if watch.events == 0 {
+                    Violation::ShortWatch
                 } else {
-                    Complaint::NoEndMarker
+                    Violation::NoEndMarker
                 };
-                self.remember_refusal(now);
-                self.list_instead(now, Some(complaint), actions);
+                self.disable_watch_lists(cx);
+                self.list_instead(Some(violation), cx);
             }
             Input::DeadlinePassed => {
-                // A server that never even began to answer has said nothing about watch-lists.
+                // A server that never started to respond may still support watch-lists.
                 if watch.opened {
-                    self.remember_refusal(now);
+                    self.disable_watch_lists(cx);
                 }
-                self.list_instead(now, Some(Complaint::NoEndMarker), actions);
+                self.list_instead(Some(Violation::NoEndMarker), cx);
             }
             _ => self.phase = Phase::Initial(watch),
         }
     }
 
-    fn initial_events_ended(
-        &mut self,
-        mut watch: Watching,
-        now: Instant,
-        dice: f64,
-        version: &str,
-        actions: &mut Vec<Action>,
-    ) {
-        match self.accept_version(Some(version), watch.request.resource_version.as_deref()) {
-            Verdict::Stale => {
+    fn initial_events_ended(&mut self, mut watch: Watching, version: &str, cx: &mut Context) {
+        match self.check_version(Some(version), watch.request.resource_version.as_deref()) {
+            VersionCheck::Stale => {
                 self.last_unavailable = true;
-                let complaint = Some(Complaint::StaleList);
-                return self.retry_sync(now, dice, None, Operation::WatchList, complaint, actions);
+                let violation = Some(Violation::StaleList);
+                return self.retry_sync(None, Operation::WatchList, violation, cx);
             }
-            Verdict::Rewound => self.report_rewind(Operation::WatchList, actions),
-            Verdict::Take => {}
+            VersionCheck::Rewound => self.report_rewind(Operation::WatchList, cx),
+            VersionCheck::Accept => {}
         }
-        actions.push(Action::Commit {
+        cx.actions.push(Action::Commit {
             resource_version: Some(version.to_owned()),
             by: Operation::WatchList,
         });
         self.committed(Some(version.to_owned()));
-        self.watch_lists_broken = 0;
+        self.broken_watch_lists = 0;
         watch.opened = true;
-        watch.activity = now;
+        watch.activity = cx.now;
         watch.synthetic = false;
         self.phase = Phase::Watching(watch);
     }
 
-    /// The server answered a watch-list by an error, as HTTP status or inside the stream.
-    fn watch_list_refused(
-        &mut self,
-        watch: Watching,
-        now: Instant,
-        dice: f64,
-        error: &ApiError,
-        actions: &mut Vec<Action>,
-    ) {
-        let version_refused = error.is_expired() || error.is_too_large_resource_version();
-        if version_refused && watch.request.resource_version.is_some() && !watch.fell_back {
+    /// The server rejected a watch-list, by HTTP status or by an `ERROR` event.
+    fn watch_list_rejected(&mut self, watch: Watching, error: &ApiError, cx: &mut Context) {
+        let version_rejected = error.is_expired() || error.is_too_large_resource_version();
+        if version_rejected && watch.request.resource_version.is_some() && !watch.fell_back {
             self.last_unavailable = true;
             let report = self.report(Operation::WatchList, Resume::RetryNewest);
-            actions.extend([Action::Discard, Action::Report(report)]);
-            self.start_watch_list(now, dice, actions);
+            cx.actions.extend([Action::Discard, Action::Report(report)]);
+            self.start_watch_list(cx);
             if let Phase::Initial(watch) = &mut self.phase {
                 watch.fell_back = true;
             }
         } else if error.is_too_many_requests() {
-            self.retry_sync(now, dice, error.retry_after, Operation::WatchList, None, actions);
+            self.retry_sync(error.retry_after, Operation::WatchList, None, cx);
         } else if error.retry_after.is_some() {
-            // A server that asks for patience gets it, also from the list that takes the place of a watch-list
-            // it goes on refusing.
-            self.watch_lists_broken += 1;
-            if self.watch_lists_broken >= BROKEN_WATCH_LISTS {
-                self.remember_refusal(now);
+            // The requested delay also applies to the list that replaces a watch-list that keeps failing.
+            self.broken_watch_lists += 1;
+            if self.broken_watch_lists >= MAX_BROKEN_WATCH_LISTS {
+                self.disable_watch_lists(cx);
             }
-            self.retry_sync(now, dice, error.retry_after, Operation::WatchList, None, actions);
+            self.retry_sync(error.retry_after, Operation::WatchList, None, cx);
         } else {
-            // The server does not know the parameters, or this resource cannot be watched that way. Other
-            // errors may well hit the list too, and then the next cycle tries the watch-list again. A replica
-            // that is too far behind even for the newest version answers a list past its own memory.
+            // The server does not support the parameters for this resource. Other errors may affect the list as well,
+            // and the next cycle then tries a watch-list again. A replica that lags behind even the newest version
+            // serves a list from storage.
             if error.is_invalid() || matches!(error.code, 405 | 406 | 501) {
-                self.remember_refusal(now);
+                self.disable_watch_lists(cx);
             }
-            self.list_instead(now, None, actions);
+            self.list_instead(None, cx);
         }
     }
 
-    fn watch_list_broken(
-        &mut self,
-        watch: &Watching,
-        now: Instant,
-        dice: f64,
-        error: &SourceError,
-        actions: &mut Vec<Action>,
-    ) {
+    fn watch_list_broken(&mut self, watch: &Watching, error: &SourceError, cx: &mut Context) {
         match error {
-            // An answer that is no watch at all: perhaps a list works.
-            SourceError::Malformed(_) => self.list_instead(now, None, actions),
-            _ if watch.opened && self.watch_lists_broken + 1 >= BROKEN_WATCH_LISTS => {
-                self.remember_refusal(now);
-                self.list_instead(now, None, actions);
+            // The response is not a watch. A list may work.
+            SourceError::Malformed(_) => self.list_instead(None, cx),
+            _ if watch.opened && self.broken_watch_lists + 1 >= MAX_BROKEN_WATCH_LISTS => {
+                self.disable_watch_lists(cx);
+                self.list_instead(None, cx);
             }
             _ => {
                 if watch.opened {
-                    self.watch_lists_broken += 1;
+                    self.broken_watch_lists += 1;
                 }
-                self.retry_sync(now, dice, None, Operation::WatchList, None, actions);
+                self.retry_sync(None, Operation::WatchList, None, cx);
             }
         }
     }
 
-    fn remember_refusal(&mut self, now: Instant) {
-        self.watch_lists_broken = 0;
-        self.watch_list_refused_until = Some(now + self.config.deadlines.watch_list_refused);
+    fn disable_watch_lists(&mut self, cx: &mut Context) {
+        self.broken_watch_lists = 0;
+        self.watch_list_disabled_until = Some(cx.now + self.config.deadlines.watch_list_refused);
     }
 
-    fn list_instead(&mut self, now: Instant, complaint: Option<Complaint>, actions: &mut Vec<Action>) {
+    fn list_instead(&mut self, violation: Option<Violation>, cx: &mut Context) {
         let mut report = self.report(Operation::WatchList, Resume::ListInstead);
-        report.complaint = complaint;
-        actions.extend([Action::Discard, Action::Report(report)]);
-        self.start_list(now, actions);
+        report.violation = violation;
+        cx.actions.extend([Action::Discard, Action::Report(report)]);
+        self.start_list(cx);
     }
 
-    pub(super) fn step_watch(
-        &mut self,
-        mut watch: Watching,
-        now: Instant,
-        dice: f64,
-        input: Input<'_>,
-        actions: &mut Vec<Action>,
-    ) {
+    pub(super) fn step_watch(&mut self, mut watch: Watching, input: Input<'_>, cx: &mut Context) {
         match input {
             Input::Progress => {
                 watch.opened = true;
-                watch.activity = now;
+                watch.activity = cx.now;
                 self.phase = Phase::Watching(watch);
             }
             Input::Bookmark { resource_version, .. } => {
-                self.bookmark(&mut watch, now, resource_version, actions);
+                self.bookmark(&mut watch, resource_version, cx);
                 self.phase = Phase::Watching(watch);
             }
-            Input::ErrorEvent(error) => self.watch_error_event(now, dice, error, actions),
-            Input::Failed(SourceError::Api(error)) => self.watch_refused(now, dice, error, actions),
-            Input::Failed(_) | Input::DeadlinePassed | Input::ResyncRefused => {
-                self.rewatch_later(now, dice, None, None, actions);
+            Input::ErrorEvent(error) => self.watch_error_event(error, cx),
+            Input::Failed(SourceError::Api(error)) => self.watch_rejected(error, cx),
+            Input::Failed(_) | Input::DeadlinePassed | Input::ResyncRejected => {
+                self.rewatch_later(None, None, cx);
             }
-            Input::Ended => self.watch_ended(&watch, now, dice, actions),
+            Input::Ended => self.watch_ended(&watch, cx),
             _ => self.phase = Phase::Watching(watch),
         }
     }
 
-    fn bookmark(
-        &mut self,
-        watch: &mut Watching,
-        now: Instant,
-        version: Option<&str>,
-        actions: &mut Vec<Action>,
-    ) {
+    fn bookmark(&mut self, watch: &mut Watching, version: Option<&str>, cx: &mut Context) {
         watch.opened = true;
-        watch.activity = now;
+        watch.activity = cx.now;
         self.bookmarks_seen = true;
-        if let Some(previous) = watch.last_bookmark.replace(now) {
-            let gap = now.saturating_duration_since(previous);
+        if let Some(previous) = watch.last_bookmark.replace(cx.now) {
+            let gap = cx.now.saturating_duration_since(previous);
             self.bookmark_gap = Some(self.bookmark_gap.map_or(gap, |longest| longest.max(gap)));
         }
         let backwards = match (version, &self.last) {
@@ -365,7 +325,7 @@ impl Machine {
             _ => false,
         };
         let Some(version) = version.filter(|_| !backwards) else {
-            // F10: a bookmark that goes back, or says nothing, moves nothing.
+            // F10: a bookmark that goes back or has no version is ignored.
             self.ignored_bookmarks += 1;
             return;
         };
@@ -373,84 +333,75 @@ impl Machine {
         watch.progressed = true;
         self.advance(version);
         self.watch_progress();
-        actions.push(Action::Bookmark {
+        cx.actions.push(Action::Bookmark {
             resource_version: version.to_owned(),
         });
     }
 
-    /// An error inside the stream: only "too many requests" leaves the version trustworthy.
-    fn watch_error_event(&mut self, now: Instant, dice: f64, error: &ApiError, actions: &mut Vec<Action>) {
-        let version_holds =
-            error.is_too_many_requests() || error.is_internal() && self.internal_errors.allows(now);
-        if version_holds {
-            self.rewatch_later(now, dice, error.retry_after, None, actions);
+    /// After an `ERROR` event only "too many requests" leaves the version valid.
+    fn watch_error_event(&mut self, error: &ApiError, cx: &mut Context) {
+        let version_is_valid =
+            error.is_too_many_requests() || error.is_internal() && self.internal_errors.allows(cx.now);
+        if version_is_valid {
+            self.rewatch_later(error.retry_after, None, cx);
         } else {
             let reason = relist_reason(error).unwrap_or(RelistReason::ErrorEvent);
-            self.relist_later(now, dice, error.retry_after, reason, actions);
+            self.relist_later(error.retry_after, reason, cx);
         }
     }
 
-    /// A watch that was refused by HTTP status.
-    fn watch_refused(&mut self, now: Instant, dice: f64, error: &ApiError, actions: &mut Vec<Action>) {
+    /// The server rejected a watch by HTTP status.
+    fn watch_rejected(&mut self, error: &ApiError, cx: &mut Context) {
         let reason = match relist_reason(error) {
             Some(reason) => Some(reason),
-            // The collection itself is gone (a deleted definition). When it comes back it is another one.
+            // The collection itself is gone (a deleted CRD). If it is created again, it is a different one.
             None if error.is_not_found() => Some(RelistReason::NotFound),
             None => None,
         };
         match reason {
-            Some(reason) => self.relist_later(now, dice, error.retry_after, reason, actions),
-            None => self.rewatch_later(now, dice, error.retry_after, None, actions),
+            Some(reason) => self.relist_later(error.retry_after, reason, cx),
+            None => self.rewatch_later(error.retry_after, None, cx),
         }
     }
 
-    fn watch_ended(&mut self, watch: &Watching, now: Instant, dice: f64, actions: &mut Vec<Action>) {
-        let lasted = now.saturating_duration_since(watch.started);
+    fn watch_ended(&mut self, watch: &Watching, cx: &mut Context) {
+        let lasted = cx.now.saturating_duration_since(watch.started);
         if watch.events == 0 && !watch.progressed && lasted < VERY_SHORT {
-            self.rewatch_later(now, dice, None, Some(Complaint::ShortWatch), actions);
+            self.rewatch_later(None, Some(Violation::ShortWatch), cx);
         } else if !watch.progressed && lasted < UNPRODUCTIVE {
-            self.rewatch_later(now, dice, None, None, actions);
+            self.rewatch_later(None, None, cx);
         } else {
             let mut report = self.report(Operation::Watch, Resume::Rewatch);
-            // The normal end of a watch is no failure.
+            // The regular end of a watch is not a failure.
             self.attempts = 0;
             report.attempts = 0;
-            actions.push(Action::Report(report));
-            self.start_watch(now, dice, actions);
+            cx.actions.push(Action::Report(report));
+            self.start_watch(cx);
         }
     }
 
     fn rewatch_later(
         &mut self,
-        now: Instant,
-        dice: f64,
         retry_after: Option<Duration>,
-        complaint: Option<Complaint>,
-        actions: &mut Vec<Action>,
+        violation: Option<Violation>,
+        cx: &mut Context,
     ) {
-        let pause = self.watch_backoff.next(dice, retry_after);
+        let pause = self.watch_backoff.next(cx.jitter, retry_after);
         let mut report = self.report(Operation::Watch, Resume::Rewatch);
-        report.complaint = complaint;
-        self.pause(now, pause, Plan::Watch, report, actions);
+        report.violation = violation;
+        self.pause(pause, AfterPause::Watch, report, cx);
     }
 
-    fn relist_later(
-        &mut self,
-        now: Instant,
-        dice: f64,
-        retry_after: Option<Duration>,
-        reason: RelistReason,
-        actions: &mut Vec<Action>,
-    ) {
-        // An expired version is merely old: a list at least as new will do, and comes from memory. In all
-        // other cases the version itself is in doubt.
+    fn relist_later(&mut self, retry_after: Option<Duration>, reason: RelistReason, cx: &mut Context) {
+        // An expired version is merely old: a list that is not older suffices and is served from memory. Otherwise
+        // the version itself is in doubt.
         if reason != RelistReason::Expired && reason != RelistReason::ErrorEvent {
             self.last_unavailable = true;
         }
-        // The pause grows with the failures of watches and is not reset by the list that follows, so that a
-        // server that refuses every watch is not listed in a tight loop.
-        let pause = self.watch_backoff.next(dice, retry_after);
+        // The pause grows with each failed watch and is not reset by the list that follows. Otherwise a server that
+        // rejects every watch would be listed in a tight loop.
+        let pause = self.watch_backoff.next(cx.jitter, retry_after);
         let report = self.report(Operation::Watch, Resume::Relist(reason));
-        self.pause(now, pause, Plan::Sync, report, actions);
+        self.pause(pause, AfterPause::Sync, report, cx);
     }
 }

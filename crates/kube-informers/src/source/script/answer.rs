@@ -1,51 +1,121 @@
-//! What a script answers to one request: items, errors, pauses, silence.
+//! The scripted response to one request: items, errors, delays, silence.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
+use futures_core::stream::BoxStream;
 use futures_util::stream;
 
-use crate::source::error::{ApiError, SourceError};
-use crate::source::{BoxStream, Fetched, ListItem, ListMeta, ListStream, WatchItem, WatchStream};
+use crate::wire::{ApiError, Fetched, ListItem, ListMeta, SourceError, WatchItem};
 
-/// One line of an answer.
-enum Line<T> {
+enum Step<T> {
     Item(T),
     Error(SourceError),
-    After(Duration),
+    Delay(Duration),
     Hang,
 }
 
-/// Plays lines; the stream ends after the last, or after an error.
-fn play<T: Send + 'static>(lines: VecDeque<Line<T>>) -> BoxStream<Result<T, SourceError>> {
-    Box::pin(stream::try_unfold(lines, |mut lines| async move {
-        loop {
-            match lines.pop_front() {
-                None => return Ok(None),
-                Some(Line::Item(item)) => return Ok(Some((item, lines))),
-                Some(Line::Error(error)) => return Err(error),
-                Some(Line::After(pause)) => tokio::time::sleep(pause).await,
-                Some(Line::Hang) => std::future::pending().await,
-            }
-        }
-    }))
+/// The response to one list request. It ends after its last step.
+pub type ListAnswer<K> = Answer<ListItem<K>>;
+
+/// The response to one watch request. It ends after its last step.
+pub type WatchAnswer<K> = Answer<WatchItem<K>>;
+
+/// The response to one request to a [`Script`](super::Script): a [`ListAnswer`] or a [`WatchAnswer`].
+pub struct Answer<T> {
+    steps: VecDeque<Step<T>>,
 }
 
-/// The answer to one list, for a [`Script`](super::Script).
-pub struct ListAnswer<K> {
-    lines: VecDeque<Line<ListItem<K>>>,
+/// An item with a variant for the start of a response.
+pub trait Progress {
+    /// The response has started.
+    fn started() -> Self;
+}
+
+impl<K> Progress for ListItem<K> {
+    fn started() -> Self {
+        Self::Progress { bytes: 0 }
+    }
+}
+
+impl<K> Progress for WatchItem<K> {
+    fn started() -> Self {
+        Self::Progress { bytes: 0 }
+    }
+}
+
+impl<T: Progress> Answer<T> {
+    /// A successful response without items. A list is incomplete without [`end`](ListAnswer::end).
+    pub fn new() -> Self {
+        Self::starting_with(Step::Item(T::started()))
+    }
+}
+
+impl<T> Answer<T> {
+    fn starting_with(step: Step<T>) -> Self {
+        Self { steps: [step].into() }
+    }
+
+    /// A rejected request.
+    pub fn error(error: impl Into<SourceError>) -> Self {
+        Self::starting_with(Step::Error(error.into()))
+    }
+
+    /// A response that never starts.
+    pub fn silence() -> Self {
+        Self::starting_with(Step::Hang)
+    }
+
+    /// Adds any item.
+    #[must_use]
+    pub fn item(self, item: T) -> Self {
+        self.then(Step::Item(item))
+    }
+
+    /// Ends the response with a lost connection.
+    #[must_use]
+    pub fn broken(self, error: impl Into<SourceError>) -> Self {
+        self.then(Step::Error(error.into()))
+    }
+
+    /// Adds a delay.
+    #[must_use]
+    pub fn after(self, delay: Duration) -> Self {
+        self.then(Step::Delay(delay))
+    }
+
+    /// Keeps the response open and silent from here on.
+    #[must_use]
+    pub fn hang(self) -> Self {
+        self.then(Step::Hang)
+    }
+
+    fn then(mut self, step: Step<T>) -> Self {
+        self.steps.push_back(step);
+        self
+    }
+
+    pub(super) fn play(self) -> BoxStream<'static, Result<T, SourceError>>
+    where
+        T: Send + 'static,
+    {
+        Box::pin(stream::try_unfold(self.steps, |mut steps| async move {
+            loop {
+                match steps.pop_front() {
+                    None => return Ok(None),
+                    Some(Step::Item(item)) => return Ok(Some((item, steps))),
+                    Some(Step::Error(error)) => return Err(error),
+                    Some(Step::Delay(delay)) => tokio::time::sleep(delay).await,
+                    Some(Step::Hang) => std::future::pending().await,
+                }
+            }
+        }))
+    }
 }
 
 impl<K> ListAnswer<K> {
-    /// An answer that has begun, and ends without [`ListItem::End`] unless more is added.
-    pub fn new() -> Self {
-        Self {
-            lines: [Line::Item(ListItem::Progress { bytes: 0 })].into(),
-        }
-    }
-
-    /// A page of these objects, and the last one: the collection at this version.
+    /// The last page, with these objects, of the collection at this version.
     pub fn page(objects: impl IntoIterator<Item = K>, resource_version: &str) -> Self {
         Self::new().objects(objects).end(ListMeta {
             resource_version: Some(resource_version.to_owned()),
@@ -53,7 +123,7 @@ impl<K> ListAnswer<K> {
         })
     }
 
-    /// A page of these objects that is followed by another.
+    /// A page with these objects that is followed by another page.
     pub fn page_before(objects: impl IntoIterator<Item = K>, resource_version: &str, token: &str) -> Self {
         Self::new().objects(objects).end(ListMeta {
             resource_version: Some(resource_version.to_owned()),
@@ -62,130 +132,41 @@ impl<K> ListAnswer<K> {
         })
     }
 
-    /// A refusal.
-    pub fn error(error: impl Into<SourceError>) -> Self {
-        Self {
-            lines: [Line::Error(error.into())].into(),
-        }
-    }
-
-    /// No answer, ever.
-    pub fn silence() -> Self {
-        Self {
-            lines: [Line::Hang].into(),
-        }
-    }
-
-    /// Then these objects.
+    /// Adds objects.
     #[must_use]
-    pub fn objects(mut self, objects: impl IntoIterator<Item = K>) -> Self {
-        let items = objects
-            .into_iter()
-            .map(|object| ListItem::Object(Fetched::New(object)));
-        self.lines.extend(items.map(Line::Item));
-        self
+    pub fn objects(self, objects: impl IntoIterator<Item = K>) -> Self {
+        objects.into_iter().fold(self, |answer, object| {
+            answer.item(ListItem::Object(Fetched::New(object)))
+        })
     }
 
-    /// Then any item.
-    #[must_use]
-    pub fn item(mut self, item: ListItem<K>) -> Self {
-        self.lines.push_back(Line::Item(item));
-        self
-    }
-
-    /// Then the end of the page.
+    /// Adds the end of the page.
     #[must_use]
     pub fn end(self, meta: ListMeta) -> Self {
         self.item(ListItem::End(meta))
     }
-
-    /// Then the connection breaks.
-    #[must_use]
-    pub fn broken(mut self, error: impl Into<SourceError>) -> Self {
-        self.lines.push_back(Line::Error(error.into()));
-        self
-    }
-
-    /// Then nothing for so long.
-    #[must_use]
-    pub fn after(mut self, pause: Duration) -> Self {
-        self.lines.push_back(Line::After(pause));
-        self
-    }
-
-    /// Then nothing more, for ever.
-    #[must_use]
-    pub fn hang(mut self) -> Self {
-        self.lines.push_back(Line::Hang);
-        self
-    }
-
-    pub(super) fn play(self) -> ListStream<K>
-    where
-        K: Send + Sync + 'static,
-    {
-        play(self.lines)
-    }
-}
-
-impl<K> Default for ListAnswer<K> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<K> fmt::Debug for ListAnswer<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ListAnswer({} lines)", self.lines.len())
-    }
-}
-
-/// The answer to one watch, for a [`Script`](super::Script). It ends cleanly after its last line.
-pub struct WatchAnswer<K> {
-    lines: VecDeque<Line<WatchItem<K>>>,
 }
 
 impl<K> WatchAnswer<K> {
-    /// A watch that was accepted.
-    pub fn new() -> Self {
-        Self {
-            lines: [Line::Item(WatchItem::Progress { bytes: 0 })].into(),
-        }
-    }
-
-    /// A refusal.
-    pub fn error(error: impl Into<SourceError>) -> Self {
-        Self {
-            lines: [Line::Error(error.into())].into(),
-        }
-    }
-
-    /// No answer, ever.
-    pub fn silence() -> Self {
-        Self {
-            lines: [Line::Hang].into(),
-        }
-    }
-
-    /// Then an object is new.
+    /// Adds an `ADDED` event.
     #[must_use]
     pub fn added(self, object: K) -> Self {
         self.item(WatchItem::Added(Fetched::New(object)))
     }
 
-    /// Then an object has changed.
+    /// Adds a `MODIFIED` event.
     #[must_use]
     pub fn modified(self, object: K) -> Self {
         self.item(WatchItem::Modified(Fetched::New(object)))
     }
 
-    /// Then an object is gone.
+    /// Adds a `DELETED` event.
     #[must_use]
     pub fn deleted(self, object: K) -> Self {
         self.item(WatchItem::Deleted(Fetched::New(object)))
     }
 
-    /// Then a bookmark.
+    /// Adds a bookmark.
     #[must_use]
     pub fn bookmark(self, resource_version: &str) -> Self {
         self.item(WatchItem::Bookmark {
@@ -194,7 +175,7 @@ impl<K> WatchAnswer<K> {
         })
     }
 
-    /// Then the bookmark that ends the initial events.
+    /// Adds the bookmark that ends the initial events.
     #[must_use]
     pub fn initial_events_end(self, resource_version: &str) -> Self {
         self.item(WatchItem::Bookmark {
@@ -203,56 +184,21 @@ impl<K> WatchAnswer<K> {
         })
     }
 
-    /// Then an ERROR event.
+    /// Adds an `ERROR` event.
     #[must_use]
     pub fn failure(self, error: ApiError) -> Self {
         self.item(WatchItem::Error(error))
     }
-
-    /// Then any item.
-    #[must_use]
-    pub fn item(mut self, item: WatchItem<K>) -> Self {
-        self.lines.push_back(Line::Item(item));
-        self
-    }
-
-    /// Then the connection breaks.
-    #[must_use]
-    pub fn broken(mut self, error: impl Into<SourceError>) -> Self {
-        self.lines.push_back(Line::Error(error.into()));
-        self
-    }
-
-    /// Then nothing for so long.
-    #[must_use]
-    pub fn after(mut self, pause: Duration) -> Self {
-        self.lines.push_back(Line::After(pause));
-        self
-    }
-
-    /// Then nothing more, for ever.
-    #[must_use]
-    pub fn hang(mut self) -> Self {
-        self.lines.push_back(Line::Hang);
-        self
-    }
-
-    pub(super) fn play(self) -> WatchStream<K>
-    where
-        K: Send + Sync + 'static,
-    {
-        play(self.lines)
-    }
 }
 
-impl<K> Default for WatchAnswer<K> {
+impl<T: Progress> Default for Answer<T> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<K> fmt::Debug for WatchAnswer<K> {
+impl<T> fmt::Debug for Answer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "WatchAnswer({} lines)", self.lines.len())
+        write!(f, "Answer({} steps)", self.steps.len())
     }
 }

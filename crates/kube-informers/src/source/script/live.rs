@@ -1,39 +1,39 @@
-//! The live collection of a script: objects, integer versions, a history that can be lost.
+//! The live collection of a script: objects, integer versions, and a history that can be dropped.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use futures_util::stream;
 
-use super::{ListAnswer, Script, Shared};
+use super::{ListAnswer, Script, ScriptInner};
 use crate::key::ObjectKey;
 use crate::object::Object;
-use crate::source::error::{ApiError, SourceError, StatusCause};
-use crate::source::{Fetched, WatchItem, WatchRequest, WatchStream};
+use crate::source::{WatchRequest, WatchStream};
+use crate::wire::{ApiError, Fetched, SourceError, StatusCause, WatchItem};
 
 pub(super) struct Live<K> {
     objects: BTreeMap<ObjectKey, K>,
     version: u64,
     log: Vec<Change<K>>,
     /// Versions up to this one are no longer in the log.
-    forgotten: u64,
-    /// Counts the times all watches were closed.
+    compacted: u64,
+    /// The number of times all watches were closed.
     epoch: u64,
-    /// How to copy an object; known since somebody put one in.
+    /// Clones an object. A function pointer, because `ListerWatcher` has no `Clone` bound.
     copy: fn(&K) -> K,
 }
 
 struct Change<K> {
     version: u64,
-    what: What,
+    kind: ChangeKind,
     /// `None` for a bookmark.
     object: Option<K>,
-    /// Whether the watches that were open heard of it.
-    told: bool,
+    /// Whether watches that were open at the time received it.
+    delivered: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum What {
+enum ChangeKind {
     Added,
     Modified,
     Deleted,
@@ -46,7 +46,7 @@ impl<K> Live<K> {
             objects: BTreeMap::new(),
             version: 0,
             log: Vec::new(),
-            forgotten: 0,
+            compacted: 0,
             epoch: 0,
             copy,
         }
@@ -58,10 +58,10 @@ impl<K> Live<K> {
 
     fn item(&self, change: &Change<K>) -> WatchItem<K> {
         let object = change.object.as_ref().map(self.copy).map(Fetched::New);
-        match (change.what, object) {
-            (What::Added, Some(object)) => WatchItem::Added(object),
-            (What::Modified, Some(object)) => WatchItem::Modified(object),
-            (What::Deleted, Some(object)) => WatchItem::Deleted(object),
+        match (change.kind, object) {
+            (ChangeKind::Added, Some(object)) => WatchItem::Added(object),
+            (ChangeKind::Modified, Some(object)) => WatchItem::Modified(object),
+            (ChangeKind::Deleted, Some(object)) => WatchItem::Deleted(object),
             _ => bookmark(change.version, false),
         }
     }
@@ -74,94 +74,94 @@ fn bookmark<K>(version: u64, initial_events_end: bool) -> WatchItem<K> {
     }
 }
 
-/// The live collection. Each change has a version of its own, counted from 1, which is returned.
+/// The live collection. Each change returns its version. Versions start at 1.
 impl<K: kube::Resource + Object + Clone> Script<K> {
-    /// Adds an object and tells the open watches.
+    /// Adds an object and sends it to the open watches.
     pub fn add(&self, object: K) -> u64 {
-        self.record(What::Added, object, true)
+        self.record(ChangeKind::Added, object, true)
     }
 
-    /// Adds an object, and no open watch hears of it. One opened later at an earlier version does.
+    /// Adds an object without sending it to the open watches. A watch opened later at an earlier version receives it.
     #[doc(alias = "AddDropWatch")]
     pub fn add_drop_watch(&self, object: K) -> u64 {
-        self.record(What::Added, object, false)
+        self.record(ChangeKind::Added, object, false)
     }
 
-    /// Changes an object and tells the open watches.
+    /// Changes an object and sends it to the open watches.
     pub fn modify(&self, object: K) -> u64 {
-        self.record(What::Modified, object, true)
+        self.record(ChangeKind::Modified, object, true)
     }
 
-    /// Changes an object, and no open watch hears of it.
+    /// Changes an object without sending it to the open watches.
     #[doc(alias = "ModifyDropWatch")]
     pub fn modify_drop_watch(&self, object: K) -> u64 {
-        self.record(What::Modified, object, false)
+        self.record(ChangeKind::Modified, object, false)
     }
 
-    /// Deletes an object and tells the open watches, which are given the object as it is here.
+    /// Deletes an object and sends the given state to the open watches.
     pub fn delete(&self, object: K) -> u64 {
-        self.record(What::Deleted, object, true)
+        self.record(ChangeKind::Deleted, object, true)
     }
 
-    /// Deletes an object, and no open watch hears of it.
+    /// Deletes an object without sending it to the open watches.
     #[doc(alias = "DeleteDropWatch")]
     pub fn delete_drop_watch(&self, object: K) -> u64 {
-        self.record(What::Deleted, object, false)
+        self.record(ChangeKind::Deleted, object, false)
     }
 
-    /// Tells the open watches how far they are.
+    /// Sends a bookmark to the open watches.
     pub fn send_bookmark(&self) {
         self.live(|live| {
             live.log.push(Change {
                 version: live.version,
-                what: What::Bookmark,
+                kind: ChangeKind::Bookmark,
                 object: None,
-                told: true,
+                delivered: true,
             });
         });
     }
 
-    /// Ends all watches and forgets the history: to watch from an earlier version is no longer possible.
+    /// Ends all watches and drops the history: a watch from an earlier version fails as expired.
     #[doc(alias = "ResetWatch")]
     pub fn reset_watch(&self) {
         self.live(|live| {
             live.epoch += 1;
             live.log.clear();
-            live.forgotten = live.version;
+            live.compacted = live.version;
         });
     }
 
-    fn record(&self, what: What, mut object: K, told: bool) -> u64 {
+    fn record(&self, kind: ChangeKind, mut object: K, delivered: bool) -> u64 {
         self.live(|live| {
             live.version += 1;
             object.meta_mut().resource_version = Some(live.version.to_string());
             let key = ObjectKey::of(&object);
-            match what {
-                What::Deleted => live.objects.remove(&key),
+            match kind {
+                ChangeKind::Deleted => live.objects.remove(&key),
                 _ => live.objects.insert(key, object.clone()),
             };
             live.log.push(Change {
                 version: live.version,
-                what,
+                kind,
                 object: Some(object),
-                told,
+                delivered,
             });
             live.version
         })
     }
 
     fn live<T>(&self, change: impl FnOnce(&mut Live<K>) -> T) -> T {
-        self.shared
+        self.inner
             .change(|state| change(state.live.get_or_insert_with(|| Live::new(K::clone))))
     }
 }
 
-/// A watch of the live collection; `None` when there is no such collection.
+/// A watch of the live collection; `None` if there is none.
 pub(super) fn watch<K: Send + Sync + 'static>(
-    shared: &Arc<Shared<K>>,
+    inner: &Arc<ScriptInner<K>>,
     request: &WatchRequest,
 ) -> Option<WatchStream<K>> {
-    let state = shared.state.lock();
+    let state = inner.state.lock();
     let live = state.live.as_ref()?;
     let mut first = VecDeque::from([WatchItem::Progress { bytes: 0 }]);
     let from = if request.initial_events && state.watch_list {
@@ -180,7 +180,7 @@ pub(super) fn watch<K: Send + Sync + 'static>(
         Err(error) => return Some(Box::pin(stream::iter([Err(SourceError::Api(error))]))),
     };
     let begin = Reader {
-        shared: Arc::clone(shared),
+        inner: Arc::clone(inner),
         first,
         next,
         opened: live.log.len(),
@@ -192,10 +192,10 @@ pub(super) fn watch<K: Send + Sync + 'static>(
 }
 
 impl<K> Live<K> {
-    /// Where in the log a watch begins.
+    /// The position in the log at which a watch starts.
     fn position(&self, request: &WatchRequest) -> Result<usize, ApiError> {
         if request.initial_events {
-            let text = "sendInitialEvents is forbidden for watch: the script does not serve it";
+            let text = "sendInitialEvents is forbidden for watch: the script does not support it";
             return Err(ApiError::new(422, "Invalid", text));
         }
         let version = request.resource_version.as_deref().unwrap_or_default();
@@ -203,8 +203,8 @@ impl<K> Live<K> {
             let text = format!("invalid resource version {version:?}");
             return Err(ApiError::new(400, "BadRequest", &text));
         };
-        if version < self.forgotten {
-            let text = format!("too old resource version: {version} ({})", self.forgotten);
+        if version < self.compacted {
+            let text = format!("too old resource version: {version} ({})", self.compacted);
             return Err(ApiError::new(410, "Expired", &text));
         }
         if version > self.version {
@@ -224,36 +224,37 @@ impl<K> Live<K> {
 
 /// One open watch.
 struct Reader<K> {
-    shared: Arc<Shared<K>>,
+    inner: Arc<ScriptInner<K>>,
     first: VecDeque<WatchItem<K>>,
-    /// The next change to look at.
+    /// The position in the log.
     next: usize,
-    /// Changes before this one were history when the watch was opened.
+    /// The length of the log when the watch was opened.
     opened: usize,
     epoch: u64,
 }
 
 impl<K> Reader<K> {
-    /// What happens next; `None` at the end of the watch.
+    /// Waits for the next item; `None` at the end of the watch.
     async fn next(&mut self) -> Option<WatchItem<K>> {
         if let Some(item) = self.first.pop_front() {
             return Some(item);
         }
-        let mut changes = self.shared.changes.subscribe();
+        let mut changes = self.inner.changes.subscribe();
         loop {
             changes.borrow_and_update();
             {
-                let state = self.shared.state.lock();
+                let state = self.inner.state.lock();
                 let live = state.live.as_ref().filter(|live| live.epoch == self.epoch)?;
                 while let Some(change) = live.log.get(self.next) {
                     let was_history = self.next < self.opened;
                     self.next += 1;
-                    if change.told && !was_history || was_history && change.what != What::Bookmark {
+                    if change.delivered && !was_history || was_history && change.kind != ChangeKind::Bookmark
+                    {
                         return Some(live.item(change));
                     }
                 }
             }
-            // The sender is in `self.shared` and cannot go away.
+            // Cannot fail: `self.inner` owns the sender.
             let _ = changes.changed().await;
         }
     }

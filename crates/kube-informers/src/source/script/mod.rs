@@ -1,4 +1,4 @@
-//! `Script`: a source that plays what a test wrote down, or keeps a small collection of its own.
+//! `Script`: a source for tests that plays scripted responses or serves a small in-memory collection.
 
 mod answer;
 mod live;
@@ -14,19 +14,17 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use self::live::Live;
-use super::error::{ApiError, SourceError};
-use super::{
-    Known, ListRequest, ListStream, ListerWatcher, WatchItem, WatchListSupport, WatchRequest, WatchStream,
-};
+use super::{ListRequest, ListStream, ListerWatcher, WatchListSupport, WatchRequest, WatchStream};
+use crate::wire::{ApiError, Known, SourceError, WatchItem};
 
-pub use self::answer::{ListAnswer, WatchAnswer};
+pub use self::answer::{Answer, ListAnswer, WatchAnswer};
 
-/// A scripted source, for tests of what stands to its right. Clones are handles to the same script.
+/// A scripted source for tests of reflectors and informers. Clones are handles to the same script.
 ///
-/// Each list and each watch takes the next answer that was queued for it. When none is left, it is answered
-/// out of a live collection, if the test has put objects into one with [`add`](Self::add); otherwise a list
-/// fails and says so, and a watch stays open and silent. Like client-go's fakes it does not deliver initial
-/// events through a watch, unless [`with_watch_list`](Self::with_watch_list) says that it does.
+/// Each list and each watch receives the next response queued for it. When none is left, it is served from the live
+/// collection, if the test has added objects to it with [`add`](Self::add). Otherwise a list fails, and a watch stays
+/// open and silent. Like client-go's fakes it does not support watch-lists, unless
+/// [`with_watch_list`](Self::with_watch_list) is called.
 ///
 /// ```
 /// use kube_informers::source::{ListAnswer, Script, WatchAnswer};
@@ -37,10 +35,10 @@ pub use self::answer::{ListAnswer, WatchAnswer};
 /// ```
 #[doc(alias = "FakeControllerSource")]
 pub struct Script<K> {
-    shared: Arc<Shared<K>>,
+    inner: Arc<ScriptInner<K>>,
 }
 
-/// One request a [`Script`] has seen.
+/// One request received by a [`Script`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// A list.
@@ -49,13 +47,13 @@ pub enum Seen {
     Watch(WatchRequest),
 }
 
-struct Shared<K> {
-    state: Mutex<State<K>>,
-    /// Counts changes of the state, for those who wait for one.
+struct ScriptInner<K> {
+    state: Mutex<ScriptState<K>>,
+    /// Counts the changes of the state, for waiting tasks.
     changes: watch::Sender<u64>,
 }
 
-struct State<K> {
+struct ScriptState<K> {
     lists: VecDeque<ListAnswer<K>>,
     watches: VecDeque<WatchAnswer<K>>,
     seen: Vec<Seen>,
@@ -65,9 +63,9 @@ struct State<K> {
     live: Option<Live<K>>,
 }
 
-impl<K> Shared<K> {
-    /// Changes the state and wakes those who wait for a change.
-    fn change<T>(&self, change: impl FnOnce(&mut State<K>) -> T) -> T {
+impl<K> ScriptInner<K> {
+    /// Changes the state and wakes waiting tasks.
+    fn change<T>(&self, change: impl FnOnce(&mut ScriptState<K>) -> T) -> T {
         let outcome = change(&mut self.state.lock());
         self.changes.send_modify(|count| *count += 1);
         outcome
@@ -75,11 +73,11 @@ impl<K> Shared<K> {
 }
 
 impl<K> Script<K> {
-    /// An empty script.
+    /// Creates an empty script.
     pub fn new() -> Self {
         Self {
-            shared: Arc::new(Shared {
-                state: Mutex::new(State {
+            inner: Arc::new(ScriptInner {
+                state: Mutex::new(ScriptState {
                     lists: VecDeque::new(),
                     watches: VecDeque::new(),
                     seen: Vec::new(),
@@ -93,63 +91,63 @@ impl<K> Script<K> {
         }
     }
 
-    /// Says that this source can deliver the initial list through a watch.
+    /// Enables watch-lists.
     #[must_use]
     #[doc(alias = "ToListWatcherWithWatchListSemantics")]
     pub fn with_watch_list(self) -> Self {
-        self.shared.change(|state| state.watch_list = true);
+        self.inner.change(|state| state.watch_list = true);
         self
     }
 
-    /// Queues the answer to a list.
+    /// Queues the response to a list.
     pub fn on_list(&self, answer: ListAnswer<K>) -> &Self {
-        self.shared.change(|state| state.lists.push_back(answer));
+        self.inner.change(|state| state.lists.push_back(answer));
         self
     }
 
-    /// Queues the answer to a watch.
+    /// Queues the response to a watch.
     pub fn on_watch(&self, answer: WatchAnswer<K>) -> &Self {
-        self.shared.change(|state| state.watches.push_back(answer));
+        self.inner.change(|state| state.watches.push_back(answer));
         self
     }
 
-    /// Lets lists of the live collection fail, or with `None` succeed again.
+    /// Makes lists of the live collection fail, or with `None` succeed again.
     #[doc(alias = "ListError")]
     pub fn fail_lists(&self, error: impl Into<Option<ApiError>>) {
         let error = error.into();
-        self.shared.change(|state| state.list_error = error);
+        self.inner.change(|state| state.list_error = error);
     }
 
-    /// The requests seen so far, in order.
+    /// The requests received so far, in order.
     pub fn requests(&self) -> Vec<Seen> {
-        self.shared.state.lock().seen.clone()
+        self.inner.state.lock().seen.clone()
     }
 
-    /// Waits until so many requests have been seen, and returns them.
+    /// Waits until `count` requests have been received, and returns them.
     pub async fn seen(&self, count: usize) -> Vec<Seen> {
         self.wait_for(|state| (state.seen.len() >= count).then(|| state.seen.clone()))
             .await
     }
 
-    /// How many watches are open: asked for, and neither ended nor dropped.
+    /// The number of open watches: requested, and neither ended nor dropped.
     pub fn open_watches(&self) -> usize {
-        self.shared.state.lock().open_watches
+        self.inner.state.lock().open_watches
     }
 
-    /// Waits until so many watches are open.
+    /// Waits until `count` watches are open.
     pub async fn watched_by(&self, count: usize) {
         self.wait_for(|state| (state.open_watches == count).then_some(()))
             .await;
     }
 
-    async fn wait_for<T>(&self, condition: impl Fn(&State<K>) -> Option<T>) -> T {
-        let mut changes = self.shared.changes.subscribe();
+    async fn wait_for<T>(&self, condition: impl Fn(&ScriptState<K>) -> Option<T>) -> T {
+        let mut changes = self.inner.changes.subscribe();
         loop {
             changes.borrow_and_update();
-            if let Some(outcome) = condition(&self.shared.state.lock()) {
+            if let Some(outcome) = condition(&self.inner.state.lock()) {
                 return outcome;
             }
-            // The sender is in `self` and cannot go away.
+            // Cannot fail: `self` owns the sender.
             let _ = changes.changed().await;
         }
     }
@@ -157,7 +155,7 @@ impl<K> Script<K> {
 
 impl<K: Send + Sync + 'static> ListerWatcher<K> for Script<K> {
     fn list(&self, request: ListRequest, _: Known<K>) -> ListStream<K> {
-        let (answer, failure) = self.shared.change(|state| {
+        let (answer, failure) = self.inner.change(|state| {
             state.seen.push(Seen::List(request));
             match state.lists.pop_front() {
                 Some(answer) => (Some(answer), None),
@@ -168,27 +166,27 @@ impl<K: Send + Sync + 'static> ListerWatcher<K> for Script<K> {
             (_, Some(failure)) => ListAnswer::error(failure),
             (Some(answer), None) => answer,
             (None, None) => ListAnswer::error(SourceError::Request(
-                "the script has no answer to this list, and no objects of its own".to_owned(),
+                "the script has no response to this list and no live collection".to_owned(),
             )),
         };
         answer.play()
     }
 
     fn watch(&self, request: WatchRequest, _: Known<K>) -> WatchStream<K> {
-        let answer = self.shared.change(|state| {
+        let answer = self.inner.change(|state| {
             state.seen.push(Seen::Watch(request.clone()));
             state.open_watches += 1;
             state.watches.pop_front()
         });
-        let open = Open(Arc::clone(&self.shared));
+        let open = OpenWatch(Arc::clone(&self.inner));
         let items = match answer {
             Some(answer) => answer.play(),
-            None => live::watch(&self.shared, &request).unwrap_or_else(|| {
+            None => live::watch(&self.inner, &request).unwrap_or_else(|| {
                 let begin = stream::iter([Ok(WatchItem::Progress { bytes: 0 })]);
                 Box::pin(begin.chain(stream::pending()))
             }),
         };
-        // The stream carries the mark of its being open, and loses it with its end.
+        // The guard counts the watch as open until the stream ends or is dropped.
         let items = items.map(Some).chain(stream::iter([None]));
         Box::pin(items.scan(Some(open), |open, item| {
             if item.is_none() {
@@ -199,7 +197,7 @@ impl<K: Send + Sync + 'static> ListerWatcher<K> for Script<K> {
     }
 
     fn watch_list(&self) -> WatchListSupport {
-        match self.shared.state.lock().watch_list {
+        match self.inner.state.lock().watch_list {
             true => WatchListSupport::Probe,
             false => WatchListSupport::Unsupported,
         }
@@ -210,10 +208,10 @@ impl<K: Send + Sync + 'static> ListerWatcher<K> for Script<K> {
     }
 }
 
-/// Counts a watch as open for as long as it lives.
-struct Open<K>(Arc<Shared<K>>);
+/// Counts a watch as open until it is dropped.
+struct OpenWatch<K>(Arc<ScriptInner<K>>);
 
-impl<K> Drop for Open<K> {
+impl<K> Drop for OpenWatch<K> {
     fn drop(&mut self) {
         self.0
             .change(|state| state.open_watches = state.open_watches.saturating_sub(1));
@@ -223,7 +221,7 @@ impl<K> Drop for Open<K> {
 impl<K> Clone for Script<K> {
     fn clone(&self) -> Self {
         Self {
-            shared: Arc::clone(&self.shared),
+            inner: Arc::clone(&self.inner),
         }
     }
 }
@@ -236,7 +234,7 @@ impl<K> Default for Script<K> {
 
 impl<K> fmt::Debug for Script<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = self.shared.state.lock();
+        let state = self.inner.state.lock();
         f.debug_struct("Script")
             .field("seen", &state.seen)
             .field("open_watches", &state.open_watches)

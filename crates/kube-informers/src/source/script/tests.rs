@@ -40,7 +40,7 @@ fn watch_at(script: &Script<Pod>, version: &str) -> WatchStream<Pod> {
     script.watch(request, None)
 }
 
-/// Everything that can be had without waiting.
+/// All items that are available without waiting.
 async fn drain(stream: &mut WatchStream<Pod>) -> Vec<String> {
     let mut lines = Vec::new();
     loop {
@@ -116,7 +116,7 @@ async fn a_reset_ends_watches_and_forgets_the_history() {
     assert_eq!(
         drain(&mut watch_at(&script, "1")).await,
         [
-            "the server answered 410 Expired: too old resource version: 1 (3)",
+            "the server returned 410 Expired: too old resource version: 1 (3)",
             "end"
         ]
     );
@@ -189,7 +189,7 @@ async fn a_watch_list_sends_the_state_then_what_follows() {
     plain.add(pod("a"));
     let refused = drain(&mut plain.watch(request, None)).await;
     assert!(
-        refused[0].starts_with("the server answered 422 Invalid"),
+        refused[0].starts_with("the server returned 422 Invalid"),
         "{refused:?}"
     );
 }
@@ -224,20 +224,20 @@ async fn queued_answers_come_first_and_in_order() {
         .on_watch(WatchAnswer::error(ApiError::new(403, "Forbidden", "never")));
 
     assert_eq!(list(&script).await, ["a@-", "end 5"]);
-    assert_eq!(list(&script).await, ["the server answered 500: no"]);
+    assert_eq!(list(&script).await, ["the server returned 500: no"]);
     assert_eq!(list(&script).await, ["live@1", "end 1"]);
     assert_eq!(
         drain(&mut watch_at(&script, "1")).await,
         [
             "added w@-",
             "bookmark Some(\"6\") false",
-            "the server answered 410 Expired: old",
+            "the server returned 410 Expired: old",
             "end"
         ]
     );
     assert_eq!(
         drain(&mut watch_at(&script, "1")).await,
-        ["the server answered 403 Forbidden: never", "end"]
+        ["the server returned 403 Forbidden: never", "end"]
     );
     assert!(drain(&mut watch_at(&script, "1")).await.is_empty());
     assert_eq!(script.requests().len(), 6);
@@ -249,7 +249,7 @@ async fn lists_can_be_made_to_fail() {
     let script = Script::new();
     script.add(pod("a"));
     script.fail_lists(ApiError::new(503, "", "later"));
-    assert_eq!(list(&script).await, ["the server answered 503: later"]);
+    assert_eq!(list(&script).await, ["the server returned 503: later"]);
     script.fail_lists(None);
     assert_eq!(list(&script).await, ["a@1", "end 1"]);
 }
@@ -283,7 +283,7 @@ async fn an_empty_script_says_so_and_watches_in_silence() {
     let script = Script::<Pod>::new();
     assert_eq!(
         list(&script).await,
-        ["the script has no answer to this list, and no objects of its own"]
+        ["the script has no response to this list and no live collection"]
     );
     assert!(drain(&mut watch_at(&script, "1")).await.is_empty());
 }

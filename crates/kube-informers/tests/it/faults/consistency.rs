@@ -1,4 +1,4 @@
-//! F01 to F11: what must never be shown, however the server's replicas disagree.
+//! F01 to F14: consistency of the cache while replicas of the server disagree.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube_informers::Informer;
@@ -8,9 +8,9 @@ use kube_testserver::{Fault, Poison, RequestMatcher, TestServer, Verb, Which};
 
 use crate::support::*;
 
-/// A process that restarts against a replica that is behind sees what it saw before.
+/// A process that restarts against a lagging replica does not observe an older state.
 #[tokio::test(start_paused = true)]
-async fn f01_a_restart_against_a_stale_replica_does_not_travel_back_in_time() {
+async fn f01_a_restart_against_a_stale_replica_does_not_go_back_in_time() {
     for watch_list in [true, false] {
         let server = TestServer::builder().replicas(2).build();
         server.create(pod("ns", "a"));
@@ -38,7 +38,7 @@ async fn f01_a_restart_against_a_stale_replica_does_not_travel_back_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f02_a_replica_that_is_behind_takes_nothing_back() {
+async fn f02_a_lagging_replica_does_not_revert_the_cache() {
     for build in [pods, paged_pods] {
         for compacted in [false, true] {
             let server = TestServer::builder().replicas(2).build();
@@ -53,7 +53,7 @@ async fn f02_a_replica_that_is_behind_takes_nothing_back() {
             let version = informer.store().resource_version().unwrap();
             log.take();
 
-            // The next connection goes to the replica that has seen none of it.
+            // The next connection reaches the replica without these changes.
             server.switch_to_replica(1);
             if compacted {
                 server.compact();
@@ -76,7 +76,7 @@ async fn f02_a_replica_that_is_behind_takes_nothing_back() {
     }
 }
 
-/// An object that came and went in the gap before a relist leaves no trace.
+/// An object created and deleted in the gap before a relist leaves no trace.
 #[tokio::test(start_paused = true)]
 async fn f05_a_delete_is_not_lost_in_the_race_with_a_relist() {
     for turns in 0..60 {
@@ -89,7 +89,7 @@ async fn f05_a_delete_is_not_lost_in_the_race_with_a_relist() {
         log.take();
 
         server.create(pod("ns", "k"));
-        // However far the creation has come on its way: into the queue, into the cache, to the handler.
+        // Whether the creation has reached the queue, the cache or the handler.
         for _ in 0..turns {
             tokio::task::yield_now().await;
         }
@@ -115,7 +115,7 @@ async fn f05_a_delete_is_not_lost_in_the_race_with_a_relist() {
 
 #[tokio::test(start_paused = true)]
 async fn f06_the_same_name_with_a_new_uid_is_a_delete_and_an_add() {
-    // Inside a gap that ends with a relist.
+    // In a gap that ends with a relist.
     let server = TestServer::new();
     server.create(pod("ns", "a"));
     server.create(pod("ns", "b"));
@@ -130,7 +130,7 @@ async fn f06_the_same_name_with_a_new_uid_is_a_delete_and_an_add() {
     wait_for("it is told", || log.len() == 2).await;
     assert_eq!(log.take(), ["deleted ns/a (missed)", "added ns/a"]);
 
-    // Inside a gap that the watch resumes over, and on a live watch.
+    // In a gap after which the watch resumes, and on a live watch.
     server.break_watches();
     server.recreate("pods", "ns/a");
     wait_for("it is told", || log.len() == 2).await;
@@ -141,9 +141,9 @@ async fn f06_the_same_name_with_a_new_uid_is_a_delete_and_an_add() {
     assert_eq!(cached(&informer), stored(&server, "pods"));
 }
 
-/// The objects of a watch-list come in no order: what came before the end marker is no place to resume from.
+/// The objects of a watch-list arrive in any order, so a version before the end marker is not a version to resume from.
 #[tokio::test(start_paused = true)]
-async fn f09_a_break_among_the_initial_events_starts_over() {
+async fn f09_a_connection_lost_during_the_initial_events_starts_over() {
     let server = TestServer::new();
     for name in ["c", "a", "b"] {
         server.create(pod("ns", name));
@@ -170,7 +170,7 @@ async fn f09_a_break_among_the_initial_events_starts_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f10_bookmarks_that_go_back_or_say_nothing_move_nothing() {
+async fn f10_bookmarks_that_go_back_or_have_no_version_are_ignored() {
     for fault in [Fault::bookmark_version(-5), Fault::bookmark_without_metadata()] {
         let server = TestServer::new();
         for number in 0..10 {
@@ -194,7 +194,7 @@ async fn f10_bookmarks_that_go_back_or_say_nothing_move_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f10_an_object_whose_version_is_no_number_moves_nothing() {
+async fn f10_an_object_with_a_non_numeric_version_does_not_change_the_version() {
     for poison in [Poison::BadVersion, Poison::MissingVersion] {
         let server = TestServer::new();
         server.create(pod("ns", "a"));
@@ -218,9 +218,9 @@ async fn f10_an_object_whose_version_is_no_number_moves_nothing() {
     }
 }
 
-/// A stream of something else would have such bookmarks: they move nothing, end no watch-list, and are counted.
+/// Bookmarks of another kind do not change the version, do not end a watch-list, and are counted.
 #[tokio::test(start_paused = true)]
-async fn f10_a_bookmark_of_another_kind_is_not_believed() {
+async fn f10_a_bookmark_of_another_kind_is_ignored() {
     let server = TestServer::new();
     server.fault(
         RequestMatcher::watch("pods").forever(),
@@ -242,7 +242,7 @@ async fn f10_a_bookmark_of_another_kind_is_not_believed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f11_repeated_and_replayed_events_are_told_once() {
+async fn f11_repeated_and_replayed_events_are_delivered_once() {
     for fault in [
         Fault::duplicate_events(Which::All),
         Fault::replay_events(Which::All, 4),
@@ -280,7 +280,7 @@ async fn f11_repeated_and_replayed_events_are_told_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f13_one_undecodable_object_among_a_thousand_costs_itself_in_a_list() {
+async fn f13_one_undecodable_object_of_a_list_does_not_affect_the_others() {
     for build in [pods, paged_pods] {
         let server = TestServer::new();
         for number in 0..1000 {
@@ -296,7 +296,7 @@ async fn f13_one_undecodable_object_among_a_thousand_costs_itself_in_a_list() {
         assert_eq!(bad.key.as_ref().unwrap().as_str(), "ns/p500");
         assert!(bad.uid.is_some() && bad.resource_version.is_some() && bad.size > 0);
         assert!(bad.to_string().contains("spec"), "{bad}");
-        // It does not lead to another list, now or later.
+        // It does not lead to another list.
         pass(minutes(30)).await;
         assert_eq!(informer.stats().members[0].reflector.lists, 1);
 
@@ -308,7 +308,7 @@ async fn f13_one_undecodable_object_among_a_thousand_costs_itself_in_a_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f14_an_undecodable_object_on_a_watch_keeps_its_last_good_version_and_says_so() {
+async fn f14_an_undecodable_object_on_a_watch_keeps_its_last_good_version_and_is_reported() {
     let server = TestServer::new();
     for name in ["a", "b"] {
         server.create(pod("ns", name));
@@ -332,7 +332,7 @@ async fn f14_an_undecodable_object_on_a_watch_keeps_its_last_good_version_and_sa
     ));
     assert_eq!(informer.quarantine().len(), 1);
 
-    // A deletion whose body cannot be read deletes by its key.
+    // A deletion whose object cannot be decoded deletes by its key.
     server.delete::<Pod>("ns", "b");
     server.delete::<Pod>("ns", "a");
     wait_for("both are gone", || names(&informer) == ["c"]).await;

@@ -1,4 +1,4 @@
-//! F39 and F42: bytes cut anywhere, and objects that come into and go out of the scope.
+//! F39 and F42: truncated bodies, and objects that enter and leave the scope.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube_informers::{Informer, Scope};
@@ -7,9 +7,9 @@ use kube_testserver::{Fault, RequestMatcher, TestServer};
 
 use crate::support::*;
 
-/// Cut at any byte, a list or watch-list is either whole or nothing, and an event has happened or not.
+/// A list or watch-list truncated at any byte is complete or discarded, and so is an event.
 #[tokio::test(start_paused = true)]
-async fn f39_a_body_cut_at_any_byte_is_never_half_believed() {
+async fn f39_a_body_truncated_at_any_byte_is_discarded() {
     for build in [pods, paged_pods] {
         for clean in [true, false] {
             for bytes in (0..2400).step_by(37) {
@@ -48,7 +48,7 @@ async fn f39_a_body_cut_at_any_byte_is_never_half_believed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f39_a_body_in_pieces_of_any_size_is_read_all_the_same() {
+async fn f39_a_body_in_chunks_of_any_size_is_decoded() {
     for build in [pods, paged_pods] {
         for size in [1, 2, 3, 7, 64, 1000] {
             let server = TestServer::new();
@@ -68,7 +68,7 @@ async fn f39_a_body_in_pieces_of_any_size_is_read_all_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f42_objects_enter_and_leave_a_selector_and_are_told_so() {
+async fn f42_objects_that_enter_or_leave_a_selector_are_added_or_deleted() {
     for watch_list in [true, false] {
         let server = TestServer::new();
         server.create(pod("ns", "in").label("app", "x"));
@@ -91,7 +91,7 @@ async fn f42_objects_enter_and_leave_a_selector_and_are_told_so() {
         assert_eq!(log.take(), ["added ns/out", "deleted ns/in"]);
         assert_eq!(names(&informer), ["out"]);
 
-        // In a gap that needs a list: one leaves, one comes back.
+        // In a gap that requires a list: one object leaves, one returns.
         server.break_watches();
         flip("out", "y");
         flip("in", "x");

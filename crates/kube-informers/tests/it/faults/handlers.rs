@@ -1,4 +1,4 @@
-//! F27 to F30 and F32: user code that panics, is slow, comes late or goes early.
+//! F27 to F30 and F32: user code that panics or is slow, late handlers, removed handlers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::support::*;
 
 #[tokio::test(start_paused = true)]
-async fn f27_a_panicking_handler_skips_its_event_and_hurts_nobody() {
+async fn f27_a_panicking_handler_skips_its_event_and_affects_no_other() {
     let server = TestServer::new();
     let informer = synced_pods(&server).await;
     let logs = [Log::new(), Log::new(), Log::new()];
@@ -46,14 +46,14 @@ async fn f27_a_panicking_handler_skips_its_event_and_hurts_nobody() {
         [&first, &panicking, &last].map(|handler| handler.panics()),
         [0, 1, 0]
     );
-    // Skipped is told: the update that follows is an update.
+    // A skipped event counts as delivered: the next event is an update.
     server.modify::<Pod>("ns", "b", |pod| *pod = pod.clone().label("x", "y"));
     wait_for("it is told", || logs[1].len() == 3).await;
     assert_eq!(logs[1].all()[2], "updated ns/b");
 }
 
 #[tokio::test(start_paused = true)]
-async fn f27_a_panic_in_the_transform_costs_one_object() {
+async fn f27_a_panic_in_the_transform_quarantines_one_object() {
     for build in [pods, paged_pods] {
         let server = TestServer::new();
         for name in ["a", "bad", "c"] {
@@ -72,7 +72,7 @@ async fn f27_a_panic_in_the_transform_costs_one_object() {
             Problem::Transform("it panicked".to_owned())
         );
 
-        // The same on a watch, and the end of it.
+        // The same on a watch, then the deletion.
         server.modify::<Pod>("ns", "bad", |pod| *pod = pod.clone().label("x", "y"));
         server.create(pod("ns", "d"));
         wait_for("the watch goes on", || names(&informer) == ["a", "c", "d"]).await;
@@ -84,7 +84,7 @@ async fn f27_a_panic_in_the_transform_costs_one_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f28_a_panic_in_an_index_function_costs_one_object() {
+async fn f28_a_panic_in_an_index_function_quarantines_one_object() {
     for build in [pods, paged_pods] {
         let server = TestServer::new();
         for name in ["a", "bad", "c"] {
@@ -117,7 +117,7 @@ async fn f28_a_panic_in_an_index_function_costs_one_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f29_it_stops_at_once_while_the_server_refuses_connections() {
+async fn f29_shutdown_is_immediate_while_the_server_refuses_connections() {
     let server = TestServer::new();
     server.fault(RequestMatcher::any().forever(), Fault::refuse());
     let informer = pods(&server).start();
@@ -129,9 +129,9 @@ async fn f29_it_stops_at_once_while_the_server_refuses_connections() {
     server.assert_nothing_open();
 }
 
-/// Joining is one step: the snapshot, then exactly what follows, at whatever moment.
+/// A handler added at any time receives the snapshot, then exactly the changes after it.
 #[tokio::test(start_paused = true)]
-async fn f30_handlers_that_join_at_any_moment_see_no_gap_and_no_repetition() {
+async fn f30_handlers_added_at_any_time_receive_no_gap_and_no_duplicate() {
     let server = TestServer::new();
     for number in 0..5 {
         server.create(pod("ns", &format!("old{number}")));
@@ -185,7 +185,7 @@ async fn f30_a_removed_handler_is_not_called_again_and_the_others_are() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f32_a_slow_handler_that_coalesces_costs_memory_for_live_objects_only() {
+async fn f32_the_backlog_of_a_coalescing_handler_is_bounded_by_the_live_objects() {
     let server = TestServer::new();
     let informer = synced_pods(&server).await;
     let told = Arc::new(AtomicUsize::new(0));
@@ -209,13 +209,13 @@ async fn f32_a_slow_handler_that_coalesces_costs_memory_for_live_objects_only() 
         settle().await;
         assert!(slow.pending() <= 11, "{} pending", slow.pending());
     }
-    // It was told of one object; the others come and go without a trace.
+    // It received one object. The others were added and deleted within its backlog.
     assert_eq!(told.load(Ordering::SeqCst), 1);
     for number in 0..10 {
         server.delete::<Pod>("ns", &format!("p{number}"));
     }
     wait_for("all are gone", || informer.store().is_empty()).await;
     assert!(slow.pending() <= 2, "{} pending", slow.pending());
-    // And the cache was never held up.
+    // The cache was not delayed.
     assert_eq!(informer.stats().members[0].queue.len, 0);
 }

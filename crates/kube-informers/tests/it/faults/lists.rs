@@ -1,4 +1,4 @@
-//! F22, F23 and F34: pages, their tokens and what a relist costs.
+//! F22, F23 and F34: pages, their tokens, and the cost of a relist.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ fn in_pages(server: &TestServer, size: u32) -> InformerBuilder<Pod> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f22_a_token_that_expires_leads_to_one_whole_list() {
+async fn f22_an_expired_continue_token_leads_to_one_list_without_pages() {
     for page in 1..4 {
         let server = full(10);
         server.fault(
@@ -44,7 +44,7 @@ async fn f22_a_token_that_expires_leads_to_one_whole_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f23_odd_pages_are_read_right() {
+async fn f23_unusual_pages_are_read_correctly() {
     for fault in [
         Fault::empty_continue(),
         Fault::ignore_limit(),
@@ -55,7 +55,7 @@ async fn f23_odd_pages_are_read_right() {
         let informer = synced(in_pages(&server, 2)).await;
         assert_eq!(cached(&informer), stored(&server, "pods"));
     }
-    // A page without items in the middle, whose token leads on.
+    // An empty page in the middle, with a token.
     let server = full(5);
     server.fault(RequestMatcher::list("pods").nth(2), Fault::empty_page());
     let informer = synced(in_pages(&server, 2)).await;
@@ -68,7 +68,7 @@ async fn f23_odd_pages_are_read_right() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f23_pages_of_different_versions_are_no_list() {
+async fn f23_pages_of_different_versions_are_discarded() {
     let server = full(5);
     server.fault(RequestMatcher::list("pods").nth(2), Fault::list_version(1));
     let informer = in_pages(&server, 2).start();
@@ -87,9 +87,9 @@ async fn f23_pages_of_different_versions_are_no_list() {
     assert_eq!(cached(&informer), stored(&server, "pods"));
 }
 
-/// Writes between the pages: the list is that of its first page's version, and the watch brings the rest.
+/// The list has the version of its first page, and the watch delivers the writes between the pages.
 #[tokio::test(start_paused = true)]
-async fn f23_writes_between_pages_are_neither_lost_nor_doubled() {
+async fn f23_writes_between_pages_are_neither_lost_nor_duplicated() {
     let server = full(6);
     server.fault(
         RequestMatcher::list("pods").continued().forever(),
@@ -112,7 +112,7 @@ async fn f23_writes_between_pages_are_neither_lost_nor_doubled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f34_a_relist_of_what_is_known_decodes_nothing_and_tells_nobody() {
+async fn f34_a_relist_of_cached_objects_decodes_nothing_and_delivers_nothing() {
     for build in [pods, paged_pods] {
         let server = full(500);
         let informer = synced(build(&server)).await;

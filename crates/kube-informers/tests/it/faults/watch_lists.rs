@@ -1,4 +1,4 @@
-//! F16 to F18: watch-lists that do not end, are not understood, or break half-way.
+//! F16 to F18: watch-lists that do not end, are not supported, or break.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube_testserver::builders::pod;
@@ -15,7 +15,7 @@ fn watch_lists(server: &TestServer) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f16_a_watch_list_that_never_ends_is_given_up_and_remembered() {
+async fn f16_a_watch_list_without_an_end_is_abandoned_and_remembered() {
     for fault in [
         Fault::no_end_marker(),
         Fault::no_end_marker().and(Fault::no_bookmarks()),
@@ -43,7 +43,7 @@ async fn f16_a_watch_list_that_never_ends_is_given_up_and_remembered() {
         assert_eq!(watch_lists(&server), 1, "the verdict is remembered");
         assert_gentle(&server);
 
-        // After ten minutes it deserves another chance.
+        // After ten minutes it is tried again.
         pass(minutes(10)).await;
         server.clear_faults();
         force_relist(&server);
@@ -56,9 +56,9 @@ async fn f16_a_watch_list_that_never_ends_is_given_up_and_remembered() {
     }
 }
 
-/// Changes and bookmarks that come all the time are no reason to wait for ever.
+/// A steady stream of changes and bookmarks does not extend the deadline.
 #[tokio::test(start_paused = true)]
-async fn f16_a_busy_collection_without_an_end_marker_is_given_up_all_the_same() {
+async fn f16_a_busy_watch_list_without_an_end_marker_is_abandoned() {
     let server = TestServer::builder().bookmark_interval(secs(2)).build();
     server.create(pod("ns", "a"));
     server.fault(
@@ -81,9 +81,9 @@ async fn f16_a_busy_collection_without_an_end_marker_is_given_up_all_the_same() 
     wait_for("it keeps up", || cached(&informer) == stored(&server, "pods")).await;
 }
 
-/// A large collection that trickles in is not given up while it comes.
+/// A large collection that arrives slowly is not abandoned.
 #[tokio::test(start_paused = true)]
-async fn f16_a_slow_watch_list_that_makes_progress_is_waited_for() {
+async fn f16_a_slow_watch_list_that_makes_progress_is_not_abandoned() {
     let server = TestServer::new();
     for number in 0..40 {
         server.create(pod("ns", &format!("p{number}")));
@@ -97,7 +97,7 @@ async fn f16_a_slow_watch_list_that_makes_progress_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f17_any_refusal_of_a_watch_list_leads_to_a_list() {
+async fn f17_a_rejected_watch_list_leads_to_a_list() {
     for fault in [
         Fault::status(400),
         Fault::status(404),
@@ -128,9 +128,9 @@ async fn f17_any_refusal_of_a_watch_list_leads_to_a_list() {
     }
 }
 
-/// "Not now" is no refusal: the list would be refused too.
+/// A throttled watch-list is not replaced by a list, which would be throttled too.
 #[tokio::test(start_paused = true)]
-async fn f17_a_throttled_watch_list_is_tried_again() {
+async fn f17_a_throttled_watch_list_is_retried() {
     let server = TestServer::new();
     server.create(pod("ns", "a"));
     server.fault(
@@ -146,7 +146,7 @@ async fn f17_a_throttled_watch_list_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f18_what_a_broken_watch_list_had_brought_is_forgotten() {
+async fn f18_the_objects_of_a_broken_watch_list_are_discarded() {
     for fault in [
         Fault::break_after_events(2),
         Fault::close_after_events(2),
@@ -158,7 +158,7 @@ async fn f18_what_a_broken_watch_list_had_brought_is_forgotten() {
         for name in ["a", "b", "c"] {
             server.create(pod("ns", name));
         }
-        // The attempt after it is held back, so that something can happen in between.
+        // The next attempt is delayed, so that changes can happen in between.
         server.fault(RequestMatcher::watch_list("pods"), fault.clone());
         server.fault(RequestMatcher::resource("pods").nth(2), Fault::delay(secs(2)));
         let informer = pods(&server).start();

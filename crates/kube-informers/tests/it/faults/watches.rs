@@ -1,4 +1,4 @@
-//! F15, F19 to F21, F24 to F26, F31: watches that fall silent, are refused, or end at once.
+//! F15, F19 to F21, F24 to F26, F31: watches that fall silent, are rejected, or end immediately.
 
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ fn relists(informer: &Informer<Pod>) -> u64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f15_a_half_open_watch_is_noticed_by_its_missing_bookmarks() {
+async fn f15_a_half_open_watch_is_detected_by_its_missing_bookmarks() {
     let server = TestServer::new();
     let informer = synced_pods(&server).await;
     pass(minutes(5)).await;
-    // The next one is opened and never says a word.
+    // The next watch is opened and stays silent.
     server.fault(RequestMatcher::plain_watch("pods"), Fault::silent());
     server.break_watches();
     pass(secs(2)).await;
@@ -29,7 +29,7 @@ async fn f15_a_half_open_watch_is_noticed_by_its_missing_bookmarks() {
     server.create(pod("ns", "a"));
     wait_for("it is noticed", || informer.store().len() == 1).await;
 
-    // And a short pause before the next one.
+    // There is a short delay before the next one.
     assert!(begin.elapsed() <= secs(153), "{:?}", begin.elapsed());
     assert_eq!(relists(&informer), 0);
     assert_eq!(
@@ -38,9 +38,9 @@ async fn f15_a_half_open_watch_is_noticed_by_its_missing_bookmarks() {
     );
 }
 
-/// Where no bookmark was ever seen, the watch's own time-out is all there is to go by.
+/// Without any bookmark, the timeout of the watch is the deadline.
 #[tokio::test(start_paused = true)]
-async fn f15_without_bookmarks_the_time_out_of_the_watch_decides() {
+async fn f15_without_bookmarks_the_timeout_of_the_watch_applies() {
     let server = TestServer::new();
     server.fault(RequestMatcher::plain_watch("pods").times(1), Fault::silent());
     let informer = synced(paged_pods(&server)).await;
@@ -55,9 +55,9 @@ async fn f15_without_bookmarks_the_time_out_of_the_watch_decides() {
     assert_eq!(relists(&informer), 0);
 }
 
-/// A quiet collection is not a dead watch: with bookmarks or without, it stays open to its end.
+/// A watch of a quiet collection stays open until its timeout, with or without bookmarks.
 #[tokio::test(start_paused = true)]
-async fn f15_a_quiet_watch_is_left_alone() {
+async fn f15_a_quiet_watch_stays_open() {
     for no_bookmarks in [true, false] {
         let server = TestServer::new();
         if no_bookmarks {
@@ -77,7 +77,7 @@ async fn f15_a_quiet_watch_is_left_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f19_an_expired_version_leads_to_one_list_at_least_as_new() {
+async fn f19_an_expired_version_leads_to_one_list_that_is_not_older() {
     for as_event in [true, false] {
         let server = TestServer::new();
         server.create(pod("ns", "a"));
@@ -107,7 +107,7 @@ async fn f19_an_expired_version_leads_to_one_list_at_least_as_new() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f20_a_resume_refused_by_status_leads_to_a_list_only_where_the_version_is_to_blame() {
+async fn f20_a_rejected_watch_leads_to_a_list_only_if_the_version_is_the_cause() {
     for (code, lists) in [
         (410, 2),
         (400, 2),
@@ -132,9 +132,9 @@ async fn f20_a_resume_refused_by_status_leads_to_a_list_only_where_the_version_i
     }
 }
 
-/// A server that accepts every list and refuses every watch is not listed in a tight loop.
+/// A server that accepts every list and rejects every watch is not listed in a tight loop.
 #[tokio::test(start_paused = true)]
-async fn f20_a_watch_that_is_always_refused_is_no_list_loop() {
+async fn f20_a_watch_that_is_always_rejected_does_not_cause_a_list_loop() {
     for fault in [
         Fault::status(410),
         Fault::status(400),
@@ -160,7 +160,7 @@ async fn f20_a_watch_that_is_always_refused_is_no_list_loop() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f21_watches_that_end_at_once_or_soon_are_bounded_and_no_reason_to_list() {
+async fn f21_short_watches_are_rate_limited_and_do_not_lead_to_a_list() {
     for fault in [
         Fault::close_after_events(0),
         Fault::close_after(Duration::from_millis(1100)),
@@ -227,9 +227,9 @@ async fn f24_throttling_is_respected_and_never_leads_to_a_list() {
     }
 }
 
-/// Refused is a state with a reason, not a flood of requests.
+/// A permanent rejection is a state with a reason, and causes few requests.
 #[tokio::test(start_paused = true)]
-async fn f25_a_permanent_refusal_is_a_state_with_a_reason() {
+async fn f25_a_permanent_rejection_is_reported_in_the_state() {
     for code in [401, 403, 404, 405] {
         let server = TestServer::new();
         server.fault(RequestMatcher::resource("pods").forever(), Fault::status(code));
@@ -254,9 +254,9 @@ async fn f25_a_permanent_refusal_is_a_state_with_a_reason() {
     }
 }
 
-/// A definition that is deleted and made again: the cache keeps serving, and then tells the whole difference.
+/// While a CRD is deleted and created again, the cache keeps its contents, and then delivers the difference.
 #[tokio::test(start_paused = true)]
-async fn f26_a_resource_that_goes_and_comes_back_is_told_as_a_difference() {
+async fn f26_a_resource_that_is_deleted_and_recreated_is_delivered_as_a_difference() {
     for build in [pods, paged_pods] {
         let server = TestServer::new();
         for name in ["a", "b"] {
@@ -299,9 +299,9 @@ async fn f26_a_resource_that_goes_and_comes_back_is_told_as_a_difference() {
     }
 }
 
-/// Conversion fails for a while: lists and watches answer 500.
+/// While conversion fails, lists and watches return 500.
 #[tokio::test(start_paused = true)]
-async fn f26_a_failing_conversion_leaves_the_last_good_state() {
+async fn f26_a_failing_conversion_keeps_the_last_good_state() {
     let server = TestServer::new();
     server.create(pod("ns", "a"));
     let informer = synced_pods(&server).await;
@@ -322,7 +322,7 @@ async fn f26_a_failing_conversion_leaves_the_last_good_state() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f31_synced_once_and_healthy_now_are_two_answers() {
+async fn f31_synced_and_healthy_are_reported_separately() {
     let server = TestServer::new();
     let informer = synced_pods(&server).await;
     assert!(matches!(informer.state(), ReflectorState::Watching { .. }));

@@ -146,7 +146,14 @@ async fn no_canary_is_ever_seen_in_logs_errors_or_debug_output() {
         .filter(|line| line.contains("kube_informers"))
         .collect();
     assert!(ours.len() > 100, "{} lines", ours.len());
-    for expected in ["ns/bad", "received", "decoded", "queued", "delivering", "panicked"] {
+    for expected in [
+        "ns/bad",
+        "received",
+        "decoded",
+        "queued",
+        "delivering",
+        "panicked",
+    ] {
         assert!(log.contains(expected), "{expected} is logged");
     }
     let encoded = "Y2FuYXJ5LTdmM2E5";

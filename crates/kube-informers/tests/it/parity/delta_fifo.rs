@@ -1,21 +1,18 @@
-//! client-go's `delta_fifo_test.go`. A list makes `Replaced` here where client-go makes `Sync` by default;
-//! `Vanished` is its `Deleted` with a `DeletedFinalStateUnknown`.
+//! client-go's `delta_fifo_test.go`. A list becomes `Replaced` here, and `Sync` in client-go by default.
+//! `Vanished` corresponds to `Deleted` with a `DeletedFinalStateUnknown`.
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use kube_informers::delta::{Delta, Tombstone};
-use kube_informers::queue::{DeltaFifo, DeltaQueue};
-use kube_informers::target::Target;
-use tokio::task::JoinSet;
+use kube_informers::queue::{DeltaFifo, DeltaQueue, PopError};
 
 use crate::queue::support::{
-    Held, Thing, accept, added, assert_nothing_more, deleted, drain, fine, key, pop, pop_flagged, replaced,
-    text, texts, thing, updated,
+    Held, Thing, accept, add_number, added, assert_close_ends_blocked_pops, assert_nothing_more,
+    assert_synced_after_pops, deleted, drain, fine, key, number_of, pop, pop_flagged,
+    producers_keep_their_order, replaced, text, texts, thing, updated,
 };
 
-/// What a consumer holds in most of the upstream tests.
+/// The objects of the consumer in most of the upstream tests.
 const HELD: [(&str, u64); 3] = [("foo", 5), ("bar", 6), ("baz", 7)];
 
 fn with_known(known: &[(&str, u64)]) -> DeltaFifo<Thing> {
@@ -30,33 +27,16 @@ fn pop_newest(queue: &DeltaFifo<Thing>) -> String {
 /// Upstream: TestDeltaFIFO_basic
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_producers_values_are_popped_in_order() {
-    const AMOUNT: u64 = 500;
     let queue = Arc::new(DeltaFifo::new().capacity(usize::MAX));
-    let mut producers = JoinSet::new();
-    for producer in ["a", "b"] {
-        let queue = queue.clone();
-        producers.spawn(async move {
-            for i in 0..AMOUNT {
-                queue.accept(added(&format!("{producer}{i}"), i + 1)).unwrap();
-            }
-        });
-    }
-
-    let mut last: HashMap<String, u64> = HashMap::new();
-    for _ in 0..2 * AMOUNT {
-        let deltas = queue.pop(fine).await.unwrap();
-        let newest = deltas.last().and_then(Delta::object).unwrap();
-        let last = last.entry(newest.name[..1].to_owned()).or_default();
-        assert!(newest.value > *last, "{} came after {last}", newest.value);
-        *last = newest.value;
-    }
-
-    assert_eq!(last, [("a".to_owned(), AMOUNT), ("b".to_owned(), AMOUNT)].into());
+    producers_keep_their_order(queue, add_number, async |queue| {
+        number_of(&queue.pop(fine).await.unwrap())
+    })
+    .await;
 }
 
 /// Upstream: TestDeltaFIFO_replaceWithDeleteDeltaIn
 #[test]
-fn a_list_revives_a_key_whose_deletion_is_queued() {
+fn a_list_restores_a_key_whose_deletion_is_queued() {
     let queue = with_known(&[("foo", 1)]);
 
     accept(&queue, [deleted("foo", 1), replaced(&[("foo", 2)])]);
@@ -66,7 +46,7 @@ fn a_list_revives_a_key_whose_deletion_is_queued() {
 
 /// Upstream: TestDeltaFIFOW_ReplaceMakesDeletionsForObjectsOnlyInQueue
 #[test]
-fn f05_a_list_deletes_what_only_the_queue_knows() {
+fn f05_a_list_deletes_objects_that_are_only_queued() {
     let add = || added("foo", 2);
     let same = || replaced(&[("foo", 2)]);
     let none = || replaced(&[]);
@@ -122,7 +102,7 @@ fn f05_a_list_deletes_what_only_the_queue_knows() {
 
 /// Upstream: TestDeltaFIFO_addUpdate
 #[tokio::test(start_paused = true)]
-async fn all_that_happened_to_a_key_is_one_pop() {
+async fn all_deltas_of_a_key_are_one_pop() {
     let queue = DeltaFifo::new();
     accept(&queue, [added("foo", 10), updated("foo", 12), deleted("foo", 15)]);
     assert_eq!(queue.keys(), [key("foo")]);
@@ -139,7 +119,7 @@ async fn all_that_happened_to_a_key_is_one_pop() {
 /// Objects are transformed once, before they reach a queue; what is left to show is that the queue hands on the
 /// very objects it got, and which.
 #[test]
-fn the_very_objects_come_out_also_inside_tombstones() {
+fn popped_deltas_and_tombstones_hold_the_same_objects() {
     let queue = DeltaFifo::new();
     let foo = thing("foo", 15);
     let bar = thing("bar", 16);
@@ -213,7 +193,7 @@ async fn a_list_adds_to_the_queued_key() {
 
 /// Upstream: TestDeltaFIFO_ResyncNonExisting
 #[test]
-fn a_resync_passes_over_a_key_whose_deletion_is_queued() {
+fn a_resync_skips_a_key_whose_deletion_is_queued() {
     let queue = with_known(&[("foo", 5)]);
 
     accept(&queue, [deleted("foo", 10), Delta::SyncAll]);
@@ -243,7 +223,7 @@ fn a_deletion_of_a_queued_key_the_consumer_does_not_hold_is_queued() {
 
 /// Upstream: TestDeltaFIFO_ReplaceMakesDeletions
 #[test]
-fn a_list_deletes_what_it_lacks() {
+fn a_list_deletes_missing_objects() {
     let foo = || replaced(&[("foo", 5)]);
 
     let queue = with_known(&HELD);
@@ -296,7 +276,7 @@ fn a_list_deletes_what_it_lacks() {
 
 /// Upstream: TestDeltaFIFO_ReplaceMakesDeletionsReplaced
 #[test]
-fn a_list_brings_the_new_state_and_deletes_what_it_lacks() {
+fn a_list_replaces_objects_and_deletes_missing_ones() {
     let queue = with_known(&HELD);
 
     accept(&queue, [deleted("baz", 10), replaced(&[("foo", 6)])]);
@@ -309,7 +289,7 @@ fn a_list_brings_the_new_state_and_deletes_what_it_lacks() {
 
 /// Upstream: TestDeltaFIFO_ReplaceDeltaType
 #[test]
-fn a_listed_object_is_replaced_and_not_merely_synced() {
+fn a_listed_object_is_replaced_and_not_synced() {
     let queue = with_known(&[("foo", 5)]);
 
     accept(&queue, [replaced(&[("foo", 5)])]);
@@ -319,7 +299,7 @@ fn a_listed_object_is_replaced_and_not_merely_synced() {
 
 /// Upstream: TestDeltaFIFO_UpdateResyncRace
 #[test]
-fn a_resync_does_not_take_a_queued_update_back() {
+fn a_resync_does_not_revert_a_queued_update() {
     let queue = with_known(&[("foo", 5)]);
 
     accept(&queue, [updated("foo", 6), Delta::SyncAll]);
@@ -329,7 +309,7 @@ fn a_resync_does_not_take_a_queued_update_back() {
 
 /// Upstream: TestDeltaFIFO_HasSyncedCorrectOnDeletion
 #[test]
-fn deletions_made_by_the_first_list_belong_to_the_initial_population() {
+fn deletions_caused_by_the_first_list_belong_to_the_initial_population() {
     let queue = with_known(&HELD);
     accept(&queue, [replaced(&[("foo", 5)])]);
 
@@ -343,7 +323,7 @@ fn deletions_made_by_the_first_list_belong_to_the_initial_population() {
 
 /// Upstream: TestDeltaFIFO_detectLineJumpers
 #[test]
-fn a_key_added_again_does_not_jump_the_line() {
+fn a_key_added_again_keeps_its_position() {
     let queue = DeltaFifo::new();
     let values = [("foo", 10), ("bar", 1), ("foo", 11), ("foo", 13), ("zab", 30)];
     accept(&queue, values.map(|(name, value)| added(name, value)));
@@ -388,31 +368,14 @@ fn synced_when_the_first_list_has_been_popped() {
         (Some(replaced(&[("a", 1), ("a", 2)])), 1, true),
     ];
 
-    for (number, (delta, pops, synced)) in cases.into_iter().enumerate() {
-        let queue = DeltaFifo::new();
-        accept(&queue, delta);
-
-        for _ in 0..pops {
-            pop(&queue);
-        }
-
-        assert_eq!(queue.has_synced(), synced, "case {number}");
-    }
+    assert_synced_after_pops(DeltaFifo::new, cases);
 }
 
 /// Upstream: TestDeltaFIFO_PopShouldUnblockWhenClosed
 #[tokio::test(start_paused = true)]
 async fn closing_ends_all_blocked_pops() {
-    let queue = Arc::new(with_known(&[("foo", 5)]));
-    let mut pops = JoinSet::new();
-    for _ in 0..10 {
-        let queue = queue.clone();
-        pops.spawn(async move { queue.pop(fine).await.is_err() });
-    }
-    tokio::task::yield_now().await;
-
-    queue.close();
-
-    let ended = tokio::time::timeout(Duration::from_millis(500), pops.join_all()).await;
-    assert_eq!(ended.expect("all pops end"), [true; 10]);
+    let pop = |queue: Arc<DeltaFifo<Thing>>| async move {
+        matches!(queue.pop(fine).await, Err(PopError::Closed(_)))
+    };
+    assert_close_ends_blocked_pops(with_known(&[("foo", 5)]), pop, DeltaQueue::close).await;
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use kube_informers::queue::{Fifo, PopError};
-use tokio::task::JoinSet;
+
+use crate::queue::support::{assert_close_ends_blocked_pops, producers_keep_their_order};
 
 type Item = (&'static str, u64);
 
@@ -21,27 +22,16 @@ fn pop<Q: std::hash::Hash + Eq + Clone>(fifo: &Fifo<(Q, u64), Q>) -> u64 {
 /// Upstream: TestFIFO_basic
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_producers_values_are_popped_in_order() {
-    const AMOUNT: u64 = 500;
-    let fifo = Arc::new(Fifo::new(|item: &((char, u64), u64)| item.0));
-    let mut producers = JoinSet::new();
-    for producer in ['a', 'b'] {
-        let fifo = fifo.clone();
-        producers.spawn(async move {
-            for i in 0..AMOUNT {
-                fifo.add(((producer, i), i + 1));
-            }
-        });
-    }
-
-    let mut last = std::collections::HashMap::new();
-    for _ in 0..2 * AMOUNT {
-        let popped = fifo.pop(|_, _| Ok(())).await.unwrap();
-        let last = last.entry(popped.0.0).or_insert(0);
-        assert!(popped.1 > *last, "{} came after {last}", popped.1);
-        *last = popped.1;
-    }
-
-    assert_eq!(last, [('a', AMOUNT), ('b', AMOUNT)].into());
+    let fifo = Arc::new(Fifo::new(|item: &(String, u64)| item.clone()));
+    producers_keep_their_order(
+        fifo,
+        |fifo, producer, number| fifo.add((producer.to_owned(), number)),
+        async |fifo| {
+            let popped = fifo.pop(|_, _| Ok(())).await.unwrap();
+            (*popped).clone()
+        },
+    )
+    .await;
 }
 
 /// Upstream: TestFIFO_addUpdate
@@ -74,7 +64,7 @@ async fn a_list_replaces_the_queued_value() {
 
 /// Upstream: TestFIFO_detectLineJumpers
 #[test]
-fn a_key_added_again_does_not_jump_the_line() {
+fn a_key_added_again_keeps_its_position() {
     let fifo = fifo();
     for item in [("foo", 10), ("bar", 1), ("foo", 11), ("foo", 13), ("zab", 30)] {
         fifo.add(item);
@@ -114,25 +104,10 @@ fn synced_when_the_first_list_has_been_popped() {
 /// Upstream: TestFIFO_PopShouldUnblockWhenClosed
 #[tokio::test(start_paused = true)]
 async fn closing_ends_all_blocked_pops() {
-    let fifo = Arc::new(fifo());
-    let mut pops = JoinSet::new();
-    for _ in 0..10 {
-        let fifo = fifo.clone();
-        pops.spawn(async move { fifo.pop(|_, _| Ok(())).await });
-    }
-    tokio::task::yield_now().await;
-    assert_eq!(pops.len(), 10);
-
-    fifo.close();
-
-    let ended = tokio::time::timeout(Duration::from_millis(500), pops.join_all())
-        .await
-        .expect("all pops end");
-    assert!(
-        ended
-            .iter()
-            .all(|result| matches!(result, Err(PopError::Closed(_))))
-    );
+    let pop = |fifo: Arc<Fifo<Item, &'static str>>| async move {
+        matches!(fifo.pop(|_, _| Ok(())).await, Err(PopError::Closed(_)))
+    };
+    assert_close_ends_blocked_pops(fifo(), pop, Fifo::close).await;
 }
 
 async fn assert_nothing_more(fifo: &Fifo<Item, &'static str>) {

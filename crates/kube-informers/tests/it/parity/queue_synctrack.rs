@@ -1,5 +1,5 @@
-//! client-go's `synctrack_test.go`, as far as a queue's own sync is concerned: the list has come, and all it
-//! brought has been processed. What a handler has processed is tracked by its registration.
+//! client-go's `synctrack_test.go`, as far as the sync of a queue is concerned: the list has arrived, and all of its
+//! entries have been processed. The progress of a handler is tracked by its registration.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use crate::queue::support::{Held, Thing, accept, fine, replaced, try_pop};
 
-/// Whether method and future agree, and what they say.
+/// Whether the queue is synced. Asserts that the method and the future agree.
 fn synced(queue: &DeltaFifo<Thing>) -> bool {
     let method = queue.has_synced();
     let future = queue.synced().now_or_never().is_some();
@@ -20,8 +20,8 @@ fn synced(queue: &DeltaFifo<Thing>) -> bool {
 
 /// Upstream: TestBasicLogic
 #[test]
-fn synced_only_if_the_list_came_and_what_was_started_is_finished() {
-    // Something is started and finished, and no list came.
+fn synced_only_after_the_list_has_arrived_and_been_processed() {
+    // An entry is started and finished, and no list has arrived.
     let queue = DeltaFifo::new().known(Held::of(&[("foo", 1)]));
     accept(&queue, [Delta::SyncAll]);
     assert!(!synced(&queue));
@@ -30,7 +30,7 @@ fn synced_only_if_the_list_came_and_what_was_started_is_finished() {
     batch.done();
     assert!(!synced(&queue));
 
-    // The list came, something is started, and then finished.
+    // The list has arrived, an entry is started and then finished.
     let queue = DeltaFifo::new();
     accept(&queue, [replaced(&[("foo", 1)])]);
     assert!(!synced(&queue));
@@ -42,7 +42,7 @@ fn synced_only_if_the_list_came_and_what_was_started_is_finished() {
 
 /// Upstream: TestSingleFile
 #[test]
-fn synced_after_as_many_finishes_as_starts() {
+fn synced_after_every_started_item_is_finished() {
     for finish in [false, true] {
         let queue = DeltaFifo::new();
         accept(&queue, [replaced(&[("foo", 1)])]);
@@ -62,7 +62,7 @@ fn synced_after_as_many_finishes_as_starts() {
 ///
 /// One finish too many, upstream's panic, cannot be written: a batch is consumed by its end.
 #[test]
-fn a_hundred_starts_take_a_hundred_finishes() {
+fn a_hundred_started_items_require_a_hundred_finished_ones() {
     let names: Vec<String> = (0..100).map(|number| format!("foo{number}")).collect();
     let objects: Vec<(&str, u64)> = names.iter().map(|name| (name.as_str(), 1)).collect();
     let queue = DeltaFifo::new();
@@ -80,7 +80,7 @@ fn a_hundred_starts_take_a_hundred_finishes() {
 
 /// Upstream: TestAsyncLocking
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn concurrent_starts_and_finishes_are_all_counted() {
+async fn concurrently_started_and_finished_items_are_counted() {
     let names: Vec<String> = (0..11).map(|number| format!("foo{number}")).collect();
     let objects: Vec<(&str, u64)> = names.iter().map(|name| (name.as_str(), 1)).collect();
     let queue = Arc::new(DeltaFifo::new());

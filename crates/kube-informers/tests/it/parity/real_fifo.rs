@@ -1,18 +1,15 @@
-//! client-go's `the_real_fifo_test.go`. Our queue has the atomic mode only: a list is one `ReplacedAll`, a resync
-//! one `SyncAll`, and what a list lacks is found out by the store that applies it.
+//! client-go's `the_real_fifo_test.go`. Only the atomic mode exists here: a list is one `ReplacedAll`, a resync is
+//! one `SyncAll`, and missed deletes are detected by the store.
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use kube_informers::delta::{Delta, Tombstone};
-use kube_informers::queue::{DeltaQueue, InOrderQueue};
-use kube_informers::target::Target;
-use tokio::task::JoinSet;
+use kube_informers::queue::{DeltaQueue, InOrderQueue, PopError};
 
 use crate::queue::support::{
-    Thing, accept, added, assert_nothing_more, bad, bookmark, deleted, drain, fine, key, pop, pop_flagged,
-    replaced, replaced_at, text, texts, thing, try_pop, updated,
+    Thing, accept, add_number, added, assert_close_ends_blocked_pops, assert_nothing_more,
+    assert_synced_after_pops, bad, bookmark, deleted, drain, fine, key, number_of, pop, pop_flagged,
+    producers_keep_their_order, replaced, replaced_at, text, texts, thing, try_pop, updated,
 };
 
 const UNLIMITED: usize = 999_999;
@@ -26,28 +23,11 @@ fn filled(deltas: impl IntoIterator<Item = Delta<Thing>>) -> InOrderQueue<Thing>
 /// Upstream: TestRealFIFO_basic
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_producers_values_are_popped_in_order() {
-    const AMOUNT: u64 = 500;
     let queue = Arc::new(InOrderQueue::new().capacity(usize::MAX));
-    let mut producers = JoinSet::new();
-    for producer in ["a", "b"] {
-        let queue = queue.clone();
-        producers.spawn(async move {
-            for i in 0..AMOUNT {
-                queue.accept(added(&format!("{producer}{i}"), i + 1)).unwrap();
-            }
-        });
-    }
-
-    let mut last: HashMap<String, u64> = HashMap::new();
-    for _ in 0..2 * AMOUNT {
-        let deltas = queue.pop(fine).await.unwrap();
-        let object = deltas.first().and_then(Delta::object).unwrap();
-        let last = last.entry(object.name[..1].to_owned()).or_default();
-        assert!(object.value > *last, "{} came after {last}", object.value);
-        *last = object.value;
-    }
-
-    assert_eq!(last, [("a".to_owned(), AMOUNT), ("b".to_owned(), AMOUNT)].into());
+    producers_keep_their_order(queue, add_number, async |queue| {
+        number_of(&queue.pop(fine).await.unwrap())
+    })
+    .await;
 }
 
 /// Upstream: TestRealFIFO_replaceWithDeleteDeltaIn
@@ -62,7 +42,7 @@ fn a_list_follows_the_deletion_before_it() {
 ///
 /// Upstream's non-atomic queue makes the deletions itself. Here each list arrives whole, behind what it deletes.
 #[test]
-fn a_list_arrives_behind_everything_it_deletes() {
+fn a_list_is_popped_after_the_objects_it_deletes() {
     let add = || added("foo", 2);
     let same = || replaced(&[("foo", 2)]);
     let none = || replaced(&[]);
@@ -121,7 +101,7 @@ async fn every_change_of_a_key_is_kept_and_popped() {
 /// Objects are transformed once, before they reach a queue; what is left to show is that the queue hands on the
 /// very objects it got, in order.
 #[test]
-fn the_very_objects_come_out() {
+fn popped_deltas_hold_the_same_objects() {
     let objects = [
         thing("foo", 10),
         thing("bar", 11),
@@ -168,7 +148,7 @@ fn the_very_objects_come_out() {
 
 /// Upstream: TestRealFIFO_enqueueingNoLister
 #[test]
-fn everything_is_queued_even_the_deletion_of_an_unknown_object() {
+fn the_deletion_of_an_unknown_object_is_queued() {
     let queue = filled([
         added("foo", 10),
         updated("bar", 15),
@@ -204,7 +184,7 @@ fn changes_of_different_objects_are_popped_in_order() {
 
 /// Upstream: TestRealFIFO_addReplace
 #[tokio::test(start_paused = true)]
-async fn a_list_does_not_swallow_what_came_before() {
+async fn a_list_does_not_replace_earlier_deltas() {
     let queue = filled([added("foo", 10), replaced(&[("foo", 15)])]);
 
     assert_eq!(pop(&queue), ["Added foo=10"]);
@@ -216,7 +196,7 @@ async fn a_list_does_not_swallow_what_came_before() {
 
 /// Upstream: TestRealFIFO_DeleteExistingNonPropagated
 #[test]
-fn an_object_added_and_deleted_is_both() {
+fn an_addition_and_a_deletion_are_both_queued() {
     let queue = filled([added("foo", 5), deleted("foo", 6)]);
 
     assert_eq!(texts(&queue.get(&key("foo"))), ["Added foo=5", "Deleted foo=6"]);
@@ -227,7 +207,7 @@ fn an_object_added_and_deleted_is_both() {
 /// Upstream's non-atomic queue makes the deletions itself. Here the store finds them when it applies the list,
 /// which it can because the list arrives whole and behind all that came before it.
 #[test]
-fn a_list_arrives_whole_and_in_its_place() {
+fn a_list_is_one_delta_in_order() {
     let foo = || replaced(&[("foo", 5)]);
     let cases: Vec<(Vec<Delta<Thing>>, Vec<&str>)> = vec![
         (
@@ -255,7 +235,7 @@ fn a_list_arrives_whole_and_in_its_place() {
 
 /// Upstream: TestRealFIFO_ReplaceMakesDeletionsReplaced
 #[test]
-fn a_list_brings_the_new_state_behind_a_deletion() {
+fn a_list_follows_a_deletion_with_the_new_state() {
     let queue = filled([deleted("baz", 10), replaced(&[("foo", 6)])]);
 
     assert_eq!(
@@ -268,7 +248,7 @@ fn a_list_brings_the_new_state_behind_a_deletion() {
 ///
 /// The resync comes behind the deletion, so that the store no longer holds the object when it is applied.
 #[test]
-fn a_resync_comes_after_the_deletion_before_it() {
+fn a_resync_follows_an_earlier_deletion() {
     let queue = filled([deleted("foo", 10), Delta::SyncAll]);
 
     assert_eq!(texts(&queue.list()), ["Deleted foo=10", "SyncAll"]);
@@ -285,7 +265,7 @@ fn a_resync_is_queued_once() {
 
 /// Upstream: TestRealFIFO_UpdateResyncRace
 #[test]
-fn a_resync_comes_after_the_update_before_it() {
+fn a_resync_follows_an_earlier_update() {
     let queue = filled([updated("foo", 6), Delta::SyncAll]);
 
     assert_eq!(drain(&queue, UNLIMITED), [["Updated foo=6"], ["SyncAll"]]);
@@ -293,7 +273,7 @@ fn a_resync_comes_after_the_update_before_it() {
 
 /// Upstream: TestRealFIFO_detectLineJumpers
 #[test]
-fn nothing_jumps_the_line() {
+fn all_deltas_keep_their_position() {
     let values = [("foo", 10), ("bar", 1), ("foo", 11), ("foo", 13), ("zab", 30)];
     let queue = filled(values.map(|(name, value)| added(name, value)));
 
@@ -346,15 +326,7 @@ fn synced_when_the_first_list_has_been_popped() {
         (Some(replaced(&[("a", 1), ("a", 2)])), 1, true),
     ];
 
-    for (number, (delta, pops, synced)) in cases.into_iter().enumerate() {
-        let queue = filled(delta);
-
-        for _ in 0..pops {
-            pop(&queue);
-        }
-
-        assert_eq!(queue.has_synced(), synced, "case {number}");
-    }
+    assert_synced_after_pops(InOrderQueue::new, cases);
 }
 
 /// Upstream: TestRealFIFO_HasSyncedCorrectOnDeletion
@@ -375,18 +347,10 @@ fn the_first_list_is_the_initial_population() {
 /// Upstream: TestRealFIFO_PopShouldUnblockWhenClosed
 #[tokio::test(start_paused = true)]
 async fn closing_ends_all_blocked_pops() {
-    let queue = Arc::new(InOrderQueue::<Thing>::new());
-    let mut pops = JoinSet::new();
-    for _ in 0..10 {
-        let queue = queue.clone();
-        pops.spawn(async move { queue.pop(fine).await.is_err() });
-    }
-    tokio::task::yield_now().await;
-
-    queue.close();
-
-    let ended = tokio::time::timeout(Duration::from_millis(500), pops.join_all()).await;
-    assert_eq!(ended.expect("all pops end"), [true; 10]);
+    let pop = |queue: Arc<InOrderQueue<Thing>>| async move {
+        matches!(queue.pop(fine).await, Err(PopError::Closed(_)))
+    };
+    assert_close_ends_blocked_pops(InOrderQueue::<Thing>::new(), pop, DeltaQueue::close).await;
 }
 
 /// Upstream: TestRealFIFO_PopMultipleDeltaInBatch
@@ -484,7 +448,7 @@ fn a_batch_ends_with_the_initial_population_or_at_its_size() {
 /// Upstream ends a batch at an item whose key function fails. Here such an item is an unreadable object without
 /// a name, it is in its place in the batch, and costs nobody anything.
 #[test]
-fn an_item_without_a_key_travels_in_its_batch() {
+fn an_item_without_a_key_is_part_of_its_batch() {
     let broken = || Delta::Unreadable(bad("", None));
     let (ok_1, ok_2) = (|| added("foo1", 5), || added("foo2", 5));
     let cases: Vec<(Vec<Delta<Thing>>, Vec<&str>)> = vec![
@@ -564,7 +528,7 @@ async fn a_list_is_popped_alone() {
 
 /// Upstream: TestRealFIFO_ResyncAtomic
 #[test]
-fn a_resync_is_one_delta_in_its_place() {
+fn a_resync_is_one_delta_in_order() {
     assert_eq!(drain(&filled([Delta::SyncAll]), UNLIMITED), [["SyncAll"]]);
     assert_eq!(
         drain(&filled([added("foo", 2), Delta::SyncAll]), UNLIMITED),

@@ -50,7 +50,7 @@ async fn a_watch_that_reports_an_error_is_closed() {
         assert!(
             run.ends()[0]
                 .text
-                .starts_with("watch of pods ended: the server answered 500")
+                .starts_with("watch of pods ended: the server returned 500")
         );
     })
     .await;
@@ -71,7 +71,7 @@ async fn stopping_ends_the_run_and_closes_the_watch() {
 
 /// Upstream: TestReflectorWatchStoppedBefore
 #[tokio::test(start_paused = true)]
-async fn a_reflector_stopped_before_it_runs_asks_for_nothing() {
+async fn a_reflector_stopped_before_it_runs_sends_no_request() {
     let source = Recorded::new();
     let stop = CancellationToken::new();
     stop.cancel();
@@ -95,7 +95,7 @@ async fn a_reflector_stopped_while_it_watches_has_opened_one_watch() {
 
 /// Upstream: TestReflectorHandleWatchStoppedBefore
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_was_never_answered_is_closed_by_a_stop() {
+async fn a_watch_without_a_response_is_closed_by_a_stop() {
     let source = Recorded::new();
     source.on_list(ListAnswer::page([], "1"));
     source.on_watch(WatchAnswer::silence());
@@ -155,7 +155,7 @@ async fn a_stop_is_prompt_in_every_state() {
 
 /// Upstream: TestReflectorResyncChan
 #[tokio::test(start_paused = true)]
-async fn the_target_is_told_to_resync_every_period() {
+async fn the_target_receives_a_resync_every_period() {
     let source = Recorded::new();
     source.on_list(ListAnswer::page([], "1").after(seconds(3)));
     let mut config = list_first();
@@ -175,7 +175,7 @@ async fn the_target_is_told_to_resync_every_period() {
 ///
 /// Upstream: TestReflectorResync
 #[tokio::test(start_paused = true)]
-async fn a_refused_resync_ends_the_watch_which_is_resumed() {
+async fn a_rejected_resync_ends_the_watch_which_is_resumed() {
     let source = Recorded::new();
     source.on_list(ListAnswer::page([], "1"));
     source.on_watch(WatchAnswer::new().bookmark("4").hang());
@@ -193,7 +193,7 @@ async fn a_refused_resync_ends_the_watch_which_is_resumed() {
         assert!(
             run.ends()[0]
                 .text
-                .contains("the target did not take a resync: the test says no")
+                .contains("the target rejected a resync: the test says no")
         );
         assert_eq!(run.handle.stats().target_errors, 1);
 
@@ -208,7 +208,7 @@ async fn a_refused_resync_ends_the_watch_which_is_resumed() {
 /// Differs from client-go: the watch is tried again after a pause and nothing is listed, because an early end says
 /// nothing about the version.
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_ends_at_once_without_an_event_is_an_error_that_names_the_resource() {
+async fn a_short_watch_without_events_is_an_error_that_names_the_resource() {
     for delay in [ms(0), ms(10)] {
         let source = Recorded::new();
         source.on_list(ListAnswer::page([], "1"));
@@ -222,7 +222,7 @@ async fn a_watch_that_ends_at_once_without_an_event_is_an_error_that_names_the_r
             assert_eq!(
                 run.ends()[0].text,
                 "watch of pods ended: the watch ended within a second, without an event; \
-                 watching on from the last version in 0.8 s"
+                 watching from the last version in 0.8 s"
             );
             assert_eq!(run.source.times()[2], delay + ms(800));
         })

@@ -34,7 +34,7 @@ fn lists(requests: &[String]) -> Vec<&str> {
 
 /// Upstream: TestReflectorWatchListPageSize
 #[tokio::test(start_paused = true)]
-async fn a_chosen_page_size_holds_for_every_list() {
+async fn a_configured_page_size_applies_to_every_list() {
     let source = Recorded::new();
     source.on_list(ListAnswer::page([], "10"));
     source.on_watch(expired());
@@ -64,7 +64,7 @@ async fn a_chosen_page_size_holds_for_every_list() {
 
 /// Upstream: TestReflectorNotPaginatingNotConsistentReads
 #[tokio::test(start_paused = true)]
-async fn a_list_at_a_version_is_asked_for_whole() {
+async fn a_list_at_a_version_is_requested_without_pages() {
     let source = Recorded::new();
     source.on_list(ListAnswer::page([], "10"));
     source.on_watch(expired());
@@ -80,7 +80,7 @@ async fn a_list_at_a_version_is_asked_for_whole() {
 
 /// Upstream: TestReflectorPaginatingNonConsistentReadsIfWatchCacheDisabled
 #[tokio::test(start_paused = true)]
-async fn a_server_that_pages_a_list_of_any_version_is_asked_for_pages_ever_after() {
+async fn a_server_that_pages_a_cached_list_receives_paged_requests_from_then_on() {
     let source = Recorded::new();
     for version in ["10", "11"] {
         source.on_list(ListAnswer::page_before(pods(0, 4), version, "C1"));
@@ -110,7 +110,7 @@ async fn a_server_that_pages_a_list_of_any_version_is_asked_for_pages_ever_after
 
 /// Upstream: TestReflectorResyncWithResourceVersion
 #[tokio::test(start_paused = true)]
-async fn a_relist_asks_for_at_least_the_last_version() {
+async fn a_relist_requests_at_least_the_last_version() {
     let source = Recorded::new();
     source.on_list(ListAnswer::page(pods(0, 4), "10"));
     source.on_watch(expired());
@@ -132,7 +132,7 @@ async fn a_relist_asks_for_at_least_the_last_version() {
 ///
 /// Upstream: TestReflectorResyncWithResourceVersion
 #[tokio::test(start_paused = true)]
-async fn the_first_list_is_of_the_newest_version() {
+async fn the_first_list_requests_the_newest_version() {
     let source = Recorded::new();
     source.on_list(ListAnswer::page(pods(0, 4), "10"));
     source.on_watch(expired());
@@ -147,7 +147,7 @@ async fn the_first_list_is_of_the_newest_version() {
 
 /// Upstream: TestReflectorExpiredExactResourceVersion
 #[tokio::test(start_paused = true)]
-async fn a_list_whose_version_has_expired_asks_for_the_newest_at_once() {
+async fn a_list_with_an_expired_version_requests_the_newest_immediately() {
     let source = Recorded::new();
     source.on_list(ListAnswer::page(pods(0, 4), "10"));
     source.on_watch(expired());
@@ -169,7 +169,7 @@ async fn a_list_whose_version_has_expired_asks_for_the_newest_at_once() {
 
 /// Upstream: TestReflectorFullListIfExpired
 #[tokio::test(start_paused = true)]
-async fn a_page_that_has_expired_leads_to_one_whole_list_at_the_version_first_asked_for() {
+async fn an_expired_page_leads_to_one_list_without_pages_at_the_same_version() {
     let source = Recorded::new();
     source.on_list(ListAnswer::page(pods(0, 4), "10"));
     source.on_watch(expired());
@@ -198,7 +198,7 @@ async fn a_page_that_has_expired_leads_to_one_whole_list_at_the_version_first_as
 
 /// Upstream: TestReflectorFullListIfTooLarge
 #[tokio::test(start_paused = true)]
-async fn a_version_that_is_too_large_is_dropped_in_all_its_historical_forms() {
+async fn all_historical_forms_of_a_too_large_version_are_handled() {
     let cause = |reason: &str, message: &str| StatusCause {
         reason: reason.to_owned(),
         message: message.to_owned(),

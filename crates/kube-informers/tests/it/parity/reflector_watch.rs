@@ -18,7 +18,7 @@ const RELIST: Resume = Resume::Relist(RelistReason::ErrorEvent);
 ///
 /// Upstream: TestReflectorWatchHandler
 #[tokio::test(start_paused = true)]
-async fn events_change_the_collection_and_move_the_version_forward() {
+async fn events_change_the_collection_and_advance_the_version() {
     let source = Recorded::new();
     source.on_list(ListAnswer::page([pod_at("bar", "2"), pod_at("foo", "1")], "10"));
     let rejected = BadObject {
@@ -202,7 +202,7 @@ fn doubling(initial: Duration, last: Duration, count: u32) -> Vec<Duration> {
 ///
 /// Upstream: TestReflectorListAndWatchInitConnBackoff
 #[tokio::test(start_paused = true)]
-async fn refused_connections_are_tried_again_after_growing_pauses_and_never_lead_to_a_list() {
+async fn refused_connections_are_retried_with_growing_delays_and_never_lead_to_a_list() {
     for refusals in [5, 40] {
         let source = Recorded::new();
         source.on_list(ListAnswer::page([], "1"));
@@ -228,7 +228,7 @@ async fn refused_connections_are_tried_again_after_growing_pauses_and_never_lead
 ///
 /// Upstream: TestNewReflectorWithCustomBackoff
 #[tokio::test(start_paused = true)]
-async fn pauses_can_be_chosen() {
+async fn delays_can_be_configured() {
     let source = Recorded::new();
     source.on_list(ListAnswer::page([], "1"));
     for _ in 0..5 {
@@ -255,7 +255,7 @@ async fn pauses_can_be_chosen() {
 
 /// Upstream: TestBackoffOnTooManyRequests
 #[tokio::test(start_paused = true)]
-async fn too_many_requests_lead_to_a_pause_as_answer_and_as_event() {
+async fn too_many_requests_lead_to_a_delay_as_status_and_as_event() {
     let source = Recorded::new();
     source.on_list(ListAnswer::page([], "1"));
     source.on_watch(WatchAnswer::error(api(429, "TooManyRequests")));
@@ -321,7 +321,7 @@ async fn an_internal_error_inside_a_watch_leads_to_a_list() {
 ///
 /// Upstream: TestRetryInternalError
 #[tokio::test(start_paused = true)]
-async fn internal_errors_are_watched_through_while_their_window_is_open() {
+async fn internal_errors_lead_to_a_new_watch_within_the_window() {
     let source = Recorded::new();
     source.on_list(ListAnswer::page([], "1"));
     for _ in 0..10 {
@@ -348,7 +348,7 @@ async fn internal_errors_are_watched_through_while_their_window_is_open() {
 
 /// Upstream: TestRetryInternalError
 #[tokio::test(start_paused = true)]
-async fn a_quiet_minute_opens_the_window_for_internal_errors_anew() {
+async fn a_minute_without_internal_errors_starts_a_new_window() {
     let source = Recorded::new();
     source.on_list(ListAnswer::page([], "1"));
     source.on_watch(internal_error());
@@ -370,7 +370,7 @@ async fn a_quiet_minute_opens_the_window_for_internal_errors_anew() {
 
 /// Upstream: TestReflectorResourceVersionUpdate
 #[tokio::test(start_paused = true)]
-async fn every_event_moves_the_version_also_a_bookmark() {
+async fn every_event_and_bookmark_advances_the_version() {
     let source = Recorded::new();
     source.on_list(ListAnswer::page([], "10"));
     let pause = seconds(1);

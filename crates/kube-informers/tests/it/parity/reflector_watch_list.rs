@@ -28,7 +28,7 @@ fn then_any_cached() -> ReflectorConfig {
 
 /// Upstream: TestNewReflectorWithDisablementWatchList
 #[tokio::test(start_paused = true)]
-async fn a_watch_list_is_tried_if_configuration_and_source_agree() {
+async fn a_watch_list_is_used_if_configuration_and_source_support_it() {
     for (config, source, expected) in [
         (list_first(), Recorded::with_watch_list(), "list rv=- limit=500"),
         (watch_list_first(), Recorded::with_watch_list(), "watch-list rv=-"),
@@ -48,7 +48,7 @@ async fn a_watch_list_is_tried_if_configuration_and_source_agree() {
 ///
 /// Upstream: TestInitialEventsEndBookmarkTicker
 #[tokio::test(start_paused = true)]
-async fn f16_a_watch_list_without_end_is_given_up_some_time_after_its_last_event() {
+async fn f16_a_watch_list_without_an_end_is_abandoned_after_its_last_event() {
     let silent = WatchAnswer::new().hang();
     let talkative = (0..6)
         .fold(WatchAnswer::new(), |answer, n| {
@@ -98,7 +98,7 @@ async fn there_is_no_version_before_the_end_of_the_initial_events() {
 ///
 /// Upstream: TestWatchList
 #[tokio::test(start_paused = true)]
-async fn half_a_watch_list_is_told_to_nobody() {
+async fn a_partial_watch_list_is_not_delivered() {
     let source = Recorded::with_watch_list();
     source.on_watch(WatchAnswer::new().added(pod_at("p1", "1")).hang());
 
@@ -113,7 +113,7 @@ async fn half_a_watch_list_is_told_to_nobody() {
 ///
 /// Upstream: TestWatchList
 #[tokio::test(start_paused = true)]
-async fn without_watch_lists_a_list_and_a_watch_follow_each_other() {
+async fn without_watch_lists_a_list_is_followed_by_a_watch() {
     let source = Recorded::with_watch_list();
     source.on_list(ListAnswer::page([pod_at("p1", "1")], "1"));
     let mut config = then_any_cached();
@@ -130,7 +130,7 @@ async fn without_watch_lists_a_list_and_a_watch_follow_each_other() {
 ///
 /// Upstream: TestWatchList
 #[tokio::test(start_paused = true)]
-async fn a_refused_watch_list_is_replaced_by_a_list_at_once() {
+async fn a_rejected_watch_list_is_replaced_by_a_list_immediately() {
     for error in [
         api(404, "NotFound"),
         api(422, "Invalid"),
@@ -157,7 +157,7 @@ async fn a_refused_watch_list_is_replaced_by_a_list_at_once() {
 ///
 /// Upstream: TestWatchList
 #[tokio::test(start_paused = true)]
-async fn a_watch_list_is_one_list_and_goes_on_as_the_watch() {
+async fn a_watch_list_is_one_list_and_continues_as_the_watch() {
     let source = Recorded::with_watch_list();
     source.on_watch(
         WatchAnswer::new()
@@ -203,7 +203,7 @@ async fn changes_during_a_watch_list_are_part_of_it() {
 ///
 /// Upstream: TestWatchList
 #[tokio::test(start_paused = true)]
-async fn a_watch_list_is_tried_again_after_too_many_requests_and_refused_connections() {
+async fn a_watch_list_is_retried_after_too_many_requests_and_refused_connections() {
     let source = Recorded::with_watch_list();
     source.on_watch(WatchAnswer::error(api(429, "TooManyRequests")));
     source.on_watch(WatchAnswer::error(refused()));
@@ -251,7 +251,7 @@ async fn a_watch_list_that_ends_early_is_replaced_by_a_list() {
 ///
 /// Upstream: TestWatchList
 #[tokio::test(start_paused = true)]
-async fn a_watch_list_that_breaks_is_tried_once_more_before_a_list_is() {
+async fn a_broken_watch_list_is_retried_once_before_a_list() {
     let source = Recorded::with_watch_list();
     source.on_watch(WatchAnswer::new().added(pod_at("gone", "1")).broken(broken()));
     source.on_watch(
@@ -358,7 +358,7 @@ fn labelling(calls: &Arc<AtomicUsize>) -> Transform<Pod> {
 ///
 /// Upstream: TestReflectorRespectStoreTransformer
 #[tokio::test(start_paused = true)]
-async fn every_object_is_transformed_once_whatever_the_queue() {
+async fn every_object_is_transformed_once_with_every_queue() {
     let queues: [Arc<dyn DeltaQueue<Pod>>; 2] = [Arc::new(InOrderQueue::new()), Arc::new(DeltaFifo::new())];
     for queue in queues {
         let tasks = Tasks::now();
@@ -406,7 +406,7 @@ async fn every_object_is_transformed_once_whatever_the_queue() {
 
 /// Upstream: TestReflectorDataConsistencyDetector
 #[tokio::test(start_paused = true)]
-async fn the_consistency_check_finds_no_difference_where_there_is_none() {
+async fn the_consistency_check_passes_for_equal_contents() {
     let capacity = 10;
     for queue in [QueueKind::InOrder { capacity }, QueueKind::Keyed { capacity }] {
         for transforming in [false, true] {

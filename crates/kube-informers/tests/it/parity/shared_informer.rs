@@ -219,7 +219,7 @@ async fn denied_list_reaches_the_stream_end_hook_at_once() {
 
     assert_eq!(
         log.take(1).await,
-        ["the server answered 403 Forbidden: Access Denied"]
+        ["the server returned 403 Forbidden: Access Denied"]
     );
     assert_eq!(started.elapsed(), Duration::ZERO);
     assert!(matches!(informer.state(), ReflectorState::BackingOff { .. }));
@@ -529,7 +529,7 @@ async fn the_reason_for_not_being_synced_can_be_matched_and_read() {
     assert!(cause.is_unauthorized());
     assert_eq!(
         error.to_string(),
-        "the informer of pods is not synced after 2s: the server answered 401 Unauthorized (2 failed attempts); \
+        "the informer of pods is not synced after 2s: the server returned 401 Unauthorized (2 failed attempts); \
          the credentials are missing, wrong or expired"
     );
     script.fail_lists(None);

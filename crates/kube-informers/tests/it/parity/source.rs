@@ -29,7 +29,7 @@ fn widgets() -> ApiResource {
 ///
 /// Upstream: TestGetTypeDescriptionFromObject
 #[test]
-fn objects_are_called_by_their_resource() {
+fn objects_are_described_by_their_resource() {
     assert_eq!(Nameless.describe(), "objects");
     assert_eq!(ResourceType::of::<Pod>().to_string(), "pods");
     assert_eq!(ResourceType::of::<Deployment>().to_string(), "deployments.apps");
@@ -53,7 +53,7 @@ fn expected(resource: &ResourceType) -> Expected {
 ///
 /// Upstream: TestGetExpectedGVKFromObject
 #[test]
-fn what_an_object_calls_itself_is_compared_with_what_was_asked_for() {
+fn the_type_of_an_object_is_compared_with_the_requested_type() {
     let pods = expected(&ResourceType::of::<Pod>());
     assert_eq!(pods.to_string(), "v1/Pod");
     assert!(pods.admits(Some("v1"), Some("Pod")));

@@ -1,4 +1,4 @@
-//! `DeltaFifo` beyond client-go: what is in process, versions, unreadable objects, requeue, back-pressure.
+//! `DeltaFifo` beyond client-go: keys in process, versions, unreadable objects, requeue, back-pressure.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -44,10 +44,10 @@ fn vanished(name: &str, last: Option<u64>) -> Delta<Thing> {
     })
 }
 
-// What is in process: neither queued any more nor held yet.
+// Keys in process: no longer queued and not yet held.
 
 #[test]
-fn f05_a_deletion_that_comes_while_its_addition_is_in_process_is_not_lost() {
+fn f05_a_deletion_during_the_processing_of_its_addition_is_not_lost() {
     let held = Held::default();
     let queue = DeltaFifo::new().known(held.clone());
     accept(&queue, [added("foo", 1)]);
@@ -61,7 +61,7 @@ fn f05_a_deletion_that_comes_while_its_addition_is_in_process_is_not_lost() {
 }
 
 #[test]
-fn f05_a_list_that_comes_while_an_addition_is_in_process_deletes_it() {
+fn f05_a_list_during_the_processing_of_an_addition_deletes_the_object() {
     let held = Held::default();
     let queue = DeltaFifo::new().known(held.clone());
     accept(&queue, [added("foo", 1)]);
@@ -75,7 +75,7 @@ fn f05_a_list_that_comes_while_an_addition_is_in_process_deletes_it() {
 }
 
 #[test]
-fn a_deletion_in_process_is_not_told_again() {
+fn a_deletion_in_process_is_not_queued_again() {
     let queue = DeltaFifo::new().known(Held::of(&[("foo", 1)]));
     accept(&queue, [deleted("foo", 2)]);
     let batch = try_pop(&queue, 1).unwrap();
@@ -87,7 +87,7 @@ fn a_deletion_in_process_is_not_told_again() {
 }
 
 #[test]
-fn a_resync_does_not_take_back_what_is_in_process() {
+fn a_resync_does_not_revert_deltas_in_process() {
     let held = Held::of(&[("bar", 1), ("foo", 1)]);
     let queue = DeltaFifo::new().known(held.clone());
     accept(&queue, [updated("foo", 2)]);
@@ -101,7 +101,7 @@ fn a_resync_does_not_take_back_what_is_in_process() {
 }
 
 #[test]
-fn without_known_objects_what_is_in_process_counts_as_gone() {
+fn without_known_objects_a_key_in_process_counts_as_deleted() {
     let queue = filled([added("foo", 1)]);
     let batch = try_pop(&queue, 1).unwrap();
 
@@ -147,7 +147,7 @@ fn a_panic_of_the_known_objects_changes_nothing() {
 // Versions.
 
 #[test]
-fn a_version_is_told_only_when_the_queue_is_empty() {
+fn a_version_is_reported_only_when_the_queue_is_empty() {
     let queue = filled([
         Delta::Added(versioned("foo", 5)),
         Delta::Added(versioned("bar", 6)),
@@ -160,7 +160,7 @@ fn a_version_is_told_only_when_the_queue_is_empty() {
 }
 
 #[test]
-fn a_bookmark_is_told_at_once_when_nothing_is_queued() {
+fn a_bookmark_is_popped_immediately_if_the_queue_is_empty() {
     let queue = filled([bookmark(7)]);
     assert!(queue.is_empty());
 
@@ -171,27 +171,27 @@ fn a_bookmark_is_told_at_once_when_nothing_is_queued() {
 }
 
 #[test]
-fn an_ignored_deletion_moves_the_version_nevertheless() {
+fn an_ignored_deletion_advances_the_version() {
     let queue = filled([Delta::Deleted(versioned("foo", 9))]);
 
     assert_eq!(drain(&queue, 1), [["Bookmark@9"]]);
 }
 
 #[test]
-fn only_a_list_can_take_the_version_back() {
+fn only_a_list_can_lower_the_version() {
     let queue = filled([bookmark(10), Delta::Added(versioned("foo", 9))]);
     assert_eq!(pop(&queue), ["Added foo=9", "Bookmark@10"]);
 
     accept(&queue, [replaced_at(3, &[("foo", 1)])]);
     assert_eq!(pop(&queue), ["Replaced foo=1", "Bookmark@3"]);
 
-    // A source without versions has none to tell.
+    // A source without versions.
     accept(&queue, [replaced(&[("foo", 1)])]);
     assert_eq!(pop(&queue), ["Replaced foo=1"]);
 }
 
 #[test]
-fn a_requeue_takes_the_told_version_back() {
+fn a_requeue_withdraws_the_reported_version() {
     let queue = filled([Delta::Added(versioned("foo", 5))]);
     let batch = try_pop(&queue, 1).unwrap();
     assert_eq!(texts(&batch.deltas), ["Added foo=5", "Bookmark@5"]);
@@ -207,7 +207,7 @@ fn a_requeue_takes_the_told_version_back() {
 }
 
 #[test]
-fn a_list_with_a_version_and_no_objects_is_synced_and_told() {
+fn an_empty_list_with_a_version_is_synced_and_reported() {
     let queue = filled([replaced_at(4, &[])]);
 
     assert!(queue.has_synced());
@@ -217,7 +217,7 @@ fn a_list_with_a_version_and_no_objects_is_synced_and_told() {
 // Batches and sync.
 
 #[test]
-fn a_batch_holds_whole_keys_and_never_both_initial_and_later_ones() {
+fn a_batch_contains_whole_keys_and_does_not_mix_initial_with_later_ones() {
     let queue = filled([
         replaced(&[("a", 1), ("b", 1), ("c", 1)]),
         updated("a", 2),
@@ -245,7 +245,7 @@ fn a_batch_holds_whole_keys_and_never_both_initial_and_later_ones() {
 }
 
 #[test]
-fn a_history_is_never_split_even_if_it_is_larger_than_the_batch() {
+fn the_deltas_of_a_key_are_never_split() {
     let queue = filled([added("foo", 1), updated("foo", 2), updated("foo", 3)]);
 
     assert_eq!(
@@ -269,7 +269,7 @@ fn synced_only_when_the_last_initial_entry_has_been_processed() {
 // Requeue.
 
 #[test]
-fn requeued_keys_go_to_the_end_of_the_line_and_stay_initial() {
+fn requeued_keys_move_to_the_end_and_stay_initial() {
     let queue = filled([replaced(&[("foo", 1), ("bar", 2)]), added("baz", 3)]);
 
     try_pop(&queue, 1).unwrap().requeue();
@@ -283,7 +283,7 @@ fn requeued_keys_go_to_the_end_of_the_line_and_stay_initial() {
 }
 
 #[test]
-fn a_requeued_key_yields_to_anything_newer() {
+fn a_requeued_key_is_dropped_if_newer_deltas_are_queued() {
     let queue = filled([replaced(&[("foo", 1), ("bar", 2)])]);
     let batch = try_pop(&queue, 2).unwrap();
     accept(&queue, [updated("foo", 3)]);
@@ -297,7 +297,7 @@ fn a_requeued_key_yields_to_anything_newer() {
 }
 
 #[test]
-fn a_requeued_key_does_not_yield_to_an_unreadable_state() {
+fn a_requeued_key_is_kept_if_only_unreadable_deltas_are_queued() {
     let queue = filled([added("foo", 1)]);
     let batch = try_pop(&queue, 1).unwrap();
     accept(&queue, [unreadable("foo")]);
@@ -308,7 +308,7 @@ fn a_requeued_key_does_not_yield_to_an_unreadable_state() {
 }
 
 #[test]
-fn only_what_is_left_in_the_batch_is_requeued() {
+fn only_the_remaining_deltas_of_a_batch_are_requeued() {
     let queue = filled([replaced(&[("foo", 1), ("bar", 2), ("baz", 3)])]);
     let mut batch = try_pop(&queue, 3).unwrap();
 
@@ -320,7 +320,7 @@ fn only_what_is_left_in_the_batch_is_requeued() {
 }
 
 #[tokio::test]
-async fn a_process_function_may_ask_for_a_requeue() {
+async fn a_process_function_can_request_a_requeue() {
     let queue = filled([added("foo", 1)]);
 
     let popped = queue
@@ -335,7 +335,7 @@ async fn a_process_function_may_ask_for_a_requeue() {
 }
 
 #[test]
-fn add_if_absent_leaves_a_queued_key_alone() {
+fn add_if_absent_does_not_change_a_queued_key() {
     let queue = DeltaFifo::new();
 
     assert!(queue.add_if_absent(added("foo", 1)));
@@ -351,7 +351,7 @@ fn add_if_absent_leaves_a_queued_key_alone() {
 // Unreadable objects.
 
 #[test]
-fn an_unreadable_object_of_a_list_exists() {
+fn an_unreadable_object_of_a_list_is_not_deleted() {
     let queue = DeltaFifo::new().known(Held::of(&[("foo", 1), ("bar", 2)]));
 
     accept(&queue, [list(&[("foo", 3)], &["bar"])]);
@@ -378,7 +378,7 @@ fn a_tombstone_carries_the_last_readable_state() {
     let newest = |name: &str| texts(&queue.get(&key(name))).pop().unwrap();
     assert_eq!(newest("held"), "Vanished held=1");
     assert_eq!(newest("queued"), "Vanished queued=2");
-    // What it was before its deletion is not the state of the object that came after.
+    // The state before the deletion is not a state of the new object.
     assert_eq!(newest("again"), "Vanished again");
 }
 
@@ -392,7 +392,7 @@ fn an_unreadable_deletion_deletes_by_key() {
 }
 
 #[test]
-fn a_deletion_of_an_object_that_never_could_be_read_gets_through() {
+fn the_deletion_of_an_object_that_was_never_readable_is_queued() {
     let held = Held::default();
     held.apply(&unreadable("foo"));
     let queue = DeltaFifo::new().known(held.clone());
@@ -405,7 +405,7 @@ fn a_deletion_of_an_object_that_never_could_be_read_gets_through() {
 }
 
 #[test]
-fn objects_without_a_name_are_popped_first_and_on_their_own() {
+fn objects_without_a_name_are_popped_first_and_separately() {
     let queue = filled([
         list(&[("foo", 1)], &["", ""]),
         Delta::DeletedUnreadable(bad("", Some(9))),
@@ -428,7 +428,7 @@ fn objects_without_a_name_are_popped_first_and_on_their_own() {
 }
 
 #[test]
-fn of_two_deletions_in_a_row_the_more_telling_one_is_kept() {
+fn of_two_consecutive_deletions_the_more_informative_one_is_kept() {
     let cases = [
         (deleted("foo", 1), deleted("foo", 2), "Deleted foo=1"),
         (deleted("foo", 1), vanished("foo", Some(2)), "Deleted foo=1"),
@@ -460,7 +460,7 @@ fn of_two_deletions_in_a_row_the_more_telling_one_is_kept() {
 // Back-pressure.
 
 #[test]
-fn a_full_queue_says_so_and_takes_a_whole_list_nevertheless() {
+fn a_full_queue_has_no_room_but_accepts_a_whole_list() {
     let queue = DeltaFifo::new().capacity(2);
     accept(&queue, [replaced(&[("foo", 1), ("bar", 2), ("baz", 3)])]);
     assert_eq!(queue.len(), 3);
@@ -472,4 +472,46 @@ fn a_full_queue_says_so_and_takes_a_whole_list_nevertheless() {
     try_pop(&queue, 1).unwrap().done();
 
     assert_eq!(room.now_or_never(), Some(()));
+}
+
+#[test]
+fn a_repeated_old_event_does_not_bring_a_deleted_object_back() {
+    let held = Held::default();
+    held.insert(versioned("foo", 5));
+    let queue = DeltaFifo::new().known(held.clone());
+    let repeated = || Delta::Added(versioned("foo", 5));
+
+    // While the deletion is queued.
+    accept(&queue, [Delta::Deleted(versioned("foo", 7)), repeated()]);
+    assert_eq!(texts(&queue.list()), ["Deleted foo=7"]);
+
+    // While it is in process.
+    let batch = try_pop(&queue, 10).unwrap();
+    accept(&queue, [repeated()]);
+    assert!(queue.is_empty());
+    for delta in batch.deltas.iter() {
+        held.apply(delta);
+    }
+    batch.done();
+
+    // After it has been applied.
+    accept(&queue, [repeated(), Delta::Updated(versioned("foo", 6))]);
+    assert!(queue.is_empty());
+
+    // A new object of that name is not a repetition, nor is an older state of an object that exists.
+    accept(
+        &queue,
+        [
+            Delta::Added(versioned("foo", 9)),
+            Delta::Updated(versioned("foo", 8)),
+        ],
+    );
+    assert_eq!(texts(&queue.list()), ["Added foo=9", "Updated foo=8"]);
+}
+
+#[test]
+fn a_bookmark_that_is_too_high_does_not_hide_new_objects() {
+    let queue = DeltaFifo::new();
+    accept(&queue, [bookmark(100), Delta::Added(versioned("foo", 9))]);
+    assert_eq!(texts(&queue.list()), ["Added foo=9"]);
 }

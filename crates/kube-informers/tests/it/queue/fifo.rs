@@ -1,4 +1,4 @@
-//! `Fifo` beyond client-go: requeue, deletion, panics, re-entrance, feeding by a reflector.
+//! `Fifo` beyond client-go: requeue, deletion, panics, re-entrance, use as a target.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ fn pop(fifo: &Fifo<Item, &'static str>) -> Option<Item> {
     popped.ok().map(|item| *item)
 }
 
-/// Pops one value with a process function that asks for a requeue, after it has called the queue.
+/// Pops one value with a process function that calls the queue and then requests a requeue.
 fn fail(fifo: &Fifo<Item, &'static str>, meanwhile: impl FnOnce(&Fifo<Item, &'static str>)) -> PopError {
     let popped = fifo.pop(|_, _| {
         meanwhile(fifo);
@@ -32,7 +32,7 @@ fn fail(fifo: &Fifo<Item, &'static str>, meanwhile: impl FnOnce(&Fifo<Item, &'st
 }
 
 #[test]
-fn a_requeued_value_goes_to_the_end_of_the_line() {
+fn a_requeued_value_moves_to_the_end() {
     let fifo = fifo();
     fifo.replace([("foo", 1), ("bar", 2)]);
 
@@ -44,7 +44,7 @@ fn a_requeued_value_goes_to_the_end_of_the_line() {
 }
 
 #[test]
-fn a_requeued_value_yields_to_a_newer_one() {
+fn a_requeued_value_is_dropped_if_a_newer_one_is_queued() {
     let fifo = fifo();
     fifo.add(("foo", 1));
 
@@ -54,7 +54,7 @@ fn a_requeued_value_yields_to_a_newer_one() {
 }
 
 #[test]
-fn a_failure_without_requeue_loses_the_value() {
+fn a_failure_without_requeue_drops_the_value() {
     let fifo = fifo();
     fifo.add(("foo", 1));
     let failing = |_: Arc<Item>, _| -> Result<(), Failure> { Err(std::fmt::Error.into()) };
@@ -87,7 +87,7 @@ fn sync_waits_for_a_requeued_value_of_the_first_list() {
 }
 
 #[test]
-fn sync_does_not_wait_for_what_was_deleted_or_replaced() {
+fn sync_does_not_wait_for_deleted_or_replaced_values() {
     let deleted = fifo();
     deleted.replace([("foo", 1)]);
     assert_eq!(deleted.delete(&"foo"), Some(Arc::new(("foo", 1))));
@@ -100,7 +100,7 @@ fn sync_does_not_wait_for_what_was_deleted_or_replaced() {
 }
 
 #[test]
-fn a_deleted_key_loses_its_place() {
+fn a_deleted_key_loses_its_position() {
     let fifo = fifo();
     fifo.add(("foo", 1));
     fifo.add(("bar", 2));
@@ -113,7 +113,7 @@ fn a_deleted_key_loses_its_place() {
 }
 
 #[test]
-fn add_if_absent_does_not_touch_a_queued_value() {
+fn add_if_absent_does_not_change_a_queued_value() {
     let fifo = fifo();
 
     assert!(fifo.add_if_absent(("foo", 1)));
@@ -123,7 +123,7 @@ fn add_if_absent_does_not_touch_a_queued_value() {
 }
 
 #[test]
-fn a_list_is_popped_in_its_order_and_the_last_of_two_equal_keys_counts() {
+fn a_list_is_popped_in_order_and_the_last_value_of_a_key_wins() {
     let fifo = fifo();
 
     fifo.replace([("b", 1), ("a", 2), ("b", 3)]);
@@ -132,7 +132,7 @@ fn a_list_is_popped_in_its_order_and_the_last_of_two_equal_keys_counts() {
 }
 
 #[test]
-fn a_panic_puts_the_value_back_and_leaves_the_queue_usable() {
+fn a_panic_requeues_the_value_and_leaves_the_queue_usable() {
     let fifo = fifo();
     fifo.replace([("foo", 1)]);
 
@@ -158,7 +158,7 @@ async fn a_cancelled_pop_takes_nothing() {
 }
 
 #[tokio::test]
-async fn a_closed_queue_is_drained_and_still_takes() {
+async fn a_closed_queue_is_drained_and_still_accepts() {
     let fifo = fifo();
     fifo.add(("foo", 1));
     fifo.close();
@@ -173,7 +173,7 @@ async fn a_closed_queue_is_drained_and_still_takes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_for_sync_ends_with_sync_or_with_the_queue() {
+async fn waiting_for_sync_ends_when_the_queue_is_synced_or_closed() {
     let synced = fifo();
     let unsynced = fifo();
     synced.replace([("foo", 1)]);
@@ -192,7 +192,7 @@ async fn waiting_for_sync_ends_with_sync_or_with_the_queue() {
 }
 
 #[test]
-fn a_reflector_can_feed_it() {
+fn it_can_be_the_target_of_a_reflector() {
     let fifo: Fifo<Thing, _> = Fifo::of_objects();
     let list = Delta::ReplacedAll(Replacement {
         shard: None,
@@ -209,7 +209,7 @@ fn a_reflector_can_feed_it() {
     fifo.accept(Delta::SyncAll).unwrap();
     let refused = fifo.accept(Delta::Unreadable(bad("foo", Some(9)))).unwrap_err();
 
-    // What could not be read stays as it was.
+    // An unreadable object keeps its queued value.
     let queued: Vec<(String, u64)> = fifo
         .list()
         .iter()

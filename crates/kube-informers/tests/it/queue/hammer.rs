@@ -1,5 +1,5 @@
-//! Several producers and several poppers on several threads: nothing lost, nothing twice at once, no order broken,
-//! no wake-up missed.
+//! Several producers and consumers on several threads: nothing is lost, processed concurrently or reordered, and no
+//! wake-up is missed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,19 +21,19 @@ const ROUNDS: u64 = 400;
 const CAPACITY: usize = 16;
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Shared by all poppers of one queue.
+/// Shared by all consumers of one queue.
 #[derive(Default)]
 struct Seen {
-    /// The newest value seen of each name.
+    /// The newest value of each name.
     newest: Mutex<HashMap<String, u64>>,
-    /// How many different values were seen.
+    /// The number of distinct values.
     count: AtomicUsize,
-    /// Somebody is processing.
+    /// Whether a pop is in flight.
     inside: AtomicBool,
 }
 
 impl Seen {
-    /// Processes some values as whoever pops them: alone, and each name in order.
+    /// Processes popped values. Asserts that no other pop is in flight and that each name is in order.
     fn process<'a>(&self, values: impl Iterator<Item = (&'a str, u64)>) {
         assert!(
             !self.inside.swap(true, Ordering::SeqCst),
@@ -60,7 +60,7 @@ fn name(producer: usize, key: usize) -> String {
     format!("p{producer}k{key}")
 }
 
-/// Whether this pop, by its number, shall be requeued first.
+/// Whether the pop with this number is requeued first.
 fn fails(pops: &AtomicUsize) -> bool {
     pops.fetch_add(1, Ordering::SeqCst).is_multiple_of(3)
 }
@@ -77,7 +77,7 @@ async fn hammer(queue: Arc<dyn DeltaQueue<Thing>>) -> Arc<Seen> {
                     batch.requeue();
                     continue;
                 }
-                // Other tasks get a chance to pop while this batch is out.
+                // Other tasks may try to pop while this batch is in flight.
                 tokio::task::yield_now().await;
                 let objects = batch.deltas.iter().filter_map(Delta::object);
                 seen.process(objects.map(|object| (object.name.as_str(), object.value)));
@@ -111,7 +111,7 @@ async fn hammer(queue: Arc<dyn DeltaQueue<Thing>>) -> Arc<Seen> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn an_in_order_queue_under_fire_loses_nothing() {
+async fn an_in_order_queue_loses_nothing_under_concurrent_load() {
     let queue = Arc::new(InOrderQueue::new().capacity(CAPACITY));
 
     let seen = hammer(queue.clone()).await;
@@ -125,7 +125,7 @@ async fn an_in_order_queue_under_fire_loses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_delta_fifo_under_fire_ends_with_the_newest_of_each_key() {
+async fn a_delta_fifo_ends_with_the_newest_state_under_concurrent_load() {
     let queue = Arc::new(DeltaFifo::new().capacity(CAPACITY));
 
     let seen = hammer(queue.clone()).await;
@@ -135,7 +135,7 @@ async fn a_delta_fifo_under_fire_ends_with_the_newest_of_each_key() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_fifo_under_fire_ends_with_the_newest_of_each_key() {
+async fn a_fifo_ends_with_the_newest_value_under_concurrent_load() {
     let fifo = Arc::new(Fifo::new(|item: &(String, u64)| item.0.clone()));
     let seen = Arc::new(Seen::default());
     let pops = Arc::new(AtomicUsize::new(0));
@@ -181,9 +181,9 @@ async fn a_fifo_under_fire_ends_with_the_newest_of_each_key() {
     assert!(fifo.is_empty());
 }
 
-/// Each side waits for the other after every single delta, so that one missed wake-up stops both for good.
+/// Each side waits for the other after every delta, so that one missed wake-up blocks both.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_queue_with_room_for_one_hands_over_without_missing_a_wake_up() {
+async fn a_queue_with_capacity_one_misses_no_wake_up() {
     const HAND_OVERS: u64 = 30_000;
     let queue = Arc::new(InOrderQueue::new().capacity(1));
     let mut sides = JoinSet::new();

@@ -22,7 +22,7 @@ fn filled(deltas: impl IntoIterator<Item = Delta<Thing>>) -> InOrderQueue<Thing>
 }
 
 #[test]
-fn of_adjacent_bookmarks_the_last_is_kept() {
+fn of_consecutive_bookmarks_the_last_is_kept() {
     let queue = filled([
         bookmark(1),
         bookmark(2),
@@ -35,7 +35,7 @@ fn of_adjacent_bookmarks_the_last_is_kept() {
 }
 
 #[test]
-fn bookmarks_travel_with_their_batch_and_lists_and_resyncs_alone() {
+fn bookmarks_are_part_of_a_batch_and_lists_and_resyncs_are_popped_alone() {
     let queue = filled([
         added("foo", 1),
         bookmark(2),
@@ -106,7 +106,7 @@ fn a_requeued_first_list_is_still_initial() {
 }
 
 #[test]
-fn a_requeued_batch_goes_back_where_it_was() {
+fn a_requeued_batch_returns_to_the_front() {
     let queue = filled([added("foo", 1), added("bar", 2), updated("foo", 3)]);
     let mut batch = try_pop(&queue, 2).unwrap();
     accept(&queue, [updated("bar", 4)]);
@@ -123,7 +123,7 @@ fn a_requeued_batch_goes_back_where_it_was() {
 }
 
 #[test]
-fn the_next_pop_waits_until_the_one_before_has_ended() {
+fn the_next_pop_waits_until_the_previous_one_has_ended() {
     let queue = filled([added("foo", 1), added("bar", 2)]);
     let first = try_pop(&queue, 1).unwrap();
     let mut second = queue.pop_batch(1);
@@ -153,7 +153,7 @@ async fn a_process_function_may_call_the_queue() {
 }
 
 #[tokio::test]
-async fn a_failed_process_function_loses_or_requeues() {
+async fn a_failed_process_function_drops_or_requeues() {
     let queue = filled([added("foo", 1), added("bar", 2)]);
 
     let lost = queue.pop(|_, _| Err(Failure::lose("broken"))).await;
@@ -166,7 +166,7 @@ async fn a_failed_process_function_loses_or_requeues() {
 }
 
 #[tokio::test]
-async fn a_panic_puts_the_batch_back() {
+async fn a_panic_requeues_the_batch() {
     let queue = Arc::new(filled([replaced_at(1, &[("foo", 1)])]));
 
     let popper = queue.clone();
@@ -197,14 +197,14 @@ async fn a_cancelled_pop_takes_nothing() {
 }
 
 #[test]
-fn a_closed_queue_is_drained_and_still_takes() {
+fn a_closed_queue_is_drained_and_still_accepts() {
     let queue = filled([added("foo", 1)]);
     queue.close();
     accept(&queue, [added("bar", 2)]);
     assert!(queue.is_closed());
 
     let batch = try_pop(&queue, 1).unwrap();
-    // Not at its end yet: what is in process may come back.
+    // Not drained yet: the batch in flight may be requeued.
     let mut next = queue.pop_batch(1);
     assert!((&mut next).now_or_never().is_none());
     batch.requeue();
@@ -216,7 +216,7 @@ fn a_closed_queue_is_drained_and_still_takes() {
 }
 
 #[test]
-fn closing_before_sync_is_told_to_those_who_wait_for_it() {
+fn waiting_for_sync_fails_if_the_queue_is_closed_first() {
     let queue = InOrderQueue::<Thing>::new();
     let mut synced = queue.synced();
     assert!((&mut synced).now_or_never().is_none());
@@ -227,7 +227,7 @@ fn closing_before_sync_is_told_to_those_who_wait_for_it() {
 }
 
 #[test]
-fn a_full_queue_says_so_and_takes_nevertheless() {
+fn a_full_queue_has_no_room_but_accepts_deltas() {
     let queue = InOrderQueue::new().capacity(2);
     accept(&queue, [added("foo", 1)]);
     assert!(queue.has_room());
@@ -247,7 +247,7 @@ fn a_full_queue_says_so_and_takes_nevertheless() {
 }
 
 #[test]
-fn a_list_counts_as_many_as_its_objects() {
+fn a_list_weighs_as_much_as_its_objects() {
     let queue = InOrderQueue::new().capacity(2);
 
     accept(&queue, [replaced(&[("foo", 1), ("bar", 2)])]);
@@ -259,7 +259,7 @@ fn a_list_counts_as_many_as_its_objects() {
 }
 
 #[test]
-fn a_closed_queue_lets_nobody_wait_for_room() {
+fn a_closed_queue_always_has_room() {
     let queue = InOrderQueue::new().capacity(0);
     accept(&queue, [added("foo", 1)]);
     let mut room = queue.room();
@@ -271,7 +271,7 @@ fn a_closed_queue_lets_nobody_wait_for_room() {
 }
 
 #[test]
-fn it_can_be_read_while_it_runs() {
+fn queued_deltas_can_be_read() {
     let list = Delta::ReplacedAll(Replacement {
         shard: None,
         objects: vec![thing("foo", 2), thing("bar", 3)],
@@ -291,7 +291,7 @@ fn it_can_be_read_while_it_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn its_numbers_tell_length_pops_and_the_last_processing_time() {
+async fn stats_report_length_pops_and_the_last_processing_time() {
     let queue = filled([added("foo", 1), added("bar", 2)]);
     let before = queue.stats();
     assert_eq!((before.len, before.pops, before.last_pop), (2, 0, None));
@@ -308,7 +308,7 @@ async fn its_numbers_tell_length_pops_and_the_last_processing_time() {
 }
 
 #[test]
-fn a_queue_of_ones_own_is_told_how_each_batch_ended() {
+fn a_custom_queue_receives_the_outcome_of_each_batch() {
     let ended = Arc::new(Mutex::new(Vec::new()));
     let batch = || {
         let ended = ended.clone();

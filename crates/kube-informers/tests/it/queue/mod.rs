@@ -1,4 +1,4 @@
-//! What the queues promise beyond client-go.
+//! Behaviour of the queues beyond client-go.
 
 mod delta_fifo;
 mod fifo;

@@ -1,6 +1,6 @@
-//! Random histories of a server through a `DeltaFifo` into a consumer that is slow, fails and tries again.
+//! Random histories of a server through a `DeltaFifo` into a consumer that is slow, fails and retries.
 //!
-//! Whenever the queue says that a version has been reached, the consumer holds what the server had then.
+//! Whenever the queue reports a version, the consumer holds the state of the server at that version.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,26 +16,26 @@ const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Write(usize),
-    /// A state that cannot be read.
+    /// An unreadable state.
     Spoil(usize),
     Delete(usize),
 }
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// The watch tells it.
+    /// The change arrives as a watch event.
     Watched(Change),
-    /// Nobody watched; then a list.
+    /// The change is missed and followed by a list.
     Relist(Vec<Change>),
     Bookmark,
     Resync,
-    /// Takes a batch, if none is out.
+    /// Pops a batch, if none is in flight.
     Pop(usize),
-    /// Applies the batch that is out, and keeps it.
+    /// Applies the batch in flight, and keeps it.
     Apply,
-    /// Applies the batch that is out, and ends it.
+    /// Applies the batch in flight, and ends it.
     Done,
-    /// Gives the batch that is out back.
+    /// Requeues the batch in flight.
     Requeue,
 }
 
@@ -60,7 +60,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What a server has: versions by name, and whether they can be read.
+/// The state of a server: versions by name, and whether they are readable.
 type Collection = BTreeMap<String, (u64, bool)>;
 
 #[derive(Default)]
@@ -190,7 +190,7 @@ impl World {
         }
     }
 
-    /// What could be read is held in its newest state; what could not is held somehow; nothing else is.
+    /// Readable objects are held in their newest state, unreadable ones in any state, and no others are held.
     fn assert_exact(&self, collection: &Collection, version: &str) {
         let held = self.held.values();
         assert_eq!(
@@ -230,7 +230,7 @@ impl World {
     }
 }
 
-/// The version a delta carries; 0 for none.
+/// The version of a delta; 0 for none.
 fn value(delta: &Delta<Thing>) -> u64 {
     delta.object().map_or(0, |object| object.value)
 }

@@ -1,4 +1,4 @@
-//! Random operations on `InOrderQueue` and `Fifo`, against a plain list that does the same.
+//! Random operations on `InOrderQueue` and `Fifo`, compared with a plain list.
 
 use std::collections::VecDeque;
 
@@ -31,7 +31,7 @@ enum Delta0 {
 enum End {
     Done,
     Dropped,
-    /// Gives back all but the first so many.
+    /// Requeues all but the first deltas.
     Requeue(usize),
 }
 
@@ -117,7 +117,7 @@ proptest! {
                         prop_assert!(model.is_empty());
                         continue;
                     };
-                    // Exactly the front of the line, as much of it as may go together.
+                    // Exactly the front of the queue, as far as it fits into one batch.
                     let count = batch.deltas.len();
                     let front: Vec<Line> = model.drain(..count).collect();
                     prop_assert_eq!(texts(&batch.deltas), front.iter().map(|line| line.text.clone()).collect::<Vec<_>>());
@@ -157,7 +157,7 @@ enum FifoOp {
     AddIfAbsent(u8),
     Delete(u8),
     Replace(Vec<u8>),
-    /// Pops; meanwhile perhaps something is added; then it succeeds, is lost, or asks for a requeue.
+    /// Pops, possibly adds a value meanwhile, and then succeeds, fails, or requests a requeue.
     Pop {
         meanwhile: Option<u8>,
         end: FifoEnd,
@@ -186,7 +186,7 @@ fn fifo_op() -> impl Strategy<Value = FifoOp> {
     ]
 }
 
-/// The model of a `Fifo`: entries in line, each with key, value and whether it is initial.
+/// The model of a `Fifo`: entries in order, with key, value and the initial flag.
 #[derive(Default)]
 struct FifoModel {
     line: Vec<(u8, u64, bool)>,

@@ -1,5 +1,5 @@
-//! What tests of reflectors and informers share: pods, a source that keeps a log of what it was asked, a target
-//! that keeps a log of what it was given, and a check that nothing is left running.
+//! Shared by the tests of reflectors and informers: pods, a source that logs its requests, a target that logs
+//! its deltas, and a check that no task is left running.
 
 mod recorded;
 mod server;
@@ -24,7 +24,7 @@ pub use server::*;
 pub use sink::Sink;
 pub use told::Told;
 
-/// Virtual time after which a test that waits for something is told that it does not come.
+/// The virtual time after which waiting for a condition fails.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
 pub fn ms(milliseconds: u64) -> Duration {
@@ -35,7 +35,7 @@ pub fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// A pod without a version: a live script gives it one.
+/// A pod without a version. A live script assigns one.
 pub fn pod(name: &str) -> Pod {
     let mut pod = Pod::default();
     pod.metadata.name = Some(name.to_owned());
@@ -58,7 +58,7 @@ pub fn api(code: u16, reason: &str) -> ApiError {
     ApiError::new(code, reason, "")
 }
 
-/// Nobody listens at the address.
+/// A refused connection.
 pub fn refused() -> SourceError {
     SourceError::Transport {
         context: "cannot connect".to_owned(),
@@ -67,7 +67,7 @@ pub fn refused() -> SourceError {
     }
 }
 
-/// The connection broke.
+/// A lost connection.
 pub fn broken() -> SourceError {
     SourceError::Transport {
         context: "the connection broke".to_owned(),
@@ -76,21 +76,21 @@ pub fn broken() -> SourceError {
     }
 }
 
-/// Without jitter and without watch-lists: list, then watch.
+/// No jitter and no watch-lists: list, then watch.
 pub fn list_first() -> ReflectorConfig {
     let mut config = watch_list_first();
     config.watch_list = false;
     config
 }
 
-/// Without jitter: watch-list first, where the source can.
+/// No jitter: a watch-list if the source supports it.
 pub fn watch_list_first() -> ReflectorConfig {
     let mut config = ReflectorConfig::default();
     config.jitter = Jitter::None;
     config
 }
 
-/// The end of a list or watch, as the hook saw it.
+/// The end of a list or watch, as passed to the hook.
 #[derive(Clone, Debug)]
 pub struct End {
     pub text: String,
@@ -98,7 +98,7 @@ pub struct End {
     pub pause: Duration,
 }
 
-/// A reflector at work, as the test sees it.
+/// A running reflector.
 pub struct Reflected {
     pub source: Recorded,
     pub sink: Sink,
@@ -112,12 +112,12 @@ impl Reflected {
         self.ends.lock().unwrap().clone()
     }
 
-    /// What followed each of them.
+    /// What followed each of these ends.
     pub fn resumes(&self) -> Vec<Resume> {
         self.ends().into_iter().map(|end| end.resume).collect()
     }
 
-    /// The pauses after them.
+    /// The delays after these ends.
     pub fn pauses(&self) -> Vec<Duration> {
         self.ends().into_iter().map(|end| end.pause).collect()
     }
@@ -127,8 +127,8 @@ impl Reflected {
     }
 }
 
-/// Runs a reflector from `source` to `sink` while `test` looks at it, and stops it. At the end nothing is open and
-/// no task is left.
+/// Runs a reflector from `source` to `sink` during `test`, and stops it. Asserts that no watch is open and no task is
+/// left afterwards.
 pub async fn reflect<T>(
     config: ReflectorConfig,
     source: &Recorded,
@@ -138,7 +138,7 @@ pub async fn reflect<T>(
     reflect_with(source, sink, |reflector| reflector.config(config), test).await
 }
 
-/// The same with more than a configuration.
+/// Like `reflect`, for any reflector.
 pub async fn reflect_with<T>(
     source: &Recorded,
     sink: &Sink,
@@ -174,7 +174,7 @@ pub async fn reflect_with<T>(
     outcome
 }
 
-/// What `future` gives, or a panic after so much virtual time.
+/// Waits for `future`, and panics after this virtual time.
 pub async fn within<T>(patience: Duration, future: impl Future<Output = T>) -> T {
     match timeout(patience, future).await {
         Ok(outcome) => outcome,
@@ -182,7 +182,7 @@ pub async fn within<T>(patience: Duration, future: impl Future<Output = T>) -> T
     }
 }
 
-/// Asserts that `future` is not ready for so long.
+/// Asserts that `future` is not ready within this virtual time.
 pub async fn not_within<T>(time: Duration, future: impl Future<Output = T>) {
     assert!(
         timeout(time, future).await.is_err(),
@@ -205,12 +205,12 @@ impl Tasks {
             .saturating_sub(self.0)
     }
 
-    /// Whatever was started since then has ended.
+    /// Asserts that all tasks started since then have ended.
     pub fn assert_gone(&self) {
         assert_eq!(self.left(), 0, "a task is left behind");
     }
 
-    /// The same on several threads, where the count may come a moment after the end.
+    /// Waits until they have ended, for multi-threaded runtimes.
     pub async fn gone(&self) {
         within(seconds(60), async {
             while self.left() > 0 {

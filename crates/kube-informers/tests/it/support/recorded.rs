@@ -1,4 +1,4 @@
-//! A script that remembers what it was asked, and when, as text.
+//! A script that records its requests as text, with their times.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use kube_informers::source::{
 };
 use tokio::time::Instant;
 
-/// A scripted source with a log of requests. Clones are handles of the same source.
+/// A scripted source with a log of requests. Clones are handles to the same source.
 #[derive(Clone)]
 pub struct Recorded {
     script: Script<Pod>,
@@ -20,12 +20,12 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// A source that cannot do watch-lists.
+    /// A source without watch-lists.
     pub fn new() -> Self {
         Self::of(Script::new())
     }
 
-    /// A source that can do watch-lists.
+    /// A source with watch-lists.
     pub fn with_watch_list() -> Self {
         Self::of(Script::new().with_watch_list())
     }
@@ -42,19 +42,19 @@ impl Recorded {
         &self.script
     }
 
-    /// Queues the answer to a list.
+    /// Queues the response to a list.
     pub fn on_list(&self, answer: ListAnswer<Pod>) -> &Self {
         self.script.on_list(answer);
         self
     }
 
-    /// Queues the answer to a watch.
+    /// Queues the response to a watch.
     pub fn on_watch(&self, answer: WatchAnswer<Pod>) -> &Self {
         self.script.on_watch(answer);
         self
     }
 
-    /// The requests so far: `list rv=0 limit=500`, `watch rv=7`, `watch-list rv=-`. A plus sign behind a version
+    /// The requests so far: `list rv=0 limit=500`, `watch rv=7`, `watch-list rv=-`. A plus sign after a version
     /// means "or newer", an equals sign "exactly".
     pub fn requests(&self) -> Vec<String> {
         self.log
@@ -65,7 +65,7 @@ impl Recorded {
             .collect()
     }
 
-    /// When each request came, counted from the making of this source.
+    /// The time of each request, relative to the creation of this source.
     pub fn times(&self) -> Vec<Duration> {
         self.log
             .lock()
@@ -75,7 +75,7 @@ impl Recorded {
             .collect()
     }
 
-    /// Waits until so many requests have come, and gives them as text.
+    /// Waits for this number of requests and returns them as text.
     pub async fn seen(&self, count: usize) -> Vec<String> {
         self.script.seen(count).await;
         self.requests()

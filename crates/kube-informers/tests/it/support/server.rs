@@ -1,4 +1,4 @@
-//! What the end-to-end tests share: an informer on the embedded server, a log of events as text, virtual time.
+//! Shared by the end-to-end tests: an informer on the embedded server, a log of events as text, virtual time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use kube_informers::{Event, Informer, InformerBuilder, Object};
 use kube_testserver::{SeenRequest, TestServer};
 use parking_lot::Mutex;
 
-/// An informer of all pods, with jitter that can be repeated.
+/// An informer of all pods, with reproducible jitter.
 pub fn pods(server: &TestServer) -> InformerBuilder<Pod> {
     Informer::<Pod>::all(server.client()).configure(|config| config.jitter = Jitter::Seeded(7))
 }
 
-/// The same without watch-lists: pages, then a watch.
+/// The same without watch-lists: a paged list, then a watch.
 pub fn paged_pods(server: &TestServer) -> InformerBuilder<Pod> {
     pods(server).configure(|config| config.watch_list = false)
 }
 
-/// An informer of all pods that is synced.
+/// A synced informer of all pods.
 pub async fn synced_pods(server: &TestServer) -> Informer<Pod> {
     synced(pods(server)).await
 }
@@ -39,17 +39,17 @@ pub const fn minutes(minutes: u64) -> Duration {
     Duration::from_secs(60 * minutes)
 }
 
-/// Lets so much virtual time pass. On the paused clock it passes only while nothing can run.
+/// Advances the virtual time. The paused clock advances only while no task can run.
 pub async fn pass(time: Duration) {
     tokio::time::sleep(time).await;
 }
 
-/// Lets everything run that can run now.
+/// Runs all tasks that can run now.
 pub async fn settle() {
     pass(Duration::from_millis(1)).await;
 }
 
-/// Waits until a condition holds, looked at every 10 ms of virtual time.
+/// Waits until a condition holds, checking every 10 ms of virtual time.
 ///
 /// # Panics
 ///
@@ -69,7 +69,7 @@ pub fn wait_for<'a>(what: &'a str, condition: impl Fn() -> bool + 'a) -> impl Fu
     }
 }
 
-/// Makes the server forget what the informer would resume from, and breaks its watch: it has to list again.
+/// Expires the version the informer would resume from and breaks its watch, so that it must list again.
 pub fn force_relist(server: &TestServer) {
     server.skip_versions(5);
     server.compact();
@@ -126,7 +126,7 @@ pub fn at<K: Object>(object: &K) -> String {
     )
 }
 
-/// Names only, for those who do not care about versions.
+/// Names only, without versions.
 pub fn names<K: Object>(informer: &Informer<K>) -> Vec<String> {
     let mut names: Vec<_> = informer
         .store()
@@ -138,7 +138,7 @@ pub fn names<K: Object>(informer: &Informer<K>) -> Vec<String> {
     names
 }
 
-/// What a handler was told, as text without versions.
+/// The events delivered to a handler, as text without versions.
 #[derive(Clone, Default)]
 pub struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -147,7 +147,7 @@ impl Log {
         Self::default()
     }
 
-    /// A handler that writes into the log.
+    /// A handler that writes to the log.
     pub fn handler<K: Object>(&self) -> impl FnMut(Event<K>) + Send + 'static {
         let log = self.clone();
         move |event| log.push(&event)
@@ -170,7 +170,7 @@ impl Log {
     }
 }
 
-/// `updated shop/cart` of `updated shop/cart 7 -> 9`: versions are compared elsewhere.
+/// `updated shop/cart` for `updated shop/cart 7 -> 9`.
 pub fn told<K: Object>(event: &Event<K>) -> String {
     match event {
         Event::Updated { resync: false, .. } => format!("updated {}", event.key()),
@@ -178,7 +178,7 @@ pub fn told<K: Object>(event: &Event<K>) -> String {
     }
 }
 
-/// Requests in each full minute of the server's life.
+/// The number of requests in each full minute since the server started.
 pub fn requests_per_minute(server: &TestServer) -> BTreeMap<u64, usize> {
     let mut minutes = BTreeMap::new();
     for request in server.requests() {
@@ -187,7 +187,7 @@ pub fn requests_per_minute(server: &TestServer) -> BTreeMap<u64, usize> {
     minutes
 }
 
-/// No informer may ask more often than this, whatever the server does (faults.md, L1).
+/// The maximum request rate of an informer, whatever the server does (faults.md, L1).
 #[track_caller]
 pub fn assert_gentle(server: &TestServer) {
     for (minute, count) in requests_per_minute(server) {
@@ -195,7 +195,7 @@ pub fn assert_gentle(server: &TestServer) {
     }
 }
 
-/// The pauses between one request and the next.
+/// The delays between consecutive requests.
 pub fn gaps(requests: &[SeenRequest]) -> Vec<Duration> {
     requests.windows(2).map(|pair| pair[1].at - pair[0].at).collect()
 }

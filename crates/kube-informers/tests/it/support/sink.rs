@@ -1,4 +1,4 @@
-//! A target that keeps what it is given: as text, in order, and as the collection it adds up to.
+//! A target that records its deltas as text, and the resulting collection.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::text_of;
 
-/// Where a reflector under test puts what it learns. Clones are handles of the same sink.
+/// The target of a reflector under test. Clones are handles to the same sink.
 #[derive(Clone)]
 pub struct Sink {
     state: Arc<Mutex<State>>,
@@ -22,7 +22,7 @@ pub struct Sink {
 struct State {
     log: Vec<String>,
     pods: BTreeMap<ObjectKey, Arc<Pod>>,
-    /// Which deltas to refuse: the n-th of a name, counted from 1.
+    /// The deltas to reject: the n-th of a name, counted from 1.
     refusals: Vec<(&'static str, usize)>,
     counts: BTreeMap<&'static str, usize>,
 }
@@ -35,13 +35,13 @@ impl Sink {
         }
     }
 
-    /// Refuses the n-th delta of this name.
+    /// Rejects the n-th delta of this name.
     pub fn refusing(self, name: &'static str, nth: usize) -> Self {
         self.state.lock().unwrap().refusals.push((name, nth));
         self
     }
 
-    /// What came: `replaced @3 [foo@1 bar@2]`, `added foo@4`, `bookmark @5`, `sync`.
+    /// The deltas: `replaced @3 [foo@1 bar@2]`, `added foo@4`, `bookmark @5`, `sync`.
     pub fn log(&self) -> Vec<String> {
         self.state.lock().unwrap().log.clone()
     }
@@ -57,19 +57,19 @@ impl Sink {
             .collect()
     }
 
-    /// The objects of the collection, by key. They leave the sink.
+    /// Removes and returns the objects of the collection, by key.
     pub fn take_pods(&self) -> Vec<Arc<Pod>> {
         let pods = std::mem::take(&mut self.state.lock().unwrap().pods);
         pods.into_values().collect()
     }
 
-    /// Waits until so many deltas have come, refused ones included, and gives them as text.
+    /// Waits for this number of deltas, including rejected ones, and returns them as text.
     pub async fn seen(&self, count: usize) -> Vec<String> {
         self.wait_for(|sink| sink.log().len() >= count).await;
         self.log()
     }
 
-    /// Waits until the collection is this.
+    /// Waits until the collection has these contents.
     pub async fn holds(&self, pods: &[&str]) {
         self.wait_for(|sink| sink.pods() == pods).await;
     }

@@ -1,4 +1,4 @@
-//! What a handler was told, as text, and to be waited for.
+//! A log of the events delivered to a handler, as text.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube_informers::{Event, EventHandler};
 use tokio::sync::watch;
 
-/// A log of events. Clones are handles of the same log.
+/// A log of events. Clones are handles to the same log.
 #[derive(Clone)]
 pub struct Told {
     events: Arc<Mutex<Vec<String>>>,
@@ -21,12 +21,12 @@ impl Told {
         }
     }
 
-    /// A handler that writes here.
+    /// A handler that writes to this log.
     pub fn handler(&self) -> impl EventHandler<Pod> + use<> {
         self.handler_of(Event::to_string)
     }
 
-    /// A handler that writes here in words of the test's own.
+    /// A handler that writes a custom text to this log.
     pub fn handler_of<F>(&self, text: F) -> impl EventHandler<Pod> + use<F>
     where
         F: Fn(&Event<Pod>) -> String + Send + 'static,
@@ -41,12 +41,12 @@ impl Told {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    /// What is there.
+    /// The lines so far.
     pub fn lines(&self) -> Vec<String> {
         self.events.lock().unwrap().clone()
     }
 
-    /// Waits until there are so many lines, and takes them all.
+    /// Waits for this number of lines, and removes and returns all lines.
     pub async fn take(&self, count: usize) -> Vec<String> {
         let mut changes = self.changes.subscribe();
         while self.events.lock().unwrap().len() < count {
@@ -56,7 +56,7 @@ impl Told {
     }
 }
 
-/// Helps the compiler see that a closure is a handler of pods.
+/// Helps the compiler infer that a closure is a handler of pods.
 fn handler(handler: impl FnMut(Event<Pod>) + Send + 'static) -> impl EventHandler<Pod> {
     handler
 }

@@ -1,47 +1,47 @@
-//! Lists: versions, pages, and what failing ones lead to.
+//! Lists: versions, pages, and failures.
 
 use super::*;
 
 #[test]
 fn the_first_list_is_consistent_and_paged() {
-    let mut bench = Bench::new(list_only());
+    let mut harness = Harness::new(list_only());
 
-    assert_eq!(bench.tell(Input::Start), ["list rv=- limit=500"]);
+    assert_eq!(harness.step(Input::Start), ["list rv=- limit=500"]);
     assert_eq!(
-        bench.tell(Input::PageEnd(&page("7", "c1"))),
+        harness.step(Input::PageEnd(&page("7", "c1"))),
         ["list rv=- token=c1 limit=500"]
     );
     assert_eq!(
-        bench.tell(Input::PageEnd(&page("7", ""))),
+        harness.step(Input::PageEnd(&page("7", ""))),
         ["commit 7", "watch rv=7"]
     );
 }
 
 #[test]
 fn an_any_cached_list_starts_at_zero_and_remembers_pages() {
-    let mut bench = Bench::new(ReflectorConfig {
+    let mut harness = Harness::new(ReflectorConfig {
         initial_list: InitialList::AnyCached,
         ..list_only()
     });
 
-    assert_eq!(bench.tell(Input::Start), ["list rv=0 limit=500"]);
-    bench.tell(Input::PageEnd(&page("7", "c1")));
-    bench.tell(Input::PageEnd(&page("7", "")));
+    assert_eq!(harness.step(Input::Start), ["list rv=0 limit=500"]);
+    harness.step(Input::PageEnd(&page("7", "c1")));
+    harness.step(Input::PageEnd(&page("7", "")));
 
     // The server has no watch cache: later lists are paged too.
-    bench.tell(Input::ErrorEvent(&ApiError::new(410, "Expired", "")));
-    assert_eq!(bench.wake(), ["list rv=7+ limit=500"]);
+    harness.step(Input::ErrorEvent(&ApiError::new(410, "Expired", "")));
+    assert_eq!(harness.wake(), ["list rv=7+ limit=500"]);
 }
 
 #[test]
 fn a_relist_asks_for_at_least_the_last_version_and_not_for_pages() {
-    let mut bench = Bench::watching(list_only(), "10");
+    let mut harness = Harness::watching(list_only(), "10");
 
     assert_eq!(
-        bench.tell(Input::ErrorEvent(&ApiError::new(410, "Expired", ""))),
+        harness.step(Input::ErrorEvent(&ApiError::new(410, "Expired", ""))),
         ["watch ended, listing again because the last version has expired in 0.8 s"]
     );
-    assert_eq!(bench.wake(), ["list rv=10+"]);
+    assert_eq!(harness.wake(), ["list rv=10+"]);
 }
 
 #[test]
@@ -55,20 +55,20 @@ fn an_expired_or_too_large_version_is_dropped_once_and_at_once() {
         ..ApiError::default()
     });
     for error in [api(410, "Expired"), too_large, api(400, "BadRequest")] {
-        let mut bench = Bench::watching(list_only(), "10");
-        bench.tell(Input::ErrorEvent(&ApiError::new(410, "Expired", "")));
-        bench.wake();
+        let mut harness = Harness::watching(list_only(), "10");
+        harness.step(Input::ErrorEvent(&ApiError::new(410, "Expired", "")));
+        harness.wake();
 
         assert_eq!(
-            bench.tell(Input::Failed(&error)),
+            harness.step(Input::Failed(&error)),
             [
                 "discard",
-                "list ended, asking for the newest version instead",
+                "list ended, requesting the newest version instead",
                 "list rv=- limit=500"
             ]
         );
         assert_eq!(
-            bench.tell(Input::Failed(&error)),
+            harness.step(Input::Failed(&error)),
             ["discard", "list ended, trying again in 0.8 s"],
             "the second time it backs off"
         );
@@ -77,18 +77,18 @@ fn an_expired_or_too_large_version_is_dropped_once_and_at_once() {
 
 #[test]
 fn f22_an_expired_page_leads_to_one_whole_list() {
-    let mut bench = Bench::new(ReflectorConfig {
+    let mut harness = Harness::new(ReflectorConfig {
         page_size: Some(4),
         ..list_only()
     });
-    bench.tell(Input::Start);
-    bench.tell(Input::PageEnd(&page("7", "c1")));
+    harness.step(Input::Start);
+    harness.step(Input::PageEnd(&page("7", "c1")));
 
     assert_eq!(
-        bench.tell(Input::Failed(&api(410, "Expired"))),
+        harness.step(Input::Failed(&api(410, "Expired"))),
         [
             "discard",
-            "list ended, asking for the whole list instead of pages",
+            "list ended, requesting the list without pages",
             "list rv=-"
         ]
     );
@@ -96,32 +96,32 @@ fn f22_an_expired_page_leads_to_one_whole_list() {
 
 #[test]
 fn f23_pages_of_different_versions_and_repeated_tokens_are_no_list() {
-    let mut bench = Bench::new(list_only());
-    bench.tell(Input::Start);
-    bench.tell(Input::PageEnd(&page("7", "c1")));
+    let mut harness = Harness::new(list_only());
+    harness.step(Input::Start);
+    harness.step(Input::PageEnd(&page("7", "c1")));
     assert_eq!(
-        bench.tell(Input::PageEnd(&page("8", ""))),
+        harness.step(Input::PageEnd(&page("8", ""))),
         ["discard", "list ended, trying again in 0.8 s"]
     );
 
-    bench.wake();
-    bench.tell(Input::PageEnd(&page("7", "c1")));
+    harness.wake();
+    harness.step(Input::PageEnd(&page("7", "c1")));
     assert_eq!(
-        bench.tell(Input::PageEnd(&page("7", "c1"))),
+        harness.step(Input::PageEnd(&page("7", "c1"))),
         ["discard", "list ended, trying again in 1.6 s"]
     );
 }
 
 #[test]
 fn failing_lists_really_back_off() {
-    let mut bench = Bench::new(list_only());
-    bench.tell(Input::Start);
+    let mut harness = Harness::new(list_only());
+    harness.step(Input::Start);
     let mut pauses = Vec::new();
     for _ in 0..8 {
-        bench.tell(Input::Failed(&api(500, "InternalError")));
-        let before = bench.now;
-        bench.wake();
-        pauses.push((bench.now - before).as_secs_f64());
+        harness.step(Input::Failed(&api(500, "InternalError")));
+        let before = harness.now;
+        harness.wake();
+        pauses.push((harness.now - before).as_secs_f64());
     }
 
     assert_eq!(pauses, [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0]);
@@ -129,16 +129,16 @@ fn failing_lists_really_back_off() {
 
 #[test]
 fn f01_a_list_older_than_asked_for_is_not_used() {
-    let mut bench = Bench::watching(list_only(), "50");
-    bench.tell(Input::ErrorEvent(&ApiError::new(410, "Expired", "")));
-    assert_eq!(bench.wake(), ["list rv=50+"]);
+    let mut harness = Harness::watching(list_only(), "50");
+    harness.step(Input::ErrorEvent(&ApiError::new(410, "Expired", "")));
+    assert_eq!(harness.wake(), ["list rv=50+"]);
 
     assert_eq!(
-        bench.tell(Input::PageEnd(&page("30", ""))),
+        harness.step(Input::PageEnd(&page("30", ""))),
         ["discard", "list ended, trying again in 0.8 s"]
     );
     assert_eq!(
-        bench.wake(),
+        harness.wake(),
         ["list rv=- limit=500"],
         "then it insists on the newest"
     );
@@ -146,16 +146,16 @@ fn f01_a_list_older_than_asked_for_is_not_used() {
 
 #[test]
 fn list_deadlines_are_sixty_seconds_to_begin_and_thirty_between_pieces() {
-    let mut bench = Bench::new(list_only());
-    bench.tell(Input::Start);
-    assert_eq!(bench.timeout(), Duration::from_secs(60));
-    bench.pass(Duration::from_secs(59));
-    bench.tell(Input::Progress);
-    assert_eq!(bench.timeout(), Duration::from_secs(30));
+    let mut harness = Harness::new(list_only());
+    harness.step(Input::Start);
+    assert_eq!(harness.timeout(), Duration::from_secs(60));
+    harness.advance(Duration::from_secs(59));
+    harness.step(Input::Progress);
+    assert_eq!(harness.timeout(), Duration::from_secs(30));
 
-    bench.tell(Input::PageEnd(&page("7", "c1")));
+    harness.step(Input::PageEnd(&page("7", "c1")));
     assert_eq!(
-        bench.timeout(),
+        harness.timeout(),
         Duration::from_secs(60),
         "each page is a new request"
     );

@@ -1,4 +1,4 @@
-//! The machine, table by table: inputs in, actions out, as text.
+//! Tests of the machine: inputs in, actions out, as text.
 
 mod list;
 mod shards;
@@ -11,10 +11,11 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::reflector::config::{InitialList, ReflectorConfig};
-use crate::source::{StatusCause, VersionMatch};
+use crate::source::VersionMatch;
+use crate::wire::StatusCause;
 
-/// A machine on a clock of its own, without jitter.
-struct Bench {
+/// A machine with a manual clock and without jitter.
+struct Harness {
     machine: Machine,
     now: Instant,
 }
@@ -81,6 +82,8 @@ fn text(action: &Action) -> String {
         Action::Commit { resource_version, .. } => {
             format!("commit {}", resource_version.as_deref().unwrap_or("-"))
         }
+        Action::Gather => "gather".to_owned(),
+        Action::Forward => "forward".to_owned(),
         Action::Discard => "discard".to_owned(),
         Action::Bookmark { resource_version } => format!("bookmark {resource_version}"),
         Action::Report(report) => {
@@ -93,7 +96,7 @@ fn text(action: &Action) -> String {
     }
 }
 
-impl Bench {
+impl Harness {
     fn new(config: ReflectorConfig) -> Self {
         Self {
             machine: Machine::new(config, true),
@@ -101,55 +104,58 @@ impl Bench {
         }
     }
 
-    fn tell(&mut self, input: Input<'_>) -> Vec<String> {
-        let actions = self.machine.step(self.now, 0.0, input);
-        if actions
-            .iter()
-            .any(|action| matches!(action, Action::Commit { .. }))
-        {
-            self.machine.commit_taken();
+    fn step(&mut self, input: Input<'_>) -> Vec<String> {
+        let mut context = Context::new(self.now, 0.0);
+        self.machine.step(input, &mut context);
+        let is_commit = |action: &Action| matches!(action, Action::Commit { .. });
+        if context.actions.iter().any(is_commit) {
+            self.machine
+                .step(Input::Committed, &mut Context::new(self.now, 0.0));
         }
-        actions.iter().map(text).collect()
+        context.actions.iter().map(text).collect()
     }
 
-    /// Lets time pass until the machine wants to be woken, and wakes it.
+    /// Advances the clock to the end of the pause and wakes the machine.
     fn wake(&mut self) -> Vec<String> {
         match self.machine.next(self.now) {
             Next::Sleep { until } => self.now = self.now.max(until),
-            next => panic!("it does not sleep but waits for {next:?}"),
+            next => panic!("expected a pause, not {next:?}"),
         }
-        self.tell(Input::Woken)
+        self.step(Input::Woken)
     }
 
-    fn pass(&mut self, time: Duration) {
+    fn advance(&mut self, time: Duration) {
         self.now += time;
     }
 
-    /// How long it would wait for the open stream.
+    /// The time until the deadline of the open stream.
     fn timeout(&self) -> Duration {
         match self.machine.next(self.now) {
             Next::Read { deadline } => deadline - self.now,
-            next => panic!("it does not read but waits for {next:?}"),
+            next => panic!("expected an open stream, not {next:?}"),
         }
     }
 
-    /// A machine that watches at this version.
+    /// Creates a machine that watches at this version.
     fn watching(config: ReflectorConfig, version: &str) -> Self {
-        let mut bench = Self::new(ReflectorConfig {
+        let mut harness = Self::new(ReflectorConfig {
             watch_list: false,
             ..config
         });
-        bench.tell(Input::Start);
-        let actions = bench.tell(Input::PageEnd(&page(version, "")));
+        harness.step(Input::Start);
+        let actions = harness.step(Input::PageEnd(&page(version, "")));
         assert_eq!(
             actions,
             [format!("commit {version}"), format!("watch rv={version}")]
         );
-        bench.machine.watch_list = bench.machine.config.watch_list;
-        bench
+        harness.machine.watch_list = harness.machine.config.watch_list;
+        harness
     }
 
-    fn event(&mut self, kind: EventKind, version: &str) -> Disposition {
-        self.machine.event(self.now, kind, Some(version))
+    fn event(&mut self, kind: EventKind, version: &str) -> Vec<String> {
+        self.step(Input::Event {
+            kind,
+            version: Some(version),
+        })
     }
 }

@@ -3,29 +3,29 @@
 use super::*;
 
 #[test]
-fn a_watch_is_left_for_a_list_that_is_not_older() {
-    let mut bench = Bench::watching(list_only(), "50");
+fn a_moved_shard_replaces_the_watch_by_a_list_that_is_not_older() {
+    let mut harness = Harness::watching(list_only(), "50");
 
     assert_eq!(
-        bench.tell(Input::ShardMoved),
+        harness.step(Input::ShardMoved),
         [
             "discard",
             "watch ended, listing because the shard has moved",
             "list rv=50+"
         ]
     );
-    assert!(bench.machine.is_fetching());
-    assert_eq!(bench.machine.attempts(), 0, "it is no failure");
+    assert!(harness.machine.is_fetching());
+    assert_eq!(harness.machine.attempts(), 0, "it is no failure");
 }
 
 #[test]
-fn a_list_that_is_underway_is_begun_again() {
-    let mut bench = Bench::new(list_only());
-    bench.tell(Input::Start);
-    bench.tell(Input::PageEnd(&page("7", "more")));
+fn a_moved_shard_restarts_a_list_in_flight() {
+    let mut harness = Harness::new(list_only());
+    harness.step(Input::Start);
+    harness.step(Input::PageEnd(&page("7", "more")));
 
     assert_eq!(
-        bench.tell(Input::ShardMoved),
+        harness.step(Input::ShardMoved),
         [
             "discard",
             "list ended, listing because the shard has moved",
@@ -35,29 +35,29 @@ fn a_list_that_is_underway_is_begun_again() {
 }
 
 #[test]
-fn a_pause_goes_on_and_leads_to_a_list() {
-    let mut bench = Bench::watching(list_only(), "50");
-    bench.tell(Input::Failed(&broken()));
-    let Next::Sleep { until } = bench.machine.next(bench.now) else {
+fn a_moved_shard_does_not_shorten_a_pause() {
+    let mut harness = Harness::watching(list_only(), "50");
+    harness.step(Input::Failed(&broken()));
+    let Next::Sleep { until } = harness.machine.next(harness.now) else {
         panic!("it waits");
     };
 
-    assert_eq!(bench.tell(Input::ShardMoved), [""; 0]);
-    assert_eq!(bench.machine.next(bench.now), Next::Sleep { until });
-    assert_eq!(bench.wake(), ["list rv=50+"]);
+    assert_eq!(harness.step(Input::ShardMoved), [""; 0]);
+    assert_eq!(harness.machine.next(harness.now), Next::Sleep { until });
+    assert_eq!(harness.wake(), ["list rv=50+"]);
 }
 
 #[test]
-fn an_empty_shard_is_at_rest_until_it_moves() {
-    let mut bench = Bench::watching(list_only(), "50");
+fn an_empty_shard_rests_until_it_moves() {
+    let mut harness = Harness::watching(list_only(), "50");
 
     assert_eq!(
-        bench.tell(Input::ShardEmpty),
+        harness.step(Input::ShardEmpty),
         ["discard", "watch ended, resting because the shard is empty"]
     );
-    assert_eq!(bench.machine.next(bench.now), Next::Rest);
-    assert_eq!(bench.tell(Input::ShardEmpty), [""; 0]);
-    assert_eq!(bench.machine.next(bench.now), Next::Rest);
-    // What it knew before still counts: nothing older is taken.
-    assert_eq!(bench.tell(Input::ShardMoved), ["list rv=50+"]);
+    assert_eq!(harness.machine.next(harness.now), Next::Rest);
+    assert_eq!(harness.step(Input::ShardEmpty), [""; 0]);
+    assert_eq!(harness.machine.next(harness.now), Next::Rest);
+    // The last version still applies: an older list is not accepted.
+    assert_eq!(harness.step(Input::ShardMoved), ["list rv=50+"]);
 }

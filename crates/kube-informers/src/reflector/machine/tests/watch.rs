@@ -1,9 +1,9 @@
-//! Watches: how they end, and what that leads to.
+//! Watches: how they end, and what follows.
 
 use super::*;
 
 #[test]
-fn a_broken_connection_resumes_at_the_last_version_and_never_lists() {
+fn a_lost_connection_resumes_at_the_last_version_and_never_lists() {
     for error in [
         broken(),
         refused(),
@@ -13,17 +13,17 @@ fn a_broken_connection_resumes_at_the_last_version_and_never_lists() {
         api(401, "Unauthorized"),
         api(403, "Forbidden"),
     ] {
-        let mut bench = Bench::watching(list_only(), "10");
-        bench.event(EventKind::Modified, "12");
+        let mut harness = Harness::watching(list_only(), "10");
+        harness.event(EventKind::Modified, "12");
         for _ in 0..20 {
-            bench.tell(Input::Failed(&error));
-            assert_eq!(bench.wake(), ["watch rv=12"], "{error}");
+            harness.step(Input::Failed(&error));
+            assert_eq!(harness.wake(), ["watch rv=12"], "{error}");
         }
     }
 }
 
 #[test]
-fn f20_a_version_refused_by_http_status_leads_to_a_list() {
+fn f20_a_version_rejected_by_http_status_leads_to_a_list() {
     let cases = [
         (api(410, "Expired"), "list rv=10+"),
         (api(410, ""), "list rv=10+"),
@@ -32,26 +32,26 @@ fn f20_a_version_refused_by_http_status_leads_to_a_list() {
         (api(404, "NotFound"), "list rv=- limit=500"),
     ];
     for (error, expected) in cases {
-        let mut bench = Bench::watching(list_only(), "10");
-        bench.tell(Input::Failed(&error));
-        assert_eq!(bench.wake(), [expected], "{error}");
+        let mut harness = Harness::watching(list_only(), "10");
+        harness.step(Input::Failed(&error));
+        assert_eq!(harness.wake(), [expected], "{error}");
     }
 }
 
 #[test]
 fn an_error_event_leads_to_a_list_unless_it_is_too_many_requests() {
-    let mut bench = Bench::watching(list_only(), "10");
-    bench.tell(Input::ErrorEvent(&ApiError::new(429, "TooManyRequests", "")));
-    assert_eq!(bench.wake(), ["watch rv=10"]);
+    let mut harness = Harness::watching(list_only(), "10");
+    harness.step(Input::ErrorEvent(&ApiError::new(429, "TooManyRequests", "")));
+    assert_eq!(harness.wake(), ["watch rv=10"]);
 
-    bench.tell(Input::ErrorEvent(&ApiError::new(500, "StoreReadError", "")));
-    assert_eq!(bench.wake(), ["list rv=10+"]);
+    harness.step(Input::ErrorEvent(&ApiError::new(500, "StoreReadError", "")));
+    assert_eq!(harness.wake(), ["list rv=10+"]);
 }
 
 #[test]
-fn internal_errors_are_watched_through_within_their_window_only() {
+fn internal_errors_lead_to_a_new_watch_within_the_window_only() {
     let window = Duration::from_secs(30);
-    let mut bench = Bench::watching(
+    let mut harness = Harness::watching(
         ReflectorConfig {
             internal_error_window: window,
             ..list_only()
@@ -60,25 +60,25 @@ fn internal_errors_are_watched_through_within_their_window_only() {
     );
     let error = ApiError::new(500, "InternalError", "");
 
-    bench.tell(Input::ErrorEvent(&error));
-    assert_eq!(bench.wake(), ["watch rv=10"]);
-    bench.pass(window);
-    bench.tell(Input::ErrorEvent(&error));
-    assert_eq!(bench.wake(), ["list rv=10+"]);
+    harness.step(Input::ErrorEvent(&error));
+    assert_eq!(harness.wake(), ["watch rv=10"]);
+    harness.advance(window);
+    harness.step(Input::ErrorEvent(&error));
+    assert_eq!(harness.wake(), ["list rv=10+"]);
 }
 
 #[test]
-fn f19_a_server_that_refuses_every_watch_is_not_listed_in_a_tight_loop() {
-    let mut bench = Bench::watching(list_only(), "10");
+fn f19_a_server_that_rejects_every_watch_is_not_listed_in_a_tight_loop() {
+    let mut harness = Harness::watching(list_only(), "10");
     let mut pauses = Vec::new();
     for _ in 0..8 {
-        bench.tell(Input::ErrorEvent(&ApiError::new(410, "Expired", "")));
-        let before = bench.now;
-        assert_eq!(bench.wake(), ["list rv=10+"]);
-        pauses.push((bench.now - before).as_secs_f64());
-        assert_eq!(bench.tell(Input::PageEnd(&page("10", "")))[0], "commit 10");
-        while let Next::Sleep { .. } = bench.machine.next(bench.now) {
-            bench.wake();
+        harness.step(Input::ErrorEvent(&ApiError::new(410, "Expired", "")));
+        let before = harness.now;
+        assert_eq!(harness.wake(), ["list rv=10+"]);
+        pauses.push((harness.now - before).as_secs_f64());
+        assert_eq!(harness.step(Input::PageEnd(&page("10", "")))[0], "commit 10");
+        while let Next::Sleep { .. } = harness.machine.next(harness.now) {
+            harness.wake();
         }
     }
 
@@ -88,17 +88,17 @@ fn f19_a_server_that_refuses_every_watch_is_not_listed_in_a_tight_loop() {
 
 #[test]
 fn f21_instant_closes_back_off_and_never_list() {
-    let mut bench = Bench::watching(list_only(), "10");
-    let start = bench.now;
+    let mut harness = Harness::watching(list_only(), "10");
+    let start = harness.now;
     let mut watches = 0;
-    while bench.now - start < Duration::from_secs(600) {
+    while harness.now - start < Duration::from_secs(600) {
         assert!(
-            bench
-                .tell(Input::Ended)
+            harness
+                .step(Input::Ended)
                 .iter()
                 .all(|action| !action.starts_with("list"))
         );
-        watches += bench
+        watches += harness
             .wake()
             .iter()
             .filter(|action| *action == "watch rv=10")
@@ -110,16 +110,16 @@ fn f21_instant_closes_back_off_and_never_list() {
 
 #[test]
 fn f21_watches_that_close_after_one_event_each_are_paced() {
-    let mut bench = Bench::watching(list_only(), "10");
-    let start = bench.now;
+    let mut harness = Harness::watching(list_only(), "10");
+    let start = harness.now;
     let mut version = 10;
     let mut watches = 0;
-    while bench.now - start < Duration::from_secs(600) {
+    while harness.now - start < Duration::from_secs(600) {
         version += 1;
-        bench.event(EventKind::Modified, &version.to_string());
-        let mut actions = bench.tell(Input::Ended);
-        while let Next::Sleep { .. } = bench.machine.next(bench.now) {
-            actions = bench.wake();
+        harness.event(EventKind::Modified, &version.to_string());
+        let mut actions = harness.step(Input::Ended);
+        while let Next::Sleep { .. } = harness.machine.next(harness.now) {
+            actions = harness.wake();
         }
         watches += actions
             .iter()
@@ -135,83 +135,83 @@ fn f21_watches_that_close_after_one_event_each_are_paced() {
 
 #[test]
 fn a_watch_that_ran_its_time_is_followed_by_the_next_at_once() {
-    let mut bench = Bench::watching(list_only(), "10");
-    bench.pass(Duration::from_secs(300));
+    let mut harness = Harness::watching(list_only(), "10");
+    harness.advance(Duration::from_secs(300));
 
     assert_eq!(
-        bench.tell(Input::Ended),
-        ["watch ended, watching on from the last version", "watch rv=10"]
+        harness.step(Input::Ended),
+        ["watch ended, watching from the last version", "watch rv=10"]
     );
 }
 
 #[test]
 fn the_pause_starts_over_only_after_progress() {
-    let mut bench = Bench::watching(list_only(), "10");
+    let mut harness = Harness::watching(list_only(), "10");
     for _ in 0..3 {
-        bench.tell(Input::Failed(&broken()));
-        bench.wake();
+        harness.step(Input::Failed(&broken()));
+        harness.wake();
     }
-    bench.tell(Input::Progress);
+    harness.step(Input::Progress);
     assert_eq!(
-        bench.tell(Input::Failed(&broken())),
-        ["watch ended, watching on from the last version in 6.4 s"]
+        harness.step(Input::Failed(&broken())),
+        ["watch ended, watching from the last version in 6.4 s"]
     );
-    bench.wake();
+    harness.wake();
 
-    bench.event(EventKind::Modified, "11");
+    harness.event(EventKind::Modified, "11");
     assert_eq!(
-        bench.tell(Input::Failed(&broken())),
-        ["watch ended, watching on from the last version in 0.8 s"]
+        harness.step(Input::Failed(&broken())),
+        ["watch ended, watching from the last version in 0.8 s"]
     );
 }
 
 #[test]
 fn f24_retry_after_is_respected() {
-    let mut bench = Bench::watching(list_only(), "10");
+    let mut harness = Harness::watching(list_only(), "10");
     let error = ApiError {
         retry_after: Some(Duration::from_secs(17)),
         ..ApiError::new(429, "", "")
     };
 
     assert_eq!(
-        bench.tell(Input::Failed(&SourceError::Api(error))),
-        ["watch ended, watching on from the last version in 17.0 s"]
+        harness.step(Input::Failed(&SourceError::Api(error))),
+        ["watch ended, watching from the last version in 17.0 s"]
     );
 }
 
 #[test]
 fn f03_the_newest_list_being_older_is_a_rewind() {
-    let mut bench = Bench::watching(list_only(), "1200");
-    bench.tell(Input::Failed(&api(400, "BadRequest")));
-    bench.wake();
+    let mut harness = Harness::watching(list_only(), "1200");
+    harness.step(Input::Failed(&api(400, "BadRequest")));
+    harness.wake();
 
-    let actions = bench.tell(Input::PageEnd(&page("1000", "")));
+    let actions = harness.step(Input::PageEnd(&page("1000", "")));
 
     assert_eq!(actions.last().map(String::as_str), Some("watch rv=1000"));
     assert!(actions.contains(&"commit 1000".to_owned()));
-    assert_eq!(bench.machine.rewinds(), 1);
+    assert_eq!(harness.machine.rewinds(), 1);
 }
 
 #[test]
 fn f10_bookmarks_that_go_back_or_say_nothing_are_ignored() {
-    let mut bench = Bench::watching(list_only(), "50");
+    let mut harness = Harness::watching(list_only(), "50");
 
     for version in [Some("45"), None, Some("")] {
         let bookmark = Input::Bookmark {
             resource_version: version,
             initial_events_end: false,
         };
-        assert_eq!(bench.tell(bookmark), [""; 0]);
+        assert_eq!(harness.step(bookmark), [""; 0]);
     }
-    assert_eq!(bench.machine.last_version(), Some("50"));
-    assert_eq!(bench.machine.ignored_bookmarks(), 3);
+    assert_eq!(harness.machine.last_version(), Some("50"));
+    assert_eq!(harness.machine.ignored_bookmarks(), 3);
 
     let bookmark = Input::Bookmark {
         resource_version: Some("51"),
         initial_events_end: false,
     };
-    assert_eq!(bench.tell(bookmark), ["bookmark 51"]);
-    assert_eq!(bench.machine.last_version(), Some("51"));
+    assert_eq!(harness.step(bookmark), ["bookmark 51"]);
+    assert_eq!(harness.machine.last_version(), Some("51"));
 }
 
 #[test]
@@ -220,30 +220,38 @@ fn f15_silence_is_bounded_by_the_observed_bookmark_interval() {
         resource_version: Some("10"),
         initial_events_end: false,
     };
-    let mut bench = Bench::watching(list_only(), "10");
+    let mut harness = Harness::watching(list_only(), "10");
     assert_eq!(
-        bench.timeout(),
+        harness.timeout(),
         Duration::from_secs(305),
         "before bookmarks: time-out and 5 s"
     );
 
-    bench.tell(bookmark());
-    assert_eq!(bench.timeout(), Duration::from_secs(150), "one bookmark: the cap");
-    bench.pass(Duration::from_secs(20));
-    bench.tell(bookmark());
+    harness.step(bookmark());
     assert_eq!(
-        bench.timeout(),
+        harness.timeout(),
+        Duration::from_secs(150),
+        "one bookmark: the cap"
+    );
+    harness.advance(Duration::from_secs(20));
+    harness.step(bookmark());
+    assert_eq!(
+        harness.timeout(),
         Duration::from_secs(50),
         "two and a half times 20 s"
     );
-    bench.pass(Duration::from_secs(1));
-    bench.tell(bookmark());
-    assert_eq!(bench.timeout(), Duration::from_secs(50), "the longest gap counts");
-    bench.pass(Duration::from_secs(50));
+    harness.advance(Duration::from_secs(1));
+    harness.step(bookmark());
+    assert_eq!(
+        harness.timeout(),
+        Duration::from_secs(50),
+        "the longest gap counts"
+    );
+    harness.advance(Duration::from_secs(50));
 
     assert_eq!(
-        bench.tell(Input::DeadlinePassed),
-        ["watch ended, watching on from the last version in 0.8 s"]
+        harness.step(Input::DeadlinePassed),
+        ["watch ended, watching from the last version in 0.8 s"]
     );
 }
 
@@ -251,7 +259,7 @@ fn f15_silence_is_bounded_by_the_observed_bookmark_interval() {
 #[test]
 fn watches_last_between_once_and_twice_the_minimum() {
     let timeouts = |minimum: u64| {
-        [0.0, 0.5, 0.999].map(|dice| {
+        [0.0, 0.5, 0.999].map(|jitter| {
             let min_watch_timeout = Duration::from_secs(minimum);
             let mut machine = Machine::new(
                 ReflectorConfig {
@@ -260,10 +268,10 @@ fn watches_last_between_once_and_twice_the_minimum() {
                 },
                 true,
             );
-            let now = Instant::now();
-            machine.step(now, dice, Input::Start);
-            let actions = machine.step(now, dice, Input::PageEnd(&page("1", "")));
-            match actions.last() {
+            let mut context = Context::new(Instant::now(), jitter);
+            machine.step(Input::Start, &mut context);
+            machine.step(Input::PageEnd(&page("1", "")), &mut context);
+            match context.actions.last() {
                 Some(Action::Watch(request)) => request.timeout.as_secs(),
                 other => panic!("no watch but {other:?}"),
             }
@@ -281,18 +289,18 @@ fn watches_last_between_once_and_twice_the_minimum() {
 
 #[test]
 fn synthetic_added_events_of_a_watch_without_version_do_not_move_it() {
-    let mut bench = Bench::new(list_only());
-    bench.tell(Input::Start);
+    let mut harness = Harness::new(list_only());
+    harness.step(Input::Start);
     assert_eq!(
-        bench.tell(Input::PageEnd(&ListMeta::default())),
+        harness.step(Input::PageEnd(&ListMeta::default())),
         ["commit -", "watch rv=-"]
     );
 
-    bench.event(EventKind::Added, "90");
-    bench.event(EventKind::Added, "10");
-    assert_eq!(bench.machine.last_version(), None);
-    bench.event(EventKind::Modified, "91");
-    assert_eq!(bench.machine.last_version(), Some("91"));
-    bench.event(EventKind::Added, "92");
-    assert_eq!(bench.machine.last_version(), Some("92"));
+    harness.event(EventKind::Added, "90");
+    harness.event(EventKind::Added, "10");
+    assert_eq!(harness.machine.last_version(), None);
+    harness.event(EventKind::Modified, "91");
+    assert_eq!(harness.machine.last_version(), Some("91"));
+    harness.event(EventKind::Added, "92");
+    assert_eq!(harness.machine.last_version(), Some("92"));
 }

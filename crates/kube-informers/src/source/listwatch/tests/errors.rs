@@ -1,4 +1,4 @@
-//! Refusals, broken connections, and answers that come from something else than an API server.
+//! Error statuses, lost connections, and responses that are not from an API server.
 
 use super::*;
 
@@ -20,25 +20,25 @@ async fn refusals_are_told_by_code_and_reason() {
         let error = refusal(move || status(code, &[("content-type", "application/json")], &body)).await;
         assert_eq!(
             error.to_string(),
-            format!("the server answered {code} {reason}: no")
+            format!("the server returned {code} {reason}: no")
         );
         assert_eq!(error.class(), code.to_string());
     }
 
     let plain = refusal(|| status(404, &[("content-type", "text/plain")], "404 page not found\n")).await;
-    assert_eq!(plain.to_string(), "the server answered 404: 404 page not found");
+    assert_eq!(plain.to_string(), "the server returned 404: 404 page not found");
     let html = refusal(|| status(502, &[("content-type", "text/html")], "<html>Bad Gateway</html>")).await;
     assert_eq!(
         html.to_string(),
-        "the server answered 502: (24 bytes of HTML: something else than the API server answered)"
+        "the server returned 502: (24 bytes of HTML: the response is not from an API server)"
     );
     assert_eq!(
         refusal(|| status(503, &[], "")).await.to_string(),
-        "the server answered 503"
+        "the server returned 503"
     );
     // The timeout filter of the API server sends neither a content type nor a kind.
     let bare = refusal(|| status(504, &[], r#"{"status":"Failure","reason":"Timeout","code":504}"#)).await;
-    assert_eq!(bare.to_string(), "the server answered 504 Timeout");
+    assert_eq!(bare.to_string(), "the server returned 504 Timeout");
 }
 
 #[tokio::test]
@@ -112,7 +112,7 @@ async fn redirects_are_errors_and_nobody_goes_there() {
     assert_eq!(
         lines,
         [
-            "302: the server answered 302: it redirects to login.example, and redirects are not followed: check the server address"
+            "302: the server returned 302: redirects to login.example are not followed: check the server address"
         ]
     );
     assert_eq!(seen.uris().len(), 1);
@@ -123,7 +123,7 @@ async fn what_is_no_api_server_is_called_so() {
     let by_type = refusal(|| status(200, &[("content-type", "text/html")], "<html>")).await;
     assert_eq!(
         by_type.to_string(),
-        "cannot list pods in shop: the answer is HTML, so this is not an API server: \
+        "cannot list pods in shop: the response is HTML, not from an API server: \
          check the server address and any proxy in between"
     );
     assert_eq!(by_type.class(), "malformed");
@@ -131,14 +131,14 @@ async fn what_is_no_api_server_is_called_so() {
     assert!(
         empty
             .to_string()
-            .contains("answered 204, an API server answers 200"),
+            .contains("returned 204, but an API server returns 200"),
         "{empty}"
     );
     let packed = refusal(|| status(200, &[("content-encoding", "gzip")], "\u{1f}")).await;
     assert!(packed.to_string().contains("compressed (gzip)"), "{packed}");
     let other = refusal(|| status(200, &[("content-type", "application/yaml")], "items: []")).await;
     assert!(
-        other.to_string().contains("the answer is application/yaml"),
+        other.to_string().contains("the response is application/yaml"),
         "{other}"
     );
 
@@ -168,7 +168,7 @@ async fn f39_a_list_that_breaks_off_has_no_end() {
 
     assert_eq!(
         list(&pods_of(&clean)).await[3..],
-        ["malformed: cannot list pods in shop: the list is cut off after 150 bytes"]
+        ["malformed: cannot list pods in shop: the list is truncated after 150 bytes"]
     );
     assert_eq!(
         list(&pods_of(&broken)).await[3..],
@@ -253,11 +253,11 @@ async fn the_client_below_repeats_none_of_our_requests() {
 
         let listed = list(&pods_of(&client)).await;
         let watched = watch(&pods_of(&client)).await;
-        assert_eq!(listed, [format!("{code}: the server answered {code}: slow down")]);
+        assert_eq!(listed, [format!("{code}: the server returned {code}: slow down")]);
         assert_eq!(watched, listed);
         assert_eq!(count.swap(0, Ordering::Relaxed), 2, "one request each");
 
-        // The layer is there: it repeats what it can copy.
+        // The retry layer is active: it repeats requests that it can clone.
         let request = Request::get("/api/v1/pods").body(Body::empty()).unwrap();
         client.send(request).await.unwrap();
         assert_eq!(count.load(Ordering::Relaxed), 16);

@@ -1,4 +1,4 @@
-//! `ListWatch` against a service that answers what a test says, in this process.
+//! `ListWatch` against an in-process service with responses set by the test.
 
 mod errors;
 
@@ -26,7 +26,7 @@ use crate::source::Fetched;
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type TestBody = UnsyncBoxBody<Bytes, BoxError>;
 
-/// The requests a service has seen, as `GET uri` and selected headers.
+/// The requests received by a service, as `GET uri` and selected headers.
 #[derive(Clone, Default)]
 struct Seen(Arc<Mutex<Vec<Request<()>>>>);
 
@@ -121,7 +121,7 @@ async fn watch<K: Object>(source: &ListWatch<K>) -> Vec<String> {
     lines.collect().await
 }
 
-/// The error of a list that is refused at once.
+/// The error of a rejected list.
 async fn refusal(answer: impl Fn() -> Response<TestBody> + Send + Sync + 'static) -> SourceError {
     let (client, _) = client(answer);
     let mut items = pods_of(&client).list(ListRequest::default(), None);
@@ -225,7 +225,7 @@ async fn every_sort_of_object_has_its_path_and_its_accept_header() {
     assert_eq!(metadata.describe(), "metadata of pods in all namespaces");
 }
 
-/// A view of a pod with one field of it.
+/// A projection of a pod with one field.
 #[derive(serde::Deserialize)]
 struct PodNode {
     metadata: Meta,

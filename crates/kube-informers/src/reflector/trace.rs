@@ -1,72 +1,72 @@
-//! When what happened while a collection was fetched: a span for each list, and its steps when it was slow.
+//! The trace of one list: a span, and its steps in the log if it was slow.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 use tracing::{Span, debug, info_span, warn};
 
-/// A list that takes longer than this tells its steps (client-go's figure).
+/// The steps of a list that takes longer than this are logged, as in client-go.
 const SLOW_LIST: Duration = Duration::from_secs(10);
 
-/// When what happened, while a collection is being fetched.
-pub(super) struct Steps {
-    pub(super) last_sign: Instant,
-    began: Instant,
+/// The steps of fetching a collection, with their times.
+pub(super) struct ListTrace {
+    pub(super) last_data: Instant,
+    started: Instant,
     what: &'static str,
-    notes: Vec<(&'static str, Instant)>,
+    steps: Vec<(&'static str, Instant)>,
     dropped: usize,
     span: Span,
 }
 
-impl Default for Steps {
+impl Default for ListTrace {
     fn default() -> Self {
         let now = Instant::now();
         Self {
-            last_sign: now,
-            began: now,
+            last_data: now,
+            started: now,
             what: "list",
-            notes: Vec::new(),
+            steps: Vec::new(),
             dropped: 0,
             span: Span::none(),
         }
     }
 }
 
-impl Steps {
-    /// A list of very many pages keeps the first notes only.
-    const NOTES: usize = 50;
+impl ListTrace {
+    /// Later steps are counted only.
+    const MAX_STEPS: usize = 50;
 
     pub(super) fn begin(&mut self, now: Instant, resource: &str, what: &'static str) {
-        self.last_sign = now;
-        if self.notes.is_empty() || self.what != what {
+        self.last_data = now;
+        if self.steps.is_empty() || self.what != what {
             let span = info_span!("list", resource, by = what);
             *self = Self {
-                last_sign: now,
-                began: now,
+                last_data: now,
+                started: now,
                 what,
-                notes: Vec::new(),
+                steps: Vec::new(),
                 dropped: 0,
                 span,
             };
         }
-        self.note("asked");
+        self.note("requested");
     }
 
     pub(super) fn note(&mut self, step: &'static str) {
         debug!(parent: &self.span, "{step}");
-        if self.notes.len() < Self::NOTES {
-            self.notes.push((step, Instant::now()));
+        if self.steps.len() < Self::MAX_STEPS {
+            self.steps.push((step, Instant::now()));
         } else {
             self.dropped += 1;
         }
     }
 
     pub(super) fn finish(&mut self, resource: &str, objects: usize) -> Duration {
-        let took = Instant::now().saturating_duration_since(self.began);
+        let took = Instant::now().saturating_duration_since(self.started);
         if took > SLOW_LIST {
             let mut text = String::new();
-            for (step, at) in &self.notes {
-                let after = at.saturating_duration_since(self.began).as_secs_f64();
+            for (step, at) in &self.steps {
+                let after = at.saturating_duration_since(self.started).as_secs_f64();
                 text.push_str(&format!("{step} at {after:.1} s, "));
             }
             if self.dropped > 0 {
@@ -75,7 +75,7 @@ impl Steps {
             text.push_str(&format!("complete at {:.1} s", took.as_secs_f64()));
             warn!(parent: &self.span, resource, objects, seconds = took.as_secs_f64(), "slow {}: {text}", self.what);
         }
-        self.notes.clear();
+        self.steps.clear();
         self.dropped = 0;
         self.span = Span::none();
         took

@@ -1,38 +1,38 @@
-//! What list bodies and watch frames have in common: a small object around large ones.
+//! The common parts of the list splitter and the frame splitter. Both read a small object around large ones.
 //!
-//! `Members` walks the outer object and stops where a value begins; `ItemReader` collects one inner object,
-//! copying it only when it crosses a chunk border and giving up its memory when it is over the limit.
+//! `Members` walks the outer object and stops at the start of each value. `ItemReader` collects one inner object. It
+//! copies the object only if it spans chunks, and stops holding it when it exceeds the limit.
 
 use std::borrow::Cow;
 
 use super::scan::{Outline, Scanner, is_space, starts_value, string_end, unescape};
 
-/// What [`Members::walk`] came upon.
+/// What [`Members::walk`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// The end of the chunk.
     More,
-    /// The first byte of a value, at this index.
+    /// The first byte of a value at this index.
     Value(usize),
-    /// The end of the object, before this index.
+    /// The end of the object before this index.
     Closed(usize),
-    /// A byte that cannot stand here, at this index.
-    Garbage(usize),
+    /// An unexpected byte at this index.
+    Unexpected(usize),
 }
 
 /// Why a body cannot be split.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Broken {
-    /// It does not begin with an object, but with this byte.
-    NoObject(u8),
-    /// A byte that cannot stand there, this many bytes into the body.
-    Garbage(usize),
-    /// Something follows where nothing can, this many bytes into the body.
-    Trailing(usize),
-    /// Two members of one name where there can be one.
-    Twice(&'static str),
-    /// Too much around the items; here is how it begins.
-    Envelope(Vec<u8>),
+pub(crate) enum SplitError {
+    /// The body does not start with an object, but with this byte.
+    NotAnObject(u8),
+    /// An unexpected byte at this offset of the body.
+    UnexpectedByte(usize),
+    /// Data after the end of the list, at this offset of the body.
+    TrailingData(usize),
+    /// Two members with this name.
+    DuplicateMember(&'static str),
+    /// Too much data around the items. Holds the beginning of it.
+    EnvelopeTooLarge(Vec<u8>),
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,10 +47,10 @@ enum Expect {
     CommaOrClose,
 }
 
-/// Longest key that is kept; none of those looked for is longer, even with every character escaped.
-const LONGEST_KEY: usize = 64;
+/// The length to which keys are kept. The keys of interest are shorter, even with every character escaped.
+const MAX_KEY: usize = 64;
 
-/// Walks over the members of one object. Its values are the caller's to skip.
+/// Walks over the members of one object. The caller skips the values.
 #[derive(Debug, Default)]
 pub(crate) struct Members {
     expect: Expect,
@@ -59,45 +59,43 @@ pub(crate) struct Members {
 }
 
 impl Members {
-    /// Makes it ready for the next object.
+    /// Prepares for the next object.
     pub fn reset(&mut self) {
         self.expect = Expect::Open;
         self.escaped = false;
     }
 
-    /// Whether nothing of the object has been seen yet.
-    pub fn is_before(&self) -> bool {
+    /// Whether no byte of the object has been read yet.
+    pub fn is_at_start(&self) -> bool {
         self.expect == Expect::Open
     }
 
-    /// The key of the value found last.
+    /// The key of the last value found.
     pub fn key(&self) -> Option<Cow<'_, str>> {
-        (self.key.len() <= LONGEST_KEY)
-            .then(|| unescape(&self.key))
-            .flatten()
+        (self.key.len() <= MAX_KEY).then(|| unescape(&self.key)).flatten()
     }
 
-    /// The caller has gone past the value.
+    /// The caller has skipped the value.
     pub fn value_done(&mut self) {
         self.expect = Expect::CommaOrClose;
     }
 
-    /// What to say of a byte that cannot stand there.
-    pub fn broken(&self, chunk: &[u8], base: usize, at: usize) -> Broken {
+    /// The error for an unexpected byte.
+    pub fn unexpected(&self, chunk: &[u8], base: usize, at: usize) -> SplitError {
         match chunk.get(at) {
-            Some(byte) if self.is_before() => Broken::NoObject(*byte),
-            _ => Broken::Garbage(base + at),
+            Some(byte) if self.is_at_start() => SplitError::NotAnObject(*byte),
+            _ => SplitError::UnexpectedByte(base + at),
         }
     }
 
-    /// Goes on from an index of a chunk.
+    /// Continues at an index of a chunk.
     pub fn walk(&mut self, bytes: &[u8], mut at: usize) -> Found {
         while let Some(byte) = bytes.get(at).copied() {
             if self.expect == Expect::InKey {
                 let rest = bytes.get(at..).unwrap_or_default();
                 let end = string_end(rest, &mut self.escaped);
                 let part = end.map_or(rest.len(), |end| end - 1);
-                let room = (LONGEST_KEY + 1).saturating_sub(self.key.len());
+                let room = (MAX_KEY + 1).saturating_sub(self.key.len());
                 self.key.extend(rest.iter().take(part.min(room)));
                 match end {
                     Some(end) => at += end,
@@ -120,7 +118,7 @@ impl Members {
                 (Expect::Colon, b':') => Expect::Value,
                 (Expect::Value, _) if starts_value(byte) => return Found::Value(at),
                 (Expect::CommaOrClose, b',') => Expect::Key,
-                _ => return Found::Garbage(at),
+                _ => return Found::Unexpected(at),
             };
             at += 1;
         }
@@ -128,23 +126,23 @@ impl Members {
     }
 }
 
-/// One encoded object, as it came.
+/// One encoded object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RawItem<'a> {
-    /// Its bytes; only the first of them when it is over the limit.
+    /// The bytes. Only the first of them if the object is over the limit.
     pub bytes: &'a [u8],
-    /// What stands where in it.
+    /// The positions of its identity.
     pub outline: Outline,
-    /// Its whole size.
+    /// The full size.
     pub size: usize,
-    /// Whether it is over the limit.
+    /// Whether the object is over the limit.
     pub too_large: bool,
 }
 
-/// How much is kept of an object that is over the limit: enough for its identity.
-const KEPT_OF_LARGE: usize = 1 << 20;
+/// How many bytes are kept of an object over the limit: enough for its identity.
+const MAX_PREFIX: usize = 1 << 20;
 
-/// Collects one object at a time out of chunks.
+/// Collects one object at a time from chunks.
 #[derive(Debug)]
 pub(crate) struct ItemReader {
     scanner: Scanner,
@@ -163,27 +161,27 @@ impl ItemReader {
         }
     }
 
-    /// Forgets the last object and begins another.
+    /// Starts the next object.
     pub fn begin(&mut self) {
         self.scanner.reset();
         self.held.clear();
-        // The memory of one huge object is not kept for the small ones after it.
-        self.held.shrink_to(KEPT_OF_LARGE);
+        // Frees the memory of a huge object.
+        self.held.shrink_to(MAX_PREFIX);
         self.size = 0;
     }
 
-    /// Takes bytes up to the end of the object, as [`Scanner::feed`] does.
+    /// Consumes bytes up to the end of the object, like [`Scanner::feed`].
     pub fn feed(&mut self, bytes: &[u8]) -> Option<usize> {
         self.scanner.feed(bytes)
     }
 
-    /// Keeps bytes of the object beyond their chunk.
+    /// Holds bytes of the object beyond the lifetime of their chunk.
     pub fn hold(&mut self, bytes: &[u8]) {
         self.size += bytes.len();
         if self.size <= self.limit {
             self.held.extend_from_slice(bytes);
         } else {
-            let kept = KEPT_OF_LARGE.min(self.limit);
+            let kept = MAX_PREFIX.min(self.limit);
             if self.held.len() > kept {
                 self.held.truncate(kept);
                 self.held.shrink_to_fit();
@@ -193,7 +191,7 @@ impl ItemReader {
         }
     }
 
-    /// The object, whose last bytes are these; they are all of it when nothing was held.
+    /// Returns the object, given its last bytes, or all of them if none are held.
     pub fn item<'a>(&'a mut self, tail: &'a [u8]) -> RawItem<'a> {
         if self.size == 0 {
             return RawItem {

@@ -1,4 +1,4 @@
-//! What can go wrong between us and the server, classified by HTTP code and reason.
+//! Errors of lists and watches, classified by HTTP status code and reason.
 
 use std::time::Duration;
 
@@ -6,32 +6,32 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
-    /// The server answered, and the answer is no.
+    /// The server rejected the request, or reported an error inside a watch.
     #[error(transparent)]
     Api(#[from] ApiError),
-    /// The connection could not be made, or it broke.
+    /// The connection could not be established, or it was lost.
     #[error("{context}")]
     Transport {
-        /// What was being attempted.
+        /// The attempted operation.
         context: String,
-        /// Whether the connection was refused outright.
+        /// Whether the connection was refused.
         refused: bool,
         /// The cause.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The answer is not what an API server sends.
+    /// The response is not one an API server sends.
     #[error("{0}")]
     Malformed(String),
-    /// The request could not be made at all; trying again will not help until the configuration changes.
+    /// The request could not be built. A retry fails as well until the configuration changes.
     #[error("{0}")]
     Request(String),
-    /// The server did not answer in time.
+    /// The server did not respond in time.
     #[error("no {what} within {}", seconds(*.after))]
     Deadline {
-        /// What was waited for.
+        /// The awaited part of the response.
         what: &'static str,
-        /// How long.
+        /// The deadline.
         after: Duration,
     },
 }
@@ -41,39 +41,39 @@ fn seconds(duration: Duration) -> String {
     format!("{} s", duration.as_secs_f64())
 }
 
-/// A refusal by the server: an HTTP status other than success, or an error inside a watch.
+/// An error reported by the server: an HTTP status other than success, or an `ERROR` event of a watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
-#[error("{}", self.sentence())]
+#[error("{}", self.describe())]
 #[doc(alias = "APIStatus")]
 #[doc(alias = "StatusError")]
 pub struct ApiError {
-    /// The HTTP status code; for errors inside a watch, the code of the `Status` object (0 if it has none).
+    /// The HTTP status code. For an `ERROR` event, the code of its `Status` object, or 0 if it has none.
     pub code: u16,
-    /// The machine-readable reason, such as `Expired`; empty if there is none.
+    /// The machine-readable reason, such as `Expired`. Empty if there is none.
     pub reason: String,
-    /// The server's own words, shortened.
+    /// The server's message, shortened.
     pub message: String,
-    /// How long the server asks us to wait.
+    /// The delay the server requests before the next attempt.
     pub retry_after: Option<Duration>,
-    /// Details.
+    /// The causes listed in the details of the `Status` object.
     pub causes: Vec<StatusCause>,
 }
 
-/// One detail of an [`ApiError`].
+/// One cause of an [`ApiError`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StatusCause {
     /// The machine-readable reason.
     pub reason: String,
-    /// The server's words.
+    /// The server's message.
     pub message: String,
 }
 
-/// The cause, and the text older servers wrote instead of it.
+/// The reason of the cause, and the message older servers send instead of it.
 const TOO_LARGE_REASON: &str = "ResourceVersionTooLarge";
 const TOO_LARGE_MESSAGE: &str = "Too large resource version";
 
 impl ApiError {
-    /// An error of a code and a reason.
+    /// Creates an error with a code, a reason and a message.
     pub fn new(code: u16, reason: &str, message: &str) -> Self {
         Self {
             code,
@@ -83,37 +83,37 @@ impl ApiError {
         }
     }
 
-    /// The resource version asked for is no longer kept by the server.
+    /// Whether the server no longer has the requested resource version.
     #[doc(alias = "IsResourceExpired")]
     #[doc(alias = "IsGone")]
     pub fn is_expired(&self) -> bool {
         self.code == 410 || matches!(self.reason.as_str(), "Expired" | "Gone")
     }
 
-    /// The resource version asked for is newer than what this server has seen.
+    /// Whether the requested resource version is newer than the newest one this server has seen.
     #[doc(alias = "IsTooLargeResourceVersion")]
     pub fn is_too_large_resource_version(&self) -> bool {
         let is_timeout = self.code == 504 || self.reason == "Timeout";
         self.causes.iter().any(|cause| cause.reason == TOO_LARGE_REASON)
-            // Kubernetes 1.17.0 to 1.18.5 send only the message of the cause, older servers only the text.
+            // Kubernetes 1.17.0 to 1.18.5 send a cause without a reason, older servers only the message.
             || is_timeout
                 && (self.causes.iter().any(|cause| cause.message == TOO_LARGE_MESSAGE)
                     || self.message.contains(TOO_LARGE_MESSAGE))
     }
 
-    /// The server is overloaded, or not ready yet.
+    /// Whether the server is overloaded or not ready yet.
     #[doc(alias = "IsTooManyRequests")]
     pub fn is_too_many_requests(&self) -> bool {
         self.code == 429 || self.code == 0 && self.reason == "TooManyRequests"
     }
 
-    /// Something is wrong inside the server.
+    /// Whether this is an internal error of the server.
     #[doc(alias = "IsInternalError")]
     pub fn is_internal(&self) -> bool {
         self.code == 500 || self.code == 0 && self.reason == "InternalError"
     }
 
-    /// The server did not understand the request, or does not like its parameters.
+    /// Whether the server rejected the request or its parameters as invalid.
     #[doc(alias = "IsBadRequest")]
     #[doc(alias = "IsInvalid")]
     pub fn is_invalid(&self) -> bool {
@@ -121,35 +121,35 @@ impl ApiError {
             || self.code == 0 && matches!(self.reason.as_str(), "BadRequest" | "Invalid")
     }
 
-    /// Credentials are missing, wrong or expired.
+    /// Whether the credentials are missing, wrong or expired.
     #[doc(alias = "IsUnauthorized")]
     pub fn is_unauthorized(&self) -> bool {
         self.code == 401
     }
 
-    /// The user may not do this.
+    /// Whether the user lacks the permission.
     #[doc(alias = "IsForbidden")]
     pub fn is_forbidden(&self) -> bool {
         self.code == 403
     }
 
-    /// There is no such resource.
+    /// Whether the resource does not exist.
     #[doc(alias = "IsNotFound")]
     pub fn is_not_found(&self) -> bool {
         self.code == 404
     }
 
-    /// The server will say the same again until somebody changes something: 401, 403, 404, 405, 406.
+    /// Whether retries fail until the configuration of the client or of the cluster changes: 401, 403, 404, 405, 406.
     pub fn is_refusal(&self) -> bool {
         matches!(self.code, 401 | 403 | 404 | 405 | 406)
     }
 
-    fn sentence(&self) -> String {
+    fn describe(&self) -> String {
         let mut text = match (self.code, self.reason.as_str()) {
             (0, "") => "the server reported an error".to_owned(),
             (0, reason) => format!("the server reported {reason}"),
-            (code, "") => format!("the server answered {code}"),
-            (code, reason) => format!("the server answered {code} {reason}"),
+            (code, "") => format!("the server returned {code}"),
+            (code, reason) => format!("the server returned {code} {reason}"),
         };
         if !self.message.is_empty() {
             text.push_str(": ");
@@ -159,8 +159,16 @@ impl ApiError {
     }
 }
 
+/// A server that requests a longer delay than this is misconfigured, and the delay could overflow the clock.
+const MAX_RETRY_AFTER: u64 = 24 * 60 * 60;
+
+/// The delay a server requests, in seconds. 0 means that it requests none.
+pub(crate) fn retry_after(seconds: u64) -> Option<Duration> {
+    (seconds > 0).then(|| Duration::from_secs(seconds.min(MAX_RETRY_AFTER)))
+}
+
 impl SourceError {
-    /// The server's answer, if it gave one.
+    /// The error reported by the server, if it is one.
     pub fn api(&self) -> Option<&ApiError> {
         match self {
             Self::Api(error) => Some(error),
@@ -168,23 +176,23 @@ impl SourceError {
         }
     }
 
-    /// The resource version asked for is no longer kept by the server.
+    /// Whether the server no longer has the requested resource version.
     pub fn is_expired(&self) -> bool {
         self.api().is_some_and(ApiError::is_expired)
     }
 
-    /// The resource version asked for is newer than what this server has seen.
+    /// Whether the requested resource version is newer than the newest one this server has seen.
     pub fn is_too_large_resource_version(&self) -> bool {
         self.api().is_some_and(ApiError::is_too_large_resource_version)
     }
 
-    /// Nobody listens at the server's address.
+    /// Whether nothing listens at the server's address.
     #[doc(alias = "IsConnectionRefused")]
     pub fn is_connection_refused(&self) -> bool {
         matches!(self, Self::Transport { refused: true, .. })
     }
 
-    /// How long the server asks us to wait.
+    /// The delay the server requests before the next attempt.
     pub fn retry_after(&self) -> Option<Duration> {
         self.api().and_then(|error| error.retry_after)
     }
@@ -214,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn all_three_historical_forms_of_a_too_large_version_are_recognised() {
+    fn all_historical_forms_of_a_too_large_version_are_recognised() {
         let today = ApiError {
             code: 504,
             causes: vec![cause(TOO_LARGE_REASON, "")],
@@ -236,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn the_code_counts_before_the_reason() {
+    fn the_code_takes_precedence_over_the_reason() {
         assert!(ApiError::new(410, "", "").is_expired());
         assert!(ApiError::new(0, "Gone", "").is_expired());
         assert!(ApiError::new(404, "SomethingElse", "").is_not_found());
@@ -244,10 +252,16 @@ mod tests {
     }
 
     #[test]
-    fn errors_read_as_sentences() {
+    fn a_requested_delay_is_capped_at_one_day() {
+        assert_eq!(retry_after(0), None);
+        assert_eq!(retry_after(u64::MAX), Some(Duration::from_secs(86_400)));
+    }
+
+    #[test]
+    fn error_messages_name_the_code_the_reason_and_the_deadline() {
         assert_eq!(
             ApiError::new(403, "Forbidden", "pods is forbidden").to_string(),
-            "the server answered 403 Forbidden: pods is forbidden"
+            "the server returned 403 Forbidden: pods is forbidden"
         );
         assert_eq!(
             SourceError::Deadline {

@@ -1,13 +1,13 @@
-//! Finds the end of one JSON value in a stream of bytes, and on the way where its identity stands.
+//! Finds the end of one JSON value in a stream of bytes, and the position of its identity.
 //!
-//! A byte machine without recursion and without a tree. It can stop at any byte and go on in the next chunk.
-//! It does not judge: a value that is no valid JSON is found out when it is decoded.
+//! A state machine over bytes, without recursion and without a tree. It can stop at any byte and continue in the
+//! next chunk. It does not validate: invalid JSON is detected when the value is decoded.
 
 use std::borrow::Cow;
 
 use memchr::{memchr, memchr2};
 
-/// A range of bytes, counted from the first byte of the value.
+/// A range of bytes, relative to the first byte of the value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     pub start: usize,
@@ -15,18 +15,18 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// The bytes of this range, unless the value was cut off before its end.
+    /// The bytes of this range, unless the value is truncated before its end.
     pub fn of<'a>(&self, value: &'a [u8]) -> Option<&'a [u8]> {
         value.get(self.start..self.end)
     }
 
-    /// The range as text, where it is the inside of a JSON string.
+    /// The range as text, if it is the contents of a JSON string.
     pub fn text<'a>(&self, value: &'a [u8]) -> Option<Cow<'a, str>> {
         unescape(self.of(value)?)
     }
 }
 
-/// What sort of JSON value it is.
+/// The type of a JSON value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Shape {
     #[default]
@@ -36,7 +36,7 @@ pub(crate) enum Shape {
     Object,
 }
 
-/// Where the interesting parts of an object are. Texts are ranges without their quotes.
+/// The positions of the parts of interest. Ranges of strings exclude the quotes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outline {
     pub shape: Shape,
@@ -46,11 +46,11 @@ pub(crate) struct Outline {
     pub namespace: Option<Span>,
     pub uid: Option<Span>,
     pub resource_version: Option<Span>,
-    /// `metadata.managedFields` with the comma that can go with it.
+    /// `metadata.managedFields`, including one adjacent comma.
     pub managed_fields: Option<Span>,
 }
 
-/// The members we look for; each can stand at one level only.
+/// The members of interest. Each exists at one level only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Field {
     #[default]
@@ -67,53 +67,53 @@ enum Field {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Mode {
-    /// Nothing seen yet.
+    /// Before the first byte.
     #[default]
     Start,
-    /// In a number or a word.
+    /// In a number or a literal.
     Scalar,
-    /// Inside a string.
+    /// In a string.
     Text,
-    /// Between the members of the object itself, or of its metadata.
+    /// Between the members of the object or of its metadata.
     Members,
-    /// Deeper than anything of interest: only quotes and brackets count.
+    /// In a nested value, where only quotes and brackets matter.
     Deep,
 }
 
-/// Longest key that is compared, with every character of the longest name written as an escape.
-const LONGEST_KEY: usize = 128;
+/// The length to which keys are compared: that of the longest name with every character escaped.
+const MAX_KEY: usize = 128;
 
-/// Finds the end of one value. Feed it from the value's first byte on.
+/// Finds the end of one value. The first byte fed is the first byte of the value.
 #[derive(Debug, Default)]
 pub(crate) struct Scanner {
     pub outline: Outline,
     mode: Mode,
-    /// Bytes of earlier chunks.
+    /// The size of the earlier chunks.
     base: usize,
-    /// Open brackets and braces.
+    /// The number of open brackets and braces.
     depth: usize,
-    /// The depth whose members are looked at: 1 in an object, 2 in its metadata, 0 in anything else.
+    /// The depth whose members are examined: 1 in an object, 2 in its metadata, 0 in any other value.
     floor: usize,
-    /// The last byte was a backslash inside a string.
+    /// The previous byte was a backslash in a string.
     escaped: bool,
-    /// Where the string begins.
+    /// The start of the current string.
     text_start: usize,
-    /// The part of a key that was in earlier chunks.
+    /// The part of the current key in earlier chunks.
     carry: Vec<u8>,
-    /// The member being scanned, where it begins, and whether its colon has been seen.
+    /// The current member, its start, and whether its colon has been read.
     field: Field,
     member_start: usize,
     colon: bool,
-    /// The member's value, if it is a string.
+    /// The value of the current member, if it is a string.
     value: Option<Span>,
-    /// The comma before this member.
+    /// The comma before the current member.
     comma: Option<usize>,
-    /// `managedFields` stood there more than once: then it is left alone.
+    /// `managedFields` occurs more than once. It is then not removed.
     repeated: bool,
 }
 
 impl Scanner {
-    /// Makes it ready for the next value, keeping its memory.
+    /// Prepares for the next value. Keeps the allocation.
     pub fn reset(&mut self) {
         let carry = std::mem::take(&mut self.carry);
         *self = Self::default();
@@ -121,8 +121,8 @@ impl Scanner {
         self.carry.clear();
     }
 
-    /// Takes bytes up to the end of the value: how many of them belong to it, or `None` when all of them do
-    /// and the end has not come. A number or word ends before the first byte that is not part of it.
+    /// Consumes bytes up to the end of the value and returns their number; `None` if the value continues in the next
+    /// chunk. A number or literal ends before the first byte that is not part of it.
     pub fn feed(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
@@ -183,7 +183,7 @@ impl Scanner {
         self.floor = usize::from(byte == b'{');
     }
 
-    /// Goes through members until a string begins, a value goes deeper, or the object ends.
+    /// Scans members until a string starts, a nested value starts, or the object ends.
     fn members(&mut self, bytes: &[u8], mut at: usize) -> usize {
         while let Some(byte) = bytes.get(at) {
             let here = self.base + at;
@@ -228,7 +228,7 @@ impl Scanner {
         at
     }
 
-    /// Goes through what lies deeper until it is left again.
+    /// Scans a nested value to its end.
     fn deep(&mut self, bytes: &[u8], mut at: usize) -> usize {
         let mut depth = self.depth;
         while let Some(byte) = bytes.get(at) {
@@ -256,7 +256,7 @@ impl Scanner {
         at
     }
 
-    /// A string between members has ended: it is a key before the colon and a value after it.
+    /// Handles the end of a string at member level: a key before the colon, a value after it.
     fn end_text(&mut self, tail: &[u8], end: usize) {
         if self.colon {
             self.value = Some(Span {
@@ -273,10 +273,10 @@ impl Scanner {
         };
     }
 
-    /// Keeps the part of a key that ends with a chunk. Keys too long to be of interest are kept no further.
+    /// Keeps the part of a key at the end of a chunk, up to the length of interest.
     fn carry_key(&mut self, part: &[u8]) {
         if self.depth == self.floor && !self.colon {
-            let room = (LONGEST_KEY + 1).saturating_sub(self.carry.len());
+            let room = (MAX_KEY + 1).saturating_sub(self.carry.len());
             self.carry.extend(part.iter().take(room));
         }
     }
@@ -287,7 +287,7 @@ impl Scanner {
         self.value = None;
     }
 
-    /// A comma, or the closing brace, ends the member.
+    /// Handles the end of a member: a comma or the closing brace.
     fn end_member(&mut self, here: usize, last: bool) {
         if self.colon {
             let outline = &mut self.outline;
@@ -300,7 +300,7 @@ impl Scanner {
                 Field::Uid => outline.uid = self.value,
                 Field::ResourceVersion => outline.resource_version = self.value,
                 Field::ManagedFields => {
-                    // One comma goes with it: the one behind, or in front when there is none behind.
+                    // Includes one comma: the one after it, or the one before it in the last member.
                     let (start, end) = match last {
                         false => (self.member_start, here + 1),
                         true => (self.comma.unwrap_or(self.member_start), here),
@@ -314,7 +314,7 @@ impl Scanner {
     }
 }
 
-/// Which member a raw key names. At depth 1 it is one of the object, at depth 2 one of its metadata.
+/// The member a raw key names: of the object at depth 1, of its metadata at depth 2.
 fn field(depth: usize, raw: &[u8]) -> Field {
     match (depth, raw) {
         (1, b"apiVersion") => Field::ApiVersion,
@@ -325,8 +325,8 @@ fn field(depth: usize, raw: &[u8]) -> Field {
         (2, b"uid") => Field::Uid,
         (2, b"resourceVersion") => Field::ResourceVersion,
         (2, b"managedFields") => Field::ManagedFields,
-        _ if raw.len() <= LONGEST_KEY && memchr(b'\\', raw).is_some() => match unescape(raw) {
-            // What is unescaped may still contain a backslash: then it is no name of ours.
+        _ if raw.len() <= MAX_KEY && memchr(b'\\', raw).is_some() => match unescape(raw) {
+            // A key that contains a backslash after unescaping is none of these.
             Some(key) if !key.contains('\\') => field(depth, key.as_bytes()),
             _ => Field::Other,
         },
@@ -334,7 +334,7 @@ fn field(depth: usize, raw: &[u8]) -> Field {
     }
 }
 
-/// The text of a JSON string, given what stands between its quotes. `None` when it is no valid string.
+/// The text of a JSON string, given the bytes between its quotes. `None` if the string is invalid.
 pub(crate) fn unescape(raw: &[u8]) -> Option<Cow<'_, str>> {
     if memchr(b'\\', raw).is_none() {
         return std::str::from_utf8(raw).ok().map(Cow::Borrowed);
@@ -346,9 +346,9 @@ pub(crate) fn unescape(raw: &[u8]) -> Option<Cow<'_, str>> {
     serde_json::from_slice(&quoted).ok().map(Cow::Owned)
 }
 
-/// The length of the rest of a string, closing quote included; `None` when it goes on in the next chunk.
+/// The length of the rest of a string including the closing quote; `None` if it continues in the next chunk.
 ///
-/// Most strings in an object are short, where a plain loop is faster; long ones are searched in large steps.
+/// Most strings are short, where a plain loop is faster than `memchr`.
 #[inline]
 pub(crate) fn string_end(bytes: &[u8], escaped: &mut bool) -> Option<usize> {
     let mut at = usize::from(std::mem::take(escaped));
@@ -361,7 +361,7 @@ pub(crate) fn string_end(bytes: &[u8], escaped: &mut bool) -> Option<usize> {
             _ => at += memchr2(b'"', b'\\', bytes.get(at..)?)?,
         }
     }
-    // The byte after a backslash belongs to it, whichever it is.
+    // The byte after a backslash is always part of the string.
     *escaped = at > bytes.len();
     None
 }
@@ -370,7 +370,7 @@ pub(crate) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\n' | b'\r' | b'\t')
 }
 
-/// Whether a JSON value can begin with this byte.
+/// Whether a JSON value can start with this byte.
 pub(crate) fn starts_value(byte: u8) -> bool {
     matches!(byte, b'{' | b'[' | b'"' | b'-' | b'0'..=b'9' | b't' | b'f' | b'n')
 }

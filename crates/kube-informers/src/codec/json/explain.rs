@@ -1,8 +1,8 @@
-//! Says why bytes are not of a type, without saying what is in them.
+//! Explains why bytes could not be decoded as a type, without quoting them.
 //!
-//! serde's own messages quote the offending value, which may be a Secret. So a failed decode is done once
-//! more over a tree, with an error type that keeps the class of the trouble, the path to it and what the type
-//! expected, and cannot hold a value.
+//! serde's messages quote the offending value, which may be a Secret. A failed decode is therefore repeated over a
+//! tree, with an error type that holds the class of the error, its path and the expected type, and cannot hold a
+//! value.
 
 use std::fmt;
 
@@ -15,8 +15,8 @@ use serde::forward_to_deserialize_any;
 use serde_json::Value;
 use serde_json::error::Category;
 
-/// Why `bytes` are no `T`, given what the decoder said: a path, the class of the trouble and what was
-/// expected. Never a value.
+/// Explains the error of decoding `bytes` as `T`: the path, the class of the error and the expected type, and
+/// never a value.
 pub(crate) fn explain<T: DeserializeOwned>(bytes: &[u8], error: &serde_json::Error) -> String {
     let near = if error.line() == 1 {
         format!(" near byte {}", error.column())
@@ -24,17 +24,17 @@ pub(crate) fn explain<T: DeserializeOwned>(bytes: &[u8], error: &serde_json::Err
         String::new()
     };
     match error.classify() {
-        Category::Io => "cannot be read".to_owned(),
-        Category::Eof => format!("invalid JSON{near}: it ends too early"),
+        Category::Io => "cannot be decoded".to_owned(),
+        Category::Eof => format!("invalid JSON{near}: unexpected end"),
         Category::Syntax => format!("invalid JSON{near}: {}", syntax(error)),
         Category::Data => match probe::<T>(bytes) {
-            Some(trouble) => trouble.to_string(),
+            Some(error) => error.to_string(),
             None => format!("{}{near}", class(error)),
         },
     }
 }
 
-/// The texts of syntax errors are fixed and hold no input; the position behind them is said apart.
+/// The message of a syntax error, which quotes no input. The position at its end is reported separately.
 fn syntax(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rfind(" at line ") {
@@ -43,8 +43,8 @@ fn syntax(error: &serde_json::Error) -> String {
     }
 }
 
-/// The class of an error the second run did not find again: a member that stands there twice, or a type
-/// that depends on the source it is read from.
+/// The class of an error that the second pass does not reproduce: a duplicate member, or a type that depends on its
+/// deserializer.
 fn class(error: &serde_json::Error) -> &'static str {
     const CLASSES: [&str; 7] = [
         "invalid type",
@@ -64,27 +64,27 @@ fn class(error: &serde_json::Error) -> &'static str {
 
 const REJECTED: &str = "rejected by the type";
 
-fn probe<T: DeserializeOwned>(bytes: &[u8]) -> Option<Trouble> {
+fn probe<T: DeserializeOwned>(bytes: &[u8]) -> Option<DecodeError> {
     let value: Value = serde_json::from_slice(bytes).ok()?;
-    let trouble = T::deserialize(Probe(&value)).err()?;
-    trouble.certain.then_some(trouble)
+    let error = T::deserialize(Probe(&value)).err()?;
+    error.certain.then_some(error)
 }
 
 /// An error that cannot hold a value.
 #[derive(Debug)]
-struct Trouble {
-    /// From the inside out.
+struct DecodeError {
+    /// From the innermost element outwards.
     path: Vec<String>,
     what: String,
-    /// False for what only this second run complains about.
+    /// False for an error that occurs in the second pass only.
     certain: bool,
 }
 
-/// A longer path, or key in it, is shortened: keys come from outside too.
-const LONGEST_PATH: usize = 256;
-const LONGEST_KEY: usize = 64;
+/// Longer paths and keys are shortened: keys are untrusted input too.
+const MAX_PATH: usize = 256;
+const MAX_KEY: usize = 64;
 
-impl Trouble {
+impl DecodeError {
     fn new(what: String) -> Self {
         Self {
             path: Vec::new(),
@@ -94,11 +94,7 @@ impl Trouble {
     }
 
     fn at_key(mut self, key: &str) -> Self {
-        let short: String = key
-            .chars()
-            .take(LONGEST_KEY)
-            .flat_map(char::escape_debug)
-            .collect();
+        let short: String = key.chars().take(MAX_KEY).flat_map(char::escape_debug).collect();
         self.path.push(
             if key.chars().any(|c| c == '.' || c == '[' || c.is_whitespace()) {
                 format!("[\"{short}\"]")
@@ -115,22 +111,22 @@ impl Trouble {
     }
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path: String = self.path.iter().rev().map(String::as_str).collect();
         let path = path.strip_prefix('.').unwrap_or(&path);
         if !path.is_empty() {
-            let shown: String = path.chars().take(LONGEST_PATH).collect();
+            let shown: String = path.chars().take(MAX_PATH).collect();
             write!(f, "{shown}: ")?;
         }
         f.write_str(&self.what)
     }
 }
 
-impl std::error::Error for Trouble {}
+impl std::error::Error for DecodeError {}
 
-/// What a value is, without the value.
-fn sort(unexpected: &Unexpected<'_>) -> &'static str {
+/// The type of a value.
+fn type_name(unexpected: &Unexpected<'_>) -> &'static str {
     match unexpected {
         Unexpected::Bool(_) => "a boolean",
         Unexpected::Unsigned(_) | Unexpected::Signed(_) => "an integer",
@@ -144,22 +140,28 @@ fn sort(unexpected: &Unexpected<'_>) -> &'static str {
     }
 }
 
-impl Error for Trouble {
-    /// The text may be anything, and so may quote the value: none of it is kept.
+impl Error for DecodeError {
+    /// Drops the text: it may quote the value.
     fn custom<T: fmt::Display>(_: T) -> Self {
         Self::new(REJECTED.to_owned())
     }
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
         Self {
-            // Only types that look behind the encoding (raw JSON) refuse this; the first run did not ask.
+            // Only types that depend on the encoding (raw JSON) reject this, and the first pass did not.
             certain: !matches!(found, Unexpected::NewtypeStruct),
-            ..Self::new(format!("invalid type: {}, expected {expected}", sort(&found)))
+            ..Self::new(format!(
+                "invalid type: {}, expected {expected}",
+                type_name(&found)
+            ))
         }
     }
 
     fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        Self::new(format!("invalid value: {}, expected {expected}", sort(&found)))
+        Self::new(format!(
+            "invalid value: {}, expected {expected}",
+            type_name(&found)
+        ))
     }
 
     fn invalid_length(_: usize, expected: &dyn Expected) -> Self {
@@ -190,14 +192,14 @@ fn one_of(names: &[&str]) -> String {
     }
 }
 
-/// Reads a tree as serde_json does, with `Trouble` for an error.
+/// Deserializes a tree like serde_json, with `DecodeError` as the error type.
 #[derive(Clone, Copy)]
 struct Probe<'a>(&'a Value);
 
 impl<'de> Deserializer<'de> for Probe<'_> {
-    type Error = Trouble;
+    type Error = DecodeError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Trouble> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
         match self.0 {
             Value::Null => visitor.visit_unit(),
             Value::Bool(value) => visitor.visit_bool(*value),
@@ -215,18 +217,18 @@ impl<'de> Deserializer<'de> for Probe<'_> {
         }
     }
 
-    fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Trouble> {
+    fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
         match self.0 {
             Value::String(text) => visitor.visit_bytes(text.as_bytes()),
             _ => self.deserialize_any(visitor),
         }
     }
 
-    fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Trouble> {
+    fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
         self.deserialize_bytes(visitor)
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Trouble> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
         match self.0 {
             Value::Null => visitor.visit_none(),
             _ => visitor.visit_some(self),
@@ -237,7 +239,7 @@ impl<'de> Deserializer<'de> for Probe<'_> {
         self,
         _: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Trouble> {
+    ) -> Result<V::Value, DecodeError> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -246,7 +248,7 @@ impl<'de> Deserializer<'de> for Probe<'_> {
         _: &'static str,
         _: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Trouble> {
+    ) -> Result<V::Value, DecodeError> {
         match self.0 {
             Value::String(variant) => visitor.visit_enum(Variant {
                 name: variant,
@@ -257,13 +259,13 @@ impl<'de> Deserializer<'de> for Probe<'_> {
                     name,
                     value: Some(value),
                 }),
-                None => Err(Trouble::invalid_type(Unexpected::Map, &"an enum")),
+                None => Err(DecodeError::invalid_type(Unexpected::Map, &"an enum")),
             },
             _ => self.deserialize_any(visitor),
         }
     }
 
-    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Trouble> {
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
         visitor.visit_unit()
     }
 
@@ -276,15 +278,18 @@ impl<'de> Deserializer<'de> for Probe<'_> {
 struct Elements<'a>(std::iter::Enumerate<std::slice::Iter<'a, Value>>);
 
 impl<'de> SeqAccess<'de> for Elements<'_> {
-    type Error = Trouble;
+    type Error = DecodeError;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Trouble> {
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, DecodeError> {
         match self.0.next() {
             None => Ok(None),
             Some((index, value)) => seed
                 .deserialize(Probe(value))
                 .map(Some)
-                .map_err(|trouble| trouble.at_index(index)),
+                .map_err(|error| error.at_index(index)),
         }
     }
 }
@@ -295,9 +300,9 @@ struct Entries<'a> {
 }
 
 impl<'de> MapAccess<'de> for Entries<'_> {
-    type Error = Trouble;
+    type Error = DecodeError;
 
-    fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Trouble> {
+    fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, DecodeError> {
         match self.members.next() {
             None => Ok(None),
             Some((key, value)) => {
@@ -307,19 +312,18 @@ impl<'de> MapAccess<'de> for Entries<'_> {
         }
     }
 
-    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Trouble> {
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, DecodeError> {
         let (key, value) = self.next.take().unwrap_or(("", &Value::Null));
-        seed.deserialize(Probe(value))
-            .map_err(|trouble| trouble.at_key(key))
+        seed.deserialize(Probe(value)).map_err(|error| error.at_key(key))
     }
 }
 
-/// A key: a string, unless a number or a boolean is asked for.
+/// A key: a string, unless a number or a boolean is requested.
 struct Key<'a>(&'a str);
 
 macro_rules! parsed_keys {
     ($($method:ident => $visit:ident),*) => {$(
-        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Trouble> {
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
             match self.0.parse() {
                 Ok(value) => visitor.$visit(value),
                 Err(_) => visitor.visit_str(self.0),
@@ -329,9 +333,9 @@ macro_rules! parsed_keys {
 }
 
 impl<'de> Deserializer<'de> for Key<'_> {
-    type Error = Trouble;
+    type Error = DecodeError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Trouble> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
         visitor.visit_str(self.0)
     }
 
@@ -344,7 +348,7 @@ impl<'de> Deserializer<'de> for Key<'_> {
         deserialize_f32 => visit_f32, deserialize_f64 => visit_f64
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Trouble> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
         visitor.visit_some(self)
     }
 
@@ -352,7 +356,7 @@ impl<'de> Deserializer<'de> for Key<'_> {
         self,
         _: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Trouble> {
+    ) -> Result<V::Value, DecodeError> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -361,7 +365,7 @@ impl<'de> Deserializer<'de> for Key<'_> {
         _: &'static str,
         _: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Trouble> {
+    ) -> Result<V::Value, DecodeError> {
         visitor.visit_enum(Variant {
             name: self.0,
             value: None,
@@ -381,11 +385,11 @@ struct Variant<'a> {
 }
 
 impl<'a, 'de> EnumAccess<'de> for Variant<'a> {
-    type Error = Trouble;
+    type Error = DecodeError;
     type Variant = Content<'a>;
 
-    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Content<'a>), Trouble> {
-        let name: StrDeserializer<'_, Trouble> = self.name.into_deserializer();
+    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Content<'a>), DecodeError> {
+        let name: StrDeserializer<'_, DecodeError> = self.name.into_deserializer();
         Ok((seed.deserialize(name)?, Content(self.value)))
     }
 }
@@ -393,29 +397,32 @@ impl<'a, 'de> EnumAccess<'de> for Variant<'a> {
 struct Content<'a>(Option<&'a Value>);
 
 impl Content<'_> {
-    fn missing(&self, expected: &dyn Expected) -> Trouble {
-        Trouble::invalid_type(Unexpected::UnitVariant, expected)
+    fn missing(&self, expected: &dyn Expected) -> DecodeError {
+        DecodeError::invalid_type(Unexpected::UnitVariant, expected)
     }
 }
 
 impl<'de> VariantAccess<'de> for Content<'_> {
-    type Error = Trouble;
+    type Error = DecodeError;
 
-    fn unit_variant(self) -> Result<(), Trouble> {
+    fn unit_variant(self) -> Result<(), DecodeError> {
         match self.0 {
             None | Some(Value::Null) => Ok(()),
-            Some(_) => Err(Trouble::invalid_type(Unexpected::NewtypeVariant, &"unit variant")),
+            Some(_) => Err(DecodeError::invalid_type(
+                Unexpected::NewtypeVariant,
+                &"unit variant",
+            )),
         }
     }
 
-    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Trouble> {
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, DecodeError> {
         match self.0 {
             Some(value) => seed.deserialize(Probe(value)),
             None => Err(self.missing(&"newtype variant")),
         }
     }
 
-    fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Trouble> {
+    fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, DecodeError> {
         match self.0 {
             Some(value @ Value::Array(_)) => Probe(value).deserialize_any(visitor),
             _ => Err(self.missing(&"tuple variant")),
@@ -426,7 +433,7 @@ impl<'de> VariantAccess<'de> for Content<'_> {
         self,
         _: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Trouble> {
+    ) -> Result<V::Value, DecodeError> {
         match self.0 {
             Some(Value::Object(members)) => visitor.visit_map(Entries {
                 members: members.iter(),

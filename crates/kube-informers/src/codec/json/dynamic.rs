@@ -1,7 +1,7 @@
-//! Reads a `DynamicObject` without the detour of its derived `Deserialize`.
+//! Decodes a `DynamicObject` without its derived `Deserialize`.
 //!
-//! That one buffers the whole object twice because of `#[serde(flatten)]`; here each member is read once, to
-//! where it belongs. The result is the same, except that the types are filled in where a list left them out.
+//! The derived implementation buffers the whole object twice because of `#[serde(flatten)]`. This one reads each
+//! member once. The result is the same, except that the type is filled in where a list omits it.
 
 use std::any::{Any, TypeId};
 use std::fmt;
@@ -12,21 +12,22 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::{Expected, explain};
+use super::explain;
+use crate::codec::Expected;
 
 /// Whether `K` is `DynamicObject`.
 pub(super) fn is_dynamic<K: 'static>() -> bool {
     TypeId::of::<K>() == TypeId::of::<DynamicObject>()
 }
 
-/// Decodes a `DynamicObject` for a caller that calls it `K`.
+/// Decodes a `DynamicObject`, which the caller knows as `K`.
 pub(super) fn decode<K: 'static>(bytes: &[u8], expected: &Expected) -> Result<K, String> {
     let read: Read = serde_json::from_slice(bytes).map_err(|error| explain::<Read>(bytes, &error))?;
     let mut object = Some(read.into_object(expected));
     (&mut object as &mut dyn Any)
         .downcast_mut::<Option<K>>()
         .and_then(Option::take)
-        .ok_or_else(|| "this decoder reads dynamic objects only".to_owned())
+        .ok_or_else(|| "this decoder supports dynamic objects only".to_owned())
 }
 
 struct Read {
@@ -39,7 +40,7 @@ struct Read {
 impl Read {
     fn into_object(self, expected: &Expected) -> DynamicObject {
         DynamicObject {
-            // The items of a typed list leave both out, and a watch does not: an object is the same either way.
+            // The items of a typed list omit both and the events of a watch do not: the object is the same either way.
             types: Some(TypeMeta {
                 api_version: self.api_version.unwrap_or_else(|| expected.api_version.clone()),
                 kind: self.kind.unwrap_or_else(|| expected.kind.clone()),

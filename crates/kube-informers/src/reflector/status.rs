@@ -1,5 +1,5 @@
-//! What a running reflector shows: its state, its position and plain counters. Written by the driver, read by
-//! anybody.
+//! The status of a running reflector: state, version and counters. Written by the driver, read through
+//! `ReflectorHandle`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,88 +9,88 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::report::{ReflectorState, RelistReason, Resume};
-use crate::source::SourceError;
+use crate::wire::SourceError;
 
-/// What a reflector has done so far.
+/// The counters of a reflector.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReflectorStats {
     /// Collections fetched completely, by list or watch-list.
     pub lists: u64,
-    /// How many of them came through a watch.
+    /// Collections fetched by watch-list.
     pub watch_lists: u64,
     /// Pages fetched.
     pub list_pages: u64,
     /// Objects received by lists and watch-lists.
     pub list_items: u64,
-    /// Time spent on completed lists.
+    /// Total duration of the completed lists.
     pub list_duration: Duration,
-    /// Time the last completed list took.
+    /// Duration of the last completed list.
     pub last_list_duration: Duration,
     /// Watches opened.
     pub watches: u64,
-    /// Time spent in watches that have ended.
+    /// Total duration of the ended watches.
     pub watch_duration: Duration,
-    /// Events received by watches, bookmarks not counted.
+    /// Events received by watches, without bookmarks.
     pub events: u64,
     /// Bookmarks received.
     pub bookmarks: u64,
-    /// Bookmarks that went back or said nothing, and were ignored.
+    /// Bookmarks that went back or had no version, and were ignored.
     pub ignored_bookmarks: u64,
     /// Bytes received.
     pub bytes: u64,
-    /// Objects that were in the cache already, so that nothing was decoded.
+    /// Objects reused from the cache without decoding.
     pub reused: u64,
-    /// Objects that could not be read or transformed.
+    /// Objects that could not be decoded or transformed.
     pub unreadable: u64,
     /// Objects the transform dropped.
     pub dropped: u64,
-    /// Objects outside the shard which the server sent all the same.
+    /// Received objects outside the shard.
     pub outside: u64,
-    /// What the server makes of the shard it is asked for.
+    /// Whether the server honours the shard selector.
     pub shard_support: ShardSupport,
-    /// How often the collection had to be fetched again, by reason.
+    /// Repeated fetches of the collection, by reason.
     pub relists: BTreeMap<&'static str, u64>,
     /// Errors by class: an HTTP code, `transport`, `malformed`, `request`, `deadline`.
     pub errors: BTreeMap<String, u64>,
-    /// Deltas the target refused.
+    /// Deltas the target rejected.
     pub target_errors: u64,
-    /// How often the server's history was found replaced.
+    /// The number of times the server's history was replaced.
     pub rewinds: u64,
     /// Consistency checks that found a difference.
     pub inconsistencies: u64,
 }
 
-/// What a server makes of a shard.
+/// Whether a server honours the shard selector.
 ///
-/// The result is the same either way, since objects outside the shard are left out on our side; the traffic is not.
+/// The result is the same either way, because objects outside the shard are filtered out on receipt. The traffic is
+/// not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ShardSupport {
-    /// Nothing is known: no shard was asked for, or the answer does not show it. Lists of metadata do not say whether
-    /// they were narrowed.
+    /// Unknown: no shard was requested, or the response does not tell. Lists of metadata do not report the selector.
     #[default]
     Unknown,
-    /// It sends no more than what was asked for.
+    /// The server sends the objects of the shard only.
     Honoured,
-    /// It sends everything: it does not know shards, or does not take the selector.
+    /// The server sends all objects: it does not support shards, or rejects the selector.
     Ignored,
 }
 
 /// A view of a running reflector.
 #[derive(Clone)]
 pub struct ReflectorHandle {
-    shared: Arc<Shared>,
+    status: Arc<ReflectorStatus>,
 }
 
 impl ReflectorHandle {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared }
+    pub(super) fn new(status: Arc<ReflectorStatus>) -> Self {
+        Self { status }
     }
 
-    /// What it is doing.
+    /// The current state.
     pub fn state(&self) -> ReflectorState {
-        let inner = self.shared.inner.lock();
+        let inner = self.status.inner.lock();
         match (&inner.state, inner.listing) {
             (ReflectorState::Listing { since, .. }, Some((items, remaining))) => ReflectorState::Listing {
                 since: *since,
@@ -101,32 +101,32 @@ impl ReflectorHandle {
         }
     }
 
-    /// The version up to which everything has been handed over; `None` before the first list.
+    /// The version up to which the target has received everything; `None` before the first list.
     #[doc(alias = "LastSyncResourceVersion")]
     pub fn last_sync_resource_version(&self) -> Option<String> {
-        let inner = self.shared.inner.lock();
+        let inner = self.status.inner.lock();
         inner.has_version.then(|| inner.last_version.clone())
     }
 
     /// The counters.
     pub fn stats(&self) -> ReflectorStats {
-        self.shared.inner.lock().stats.clone()
+        self.status.inner.lock().stats.clone()
     }
 
-    /// The last error and how many failures there have been since the last progress.
+    /// The last error and the number of failures since the last progress.
     pub fn last_error(&self) -> Option<(Arc<SourceError>, u32)> {
-        let inner = self.shared.inner.lock();
+        let inner = self.status.inner.lock();
         inner.last_error.clone().map(|error| (error, inner.attempts))
     }
 }
 
-pub(super) struct Shared {
-    inner: Mutex<Inner>,
+pub(super) struct ReflectorStatus {
+    inner: Mutex<StatusInner>,
 }
 
-struct Inner {
+struct StatusInner {
     state: ReflectorState,
-    /// Objects so far and still to come, while listing.
+    /// The objects received and still to come, while listing.
     listing: Option<(u64, Option<u64>)>,
     last_version: String,
     has_version: bool,
@@ -137,10 +137,10 @@ struct Inner {
     opened: Option<Instant>,
 }
 
-impl Shared {
+impl ReflectorStatus {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
-            inner: Mutex::new(Inner {
+            inner: Mutex::new(StatusInner {
                 state: ReflectorState::Idle,
                 listing: None,
                 last_version: String::new(),
@@ -154,12 +154,12 @@ impl Shared {
         })
     }
 
-    /// Counts something.
+    /// Changes the counters.
     pub(super) fn count(&self, count: impl FnOnce(&mut ReflectorStats)) {
         count(&mut self.inner.lock().stats);
     }
 
-    /// One object of a list or watch-list has arrived.
+    /// Counts an object of a list or watch-list.
     pub(super) fn item(&self, reused: bool) {
         let mut inner = self.inner.lock();
         inner.stats.list_items += 1;
@@ -170,7 +170,7 @@ impl Shared {
         }
     }
 
-    /// One event of a watch has been handed over.
+    /// Counts an event of a watch.
     pub(super) fn event(&self, version: Option<&str>) {
         let mut inner = self.inner.lock();
         inner.stats.events += 1;
@@ -181,7 +181,7 @@ impl Shared {
         self.inner.lock().note_version(version);
     }
 
-    /// A page was complete; the server said so many are left.
+    /// Counts a complete page, with the number of remaining objects.
     pub(super) fn page(&self, remaining: Option<u64>) {
         let mut inner = self.inner.lock();
         inner.stats.list_pages += 1;
@@ -190,7 +190,7 @@ impl Shared {
         }
     }
 
-    /// A list or watch-list begins, unless one is going on already (the next page, the next attempt).
+    /// A list or watch-list starts, unless this is the next page or attempt of one.
     pub(super) fn listing(&self, now: Instant) {
         let mut inner = self.inner.lock();
         if !matches!(inner.state, ReflectorState::Listing { .. }) {
@@ -203,14 +203,14 @@ impl Shared {
         }
     }
 
-    /// There is nothing to watch.
+    /// The shard is empty.
     pub(super) fn resting(&self) {
         let mut inner = self.inner.lock();
         inner.state = ReflectorState::Resting;
         inner.listing = None;
     }
 
-    /// What was gathered is worthless.
+    /// The gathered objects were discarded.
     pub(super) fn discarded(&self) {
         let mut inner = self.inner.lock();
         if inner.listing.is_some() {
@@ -224,14 +224,14 @@ impl Shared {
         inner.stats.watches += 1;
     }
 
-    /// The collection is complete, or a watch has been asked for.
+    /// The collection is complete, or a watch was requested.
     pub(super) fn watching(&self, now: Instant) {
         let mut inner = self.inner.lock();
         inner.state = ReflectorState::Watching { since: now };
         inner.listing = None;
     }
 
-    /// There was real progress after a failure.
+    /// There was progress after a failure.
     pub(super) fn recovered(&self) {
         let mut inner = self.inner.lock();
         inner.failing_since = None;
@@ -282,7 +282,7 @@ impl Shared {
     }
 }
 
-impl Inner {
+impl StatusInner {
     fn note_version(&mut self, version: Option<&str>) {
         // The buffer is reused: this runs once per event.
         self.last_version.clear();
