@@ -16,3 +16,4 @@ mod shards;
 mod store;
 mod support;
 mod tidy;
+mod vocabulary;
