@@ -26,6 +26,26 @@ pub fn spawn(name: &'static str, task: impl Future<Output = ()> + Send + 'static
     }))
 }
 
+/// Starts a task that runs until the program exits.
+#[allow(clippy::disallowed_methods)]
+pub fn spawn_detached(task: impl Future<Output = ()> + Send + 'static) {
+    drop(tokio::spawn(task));
+}
+
+/// Runs a long computation off the runtime threads; `None` if it panicked.
+#[allow(clippy::disallowed_methods)]
+pub async fn blocking<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    tokio::task::spawn_blocking(run).await.ok()
+}
+
+/// Starts a thread for calls that may block forever. It is not waited for when the program exits.
+pub fn spawn_thread(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(run)
+        .map(drop)
+}
+
 /// Tasks that come and go. Those that are left end with it.
 #[derive(Default)]
 pub struct Tasks(JoinSet<()>);

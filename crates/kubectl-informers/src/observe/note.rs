@@ -62,7 +62,7 @@ pub(super) struct Hook {
     pub(super) kind: Arc<Kind>,
     pub(super) namespaces: Option<Vec<String>>,
     pub(super) server: String,
-    pub(super) notes: mpsc::UnboundedSender<Note>,
+    pub(super) notes: mpsc::Sender<Note>,
     pub(super) trouble: Arc<Mutex<Trouble>>,
     pub(super) synced: Arc<AtomicBool>,
 }
@@ -114,8 +114,8 @@ impl Hook {
     }
 
     fn tell(&self, text: NoteText) {
-        // Nobody listens any more: then nobody needs to know.
-        let _ = self.notes.send(Note {
+        // Best effort: the reader is gone, or does not read and has many notes pending.
+        let _ = self.notes.try_send(Note {
             kind: self.kind.clone(),
             text,
         });
