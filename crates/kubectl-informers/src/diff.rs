@@ -356,7 +356,7 @@ mod tests {
                 .collect()
         };
         let (old, new) = (list(0), list(1));
-        let began = std::time::Instant::now();
+        let began = tokio::time::Instant::now();
 
         assert_eq!(diff(&old, &new).len(), 2);
 

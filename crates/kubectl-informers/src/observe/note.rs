@@ -12,8 +12,8 @@ use crate::failure::Failure;
 use crate::kinds::Kind;
 use crate::refusal;
 
-/// So many failures in a row before the first success are no chance.
-const PATIENCE: u32 = 3;
+/// Failures in a row before the first success after which the connection is reported as failed.
+const MAX_INITIAL_FAILURES: u32 = 3;
 
 /// Something about an informer that is no change of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl Hook {
             && match error {
                 SourceError::Api(api) => api.is_refusal() || api.is_invalid(),
                 SourceError::Request(_) => true,
-                other => other.is_connection_refused() || end.attempts >= PATIENCE,
+                other => other.is_connection_refused() || end.attempts >= MAX_INITIAL_FAILURES,
             };
         let told_before = {
             let mut trouble = self.trouble.lock();

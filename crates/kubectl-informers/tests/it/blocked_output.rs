@@ -1,9 +1,10 @@
 //! A reader that stops reading without closing the pipe, as `| less` does.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube_testserver::builders::{Build, pod};
+use tokio::time::Instant;
 
 use crate::program::{Cluster, Program};
 
