@@ -13,7 +13,7 @@ use kube_testserver::TestServer;
 use kube_testserver::churn::{Churn, Population};
 
 use crate::cli::Connection;
-use crate::failure::{Failure, chain};
+use crate::failure::{Failure, chain, mask_credentials};
 use crate::notes::Notes;
 
 /// A cluster to watch.
@@ -44,7 +44,7 @@ pub enum Origin {
 
 /// The embedded server and what makes things happen in it. Both end with it.
 struct Embedded {
-    server: TestServer,
+    _server: TestServer,
     _churn: Task,
 }
 
@@ -107,7 +107,8 @@ impl Cluster {
         let config = Config::from_custom_kubeconfig(kubeconfig, &choice)
             .await
             .map_err(|error| unusable(&error))?;
-        let server = written.unwrap_or_else(|| trimmed(&config.cluster_url));
+        // Shown, and part of a directory name: without credentials.
+        let server = without_credentials(&written.unwrap_or_else(|| trimmed(&config.cluster_url)));
         notes.say(&format!("Connecting to {server} (context {context})"));
         Self::of_config(config, server, Origin::Context(context), options)
     }
@@ -155,7 +156,7 @@ impl Cluster {
             origin: Origin::Embedded,
             cache_dir: None,
             embedded: Some(Embedded {
-                server,
+                _server: server,
                 _churn: Task::spawn("churn", churn.run(CHANGES_A_SECOND)),
             }),
         })
@@ -164,11 +165,6 @@ impl Cluster {
     /// Whether it is our own, in memory.
     pub fn is_embedded(&self) -> bool {
         self.embedded.is_some()
-    }
-
-    /// The embedded server, if this is it.
-    pub fn test_server(&self) -> Option<&TestServer> {
-        self.embedded.as_ref().map(|embedded| &embedded.server)
     }
 
     /// Its name in headlines.
@@ -284,6 +280,11 @@ fn server_of(kubeconfig: &Kubeconfig, context: &str, cluster: Option<&str>) -> O
     };
     let named = kubeconfig.clusters.iter().find(|named| named.name == cluster)?;
     named.cluster.as_ref()?.server.clone()
+}
+
+/// `https://user:secret@host` as `https://host`.
+fn without_credentials(server: &str) -> String {
+    mask_credentials(server).replacen("***@", "", 1)
 }
 
 fn trimmed(url: &http::Uri) -> String {

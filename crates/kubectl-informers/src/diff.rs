@@ -3,6 +3,8 @@
 //! Takes two JSON values, gives a list of changes. Lists of things that have a name are compared by that name, not by
 //! position, so that a container added in front is one change and not a dozen.
 
+use std::collections::{HashMap, HashSet};
+
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -149,28 +151,30 @@ fn keys(list: &[Value], key: &[&str]) -> Option<Vec<String>> {
 type Keyed<'a> = (&'a [Value], &'a [String]);
 
 fn compare_by_key(path: &str, old: Keyed<'_>, new: Keyed<'_>, changes: &mut Vec<FieldChange>) {
+    // Lists come from users and may have tens of thousands of elements: every lookup is by hash.
+    let old_elements: HashMap<&str, &Value> = old.1.iter().map(String::as_str).zip(old.0).collect();
+    let new_keys: HashSet<&str> = new.1.iter().map(String::as_str).collect();
     for (at, (before, key)) in old.0.iter().zip(old.1).enumerate() {
-        if !new.1.contains(key) {
+        if !new_keys.contains(key.as_str()) {
             changes.push(removed(format!("{path}/{at}"), before));
         }
     }
     for (at, (after, key)) in new.0.iter().zip(new.1).enumerate() {
         let path = format!("{path}/{at}");
-        let before = old.1.iter().position(|other| other == key);
-        match before.and_then(|at| old.0.get(at)) {
+        match old_elements.get(key.as_str()) {
             Some(before) => compare(&path, before, after, changes),
             None => changes.push(added(path, after)),
         }
     }
     // Where the order is all that changed among those that stayed, that is the change.
-    let stayed = |keys: &[String], others: &[String]| -> Vec<Value> {
-        keys.iter()
-            .filter(|key| others.contains(key))
-            .map(|key| Value::from(key.as_str()))
-            .collect()
-    };
-    let (before, after) = (stayed(old.1, new.1), stayed(new.1, old.1));
-    if before != after {
+    let before = || old.1.iter().filter(|key| new_keys.contains(key.as_str()));
+    let after = || new.1.iter().filter(|key| old_elements.contains_key(key.as_str()));
+    if before().ne(after()) {
+        let (before, after) = (
+            before().cloned().map(Value::from),
+            after().cloned().map(Value::from),
+        );
+        let (before, after) = (before.collect(), after.collect());
         changes.push(FieldChange {
             path: path.to_owned(),
             old: Some(Value::Array(before)),
@@ -340,6 +344,26 @@ mod tests {
         assert_eq!(
             lines(json!({ "a": [1] }), json!({ "a": { "b": 1 } })),
             ["/a: [1] -> {\"b\":1}"]
+        );
+    }
+
+    /// Quadratic comparison took seconds for this list.
+    #[test]
+    fn lists_of_many_named_elements_are_compared_in_linear_time() {
+        let list = |offset: usize| -> Value {
+            (0..200_000)
+                .map(|number| json!({ "name": format!("element-{}", number + offset) }))
+                .collect()
+        };
+        let (old, new) = (list(0), list(1));
+        let began = tokio::time::Instant::now();
+
+        assert_eq!(diff(&old, &new).len(), 2);
+
+        assert!(
+            began.elapsed() < std::time::Duration::from_secs(30),
+            "{:?}",
+            began.elapsed()
         );
     }
 

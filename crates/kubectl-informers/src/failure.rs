@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 
+use crate::watch::text::clean_lines;
+
 /// How a command ended that did what it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -38,7 +40,8 @@ impl Failure {
     /// The text as it is, code 1: for sentences that kubectl prints without the prefix.
     pub fn verbatim(text: impl Into<String>) -> Self {
         Self {
-            text: text.into(),
+            // Messages quote servers and objects, which must not control the terminal.
+            text: clean_lines(&mask_credentials(&text.into())),
             code: 1,
         }
     }
@@ -80,6 +83,30 @@ impl From<io::Error> for Failure {
     }
 }
 
+/// The text with the user and password of every URL replaced: `https://user:secret@host` as `https://***@host`.
+pub fn mask_credentials(text: &str) -> String {
+    let mut masked = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("://") {
+        masked.push_str(before);
+        masked.push_str("://");
+        let end = after
+            .find(|c: char| c.is_whitespace() || matches!(c, '/' | '?' | '#' | '"' | '\'' | ')' | '>'))
+            .unwrap_or(after.len());
+        let (authority, tail) = after.split_at(end);
+        match authority.rsplit_once('@') {
+            Some((_, host)) => {
+                masked.push_str("***@");
+                masked.push_str(host);
+            }
+            None => masked.push_str(authority),
+        }
+        rest = tail;
+    }
+    masked.push_str(rest);
+    masked
+}
+
 /// An error and what caused it, in one line, without saying anything twice.
 pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
@@ -93,4 +120,41 @@ pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
         next = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_in_urls_are_masked() {
+        for (text, masked) in [
+            (
+                "to https://jane:s3cret@host:6443/path",
+                "to https://***@host:6443/path",
+            ),
+            (
+                "proxy \"http://a:b@c@proxy\": refused",
+                "proxy \"http://***@proxy\": refused",
+            ),
+            ("https://host and mail a@b", "https://host and mail a@b"),
+            ("http://x:y@h, socks5://u:p@q", "http://***@h, socks5://***@q"),
+        ] {
+            assert_eq!(mask_credentials(text), masked);
+            assert_eq!(Failure::verbatim(text).to_string(), masked);
+        }
+    }
+
+    #[test]
+    fn a_failure_never_controls_the_terminal() {
+        let text = "first\nsecond \u{1b}]52;c;aGk=\u{7} \u{9b}31m \u{202e}";
+        for failure in [Failure::error(text), Failure::verbatim(text)] {
+            let shown = failure.to_string();
+            assert!(
+                !shown.contains(['\u{1b}', '\u{7}', '\u{9b}', '\u{202e}']),
+                "{shown:?}"
+            );
+            assert!(shown.contains('\n'), "{shown:?}");
+        }
+    }
 }

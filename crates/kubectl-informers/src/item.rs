@@ -72,6 +72,10 @@ impl Item {
                 .or_insert_with(|| Value::from(kind.kind.as_str()));
         }
         self.marks = redaction.apply(kind, &mut value);
+        if !self.marks.is_empty() {
+            // Labels are shown, too, and may have repeated a value.
+            self.identity = Identity::of(&value);
+        }
         self.text = value.to_string().into_boxed_str();
     }
 
@@ -102,6 +106,19 @@ impl Item {
     /// The text was made of a value by ourselves: it can be read.
     fn parse(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_default()
+    }
+
+    /// The object as JSON text.
+    pub fn json(&self) -> Cow<'_, str> {
+        match self.text.is_empty() {
+            false => Cow::Borrowed(&self.text),
+            true => Cow::Owned(self.peek().to_string()),
+        }
+    }
+
+    /// The size of the object as text, in bytes.
+    pub fn size(&self) -> usize {
+        self.text.len()
     }
 
     /// What was taken out, to see that it changed.

@@ -8,7 +8,7 @@ use kube_informers::source::ResourceType;
 use crate::failure::Failure;
 
 /// A kind that the server serves, in one version.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Kind {
     /// The group; empty for the core group.
     pub group: String,
@@ -93,7 +93,7 @@ impl Kind {
     }
 
     /// A kind for tests.
-    #[doc(hidden)]
+    #[cfg(test)]
     pub fn for_tests(group: &str, version: &str, kind: &str, plural: &str) -> Self {
         Self {
             group: group.to_owned(),

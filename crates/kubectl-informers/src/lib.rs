@@ -10,30 +10,32 @@
 //! ```
 #![forbid(unsafe_code)]
 
-pub mod bench;
-pub mod board;
-pub mod changes;
-pub mod cli;
-pub mod cluster;
-pub mod columns;
-pub mod diff;
-pub mod discovery;
-pub mod failure;
-pub mod item;
-pub mod kinds;
-pub mod logging;
-pub mod notes;
-pub mod observe;
-pub mod progress;
-pub mod redact;
-pub mod refusal;
+mod bench;
+mod board;
+mod changes;
+mod cli;
+mod cluster;
+mod columns;
+mod diff;
+mod discovery;
+mod failure;
+mod item;
+mod kinds;
+mod logging;
+mod notes;
+mod observe;
+mod output;
+mod progress;
+mod queue;
+mod redact;
+mod refusal;
 mod run;
-pub mod serve;
-pub mod session;
-pub mod shell;
-pub mod signals;
-pub mod style;
-pub mod top;
-pub mod watch;
+mod serve;
+mod session;
+mod shell;
+mod signals;
+mod style;
+mod top;
+mod watch;
 
 pub use run::run;

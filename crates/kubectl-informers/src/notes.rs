@@ -3,7 +3,9 @@
 use std::io::{self, Write};
 
 use crate::cli::Showing;
+use crate::output::Output;
 use crate::style::{Colours, DIM, UPDATED};
+use crate::watch::text::clean_lines;
 
 /// Writes notes, or does not.
 #[derive(Clone, Copy, Debug)]
@@ -21,27 +23,33 @@ impl Notes {
         }
     }
 
-    /// No notes at all, for those who show them otherwise.
-    pub fn silent() -> Self {
-        Self {
-            quiet: true,
-            colours: Colours::new(false),
+    /// Prints information at once. Only before the event loop of a command runs: standard error may block.
+    pub fn say(&self, text: &str) {
+        self.write(&self.colours.paint(DIM, &clean_lines(text)));
+    }
+
+    /// Prints a warning at once. Only before the event loop of a command runs: standard error may block.
+    pub fn warn(&self, text: &str) {
+        self.write(&self.colours.paint(UPDATED, &clean_lines(text)));
+    }
+
+    /// Adds information to the output.
+    pub fn say_to(&self, output: &mut Output, text: &str) {
+        if !self.quiet {
+            output.error_line(&self.colours.paint(DIM, &clean_lines(text)));
         }
     }
 
-    /// Something to know.
-    pub fn say(&self, text: &str) {
-        self.write(&self.colours.paint(DIM, text));
-    }
-
-    /// Something to notice.
-    pub fn warn(&self, text: &str) {
-        self.write(&self.colours.paint(UPDATED, text));
+    /// Adds a warning to the output.
+    pub fn warn_to(&self, output: &mut Output, text: &str) {
+        if !self.quiet {
+            output.error_line(&self.colours.paint(UPDATED, &clean_lines(text)));
+        }
     }
 
     fn write(&self, text: &str) {
         if !self.quiet {
-            // Who closes standard error does not want to know.
+            // Best effort: standard error may be closed.
             let _ = writeln!(io::stderr().lock(), "{text}");
         }
     }

@@ -1,16 +1,17 @@
 //! Progress of the initial lists: items so far, of how many, how fast. One line that is redrawn on a terminal, a line
 //! every few seconds elsewhere.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::cli::Showing;
 use crate::observe::{InformerView, Progress};
+use crate::output::Output;
 
-/// A list that takes less is not worth a word.
-const PATIENCE: Duration = Duration::from_millis(700);
+/// Shorter lists show no progress.
+const SHOW_AFTER: Duration = Duration::from_millis(700);
 /// How often a line is printed where it cannot be redrawn.
 const LINES_EVERY: Duration = Duration::from_secs(5);
 
@@ -36,9 +37,9 @@ impl ProgressLine {
         }
     }
 
-    /// Shows how far the lists are.
-    pub fn show(&mut self, views: &[InformerView]) {
-        if self.quiet || self.began.elapsed() < PATIENCE {
+    /// Adds a line about the lists that are not finished to the output.
+    pub fn show(&mut self, views: &[InformerView], output: &mut Output) {
+        if self.quiet || self.began.elapsed() < SHOW_AFTER {
             return;
         }
         let parts: Vec<String> = views
@@ -56,27 +57,20 @@ impl ProgressLine {
             return;
         }
         let line = format!("listing {}", parts.join(", "));
-        // Who closes standard error does not want to know.
         if self.redraws {
-            let _ = write!(io::stderr().lock(), "\r\u{1b}[K{line}").and_then(|()| io::stderr().flush());
+            output.error_text(&format!("\r\u{1b}[K{line}"));
             self.drawn = true;
         } else if Instant::now() >= self.next_line {
-            let _ = writeln!(io::stderr().lock(), "{line}");
+            output.error_line(&line);
             self.next_line = Instant::now() + LINES_EVERY;
         }
     }
 
-    /// Takes the line away, before anything else is printed.
-    pub fn clear(&mut self) {
+    /// Removes the line before anything else is printed.
+    pub fn clear(&mut self, output: &mut Output) {
         if std::mem::take(&mut self.drawn) {
-            let _ = write!(io::stderr().lock(), "\r\u{1b}[K");
+            output.error_text("\r\u{1b}[K");
         }
-    }
-}
-
-impl Drop for ProgressLine {
-    fn drop(&mut self) {
-        self.clear();
     }
 }
 

@@ -71,12 +71,24 @@ impl Redaction {
                 }
             }
         }
-        let annotations = object
-            .get_mut("metadata")
-            .and_then(|metadata| metadata.get_mut("annotations"))
-            .and_then(Value::as_object_mut);
-        if let Some(annotations) = annotations {
+        let Some(Value::Object(metadata)) = object.get_mut("metadata") else {
+            return marks;
+        };
+        if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
             self.conceal_annotations(kind, annotations, &repeated, &mut marks);
+        }
+        if let Some(Value::Object(labels)) = metadata.get_mut("labels") {
+            for (name, value) in labels {
+                if contains_any(value.as_str().unwrap_or_default(), &repeated) {
+                    self.conceal(format!("/metadata/labels/{}", escape(name)), value, &mut marks);
+                }
+            }
+        }
+        // Field sets name list elements by value, which may be a value of the Secret.
+        if let Some(fields) = metadata.get_mut("managedFields")
+            && contains_any(&fields.to_string(), &repeated)
+        {
+            self.conceal("/metadata/managedFields".to_owned(), fields, &mut marks);
         }
         marks
     }
@@ -92,7 +104,7 @@ impl Redaction {
             let text = value.as_str().unwrap_or_default();
             let repeats = name == LAST_APPLIED
                 || kind.is_secret()
-                    && (holds_a_copy(text) || repeated.iter().any(|secret| text.contains(secret.as_str())));
+                    && (holds_a_copy(text) || is_packed(text) || contains_any(text, repeated));
             if repeats {
                 self.conceal(format!("/metadata/annotations/{}", escape(name)), value, marks);
             }
@@ -167,6 +179,29 @@ fn collect(value: &Value, into: &mut Vec<String>) {
     }
 }
 
+fn contains_any(text: &str, values: &[String]) -> bool {
+    values.iter().any(|value| text.contains(value.as_str()))
+}
+
+/// Shorter texts in base64 hold no copy of a Secret.
+const SHORTEST_PACKED: usize = 24;
+
+/// Whether a text may hold other data in an encoded form: base64 of anything (zip, gzip, JSON), or a YAML document.
+/// What is inside cannot be known for every tool, so it is not shown.
+fn is_packed(text: &str) -> bool {
+    let compact: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+    let base64 = compact.len() >= SHORTEST_PACKED
+        && compact
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"+/-_=".contains(&byte))
+        && compact.bytes().any(|byte| byte.is_ascii_uppercase())
+        && compact.bytes().any(|byte| byte.is_ascii_lowercase());
+    let yaml = text
+        .lines()
+        .any(|line| matches!(line.trim_end(), "---" | "data:" | "stringData:"));
+    base64 || yaml
+}
+
 /// Whether a text looks like a copy of an object: JSON, or packed (gzip in base64), as deployment tools keep it.
 fn holds_a_copy(text: &str) -> bool {
     let text = text.trim_start();
@@ -219,6 +254,48 @@ mod tests {
         assert_eq!(object["metadata"]["annotations"]["owner"], "team shop");
         assert_eq!(object["metadata"]["annotations"]["hint"], "<20 bytes>");
         assert_eq!(object["type"], "Opaque");
+    }
+
+    #[test]
+    fn encoded_copies_in_annotations_labels_and_managed_fields_are_redacted() {
+        let password = "correct-horse-battery";
+        let json = format!("{{\"data\":{{\"password\":\"{}\"}}}}", STANDARD.encode(password));
+        let mut object = json!({
+            "metadata": {
+                "name": "db",
+                "annotations": {
+                    "banzaicloud.com/last-applied": STANDARD.encode(b"PK\x03\x04 a zip archive with the Secret"),
+                    "gzip": "H4sIAAAAAAAAA6tWSkksSVSyqgYA",
+                    "json": STANDARD.encode(&json),
+                    "wrapped": format!("{}\n{}", &STANDARD.encode(&json)[..20], &STANDARD.encode(&json)[20..]),
+                    "yaml": format!("apiVersion: v1\ndata:\n  password: {}\n", STANDARD.encode(password)),
+                    "owner": "team shop, see the handbook",
+                    "created-by": "some-controller-with-a-long-name",
+                },
+                "labels": { "copy": password, "app": "shop" },
+                "managedFields": [{ "fieldsV1": { format!("v:\"{password}\""): {} } }],
+            },
+            "data": { "password": STANDARD.encode(password) },
+        });
+
+        let marks = Redaction::on().apply(&secret_kind(), &mut object);
+
+        let annotations = &object["metadata"]["annotations"];
+        for name in ["banzaicloud.com/last-applied", "gzip", "json", "wrapped", "yaml"] {
+            let shown = annotations[name].as_str().unwrap();
+            assert!(
+                shown.starts_with('<') && shown.ends_with(" bytes>"),
+                "{name}: {shown}"
+            );
+        }
+        assert_eq!(annotations["owner"], "team shop, see the handbook");
+        assert_eq!(annotations["created-by"], "some-controller-with-a-long-name");
+        assert_eq!(
+            object["metadata"]["labels"],
+            json!({ "copy": "<21 bytes>", "app": "shop" })
+        );
+        assert!(!object.to_string().contains(password), "{object}");
+        assert!(marks.contains_key("/metadata/labels/copy"));
     }
 
     #[test]

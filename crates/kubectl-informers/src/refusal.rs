@@ -6,7 +6,7 @@ use std::io;
 
 use kube_informers::source::SourceError;
 
-use crate::failure::{Failure, chain};
+use crate::failure::{Failure, chain, mask_credentials};
 use crate::kinds::Kind;
 
 /// A request outside of an informer that failed.
@@ -33,6 +33,36 @@ impl RequestError {
     /// The answer to a request of this path cannot be read.
     pub fn malformed(path: &str) -> Self {
         Self::Malformed(format!("the answer to {path} is not what an API server sends"))
+    }
+
+    /// The server refused with this code and body: a Status, or whatever a proxy in between sent.
+    pub fn from_body(code: u16, body: &[u8]) -> Self {
+        let status: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+        let field = |name: &str| {
+            status
+                .get(name)
+                .and_then(|value| value.as_str())
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let message = match status.is_object() {
+            true => field("message"),
+            // The beginning of a plain text is worth repeating, HTML is not.
+            false => {
+                let text = String::from_utf8_lossy(body.get(..body.len().min(400)).unwrap_or_default());
+                let line = text.trim().lines().next().unwrap_or_default();
+                if line.starts_with('<') {
+                    String::new()
+                } else {
+                    line.to_owned()
+                }
+            }
+        };
+        Self::Api {
+            code,
+            reason: field("reason"),
+            message,
+        }
     }
 
     /// As kubectl says it.
@@ -129,12 +159,8 @@ pub fn explain(error: &SourceError) -> String {
 
 /// Without the names of types and the addresses of manuals that libraries put into their errors.
 fn plain(text: &str) -> String {
-    text.replace("ServiceError: ", "")
-        .replace("HyperError: ", "")
-        .split(": https://docs.rs/")
-        .next()
-        .unwrap_or_default()
-        .to_owned()
+    let text = text.replace("ServiceError: ", "").replace("HyperError: ", "");
+    mask_credentials(text.split(": https://docs.rs/").next().unwrap_or_default())
 }
 
 /// Which permission is missing, and the lines that grant it. `None` unless the server answered 403.
@@ -281,6 +307,21 @@ mod tests {
                 "connection lost: ServiceError: peer closed: https://docs.rs/rustls/latest/x#unexpected-eof"
             ),
             "connection lost: peer closed"
+        );
+    }
+
+    #[test]
+    fn a_refusal_without_a_status_is_shown_with_its_code() {
+        let text = |body: &str| RequestError::from_body(502, body.as_bytes()).to_string();
+        assert_eq!(text("<html>bad gateway</html>"), "Error from server (502)");
+        assert_eq!(
+            text("upstream is down\nmore"),
+            "Error from server (502): upstream is down"
+        );
+        assert_eq!(text(""), "Error from server (502)");
+        assert_eq!(
+            text(r#"{"kind":"Status","reason":"Expired","message":"gone"}"#),
+            "Error from server (Expired): gone"
         );
     }
 

@@ -10,10 +10,11 @@ use crate::discovery::Discovery;
 use crate::failure::Failure;
 use crate::kinds::Kind;
 use crate::observe::{InformerView, Note, Observed, Observing};
+use crate::queue::{self, ChangeReceiver, Coalesced};
 use crate::redact::Redaction;
 
-/// Changes that wait between the informers and who shows them. What does not fit waits in the informers, as backlog.
-const IN_HAND: usize = 1024;
+/// Pending notes. More are dropped: they repeat what the first ones say, and the reader is not reading.
+const PENDING_NOTES: usize = 256;
 
 /// Informers at work. They stop when it is dropped.
 pub struct Session {
@@ -33,8 +34,8 @@ pub enum Reach {
 
 /// What the informers tell.
 pub struct Feed {
-    changes: mpsc::Receiver<Change>,
-    notes: mpsc::UnboundedReceiver<Note>,
+    changes: ChangeReceiver,
+    notes: mpsc::Receiver<Note>,
 }
 
 /// One thing they tell.
@@ -44,6 +45,8 @@ pub enum Told {
     Change(Change),
     /// Something about an informer.
     Note(Note),
+    /// Changes were left out, because they were not read in time.
+    Coalesced(Coalesced),
 }
 
 impl Feed {
@@ -51,6 +54,9 @@ impl Feed {
     pub async fn next(&mut self) -> Option<Told> {
         // Both are cancel-safe: a message is either returned or kept. Notes first, since they are few and explain what
         // follows.
+        if let Some(coalesced) = self.changes.take_coalesced() {
+            return Some(Told::Coalesced(coalesced));
+        }
         tokio::select! {
             biased;
             Some(note) = self.notes.recv() => Some(Told::Note(note)),
@@ -62,8 +68,13 @@ impl Feed {
     pub fn try_next(&mut self) -> Option<Told> {
         match self.notes.try_recv() {
             Ok(note) => Some(Told::Note(note)),
-            Err(_) => self.changes.try_recv().ok().map(Told::Change),
+            Err(_) => self.changes.try_recv().map(Told::Change),
         }
+    }
+
+    /// What was left out since the start, because it was not read in time.
+    pub fn coalesced(&self) -> Coalesced {
+        self.changes.coalesced()
     }
 }
 
@@ -98,8 +109,8 @@ impl Session {
         redaction: Redaction,
         noise: bool,
     ) -> Result<(Self, Feed), Failure> {
-        let (changes, changes_out) = mpsc::channel(IN_HAND);
-        let (notes, notes_out) = mpsc::unbounded_channel();
+        let (changes, changes_out) = queue::queue(noise);
+        let (notes, notes_out) = mpsc::channel(PENDING_NOTES);
         let observing = Observing {
             client: cluster.client.clone(),
             server: cluster.server.clone(),

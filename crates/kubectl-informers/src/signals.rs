@@ -1,32 +1,49 @@
-//! Being told to stop: Ctrl-C, and on Unix also `kill`.
+//! Signals that stop the program: SIGINT, and on Unix also SIGTERM.
+
+use kube_tasks::Task;
 
 use crate::failure::Exit;
 
-/// Waits for the wish to stop, and says with which code the program then ends: 130 after Ctrl-C, 143 after `kill`,
-/// as if the signal had ended it. Listens from the call on, not only from the first look at the result: what was begun
-/// after the call is also ended properly.
+/// Waits for the first signal; returns the exit code of a program ended by it: 130 after SIGINT, 143 after SIGTERM.
+/// Listens from the call on, not only from the first poll. A second signal exits at once, without the graceful
+/// shutdown that the first one asks for.
 #[cfg(unix)]
 pub fn stopped() -> impl Future<Output = Exit> {
     use tokio::signal::unix::{SignalKind, signal};
     let listening = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
     async move {
         let (Ok(mut interrupt), Ok(mut terminate)) = listening else {
-            // Without a way to be told, the program runs until it is killed.
+            // Without signal handlers the program runs until it is killed.
             return std::future::pending().await;
         };
-        // Both are cancel-safe: a signal that is not received here is not needed any more.
-        tokio::select! {
+        // Both are cancel-safe.
+        let first = tokio::select! {
             _ = interrupt.recv() => Exit::Code(130),
             _ = terminate.recv() => Exit::Code(143),
-        }
+        };
+        Task::spawn("second signal", async move {
+            let second = tokio::select! {
+                _ = interrupt.recv() => 130,
+                _ = terminate.recv() => 143,
+            };
+            std::process::exit(second);
+        })
+        .detach();
+        first
     }
 }
 
-/// Waits for Ctrl-C.
+/// Waits for Ctrl-C. A second one exits at once.
 #[cfg(not(unix))]
 pub async fn stopped() -> Exit {
     if tokio::signal::ctrl_c().await.is_err() {
         return std::future::pending().await;
     }
+    Task::spawn("second signal", async {
+        if tokio::signal::ctrl_c().await.is_ok() {
+            std::process::exit(130);
+        }
+    })
+    .detach();
     Exit::Code(130)
 }

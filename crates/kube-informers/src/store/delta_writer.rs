@@ -134,6 +134,7 @@ impl<K: Object> DeltaWriter<K> {
     }
 
     /// See [`Prepared::new`].
+    #[cfg(any(test, feature = "sim"))]
     pub fn prepare(&self, origin: Origin, deltas: Vec<Delta<K>>) -> Prepared<K> {
         Prepared::new(&self.store(), origin, deltas)
     }
@@ -160,20 +161,6 @@ impl<K: Object> DeltaWriter<K> {
         let mut prepared = Prepared::new(&self.store(), Origin::default(), Vec::new());
         prepared.steps.push(PreparedDelta::EvictOutside);
         self.apply(prepared.restrict_to(Some(shard.clone())), events)
-    }
-
-    /// Removes a watch: its objects leave, and its version is unknown.
-    pub fn drop_member(&mut self, member: usize, events: &mut Vec<Event<K>>) -> Applied {
-        let mut prepared = Prepared::new(
-            &self.store(),
-            Origin {
-                member,
-                ..Origin::default()
-            },
-            Vec::new(),
-        );
-        prepared.steps.push(PreparedDelta::DropMember);
-        self.apply(prepared, events)
     }
 }
 
@@ -216,7 +203,6 @@ pub(super) enum PreparedDelta<K> {
         unreadable: Vec<BadObject>,
         resource_version: Option<String>,
     },
-    DropMember,
     EvictOutside,
 }
 
@@ -314,7 +300,7 @@ impl<K: Object> TableWrite<K, ObjectKey> for Prepared<K> {
             let items = match step {
                 PreparedDelta::Put(item) | PreparedDelta::PutListed(item) => std::slice::from_mut(item),
                 PreparedDelta::ReplaceAll { items, .. } => items,
-                PreparedDelta::Other(_) | PreparedDelta::DropMember | PreparedDelta::EvictOutside => &mut [],
+                PreparedDelta::Other(_) | PreparedDelta::EvictOutside => &mut [],
             };
             for item in items {
                 item.row = values.add(&item.object);

@@ -125,6 +125,7 @@ async fn sync(session: &Session, feed: &mut Feed, known: Option<u64>, quiet: boo
                     What::Synced { .. } => synced += 1,
                     _ => told += 1,
                 },
+                Some(Told::Coalesced(_)) => {}
                 Some(Told::Note(note)) => match note.text {
                     NoteText::Forbidden(text) => return Err(Failure::verbatim(text)),
                     NoteText::Hopeless(failure) => return Err(failure),
@@ -157,6 +158,7 @@ async fn count(feed: &mut Feed, time: Duration) -> Result<u64, Failure> {
         match next {
             Some(Told::Change(_)) => events += 1,
             Some(Told::Note(_)) => {}
+            Some(Told::Coalesced(coalesced)) => events += coalesced.merged + 2 * coalesced.vanished,
             None => return Err(Failure::error("the informers stopped while events were counted")),
         }
     }

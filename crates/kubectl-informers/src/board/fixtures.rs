@@ -64,6 +64,8 @@ fn change(plural: &str, namespace: &str, name: &str, event: What, diff: Vec<Fiel
         old_resource_version: None,
         diff,
         object: Some(item(&kind, namespace, name)),
+        old: None,
+        coalesced: 0,
         kind,
     }
 }

@@ -65,6 +65,7 @@ impl Log {
     pub fn push(&mut self, kind: usize, mut change: Change) -> Arc<Entry> {
         let words = change.story();
         let object = change.object.take();
+        change.old = None;
         let labels: Vec<(String, String)> = object
             .iter()
             .flat_map(|object| object.object_labels())
@@ -94,14 +95,10 @@ impl Log {
         entry
     }
 
-    /// How many are kept.
+    /// The number of changes in the log.
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.entries.len()
-    }
-
-    /// Whether none is kept.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
     }
 
     /// The number of the last change; 0 before the first.
@@ -126,7 +123,7 @@ impl Log {
 }
 
 /// The memory the diff of a change takes, roughly.
-fn weight(change: &Change) -> usize {
+pub(crate) fn weight(change: &Change) -> usize {
     let value = |value: &Option<Value>| value.as_ref().map_or(0, size);
     change
         .diff

@@ -17,8 +17,9 @@ use crate::observe::InformerView;
 
 pub use churn::{Churner, Churning};
 pub use history::{History, ObjectHistory};
+pub(crate) use log::weight;
 pub use log::{Entry, Log, Missed};
-pub use series::{SAMPLES, Sample, Series};
+pub use series::Series;
 
 /// How many objects and fields are told apart when it comes to who is churning. The quietest are forgotten first.
 const CHURNERS: usize = 1024;

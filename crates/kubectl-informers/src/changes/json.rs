@@ -27,12 +27,20 @@ struct Line<'a> {
     resource_version: Option<&'a str>,
     old_resource_version: Option<&'a str>,
     diff: &'a [FieldChange],
+    /// Only of changes that stand for several.
+    #[serde(skip_serializing_if = "is_zero")]
+    coalesced: u64,
     /// Only of `synced`.
     #[serde(skip_serializing_if = "Option::is_none")]
     objects: Option<usize>,
     /// Only if asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     object: Option<Cow<'a, Value>>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // The signature serde calls.
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// The line of a change, without the end of line.
@@ -51,6 +59,7 @@ pub fn line(change: &Change, with_object: bool) -> String {
         resource_version: change.resource_version.as_deref(),
         old_resource_version: change.old_resource_version.as_deref(),
         diff: &change.diff,
+        coalesced: change.coalesced,
         objects: match change.event {
             What::Synced { objects } => Some(objects),
             _ => None,
@@ -152,11 +161,12 @@ mod tests {
     #[test]
     fn every_name_is_documented() {
         let document = include_str!("../../../../docs/json-lines.md");
-        let change = change(Event::Updated {
+        let mut change = change(Event::Updated {
             old: pod("7", "Pending"),
             new: pod("9", "Running"),
             resync: false,
         });
+        change.coalesced = 3;
         let mut names: Vec<String> = Vec::new();
         for value in [
             parsed(&change, true),

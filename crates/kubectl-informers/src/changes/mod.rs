@@ -33,6 +33,10 @@ pub struct Change {
     pub diff: Vec<FieldChange>,
     /// The object as it is now, or as it last was; `None` for [`What::Synced`].
     pub object: Option<Arc<Item>>,
+    /// The object before an update.
+    pub old: Option<Arc<Item>>,
+    /// How many earlier changes of the object were merged into this one, because the output was blocked.
+    pub coalesced: u64,
 }
 
 /// What happened.
@@ -102,7 +106,7 @@ impl Change {
             Event::Added { initial, .. } => (What::Added { initial: *initial }, None, Vec::new()),
             Event::Updated { old, new, resync } => (
                 What::Updated { resync: *resync },
-                old.object_version().map(str::to_owned),
+                Some(old.clone()),
                 diff::of_items(old, new, noise),
             ),
             Event::Deleted { cause, .. } => (What::Deleted { cause: *cause }, None, Vec::new()),
@@ -114,9 +118,13 @@ impl Change {
             key: Some(event.key()),
             uid: object.object_uid().map(str::to_owned),
             resource_version: object.object_version().map(str::to_owned),
-            old_resource_version: old,
+            old_resource_version: old
+                .as_ref()
+                .and_then(|old| old.object_version().map(str::to_owned)),
             diff,
             object: Some(object.clone()),
+            old,
+            coalesced: 0,
         }
     }
 
@@ -132,6 +140,8 @@ impl Change {
             old_resource_version: None,
             diff: Vec::new(),
             object: None,
+            old: None,
+            coalesced: 0,
         }
     }
 

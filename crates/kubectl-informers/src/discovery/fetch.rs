@@ -1,13 +1,24 @@
 //! Asking the server what it serves: in two requests where it can, one per version where it cannot.
 
+use std::time::Duration;
+
 use http::header::ACCEPT;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::Client;
+use kube::client::Body;
 use serde::de::DeserializeOwned;
+use tokio::time::timeout;
 
 use super::documents::{
     Aggregated, ApiGroup, Documents, GroupList, GroupVersion, ResourceList, group_version,
 };
+use crate::failure::chain;
 use crate::refusal::RequestError;
+
+/// The time for one discovery request, from sending it to the end of the response.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// The largest discovery document. Clusters with thousands of CRDs need a few MiB.
+const MAX_DOCUMENT_BYTES: usize = 32 << 20;
 
 /// What we like best first. Servers before 1.27 know only the last.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
@@ -84,10 +95,39 @@ async fn one_by_one(client: &Client) -> Result<Documents, RequestError> {
 }
 
 async fn get<T: DeserializeOwned>(client: &Client, path: &str, accept: &str) -> Result<T, RequestError> {
+    match timeout(REQUEST_TIMEOUT, fetch(client, path, accept)).await {
+        Ok(result) => result,
+        Err(_) => Err(RequestError::Unreachable(format!(
+            "no complete response to {path} within {} s",
+            REQUEST_TIMEOUT.as_secs()
+        ))),
+    }
+}
+
+async fn fetch<T: DeserializeOwned>(client: &Client, path: &str, accept: &str) -> Result<T, RequestError> {
     let request = http::Request::get(path)
         .header(ACCEPT, accept)
         .body(Vec::new())
         .map_err(|_| RequestError::malformed(path))?;
-    let text = client.request_text(request).await.map_err(RequestError::from)?;
-    serde_json::from_str(&text).map_err(|_| RequestError::malformed(path))
+    let response = client
+        .send(request.map(Body::from))
+        .await
+        .map_err(RequestError::from)?;
+    let status = response.status();
+    // The limit also holds for the body of a refusal.
+    let body = Limited::new(response.into_body(), MAX_DOCUMENT_BYTES)
+        .collect()
+        .await;
+    let text = body.map_err(|error| match error.is::<LengthLimitError>() {
+        true => RequestError::Malformed(format!(
+            "the response to {path} is larger than {} MiB",
+            MAX_DOCUMENT_BYTES >> 20
+        )),
+        false => RequestError::Unreachable(chain(&*error)),
+    })?;
+    let text = text.to_bytes();
+    if !status.is_success() {
+        return Err(RequestError::from_body(status.as_u16(), &text));
+    }
+    serde_json::from_slice(&text).map_err(|_| RequestError::malformed(path))
 }

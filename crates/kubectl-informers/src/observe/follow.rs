@@ -15,6 +15,7 @@ use super::note::{Note, NoteText, Trouble};
 use crate::changes::Change;
 use crate::item::Item;
 use crate::kinds::Kind;
+use crate::queue::{ChangeSender, Closed};
 
 /// How often is looked whether trouble has ended.
 const LOOK: Duration = Duration::from_millis(250);
@@ -24,8 +25,8 @@ pub(super) struct Follow {
     pub(super) kind: Arc<Kind>,
     pub(super) informer: Informer<Item>,
     pub(super) subscription: Subscription<Item>,
-    pub(super) changes: mpsc::Sender<Change>,
-    pub(super) notes: mpsc::UnboundedSender<Note>,
+    pub(super) changes: ChangeSender,
+    pub(super) notes: mpsc::Sender<Note>,
     pub(super) noise: bool,
     pub(super) trouble: Arc<Mutex<Trouble>>,
     pub(super) synced: Arc<AtomicBool>,
@@ -54,14 +55,14 @@ impl Follow {
                     let after_list = !event.is_initial() && (!several || self.subscription.has_synced());
                     if after_list && !told_synced {
                         told_synced = true;
-                        if self.tell_synced(initial).await.is_err() { return }
+                        if self.tell_synced(initial).is_err() { return }
                     }
                     let change = Change::of(&event, &self.kind, self.noise);
-                    if self.changes.send(change).await.is_err() { return }
+                    if self.changes.send(change).is_err() { return }
                 }
                 _ = &mut synced, if !told_synced => {
                     told_synced = true;
-                    if self.tell_synced(initial).await.is_err() { return }
+                    if self.tell_synced(initial).is_err() { return }
                 }
                 _ = look.tick() => {
                     self.look_for_recovery();
@@ -71,12 +72,10 @@ impl Follow {
         }
     }
 
-    async fn tell_synced(&self, objects: usize) -> Result<(), mpsc::error::SendError<Change>> {
+    fn tell_synced(&self, objects: usize) -> Result<(), Closed> {
         self.synced.store(true, Ordering::Release);
         let version = self.informer.store().resource_version();
-        self.changes
-            .send(Change::synced(&self.kind, objects, version))
-            .await
+        self.changes.send(Change::synced(&self.kind, objects, version))
     }
 
     /// Objects that cannot be read are missing from all that is shown, so that is said, once for each.
@@ -96,8 +95,8 @@ impl Follow {
     }
 
     fn tell(&self, text: NoteText) {
-        // Nobody listens any more: then nobody needs to know.
-        let _ = self.notes.send(Note {
+        // Best effort: the reader is gone, or does not read and has many notes pending.
+        let _ = self.notes.try_send(Note {
             kind: self.kind.clone(),
             text,
         });

@@ -16,10 +16,10 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::changes::Change;
 use crate::failure::Failure;
 use crate::item::Item;
 use crate::kinds::Kind;
+use crate::queue::ChangeSender;
 use crate::redact::Redaction;
 use follow::Follow;
 use note::{Hook, Trouble};
@@ -59,8 +59,8 @@ impl Observed {
     pub(crate) fn start(
         kind: Kind,
         observing: &Observing,
-        changes: mpsc::Sender<Change>,
-        notes: mpsc::UnboundedSender<Note>,
+        changes: ChangeSender,
+        notes: mpsc::Sender<Note>,
     ) -> Result<Self, Failure> {
         let kind = Arc::new(kind);
         let scope = match kind.namespaced {

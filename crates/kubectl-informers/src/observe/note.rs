@@ -13,8 +13,8 @@ use crate::failure::Failure;
 use crate::kinds::Kind;
 use crate::refusal;
 
-/// So many failures in a row before the first success are no chance.
-const PATIENCE: u32 = 3;
+/// Failures in a row before the first success after which the connection is reported as failed.
+const MAX_INITIAL_FAILURES: u32 = 3;
 
 /// Something about an informer that is no change of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub(super) struct Hook {
     pub(super) kind: Arc<Kind>,
     pub(super) namespaces: Option<Vec<String>>,
     pub(super) server: String,
-    pub(super) notes: mpsc::UnboundedSender<Note>,
+    pub(super) notes: mpsc::Sender<Note>,
     pub(super) trouble: Arc<Mutex<Trouble>>,
     pub(super) synced: Arc<AtomicBool>,
 }
@@ -93,7 +93,7 @@ impl Hook {
             && match error {
                 SourceError::Api(api) => api.is_refusal() || api.is_invalid(),
                 SourceError::Request(_) => true,
-                other => other.is_connection_refused() || end.attempts >= PATIENCE,
+                other => other.is_connection_refused() || end.attempts >= MAX_INITIAL_FAILURES,
             };
         let told_before = {
             let mut trouble = self.trouble.lock();
@@ -115,8 +115,8 @@ impl Hook {
     }
 
     fn tell(&self, text: NoteText) {
-        // Nobody listens any more: then nobody needs to know.
-        let _ = self.notes.send(Note {
+        // Best effort: the reader is gone, or does not read and has many notes pending.
+        let _ = self.notes.try_send(Note {
             kind: self.kind.clone(),
             text,
         });

@@ -1,34 +1,45 @@
-//! Answers: bodies, and the headers every one of them has.
+//! Responses: bodies, and the headers all of them carry.
 
 use std::convert::Infallible;
 
+use axum::body::Body;
 use bytes::Bytes;
+use futures_util::stream;
 use http::header::{self, HeaderValue};
 use http::{Response, StatusCode};
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full};
 use serde::Serialize;
 use serde_json::json;
+use tokio::sync::OwnedSemaphorePermit;
 
-pub(super) type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
+pub(super) type Answer = axum::response::Response;
 
-/// An answer that says no. In a box, since it is rare and most functions that may give one give something small.
+/// An error response. Boxed, because it is rare and large.
 pub(super) type Refused = Box<Answer>;
 
-/// Nothing from elsewhere, nothing inline, in no frame.
+/// Bytes of one piece of a streamed response.
+const PIECE: usize = 64 << 10;
+
+/// No foreign resources, nothing inline, no framing.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
                       connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// An answer of this type.
+/// A response of this type.
 pub(super) fn of(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Answer {
-    with_body(status, content_type, Full::new(body.into()).boxed_unsync())
+    with_body(status, content_type, Body::from(body.into()))
 }
 
-pub(super) fn with_body(
-    status: StatusCode,
-    content_type: &'static str,
-    body: UnsyncBoxBody<Bytes, Infallible>,
-) -> Answer {
+/// The same response with its body sent in pieces. The permit is released when the last piece is sent, or when the
+/// connection is closed.
+pub(super) fn streamed(answer: Answer, bytes: Bytes, permit: OwnedSemaphorePermit) -> Answer {
+    let (parts, _) = answer.into_parts();
+    let pieces = stream::unfold((bytes, permit), |(mut rest, permit)| async move {
+        let piece = rest.split_to(rest.len().min(PIECE));
+        (!piece.is_empty()).then_some((Ok::<_, Infallible>(piece), (rest, permit)))
+    });
+    Response::from_parts(parts, Body::from_stream(pieces))
+}
+
+pub(super) fn with_body(status: StatusCode, content_type: &'static str, body: Body) -> Answer {
     let mut answer = Response::new(body);
     *answer.status_mut() = status;
     let fixed = [
@@ -57,7 +68,7 @@ pub(super) fn json(value: &impl Serialize) -> Answer {
         Ok(body) => of(StatusCode::OK, "application/json", body),
         Err(error) => failure(
             StatusCode::INTERNAL_SERVER_ERROR,
-            format!("the answer cannot be written as JSON: {error}"),
+            format!("the response cannot be encoded as JSON: {error}"),
         ),
     }
 }
@@ -67,7 +78,7 @@ pub(super) fn text(status: StatusCode, text: impl Into<String>) -> Answer {
     of(status, "text/plain; charset=utf-8", text.into())
 }
 
-/// What is wrong, as `{"error": "…"}`.
+/// An error as `{"error": "…"}`.
 pub(super) fn failure(status: StatusCode, text: impl Into<String>) -> Answer {
     let body = json!({ "error": text.into() }).to_string();
     of(status, "application/json", body)

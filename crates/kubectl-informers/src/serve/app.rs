@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use jiff::Timestamp;
 use kube_informers::Store;
@@ -17,10 +18,13 @@ use crate::changes::Change;
 use crate::item::Item;
 use crate::kinds::Kind;
 use crate::observe::{InformerView, Note, NoteText};
+use crate::queue::Coalesced;
 use crate::session::Session;
 
 /// Streams at a time. Each costs a connection and no memory to speak of; more than this is a mistake somewhere.
 const STREAMS: usize = 128;
+/// Lists at a time. Each holds up to 16 MiB until it is sent, so this bounds the memory of slow readers.
+const LISTS: usize = 8;
 
 /// One kind, as it is served.
 pub(super) struct Served {
@@ -47,7 +51,13 @@ pub(super) struct App {
     pub board: Mutex<Board>,
     /// What keeps an informer from working, in words, by the place of its kind.
     remarks: Mutex<BTreeMap<usize, String>>,
+    /// Changes left out of the log, because they came faster than they were taken.
+    pub coalesced: Mutex<Coalesced>,
     pub streams: Arc<Semaphore>,
+    /// Lists that are encoded or sent.
+    pub lists: Arc<Semaphore>,
+    pub rejected_lists: AtomicU64,
+    pub write_timeouts: AtomicU64,
     pub stop: CancellationToken,
     beat: watch::Sender<Beat>,
 }
@@ -83,7 +93,11 @@ impl App {
             kinds,
             board: Mutex::new(board),
             remarks: Mutex::new(BTreeMap::new()),
+            coalesced: Mutex::default(),
             streams: Arc::new(Semaphore::new(STREAMS)),
+            lists: Arc::new(Semaphore::new(LISTS)),
+            rejected_lists: AtomicU64::new(0),
+            write_timeouts: AtomicU64::new(0),
             stop: CancellationToken::new(),
             beat: watch::Sender::new(Beat::default()),
         }
@@ -98,7 +112,8 @@ impl App {
     }
 
     /// A second has passed.
-    pub fn tick(&self, views: Vec<InformerView>) {
+    pub fn tick(&self, views: Vec<InformerView>, coalesced: Coalesced) {
+        *self.coalesced.lock() = coalesced;
         self.board.lock().tick(views, Instant::now());
         self.beat.send_modify(|beat| beat.ticks += 1);
     }

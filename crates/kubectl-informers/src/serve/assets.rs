@@ -8,7 +8,7 @@ const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// Path, type, text.
-const FILES: [(&str, &str, &str); 11] = [
+pub(super) const FILES: [(&str, &str, &str); 11] = [
     ("/", HTML, include_str!("assets/index.html")),
     (
         "/style.css",
@@ -26,10 +26,9 @@ const FILES: [(&str, &str, &str); 11] = [
     ("/object.js", SCRIPT, include_str!("assets/object.js")),
 ];
 
-/// The file at this path.
-pub(super) fn file(path: &str) -> Option<Answer> {
-    let (_, content_type, text) = FILES.iter().find(|(known, ..)| *known == path)?;
-    Some(answer::of(StatusCode::OK, content_type, *text))
+/// One file as a response.
+pub(super) fn response(content_type: &'static str, text: &'static str) -> Answer {
+    answer::of(StatusCode::OK, content_type, text)
 }
 
 #[cfg(test)]
@@ -76,7 +75,10 @@ mod tests {
         for (path, text) in scripts() {
             for import in text.lines().filter(|line| line.starts_with("import ")) {
                 let name = import.split('"').nth(1).unwrap().trim_start_matches('.');
-                assert!(file(name).is_some(), "{path} imports {name}");
+                assert!(
+                    FILES.iter().any(|(known, ..)| *known == name),
+                    "{path} imports {name}"
+                );
             }
         }
     }

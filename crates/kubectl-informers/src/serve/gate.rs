@@ -101,7 +101,9 @@ impl Gate {
 
     /// Whether a host, with or without a port, is one of ours. Tunnels change the port, so that it does not count.
     fn is_ours(&self, host: &str) -> bool {
-        let name = name_of(host).to_lowercase();
+        let Some(name) = name_of(host).map(str::to_lowercase) else {
+            return false;
+        };
         if name == "localhost" || self.names.contains(&name) {
             return true;
         }
@@ -213,12 +215,15 @@ fn only(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     }
 }
 
-/// `localhost:8090` and `[::1]:8090` without the port and the brackets.
-fn name_of(host: &str) -> &str {
-    if let Some(rest) = host.strip_prefix('[') {
-        return rest.split_once(']').map_or(rest, |(name, _)| name);
-    }
-    host.rsplit_once(':').map_or(host, |(name, _)| name)
+/// `localhost:8090` and `[::1]:8090` without the port and the brackets; `None` if anything but a port follows the name.
+fn name_of(host: &str) -> Option<&str> {
+    let (name, rest) = match host.strip_prefix('[') {
+        Some(bracketed) => bracketed.split_once(']')?,
+        None => host.split_at(host.find(':').unwrap_or(host.len())),
+    };
+    let port = rest.strip_prefix(':');
+    let valid = rest.is_empty() || port.is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()));
+    valid.then_some(name)
 }
 
 fn token_of(query: &str) -> Option<&str> {
@@ -274,6 +279,12 @@ mod tests {
             "localhost.evil.example",
             "10.0.0.1",
             "127.0.0.1.evil.example",
+            "[::1]evil.com",
+            "[::1].evil.com:8090",
+            "[::1]:8090.evil.com",
+            "[::1",
+            "localhost:80:evil.com",
+            "localhost:evil.com",
             "",
         ] {
             assert_eq!(code(&gate, "/", &[("host", host)]), 403, "{host}");

@@ -1,19 +1,21 @@
 //! Listening, and serving each connection until it ends or the program does.
 
-use std::convert::Infallible;
+use std::error::Error;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use hyper::body::Incoming;
+use axum::Router;
 use hyper::server::conn::http1;
-use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use kube_tasks::{Task, TaskSet};
+use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
+use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 
 use super::app::App;
@@ -24,12 +26,14 @@ use crate::failure::Failure;
 
 /// Connections at a time; more wait.
 const CONNECTIONS: usize = 256;
-/// Who opens a connection says what it wants within this time.
-const HEAD: Duration = Duration::from_secs(10);
-/// Answers that are under way when the program stops get this long.
-const FAREWELL: Duration = Duration::from_secs(2);
-/// After a failed accept: it fails for lack of file handles, and trying at once would fail again.
-const BREATH: Duration = Duration::from_millis(100);
+/// The time to send the header of a request.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a client may not read its response.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long responses in flight may delay the exit of the program.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
+/// The pause after a failed accept. Usually file handles are exhausted, and retrying at once would fail again.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 pub(super) struct Listening {
     address: SocketAddr,
@@ -100,6 +104,7 @@ fn refused(wanted: SocketAddr, error: &io::Error) -> Failure {
 }
 
 async fn accept(listener: TcpListener, gate: Arc<Gate>, app: Arc<App>, stop: CancellationToken) {
+    let router = routes::router(app.clone(), gate);
     let mut connections = TaskSet::new();
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
@@ -109,41 +114,33 @@ async fn accept(listener: TcpListener, gate: Arc<Gate>, app: Arc<App>, stop: Can
             accepted = listener.accept() => accepted,
         };
         let Ok((socket, _)) = accepted else {
-            sleep(BREATH).await;
+            sleep(ACCEPT_RETRY_DELAY).await;
             continue;
         };
         let place = tokio::select! {
             () = stop.cancelled() => break,
             place = places.clone().acquire_owned() => place,
         };
-        let connection = serve(socket, gate.clone(), app.clone(), stop.clone());
+        let connection = serve(socket, router.clone(), app.clone(), stop.clone());
         connections.spawn("connection", async move {
             connection.await;
             drop(place);
         });
     }
     drop(listener);
-    // Who does not take its answer in time is left alone: dropping the tasks ends them.
-    let _ = timeout(FAREWELL, connections.wait()).await;
+    // Dropping the remaining tasks closes their connections.
+    let _ = timeout(SHUTDOWN_TIMEOUT, connections.wait()).await;
 }
 
-async fn serve(socket: TcpStream, gate: Arc<Gate>, app: Arc<App>, stop: CancellationToken) {
+async fn serve(socket: TcpStream, router: Router, app: Arc<App>, stop: CancellationToken) {
     let _ = socket.set_nodelay(true);
-    let service = service_fn(move |request: hyper::Request<Incoming>| {
-        let (gate, app) = (gate.clone(), app.clone());
-        async move {
-            let (head, _) = request.into_parts();
-            Ok::<_, Infallible>(match gate.admit(&head) {
-                Ok(()) => routes::answer(&app, &head),
-                Err(refused) => *refused,
-            })
-        }
-    });
+    let mut socket = TimeoutStream::new(socket);
+    socket.set_write_timeout(Some(WRITE_TIMEOUT));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD)
+        .header_read_timeout(HEADER_TIMEOUT)
         .max_headers(64)
-        .serve_connection(TokioIo::new(socket), service);
+        .serve_connection(TokioIo::new(Box::pin(socket)), TowerToHyperService::new(router));
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
@@ -153,6 +150,13 @@ async fn serve(socket: TcpStream, gate: Arc<Gate>, app: Arc<App>, stop: Cancella
         }
     };
     if let Err(error) = ended {
+        let timed_out = error
+            .source()
+            .and_then(|cause| cause.downcast_ref::<io::Error>())
+            .is_some_and(|cause| cause.kind() == io::ErrorKind::TimedOut);
+        if timed_out {
+            app.write_timeouts.fetch_add(1, Ordering::Relaxed);
+        }
         tracing::debug!(%error, "a connection ended early");
     }
 }

@@ -1,6 +1,7 @@
 //! The same numbers for Prometheus, in its text format.
 
 use std::fmt::Write;
+use std::sync::atomic::Ordering;
 
 use http::StatusCode;
 
@@ -91,6 +92,33 @@ pub(super) fn metrics(app: &App) -> Answer {
             "Changes put into the log.",
         );
         let _ = writeln!(text, "kubectl_informers_log_changes_total {changes}");
+        for (name, help, value) in [
+            (
+                "kubectl_informers_write_timeouts_total",
+                "Connections closed because the client did not read.",
+                &app.write_timeouts,
+            ),
+            (
+                "kubectl_informers_rejected_lists_total",
+                "Lists rejected because too many were being sent.",
+                &app.rejected_lists,
+            ),
+        ] {
+            family(&mut text, name, "counter", help);
+            let _ = writeln!(text, "{name} {}", value.load(Ordering::Relaxed));
+        }
+        let coalesced = *app.coalesced.lock();
+        family(
+            &mut text,
+            "kubectl_informers_coalesced_changes_total",
+            "counter",
+            "Changes that were merged or left out because they arrived faster than they were processed.",
+        );
+        let _ = writeln!(
+            text,
+            "kubectl_informers_coalesced_changes_total {}",
+            coalesced.merged + 2 * coalesced.vanished
+        );
         text
     };
     answer::of(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text)

@@ -18,7 +18,6 @@ mod routes;
 mod status;
 mod stream;
 
-use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +26,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::cli::{Global, ServeArgs};
 use crate::failure::{Exit, Failure};
 use crate::notes::Notes;
+use crate::output::Output;
 use crate::session::{Feed, Session, Told};
 use crate::signals;
 
@@ -55,11 +55,11 @@ pub async fn run(
     let notes = Notes::new(&global.showing);
     let app = Arc::new(App::new(&session));
     // The first visitor sees how they are doing, and not that nothing is known.
-    app.tick(session.informers());
+    app.tick(session.informers(), feed.coalesced());
     let listening = Listening::start(&args, gate, app.clone()).await?;
-    let mut out = io::stdout();
-    writeln!(out, "Serving {}", listening.invitation())?;
-    out.flush()?;
+    let mut out = Output::start()?;
+    out.line(&format!("Serving {}", listening.invitation()));
+    out.submit();
 
     let mut tick = interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -69,13 +69,22 @@ pub async fn run(
         tokio::select! {
             biased;
             exit = &mut stopped => break exit,
-            _ = tick.tick() => app.tick(session.informers()),
+            written = out.written(), if out.is_busy() => {
+                written?;
+                out.submit();
+            }
+            _ = tick.tick() => app.tick(session.informers(), feed.coalesced()),
             told = feed.next(), if open => match told {
                 Some(Told::Change(change)) => app.apply(change),
                 Some(Told::Note(note)) => {
                     app.note(&note);
-                    notes.warn(&note.text());
+                    // While standard error is blocked notes are shown on the page only.
+                    if !out.is_busy() {
+                        notes.warn_to(&mut out, &note.text());
+                        out.submit();
+                    }
                 }
+                Some(Told::Coalesced(_)) => {}
                 None => open = false,
             },
         }

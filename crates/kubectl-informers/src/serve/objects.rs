@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::StatusCode;
 use jiff::Timestamp;
 use kube_informers::{Object, ObjectKey, Selector};
@@ -20,6 +21,8 @@ use crate::item::Item;
 /// Objects in one answer, unless asked for more; and never more than this.
 const SOME: usize = 500;
 const MOST: usize = 10_000;
+/// The size of the objects in one list. The first object beyond it ends the list, which says so.
+const MAX_LIST_BYTES: usize = 16 << 20;
 
 const PARAMETERS: [&str; 9] = [
     "view",
@@ -33,12 +36,8 @@ const PARAMETERS: [&str; 9] = [
     "value",
 ];
 
-/// The objects of a kind.
-pub(super) fn list(app: &App, place: usize, served: &Served, query: Option<&str>) -> Answer {
-    find(app, place, served, query).unwrap_or_else(|refused| *refused)
-}
-
-fn find(app: &App, place: usize, served: &Served, query: Option<&str>) -> Result<Answer, Refused> {
+/// The objects of a kind as a JSON document.
+pub(super) fn list(app: &App, place: usize, served: &Served, query: Option<&str>) -> Result<Bytes, Refused> {
     let query = Query::parse(query, &PARAMETERS)?;
     let limit = query.number("limit", SOME, MOST)?;
     let offset = query.number("offset", 0, usize::MAX)?;
@@ -66,11 +65,25 @@ fn find(app: &App, place: usize, served: &Served, query: Option<&str>) -> Result
         }
     }
     let total = found.len();
-    let page: Vec<Arc<Item>> = found.into_iter().skip(offset).take(limit).collect();
+    let mut budget = MAX_LIST_BYTES;
+    let mut truncated = false;
+    let within_budget = |item: &Arc<Item>| {
+        let fits = budget >= item.size();
+        budget = budget.saturating_sub(item.size());
+        truncated |= !fits;
+        fits
+    };
+    let page: Vec<Arc<Item>> = found
+        .into_iter()
+        .skip(offset)
+        .take(limit)
+        .take_while(within_budget)
+        .collect();
     let mut answer = json!({
         "kind": served.id,
         "total": total,
         "offset": offset,
+        "truncated": truncated,
         "resourceVersion": served.store.resource_version(),
         "cursor": cursor,
         "now": now(),
@@ -79,10 +92,20 @@ fn find(app: &App, place: usize, served: &Served, query: Option<&str>) -> Result
         let (columns, rows) = as_rows(app, place, served, &page);
         answer["columns"] = columns;
         answer["rows"] = rows;
-    } else {
-        answer["items"] = page.iter().map(|item| item.peek().into_owned()).collect();
+        return Ok(answer.to_string().into());
     }
-    Ok(answer::json(&answer))
+    // Objects are kept as text. Joining the texts avoids trees of values, which take several times the memory.
+    let mut text = answer.to_string();
+    text.truncate(text.len() - 1);
+    text.push_str(",\"items\":[");
+    for (at, item) in page.iter().enumerate() {
+        if at > 0 {
+            text.push(',');
+        }
+        text.push_str(&item.json());
+    }
+    text.push_str("]}");
+    Ok(text.into())
 }
 
 fn selected(served: &Served, query: &Query) -> Result<Vec<Arc<Item>>, Refused> {

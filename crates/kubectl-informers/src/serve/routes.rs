@@ -1,21 +1,31 @@
-//! From an address to an answer.
+//! Routes of the page, the API and the metrics.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use http::StatusCode;
-use http::request::Parts;
-use percent_encoding::percent_decode_str;
+use axum::Router;
+use axum::extract::{Path, RawQuery, Request, State};
+use axum::middleware::{self, Next};
+use axum::routing::get;
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode, Uri, header};
 use serde_json::json;
+use tokio::time::timeout;
 
 use super::answer::{self, Answer};
 use super::app::App;
+use super::gate::Gate;
 use super::{assets, indexes, metrics, objects, status, stream};
 
-/// The API, for those who look for it.
+/// How long a list waits for other lists to be sent.
+const LIST_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The API, as `/api/v1` describes it.
 const API: [(&str, &str); 9] = [
     (
         "/api/v1/status",
-        "how the informers are doing, what they cost, who is churning",
+        "state and cost of the informers, and what changes most",
     ),
     (
         "/api/v1/series",
@@ -45,56 +55,126 @@ const API: [(&str, &str); 9] = [
     ),
 ];
 
-/// Answers a request that was let in.
-pub(super) fn answer(app: &Arc<App>, request: &Parts) -> Answer {
-    let path = request.uri.path();
-    let query = request.uri.query();
-    if let Some(file) = assets::file(path) {
-        return file;
+/// The routes, behind the gate.
+pub(super) fn router(app: Arc<App>, gate: Arc<Gate>) -> Router {
+    let mut router = Router::new();
+    for (path, content_type, text) in assets::FILES {
+        router = router.route(
+            path,
+            get(move || async move { assets::response(content_type, text) }),
+        );
     }
-    match path {
-        "/healthz" => answer::text(StatusCode::OK, "ok\n"),
-        "/readyz" => ready(app),
-        "/metrics" => metrics::metrics(app),
-        "/api" | "/api/v1" => answer::json(&json!({
-            "paths": API.iter().map(|(path, what)| json!({ "path": path, "what": what })).collect::<Vec<_>>(),
-        })),
-        "/api/v1/status" => answer::json(&status::status(app)),
-        "/api/v1/series" => answer::json(&status::series(app)),
-        "/api/v1/changes" => stream::past(app, query),
-        "/api/v1/watch" => stream::watch(app, query, &request.headers),
-        _ => match path.strip_prefix("/api/v1/kinds/") {
-            Some(rest) => of_kind(app, rest, query),
-            None => not_found(path),
-        },
+    router
+        .route("/healthz", get(|| async { answer::text(StatusCode::OK, "ok\n") }))
+        .route("/readyz", get(async |State(app): Shared| ready(&app)))
+        .route("/metrics", get(async |State(app): Shared| metrics::metrics(&app)))
+        .route("/api", get(paths))
+        .route("/api/v1", get(paths))
+        .route(
+            "/api/v1/status",
+            get(async |State(app): Shared| answer::json(&status::status(&app))),
+        )
+        .route(
+            "/api/v1/series",
+            get(async |State(app): Shared| answer::json(&status::series(&app))),
+        )
+        .route(
+            "/api/v1/changes",
+            get(async |State(app): Shared, RawQuery(query): RawQuery| stream::past(&app, query.as_deref())),
+        )
+        .route("/api/v1/watch", get(watch))
+        .route("/api/v1/kinds/{kind}/objects", get(list))
+        .route("/api/v1/kinds/{kind}/objects/{namespace}/{name}", get(object))
+        .route("/api/v1/kinds/{kind}/indexes", get(index_names))
+        .route("/api/v1/kinds/{kind}/indexes/{index}", get(index_values))
+        .fallback(async |uri: Uri| not_found(uri.path()))
+        .layer(middleware::from_fn_with_state(gate, admit))
+        .with_state(app)
+}
+
+type Shared = State<Arc<App>>;
+
+async fn admit(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Answer {
+    let (head, body) = request.into_parts();
+    if let Err(refused) = gate.admit(&head) {
+        return *refused;
+    }
+    let answer = next.run(Request::from_parts(head, body)).await;
+    // Without our headers it is a rejection by the router: a path that cannot be decoded.
+    match answer.headers().contains_key(header::CONTENT_SECURITY_POLICY) {
+        true => answer,
+        false => answer::failure(answer.status(), "the path of the request is not valid UTF-8"),
     }
 }
 
-fn of_kind(app: &App, rest: &str, query: Option<&str>) -> Answer {
-    let parts: Option<Vec<String>> = rest
-        .split('/')
-        .map(|part| Some(percent_decode_str(part).decode_utf8().ok()?.into_owned()))
-        .collect();
-    let Some(parts) = parts else {
-        return answer::failure(StatusCode::BAD_REQUEST, "the address is not UTF-8");
+async fn paths() -> Answer {
+    answer::json(&json!({
+        "paths": API.iter().map(|(path, what)| json!({ "path": path, "what": what })).collect::<Vec<_>>(),
+    }))
+}
+
+async fn watch(State(app): Shared, RawQuery(query): RawQuery, headers: HeaderMap) -> Answer {
+    stream::watch(&app, query.as_deref(), &headers)
+}
+
+async fn list(State(app): Shared, Path(kind): Path<String>, RawQuery(query): RawQuery) -> Answer {
+    let permit = match timeout(LIST_TIMEOUT, app.lists.clone().acquire_owned()).await {
+        Ok(Ok(permit)) => permit,
+        _ => {
+            app.rejected_lists.fetch_add(1, Ordering::Relaxed);
+            return answer::failure(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "too many lists are being sent; try again later, or with a smaller limit",
+            );
+        }
     };
-    let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-    let Some((id, rest)) = parts.split_first() else {
-        return not_found(rest);
-    };
-    let Some((place, served)) = app.kind(id) else {
-        return unknown_kind(app, id);
-    };
-    match rest {
-        ["objects"] => objects::list(app, place, served, query),
-        ["objects", namespace, name] => objects::get(app, place, served, namespace, name),
-        ["indexes"] => indexes::list(served),
-        ["indexes", name] => indexes::values(served, name, query),
-        _ => not_found(&parts.join("/")),
+    // Encoding thousands of objects takes too long for a runtime thread.
+    let encoded = kube_tasks::run_blocking(move || {
+        let Some((place, served)) = app.kind(&kind) else {
+            return (unknown_kind(&app, &kind), None);
+        };
+        match objects::list(&app, place, served, query.as_deref()) {
+            Ok(body) => (
+                answer::of(StatusCode::OK, "application/json", Bytes::new()),
+                Some(body),
+            ),
+            Err(refused) => (*refused, None),
+        }
+    })
+    .await;
+    match encoded {
+        Some((answer, Some(body))) => answer::streamed(answer, body, permit),
+        Some((answer, None)) => answer,
+        None => answer::failure(StatusCode::INTERNAL_SERVER_ERROR, "the list could not be encoded"),
     }
 }
 
-/// 503 until everything that was there is in the caches, with the names of what is missing.
+async fn object(State(app): Shared, Path((kind, namespace, name)): Path<(String, String, String)>) -> Answer {
+    match app.kind(&kind) {
+        Some((place, served)) => objects::get(&app, place, served, &namespace, &name),
+        None => unknown_kind(&app, &kind),
+    }
+}
+
+async fn index_names(State(app): Shared, Path(kind): Path<String>) -> Answer {
+    match app.kind(&kind) {
+        Some((_, served)) => indexes::list(served),
+        None => unknown_kind(&app, &kind),
+    }
+}
+
+async fn index_values(
+    State(app): Shared,
+    Path((kind, index)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
+) -> Answer {
+    match app.kind(&kind) {
+        Some((_, served)) => indexes::values(served, &index, query.as_deref()),
+        None => unknown_kind(&app, &kind),
+    }
+}
+
+/// 503 until every cache is synced, with the names of the missing kinds.
 fn ready(app: &App) -> Answer {
     let missing: Vec<String> = app.board.lock().missing().map(|kind| kind.id.clone()).collect();
     match missing.is_empty() {
@@ -106,12 +186,12 @@ fn ready(app: &App) -> Answer {
     }
 }
 
-/// Says which kinds there are.
+/// 404 with the kinds that are watched.
 pub(super) fn unknown_kind(app: &App, id: &str) -> Answer {
     let known: Vec<&str> = app.kinds.iter().map(|served| served.id.as_str()).collect();
     answer::failure(
         StatusCode::NOT_FOUND,
-        format!("{id:?} is not watched here; what is: {}", known.join(", ")),
+        format!("{id:?} is not watched here; these are: {}", known.join(", ")),
     )
 }
 

@@ -5,13 +5,11 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use axum::body::Body;
 use futures_util::StreamExt;
 use futures_util::stream;
 use http::header::{HeaderMap, HeaderValue};
 use http::{HeaderName, StatusCode};
-use http_body::Frame;
-use http_body_util::{BodyExt, StreamBody};
 use kube_informers::Selector;
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, watch};
@@ -175,12 +173,8 @@ fn open(app: &Arc<App>, query: Option<&str>, headers: &HeaderMap) -> Result<Answ
         let piece = reader.next().await?;
         Some((piece, reader))
     });
-    let body = StreamBody::new(pieces.map(|piece| Ok::<_, Infallible>(Frame::data(Bytes::from(piece)))));
-    let mut answer = answer::with_body(
-        StatusCode::OK,
-        "text/event-stream; charset=utf-8",
-        body.boxed_unsync(),
-    );
+    let body = Body::from_stream(pieces.map(Ok::<_, Infallible>));
+    let mut answer = answer::with_body(StatusCode::OK, "text/event-stream; charset=utf-8", body);
     answer
         .headers_mut()
         .insert("x-accel-buffering", HeaderValue::from_static("no"));

@@ -1,6 +1,6 @@
 //! `top` without a terminal: changes as they come, and a summary every few seconds, as lines.
 
-use std::io::{self, Write};
+use std::io;
 use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
@@ -9,12 +9,16 @@ use crate::changes::{Change, What};
 use crate::cli::{Global, TopArgs};
 use crate::failure::{Exit, Failure};
 use crate::observe::InformerView;
+use crate::output::Output;
 use crate::session::{Feed, Session, Told};
 use crate::signals;
 use crate::style::Colours;
-use crate::watch::text::{Texts, bytes};
+use crate::watch::text::{Texts, bytes, clean, clean_lines};
 
-/// Prints until told to stop.
+/// Changes in one batch of output.
+const BATCH: usize = 1000;
+
+/// Prints until a signal stops the program.
 ///
 /// # Errors
 ///
@@ -28,32 +32,49 @@ pub async fn run(args: TopArgs, global: &Global, session: Session, mut feed: Fee
     let mut summary = interval_at(Instant::now() + period, period);
     summary.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut before: Vec<u64> = Vec::new();
+    let mut out = Output::start()?;
     let stopped = signals::stopped();
     tokio::pin!(stopped);
     let exit = loop {
         // All are cancel-safe: the feed keeps what is not taken, a tick may be missed, the signal is waited for once.
+        // While a batch is being written nothing is taken from the feed, which coalesces what is pending.
         let told = tokio::select! {
             biased;
             exit = &mut stopped => break exit,
-            _ = summary.tick() => {
+            written = out.written(), if out.is_busy() => {
+                written?;
+                out.submit();
+                continue;
+            }
+            _ = summary.tick(), if !out.is_busy() => {
                 let views = session.informers();
-                print(&summary_text(&views, &before, period))?;
+                out.line(&summary_text(&views, &before, period));
+                out.submit();
                 before = views.iter().map(|view| view.events).collect();
                 continue;
             }
-            told = feed.next() => told,
+            told = feed.next(), if !out.is_busy() => told,
         };
-        match told {
-            None => break Exit::Success,
-            Some(Told::Note(note)) => print(&format!("! {}", note.text()))?,
-            Some(Told::Change(change)) => {
-                if let Some(text) = text(&texts, &change) {
-                    print(&text)?;
+        if told.is_none() {
+            break Exit::Success;
+        }
+        let mut next = told;
+        for _ in 0..BATCH {
+            match next.take().or_else(|| feed.try_next()) {
+                None => break,
+                Some(Told::Note(note)) => out.line(&format!("! {}", clean_lines(&note.text()))),
+                Some(Told::Coalesced(coalesced)) => out.line(&format!("! {coalesced}")),
+                Some(Told::Change(change)) => {
+                    if let Some(text) = text(&texts, &change) {
+                        out.line(&text);
+                    }
                 }
             }
         }
+        out.submit();
     };
     session.close().await;
+    out.shutdown().await?;
     Ok(exit)
 }
 
@@ -92,14 +113,8 @@ fn summary_text(views: &[InformerView], before: &[u64], period: Duration) -> Str
             text.push_str(&format!("; {}", crate::progress::text(&progress)));
         }
         if let Some(error) = &view.last_error {
-            text.push_str(&format!("; {error}"));
+            text.push_str(&format!("; {}", clean(error)));
         }
     }
     text
-}
-
-fn print(text: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    writeln!(out, "{text}")?;
-    out.flush()
 }

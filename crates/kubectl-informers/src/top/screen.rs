@@ -136,6 +136,8 @@ async fn show(
                     match told {
                         Told::Change(change) => model.apply(change, Instant::now()),
                         Told::Note(note) => model.note(&note, Timestamp::now()),
+                        // The log of changes is shorter than the queue: what was merged would not be shown anyway.
+                        Told::Coalesced(_) => {}
                     }
                 }
                 dirty = true;

@@ -4,17 +4,18 @@ mod table;
 pub mod text;
 
 use std::collections::BTreeSet;
-use std::io::{self, BufWriter, Stdout, Write};
+use std::io;
 use std::time::Duration;
 
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::changes::{Change, What, json};
-use crate::cli::{Global, Output, WatchArgs};
+use crate::cli::{Global, Output as Format, WatchArgs};
 use crate::cluster::Cluster;
 use crate::failure::{Exit, Failure};
 use crate::notes::Notes;
 use crate::observe::{Note, NoteText};
+use crate::output::Output;
 use crate::progress::ProgressLine;
 use crate::session::{Feed, Reach, Session, Told};
 use crate::signals;
@@ -41,7 +42,7 @@ pub async fn run(args: WatchArgs, global: &Global) -> Result<Exit, Failure> {
             None => by_name,
         });
     }
-    if args.with_object && args.output != Output::Json {
+    if args.with_object && args.output != Format::Json {
         return Err(Failure::error(
             "--with-object needs -o json: only JSON lines carry objects",
         ));
@@ -49,7 +50,7 @@ pub async fn run(args: WatchArgs, global: &Global) -> Result<Exit, Failure> {
     let notes = Notes::new(&global.showing);
     let cluster = Cluster::connect(&global.connection, &notes).await?;
     let (session, feed) = Session::open(cluster, &kinds, &global, Reach::Context).await?;
-    Watch::new(args, &global, session, notes).run(feed).await
+    Watch::new(args, &global, session, notes)?.run(feed).await
 }
 
 /// `pods`, `pods cart`, `pod/cart`.
@@ -75,32 +76,31 @@ struct Watch {
     table: Table,
     /// Kinds that may not be watched.
     refused: BTreeSet<String>,
-    /// Written in pieces as large as what is at hand: a list of many objects is one piece, a change of its own too.
-    out: BufWriter<Stdout>,
+    out: Output,
     printed_table: bool,
 }
 
-/// After so many changes at once what is written is shown and signals are looked for.
-const AT_ONCE: usize = 1000;
+/// Changes in one batch of output.
+const BATCH: usize = 1000;
 
 impl Watch {
-    fn new(args: WatchArgs, global: &Global, session: Session, notes: Notes) -> Self {
+    fn new(args: WatchArgs, global: &Global, session: Session, notes: Notes) -> Result<Self, Failure> {
         let colours = Colours::on(&io::stdout(), global.showing.color);
         let several_kinds = session.observed().len() > 1;
-        Self {
-            table: Table::new(args.output == Output::Wide, session.spans_namespaces(), colours),
+        Ok(Self {
+            table: Table::new(args.output == Format::Wide, session.spans_namespaces(), colours),
             texts: Texts {
                 colours,
                 several_kinds,
             },
             progress: ProgressLine::new(&global.showing),
             refused: BTreeSet::new(),
-            out: BufWriter::new(io::stdout()),
+            out: Output::start()?,
             printed_table: false,
             args,
             session,
             notes,
-        }
+        })
     }
 
     async fn run(mut self, mut feed: Feed) -> Result<Exit, Failure> {
@@ -111,41 +111,51 @@ impl Watch {
         let mut syncing = true;
         let exit = loop {
             // All are cancel-safe: the signal is waited for once, the feed keeps what is not taken, a tick may be missed.
+            // While a batch is being written nothing is taken from the feed, which coalesces what is pending.
             let told = tokio::select! {
                 biased;
                 exit = &mut stopped => break exit,
-                told = feed.next() => told,
-                _ = redraw.tick(), if syncing => {
-                    self.progress.show(&self.session.informers());
+                written = self.out.written(), if self.out.is_busy() => {
+                    written?;
+                    self.out.submit();
+                    continue;
+                }
+                told = feed.next(), if !self.out.is_busy() => told,
+                _ = redraw.tick(), if syncing && !self.out.is_busy() => {
+                    self.progress.show(&self.session.informers(), &mut self.out);
+                    self.out.submit();
                     syncing = self.session.observed().iter().any(|observed| !observed.informer.has_synced());
                     continue;
                 }
             };
             let Some(told) = told else { break Exit::Success };
-            self.progress.clear();
-            self.told(told)?;
-            for _ in 1..AT_ONCE {
-                match feed.try_next() {
-                    Some(told) => self.told(told)?,
-                    None => break,
+            self.progress.clear(&mut self.out);
+            let mut next = Some(told);
+            for _ in 0..BATCH {
+                let Some(told) = next.take().or_else(|| feed.try_next()) else {
+                    break;
+                };
+                if let Err(failure) = self.told(told) {
+                    // What precedes the failure is still printed.
+                    self.out.shutdown().await?;
+                    return Err(failure);
                 }
             }
-            self.out.flush()?;
+            self.out.submit();
         };
-        self.out.flush()?;
+        self.progress.clear(&mut self.out);
         self.session.close().await;
+        self.out.shutdown().await?;
         Ok(exit)
     }
 
     fn told(&mut self, told: Told) -> Result<(), Failure> {
         match told {
-            Told::Note(note) => {
-                // In order: what happened before the note is to be seen before it.
-                self.out.flush()?;
-                self.note(&note)
-            }
+            Told::Note(note) => self.note(&note)?,
             Told::Change(change) => self.change(&change),
+            Told::Coalesced(coalesced) => self.notes.warn_to(&mut self.out, &coalesced.to_string()),
         }
+        Ok(())
     }
 
     /// A kind that may not be watched ends the program when there is no other.
@@ -154,7 +164,7 @@ impl Watch {
             NoteText::Forbidden(text) => Failure::verbatim(text.clone()),
             NoteText::Hopeless(failure) => failure.clone(),
             NoteText::Trouble(text) | NoteText::Recovered(text) => {
-                self.notes.warn(text);
+                self.notes.warn_to(&mut self.out, text);
                 return Ok(());
             }
         };
@@ -167,29 +177,28 @@ impl Watch {
         let name = note.kind.full_name();
         if synced(&name) {
             // It worked before and may work again.
-            self.notes.warn(failure.text());
+            self.notes.warn_to(&mut self.out, failure.text());
             return Ok(());
         }
         self.refused.insert(name);
         if self.refused.len() == self.session.observed().len() {
             return Err(failure);
         }
-        self.notes.warn(failure.text());
+        self.notes.warn_to(&mut self.out, failure.text());
         Ok(())
     }
 
-    fn change(&mut self, change: &Change) -> Result<(), Failure> {
+    fn change(&mut self, change: &Change) {
         if change.event.is_initial() && self.args.since_sync {
-            return Ok(());
+            return;
         }
-        if self.args.output == Output::Json {
-            writeln!(self.out, "{}", json::line(change, self.args.with_object))?;
-            return Ok(());
+        if self.args.output == Format::Json {
+            self.out.line(&json::line(change, self.args.with_object));
+            return;
         }
         match (change.event, &change.object) {
             (What::Added { initial: true }, Some(object)) => {
                 self.table.add(&change.kind, object);
-                Ok(())
             }
             (What::Synced { objects }, _) => {
                 let table = self.table.take(&change.kind);
@@ -200,8 +209,7 @@ impl Watch {
                     } else {
                         ""
                     };
-                    writeln!(self.out, "{gap}{}", table.trim_end())?;
-                    self.out.flush()?;
+                    self.out.line(&format!("{gap}{}", table.trim_end()));
                 }
                 let place = match self.session.scope().selected_namespaces() {
                     Some(names) if change.kind.namespaced => {
@@ -209,16 +217,13 @@ impl Watch {
                     }
                     _ => String::new(),
                 };
-                self.notes.say(&format!(
+                let text = format!(
                     "{objects} {}{place}; watching for changes",
                     change.kind.full_name()
-                ));
-                Ok(())
+                );
+                self.notes.say_to(&mut self.out, &text);
             }
-            _ => {
-                writeln!(self.out, "{}", self.texts.change(change))?;
-                Ok(())
-            }
+            _ => self.out.line(&self.texts.change(change)),
         }
     }
 }

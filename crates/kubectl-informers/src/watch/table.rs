@@ -6,7 +6,7 @@ use crate::columns::{self, Columns};
 use crate::item::Item;
 use crate::kinds::Kind;
 use crate::style::{Colours, HEAD};
-use crate::watch::text::clean;
+use crate::watch::text::{clean, shortened};
 
 /// Collects rows until they are printed.
 pub struct Table {
@@ -34,6 +34,7 @@ impl Table {
     /// Adds an object.
     pub fn add(&mut self, kind: &Kind, object: &Item) {
         let row = self.columns(kind).row(&object.open());
+        let row = row.iter().map(|cell| shortened(&clean(cell))).collect();
         self.rows.entry(kind.full_name()).or_default().push(row);
     }
 
@@ -48,7 +49,7 @@ impl Table {
         let mut widths: Vec<usize> = head.iter().map(|name| name.chars().count()).collect();
         for row in &rows {
             for (width, cell) in widths.iter_mut().zip(row) {
-                *width = (*width).max(clean(cell).chars().count());
+                *width = (*width).max(cell.chars().count());
             }
         }
         let mut text = self.colours.paint(HEAD, &line(&head_line, &widths));
@@ -65,10 +66,35 @@ impl Table {
 fn line(cells: &[String], widths: &[usize]) -> String {
     let mut text = String::new();
     for (cell, width) in cells.iter().zip(widths) {
-        let cell = clean(cell);
         let padding = width.saturating_sub(cell.chars().count()) + 3;
-        text.push_str(&cell);
+        text.push_str(cell);
         text.extend(std::iter::repeat_n(' ', padding));
     }
     text.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One cell of 100 kB padded every other row to that width.
+    #[test]
+    fn a_long_cell_is_cut_and_does_not_widen_the_table() {
+        let kind = Kind::for_tests("example.com", "v1", "Widget", "widgets");
+        let mut table = Table::new(true, false, Colours::new(false));
+        for number in 0..3000 {
+            let uid = if number == 7 {
+                "u".repeat(100_000)
+            } else {
+                "u".to_owned()
+            };
+            let item = serde_json::json!({ "metadata": { "name": format!("w-{number}"), "uid": uid } });
+            table.add(&kind, &serde_json::from_value(item).unwrap());
+        }
+
+        let text = table.take(&kind);
+
+        assert!(text.len() < 1_000_000, "{} bytes", text.len());
+        assert!(text.contains("… (100000 characters)"));
+    }
 }

@@ -56,6 +56,13 @@ impl Texts {
             text.push(' ');
             text.push_str(&self.colours.paint(DIM, remark));
         }
+        if change.coalesced > 0 {
+            let merged = format!(
+                " ({} changes in one: the output was blocked)",
+                change.coalesced + 1
+            );
+            text.push_str(&self.colours.paint(DIM, &merged));
+        }
         for field in &change.diff {
             text.push('\n');
             text.push_str(&self.field(field));
@@ -117,7 +124,7 @@ pub fn value_text(value: &Value) -> String {
     shortened(&clean(&text))
 }
 
-fn shortened(text: &str) -> String {
+pub fn shortened(text: &str) -> String {
     match text.char_indices().nth(LONGEST_VALUE) {
         Some((end, _)) => format!(
             "{}… ({} characters)",
@@ -128,16 +135,32 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// Without control characters: what is in an object must not steer the terminal.
+/// One line without characters that control the terminal or the layout of the text.
 pub fn clean(text: &str) -> String {
     text.chars()
         .map(|c| match c {
-            '\n' => '⏎',
+            '\n' | '\u{2028}' | '\u{2029}' => '⏎',
             '\t' => ' ',
-            c if c.is_control() => '\u{fffd}',
+            c if is_unsafe(c) => '\u{fffd}',
             c => c,
         })
         .collect()
+}
+
+/// Several lines without characters that control the terminal: for messages whose line ends are ours.
+pub fn clean_lines(text: &str) -> String {
+    text.split('\n').map(clean).collect::<Vec<_>>().join("\n")
+}
+
+/// Whether a character could control the terminal (C0 with ESC and BEL, DEL, C1) or change how the text around it is
+/// displayed (bidirectional overrides and isolates, zero-width and other invisible characters).
+fn is_unsafe(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+        )
 }
 
 /// `512 B`, `1.5 kB`, `20.3 MB`.
@@ -198,6 +221,15 @@ mod tests {
             value_text(&json!("a\u{1b}[31mb\nc\td\u{9b}")),
             "a\u{fffd}[31mb⏎c d\u{fffd}"
         );
+        for c in [
+            '\u{1b}', '\u{7}', '\u{0}', '\u{7f}', '\u{85}', '\u{9b}', '\u{9d}', '\u{202e}', '\u{2066}',
+            '\u{200b}', '\u{200f}', '\u{feff}', '\u{2028}', '\u{2029}', '\r',
+        ] {
+            let text = clean(&format!("a{c}b"));
+            assert!(!text.contains(c), "{c:?}");
+            assert!(!clean_lines(&format!("a{c}b\nc")).contains(c), "{c:?}");
+        }
+        assert_eq!(clean("äöü 日本 → ✓"), "äöü 日本 → ✓");
     }
 
     #[test]

@@ -132,6 +132,45 @@ async fn what_was_found_is_kept_where_kubectl_keeps_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_discovery_document_beyond_the_limit_is_rejected() {
+    use kube_testserver::{Fault, RequestMatcher};
+    for code in [200, 500] {
+        let cluster = Cluster::new().await;
+        let body = format!("{{\"padding\":\"{}\"}}", "x".repeat(40 << 20));
+        cluster.server.fault(
+            RequestMatcher::path("/api").forever(),
+            Fault::status(code).body("application/json", body),
+        );
+        let ended = cluster.run(&["watch", "pods"]).await;
+        assert_eq!(ended.code, Some(1));
+        assert!(
+            ended.err.contains("/api is larger than 32 MiB"),
+            "{code}: {}",
+            ended.err
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_text_of_a_discovery_error_does_not_control_the_terminal() {
+    use kube_testserver::{Fault, RequestMatcher};
+    let hostile = "no \u{1b}]52;c;aGk=\u{7} \u{9b}31m \u{202e} \u{200b} \u{2028}";
+    let status = json!({ "kind": "Status", "reason": hostile, "message": hostile }).to_string();
+    for (content_type, body) in [("text/plain", hostile.to_owned()), ("application/json", status)] {
+        let cluster = Cluster::new().await;
+        cluster.server.fault(
+            RequestMatcher::path("/api").forever(),
+            Fault::status(500).body(content_type, body),
+        );
+        let ended = cluster.run(&["watch", "pods"]).await;
+        assert_eq!(ended.code, Some(1));
+        assert!(ended.err.contains("Error from server"), "{}", ended.err);
+        let unsafe_characters = ['\u{1b}', '\u{7}', '\u{9b}', '\u{202e}', '\u{200b}', '\u{2028}'];
+        assert!(!ended.err.contains(unsafe_characters), "{:?}", ended.err);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_cache_can_be_elsewhere() {
     let cluster = Cluster::new().await;
     let directory = cluster.home().path().join("elsewhere");

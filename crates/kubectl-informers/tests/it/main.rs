@@ -1,6 +1,8 @@
 //! The real program against a real socket: what it prints, what it ends with, what it never shows.
 
 mod bench;
+#[cfg(target_os = "linux")]
+mod blocked_output;
 mod cluster;
 mod discovery;
 mod errors;
@@ -10,6 +12,8 @@ mod program;
 mod secrets;
 mod serve;
 mod serve_gate;
+#[cfg(target_os = "linux")]
+mod serve_limits;
 mod shell;
 mod top;
 mod trouble;

@@ -217,6 +217,32 @@ impl Program {
         format!("{}\n{}", self.seen, self.err())
     }
 
+    /// Waits until the pipe behind standard output is full, or nearly: the caller has caused much more output.
+    #[cfg(target_os = "linux")]
+    pub async fn blocked(&mut self) {
+        let out = self.out.as_mut().unwrap().get_mut().get_ref();
+        within("blocked output", async {
+            let mut look = tokio::time::interval(Duration::from_millis(10));
+            // Sixteen pages, each at least half full on average.
+            while rustix::io::ioctl_fionread(out).unwrap() < 30_000 {
+                look.tick().await;
+            }
+        })
+        .await;
+    }
+
+    /// The most memory the program has used so far, in bytes.
+    #[cfg(target_os = "linux")]
+    pub fn peak_memory(&self) -> u64 {
+        let id = self.child.id().unwrap();
+        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:"))
+            .unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+    }
+
     /// Nobody reads standard output any more.
     pub fn close_output(&mut self) {
         self.out = None;
@@ -232,6 +258,14 @@ impl Program {
             .await
             .unwrap();
         assert!(sent.success());
+    }
+
+    /// Waits for the end without reading the output.
+    pub async fn exit_code(mut self) -> Option<i32> {
+        within("the end of the program", self.child.wait())
+            .await
+            .unwrap()
+            .code()
     }
 
     /// Waits for the end; gives the code and the rest of both outputs.

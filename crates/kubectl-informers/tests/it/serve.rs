@@ -110,7 +110,7 @@ async fn a_question_that_makes_no_sense_is_told_why() {
         (
             "/api/v1/kinds/nodes/objects",
             404,
-            "is not watched here; what is: pods",
+            "is not watched here; these are: pods",
         ),
         ("/api/v1/kinds/pods/objects?lable=x", 400, "there is no parameter"),
         ("/api/v1/kinds/pods/objects?limit=few", 400, "whole number"),

@@ -75,10 +75,6 @@ impl<'a, K: Object> Planner<'a, K> {
                     self.replace_all(items, unreadable)?;
                     self.progress.reset(resource_version.as_deref());
                 }
-                PreparedDelta::DropMember => {
-                    self.drop_member();
-                    self.progress.reset(None);
-                }
                 PreparedDelta::EvictOutside => self.evict_outside(),
                 PreparedDelta::Other(delta) => self.other(delta),
             }
@@ -423,19 +419,6 @@ impl<'a, K: Object> Planner<'a, K> {
             if let Some(held) = planned.held.take() {
                 self.deleted(held.object, Cause::LeftScope);
             }
-        }
-    }
-
-    fn drop_member(&mut self) {
-        let table = self.table;
-        for (_, entry, _) in table.iter() {
-            self.vanish(KeyRef::from(&entry.key), Cause::LeftScope);
-        }
-        for entry in table.quarantine() {
-            self.vanish(KeyRef::from(&entry.key), Cause::LeftScope);
-        }
-        for key in self.keys_only_planned() {
-            self.vanish(KeyRef::from(&key), Cause::LeftScope);
         }
     }
 

@@ -54,24 +54,6 @@ fn a_resync_of_one_watch_delivers_only_its_objects() {
 }
 
 #[test]
-fn the_objects_of_a_dropped_watch_leave_the_scope() {
-    let mut cache = two_members();
-    cache.apply_from(from(0), [Delta::Unreadable(bad("a/bad:u9@9"))]);
-
-    let applied = cache.writer.drop_member(0, &mut cache.events);
-
-    assert_eq!(
-        cache.delivered(),
-        ["deleted a/x (left scope)", "deleted a/y (left scope)"]
-    );
-    assert_eq!((applied.deleted, applied.vanished), (2, 0));
-    let store = cache.writer.store();
-    assert_eq!(store.resource_versions(), [None, Some("6".to_owned())]);
-    assert_eq!(store.quarantine(), []);
-    assert_eq!(cache.held(), ["b/x@3"]);
-}
-
-#[test]
 fn only_a_list_of_the_same_watch_ends_a_quarantine() {
     let mut cache = two_members();
     cache.apply_from(from(0), [Delta::Unreadable(bad("a/bad:u9@9"))]);

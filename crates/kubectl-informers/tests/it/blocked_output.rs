@@ -1,0 +1,118 @@
+//! A reader that stops reading without closing the pipe, as `| less` does.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube_testserver::builders::{Build, pod};
+use tokio::time::Instant;
+
+use crate::program::{Cluster, Program};
+
+const COMMANDS: [&[&str]; 3] = [
+    &["watch", "pods", "-o", "json"],
+    &["watch", "pods"],
+    &["top", "pods", "--plain"],
+];
+
+fn annotate(cluster: &Cluster, name: &str, value: &str) {
+    cluster.server.modify("default", name, |pod: &mut Pod| {
+        let annotations = pod.metadata.annotations.get_or_insert_default();
+        annotations.insert("note".to_owned(), value.to_owned());
+    });
+}
+
+/// A program that cannot write any further: every pod has changed more often than a pipe can hold.
+async fn blocked(cluster: &Cluster, arguments: &[&str]) -> Program {
+    let mut program = cluster.start(arguments);
+    match arguments {
+        ["watch", _] => program.says("watching for changes").await,
+        ["watch", ..] => drop(program.line_with("\"synced\"").await),
+        _ => drop(program.line_with("SYNCED").await),
+    }
+    for number in 0..600 {
+        annotate(cluster, "cart", &format!("{number} {}", "x".repeat(300)));
+    }
+    program.blocked().await;
+    program
+}
+
+async fn small_cluster() -> Cluster {
+    let cluster = Cluster::new().await;
+    cluster
+        .server
+        .create(pod("default", "cart").annotation("note", "start"));
+    cluster
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_ends_the_program_while_its_output_is_blocked() {
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+        for arguments in COMMANDS {
+            let cluster = small_cluster().await;
+            let program = blocked(&cluster, arguments).await;
+            program.signal(signal).await;
+
+            assert_eq!(program.exit_code().await, Some(code), "{signal}: {arguments:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_signal_ends_the_program_at_once() {
+    let cluster = small_cluster().await;
+    let program = blocked(&cluster, COMMANDS[0]).await;
+    program.signal("INT").await;
+    cluster
+        .server
+        .wait_for("the program closes its watch", |server| {
+            server.open_watches() == 0
+        })
+        .await;
+    program.signal("TERM").await;
+    let second = Instant::now();
+
+    let code = program.exit_code().await;
+
+    assert_eq!(code, Some(143), "the code of the second signal");
+    assert!(
+        second.elapsed() < Duration::from_millis(1500),
+        "{:?}",
+        second.elapsed()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn blocked_output_is_coalesced_by_key_in_bounded_memory() {
+    let cluster = small_cluster().await;
+    let mut program = blocked(&cluster, COMMANDS[0]).await;
+    let before = program.peak_memory();
+    let size = 40_000;
+    for number in 0..4000 {
+        annotate(&cluster, "cart", &format!("{number} {}", "y".repeat(size)));
+    }
+    annotate(&cluster, "cart", "the end");
+
+    let mut coalesced = 0;
+    let mut last_version = None;
+    loop {
+        let event = program.event().await;
+        if event["event"] != "updated" {
+            continue;
+        }
+        if let Some(last) = last_version.replace(event["resourceVersion"].clone()) {
+            assert_eq!(event["oldResourceVersion"], last, "no state is skipped silently");
+        }
+        coalesced += event["coalesced"].as_u64().unwrap_or(0);
+        if event["diff"][0]["new"] == "the end" {
+            break;
+        }
+    }
+
+    assert!(coalesced > 1000, "{coalesced} changes were merged");
+    let grown = program.peak_memory() - before;
+    assert!(
+        grown < 100_000_000,
+        "grew by {grown} bytes while 160 MB of changes arrived"
+    );
+    program.says("the output was blocked").await;
+}
