@@ -104,17 +104,13 @@ mod key;
 pub mod lister;
 pub mod object;
 pub mod quarantine;
-#[allow(missing_debug_implementations)]
 pub mod queue;
-#[allow(missing_debug_implementations)]
 pub mod reflector;
 mod registration;
 mod scope;
 mod selector;
 pub mod shard;
-#[allow(missing_debug_implementations)]
 pub mod source;
-#[allow(missing_debug_implementations)]
 pub mod store;
 mod subscription;
 pub mod target;

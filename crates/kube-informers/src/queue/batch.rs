@@ -34,6 +34,16 @@ pub enum Finished<K> {
     Requeued(Vec<Delta<K>>),
 }
 
+/// Without the objects, which may be Secrets.
+impl<K> fmt::Debug for Finished<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Processed => f.write_str("Processed"),
+            Self::Requeued(deltas) => write!(f, "Requeued({} deltas)", deltas.len()),
+        }
+    }
+}
+
 impl<K> Batch<K> {
     /// Creates a batch. `finish` is called exactly once, when the processing has ended.
     pub fn new(

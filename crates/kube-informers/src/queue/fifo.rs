@@ -3,6 +3,7 @@
 //! Holds values of any type, and passes them to a process function one at a time.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::hash::Hash;
 use std::sync::Arc;
 
@@ -38,6 +39,15 @@ use crate::target::{Target, TargetError};
 pub struct Fifo<V, Q> {
     gate: Gate<FifoValues<V, Q>>,
     key_of: Box<dyn Fn(&V) -> Q + Send + Sync>,
+}
+
+/// Without the values, which may be Secrets.
+impl<V, Q: Hash + Eq + Clone> fmt::Debug for Fifo<V, Q> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fifo")
+            .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
 }
 
 impl<V, Q: Hash + Eq + Clone> Fifo<V, Q> {

@@ -3,6 +3,7 @@
 //! It does not depend on a store: missed deletes are detected when a list is applied.
 
 use std::collections::{HashSet, VecDeque};
+use std::fmt;
 use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
@@ -51,6 +52,15 @@ use crate::target::{Target, TargetError};
 pub struct InOrderQueue<K> {
     gate: Arc<Gate<InOrderDeltas<K>>>,
     capacity: usize,
+}
+
+/// Without the objects, which may be Secrets.
+impl<K> fmt::Debug for InOrderQueue<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InOrderQueue")
+            .field("capacity", &self.capacity)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<K: Object> InOrderQueue<K> {

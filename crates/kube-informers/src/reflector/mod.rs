@@ -14,6 +14,7 @@ mod status;
 mod trace;
 mod transform;
 
+use std::fmt;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
@@ -89,6 +90,14 @@ struct ReflectorParts<K> {
 pub struct Reflector<K> {
     parts: ReflectorParts<K>,
     status: Arc<ReflectorStatus>,
+}
+
+impl<K: Object> fmt::Debug for Reflector<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reflector")
+            .field("source", &self.parts.source.describe())
+            .finish_non_exhaustive()
+    }
 }
 
 impl<K: Object> Reflector<K> {

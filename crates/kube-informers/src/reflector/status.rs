@@ -2,6 +2,7 @@
 //! `ReflectorHandle`.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -81,6 +82,14 @@ pub enum ShardSupport {
 #[derive(Clone)]
 pub struct ReflectorHandle {
     status: Arc<ReflectorStatus>,
+}
+
+impl fmt::Debug for ReflectorHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReflectorHandle")
+            .field("state", &self.state())
+            .finish_non_exhaustive()
+    }
 }
 
 impl ReflectorHandle {

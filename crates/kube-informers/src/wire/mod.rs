@@ -6,6 +6,7 @@
 mod error;
 
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 
 use crate::quarantine::BadObject;
@@ -14,6 +15,7 @@ pub(crate) use error::retry_after;
 pub use error::{ApiError, SourceError, StatusCause};
 
 /// One item of the response to a list request.
+#[derive(Debug)]
 pub enum ListItem<K> {
     /// The response has started, or more bytes of it have arrived.
     Progress {
@@ -45,6 +47,7 @@ pub struct ListMeta {
 }
 
 /// One item of the response to a watch request.
+#[derive(Debug)]
 pub enum WatchItem<K> {
     /// The response has started, or more bytes of it have arrived.
     Progress {
@@ -88,6 +91,16 @@ pub enum Fetched<K> {
     New(K),
     /// The cache already holds this version of the object, so it was not decoded.
     Unchanged(Arc<K>),
+}
+
+/// Without the object, which may be a Secret.
+impl<K> fmt::Debug for Fetched<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::New(_) => "New",
+            Self::Unchanged(_) => "Unchanged",
+        })
+    }
 }
 
 impl<K> Fetched<K> {

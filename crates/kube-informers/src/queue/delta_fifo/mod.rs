@@ -4,6 +4,7 @@
 
 mod keyed;
 
+use std::fmt;
 use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
@@ -41,6 +42,15 @@ use keyed::KeyedDeltas;
 pub struct DeltaFifo<K> {
     gate: Arc<Gate<KeyedDeltas<K>>>,
     capacity: usize,
+}
+
+/// Without the objects, which may be Secrets.
+impl<K> fmt::Debug for DeltaFifo<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeltaFifo")
+            .field("capacity", &self.capacity)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<K: Object> DeltaFifo<K> {
