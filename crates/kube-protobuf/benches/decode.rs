@@ -221,8 +221,11 @@ fn main() {
     row("one path: status.conditions[Ready].status", &protobuf, |b| {
         ready.read(b).map(|v| v.is_some()).expect("readable")
     });
-    row("spec unchanged", &protobuf, |b| {
-        raw::changed(&spec, b, &b.to_vec()).expect("readable")
+    row("spec unchanged, with a copy", &protobuf, |b| {
+        // An unknown field at the end: another version with the same spec.
+        let mut other = b.to_vec();
+        kube_protobuf::wire::put_bytes(&mut other, 61, b"");
+        raw::changed(&spec, b, &other).expect("readable")
     });
     row("protobuf, projection of 5 fields", &protobuf, |b| {
         from_message::<Projection>(message, b, None, &cut).expect("a pod")
