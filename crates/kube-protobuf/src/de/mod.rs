@@ -4,6 +4,7 @@
 
 mod access;
 mod node;
+mod select;
 
 use serde::de::{DeserializeOwned, Deserializer, Visitor};
 

@@ -208,10 +208,12 @@ impl<'de> Node<'de> {
         }
         (self.kind, self.number) = (NodeKind::Double, double.to_bits());
         // Go prints whole numbers without a point, and large ones with the fewest digits that identify them.
-        if double.fract() == 0.0 && double.abs() < 2e19 && !(double == 0.0 && double.is_sign_negative()) {
-            if let Ok(integer) = double.to_string().parse::<i64>() {
-                (self.kind, self.number) = (NodeKind::Integer, integer.cast_unsigned());
-            }
+        if double.fract() == 0.0
+            && double.abs() < 2e19
+            && !(double == 0.0 && double.is_sign_negative())
+            && let Ok(integer) = double.to_string().parse::<i64>()
+        {
+            (self.kind, self.number) = (NodeKind::Integer, integer.cast_unsigned());
         }
         Ok(Flow::present_if(keep || double != 0.0))
     }
@@ -423,73 +425,6 @@ impl<'de> Node<'de> {
             NodeKind::Message | NodeKind::Map => Unexpected::Map,
         };
         de::Error::invalid_type(found, expected)
-    }
-}
-
-/// For reading paths.
-impl<'de> Node<'de> {
-    /// The bytes of a message.
-    pub(crate) fn message_bytes(&self) -> Option<&'de [u8]> {
-        (self.kind == NodeKind::Message).then_some(self.bytes)
-    }
-
-    /// The field of a message.
-    pub(crate) fn schema_field(&self, number: u32) -> Option<&'static FieldSchema> {
-        self.message
-            .field(number)
-            .filter(|_| self.kind == NodeKind::Message)
-    }
-
-    /// The message and its bytes.
-    pub(crate) fn parts(&self) -> Option<(&'static Message, &'de [u8])> {
-        (self.kind == NodeKind::Message).then_some((self.message, self.bytes))
-    }
-
-    /// The field and the entries of a map.
-    pub(crate) fn map_run(&self) -> Option<(&'static FieldSchema, &'de [u8])> {
-        (self.kind == NodeKind::Map).then_some((self.field, self.bytes))
-    }
-
-    /// The elements of a list.
-    pub(crate) fn elements(&self) -> Result<Option<Items<'de>>, Error> {
-        match self.kind {
-            NodeKind::List | NodeKind::WrappedStrings | NodeKind::WrappedMessages => {
-                Items::new(*self).map(Some)
-            }
-            _ => Ok(None),
-        }
-    }
-
-    pub(crate) fn is_scalar(&self) -> bool {
-        !matches!(
-            self.kind,
-            NodeKind::Message
-                | NodeKind::List
-                | NodeKind::Map
-                | NodeKind::WrappedStrings
-                | NodeKind::WrappedMessages
-                | NodeKind::Null
-        )
-    }
-
-    /// The string, if it is UTF-8.
-    pub(crate) fn borrowed_text(&self) -> Option<&'de str> {
-        match self.kind {
-            NodeKind::Text => std::str::from_utf8(self.bytes).ok(),
-            _ => None,
-        }
-    }
-
-    /// Whether two values of one path are the same, byte by byte.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        self.kind == other.kind
-            && match self.kind {
-                NodeKind::Null => true,
-                NodeKind::Bool | NodeKind::Integer | NodeKind::Double | NodeKind::Duration => {
-                    self.number == other.number
-                }
-                _ => self.bytes == other.bytes,
-            }
     }
 }
 
