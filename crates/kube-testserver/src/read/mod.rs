@@ -40,7 +40,7 @@ pub(crate) struct Target<'a> {
 
 impl Target<'_> {
     fn encoder(&self, state: &ServerState, accepted: Accepted) -> Encoder {
-        Encoder::new(state, self.kind, accepted.form).spoiling(self.fault.poison.clone())
+        Encoder::new(state, self.kind, accepted.form).corrupting(self.fault.poison.clone())
     }
 
     fn accepted(&self, streaming: bool) -> Result<Accepted, ApiError> {
