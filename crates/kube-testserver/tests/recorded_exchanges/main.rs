@@ -1,7 +1,8 @@
-//! The same requests as a real kube-apiserver was asked, and the same answers, up to names, versions and times.
+//! Compares the responses to recorded requests with those of a real kube-apiserver, up to names, versions and times.
 //!
-//! The stories lie in `tests/recorded`, recorded by `e2e/src/bin/record.rs`. Where an answer differs, the server is wrong until
-//! proven otherwise; what is known to differ is listed below with its reason, and has to go when it differs no more.
+//! The recordings are in `tests/recorded`, made by `e2e/src/bin/record.rs`. A difference is a bug of this server until
+//! proven otherwise; known differences are listed with their reason, and a listed difference that no longer occurs
+//! fails the test.
 
 mod differences;
 
@@ -18,7 +19,7 @@ use tower_service::Service;
 
 const TOKEN: &str = "admin-token";
 
-/// The embedded server, set up as a real one is.
+/// The embedded server, configured like the real one.
 struct Embedded {
     server: TestServer,
 }
@@ -38,7 +39,7 @@ impl Embedded {
             builder = builder.sharding();
         }
         let server = builder.build();
-        // Small versions would be taken for other numbers, those in messages above all.
+        // Small versions could be mistaken for other numbers, especially in messages.
         server.skip_versions(1_000);
         Embedded { server }
     }
@@ -100,11 +101,11 @@ impl Server for Embedded {
     }
 }
 
-/// One difference that is known: where, and why it stays.
+/// A known difference and its reason.
 struct Known {
-    /// `story/exchange`; a star at the end stands for anything.
+    /// `recording/exchange`; a star at the end matches anything.
     exchange: &'static str,
-    /// The start of the place; a star stands for one step, nothing for the whole answer.
+    /// The start of the path; a star matches one segment, an empty path the whole response.
     at: &'static str,
     reason: &'static str,
 }
@@ -122,7 +123,7 @@ impl Known {
     }
 }
 
-/// What differs and is not known, and what is known and differs no more.
+/// Differences that are not known, and known differences that no longer occur.
 fn judge(known: &[Known], differences: &[(String, Difference)]) -> Vec<String> {
     let covers = |known: &Known| {
         differences
@@ -135,7 +136,7 @@ fn judge(known: &[Known], differences: &[(String, Difference)]) -> Vec<String> {
         .map(|(story, difference)| format!("{story}/{difference}"));
     let gone = known.iter().filter(|known| !covers(known)).map(|known| {
         format!(
-            "{} at {} differs no more ({}): take it off the list",
+            "{} at {} no longer differs ({}): remove it from the list",
             known.exchange, known.at, known.reason
         )
     });
@@ -143,7 +144,7 @@ fn judge(known: &[Known], differences: &[(String, Difference)]) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_embedded_server_answers_as_a_real_one_did() {
+async fn responses_match_a_real_server() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded");
     let stories = kube_exchanges::read(&directory).expect("the stories can be read");
 
@@ -168,7 +169,7 @@ async fn the_embedded_server_answers_as_a_real_one_did() {
 }
 
 #[test]
-fn what_is_not_listed_and_what_is_listed_in_vain_are_both_found() {
+fn unlisted_and_obsolete_differences_are_reported() {
     let difference = |at: &str| {
         let difference = Difference {
             exchange: "get".into(),
@@ -190,7 +191,7 @@ fn what_is_not_listed_and_what_is_listed_in_vain_are_both_found() {
         judge(&listed, &seen),
         [
             "lists/get at body/0/name: recorded 1, answered nothing",
-            "* at headers/date differs no more (why): take it off the list",
+            "* at headers/date no longer differs (why): remove it from the list",
         ]
     );
     assert!(judge(&[known("lists/get", "")], &seen).is_empty());
