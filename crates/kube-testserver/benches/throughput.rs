@@ -86,7 +86,7 @@ async fn list(service: &TestService, path: &str) -> (usize, Duration) {
         .clone()
         .call(get(path))
         .await
-        .expect("an answer")
+        .expect("a response")
         .into_body();
     let mut bytes = 0;
     while let Some(frame) = body.frame().await {
@@ -104,7 +104,7 @@ async fn paged(service: &TestService) -> (usize, Duration) {
             .clone()
             .call(get(&path))
             .await
-            .expect("an answer")
+            .expect("a response")
             .into_body();
         let page = body.collect().await.expect("whole").to_bytes();
         bytes += page.len();
@@ -147,7 +147,7 @@ async fn watch(server: &TestServer, watchers: usize, events: usize) -> (usize, D
                 .service()
                 .call(get(&path))
                 .await
-                .expect("an answer")
+                .expect("a response")
                 .into_body(),
         );
     }

@@ -61,7 +61,7 @@ impl std::fmt::Display for SeenRequest {
         }
         match self.status {
             Some(status) => write!(f, " -> {status}"),
-            None => f.write_str(" -> no answer"),
+            None => f.write_str(" -> no response"),
         }
     }
 }

@@ -99,7 +99,7 @@ pub async fn get_as(server: &TestServer, path: &str, accept: &str) -> FullRespon
         request = request.header("accept", accept);
     }
     let request = request.body(Full::default()).expect("a request");
-    finish(call(&server.service(), request).await.expect("an answer")).await
+    finish(call(&server.service(), request).await.expect("a response")).await
 }
 
 pub async fn send(server: &TestServer, method: Method, path: &str, body: &Value) -> FullResponse {
@@ -119,7 +119,7 @@ pub async fn send_as(
         .header("content-type", content_type)
         .body(Full::new(body.into()))
         .expect("a request");
-    finish(call(&server.service(), request).await.expect("an answer")).await
+    finish(call(&server.service(), request).await.expect("a response")).await
 }
 
 /// An open watch, read frame by frame.
@@ -140,7 +140,7 @@ impl Watch {
         }
         let response = call(service, request.body(Full::default()).expect("a request"))
             .await
-            .expect("an answer");
+            .expect("a response");
         assert_eq!(response.status(), 200);
         Watch {
             body: response.into_body(),

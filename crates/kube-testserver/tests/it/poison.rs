@@ -21,7 +21,7 @@ async fn raw(server: &TestServer, path: &str) -> Bytes {
     let request = http::Request::get(path)
         .body(http_body_util::Full::default())
         .expect("a request");
-    let response = call(&server.service(), request).await.expect("an answer");
+    let response = call(&server.service(), request).await.expect("a response");
     response.into_body().collect().await.expect("whole").to_bytes()
 }
 
