@@ -1,4 +1,4 @@
-//! A real kube-apiserver and etcd, by the script `e2e/cluster`. Gone with its handle, also in a panic.
+//! A real kube-apiserver and etcd, managed by the script `e2e/cluster`. Stopped on drop, even after a panic.
 
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
@@ -8,10 +8,10 @@ use tokio::process::Command;
 use crate::error::NoServer;
 use crate::temporary::Temporary;
 
-/// The exit code by which the script says that nothing can be built here.
+/// The script's exit code if it cannot build the programs.
 const CANNOT_BUILD: i32 = 77;
 
-/// A kube-apiserver and an etcd: started for this handle and gone with it, or lent by whoever started them.
+/// A kube-apiserver and an etcd: owned by this handle and stopped with it, or shared.
 #[derive(Debug)]
 pub struct Cluster {
     directory: PathBuf,
@@ -19,14 +19,14 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts one with these flags for kube-apiserver.
+    /// Starts a cluster with these flags for kube-apiserver.
     ///
     /// # Errors
     ///
     /// Skipped without a Go toolchain to build it; failed if it does not start.
     pub async fn start(flags: &[String]) -> Result<Cluster, NoServer> {
         let own = Temporary::new().map_err(|error| NoServer::failed("no directory for a cluster", error))?;
-        // The handle is there before the processes: whatever fails now, they are ended.
+        // The handle exists before the processes, so that they are stopped on any failure.
         let cluster = Cluster {
             directory: own.path().to_owned(),
             own: Some(own),
@@ -35,7 +35,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// One that `e2e/cluster with` started in this directory. It stays when the handle goes.
+    /// A cluster started by `e2e/cluster with` in this directory. It is not stopped on drop.
     pub fn lent(directory: impl Into<PathBuf>) -> Cluster {
         Cluster {
             directory: directory.into(),
@@ -43,7 +43,7 @@ impl Cluster {
         }
     }
 
-    /// Where its files are.
+    /// The directory with its files.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -53,22 +53,22 @@ impl Cluster {
         self.directory.join("kubeconfig")
     }
 
-    /// The kubeconfig of a user who may do nothing.
+    /// The kubeconfig of a user without permissions.
     pub fn nobody_kubeconfig(&self) -> PathBuf {
         self.directory.join("nobody.kubeconfig")
     }
 
-    /// The kubeconfig of a user who may do what a role binding says; there is none at first.
+    /// The kubeconfig of a user without role bindings at first.
     pub fn user_kubeconfig(&self) -> PathBuf {
         self.directory.join("user.kubeconfig")
     }
 
-    /// Whether it was started for this handle, so that it may be harmed.
+    /// Whether this handle owns the cluster, so that it may be disrupted.
     pub fn is_own(&self) -> bool {
         self.own.is_some()
     }
 
-    /// Kills kube-apiserver, at once. etcd goes on.
+    /// Kills kube-apiserver (SIGKILL). etcd keeps running.
     ///
     /// # Errors
     ///
@@ -77,7 +77,7 @@ impl Cluster {
         self.run("kill-apiserver", &[]).await.map(drop)
     }
 
-    /// Stops kube-apiserver in order. etcd goes on.
+    /// Stops kube-apiserver gracefully (SIGTERM). etcd keeps running.
     ///
     /// # Errors
     ///
@@ -95,7 +95,7 @@ impl Cluster {
         self.run("start-apiserver", flags).await.map(drop)
     }
 
-    /// Makes etcd forget all history up to now.
+    /// Compacts all history of etcd.
     ///
     /// # Errors
     ///
@@ -109,7 +109,7 @@ impl Cluster {
             .arg(command)
             .arg(&self.directory)
             .args(flags)
-            // Should this process be killed, the script's watchman ends the cluster.
+            // If this process is killed, the script's watchdog stops the cluster.
             .env("KUBE_INFORMERS_E2E_OWNER", std::process::id().to_string())
             .stdin(Stdio::null())
             .output()
@@ -129,7 +129,7 @@ impl Cluster {
     }
 }
 
-/// The processes first: the directory goes with the field.
+/// The processes are stopped first: the directory is removed with the field.
 impl Drop for Cluster {
     fn drop(&mut self) {
         if self.own.is_none() {

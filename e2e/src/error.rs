@@ -1,23 +1,23 @@
-//! Why there is no server to test against, or why it cannot do what was asked.
+//! Why no server is available, or why it cannot do what a scenario needs.
 
-/// There is no server, or it cannot do what a scenario needs.
+/// No server is available, or it cannot do what a scenario needs.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoServer {
-    /// Nothing is wrong, but the scenario cannot run here.
+    /// The scenario cannot run in this environment.
     #[error("{0}")]
     Skipped(String),
-    /// It should have worked.
+    /// An unexpected failure.
     #[error("{0}")]
     Failed(String),
 }
 
 impl NoServer {
-    /// Prints loudly that something was not tested; gives back what is a failure.
+    /// Prints that a test was skipped; returns the error if it is a failure.
     ///
     /// # Errors
     ///
-    /// Whatever is not a reason to skip.
+    /// Any error that is not a reason to skip.
     pub fn skip_loudly(self, what: &str) -> Result<(), NoServer> {
         match self {
             NoServer::Skipped(reason) => {

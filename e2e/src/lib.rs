@@ -1,7 +1,7 @@
-//! The servers that the end-to-end suites run against: the embedded test server on a socket, a real kube-apiserver with
-//! etcd started by `e2e/cluster`, or a cluster that is there already.
+//! The servers of the end-to-end suites: the embedded test server on a socket, a real kube-apiserver with etcd started
+//! by `e2e/cluster`, or an existing cluster.
 //!
-//! A suite asks for a [`Server`] and cannot tell which one it got, except by what cannot be done with it:
+//! A suite requests a [`Server`], whose kind is hidden except for operations it does not support:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -9,7 +9,7 @@
 //! use kube_informers_e2e::{Server, Setup};
 //!
 //! let server = Server::embedded(&Setup::shared()).await?;
-//! let proxy = server.proxy().await?;        // a way to the server that can be cut
+//! let proxy = server.proxy().await?;        // a connection that can be cut
 //! let client = server.client_through(&proxy)?;
 //! proxy.cut();
 //! # drop(client);
@@ -32,5 +32,5 @@ pub use proxy::Proxy;
 pub use server::Server;
 pub use setup::Setup;
 
-/// How long the suites wait for something that must happen. Generous: the machine may be busy with other things.
+/// The timeout for expected conditions. Generous, because the machine may be busy.
 pub const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);

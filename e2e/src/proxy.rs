@@ -1,5 +1,4 @@
-//! A way to a server that can be cut, closed and clogged. It passes bytes on and knows nothing of what they say, so TLS
-//! goes through it as well.
+//! A TCP proxy whose connections can be cut, refused and stalled. It copies bytes unchanged, so TLS passes through.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,19 +11,19 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// A proxy on a free loopback port. It ends with this handle, and its connections with it.
+/// A proxy on a free loopback port. Dropping it closes the port and all connections.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
-    way: Arc<watch::Sender<Way>>,
+    way: Arc<watch::Sender<ProxyState>>,
     counts: Arc<Counts>,
     _accept: Task,
 }
 
-/// What may pass.
+/// The state of the proxy.
 #[derive(Clone, Copy, Debug, Default)]
-struct Way {
-    /// Connections made under another number have been cut.
+struct ProxyState {
+    /// Connections of earlier generations have been cut.
     generation: u64,
     closed: bool,
     clogged: bool,
@@ -37,15 +36,15 @@ struct Counts {
 }
 
 impl Proxy {
-    /// Starts one before the server at `upstream`.
+    /// Starts a proxy for the server at `upstream`.
     ///
     /// # Errors
     ///
-    /// There is no port to listen on.
+    /// No port is available.
     pub async fn start(upstream: SocketAddr) -> io::Result<Proxy> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
-        let way = Arc::new(watch::Sender::new(Way::default()));
+        let way = Arc::new(watch::Sender::new(ProxyState::default()));
         let counts = Arc::new(Counts::default());
         let accept = Task::spawn(
             "proxy",
@@ -59,17 +58,17 @@ impl Proxy {
         })
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Breaks all connections, as a reset does. New ones are taken.
+    /// Resets all connections. New ones are accepted.
     pub fn cut(&self) {
         self.way.send_modify(|way| way.generation += 1);
     }
 
-    /// Breaks all connections and resets new ones, until [`open`](Self::open).
+    /// Resets all connections, including new ones, until [`open`](Self::open).
     pub fn close(&self) {
         self.way.send_modify(|way| {
             way.generation += 1;
@@ -77,35 +76,40 @@ impl Proxy {
         });
     }
 
-    /// Takes new connections again.
+    /// Accepts new connections again.
     pub fn open(&self) {
         self.way.send_modify(|way| way.closed = false);
     }
 
-    /// Stops reading what the server sends, as a slow client does; connections stay open, and the server's buffers fill.
+    /// Stops reading from the server, like a slow client; connections stay open, and the server's buffers fill.
     pub fn clog(&self) {
         self.way.send_modify(|way| way.clogged = true);
     }
 
-    /// Reads on.
+    /// Resumes reading.
     pub fn unclog(&self) {
         self.way.send_modify(|way| way.clogged = false);
     }
 
-    /// How many connections are open.
+    /// The number of open connections.
     pub fn connections(&self) -> usize {
         self.counts.open.load(Ordering::Acquire)
     }
 
-    /// How many connections there have been.
+    /// The number of connections so far.
     pub fn connections_made(&self) -> usize {
         self.counts.made.load(Ordering::Acquire)
     }
 }
 
-async fn accept(listener: TcpListener, upstream: SocketAddr, way: watch::Receiver<Way>, counts: Arc<Counts>) {
+async fn accept(
+    listener: TcpListener,
+    upstream: SocketAddr,
+    way: watch::Receiver<ProxyState>,
+    counts: Arc<Counts>,
+) {
     let mut connections = TaskSet::new();
-    // Out of file descriptors is the usual error of accepting; the proxy is then at its end, and the test with it.
+    // Accepting usually fails because of too many open files; then the proxy stops, and the test fails.
     while let Ok((client, _)) = listener.accept().await {
         counts.made.fetch_add(1, Ordering::AcqRel);
         if way.borrow().closed {
@@ -137,17 +141,17 @@ impl Drop for Open {
     }
 }
 
-/// Without lingering, the close is a reset: what was sent and not read yet is lost, as when a machine dies.
+/// Without lingering the close is a reset: unread data is lost, as when a machine crashes.
 fn reset(stream: &TcpStream) {
     let _ = stream.set_zero_linger();
 }
 
-async fn pass(client: TcpStream, upstream: SocketAddr, mut way: watch::Receiver<Way>) {
+async fn pass(client: TcpStream, upstream: SocketAddr, mut way: watch::Receiver<ProxyState>) {
     let generation = way.borrow_and_update().generation;
     let Ok(server) = TcpStream::connect(upstream).await else {
         return reset(&client);
     };
-    // Small frames must not wait for each other; if it cannot be set, they only come later.
+    // Small frames should not be delayed; without the option they only arrive later.
     let _ = client.set_nodelay(true);
     let _ = server.set_nodelay(true);
     reset(&client);
@@ -161,8 +165,8 @@ async fn pass(client: TcpStream, upstream: SocketAddr, mut way: watch::Receiver<
     }
 }
 
-/// Passes bytes on until one side is done; waits while the way is clogged.
-async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, way: Option<watch::Receiver<Way>>) {
+/// Copies bytes until one side is done; waits while the proxy is clogged.
+async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, way: Option<watch::Receiver<ProxyState>>) {
     let mut buffer = vec![0; 16 * 1024];
     loop {
         if let Some(mut way) = way.clone()
@@ -197,57 +201,57 @@ mod tests {
         (address, echo)
     }
 
-    async fn say(stream: &mut TcpStream, word: &str) -> io::Result<String> {
+    async fn echoed(stream: &mut TcpStream, word: &str) -> io::Result<String> {
         stream.write_all(word.as_bytes()).await?;
-        let mut answer = vec![0; word.len()];
-        stream.read_exact(&mut answer).await?;
-        Ok(String::from_utf8_lossy(&answer).into_owned())
+        let mut response = vec![0; word.len()];
+        stream.read_exact(&mut response).await?;
+        Ok(String::from_utf8_lossy(&response).into_owned())
     }
 
     #[tokio::test]
-    async fn bytes_pass_until_the_way_is_cut_and_new_connections_pass_again() {
+    async fn cut_breaks_connections_and_new_ones_work() {
         let (upstream, _echo) = echo().await;
         let proxy = Proxy::start(upstream).await.unwrap();
 
         let mut first = TcpStream::connect(proxy.address()).await.unwrap();
-        assert_eq!(say(&mut first, "one").await.unwrap(), "one");
+        assert_eq!(echoed(&mut first, "one").await.unwrap(), "one");
         proxy.cut();
         assert!(first.read_u8().await.is_err());
 
         let mut second = TcpStream::connect(proxy.address()).await.unwrap();
-        assert_eq!(say(&mut second, "two").await.unwrap(), "two");
+        assert_eq!(echoed(&mut second, "two").await.unwrap(), "two");
         assert_eq!(proxy.connections_made(), 2);
     }
 
     #[tokio::test]
-    async fn a_closed_way_takes_nobody_until_it_is_open() {
+    async fn closed_proxy_refuses_connections_until_opened() {
         let (upstream, _echo) = echo().await;
         let proxy = Proxy::start(upstream).await.unwrap();
 
         proxy.close();
         let mut refused = TcpStream::connect(proxy.address()).await.unwrap();
-        assert!(say(&mut refused, "one").await.is_err());
+        assert!(echoed(&mut refused, "one").await.is_err());
 
         proxy.open();
-        let mut taken = TcpStream::connect(proxy.address()).await.unwrap();
-        assert_eq!(say(&mut taken, "two").await.unwrap(), "two");
+        let mut accepted = TcpStream::connect(proxy.address()).await.unwrap();
+        assert_eq!(echoed(&mut accepted, "two").await.unwrap(), "two");
     }
 
     #[tokio::test]
-    async fn a_clogged_way_keeps_the_bytes_and_passes_them_later() {
+    async fn clogged_proxy_delays_bytes() {
         let (upstream, _echo) = echo().await;
         let proxy = Proxy::start(upstream).await.unwrap();
         let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
-        assert_eq!(say(&mut stream, "one").await.unwrap(), "one");
+        assert_eq!(echoed(&mut stream, "one").await.unwrap(), "one");
 
         proxy.clog();
-        // The copy may already wait in its read, and then passes on what that read gives.
+        // The copy may already be reading, and then forwards the result of that read.
         stream.write_all(b"two").await.unwrap();
         stream.write_all(b"three").await.unwrap();
         proxy.unclog();
 
-        let mut answer = [0; 8];
-        stream.read_exact(&mut answer).await.unwrap();
-        assert_eq!(&answer, b"twothree");
+        let mut response = [0; 8];
+        stream.read_exact(&mut response).await.unwrap();
+        assert_eq!(&response, b"twothree");
     }
 }

@@ -1,4 +1,4 @@
-//! `Server`: what a scenario runs against. It hides which server that is, except for what cannot be done with it.
+//! `Server`: the API server that a scenario runs against. Hides which server it is, except for unsupported operations.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -15,12 +15,12 @@ use crate::proxy::Proxy;
 use crate::setup::{NOBODY_TOKEN, Setup};
 use crate::temporary::Temporary;
 
-/// Set by `e2e/cluster with`: the directory of a cluster that all may use.
-const LENT: &str = "KUBE_INFORMERS_E2E_DIR";
-/// Set by `e2e/run --existing`: the kubeconfig of a cluster that was there before.
+/// Set by `e2e/cluster with`: the directory of a shared cluster.
+const SHARED: &str = "KUBE_INFORMERS_E2E_DIR";
+/// Set by `e2e/run --existing`: the kubeconfig of an existing cluster.
 const EXISTING: &str = "KUBE_INFORMERS_E2E_KUBECONFIG";
 
-/// An API server to test against. What was started for it ends with it, also in a panic.
+/// An API server to test against. Its processes are stopped on drop, even after a panic.
 #[derive(Debug)]
 pub struct Server {
     behind: Behind,
@@ -32,7 +32,7 @@ pub struct Server {
 #[derive(Debug)]
 enum Behind {
     Embedded {
-        /// The handle changes at each restart; what it holds does not.
+        /// The handle changes at each restart; the objects stay.
         server: Mutex<TestServer>,
         _directory: Temporary,
     },
@@ -40,13 +40,13 @@ enum Behind {
     Existing,
 }
 
-/// Getting one.
+/// Constructors.
 impl Server {
     /// The embedded server, on a socket.
     ///
     /// # Errors
     ///
-    /// There is no port or directory for it.
+    /// No port or directory is available.
     pub async fn embedded(setup: &Setup) -> Result<Server, NoServer> {
         let fail = |error: std::io::Error| NoServer::failed("the embedded server", error);
         let server = setup.embedded().listen("127.0.0.1:0").await.map_err(fail)?;
@@ -60,23 +60,24 @@ impl Server {
         Server::new(behind, kubeconfig, setup).await
     }
 
-    /// The real server: the one that the environment lends, or one of its own if the setup needs that.
+    /// The real server: the shared one of the environment, or a separate one if the setup requires it.
     ///
     /// # Errors
     ///
-    /// Skipped if nobody asked for it, or if the setup cannot be had here.
+    /// Skipped if no real server is enabled, or if the setup is not available.
     pub async fn real(setup: &Setup) -> Result<Server, NoServer> {
         if let Some(kubeconfig) = std::env::var_os(EXISTING) {
             if setup.is_own() {
                 return Err(NoServer::Skipped(
-                    "it needs a server of its own to restart, compact or configure, and the cluster is somebody's".to_owned(),
+                    "it would restart, compact or reconfigure the server, and the cluster is shared"
+                        .to_owned(),
                 ));
             }
             return Server::new(Behind::Existing, kubeconfig.into(), setup).await;
         }
-        let Some(directory) = std::env::var_os(LENT) else {
+        let Some(directory) = std::env::var_os(SHARED) else {
             return Err(NoServer::Skipped(
-                "the real server runs only when it is asked for: run e2e/run".to_owned(),
+                "no real server is enabled: use e2e/run".to_owned(),
             ));
         };
         if setup.is_own() {
@@ -87,7 +88,7 @@ impl Server {
         Server::new(Behind::Cluster(cluster), kubeconfig, setup).await
     }
 
-    /// A real server for nobody else, whatever the environment says.
+    /// A separate real server, independent of the environment.
     ///
     /// # Errors
     ///
@@ -108,7 +109,7 @@ impl Server {
     }
 }
 
-/// Reaching it.
+/// Clients and addresses.
 impl Server {
     /// `embedded`, `real` or `existing`.
     pub fn name(&self) -> &'static str {
@@ -119,7 +120,7 @@ impl Server {
         }
     }
 
-    /// The embedded server itself, where it is that: for faults.
+    /// The embedded server, for faults; `None` for other servers.
     pub fn as_embedded(&self) -> Option<TestServer> {
         match &self.behind {
             Behind::Embedded { server, .. } => Some(server.lock().clone()),
@@ -127,7 +128,7 @@ impl Server {
         }
     }
 
-    /// The cluster, where it is one.
+    /// The cluster, if it is one.
     pub fn as_cluster(&self) -> Option<&Cluster> {
         match &self.behind {
             Behind::Cluster(cluster) => Some(cluster),
@@ -145,7 +146,7 @@ impl Server {
         self.config.clone()
     }
 
-    /// A client as the library makes them.
+    /// A client with the library's defaults.
     ///
     /// # Errors
     ///
@@ -154,37 +155,38 @@ impl Server {
         kube_informers::client(self.config())
     }
 
-    /// A client of a user called `nobody`, who may do nothing.
+    /// A client of the user `nobody`, who has no permissions.
     ///
     /// # Errors
     ///
-    /// Skipped where there is no such user; failed if the configuration cannot be used.
+    /// Skipped if there is no such user; failed if the configuration is invalid.
     pub async fn nobody(&self) -> Result<Client, NoServer> {
         let config = match &self.behind {
             Behind::Embedded { .. } => self.with_token(NOBODY_TOKEN),
             Behind::Cluster(cluster) => config(&cluster.nobody_kubeconfig()).await?,
             Behind::Existing => {
                 return Err(NoServer::Skipped(
-                    "there is no user without permissions on a cluster of somebody's".to_owned(),
+                    "there is no user without permissions on an existing cluster".to_owned(),
                 ));
             }
         };
-        kube_informers::client(config).map_err(|error| NoServer::failed("a client of nobody", error))
+        kube_informers::client(config)
+            .map_err(|error| NoServer::failed("a client without permissions", error))
     }
 
-    /// A client of a user called `user`, whom a scenario may give permissions. Other than the administrator, this user is
-    /// subject to the limits on requests. On the embedded server everybody may do everything.
+    /// A client of the user `user`, to whom a scenario can grant permissions. Unlike the administrator, this user is
+    /// subject to request limits. On the embedded server every user has all permissions.
     ///
     /// # Errors
     ///
-    /// Skipped where there is no such user; failed if the configuration cannot be used.
+    /// Skipped if there is no such user; failed if the configuration is invalid.
     pub async fn user(&self) -> Result<Client, NoServer> {
         let config = match &self.behind {
             Behind::Embedded { .. } => self.config(),
             Behind::Cluster(cluster) => config(&cluster.user_kubeconfig()).await?,
             Behind::Existing => {
                 return Err(NoServer::Skipped(
-                    "there is no plain user on a cluster of somebody's".to_owned(),
+                    "there is no plain user on an existing cluster".to_owned(),
                 ));
             }
         };
@@ -197,17 +199,17 @@ impl Server {
         config
     }
 
-    /// A proxy before the server, for [`client_through`](Self::client_through).
+    /// A proxy for the server, to be used with [`client_through`](Self::client_through).
     ///
     /// # Errors
     ///
-    /// The server's address cannot be found, or there is no port.
+    /// The server's address cannot be resolved, or no port is available.
     pub async fn proxy(&self) -> Result<Proxy, NoServer> {
         let fail = |error: std::io::Error| NoServer::failed("the proxy", error);
         Proxy::start(self.address().await?).await.map_err(fail)
     }
 
-    /// A client whose requests go through a proxy. The certificate is still checked against the server's own name.
+    /// A client that connects through a proxy. The certificate is still checked against the server's name.
     ///
     /// # Errors
     ///
@@ -232,13 +234,13 @@ impl Server {
     }
 }
 
-/// Troubling it.
+/// Disruptions.
 impl Server {
-    /// Kills the server: connections break, clients are refused.
+    /// Kills the server: connections break and new ones are refused.
     ///
     /// # Errors
     ///
-    /// Skipped if it may not be harmed.
+    /// Skipped if the server is shared.
     pub async fn kill(&self) -> Result<(), NoServer> {
         match &self.behind {
             Behind::Embedded { server, .. } => {
@@ -247,15 +249,15 @@ impl Server {
                 Ok(())
             }
             Behind::Cluster(cluster) if cluster.is_own() => cluster.kill_apiserver().await,
-            _ => Err(harmless("killed")),
+            _ => Err(shared("killed")),
         }
     }
 
-    /// Stops the server in order: it ends its watches, finishes what it is at, and is gone.
+    /// Stops the server gracefully: it ends its watches, finishes requests in flight, and exits.
     ///
     /// # Errors
     ///
-    /// Skipped if it may not be harmed.
+    /// Skipped if the server is shared.
     pub async fn shutdown(&self) -> Result<(), NoServer> {
         match &self.behind {
             Behind::Embedded { server, .. } => {
@@ -265,7 +267,7 @@ impl Server {
                 Ok(())
             }
             Behind::Cluster(cluster) if cluster.is_own() => cluster.stop_apiserver().await,
-            _ => Err(harmless("stopped")),
+            _ => Err(shared("stopped")),
         }
     }
 
@@ -287,11 +289,11 @@ impl Server {
                 Ok(())
             }
             Behind::Cluster(cluster) if cluster.is_own() => cluster.start_apiserver(&self.flags).await,
-            _ => Err(harmless("started again")),
+            _ => Err(shared("started again")),
         }
     }
 
-    /// Both, one after the other.
+    /// Kills and restarts the server.
     ///
     /// # Errors
     ///
@@ -301,11 +303,11 @@ impl Server {
         self.start_again().await
     }
 
-    /// Makes the storage forget all history up to now.
+    /// Compacts all history of the storage.
     ///
     /// # Errors
     ///
-    /// Skipped if it may not be harmed.
+    /// Skipped if the server is shared.
     pub async fn compact(&self) -> Result<(), NoServer> {
         match &self.behind {
             Behind::Embedded { server, .. } => {
@@ -313,13 +315,13 @@ impl Server {
                 Ok(())
             }
             Behind::Cluster(cluster) if cluster.is_own() => cluster.compact().await,
-            _ => Err(harmless("compacted")),
+            _ => Err(shared("compacted")),
         }
     }
 }
 
-fn harmless(what: &str) -> NoServer {
-    NoServer::Skipped(format!("a server that others use cannot be {what}"))
+fn shared(what: &str) -> NoServer {
+    NoServer::Skipped(format!("a shared server cannot be {what}"))
 }
 
 pub(crate) async fn config(kubeconfig: &Path) -> Result<Config, NoServer> {
@@ -332,7 +334,7 @@ pub(crate) async fn config(kubeconfig: &Path) -> Result<Config, NoServer> {
         .map_err(fail)
 }
 
-/// The same configuration, by way of a proxy.
+/// The same configuration with the address of a proxy.
 fn through(mut config: Config, proxy: &Proxy) -> Result<Config, kube::Error> {
     let host = config.cluster_url.host().map(str::to_owned);
     let mut parts = config.cluster_url.into_parts();

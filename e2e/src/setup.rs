@@ -1,14 +1,13 @@
-//! What a scenario needs of its server, said once for both: as flags of kube-apiserver and as settings of the embedded
-//! server.
+//! The server settings of a scenario, as flags of kube-apiserver and as settings of the embedded server.
 
 use std::time::Duration;
 
 use kube_testserver::{TestServer, TestServerBuilder};
 
-/// The token by which the embedded server knows the user without permissions, as a cluster of `e2e/cluster` does.
+/// The embedded server's token for the user without permissions; the same as in `e2e/cluster`.
 pub(crate) const NOBODY_TOKEN: &str = "nobody-token";
 
-/// What a scenario needs of its server.
+/// The server settings of a scenario.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
     own: bool,
@@ -17,12 +16,12 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// A server like any other, which others may use at the same time. It must not be harmed.
+    /// A server shared with other scenarios. It must not be disrupted.
     pub fn shared() -> Setup {
         Setup::default()
     }
 
-    /// A server that nobody else uses: it can be killed, and its history forgotten.
+    /// A separate server, which can be killed and compacted.
     pub fn own() -> Setup {
         Setup {
             own: true,
@@ -30,7 +29,7 @@ impl Setup {
         }
     }
 
-    /// A server of its own that understands `shardSelector`, which is off unless asked for.
+    /// A separate server that supports `shardSelector`, which is off by default.
     pub fn sharding() -> Setup {
         Setup {
             sharding: true,
@@ -39,13 +38,13 @@ impl Setup {
         .flag("--feature-gates=ShardedListAndWatch=true")
     }
 
-    /// A server of its own that keeps no history but the storage's, so that [`compact`](crate::Server::compact) makes it
-    /// forget. (The cache of a real server would still know.)
+    /// A separate server without watch cache, so that [`compact`](crate::Server::compact) removes all history. (The
+    /// cache of a real server would still have it.)
     pub fn without_watch_cache() -> Setup {
         Setup::own().flag("--watch-cache=false")
     }
 
-    /// A server of its own that answers one request at a time, watches and those of administrators not counted. The
+    /// A separate server that handles one request at a time, not counting watches and requests of administrators. The
     /// embedded server has no such limit: use a fault.
     pub fn one_request_at_a_time() -> Setup {
         Setup::own()
@@ -53,7 +52,7 @@ impl Setup {
             .flag("--max-requests-inflight=1")
     }
 
-    /// A flag for kube-apiserver. It says nothing to the embedded server.
+    /// A flag for kube-apiserver. The embedded server ignores it.
     #[must_use]
     pub fn flag(mut self, flag: &str) -> Setup {
         self.own = true;
@@ -75,7 +74,7 @@ impl Setup {
             .require_namespaces()
             .graceful_pods()
             .user_without_permissions(NOBODY_TOKEN, "nobody")
-            // A real server takes a minute; the suite need not wait for that twice.
+            // A real server sends bookmarks every minute; the suite need not wait that long twice.
             .bookmark_interval(Duration::from_secs(5));
         if self.sharding {
             builder.sharding()

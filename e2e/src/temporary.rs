@@ -1,4 +1,4 @@
-//! A directory that is gone when its owner is.
+//! A temporary directory, removed on drop.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ impl Temporary {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("kube-informers-e2e-{}-{number}", std::process::id()));
-        // A process of the same number may have been killed before it could clean up.
+        // A killed process with the same id may have left its directory behind.
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir(&path)?;
         Ok(Temporary(path))

@@ -1,11 +1,11 @@
-//! A real cluster ends with its handle, also in a panic.
+//! A real cluster is stopped with its handle, even after a panic.
 
 use std::path::Path;
 
 use kube_informers_e2e::{Server, Setup};
 use tokio::task::JoinError;
 
-/// The processes of a cluster, by the files that the script keeps about them.
+/// The processes of a cluster, from the pid files of the script.
 fn processes(directory: &Path) -> Vec<String> {
     ["etcd.pid", "apiserver.pid"]
         .iter()
@@ -14,7 +14,7 @@ fn processes(directory: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Whether a process is there and has not ended.
+/// Whether a process is running.
 fn runs(process: &str) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let state = status.lines().find_map(|line| line.strip_prefix("State:"));
@@ -22,16 +22,20 @@ fn runs(process: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cluster_ends_with_its_handle_also_in_a_panic() {
+async fn cluster_stops_with_its_handle_even_after_a_panic() {
     let server = match Server::real(&Setup::own()).await {
         Ok(server) => server,
         Err(error) => {
             return error
-                .skip_loudly("a cluster that ends in a panic")
+                .skip_loudly("stopping a cluster after a panic")
                 .expect("a cluster, or a reason to skip");
         }
     };
-    let directory = server.as_cluster().expect("it is real").directory().to_owned();
+    let directory = server
+        .as_cluster()
+        .expect("a real cluster")
+        .directory()
+        .to_owned();
     let processes = processes(&directory);
     assert_eq!(processes.len(), 2);
     assert!(processes.iter().all(|process| runs(process)));
@@ -46,7 +50,7 @@ async fn a_cluster_ends_with_its_handle_also_in_a_panic() {
     assert!(ended.is_some_and(|ended: Result<(), JoinError>| ended.is_err_and(|error| error.is_panic())));
     assert!(
         !processes.iter().any(|process| runs(process)),
-        "nothing runs any more"
+        "a process is still running"
     );
-    assert!(!directory.exists(), "and nothing is left");
+    assert!(!directory.exists(), "the directory was not removed");
 }

@@ -1,6 +1,6 @@
-//! client-go's informer and ours beside each other on one server, while seeded tapes play.
+//! Runs client-go's informer and ours on the same server during seeded tapes.
 //!
-//! `TAPES=3,17` plays only these seeds; `e2e/run` plays them at a real kube-apiserver as well.
+//! `TAPES=3,17` plays only these seeds; `e2e/run` also plays them at a real kube-apiserver.
 
 use std::path::{Path, PathBuf};
 
@@ -8,13 +8,13 @@ use futures_util::StreamExt;
 use kube_informers_e2e::differential::{Outcome, Report, Tape, client_go, run};
 use kube_informers_e2e::{NoServer, Server, Setup};
 
-/// Tapes that a shared server survives.
+/// Tapes that can share a server.
 const GENTLE: std::ops::Range<u64> = 0..20;
-/// Tapes that kill their server, which is why each has one of its own.
+/// Tapes that restart the server, so each needs a separate one.
 const VIOLENT: std::ops::Range<u64> = 100..105;
-/// How many gentle tapes play at a time: the pauses of the informers take longer than their work.
+/// The number of concurrent tapes on the shared server: mostly they wait for the informers' backoff.
 const AT_ONCE: usize = 10;
-/// How many servers of their own run at a time.
+/// The number of concurrent separate servers.
 const OWN_AT_ONCE: usize = 2;
 
 fn ours() -> PathBuf {
@@ -32,7 +32,7 @@ fn chosen(seeds: std::ops::Range<u64>) -> Vec<u64> {
         .collect()
 }
 
-/// Plays the gentle tapes at one server and each violent one at a server of its own.
+/// Plays the gentle tapes at one server and each violent one at a separate server.
 async fn compare(
     gentle: Result<Server, NoServer>,
     own: impl AsyncFn() -> Result<Server, NoServer>,
@@ -60,7 +60,7 @@ async fn compare(
     while let Some(played) = plays.next().await {
         match played {
             Ok((seed, name, outcome)) => add(&mut report, name, seed, outcome),
-            Err(error) => NoServer::skip_loudly(error, "a tape that kills its server")?,
+            Err(error) => NoServer::skip_loudly(error, "a tape that restarts its server")?,
         }
     }
     Ok(report)
@@ -73,7 +73,7 @@ fn add(report: &mut Report, server: &str, seed: u64, outcome: Result<Outcome, St
     }
 }
 
-/// Prints the report, keeps it under `target/e2e`, and fails if a story is not right.
+/// Prints the report, saves it under `target/e2e`, and fails on violations.
 fn finish(report: Result<Report, NoServer>, server: &str) {
     let report = match report {
         Ok(report) => report,
@@ -87,7 +87,7 @@ fn finish(report: Result<Report, NoServer>, server: &str) {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/e2e");
     let path = directory.join(format!("differential-{server}.md"));
     std::fs::create_dir_all(&directory).expect("a directory for the report");
-    std::fs::write(&path, page).expect("the report can be kept");
+    std::fs::write(&path, page).expect("the report can be saved");
     assert!(
         report.failures.is_empty(),
         "{} of {} tapes failed:\n\n{}",
@@ -98,14 +98,14 @@ fn finish(report: Result<Report, NoServer>, server: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn client_go_and_ours_tell_the_same_on_the_embedded_server() {
+async fn client_go_and_ours_deliver_the_same_on_the_embedded_server() {
     let shared = Server::embedded(&Setup::shared()).await;
     let own = async || Server::embedded(&Setup::own()).await;
     finish(compare(shared, own).await, "embedded");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn client_go_and_ours_tell_the_same_on_a_real_server() {
+async fn client_go_and_ours_deliver_the_same_on_a_real_server() {
     let shared = Server::real(&Setup::shared()).await;
     let own = async || Server::real(&Setup::own()).await;
     finish(compare(shared, own).await, "real");

@@ -1,6 +1,6 @@
 // Runs client-go's shared informer and prints the events its handler receives, one JSON object per line.
 //
-// It stops when its standard input ends, and then prints what its store holds, one line per object.
+// It stops when its standard input ends, and then prints the objects in its store, one line per object.
 package main
 
 import (
@@ -94,15 +94,15 @@ func main() {
 	namespace := flag.String("namespace", "", "the namespace; all if empty")
 	labels := flag.String("label-selector", "", "which objects, by label")
 	fields := flag.String("field-selector", "", "which objects, by field")
-	watchList := flag.Bool("watch-list", true, "take the first list through a watch")
-	resync := flag.Duration("resync", 0, "tell everything again this often")
+	watchList := flag.Bool("watch-list", true, "use a watch-list for the initial list")
+	resync := flag.Duration("resync", 0, "resync period")
 	flag.Parse()
 	parts := strings.Split(*resource, "/")
 	if len(parts) != 3 || (*server == "" && *kubeconfig == "") {
 		fmt.Fprintln(os.Stderr, "usage: client-go --kubeconfig=FILE --resource=group/version/resource, see --help")
 		os.Exit(2)
 	}
-	// The gate is read when the first client is made.
+	// The gate is read when the first client is created.
 	fail(os.Setenv("KUBE_FEATURE_WatchListClient", strconv.FormatBool(*watchList)))
 
 	config, err := configuration(*server, *kubeconfig)

@@ -1,9 +1,9 @@
-// Command workqueue-go runs client-go's own work-queue benchmarks and prints one JSON line for each:
+// Command workqueue-go runs client-go's work-queue benchmarks and prints one JSON line for each:
 // {"benchmark":"queue","ns_per_op":…}. The Rust benchmark of kube-workqueue starts it and prints the ratios.
 //
 // Upstream they are BenchmarkQueue, BenchmarkDelayingQueue_AddAfter and BenchmarkParallelizeUntil. Here each has a
-// fixed size, so that both sides do the same work, in several rounds of which the best is reported, because on a
-// shared machine the disturbances only ever add. A round is long enough for the garbage collector to have its turn.
+// fixed size, so that both sides do the same work, in several rounds of which the best is reported, because
+// interference on a shared machine only adds time. A round is long enough to include garbage collection.
 package main
 
 import (
@@ -79,7 +79,7 @@ func queue(config workqueue.TypedQueueConfig[string]) float64 {
 	return perOp(total, queueIterations)
 }
 
-// addAfter delays many keys by random times below ten minutes, lets the time pass and takes them all.
+// addAfter delays many keys by random times below ten minutes, advances the clock and takes them all.
 func addAfter() float64 {
 	clock := testingclock.NewFakeClock(time.Now())
 	q := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[string]{Clock: clock})
@@ -131,7 +131,7 @@ func perOp(total time.Duration, ops int) float64 {
 	return float64(total.Nanoseconds()) / float64(ops)
 }
 
-// provider measures what client-go offers to measure and keeps nothing but the last value.
+// provider implements client-go's metrics and keeps only the last value.
 type provider struct{}
 
 type metric struct{ last float64 }

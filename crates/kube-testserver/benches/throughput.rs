@@ -1,7 +1,7 @@
-//! How much the server gives: megabytes of lists and events of watches per second.
+//! Throughput of the server: megabytes of lists and watch events per second.
 //!
 //! `cargo bench -p kube-testserver -- [objects] [watchers] [events]`, by default 200,000, 1,000 and 2,000.
-//! In process the numbers are the server's alone; over the socket hyper and the kernel take their share.
+//! In process the numbers are the server's alone; over the socket they include hyper and the kernel.
 
 use std::time::Duration;
 
@@ -86,7 +86,7 @@ async fn list(service: &TestService, path: &str) -> (usize, Duration) {
         .clone()
         .call(get(path))
         .await
-        .expect("an answer")
+        .expect("a response")
         .into_body();
     let mut bytes = 0;
     while let Some(frame) = body.frame().await {
@@ -104,11 +104,11 @@ async fn paged(service: &TestService) -> (usize, Duration) {
             .clone()
             .call(get(&path))
             .await
-            .expect("an answer")
+            .expect("a response")
             .into_body();
         let page = body.collect().await.expect("whole").to_bytes();
         bytes += page.len();
-        // The token stands in the head of the page; the items need not be looked at.
+        // The continue token is at the start of the page; the items need not be parsed.
         let head = String::from_utf8_lossy(page.get(..1024.min(page.len())).unwrap_or_default()).into_owned();
         match head
             .split_once("\"continue\":\"")
@@ -147,7 +147,7 @@ async fn watch(server: &TestServer, watchers: usize, events: usize) -> (usize, D
                 .service()
                 .call(get(&path))
                 .await
-                .expect("an answer")
+                .expect("a response")
                 .into_body(),
         );
     }
@@ -170,7 +170,7 @@ async fn watch(server: &TestServer, watchers: usize, events: usize) -> (usize, D
                 "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "bench", "name": format!("c{}", number % 100)},
                 "data": {"n": format!("{watchers}-{number}"), "filling": "x".repeat(1000)},
             }));
-            // Now and then the readers get their turn, as they would with writers on other connections.
+            // Yield now and then, so that the readers run as they would with writers on other connections.
             if number % 10 == 0 {
                 tokio::task::yield_now().await;
             }

@@ -1,4 +1,4 @@
-//! Objects in one line: `pod("shop", "cart").label("app", "cart")`.
+//! Builds objects in one line: `pod("shop", "cart").label("app", "cart")`.
 //! Returns typed objects of k8s-openapi; set other fields on them as on any struct.
 //! Some specs are optional in one Kubernetes version and required in another: `into` fits both.
 
@@ -208,7 +208,7 @@ pub fn job(namespace: &str, name: &str) -> Job {
     }
 }
 
-/// Metadata in passing: labels, annotations, finalizers, owners, for every typed object.
+/// Sets labels, annotations, finalizers and owners of any typed object.
 pub trait Build: Resource + Sized {
     /// Adds a label.
     #[must_use]

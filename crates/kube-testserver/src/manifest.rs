@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-/// Why a manifest was not taken. The content of objects is not repeated.
+/// Why a manifest was rejected. The message never quotes the content of objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestError {
     message: String,
@@ -26,11 +26,11 @@ impl fmt::Display for ManifestError {
 
 impl std::error::Error for ManifestError {}
 
-/// The objects of a manifest, in order. Documents are separated by `---`; empty ones are skipped, lists are taken
-/// apart. Every object must have `apiVersion`, `kind` and a name.
+/// The objects of a manifest, in order. Documents are separated by `---`; empty ones are skipped, lists are expanded.
+/// Every object must have `apiVersion`, `kind` and a name.
 pub fn objects(text: &str) -> Result<Vec<Value>, ManifestError> {
     let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options())
-        .map_err(|error| ManifestError::new(format!("this is not valid YAML: {error}")))?;
+        .map_err(|error| ManifestError::new(format!("invalid YAML: {error}")))?;
     let mut objects = Vec::new();
     for (index, document) in documents.into_iter().enumerate() {
         collect(document, &format!("document {}", index + 1), &mut objects)?;
@@ -38,14 +38,14 @@ pub fn objects(text: &str) -> Result<Vec<Value>, ManifestError> {
     Ok(objects)
 }
 
-/// One document of YAML as JSON.
+/// Parses one YAML document.
 pub(crate) fn yaml(text: &str) -> Result<Value, ManifestError> {
     serde_saphyr::from_str_with_options(text, options())
         .map_err(|error| ManifestError::new(error.to_string()))
 }
 
 fn options() -> serde_saphyr::Options {
-    // A piece of the text beside the message could show a Secret.
+    // The parser's message may quote the text, which could be a Secret.
     serde_saphyr::options! { with_snippet: false }
 }
 
@@ -144,7 +144,7 @@ items:
     }
 
     #[test]
-    fn what_is_missing_is_named_with_its_place() {
+    fn errors_name_the_missing_field_and_the_document() {
         let error = |text: &str| objects(text).unwrap_err().to_string();
 
         assert_eq!(
@@ -159,11 +159,11 @@ items:
             error("just text"),
             "document 1 is not an object: write fields such as `kind: Pod`"
         );
-        assert!(error("a: [").starts_with("this is not valid YAML: "));
+        assert!(error("a: [").starts_with("invalid YAML: "));
     }
 
     #[test]
-    fn errors_do_not_show_the_text_around_them() {
+    fn errors_do_not_quote_the_text() {
         let error =
             objects("apiVersion: v1\nkind: Secret\ndata: {password: aHVudGVyMg==}\nbad: [").unwrap_err();
         assert!(!error.to_string().contains("aHVudGVyMg"), "{error}");
@@ -171,7 +171,7 @@ items:
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused_without_a_panic(text in "[a-z0-9:{}\\[\\]\\-&*!|> \n\"']{0,60}") {
+        fn arbitrary_text_is_parsed_or_rejected_without_a_panic(text in "[a-z0-9:{}\\[\\]\\-&*!|> \n\"']{0,60}") {
             let _ = objects(&text);
         }
     }

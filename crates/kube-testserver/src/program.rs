@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_read_in_seconds_and_minutes() {
+    fn rates_are_parsed_per_second_and_per_minute() {
         assert_eq!(parse_rate("20/s"), Ok(20.0));
         assert_eq!(parse_rate("0.5"), Ok(0.5));
         assert_eq!(parse_rate("30/m"), Ok(0.5));

@@ -1,4 +1,4 @@
-//! client-go's informer as a client of the server. Reported as ignored where no Go toolchain is installed; a Go program
+//! client-go's informer as a client of the server. Reported as ignored if no Go toolchain is installed; a Go program
 //! that does not build is a failure.
 
 use std::path::{Path, PathBuf};

@@ -1,9 +1,9 @@
-//! client-go's own three work-queue benchmarks, and beside them client-go itself where Go is installed.
+//! client-go's three work-queue benchmarks, for our queue and, if Go is installed, for client-go.
 //!
-//! `cargo bench -p kube-workqueue` prints a table: the time of one operation here, there, and the ratio (below 1 is
-//! faster than client-go). The peer is `peers/workqueue-go`; without Go, or without the modules it needs, its column
-//! stays empty and nothing fails. Both sides do the same work in several rounds and report the best, because on a
-//! shared machine the disturbances only ever add; a round is long enough for Go's garbage collector to have its turn.
+//! `cargo bench -p kube-workqueue` prints a table: the time of one operation for both, and the ratio (below 1 is faster
+//! than client-go). The peer is `peers/workqueue-go`; without Go or its modules, its column stays empty. Both sides do
+//! the same work in several rounds and report the best, because interference on a shared machine only adds time; a
+//! round is long enough to include Go's garbage collection.
 #![allow(
     clippy::disallowed_methods,
     reason = "measures real time, also of a queue that runs on a paused clock"
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 
-/// How much to do: rounds, and operations in each. Equal to the constants of the peer.
+/// The number of rounds and of operations in each. Equal to the constants of the peer.
 #[derive(Clone, Copy)]
 struct Size {
     queue: (u32, u32),
@@ -32,7 +32,7 @@ const FULL: Size = Size {
     parallel: (30, 1_000),
     delayed: (5, 500_000),
 };
-/// For `cargo test --benches`: shows that it runs, measures nothing.
+/// For `cargo test --benches`: checks that it runs.
 const SMOKE: Size = Size {
     queue: (1, 1),
     parallel: (1, 1),
@@ -53,12 +53,12 @@ fn main() {
 
 struct Row {
     name: String,
-    /// What the peer calls it.
+    /// The peer's name for it.
     peer: String,
     time: Duration,
 }
 
-/// The best of some rounds.
+/// The best of several rounds.
 fn row(name: &str, peer: &str, rounds: u32, run: impl Fn() -> Duration) -> Row {
     let time = (0..rounds).map(|_| run()).min().unwrap_or_default();
     Row {
@@ -71,7 +71,7 @@ fn row(name: &str, peer: &str, rounds: u32, run: impl Fn() -> Duration) -> Row {
 fn measure_all(size: Size) -> Vec<Row> {
     let names: Vec<String> = (0..100).map(|n| format!("key-{n}")).collect();
     let shared: Vec<Arc<str>> = names.iter().map(|name| name.as_str().into()).collect();
-    // What a Go string is: a pointer that is copied, to bytes that somebody else keeps alive.
+    // Like a Go string: a copied pointer to bytes that are kept alive elsewhere.
     let leak = |name: &String| &*Box::leak(name.clone().into_boxed_str());
     let statics: Vec<&'static str> = names.iter().map(leak).collect();
 
@@ -102,7 +102,7 @@ fn measure_all(size: Size) -> Vec<Row> {
         rows.push(row(&name, &name, rounds, || primes(pieces, workers, chunk, runs)));
     }
 
-    // Last, because a clock that was once paused is slower to read ever after.
+    // Last, because a clock that was once paused stays slower to read.
     let (rounds, keys) = size.delayed;
     rows.push(row("add after, String keys", "add after", rounds, || {
         add_after(keys)
@@ -129,7 +129,7 @@ fn queue<T: Key>(keys: &[T], timings: bool, iterations: u32) -> Duration {
     })
 }
 
-/// BenchmarkDelayingQueue_AddAfter: delays many keys by random times below ten minutes, lets the time pass and takes
+/// BenchmarkDelayingQueue_AddAfter: delays many keys by random times below ten minutes, advances the clock and takes
 /// them all.
 fn add_after(keys: u32) -> Duration {
     runtime(Builder::new_current_thread().enable_time().start_paused(true)).block_on(async {
@@ -145,7 +145,7 @@ fn add_after(keys: u32) -> Duration {
         }
         tokio::time::advance(Duration::from_secs(660)).await;
         for _ in 0..keys {
-            // Not finished, as upstream, so they have to be kept somewhere.
+            // Not finished, as upstream.
             items.push(queue.get().await);
         }
         let took = start.elapsed();
@@ -176,7 +176,7 @@ fn primes(pieces: usize, workers: usize, chunk: usize, runs: u32) -> Duration {
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime = runtime(Builder::new_multi_thread().worker_threads(threads));
-    // On a worker thread, as it would be in a program.
+    // On a worker thread, as in a program.
     runtime
         .block_on(runtime.spawn(work))
         .expect("the benchmark does not panic")
@@ -193,7 +193,7 @@ fn runtime(mut builder: impl std::borrow::BorrowMut<Builder>) -> Runtime {
     builder.borrow_mut().build().expect("a runtime can be built")
 }
 
-/// What the peer measured, by name; or why it did not.
+/// The peer's measurements by name, or the reason there are none.
 fn run_peer() -> Result<HashMap<String, Duration>, String> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../peers/workqueue-go");
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("workqueue-go");
@@ -226,7 +226,7 @@ fn run_peer() -> Result<HashMap<String, Duration>, String> {
         .collect())
 }
 
-/// Reads `{"benchmark":"queue","ns_per_op":20730.3}`.
+/// Parses `{"benchmark":"queue","ns_per_op":20730.3}`.
 fn measurement(line: &str) -> Option<(String, Duration)> {
     let (name, rest) = line.strip_prefix(r#"{"benchmark":""#)?.split_once('"')?;
     let nanos: f64 = rest

@@ -1,4 +1,4 @@
-//! [`Item`]: a key in the hands of a worker, and the ways to give it back.
+//! [`Item`]: a key held by a worker, and the ways to finish it.
 
 use crate::Key;
 use crate::lease::Lease;
@@ -12,24 +12,24 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long a key waits if the rate limiter panicked when asked.
+/// The delay of a key whose rate limiter panicked.
 const WITHOUT_LIMITER: Duration = Duration::from_secs(1);
 
-/// What a worker has to say about a run.
+/// The result of processing a key.
 ///
-/// The future given to [`workers`](crate::workers()) or [`process`](crate::WorkQueue::process) may return one, or
-/// anything that converts to one: `()` is [`Done`](Self::Done), `Ok(())` is [`Forget`](Self::Forget) and `Err(_)`
-/// is [`Retry`](Self::Retry). The error itself is dropped, so log it first (`.inspect_err(…)`).
+/// The future given to [`workers`](crate::workers()) or [`process`](crate::WorkQueue::process) may return a verdict, or
+/// anything that converts to one: `()` is [`Done`](Self::Done), `Ok(())` is [`Forget`](Self::Forget) and `Err(_)` is
+/// [`Retry`](Self::Retry). The error itself is dropped, so log it first (`.inspect_err(…)`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The run is over, and that is all: client-go's `Done` without `Forget`. The failure count stays if the key
-    /// was asked for again meanwhile, say by [`add_rate_limited`](crate::WorkQueue::add_rate_limited).
+    /// The run is finished: client-go's `Done` without `Forget`. The failure count is kept if the key was added again
+    /// meanwhile, for example by [`add_rate_limited`](crate::WorkQueue::add_rate_limited).
     Done,
-    /// It worked, or it never will: the run is over and the failures are forgotten.
+    /// The run succeeded, or will never succeed: the key's failures are forgotten.
     Forget,
-    /// It failed: again, after the delay that the rate limiter asks for.
+    /// The run failed: retry after the delay of the rate limiter.
     Retry,
-    /// Again, after this delay, without counting a failure.
+    /// Retry after this delay, without counting a failure.
     RetryAfter(Duration),
 }
 
@@ -54,18 +54,18 @@ impl<E> From<Result<Verdict, E>> for Verdict {
     }
 }
 
-/// A key in the hands of one worker; no other gets it until this is gone.
+/// A key held by one worker; no other worker receives it until the item is finished or dropped.
 ///
-/// It dereferences to the key. It ends with a verdict: [`forget`](Self::forget), [`retry`](Self::retry),
-/// [`retry_after`](Self::retry_after) or [`done`](Self::done). Dropping it ends the run in any case, so a key can
-/// never be stuck, and **a key whose item is dropped without a verdict comes back rate-limited**: that is what
-/// happens in a panic, in a future that is cancelled (`timeout`, `select!`, an aborted task) and on a `?` that
-/// returns early, and in none of them was the work finished. Rust gives a destructor no means to tell these from
-/// the normal end of a scope, so the safe reading is the only sound one.
+/// It dereferences to the key. Finish it with a verdict: [`forget`](Self::forget), [`retry`](Self::retry),
+/// [`retry_after`](Self::retry_after) or [`done`](Self::done). Dropping it always ends the run, so a key can never be
+/// stuck, and **a key whose item is dropped without a verdict is retried, rate-limited**. That covers a panic, a
+/// cancelled future (`timeout`, `select!`, an aborted task) and an early return by `?`, where the work was not
+/// finished. A destructor cannot distinguish these from the normal end of a scope, so the safe interpretation is used
+/// for all of them.
 ///
-/// Inside [`workers`](crate::workers()) and [`process`](crate::WorkQueue::process) it *can* be told, because they
-/// see whether your future completed. There, an item may simply go out of scope: if the future completes, its
-/// output is the verdict; if it panics or is cancelled, the key comes back.
+/// [`workers`](crate::workers()) and [`process`](crate::WorkQueue::process) *can* distinguish them, because they see
+/// whether your future completed. There, an item may simply go out of scope: if the future completes, its output is the
+/// verdict; if it panics or is cancelled, the key is retried.
 ///
 /// ```
 /// # use kube_workqueue::WorkQueue;
@@ -80,9 +80,9 @@ impl<E> From<Result<Verdict, E>> for Verdict {
 ///     }
 /// }
 /// ```
-#[must_use = "an item dropped without a verdict comes back rate-limited"]
+#[must_use = "an item dropped without a verdict is retried, rate-limited"]
 pub struct Item<T: Key> {
-    /// Empty only while it is being consumed or dropped.
+    /// `None` only while it is consumed or dropped.
     held: Option<Held<T>>,
     lease: Option<Arc<Lease<T>>>,
 }
@@ -95,32 +95,31 @@ impl<T: Key> Item<T> {
         }
     }
 
-    /// Leaves it to the holder of the lease to judge this item if it ends without a verdict.
+    /// Leaves the verdict of an item that is dropped to the runner of the lease.
     pub(crate) fn under(mut self, lease: &Arc<Lease<T>>) -> Self {
         self.lease = Some(lease.clone());
         self
     }
 
-    /// It worked, or it never will: ends the run and forgets the key's failures.
+    /// Success, or permanent failure: ends the run and forgets the key's failures.
     #[doc(alias = "Forget")]
     pub fn forget(self) {
         self.finish(Verdict::Forget);
     }
 
-    /// It failed: ends the run and adds the key again after the delay that the rate limiter asks for, at the
-    /// priority it had.
+    /// Failure: ends the run and adds the key again after the delay of the rate limiter, at the same priority.
     #[doc(alias = "AddRateLimited")]
     pub fn retry(self) {
         self.finish(Verdict::Retry);
     }
 
-    /// Ends the run and adds the key again after this delay, at the priority it had, without counting a failure.
+    /// Ends the run and adds the key again after this delay, at the same priority, without counting a failure.
     #[doc(alias = "AddAfter")]
     pub fn retry_after(self, delay: Duration) {
         self.finish(Verdict::RetryAfter(delay));
     }
 
-    /// Ends the run and says nothing about success or failure; see [`Verdict::Done`].
+    /// Ends the run without reporting success or failure; see [`Verdict::Done`].
     #[doc(alias = "Done")]
     pub fn done(self) {
         self.finish(Verdict::Done);
@@ -137,7 +136,7 @@ impl<T: Key> Item<T> {
         }
     }
 
-    /// How often the key failed since it was last forgotten.
+    /// The number of failures of the key since it was last forgotten.
     #[doc(alias = "NumRequeues")]
     pub fn num_requeues(&self) -> u32 {
         let held = self.held();
@@ -184,7 +183,7 @@ impl<T: Key> Drop for Item<T> {
     }
 }
 
-/// A key in the hands of a worker, without the guard: must be settled or abandoned.
+/// A key held by a worker, without the guard: must be settled or abandoned.
 #[must_use]
 pub(crate) struct Held<T> {
     shared: Arc<QueueCore<T>>,
@@ -201,7 +200,7 @@ impl<T: Key> Held<T> {
         }
     }
 
-    /// Ends the run as the worker said.
+    /// Ends the run with a verdict.
     pub(crate) fn settle(self, verdict: Verdict) {
         match verdict {
             Verdict::Done => self.end(None, false),
@@ -224,15 +223,16 @@ impl<T: Key> Held<T> {
         }
     }
 
-    /// Ends the run of a worker that did not say how it went: the key comes back rate-limited.
+    /// Ends the run of a worker without a verdict: the key is retried, rate-limited.
     pub(crate) fn abandon(self) {
-        // Often called while a panic unwinds, so a panic of the limiter must not get out; its hook has reported it.
+        // Often called while a panic unwinds, so a panic of the limiter must not propagate; the panic hook has reported
+        // it.
         let (again, _) = self.limited();
         self.shared.change(|state, _| state.meter.abandoned += 1);
         self.end(Some(again), false);
     }
 
-    /// Asks the limiter. Should it panic, the key must not be lost: it waits a second, and the panic is returned.
+    /// Calls the limiter. If it panics, the key must not be lost: it waits a second, and the panic is returned.
     fn limited(&self) -> (Again, Option<Box<dyn std::any::Any + Send>>) {
         let asked = catch_unwind(AssertUnwindSafe(|| self.shared.delay(&self.key, Instant::now())));
         let (delay, panic) = match asked {
@@ -259,7 +259,7 @@ impl<T: Key> Held<T> {
                 .change_often(|state, now| state.finish(self.run, None, now)),
         };
         match finished {
-            // If the key has left, the limiter is asked to forget it only if it ever heard of it.
+            // If the key has left the queue, the limiter forgets it only if it was ever called for it.
             Finished::Gone(gone) => self.shared.release([gone]),
             Finished::Live if forget => self.shared.forget(&self.key),
             Finished::Live | Finished::Unknown => {}

@@ -1,7 +1,7 @@
 //! A work queue with client-go's rules: deduplicating, delaying, rate-limited, ordered by priority.
 //!
-//! It stands between "something changed" and the worker that looks into it. What is queued is a *key*, any type that
-//! can be cloned, compared and hashed; what changed is for the worker to find out. The queue knows nothing of
+//! It decouples change events from the workers that process them. The queue holds *keys*, of any type that can be
+//! cloned, compared and hashed; the worker looks up the current state of the key. The queue has no dependency on
 //! Kubernetes.
 //!
 //! ```
@@ -12,23 +12,23 @@
 //! # async fn main() {
 //! let queue = WorkQueue::new(limiter::controller_default());
 //! let workers = workers(4, &queue, |item: Item<String>| async move {
-//!     // Ok: its failures are forgotten. Err: it is retried, later each time.
+//!     // Ok: the key's failures are forgotten. Err: the key is retried with increasing delays.
 //!     reconcile(&item).await.inspect_err(|error| eprintln!("{}: {error}", *item))
 //! });
 //!
 //! queue.add("shop/cart".to_owned());
 //! queue.add("shop/cart".to_owned()); // still one run
 //!
-//! queue.shutdown_with_drain().await; // waits for what is queued and what is being worked on
+//! queue.shutdown_with_drain().await; // waits for queued keys and keys in flight
 //! workers.join().await;
 //! # }
 //! ```
 //!
-//! # The life of a key
+//! # The life cycle of a key
 //!
 //! ```text
 //!            add                get                  verdict
-//!   ──────────────▶  queued  ────────▶  worked on  ───────────▶  gone
+//!   ──────────────▶  queued  ────────▶  in flight  ───────────▶  gone
 //!      ▲               ▲                    │ │
 //!      │ when due      └── added meanwhile ─┘ │ retry, retry_after, panic, cancelled
 //!   delayed  ◀────────────────────────────────┘
@@ -36,22 +36,21 @@
 //!      └── add_after, add_rate_limited
 //! ```
 //!
-//! A key is queued at most once, however often it is added, and is never in two hands at once; added while it is
-//! worked on, it is worked on exactly once more. It may be delayed and queued (or worked on) at the same time.
-//! When it is none of the three, it is gone, and with it all that was remembered about it, failure counts included.
+//! A key is queued at most once, however often it is added, and never processed by two workers at once. A key added
+//! while in flight is processed exactly once more. It may be delayed and queued (or in flight) at the same time. When
+//! it is none of the three, it has left the queue, and all state about it is dropped, including its failure count.
 //!
 //! # No key is lost
 //!
-//! [`get`](WorkQueue::get) hands out an [`Item`], a guard. Dropping it always ends the run, so no key is ever stuck as
-//! client-go's is when somebody forgets `Done`. The question is what a drop *means*. A destructor runs alike at the
-//! end of a scope, in a panic, on an early `?`, and when a future is cancelled in the middle of its work, and in all but
-//! the first the work was not finished. So there is one rule: **without a verdict the key comes back, rate-limited.**
-//! In your own loop, say [`forget`](Item::forget), [`retry`](Item::retry), [`retry_after`](Item::retry_after) or
-//! [`done`](Item::done).
+//! [`get`](WorkQueue::get) returns an [`Item`], a guard. Dropping it always ends the run, so no key is ever stuck as it
+//! is in client-go without a call of `Done`. A destructor runs at the end of a scope, in a panic, on an early return by
+//! `?`, and when a future is cancelled, and only in the first case the work was finished. So there is one rule:
+//! **without a verdict the key is retried, rate-limited.** In your own loop, call [`forget`](Item::forget),
+//! [`retry`](Item::retry), [`retry_after`](Item::retry_after) or [`done`](Item::done).
 //!
-//! In [`workers`] and [`WorkQueue::process`] the item may go out of scope as it likes, because there it can be known
-//! whether your future completed. If it did, its output is the verdict: `()`, a `Result` or a [`Verdict`]. If it
-//! panicked or was cancelled, the key comes back.
+//! In [`workers`] and [`WorkQueue::process`] the item may go out of scope, because there the queue knows whether your
+//! future completed. If it did, its output is the verdict: `()`, a `Result` or a [`Verdict`]. If it panicked or was
+//! cancelled, the key is retried.
 //!
 //! ```
 //! # use kube_workqueue::{Verdict, WorkQueue};
@@ -74,18 +73,18 @@
 //!
 //! # Order
 //!
-//! Keys of one [`Priority`] come in the order they were added, and the higher priority comes first; so that nothing
-//! starves, the key that has waited longest goes next after it was [passed over](Builder::ageing) 16 times. Add what a
-//! first list or a resync repeats at [`Priority::LOW`], and it will not hold up fresh changes. A queued key that is
-//! added again at a higher priority is raised.
+//! Higher priorities come first; keys of one [`Priority`] are in the order they were added. To avoid starvation, the
+//! key that has waited longest goes next after it was [passed over](Builder::ageing) 16 times. Add the keys of an
+//! initial list or a resync at [`Priority::LOW`], so that they do not delay fresh changes. A queued key that is added
+//! again at a higher priority is raised.
 //!
-//! Workers are served in the order they came, too; one that is cancelled passes its turn on.
+//! Workers are served in the order of their `get` calls; a cancelled `get` passes its turn on.
 //!
 //! # Time
 //!
-//! There is no task, thread or timer behind a queue: of those who wait in `get`, one sleeps until the next delayed key
-//! is due. All time is Tokio's, so a test with a paused clock sees every delay exactly and waits for none.
-//! The rules are a state machine without a clock: every input carries the time.
+//! A queue has no task, thread or timer: one of the workers waiting in `get` sleeps until the next delayed key is due.
+//! All time is Tokio's, so a test with a paused clock sees exact delays without waiting. The rules are a state machine
+//! without a clock: every input carries the time.
 
 mod item;
 mod lease;
@@ -117,9 +116,9 @@ pub use workers::{Workers, workers};
 
 use std::hash::Hash;
 
-/// What can be a key: anything that can be cloned, compared, hashed and sent. There is nothing to implement.
+/// A key: any type that can be cloned, compared, hashed and sent. Implemented automatically.
 ///
-/// A key is cloned each time it is handed to a worker, so let it be cheap to clone.
+/// A key is cloned each time a worker receives it, so it should be cheap to clone.
 pub trait Key: Clone + Eq + Hash + Send + 'static {}
 
 impl<T: Clone + Eq + Hash + Send + 'static> Key for T {}

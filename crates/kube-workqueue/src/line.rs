@@ -1,29 +1,29 @@
-//! The line of those who wait for work: who is next, who must be woken, who minds the clock. Holds wakers but
-//! never wakes under the lock it lives in; knows neither keys nor tasks.
+//! The waiters of a queue, in order: which one is next, which must be woken, which one keeps the timer. Stores wakers
+//! but never wakes under the lock of the queue. Independent of keys and tasks.
 //!
-//! Each ready key belongs to one place in the line: the first ready key to the first waiter, and so on. A waiter
-//! takes a key only if there is one for its place, so nobody overtakes, and a waiter that leaves passes what was
-//! meant for it on, because all behind it move up. The first waiter without a key minds the clock: it alone sleeps
-//! until the next delayed key is due.
+//! Each ready key belongs to one place in the line: the first ready key to the first waiter, and so on. A waiter takes
+//! a key only if there is one for its place, so no waiter overtakes another. If a waiter leaves, all behind it move up,
+//! so its key passes on to the next. The first waiter without a key keeps the timer: it alone sleeps until the next
+//! delayed key is due.
 
 use std::collections::VecDeque;
 use std::task::Waker;
 use tokio::time::Instant;
 
-/// Names one waiter. Numbers grow, so the line is sorted by them.
+/// Identifies a waiter. Numbers increase, so the line is sorted by them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket(u64);
 
 struct Waiter {
     ticket: Ticket,
-    /// Gone once woken, until it is polled again.
+    /// `None` once woken, until it is polled again.
     waker: Option<Waker>,
 }
 
-/// What the queue has to offer; the line acts on it in [`Line::settle`].
+/// The keys available to waiters; input of [`Line::settle`].
 #[derive(Clone, Copy)]
 pub(crate) struct Offer {
-    /// Keys that could be taken now.
+    /// The number of keys that can be taken now.
     pub(crate) ready: usize,
     /// When the next delayed key is due.
     pub(crate) next_due: Option<Instant>,
@@ -36,9 +36,9 @@ pub(crate) struct Offer {
 pub(crate) struct Line {
     waiters: VecDeque<Waiter>,
     next_ticket: u64,
-    /// So many waiters at the front have been woken to take a key, and have not been polled since.
+    /// The number of waiters at the front that were woken to take a key and have not been polled since.
     called: usize,
-    /// Who minds the clock, and until when it sleeps at most.
+    /// The waiter that keeps the timer, and the time until which it sleeps at most.
     clock: Option<(Ticket, Instant)>,
 }
 
@@ -51,7 +51,7 @@ impl Line {
         self.waiters.is_empty()
     }
 
-    /// The place of a waiter; for one without a ticket, the place it would get.
+    /// The place of a waiter; for one without a ticket, its future place.
     pub(crate) fn place(&self, ticket: Option<Ticket>) -> usize {
         match ticket {
             Some(ticket) => self.waiters.partition_point(|waiter| waiter.ticket < ticket),
@@ -59,8 +59,8 @@ impl Line {
         }
     }
 
-    /// Waits at `place`, which is what [`place`](Self::place) told for this ticket. `due` is set for the one who
-    /// minds the clock: it will sleep no longer than that.
+    /// Waits at `place`, the result of [`place`](Self::place) for this ticket. `due` is set for the waiter that keeps
+    /// the timer: it will sleep no longer than that.
     pub(crate) fn wait(
         &mut self,
         ticket: &mut Option<Ticket>,
@@ -80,11 +80,11 @@ impl Line {
                 none => *none = Some(waker.clone()),
             }
         }
-        // It was polled and found nothing for its place, so neither it nor anyone behind it counts as called.
+        // It was polled and found no key for its place, so neither it nor any waiter behind it counts as called.
         self.called = self.called.min(place);
         match (due, self.clock) {
             (Some(due), _) => self.clock = Some((ticket, due)),
-            // It has put its timer away.
+            // It has dropped its timer.
             (None, Some((minding, _))) if minding == ticket => self.clock = None,
             _ => {}
         }
@@ -105,7 +105,7 @@ impl Line {
         }
     }
 
-    /// Finds out who must be woken now that the queue offers this. Call it after every change of either.
+    /// Determines which waiters to wake for this offer. Call it after every change of the line or the offer.
     pub(crate) fn settle(&mut self, offer: Offer) -> Wakes {
         let mut wakes = Wakes::default();
         let served = if offer.ended {
@@ -122,7 +122,7 @@ impl Line {
                 .clock
                 .is_some_and(|(ticket, until)| ticket == waiter.ticket && until <= due);
             if !minded {
-                // Woken only to set its timer; from here on it is its duty, so it need not be woken twice.
+                // Woken only to set its timer; from here on it keeps the timer, so it need not be woken twice.
                 wakes.push(waiter.waker.take());
                 self.clock = Some((waiter.ticket, due));
             }

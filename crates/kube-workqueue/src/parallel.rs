@@ -1,5 +1,5 @@
-//! A loop over numbered pieces, spread over the threads of the runtime. Has nothing to do with the queue; client-go
-//! keeps it in the same package, and those who port from there look for it here.
+//! A loop over numbered pieces, spread over the threads of the runtime. Independent of the queue; it is here because
+//! client-go has it in the same package.
 
 use crate::task;
 use std::panic::resume_unwind;
@@ -10,11 +10,11 @@ use tokio::task::{JoinSet, coop};
 
 /// Calls `work` for each piece from 0 to `pieces`, once each, on up to `workers` threads of the runtime at a time.
 ///
-/// Pieces are handed out in runs of `chunk`: the more of them and the shorter, the larger it should be. Zero counts
-/// as one, for `chunk` and for `workers`. The calling task works along; it is done when all pieces are. To stop
-/// early, drop the future: pieces that have not begun are left out, and dropping takes effect between two chunks.
+/// Pieces are processed in runs of `chunk`; use a larger chunk for many short pieces. Zero counts as one, for `chunk`
+/// and for `workers`. The calling task takes part and returns when all pieces are done. To stop early, drop the future:
+/// pieces that have not started are skipped, and dropping takes effect between two chunks.
 ///
-/// For work that computes and does not block. For a number of *futures* at a time there is
+/// For work that computes and does not block. To run a number of *futures* at a time, use
 /// `StreamExt::for_each_concurrent` of the `futures` crate.
 ///
 /// ```
@@ -31,7 +31,7 @@ use tokio::task::{JoinSet, coop};
 ///
 /// # Panics
 ///
-/// If `work` panics: no further piece is begun, and the panic goes on to the caller. Outside a Tokio runtime.
+/// If `work` panics: no further piece is started, and the panic propagates to the caller. Outside a Tokio runtime.
 #[doc(alias = "ParallelizeUntil")]
 pub async fn parallelize(
     workers: usize,
@@ -48,7 +48,7 @@ pub async fn parallelize(
         stopped: AtomicBool::new(false),
     };
     let job = Arc::new(job);
-    // More tasks than threads would only queue up behind each other.
+    // More tasks than threads would only wait for each other.
     let runtime = Handle::current();
     let threads = match runtime.runtime_flavor() {
         RuntimeFlavor::CurrentThread => 0,
@@ -68,8 +68,8 @@ pub async fn parallelize(
         });
     }
     if others > 0 {
-        // Tokio keeps the task that a worker thread spawned last for that thread itself: no other may take it. It
-        // would wait until the caller is done, so let it be one that has nothing to do.
+        // Tokio reserves the task that a worker thread spawned last for that thread: no other thread can steal it. It
+        // would wait until the caller is done, so the last task spawned is an empty one.
         task::spawn(&mut tasks, async {});
     }
 
@@ -78,11 +78,11 @@ pub async fn parallelize(
         armed: true,
     };
     while job.run_chunk() {
-        // Lets other tasks run, and lets the caller be cancelled.
+        // Lets other tasks run, and the caller be cancelled.
         coop::consume_budget().await;
     }
 
-    // Those that have not begun find nothing to do and need not be waited for.
+    // Tasks that have not started find nothing to do and need not be awaited.
     tasks.abort_all();
     while let Some(ended) = tasks.join_next().await {
         if let Err(error) = ended
@@ -98,15 +98,15 @@ struct Job<F> {
     work: F,
     pieces: usize,
     chunk: usize,
-    /// The first piece that has not been handed out. Not below `pieces`: there is none.
+    /// The next piece to hand out; none is left once it reaches `pieces`.
     next: AtomicUsize,
     stopped: AtomicBool,
 }
 
 impl<F: Fn(usize)> Job<F> {
-    /// Works on the next chunk; false if there is none.
+    /// Processes the next chunk; false if there is none.
     fn run_chunk(&self) -> bool {
-        // Looked at before it is counted up, so that a late worker does not make it grow.
+        // Checked before it is incremented, so that late workers do not make it overflow.
         if self.next.load(Ordering::Relaxed) >= self.pieces {
             return false;
         }
@@ -121,8 +121,7 @@ impl<F: Fn(usize)> Job<F> {
     }
 }
 
-/// Lets nobody begin another piece once one has gone before its time: by a panic, or because the caller was
-/// cancelled.
+/// Stops all workers when dropped early: after a panic, or because the caller was cancelled.
 struct StopOnDrop<'a, F> {
     job: &'a Job<F>,
     armed: bool,

@@ -1,21 +1,21 @@
-//! How urgent a key is, and how it is to be added. Plain values; the order itself is decided in `state`.
+//! The priority of a key, and the options of an add. Plain values; the order is decided in `state`.
 
 use std::fmt;
 use std::time::Duration;
 
-/// How urgent a key is; the higher, the sooner.
+/// The urgency of a key; higher priorities come first.
 ///
-/// Any number will do, but few distinct ones read best. Fresh changes belong at [`NORMAL`](Priority::NORMAL),
-/// work that repeats what is already known (the first list, a resync) at [`LOW`](Priority::LOW).
-/// Priorities order the queue, they do not partition it: see [ageing](crate::Builder::ageing).
+/// Any number is valid, but use few distinct ones. Fresh changes belong at [`NORMAL`](Priority::NORMAL), repeated work
+/// (an initial list, a resync) at [`LOW`](Priority::LOW). Priorities order the queue but do not partition it: see
+/// [ageing](crate::Builder::ageing).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Priority(pub i32);
 
 impl Priority {
-    /// For work nobody is waiting for: the first list, a resync. The number is controller-runtime's.
+    /// For work that is not urgent: an initial list, a resync. The number is controller-runtime's.
     #[doc(alias = "LowPriority")]
     pub const LOW: Priority = Priority(-100);
-    /// For fresh changes; what [`add`](crate::WorkQueue::add) uses.
+    /// For fresh changes; the default of [`add`](crate::WorkQueue::add).
     pub const NORMAL: Priority = Priority(0);
     /// For work that must overtake fresh changes.
     pub const HIGH: Priority = Priority(100);
@@ -27,7 +27,7 @@ impl fmt::Display for Priority {
     }
 }
 
-/// How [`add_with`](crate::WorkQueue::add_with) adds a key: at which priority, and when.
+/// Options of [`add_with`](crate::WorkQueue::add_with): the priority and the delay.
 ///
 /// ```
 /// use kube_workqueue::{AddOptions, Priority, WorkQueue};
@@ -45,7 +45,7 @@ pub struct AddOptions {
     pub(crate) when: When,
 }
 
-/// When a key is to be queued.
+/// When a key is queued.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum When {
     #[default]
@@ -55,7 +55,7 @@ pub(crate) enum When {
 }
 
 impl AddOptions {
-    /// At normal priority, at once.
+    /// At normal priority, without delay.
     pub fn new() -> Self {
         Self::default()
     }
@@ -72,7 +72,7 @@ impl AddOptions {
         self
     }
 
-    /// After the delay that the queue's rate limiter asks for.
+    /// After the delay of the queue's rate limiter.
     pub fn rate_limited(mut self) -> Self {
         self.when = When::RateLimited;
         self

@@ -1,5 +1,4 @@
-//! [`WorkQueue`]: what users hold. Everything it does it does in the call that asked for it; there is no task
-//! behind it.
+//! [`WorkQueue`], the public handle. All work is done in the calls of its users; there is no task behind it.
 
 use crate::Key;
 use crate::item::{Item, Verdict};
@@ -18,20 +17,19 @@ use tokio::time::{Instant, timeout};
 /// How often the longest waiting key may be passed over: fresh changes lose at most one pick in 17 to old work.
 const DEFAULT_AGEING: u32 = 16;
 
-/// A queue of keys to be worked on: deduplicating, delaying, rate-limited, ordered by priority.
+/// A queue of keys to process: deduplicating, delaying, rate-limited, ordered by priority.
 ///
-/// A clone is another handle to the same queue.
+/// Clones are handles of the same queue.
 ///
-/// * A key is queued at most once, however often it is added, and never given to two workers at once.
-/// * A key added while it is being worked on is worked on exactly once more afterwards.
-/// * Keys of one priority come in the order they were added. The higher priority comes first, but every so often
-///   the key that has waited longest goes next, so nothing starves ([`Builder::ageing`]).
-/// * Workers are served in the order they came. A [`get`](Self::get) that is cancelled loses nothing.
-/// * What is remembered about a key goes when the key goes: it leaves when it is neither queued nor delayed nor
-///   being worked on.
+/// * A key is queued at most once, however often it is added, and never processed by two workers at once.
+/// * A key added while in flight is processed exactly once more.
+/// * Higher priorities come first, and keys of one priority are FIFO. To avoid starvation, the key that has waited
+///   longest periodically goes next ([`Builder::ageing`]).
+/// * Workers are served in the order of their calls. A cancelled [`get`](Self::get) loses nothing.
+/// * State about a key is dropped when the key leaves the queue: when it is neither queued nor delayed nor in flight.
 ///
-/// The queue is passive: no task, no thread. Delayed keys are minded by the workers that wait in `get`; they need
-/// a Tokio runtime with time enabled, as soon as something is delayed. All else works anywhere.
+/// The queue is passive: no task, no thread. The timer of delayed keys runs in the workers that wait in `get`; they
+/// need a Tokio runtime with time enabled if a key is delayed. Everything else works anywhere.
 #[doc(alias = "TypedRateLimitingInterface")]
 #[doc(alias = "TypedDelayingInterface")]
 #[doc(alias = "TypedInterface")]
@@ -46,7 +44,7 @@ impl<T: Key> WorkQueue<T> {
         Self::builder().limiter(limiter).build()
     }
 
-    /// A queue with more to choose.
+    /// A builder with further options.
     #[doc(alias = "NewTypedRateLimitingQueueWithConfig")]
     pub fn builder() -> Builder<T> {
         Builder {
@@ -57,16 +55,15 @@ impl<T: Key> WorkQueue<T> {
         }
     }
 
-    /// The name given when it was built, for logs and metrics.
+    /// The name set by the builder, for logs and metrics.
     pub fn name(&self) -> Option<&str> {
         self.shared.name.as_deref()
     }
 
     /// Adds a key, at normal priority.
     ///
-    /// If it is queued already nothing happens, except that its priority is raised to normal if it was lower.
-    /// If it is being worked on it is queued again once that ends. After a shutdown it is ignored and counted in
-    /// [`Stats::discarded`].
+    /// If the key is already queued, only its priority is raised to normal if it was lower. If it is in flight, it is
+    /// queued again once that run ends. After a shutdown it is ignored and counted in [`Stats::discarded`].
     #[doc(alias = "Add")]
     pub fn add(&self, key: T) {
         self.add_now(key, Priority::NORMAL);
@@ -100,26 +97,26 @@ impl<T: Key> WorkQueue<T> {
         }
     }
 
-    /// Adds a key when `delay` has passed: not before, and at once if it is zero.
+    /// Adds a key after `delay`: never earlier, and at once if it is zero.
     ///
-    /// A key that is delayed already keeps the earlier time. That a key is delayed has no bearing on adds without
-    /// delay: it may run now, and again when its time has come.
+    /// A key that is already delayed keeps the earlier time. A delay does not affect adds without delay: the key may
+    /// run now, and again when the delay has passed.
     #[doc(alias = "AddAfter")]
     pub fn add_after(&self, key: T, delay: Duration) {
         self.add_with(key, AddOptions::new().after(delay));
     }
 
-    /// Counts a failure of the key and adds it after the delay that the rate limiter asks for.
+    /// Counts a failure of the key and adds it after the delay of the rate limiter.
     ///
-    /// Workers rather say [`Item::retry`].
+    /// Workers should use [`Item::retry`].
     #[doc(alias = "AddRateLimited")]
     pub fn add_rate_limited(&self, key: T) {
         self.add_with(key, AddOptions::new().rate_limited());
     }
 
-    /// Lets a delayed key wait no longer; false if it was not delayed.
+    /// Cancels the delay of a key; false if it was not delayed.
     ///
-    /// If it is queued or being worked on besides, that goes on. Otherwise it leaves the queue.
+    /// If the key is also queued or in flight, that continues. Otherwise it leaves the queue.
     pub fn cancel_delayed(&self, key: &T) -> bool {
         let cancelled = self.shared.change(|state, _| state.cancel(key));
         let found = cancelled.is_some();
@@ -127,24 +124,23 @@ impl<T: Key> WorkQueue<T> {
         found
     }
 
-    /// Forgets the failures of a key. Workers rather say [`Item::forget`]. A delayed key stays delayed; see
+    /// Forgets the failures of a key. Workers should use [`Item::forget`]. A delayed key stays delayed; see
     /// [`cancel_delayed`](Self::cancel_delayed).
     #[doc(alias = "Forget")]
     pub fn forget(&self, key: &T) {
         self.shared.forget(key);
     }
 
-    /// How often a key failed since it was last forgotten. The count goes when the key leaves the queue.
+    /// The number of failures of a key since it was last forgotten. The count is dropped when the key leaves the queue.
     #[doc(alias = "NumRequeues")]
     pub fn num_requeues(&self, key: &T) -> u32 {
         self.shared.num_requeues(key)
     }
 
-    /// Waits for a key to work on. `None`: the queue is shut down and empty, so the worker may end.
+    /// Waits for a key. `None`: the queue is shut down and empty, so the worker may end.
     ///
-    /// Those who wait are served in the order they came. May be cancelled at any time: a key is taken only by the
-    /// poll that returns it, and a waiter that goes away passes its turn on. Like all futures it holds its turn
-    /// while it is neither polled nor dropped, so do not put one aside.
+    /// Callers are served in order. Cancel-safe: a key is taken only by the poll that returns it, and a cancelled call
+    /// passes its turn on. A future that is neither polled nor dropped holds its turn, so do not set one aside.
     #[doc(alias = "Get")]
     pub async fn get(&self) -> Option<Item<T>> {
         let mut place = Place::new(&self.shared);
@@ -153,16 +149,16 @@ impl<T: Key> WorkQueue<T> {
             .map(Item::new)
     }
 
-    /// Takes a key if there is one that nobody waiting in [`get`](Self::get) has a claim on.
+    /// Takes a key if there is one that does not belong to a caller waiting in [`get`](Self::get).
     pub fn try_get(&self) -> Option<Item<T>> {
         self.shared.try_get().map(Item::new)
     }
 
-    /// Waits for a key and works on it. False: the queue is shut down and empty.
+    /// Waits for a key and processes it. False: the queue is shut down and empty.
     ///
-    /// The future's output is the [`Verdict`] unless the item was given one before; if the future does not
-    /// complete, because it panics (which goes on to the caller) or because this call is cancelled, the key comes
-    /// back rate-limited. An item that the future hands on to somebody else stays with its new holder.
+    /// The future's output is the [`Verdict`] unless the item was finished before. If the future does not complete,
+    /// because it panics (the panic propagates) or because this call is cancelled, the key is retried, rate-limited. An
+    /// item that the future passes on stays with its new holder.
     ///
     /// ```
     /// # use kube_workqueue::WorkQueue;
@@ -183,7 +179,7 @@ impl<T: Key> WorkQueue<T> {
         true
     }
 
-    /// How many keys are queued: not those being worked on, nor those whose time has not come.
+    /// The number of queued keys, without those in flight or delayed.
     #[doc(alias = "Len")]
     pub fn len(&self) -> usize {
         self.shared.change(|state, now| {
@@ -192,18 +188,18 @@ impl<T: Key> WorkQueue<T> {
         })
     }
 
-    /// Nothing is queued.
+    /// Whether no key is queued.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The queue accepts nothing any more.
+    /// Whether keys are no longer accepted.
     #[doc(alias = "ShuttingDown")]
     pub fn is_shutting_down(&self) -> bool {
         self.shared.read(QueueMachine::is_shutting_down)
     }
 
-    /// The queue's numbers at this instant.
+    /// Statistics at this instant.
     pub fn stats(&self) -> Stats {
         let waiting_workers = self.shared.waiting();
         let stats = self.shared.change(|state, now| {
@@ -216,33 +212,33 @@ impl<T: Key> WorkQueue<T> {
         }
     }
 
-    /// Accepts nothing any more; workers work off what is queued, then [`get`](Self::get) gives them `None`.
+    /// Stops accepting keys; workers process what is queued, then [`get`](Self::get) returns `None`.
     ///
-    /// Delayed keys are dropped, and so are retries of what is still being worked on; [`Stats::discarded`] counts
-    /// them. Ends every [`shutdown_with_drain`](Self::shutdown_with_drain) that is waiting.
+    /// Delayed keys are dropped, and so are retries of keys in flight; [`Stats::discarded`] counts them. Ends every
+    /// waiting [`shutdown_with_drain`](Self::shutdown_with_drain).
     #[doc(alias = "ShutDown")]
     pub fn shutdown(&self) {
         self.shared.close(true);
     }
 
-    /// [Shuts down](Self::shutdown) and waits until all that was queued or being worked on is done.
+    /// [Shuts down](Self::shutdown) and waits until all queued keys and keys in flight are done.
     ///
-    /// Differs from client-go, which does not wait for what is queued and not begun. If nobody takes what is
-    /// queued this waits for ever, and so it does in a worker that holds an item: it would wait for itself. A later
-    /// `shutdown` ends the wait, and [`shutdown_within`](Self::shutdown_within) sets it a limit. When cancelled,
-    /// the queue stays shut down.
+    /// Differs from client-go, which waits only for keys in flight, because a caller of a drain expects all work to be done.
+    /// Without workers this waits forever, and so it does in a worker that holds an item: it would wait for itself. A
+    /// later `shutdown` ends the wait, and [`shutdown_within`](Self::shutdown_within) limits it. If cancelled, the
+    /// queue stays shut down.
     #[doc(alias = "ShutDownWithDrain")]
     pub async fn shutdown_with_drain(&self) {
         let number = self.shared.close(false);
         self.shared.drained(number).await;
     }
 
-    /// [Drains](Self::shutdown_with_drain) for at most `limit`, then drops what is still queued, so that workers
-    /// end after the key in flight.
+    /// [Drains](Self::shutdown_with_drain) for at most `limit`, then drops the keys still queued, so that workers end
+    /// after the key in flight.
     ///
     /// # Errors
     ///
-    /// [`Undrained`] tells what was not done: when the limit passed, or a `shutdown` ended the wait before.
+    /// [`Undrained`] reports what was not done when the limit passed, or when a `shutdown` ended the wait.
     pub async fn shutdown_within(&self, limit: Duration) -> Result<(), Undrained> {
         let number = self.shared.close(false);
         let in_time = timeout(limit, self.shared.drained(number)).await.is_ok();
@@ -268,7 +264,7 @@ impl<T: Key> WorkQueue<T> {
     }
 
     fn add_now(&self, key: T, priority: Priority) {
-        // A key that was not needed comes back and is dropped here, outside the lock.
+        // Duplicates are returned and dropped here, outside the lock.
         drop(
             self.shared
                 .change_often(|state, now| state.add(key, priority, now)),
@@ -277,7 +273,7 @@ impl<T: Key> WorkQueue<T> {
 
     fn add_later(&self, key: T, again: Again) {
         match self.shared.change(|state, now| state.add_after(key, again, now)) {
-            // The limiter has counted a failure for a key that will never come back to be forgotten.
+            // The limiter has counted a failure for a key that will never return to be forgotten.
             Added::Refused(key) if again.limited => self.shared.forget(&key),
             Added::New | Added::Merged(_) | Added::Refused(_) => {}
         }
@@ -299,7 +295,7 @@ impl<T: Key> Default for WorkQueue<T> {
     }
 }
 
-/// Keys stay out of the output: they may be numerous, and they are the user's.
+/// Keys are not printed: they may be numerous, and they belong to the user.
 impl<T: Key> fmt::Debug for WorkQueue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (ready, running, delayed, shutting_down) = self.shared.read(|state| {
@@ -320,13 +316,13 @@ impl<T: Key> fmt::Debug for WorkQueue<T> {
     }
 }
 
-/// What was not done when a limited drain ended.
+/// The keys left when a limited drain ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Undrained {
-    /// Keys that were still queued, or asked for again while being worked on. They have been dropped.
+    /// Keys that were still queued, or added again while in flight. They have been dropped.
     pub queued: usize,
-    /// Keys that were still being worked on.
+    /// Keys that were still in flight.
     pub running: usize,
 }
 
@@ -335,7 +331,7 @@ impl fmt::Display for Undrained {
         let Undrained { queued, running } = self;
         write!(
             f,
-            "work queue not drained: {queued} keys queued, {running} being worked on"
+            "work queue not drained: {queued} keys queued, {running} in flight"
         )
     }
 }
@@ -375,25 +371,25 @@ impl<T: Key> Builder<T> {
         self
     }
 
-    /// After the key that has waited longest was passed over so many times it goes next, whatever its priority.
-    /// 16 unless set; 0 switches it off, and then low priorities can starve.
+    /// The number of times that the longest waiting key is passed over before it goes next, regardless of its priority.
+    /// 16 by default; 0 disables ageing, and then low priorities can starve.
     ///
-    /// So under a flood of more urgent keys old work still gets one pick in `picks + 1`, and costs them no more.
-    /// Picks are counted rather than seconds, because after a number of seconds *all* of a long first list would
-    /// stand before every fresh change.
+    /// Under a flood of more urgent keys old work still gets one pick in `picks + 1`, and costs no more. Picks are
+    /// counted rather than seconds, because after a number of seconds *all* of a long initial list would precede every
+    /// fresh change.
     pub fn ageing(mut self, picks: u32) -> Self {
         self.ageing = picks;
         self
     }
 
-    /// Whether the queue measures how long keys wait and are processed. Enabled by default; it costs
-    /// three looks at the clock per key. Without, [`Stats`] counts but has no times.
+    /// Whether the queue measures how long keys wait and are processed. Enabled by default; it reads the clock three
+    /// times per key. Without it, [`Stats`] has counts but no times.
     pub fn timings(mut self, timings: bool) -> Self {
         self.timings = timings;
         self
     }
 
-    /// The queue.
+    /// Builds the queue.
     pub fn build(self) -> WorkQueue<T> {
         let limiter = self
             .limiter

@@ -1,6 +1,7 @@
-//! What all handles of one queue share: the state machine and the line behind one lock, the rate limiter behind
-//! another. Reads the clock and wakes who must be woken. Of user code, only `Hash`, `Eq` and `Clone` of the key run
-//! under the first lock, and only the limiter under the second; keys are dropped and wakers woken outside.
+//! The state shared by all handles of a queue: the state machine and the line of waiters behind one lock, the rate
+//! limiter behind another. Reads the clock and wakes waiters. The only user code that runs under the first lock is
+//! `Hash`, `Eq` and `Clone` of the key; under the second, the limiter. Keys are dropped and wakers woken outside the
+//! locks.
 
 use crate::Key;
 use crate::item::Held;
@@ -22,19 +23,19 @@ pub(crate) struct QueueCore<T> {
     timings: bool,
     inner: Mutex<Inner<T>>,
     limiter: Mutex<Box<dyn RateLimiter<T>>>,
-    /// Told when those who wait for the queue to drain should look again.
+    /// Notified when waiting drains should check again.
     drained: Notify,
 }
 
 struct Inner<T> {
     state: QueueMachine<T>,
     line: Line,
-    /// Counts the calls that end all draining, so that each drain can tell whether one came after it.
+    /// Counts the shutdowns that end all drains, so that each drain knows whether one came after it.
     released: u64,
 }
 
 impl<T: Key> Inner<T> {
-    /// Whom the last change concerns.
+    /// The waiters affected by the last change.
     #[inline]
     fn settle(&mut self) -> Option<Wakes> {
         if self.line.is_empty() {
@@ -78,8 +79,8 @@ impl<T: Key> QueueCore<T> {
         self.apply(self.inner.lock(), |state| change(state, now))
     }
 
-    /// Like [`change`](Self::change), but the time is right only if it is noted or something waits for one. For
-    /// changes that happen once per key or more, and start no delay.
+    /// Like [`change`](Self::change), but the time is only exact if timings are recorded or a key is delayed. For
+    /// frequent changes that start no delay.
     #[inline]
     pub(crate) fn change_often<R>(&self, change: impl FnOnce(&mut QueueMachine<T>, Instant) -> R) -> R {
         let (inner, now) = self.lock();
@@ -105,10 +106,10 @@ impl<T: Key> QueueCore<T> {
         result
     }
 
-    /// Locks, and tells the time: if it is noted, or if something waits for one.
+    /// Locks, and reads the clock if timings are recorded or a key is delayed.
     #[inline]
     fn lock(&self) -> (MutexGuard<'_, Inner<T>>, Instant) {
-        // Read before the lock is taken: those who wait for it should not wait for the clock too.
+        // Read before locking, so that the lock is not held while reading the clock.
         let now = self.timings.then(Instant::now);
         let inner = self.inner.lock();
         let now = match now {
@@ -124,12 +125,12 @@ impl<T: Key> QueueCore<T> {
         read(&self.inner.lock().state)
     }
 
-    /// How many calls of `get` wait.
+    /// The number of waiting `get` calls.
     pub(crate) fn waiting(&self) -> usize {
         self.inner.lock().line.len()
     }
 
-    /// How long the limiter wants this key to wait.
+    /// The delay that the limiter assigns to this key.
     pub(crate) fn delay(&self, key: &T, now: Instant) -> Duration {
         self.limiter.lock().when(key, now)
     }
@@ -142,7 +143,7 @@ impl<T: Key> QueueCore<T> {
         self.limiter.lock().num_requeues(key)
     }
 
-    /// Lets go of keys that have left the state: what the limiter knows of them goes too.
+    /// Drops keys that have left the queue, and the limiter's state about them.
     #[inline]
     pub(crate) fn release(&self, gone: impl IntoIterator<Item = Gone<T>>) {
         for gone in gone {
@@ -152,7 +153,7 @@ impl<T: Key> QueueCore<T> {
         }
     }
 
-    /// Takes a key unless those who wait have a claim on all of them.
+    /// Takes a key unless all of them belong to waiters.
     pub(crate) fn try_get(self: &Arc<Self>) -> Option<Held<T>> {
         let (taken, wakes) = {
             let (mut inner, now) = self.lock();
@@ -167,13 +168,13 @@ impl<T: Key> QueueCore<T> {
         taken.map(|taken| Held::new(self, taken))
     }
 
-    /// One poll of `get`. `place` remembers the caller's place in the line from poll to poll.
+    /// One poll of `get`. `place` keeps the caller's place in the line between polls.
     pub(crate) fn poll_get(
         self: &Arc<Self>,
         place: &mut Place<'_, T>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Held<T>>> {
-        // A worker that always finds work would otherwise never let another task run.
+        // A worker that always finds work would otherwise never yield.
         let budget = ready!(coop::poll_proceed(cx));
         loop {
             let (step, wakes) = {
@@ -198,7 +199,7 @@ impl<T: Key> QueueCore<T> {
         }
     }
 
-    /// Accepts nothing any more. `release` ends all draining, otherwise one begins; returns its number.
+    /// Stops accepting keys. `release` ends all drains, otherwise one starts; returns its number.
     pub(crate) fn close(&self, release: bool) -> u64 {
         let gone = self.change(|state, _| state.shutdown());
         self.release(gone);
@@ -213,11 +214,11 @@ impl<T: Key> QueueCore<T> {
         released
     }
 
-    /// Waits until nothing is ready or running, or all drains are ended.
+    /// Waits until no key is ready or in flight, or all drains are ended.
     pub(crate) async fn drained(&self, number: u64) {
         loop {
             let mut notified = std::pin::pin!(self.drained.notified());
-            // Registered before looking: what happens between the look and the wait is not missed.
+            // Registered before checking, so that no notification is missed in between.
             notified.as_mut().enable();
             {
                 let inner = self.inner.lock();
@@ -265,7 +266,7 @@ impl<T: Key> Inner<T> {
     }
 }
 
-/// A place in the line; given up, and what was meant for it passed on, when dropped.
+/// A place in the line; dropping it passes its key on.
 pub(crate) struct Place<'a, T: Key> {
     shared: &'a QueueCore<T>,
     ticket: Option<Ticket>,
@@ -281,7 +282,7 @@ impl<'a, T: Key> Place<'a, T> {
         }
     }
 
-    /// Ready when the time has come; never, without a time.
+    /// Ready at the given time; never without one.
     fn poll_timer(&mut self, until: Option<Instant>, cx: &mut Context<'_>) -> Poll<()> {
         let Some(until) = until else {
             self.timer = None;

@@ -1,38 +1,37 @@
-//! What a queue tells about itself: plain numbers, taken at one instant. No registry, no exporter, no task that
-//! keeps gauges up to date; whoever exports reads [`WorkQueue::stats`](crate::WorkQueue::stats) when asked.
+//! Statistics of a queue: plain numbers at one instant. No registry, no exporter and no background task; exporters read
+//! [`WorkQueue::stats`](crate::WorkQueue::stats) on demand.
 
 use std::time::Duration;
 
-/// The state and the history of a queue at one instant.
+/// The state and counters of a queue at one instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[doc(alias = "MetricsProvider")]
 #[non_exhaustive]
 pub struct Stats {
-    /// Keys that have work outstanding and not begun: those ready, and those asked for again while they are
-    /// being worked on.
+    /// Keys with outstanding work that has not started: ready keys, and keys added again while in flight.
     #[doc(alias = "workqueue_depth")]
     pub depth: usize,
-    /// Keys that a worker could take now; what [`len`](crate::WorkQueue::len) tells.
+    /// Keys that a worker could take now; the same as [`len`](crate::WorkQueue::len).
     pub ready: usize,
     /// Keys that wait for a later time.
     pub delayed: usize,
-    /// Keys being worked on.
+    /// Keys in flight.
     pub running: usize,
-    /// Calls of [`get`](crate::WorkQueue::get) that wait for work.
+    /// Calls of [`get`](crate::WorkQueue::get) that are waiting.
     pub waiting_workers: usize,
 
-    /// Times a key became outstanding. Adds of a key that was outstanding already do not count.
+    /// The number of times a key became outstanding. Adds of an outstanding key do not count.
     #[doc(alias = "workqueue_adds_total")]
     pub adds: u64,
-    /// Delayed and rate-limited adds, also those without a delay.
+    /// Delayed and rate-limited adds, including those without a delay.
     #[doc(alias = "workqueue_retries_total")]
     pub retries: u64,
-    /// Items that ended without a verdict (by a panic, a cancelled future, an early return) and came back.
+    /// Items dropped without a verdict (a panic, a cancelled future, an early return) and retried.
     pub abandoned: u64,
-    /// Panics of worker bodies, each also counted in `abandoned`.
+    /// Panics of workers, each also counted in `abandoned`.
     pub panics: u64,
-    /// Keys dropped by a shutdown: delayed ones, retries and adds that came after it, and what was still queued
-    /// when the limit of [`shutdown_within`](crate::WorkQueue::shutdown_within) passed.
+    /// Keys dropped by a shutdown: delayed keys, retries and adds after it, and keys still queued at the timeout of
+    /// [`shutdown_within`](crate::WorkQueue::shutdown_within).
     pub discarded: u64,
 
     /// How long keys were outstanding before a worker took them.
@@ -41,15 +40,15 @@ pub struct Stats {
     /// How long workers held keys.
     #[doc(alias = "workqueue_work_duration_seconds")]
     pub work_duration: Histogram,
-    /// How long the worker that has been at it longest has held its key.
+    /// How long the longest running worker has held its key.
     #[doc(alias = "workqueue_longest_running_processor_seconds")]
     pub longest_running: Duration,
-    /// The sum of how long each worker has held the key it is working on. Grows steadily if one is stuck.
+    /// The total time that workers have held their current keys. Grows steadily if one is stuck.
     #[doc(alias = "workqueue_unfinished_work_seconds")]
     pub unfinished_work: Duration,
 }
 
-/// How many observations fell into each bucket of a fixed decimal scale, 10 ns to 1000 s (client-go's buckets).
+/// A histogram with a fixed decimal scale, 10 ns to 1000 s (client-go's buckets).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
     counts: [u64; Histogram::BOUNDS.len() + 1],
@@ -58,7 +57,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// The upper bound of each bucket, inclusive. One more bucket holds what is above the last.
+    /// The inclusive upper bound of each bucket. One more bucket holds larger observations.
     pub const BOUNDS: [Duration; 12] = [
         Duration::from_nanos(10),
         Duration::from_nanos(100),
@@ -91,13 +90,13 @@ impl Histogram {
             .map_or(Duration::ZERO, Duration::from_nanos)
     }
 
-    /// Each bucket's upper bound (`None`: no bound) and how many observations are in it, not cumulated.
+    /// The upper bound of each bucket (`None`: unbounded) and its number of observations, not cumulative.
     pub fn buckets(&self) -> impl Iterator<Item = (Option<Duration>, u64)> + '_ {
         Self::BOUNDS.into_iter().map(Some).chain([None]).zip(self.counts)
     }
 
     pub(crate) fn observe(&mut self, value: Duration) {
-        // The bounds are the powers of ten from 10 ns on, so the logarithm names the bucket.
+        // The bounds are powers of ten starting at 10 ns, so the logarithm selects the bucket.
         let nanos = u64::try_from(value.as_nanos()).unwrap_or(u64::MAX);
         let bucket = if nanos <= 10 {
             0
@@ -109,7 +108,7 @@ impl Histogram {
     }
 }
 
-/// The counters a queue keeps as it goes; the rest of [`Stats`] is read off its state.
+/// The counters of a queue; the rest of [`Stats`] is derived from its state.
 #[derive(Default)]
 pub(crate) struct Meter {
     pub(crate) adds: u64,
@@ -126,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_observation_falls_into_the_first_bucket_that_is_not_below_it() {
+    fn observation_is_counted_in_the_first_bucket_not_below_it() {
         let mut histogram = Histogram::default();
         for nanos in [0, 10, 11, 100, 1_000_000_000_000, 1_000_000_000_001] {
             histogram.observe(Duration::from_nanos(nanos));
@@ -140,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_of_nothing_is_zero() {
+    fn mean_of_an_empty_histogram_is_zero() {
         let mut histogram = Histogram::default();
         assert_eq!(histogram.mean(), Duration::ZERO);
 
@@ -150,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sum_does_not_overflow() {
+    fn sum_does_not_overflow() {
         let mut histogram = Histogram::default();
         histogram.observe(Duration::MAX);
         histogram.observe(Duration::MAX);

@@ -1,4 +1,4 @@
-//! The only place that spawns. Whoever calls it keeps the `JoinSet`, and so notices how its tasks end.
+//! The only place that spawns tasks. The caller keeps the `JoinSet`, so it observes how its tasks end.
 
 use std::future::Future;
 use tokio::task::JoinSet;

@@ -1,4 +1,4 @@
-//! Tasks that work a queue off until it is shut down and empty.
+//! Tasks that process a queue until it is shut down and empty.
 
 use crate::item::{Item, Verdict};
 use crate::{Key, WorkQueue, lease, task};
@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::task::Poll;
 use tokio::task::JoinSet;
 
-/// Starts `n` tasks that work `queue` off: each takes a key, awaits `work` for it, and takes the next.
+/// Starts `n` tasks that process `queue`: each takes a key, awaits `work` for it, and takes the next.
 ///
-/// The output of `work` is the [`Verdict`], unless it gave the item one itself: `()` ends the run, `Ok(())` also
-/// forgets the key's failures, `Err(_)` retries it rate-limited. If `work` panics, the panic ends nothing but this
-/// run: it is counted in [`Stats::panics`](crate::Stats::panics), the key comes back rate-limited, and the worker
-/// takes the next one. If the workers are aborted, the keys they were working on come back likewise.
+/// The output of `work` is the [`Verdict`], unless the item was finished before: `()` ends the run, `Ok(())` also
+/// forgets the key's failures, `Err(_)` retries the key, rate-limited. A panic of `work` only ends this run: it is
+/// counted in [`Stats::panics`](crate::Stats::panics), the key is retried, rate-limited, and the worker takes the next
+/// one. If the workers are aborted, their keys are retried, too.
 ///
 /// The workers end when the queue is shut down and empty. `n = 0` starts none.
 ///
@@ -61,7 +61,7 @@ where
 {
     while let Some(item) = queue.get().await {
         let mut run = pin!(lease::run(item, &*work));
-        // A panic goes no further than this run; that the future is not polled after one makes it unwind safe.
+        // A panic ends only this run. The future is not polled after a panic, so it is unwind safe.
         let ended = poll_fn(
             |cx| match catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(cx))) {
                 Ok(poll) => poll.map(Ok),
@@ -76,18 +76,18 @@ where
 
 /// The tasks that [`workers`] started.
 ///
-/// Keep it: dropped, it aborts them. The keys they were working on come back to the queue.
+/// Dropping it aborts the workers. The keys in flight are retried.
 #[must_use = "dropping it aborts the workers"]
 pub struct Workers {
     tasks: JoinSet<()>,
 }
 
 impl Workers {
-    /// Waits until all workers have ended, which they do when the queue is shut down and empty.
+    /// Waits until all workers have ended, which happens once the queue is shut down and empty.
     ///
     /// # Panics
     ///
-    /// If a worker died of a panic outside its work: in `Hash`, `Eq`, `Clone` or `Drop` of the key.
+    /// If a worker panicked outside its work: in `Hash`, `Eq`, `Clone` or `Drop` of the key.
     pub async fn join(mut self) {
         while let Some(ended) = self.tasks.join_next().await {
             if let Err(error) = ended
@@ -98,13 +98,13 @@ impl Workers {
         }
     }
 
-    /// Aborts the workers at their next `.await` and waits until they are gone. The keys they were working on come
-    /// back rate-limited.
+    /// Aborts the workers at their next `.await` and waits until they have ended. The keys in flight are retried,
+    /// rate-limited.
     pub async fn abort(mut self) {
         self.tasks.shutdown().await;
     }
 
-    /// Lets the workers go on without anyone to notice their end.
+    /// Lets the workers run without observing their end.
     pub fn detach(mut self) {
         self.tasks.detach_all();
     }

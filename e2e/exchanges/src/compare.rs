@@ -1,23 +1,23 @@
-//! Where two sets of answers to one story differ. Takes normalised answers, gives differences by place.
+//! Compares normalized responses and returns their differences by path.
 
 use std::fmt;
 
 use serde_json::Value;
 
 use crate::normal::normal;
-use crate::story::{Answer, Body, Story};
+use crate::recording::{Body, Recording, Response};
 
-/// One place at which an answer is not the recorded one.
+/// One difference between a response and the recorded one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// The exchange.
     pub exchange: String,
-    /// The place: `status`, `headers/…` or `body/…`, as a JSON pointer.
+    /// The path: `status`, `headers/…` or `body/…`, as a JSON pointer.
     pub at: String,
-    /// What was recorded; nothing if the place was not there.
+    /// The recorded value, if any.
     pub recorded: Option<String>,
-    /// What was answered now.
-    pub answered: Option<String>,
+    /// The received value, if any.
+    pub received: Option<String>,
 }
 
 impl fmt::Display for Difference {
@@ -25,48 +25,50 @@ impl fmt::Display for Difference {
         let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".into());
         write!(
             f,
-            "{} at {}: recorded {}, answered {}",
+            "{} at {}: recorded {}, received {}",
             self.exchange,
             self.at,
             text(&self.recorded),
-            text(&self.answered)
+            text(&self.received)
         )
     }
 }
 
-/// Where the answers differ from the recorded ones, up to names, versions and times.
-pub fn differences(story: &Story, answers: &[Answer]) -> Vec<Difference> {
-    let recorded: Vec<Answer> = story
+/// The differences between the responses and the recorded ones, up to names, versions and times.
+pub fn differences(recording: &Recording, responses: &[Response]) -> Vec<Difference> {
+    let recorded: Vec<Response> = recording
         .exchanges
         .iter()
-        .map_while(|exchange| exchange.answer.clone())
+        .map_while(|exchange| exchange.response.clone())
         .collect();
     let mut found = Vec::new();
-    let pairs = normal(story, &recorded).into_iter().zip(normal(story, answers));
-    for (exchange, (recorded, answered)) in story.exchanges.iter().zip(pairs) {
-        let mut at = |at: String, recorded: Option<&Value>, answered: Option<&Value>| {
+    let pairs = normal(recording, &recorded)
+        .into_iter()
+        .zip(normal(recording, responses));
+    for (exchange, (recorded, received)) in recording.exchanges.iter().zip(pairs) {
+        let mut at = |at: String, recorded: Option<&Value>, received: Option<&Value>| {
             found.push(Difference {
                 exchange: exchange.name.clone(),
                 at,
                 recorded: recorded.map(Value::to_string),
-                answered: answered.map(Value::to_string),
+                received: received.map(Value::to_string),
             });
         };
         walk(
             "status",
             &recorded.status.into(),
-            &answered.status.into(),
+            &received.status.into(),
             &mut at,
         );
-        let headers = |answer: &Answer| Value::from_iter(answer.headers.clone());
-        walk("headers", &headers(&recorded), &headers(&answered), &mut at);
-        walk("body", &body(&recorded), &body(&answered), &mut at);
+        let headers = |response: &Response| Value::from_iter(response.headers.clone());
+        walk("headers", &headers(&recorded), &headers(&received), &mut at);
+        walk("body", &body(&recorded), &body(&received), &mut at);
     }
     found
 }
 
-fn body(answer: &Answer) -> Value {
-    match &answer.body {
+fn body(response: &Response) -> Value {
+    match &response.body {
         Body::Json(value) => value.clone(),
         Body::Events(events) => events.clone().into(),
         Body::Text(text) => text.clone().into(),
@@ -75,13 +77,13 @@ fn body(answer: &Answer) -> Value {
 
 type Report<'a> = dyn FnMut(String, Option<&Value>, Option<&Value>) + 'a;
 
-fn walk(at: &str, recorded: &Value, answered: &Value, report: &mut Report<'_>) {
-    match (recorded, answered) {
+fn walk(at: &str, recorded: &Value, received: &Value, report: &mut Report<'_>) {
+    match (recorded, received) {
         (Value::Object(one), Value::Object(other)) => {
             for (key, value) in one {
                 let at = format!("{at}/{}", escaped(key));
                 match other.get(key) {
-                    Some(answered) => walk(&at, value, answered, report),
+                    Some(received) => walk(&at, value, received, report),
                     None => report(at, Some(value), None),
                 }
             }
@@ -93,13 +95,13 @@ fn walk(at: &str, recorded: &Value, answered: &Value, report: &mut Report<'_>) {
             for index in 0..one.len().max(other.len()) {
                 let at = format!("{at}/{index}");
                 match (one.get(index), other.get(index)) {
-                    (Some(recorded), Some(answered)) => walk(&at, recorded, answered, report),
-                    (recorded, answered) => report(at, recorded, answered),
+                    (Some(recorded), Some(received)) => walk(&at, recorded, received, report),
+                    (recorded, received) => report(at, recorded, received),
                 }
             }
         }
-        _ if recorded == answered => {}
-        _ => report(at.to_owned(), Some(recorded), Some(answered)),
+        _ if recorded == received => {}
+        _ => report(at.to_owned(), Some(recorded), Some(received)),
     }
 }
 
@@ -114,17 +116,17 @@ mod tests {
 
     use super::*;
 
-    fn story(body: Value) -> Story {
+    fn recording(body: Value) -> Recording {
         serde_json::from_value(json!({"about": "one get", "exchanges": [{
             "name": "get",
             "request": {"method": "GET", "path": "/api/v1/namespaces/a/pods/web"},
             "answer": {"status": 200, "headers": {"audit-id": "1"}, "json": body}
         }]}))
-        .expect("a story")
+        .expect("a recording")
     }
 
-    fn answer(status: u16, body: Value) -> Vec<Answer> {
-        vec![Answer::new(
+    fn response(status: u16, body: Value) -> Vec<Response> {
+        vec![Response::new(
             status,
             [("audit-id", b"2".as_slice())],
             body.to_string().as_bytes(),
@@ -133,29 +135,33 @@ mod tests {
     }
 
     #[test]
-    fn versions_and_times_are_no_differences() {
-        let story =
-            story(json!({"metadata": {"resourceVersion": "1", "creationTimestamp": "2026-11-15T23:35:26Z"}}));
+    fn versions_and_times_are_ignored() {
+        let recording = recording(
+            json!({"metadata": {"resourceVersion": "1", "creationTimestamp": "2026-11-15T23:35:26Z"}}),
+        );
         let now = json!({"metadata": {"resourceVersion": "9", "creationTimestamp": "2027-01-01T00:00:00Z"}});
 
-        assert_eq!(differences(&story, &answer(200, now)), []);
+        assert_eq!(differences(&recording, &response(200, now)), []);
     }
 
     #[test]
-    fn every_other_place_is_one() {
-        let story = story(json!({"a/b": 1, "items": [1, 2], "gone": true}));
+    fn all_other_values_are_compared() {
+        let recording = recording(json!({"a/b": 1, "items": [1, 2], "gone": true}));
 
-        let found = differences(&story, &answer(404, json!({"a/b": 2, "items": [1], "new": 0})));
+        let found = differences(
+            &recording,
+            &response(404, json!({"a/b": 2, "items": [1], "new": 0})),
+        );
 
         let found: Vec<String> = found.iter().map(ToString::to_string).collect();
         assert_eq!(
             found,
             [
-                "get at status: recorded 200, answered 404",
-                "get at body/a~1b: recorded 1, answered 2",
-                "get at body/gone: recorded true, answered nothing",
-                "get at body/items/1: recorded 2, answered nothing",
-                "get at body/new: recorded nothing, answered 0",
+                "get at status: recorded 200, received 404",
+                "get at body/a~1b: recorded 1, received 2",
+                "get at body/gone: recorded true, received nothing",
+                "get at body/items/1: recorded 2, received nothing",
+                "get at body/new: recorded nothing, received 0",
             ]
         );
     }

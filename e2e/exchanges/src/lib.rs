@@ -1,17 +1,16 @@
-//! Recorded exchanges with an API server: stories of requests and answers, played again at any server, and compared
-//! up to names, versions and times.
+//! Recorded exchanges with an API server, played at any server and compared up to names, versions and times.
 //!
-//! A [`Story`] is a file: requests in order, each with the answer that a real kube-apiserver gave. Later requests
-//! take values from earlier answers (`<name>` stands for what an earlier exchange kept under that name). [`play`]
-//! asks the same of another [`Server`]; [`differences`] says where its answers are not the recorded ones.
+//! A [`Recording`] is a file of requests, each with the response of a real kube-apiserver. Later requests use values of
+//! earlier responses (`<name>` is replaced by the value kept under that name). [`play`] sends the requests to another
+//! [`Server`]; [`differences`] compares its responses with the recorded ones.
 #![forbid(unsafe_code)]
 
 mod compare;
 mod normal;
 mod play;
-mod story;
+mod recording;
 
 pub use compare::{Difference, differences};
 pub use normal::normal;
 pub use play::{Failed, Sent, Server, play};
-pub use story::{Act, Answer, Body, Exchange, Request, Story, User, read, write};
+pub use recording::{Body, Disruption, Exchange, Recording, Request, Response, User, read, write};

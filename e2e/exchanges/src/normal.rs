@@ -1,35 +1,35 @@
-//! What an answer says, without what differs from one run to the next: uids, versions, times, continue tokens.
+//! Normalizes responses: replaces uids, versions, times and continue tokens, which differ between runs.
 //!
-//! A value that the story keeps is replaced by its name, so that it is still seen whether the right one is where it
-//! should be. The rest is replaced by its class, so that its form is still compared.
+//! A kept value is replaced by its name, so that its occurrences are still compared. Other values are replaced by their
+//! class, so that their format is still compared.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
 use crate::play::keep;
-use crate::story::{Answer, Body, Story};
+use crate::recording::{Body, Recording, Response};
 
-/// Headers whose value is new in each answer: that they are there is what counts.
+/// Headers whose value is unique to each response; only their presence is compared.
 const UNIQUE_HEADERS: [&str; 3] = [
     "audit-id",
     "x-kubernetes-pf-flowschema-uid",
     "x-kubernetes-pf-prioritylevel-uid",
 ];
 
-/// The answers to a story, normalised.
-pub fn normal(story: &Story, answers: &[Answer]) -> Vec<Answer> {
+/// The normalized responses of a recording.
+pub fn normal(recording: &Recording, responses: &[Response]) -> Vec<Response> {
     let mut kept = BTreeMap::new();
-    let mut normal = Vec::with_capacity(answers.len());
-    for (exchange, answer) in story.exchanges.iter().zip(answers) {
-        // An answer without the value was reported when it was played.
-        let _ = keep(exchange, answer, &mut kept);
-        normal.push(Names::new(&kept).answer(answer));
+    let mut normal = Vec::with_capacity(responses.len());
+    for (exchange, response) in recording.exchanges.iter().zip(responses) {
+        // A response without the value was reported when it was played.
+        let _ = keep(exchange, response, &mut kept);
+        normal.push(Names::new(&kept).response(response));
     }
     normal
 }
 
-/// What the values kept so far are called.
+/// The names of the values kept so far.
 struct Names {
     by_value: BTreeMap<String, String>,
 }
@@ -44,8 +44,8 @@ impl Names {
         }
     }
 
-    fn answer(&self, answer: &Answer) -> Answer {
-        let headers = answer.headers.iter().map(|(name, value)| {
+    fn response(&self, response: &Response) -> Response {
+        let headers = response.headers.iter().map(|(name, value)| {
             let unique = UNIQUE_HEADERS.contains(&name.as_str());
             let value = if unique {
                 "<uid>".into()
@@ -54,14 +54,14 @@ impl Names {
             };
             (name.clone(), value)
         });
-        Answer {
-            status: answer.status,
+        Response {
+            status: response.status,
             headers: headers.collect(),
-            body: match &answer.body {
+            body: match &response.body {
                 Body::Json(value) => Body::Json(self.value(value, false)),
                 Body::Events(events) => {
                     let mut events: Vec<Value> = events.iter().map(|event| self.event(event)).collect();
-                    // A bookmark may be repeated, as the server's timer wants it.
+                    // A bookmark may be repeated, depending on the server's timer.
                     events.dedup_by(|next, last| last["type"] == "BOOKMARK" && next == last);
                     Body::Events(events)
                 }
@@ -81,7 +81,8 @@ impl Names {
         normal
     }
 
-    /// `collection`: the version of this object is that of a collection, which also moves with what happens elsewhere.
+    /// `collection`: whether the version of this object is that of a collection, which changes with unrelated writes,
+    /// too.
     fn value(&self, value: &Value, collection: bool) -> Value {
         match value {
             Value::Object(map) => {
@@ -114,7 +115,7 @@ impl Names {
         map.iter().map(member).collect()
     }
 
-    /// The cells of a row, of which one may be an age.
+    /// The cells of a row, one of which may be an age.
     fn cells(&self, cells: &Value) -> Value {
         let cell = |cell: &Value| match cell.as_str() {
             Some(text) if is_age(text) => "<age>".into(),
@@ -123,7 +124,7 @@ impl Names {
         cells.as_array().into_iter().flatten().map(cell).collect()
     }
 
-    /// The causes of a refusal. A real server names the owners of one field in the order of a Go map.
+    /// The causes of an error. A real server lists the owners of a field in the order of a Go map.
     fn causes(&self, causes: &Value) -> Value {
         let mut causes = self.value(causes, false);
         if let Some(causes) = causes.as_array_mut()
@@ -141,7 +142,7 @@ impl Names {
     }
 
     fn text(&self, text: &str) -> String {
-        // Short values, versions above all, are found by chance in other texts.
+        // Short values, especially versions, occur by chance in other texts.
         if let Some(name) = self.named(text).filter(|_| !is_number(text)) {
             return name.to_owned();
         }
@@ -153,7 +154,7 @@ impl Names {
         }
     }
 
-    /// A sentence for people, in which uids and versions may stand among the words.
+    /// A message, which may contain uids and versions among its words.
     fn sentence(&self, text: &str) -> String {
         let mut words = String::with_capacity(text.len());
         let mut rest = text;
@@ -165,7 +166,7 @@ impl Names {
             let (word, after) = from.split_at(end);
             words.push_str(before);
             match self.named(word) {
-                // The version that the server has reached is no object's, if only by chance.
+                // The current version of the server matches that of an object only by chance.
                 _ if is_number(word) && words.ends_with("current: ") => words.push_str("<version>"),
                 Some(name) => words.push_str(name),
                 None if is_number(word) && words.ends_with('(') => words.push_str("<version>"),
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_is_called_by_its_name_and_the_rest_by_its_class() {
+    fn kept_values_are_named_and_others_replaced_by_their_class() {
         let object = json!({"metadata": {
             "name": "web-x7k2p", "resourceVersion": "71", "uid": "03b253b9-beed-4f85-bbaf-f5bae486fe8f",
             "creationTimestamp": "2026-11-15T23:35:26Z", "generation": 71
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_of_a_collection_is_not_taken_for_that_of_an_object() {
+    fn collection_version_is_not_mistaken_for_an_object_version() {
         let list = json!({"metadata": {"resourceVersion": "71", "continue": "abc"},
             "items": [{"metadata": {"resourceVersion": "71"}}, {"metadata": {"resourceVersion": "72"}}]});
 
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn ages_are_called_so_in_tables_only() {
+    fn ages_are_replaced_in_tables_only() {
         let table =
             json!({"rows": [{"cells": ["web", "7s", "2m10s", "10.0.0.7", 1, null]}], "spec": {"wait": "7s"}});
 
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn conflicting_managers_have_no_order_and_other_causes_have() {
+    fn conflicting_managers_are_sorted_and_other_causes_keep_their_order() {
         let details = |reason: &str, first: &str, second: &str| {
             let causes = [first, second].map(|message| json!({"reason": reason, "message": message}));
             names().value(&json!({ "causes": causes }), false)
@@ -295,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn sentences_are_normalised_word_by_word() {
+    fn messages_are_normalized_word_by_word() {
         assert_eq!(
             names()
                 .sentence("pods \"web-x7k2p\" uid 03b253b9-beed-4f85-bbaf-f5bae486fe8f: too old: 71 (209)"),

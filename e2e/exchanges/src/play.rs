@@ -1,23 +1,23 @@
-//! Plays a story at a server. Knows the order of requests and the values that later ones take from earlier answers;
-//! does not know how a request travels.
+//! Plays a recording at a server: the order of requests, and the values that later ones take from earlier responses.
+//! Independent of the transport.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde_json::Value;
 
-use crate::story::{Act, Answer, Body, Exchange, Story, User};
+use crate::recording::{Body, Disruption, Exchange, Recording, Response, User};
 
-/// The client that every request says it comes from: the server derives the field manager from it.
+/// The user agent of every request; the server derives the field manager from it.
 const USER_AGENT: &str = "recorder/1.0";
 
-/// How often a request is sent whose answer is waited for, with a pause after each.
+/// The maximum number of attempts for a request that is repeated until a status.
 const MOST_ATTEMPTS: usize = 100;
 
 /// A request with all values filled in.
 #[derive(Clone, Debug)]
 pub struct Sent {
-    /// Who asks.
+    /// The sender.
     pub user: User,
     /// `GET`, `POST` and so on.
     pub method: String,
@@ -27,12 +27,12 @@ pub struct Sent {
     pub headers: BTreeMap<String, String>,
     /// The body.
     pub body: Vec<u8>,
-    /// Send it until it is refused, while the server has too much to do.
+    /// Repeat it until it is refused, while the server is overloaded.
     pub until_refused: bool,
 }
 
 impl Sent {
-    /// Whether the answer is a stream of events.
+    /// Whether the response is a stream of events.
     pub fn is_watch(&self) -> bool {
         let query = self.path.split_once('?').map_or("", |(_, query)| query);
         query
@@ -41,24 +41,24 @@ impl Sent {
     }
 }
 
-/// A server that can be asked.
+/// A server that handles requests.
 pub trait Server {
-    /// Sends a request and reads the answer to its end.
-    fn send(&mut self, request: Sent) -> impl Future<Output = Result<Answer, String>>;
+    /// Sends a request and reads the whole response.
+    fn send(&mut self, request: Sent) -> impl Future<Output = Result<Response, String>>;
 
-    /// A moment between two attempts, a tenth of a second or so.
+    /// A short pause between two attempts, about a tenth of a second.
     fn pause(&mut self) -> impl Future<Output = ()>;
 
-    /// Does something to the server itself.
-    fn act(&mut self, act: Act) -> impl Future<Output = Result<(), String>>;
+    /// Disrupts the server.
+    fn disrupt(&mut self, disrupt: Disruption) -> impl Future<Output = Result<(), String>>;
 }
 
-/// A story that could not be played to its end.
+/// A recording that could not be played completely.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failed {
-    /// The exchange at which it ended.
+    /// The failed exchange.
     pub exchange: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
@@ -70,50 +70,50 @@ impl fmt::Display for Failed {
 
 impl std::error::Error for Failed {}
 
-/// Plays a story and gives the answers, one per exchange.
+/// Plays a recording and returns the responses, one per exchange.
 ///
 /// # Errors
 ///
-/// A request got no answer, or an answer lacks a value that was to be kept.
-pub async fn play(story: &Story, server: &mut impl Server) -> Result<Vec<Answer>, Failed> {
+/// A request got no response, or a response lacks a value to be kept.
+pub async fn play(recording: &Recording, server: &mut impl Server) -> Result<Vec<Response>, Failed> {
     let mut kept = BTreeMap::new();
-    let mut answers = Vec::with_capacity(story.exchanges.len());
-    for exchange in &story.exchanges {
+    let mut responses = Vec::with_capacity(recording.exchanges.len());
+    for exchange in &recording.exchanges {
         let failed = |reason| Failed {
             exchange: exchange.name.clone(),
             reason,
         };
-        if let Some(act) = exchange.first {
-            server.act(act).await.map_err(failed)?;
+        if let Some(disrupt) = exchange.first {
+            server.disrupt(disrupt).await.map_err(failed)?;
         }
-        let mut answer = server.send(filled(exchange, &kept)).await.map_err(failed)?;
+        let mut response = server.send(filled(exchange, &kept)).await.map_err(failed)?;
         for _ in 0..MOST_ATTEMPTS {
-            if exchange.until.is_none_or(|wanted| wanted == answer.status) {
+            if exchange.until.is_none_or(|wanted| wanted == response.status) {
                 break;
             }
             server.pause().await;
-            answer = server.send(filled(exchange, &kept)).await.map_err(failed)?;
+            response = server.send(filled(exchange, &kept)).await.map_err(failed)?;
         }
-        keep(exchange, &answer, &mut kept).map_err(failed)?;
-        answers.push(answer);
+        keep(exchange, &response, &mut kept).map_err(failed)?;
+        responses.push(response);
     }
-    Ok(answers)
+    Ok(responses)
 }
 
-/// Adds the values that an answer gives to later requests.
+/// Adds the kept values of a response.
 pub(crate) fn keep(
     exchange: &Exchange,
-    answer: &Answer,
+    response: &Response,
     kept: &mut BTreeMap<String, String>,
 ) -> Result<(), String> {
     for (name, pointer) in &exchange.keep {
-        match answer.body.pointer(pointer) {
+        match response.body.pointer(pointer) {
             Some(Value::String(text)) => kept.insert(name.clone(), text.clone()),
             Some(other) => kept.insert(name.clone(), other.to_string()),
             None => {
                 return Err(format!(
-                    "the answer ({}) has nothing at {pointer}, which was to be kept as {name}",
-                    answer.status
+                    "the response ({}) has nothing at {pointer}, which was to be kept as {name}",
+                    response.status
                 ));
             }
         };
@@ -148,19 +148,19 @@ fn filled(exchange: &Exchange, kept: &BTreeMap<String, String>) -> Sent {
         path: fill(&request.path),
         headers,
         body: body.into_bytes(),
-        until_refused: exchange.first == Some(Act::Overload),
+        until_refused: exchange.first == Some(Disruption::Overload),
     }
 }
 
-impl Answer {
-    /// An answer from its parts; headers that belong to the connection are left out.
+impl Response {
+    /// Builds a response from its parts, without connection headers.
     pub fn new<'a>(
         status: u16,
         headers: impl IntoIterator<Item = (&'a str, &'a [u8])>,
         bytes: &[u8],
         is_watch: bool,
-    ) -> Answer {
-        const OF_THE_CONNECTION: [&str; 5] = [
+    ) -> Response {
+        const CONNECTION_HEADERS: [&str; 5] = [
             "connection",
             "content-length",
             "date",
@@ -169,10 +169,10 @@ impl Answer {
         ];
         let headers = headers
             .into_iter()
-            .filter(|(name, _)| !OF_THE_CONNECTION.contains(name))
+            .filter(|(name, _)| !CONNECTION_HEADERS.contains(name))
             .map(|(name, value)| (name.to_owned(), String::from_utf8_lossy(value).into_owned()))
             .collect();
-        Answer {
+        Response {
             status,
             headers,
             body: Body::read(bytes, is_watch && status == 200),
@@ -211,20 +211,20 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_missing_is_named() {
-        let answer = Answer::new(409, [("date", b"now".as_slice())], b"{}", false);
+    fn missing_value_is_named() {
+        let response = Response::new(409, [("date", b"now".as_slice())], b"{}", false);
 
-        let error = keep(&exchange(), &answer, &mut BTreeMap::new()).expect_err("there is no uid");
+        let error = keep(&exchange(), &response, &mut BTreeMap::new()).expect_err("there is no uid");
 
         assert!(
             error.contains("409") && error.contains("/metadata/uid"),
             "{error}"
         );
-        assert!(answer.headers.is_empty());
+        assert!(response.headers.is_empty());
     }
 
     #[test]
-    fn the_events_of_a_watch_are_taken_apart() {
+    fn watch_events_are_parsed() {
         let body = Body::read(b"{\"type\":\"ADDED\"}\n{\"type\":\"DELETED\"}\n", true);
 
         assert_eq!(

@@ -1,6 +1,7 @@
-//! Our informer, telling what its handler is told: one JSON object per line, in the form of `peers/client-go`.
+//! Prints the events that our informer's handler receives: one JSON object per line, in the format of
+//! `peers/client-go`.
 //!
-//! It stops when its standard input ends, and then prints what its store holds, one line per object.
+//! It stops when its standard input ends, and then prints the objects in its store, one per line.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube_informers::{Cause, Event, Informer, Object, Scope};
-use kube_informers_e2e::differential::{Event as Told, Line};
+use kube_informers_e2e::differential::{Event as LineType, Line};
 use tokio::io::AsyncReadExt;
 
 const USAGE: &str = "usage: informer-lines --kubeconfig=FILE --resource=group/version/resource [--namespace=NAME] \
@@ -45,10 +46,10 @@ impl Options {
                 "--resync" => {
                     let seconds = value
                         .parse()
-                        .map_err(|_| format!("{argument} is no number of seconds"))?;
+                        .map_err(|_| format!("{argument} is not a number of seconds"))?;
                     options.resync = Some(Duration::from_secs(seconds)).filter(|period| !period.is_zero());
                 }
-                _ => return Err(format!("{name} is no option\n{USAGE}")),
+                _ => return Err(format!("unknown option {name}\n{USAGE}")),
             }
         }
         Ok(options)
@@ -63,7 +64,7 @@ impl Options {
     }
 }
 
-/// The kind behind a plural name, as the server says.
+/// Resolves a plural name through discovery.
 async fn resource(client: &kube::Client, name: &str) -> Result<ApiResource, Box<dyn std::error::Error>> {
     let parts: Vec<&str> = name.split('/').collect();
     let &[group, version, plural] = parts.as_slice() else {
@@ -86,7 +87,7 @@ async fn resource(client: &kube::Client, name: &str) -> Result<ApiResource, Box<
     Ok(ApiResource::from_gvk_with_plural(&gvk, plural))
 }
 
-fn about(event: Told, object: &DynamicObject) -> Line {
+fn line_for(event: LineType, object: &DynamicObject) -> Line {
     let text = |value: Option<&str>| value.unwrap_or_default().to_owned();
     Line {
         event,
@@ -104,11 +105,11 @@ fn line(event: &Event<DynamicObject>) -> Line {
     match event {
         Event::Added { object, initial } => Line {
             initial: *initial,
-            ..about(Told::Added, object)
+            ..line_for(LineType::Added, object)
         },
         Event::Updated { old, new, .. } => Line {
-            old_resource_version: about(Told::Updated, old).resource_version,
-            ..about(Told::Updated, new)
+            old_resource_version: line_for(LineType::Updated, old).resource_version,
+            ..line_for(LineType::Updated, new)
         },
         Event::Deleted { object, cause } => Line {
             cause: match cause {
@@ -117,17 +118,17 @@ fn line(event: &Event<DynamicObject>) -> Line {
                 _ => "left-scope",
             }
             .to_owned(),
-            ..about(Told::Deleted, object)
+            ..line_for(LineType::Deleted, object)
         },
     }
 }
 
-fn tell(line: &Line) {
-    let told = serde_json::to_string(line)
+fn print(line: &Line) {
+    let printed = serde_json::to_string(line)
         .map_err(io::Error::from)
         .and_then(|text| writeln!(io::stdout().lock(), "{text}"));
-    if let Err(error) = told {
-        eprintln!("nobody listens: {error}");
+    if let Err(error) = printed {
+        eprintln!("cannot write to standard output: {error}");
     }
 }
 
@@ -144,12 +145,12 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
         builder = builder.resync(period);
     }
     let (informer, task) = builder.build();
-    let registration = informer.add_event_handler(|event: Event<DynamicObject>| tell(&line(&event)))?;
-    let told_all = async {
+    let registration = informer.add_event_handler(|event: Event<DynamicObject>| print(&line(&event)))?;
+    let announce_sync = async {
         if registration.synced().await.is_ok() {
-            tell(&Line {
-                event: Told::Synced,
-                ..about(Told::Synced, &DynamicObject::new("", &resource))
+            print(&Line {
+                event: LineType::Synced,
+                ..line_for(LineType::Synced, &DynamicObject::new("", &resource))
             });
         }
         std::future::pending::<()>().await;
@@ -160,11 +161,11 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
     };
     tokio::select! {
         _ = task.run() => {}
-        () = told_all => {}
+        () = announce_sync => {}
         () = stdin => {}
     }
     for object in informer.store().list().iter() {
-        tell(&about(Told::Stored, object));
+        print(&line_for(LineType::Stored, object));
     }
     informer.shutdown().await;
     Ok(())

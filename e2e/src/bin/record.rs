@@ -1,13 +1,12 @@
-//! Records stories of requests and answers at a real kube-apiserver, or proves that the recorded ones are still what it
-//! says.
+//! Records exchanges with a real kube-apiserver, or checks that the recorded responses are still current.
 //!
 //! ```text
-//! record write [STORY ...]    asks a real server, and writes its answers into the stories
-//! record check [STORY ...]    asks a real server, and compares with the answers in the stories
+//! record write [RECORDING ...]    sends the requests to a real server and saves its responses
+//! record check [RECORDING ...]    sends the requests to a real server and compares its responses
 //! ```
 //!
-//! The stories are `crates/kube-testserver/tests/recorded/*.json`. A new exchange is written there by hand, without its
-//! answer; `record write` adds that.
+//! The recordings are `crates/kube-testserver/tests/recorded/*.json`. To add an exchange, write it there without its
+//! response; `record write` adds the response.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,21 +17,21 @@ use futures_util::future::join_all;
 use http_body_util::BodyExt;
 use kube::client::Body;
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
-use kube_exchanges::{Act, Answer, Sent, Story, User, differences, play};
+use kube_exchanges::{Disruption, Recording, Response, Sent, User, differences, play};
 use kube_informers_e2e::{NoServer, Server, Setup};
 
-/// How many requests are sent at once to be one too many, and how often.
-const CROWD: usize = 200;
+/// The number of concurrent requests that overload the server, and the number of attempts.
+const CONCURRENCY: usize = 200;
 const ATTEMPTS: usize = 50;
 
-/// A real server, and its users.
+/// A real server and clients for its users.
 struct Real {
     server: Server,
-    /// What it calls itself.
+    /// Name and version of the server.
     name: String,
     admin: kube::Client,
     nobody: kube::Client,
-    stranger: kube::Client,
+    unauthenticated: kube::Client,
 }
 
 impl Real {
@@ -42,7 +41,7 @@ impl Real {
         let fail = |error: String| NoServer::Failed(format!("no client for the server: {error}"));
         let cluster = server
             .as_cluster()
-            .ok_or_else(|| fail("it is no cluster".into()))?;
+            .ok_or_else(|| fail("the server is not a cluster".into()))?;
         let client = async |path: PathBuf, token: Option<&str>| client(&path, token).await.map_err(fail);
         let admin = client(cluster.kubeconfig(), None).await?;
         let version = admin.apiserver_version().await;
@@ -51,17 +50,17 @@ impl Real {
             name: format!("kube-apiserver {}", version.git_version),
             admin,
             nobody: client(cluster.nobody_kubeconfig(), None).await?,
-            stranger: client(cluster.kubeconfig(), Some("nobody-gave-this-token")).await?,
+            unauthenticated: client(cluster.kubeconfig(), Some("invalid-token")).await?,
             server,
         })
     }
 
-    async fn ask(&self, request: Sent) -> Result<Answer, String> {
+    async fn request(&self, request: Sent) -> Result<Response, String> {
         let is_watch = request.is_watch();
         let client = match request.user {
             User::Admin => &self.admin,
             User::Nobody => &self.nobody,
-            User::Stranger => &self.stranger,
+            User::Unauthenticated => &self.unauthenticated,
         };
         let mut built = http::Request::builder()
             .method(request.method.as_str())
@@ -83,7 +82,7 @@ impl Real {
             .headers
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_bytes()));
-        Ok(Answer::new(parts.status.as_u16(), headers, &bytes, is_watch))
+        Ok(Response::new(parts.status.as_u16(), headers, &bytes, is_watch))
     }
 }
 
@@ -102,87 +101,87 @@ async fn client(kubeconfig: &Path, token: Option<&str>) -> Result<kube::Client, 
 }
 
 impl kube_exchanges::Server for Real {
-    async fn send(&mut self, request: Sent) -> Result<Answer, String> {
+    async fn send(&mut self, request: Sent) -> Result<Response, String> {
         if !request.until_refused {
-            return self.ask(request).await;
+            return self.request(request).await;
         }
         for _ in 0..ATTEMPTS {
-            let crowd = (0..CROWD).map(|_| self.ask(request.clone()));
-            for answer in join_all(crowd).await {
-                let answer = answer?;
-                if answer.status == 429 {
-                    return Ok(answer);
+            let requests = (0..CONCURRENCY).map(|_| self.request(request.clone()));
+            for response in join_all(requests).await {
+                let response = response?;
+                if response.status == 429 {
+                    return Ok(response);
                 }
             }
         }
-        Err("no request was one too many".into())
+        Err("no request was refused".into())
     }
 
     async fn pause(&mut self) {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 
-    async fn act(&mut self, act: Act) -> Result<(), String> {
-        match act {
-            // The crowd comes with the request.
-            Act::Overload => return Ok(()),
-            Act::Forget => {
+    async fn disrupt(&mut self, disrupt: Disruption) -> Result<(), String> {
+        match disrupt {
+            // The overload is caused by the request itself.
+            Disruption::Overload => return Ok(()),
+            Disruption::Compact => {
                 self.server.compact().await.map_err(|error| error.to_string())?;
-                // The caches of the old process remember.
+                // The caches of the old process still have the history.
                 self.server
                     .kill_and_restart()
                     .await
                     .map_err(|error| error.to_string())?;
             }
         }
-        let cluster = self.server.as_cluster().ok_or("it is no cluster")?;
+        let cluster = self.server.as_cluster().ok_or("the server is not a cluster")?;
         self.admin = client(&cluster.kubeconfig(), None).await?;
         Ok(())
     }
 }
 
-/// Records or checks the stories; gives the number of differences.
+/// Records or checks; returns the number of differences.
 async fn run(write: bool, wanted: &[String]) -> Result<usize, NoServer> {
     let fail = NoServer::Failed;
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/kube-testserver/tests/recorded");
-    // One server for all stories that need the same flags.
+    // One server for all recordings with the same flags.
     let mut servers: BTreeMap<Vec<String>, Real> = BTreeMap::new();
     let (mut exchanges, mut different) = (0, 0);
-    for (name, mut story) in kube_exchanges::read(&directory).map_err(fail)? {
+    for (name, mut recording) in kube_exchanges::read(&directory).map_err(fail)? {
         if !wanted.is_empty() && !wanted.contains(&name) {
             continue;
         }
-        if !servers.contains_key(&story.flags) {
-            servers.insert(story.flags.clone(), Real::start(&story.flags).await?);
+        if !servers.contains_key(&recording.flags) {
+            servers.insert(recording.flags.clone(), Real::start(&recording.flags).await?);
         }
-        let Some(server) = servers.get_mut(&story.flags) else {
+        let Some(server) = servers.get_mut(&recording.flags) else {
             continue;
         };
-        let answers = play(&story, server)
+        let responses = play(&recording, server)
             .await
             .map_err(|failed| fail(format!("{name}: {failed}")))?;
-        exchanges += answers.len();
+        exchanges += responses.len();
         if write {
-            story.server.clone_from(&server.name);
-            record(&mut story, answers);
-            kube_exchanges::write(&directory, &name, &story).map_err(fail)?;
-            println!("{name}: {} exchanges", story.exchanges.len());
+            recording.server.clone_from(&server.name);
+            record(&mut recording, responses);
+            kube_exchanges::write(&directory, &name, &recording).map_err(fail)?;
+            println!("{name}: {} exchanges", recording.exchanges.len());
         } else {
-            for difference in differences(&story, &answers) {
+            for difference in differences(&recording, &responses) {
                 different += 1;
                 println!("{name}/{difference}");
             }
         }
     }
     if !write {
-        println!("{exchanges} recorded exchanges asked again of a real server: {different} differences");
+        println!("{exchanges} recorded exchanges checked against a real server: {different} differences");
     }
     Ok(different)
 }
 
-fn record(story: &mut Story, answers: Vec<Answer>) {
-    for (exchange, answer) in story.exchanges.iter_mut().zip(answers) {
-        exchange.answer = Some(answer);
+fn record(recording: &mut Recording, responses: Vec<Response>) {
+    for (exchange, response) in recording.exchanges.iter_mut().zip(responses) {
+        exchange.response = Some(response);
     }
 }
 
@@ -192,7 +191,9 @@ async fn main() -> ExitCode {
     let outcome = match arguments.split_first() {
         Some((mode, wanted)) if mode == "write" => run(true, wanted).await,
         Some((mode, wanted)) if mode == "check" => run(false, wanted).await,
-        _ => Err(NoServer::Failed("usage: record write|check [STORY ...]".into())),
+        _ => Err(NoServer::Failed(
+            "usage: record write|check [RECORDING ...]".into(),
+        )),
     };
     match outcome.or_else(|error| error.skip_loudly("the recorded exchanges").map(|()| 0)) {
         Ok(0) => ExitCode::SUCCESS,

@@ -1,5 +1,5 @@
-//! Holds a story against the history. Takes lines and the history, gives differences that are allowed, by name, and
-//! offences that are not.
+//! Checks the event log of an informer against the history. Returns the allowed differences, counted by name, and the
+//! violations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -7,24 +7,24 @@ use std::fmt;
 use super::history::{History, Step};
 use super::line::{Event, Line};
 
-/// A way in which a story may differ from the full history. Each is announced, in `DESIGN.md` or `docs/parity.md`.
+/// A way in which an event log may differ from the full history. Each is documented in `docs/differential.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Difference {
-    /// An object that was deleted and made again while nobody watched is told as an update across two uids.
-    /// client-go does so; ours tells a deletion and an addition.
-    RecreationToldAsUpdate,
-    /// States between two that were told: they passed while nobody watched, and a list came after.
+    /// An object that was deleted and recreated while no watch was open is delivered as an update across two uids.
+    /// client-go does so; ours delivers a deletion and an addition.
+    RecreationAsUpdate,
+    /// States between two delivered ones: they passed while no watch was open, and a list followed.
     StateSkipped,
-    /// A deletion known from a list that lacked the object; its last state may be stale.
+    /// A deletion noticed by a list that lacked the object; its last state may be stale.
     DeletionMissed,
-    /// One informer saw a deletion that the other one missed: they lost their connections at different moments.
+    /// One informer observed a deletion that the other missed: they lost their connections at different times.
     CauseDiffers,
 }
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Difference::RecreationToldAsUpdate => "recreation told as update",
+            Difference::RecreationAsUpdate => "recreation delivered as update",
             Difference::StateSkipped => "state skipped",
             Difference::DeletionMissed => "deletion missed",
             Difference::CauseDiffers => "cause differs",
@@ -35,20 +35,20 @@ impl fmt::Display for Difference {
 /// What an informer is allowed to do.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// It may join two uids in one update.
+    /// It may merge two uids into one update.
     pub client_go: bool,
-    /// The server forgot its history or was restarted, so that lists took the place of watches.
+    /// The server lost its history or was restarted, so that lists replaced watches.
     pub relists: bool,
 }
 
-/// What came of a check.
+/// The result of a check.
 #[derive(Clone, Debug, Default)]
 pub struct Verdict {
-    /// How many events were told.
+    /// The number of delivered events.
     pub events: usize,
     /// The allowed differences, counted.
     pub differences: BTreeMap<Difference, usize>,
-    /// What is not allowed: the name of the object, and what is wrong. Nothing in a good story.
+    /// Violations: the name of the object and the reason.
     pub offences: Vec<(String, String)>,
 }
 
@@ -60,12 +60,12 @@ impl Verdict {
     }
 }
 
-/// Holds one story against the history.
+/// Checks one event log against the history.
 pub fn check(rules: Rules, history: &History, lines: &[Line]) -> Verdict {
     let mut verdict = Verdict::default();
     let synced = lines.iter().filter(|line| line.event == Event::Synced).count();
     if synced != 1 {
-        let offence = format!("the end of the first list was told {synced} times");
+        let offence = format!("the end of the initial list was delivered {synced} times");
         verdict.offences.push((String::new(), offence));
     }
     let mut by_name: BTreeMap<&str, Vec<&Line>> = history.names().map(|name| (name, Vec::new())).collect();
@@ -89,13 +89,13 @@ pub fn check(rules: Rules, history: &History, lines: &[Line]) -> Verdict {
     verdict
 }
 
-/// The story of one name, followed through the history.
+/// Follows the events of one name through the history.
 struct OneObject<'a> {
     rules: Rules,
     history: &'a History,
     name: &'a str,
     steps: &'a [Step],
-    /// The first step that has not been told.
+    /// The first step that has not been delivered.
     at: usize,
     current: Option<(&'a str, u64)>,
     verdict: &'a mut Verdict,
@@ -106,12 +106,14 @@ impl<'a> OneObject<'a> {
         self.first(lines)?;
         let mut stored = None;
         for line in lines {
-            let told = |why: String| format!("{line}: {why}");
+            let at_line = |why: String| format!("{line}: {why}");
             match line.event {
-                Event::Added => self.added(line).map_err(told)?,
-                Event::Updated => self.updated(line).map_err(told)?,
-                Event::Deleted => self.deleted(line).map_err(told)?,
-                Event::Stored if stored.is_some() => return Err(told("it is stored twice".into())),
+                Event::Added => self.added(line).map_err(at_line)?,
+                Event::Updated => self.updated(line).map_err(at_line)?,
+                Event::Deleted => self.deleted(line).map_err(at_line)?,
+                Event::Stored if stored.is_some() => {
+                    return Err(at_line("the object is stored twice".into()));
+                }
                 Event::Stored => stored = Some((line.uid.as_str(), line.version())),
                 Event::Synced => {}
             }
@@ -119,73 +121,75 @@ impl<'a> OneObject<'a> {
                 self.verdict.events += 1;
             }
         }
-        // What came and went again after the last line was passed over, too.
+        // Steps after the last line were skipped, too.
         self.move_to(self.steps.len())
             .map_err(|why| format!("after the last line: {why}"))?;
         let end = self.history.now(self.name);
         if self.current != end {
             return Err(format!(
-                "the story ends with {:?}, the history with {end:?}",
+                "the log ends with {:?}, the history with {end:?}",
                 self.current
             ));
         }
         if stored != end {
-            return Err(format!("the store holds {stored:?}, the history is {end:?}"));
+            return Err(format!(
+                "the store holds {stored:?}, the history ends with {end:?}"
+            ));
         }
         Ok(())
     }
 
-    /// What was there when the informers started is told first, and says so.
+    /// Objects that existed when the informers started are delivered first and marked as initial.
     fn first(&self, lines: &[&Line]) -> Result<(), String> {
         let first = lines
             .first()
             .filter(|line| line.event == Event::Added && line.initial);
-        let told = first.map(|line| (line.uid.as_str(), line.version()));
-        if told != self.history.initial(self.name) {
+        let delivered = first.map(|line| (line.uid.as_str(), line.version()));
+        if delivered != self.history.initial(self.name) {
             return Err(format!(
-                "the first list had {:?}, told as initial was {told:?}",
+                "the initial list had {:?}, delivered as initial was {delivered:?}",
                 self.history.initial(self.name)
             ));
         }
         match lines.iter().skip(1).find(|line| line.initial) {
-            Some(line) => Err(format!("{line}: it is not part of the first list")),
+            Some(line) => Err(format!("{line}: not part of the initial list")),
             None => Ok(()),
         }
     }
 
     fn added(&mut self, line: &'a Line) -> Result<(), String> {
         if self.current.is_some() {
-            return Err("it was there already".into());
+            return Err("it already existed".into());
         }
-        self.shown(line)
+        self.reached(line)
     }
 
     fn updated(&mut self, line: &'a Line) -> Result<(), String> {
         let Some((uid, version)) = self.current else {
-            return Err("it was not there".into());
+            return Err("it did not exist".into());
         };
         if line.old_resource_version != version.to_string() {
-            return Err(format!("what was told before is version {version}"));
+            return Err(format!("the previously delivered version is {version}"));
         }
         if (line.uid.as_str(), line.version()) == (uid, version) {
-            return Err("nothing has changed since it was last told".into());
+            return Err("nothing changed since the last delivered event".into());
         }
         if line.uid != uid {
             if !self.rules.client_go {
-                return Err("it joins two objects, which is client-go's way and not ours".into());
+                return Err("it merges two objects, which only client-go does".into());
             }
-            self.verdict.count(Difference::RecreationToldAsUpdate, 1);
+            self.verdict.count(Difference::RecreationAsUpdate, 1);
         }
-        self.shown(line)
+        self.reached(line)
     }
 
-    /// Moves on to the step that shows this state.
-    fn shown(&mut self, line: &'a Line) -> Result<(), String> {
+    /// Moves to the step with this state.
+    fn reached(&mut self, line: &'a Line) -> Result<(), String> {
         let found = self.find(|step| {
             matches!(step, Step::Shown { uid, version } if *uid == line.uid && *version == line.version())
         });
         let Some(found) = found else {
-            return Err("this state never was, or was told before".into());
+            return Err("this state never existed, or was delivered before".into());
         };
         self.move_to(found)?;
         self.current = Some((&line.uid, line.version()));
@@ -194,15 +198,15 @@ impl<'a> OneObject<'a> {
 
     fn deleted(&mut self, line: &Line) -> Result<(), String> {
         let Some((current_uid, current)) = self.current else {
-            return Err("it was not there".into());
+            return Err("it did not exist".into());
         };
         if line.uid != current_uid {
-            return Err(format!("what was there has the uid {current_uid}"));
+            return Err(format!("the existing object has the uid {current_uid}"));
         }
         let missed = match line.cause.as_str() {
             "observed" => false,
             "missed" => true,
-            other => return Err(format!("{other:?} is no cause that can be")),
+            other => return Err(format!("unknown cause {other:?}")),
         };
         let found = self.find(|step| match step {
             Step::Gone { uid, version } if *uid == line.uid => {
@@ -211,7 +215,7 @@ impl<'a> OneObject<'a> {
             _ => false,
         });
         let Some(found) = found else {
-            return Err("it is not gone".into());
+            return Err("it was not deleted".into());
         };
         if missed {
             if line.version() != current {
@@ -224,11 +228,11 @@ impl<'a> OneObject<'a> {
                 Step::Gone { .. } => None,
             });
             if line.version() <= current || next.is_some_and(|next| line.version() >= next) {
-                return Err(format!("its end lies between {current} and {next:?}"));
+                return Err(format!("its deletion is between {current} and {next:?}"));
             }
         }
         if missed && !self.rules.relists {
-            return Err("nothing was forgotten, so nothing can be missed".into());
+            return Err("no history was lost, so no delete can be missed".into());
         }
         self.move_to(found)?;
         self.current = None;
@@ -244,7 +248,7 @@ impl<'a> OneObject<'a> {
             .map(|(index, _)| index)
     }
 
-    /// Everything before `found` was passed over.
+    /// Skips all steps before `found`.
     fn move_to(&mut self, found: usize) -> Result<(), String> {
         let skipped = found - self.at;
         self.at = found + 1;
@@ -253,7 +257,7 @@ impl<'a> OneObject<'a> {
         }
         if !self.rules.relists {
             return Err(format!(
-                "{skipped} steps were not told, and nothing was forgotten"
+                "{skipped} steps were not delivered, and no history was lost"
             ));
         }
         self.verdict.count(Difference::StateSkipped, skipped);
@@ -261,7 +265,7 @@ impl<'a> OneObject<'a> {
     }
 }
 
-/// Compares how two informers came to know of each deletion. They may differ only where lists took the place of watches.
+/// Compares how two informers learned of each deletion. They may differ only if lists replaced watches.
 pub fn compare_causes(relists: bool, one: &[Line], other: &[Line], verdict: &mut Verdict) {
     let causes = |lines: &[Line]| -> BTreeSet<(String, String, String)> {
         let deleted = lines.iter().filter(|line| line.event == Event::Deleted);
@@ -275,7 +279,7 @@ pub fn compare_causes(relists: bool, one: &[Line], other: &[Line], verdict: &mut
         if relists {
             verdict.count(Difference::CauseDiffers, 1);
         } else {
-            let offence = format!("the other informer knows of its end in another way: {deletion:?}");
+            let offence = format!("the other informer has another cause for the deletion: {deletion:?}");
             verdict.offences.push((deletion.0.clone(), offence));
         }
     }
@@ -294,7 +298,7 @@ mod tests {
         relists: true,
     };
 
-    /// `a`: there at the start, updated twice, deleted, made again. `b`: made later, leaves the selection, comes back.
+    /// `a`: exists at the start, updated twice, deleted, recreated. `b`: created later, leaves the selection, returns.
     fn history() -> History {
         let mut history = History::default();
         history.wrote("a", "u1", 1, true);
@@ -359,14 +363,14 @@ stored b u2 @9";
 
     fn offence(rules: Rules, from: &str, to: &str) -> String {
         assert!(GOOD.contains(from), "{from}");
-        let doctored = GOOD.replace(&format!("{from}\n"), to);
-        let verdict = check(rules, &history(), &lines(&doctored));
+        let modified = GOOD.replace(&format!("{from}\n"), to);
+        let verdict = check(rules, &history(), &lines(&modified));
         let offences: Vec<String> = verdict.offences.into_iter().map(|(_, offence)| offence).collect();
         offences.join("; ")
     }
 
     #[test]
-    fn the_full_story_is_good_for_both() {
+    fn complete_log_is_valid_for_both_informers() {
         for rules in [OURS, THEIRS] {
             let verdict = check(rules, &history(), &lines(GOOD));
             assert_eq!(verdict.offences, []);
@@ -376,29 +380,32 @@ stored b u2 @9";
     }
 
     #[test]
-    fn a_lost_delete_is_found() {
+    fn lost_delete_is_a_violation() {
         let lost = offence(THEIRS, "deleted a u1 @6 observed", "");
-        assert!(lost.contains("it was there already"), "{lost}");
+        assert!(lost.contains("it already existed"), "{lost}");
         let lost = offence(THEIRS, "deleted b u2 @5 observed", "");
-        assert!(lost.contains("it was there already"), "{lost}");
+        assert!(lost.contains("it already existed"), "{lost}");
     }
 
     #[test]
-    fn a_wrong_order_is_found() {
+    fn wrong_order_is_a_violation() {
         let wrong = offence(
             THEIRS,
             "updated a u1 @2 @1",
             "updated a u1 @4 @1\nupdated a u1 @2 @4\n",
         );
-        assert!(wrong.contains("never was, or was told before"), "{wrong}");
+        assert!(
+            wrong.contains("never existed, or was delivered before"),
+            "{wrong}"
+        );
     }
 
     #[test]
-    fn a_wrong_end_is_found_in_the_story_and_in_the_store() {
+    fn wrong_final_state_in_log_or_store_is_a_violation() {
         let end = offence(THEIRS, "added b u2 @9", "");
-        assert!(end.contains("the story ends with None"), "{end}");
-        let untold = offence(OURS, "added b u2 @9", "");
-        assert!(untold.contains("1 steps were not told"), "{untold}");
+        assert!(end.contains("the log ends with None"), "{end}");
+        let missing = offence(OURS, "added b u2 @9", "");
+        assert!(missing.contains("1 steps were not delivered"), "{missing}");
         let store = offence(THEIRS, "stored a u3 @8", "stored a u1 @4\n");
         assert!(store.contains("the store holds"), "{store}");
         let store = offence(THEIRS, "stored a u3 @8", "");
@@ -406,20 +413,20 @@ stored b u2 @9";
     }
 
     #[test]
-    fn a_missing_or_false_initial_flag_is_found() {
+    fn missing_or_wrong_initial_flag_is_a_violation() {
         let missing = offence(OURS, "added a u1 @1 initial", "added a u1 @1\n");
-        assert!(missing.contains("told as initial was None"), "{missing}");
+        assert!(missing.contains("delivered as initial was None"), "{missing}");
         let wrong = offence(OURS, "added b u2 @3", "added b u2 @3 initial\n");
-        assert!(wrong.contains("the first list had None"), "{wrong}");
+        assert!(wrong.contains("the initial list had None"), "{wrong}");
         let never = offence(OURS, "synced", "");
-        assert!(never.contains("told 0 times"), "{never}");
+        assert!(never.contains("delivered 0 times"), "{never}");
     }
 
     #[test]
-    fn a_skipped_state_is_a_difference_only_where_lists_took_the_place_of_watches() {
+    fn skipped_state_is_allowed_only_if_lists_replaced_watches() {
         let from = "updated a u1 @2 @1\nadded b u2 @3\nupdated a u1 @4 @2";
         let to = "added b u2 @3\nupdated a u1 @4 @1\n";
-        assert!(offence(OURS, from, to).contains("1 steps were not told"));
+        assert!(offence(OURS, from, to).contains("1 steps were not delivered"));
         let verdict = check(
             THEIRS,
             &history(),
@@ -433,45 +440,45 @@ stored b u2 @9";
     }
 
     #[test]
-    fn a_recreation_told_as_an_update_is_client_gos_way_only() {
+    fn recreation_delivered_as_update_is_allowed_for_client_go_only() {
         let from = "deleted a u1 @6 observed\nadded a u3 @8";
         let to = "updated a u3 @8 @4\n";
         let ours = Rules {
             client_go: false,
             relists: true,
         };
-        assert!(offence(ours, from, to).contains("not ours"));
+        assert!(offence(ours, from, to).contains("only client-go"));
         let verdict = check(
             THEIRS,
             &history(),
             &lines(&GOOD.replace(&format!("{from}\n"), to)),
         );
         assert_eq!(verdict.offences, []);
-        assert_eq!(verdict.differences[&Difference::RecreationToldAsUpdate], 1);
+        assert_eq!(verdict.differences[&Difference::RecreationAsUpdate], 1);
     }
 
     #[test]
-    fn an_update_without_a_change_is_found() {
+    fn update_without_a_change_is_a_violation() {
         let again = offence(
             THEIRS,
             "updated a u1 @2 @1",
             "updated a u1 @2 @1\nupdated a u1 @2 @2\n",
         );
-        assert!(again.contains("nothing has changed"), "{again}");
+        assert!(again.contains("nothing changed"), "{again}");
     }
 
     #[test]
-    fn a_missed_deletion_carries_the_last_known_state_and_needs_a_reason() {
+    fn missed_delete_carries_the_last_known_state_and_requires_lost_history() {
         let from = "deleted a u1 @6 observed";
-        assert!(offence(OURS, from, "deleted a u1 @4 missed\n").contains("nothing can be missed"));
+        assert!(offence(OURS, from, "deleted a u1 @4 missed\n").contains("no delete can be missed"));
         assert_eq!(offence(THEIRS, from, "deleted a u1 @4 missed\n"), "");
         assert!(offence(THEIRS, from, "deleted a u1 @6 missed\n").contains("last known version is 4"));
-        assert!(offence(THEIRS, from, "deleted a u1 @8 observed\n").contains("its end lies between"));
+        assert!(offence(THEIRS, from, "deleted a u1 @8 observed\n").contains("its deletion is between"));
         assert!(offence(THEIRS, from, "deleted a u9 @6 observed\n").contains("the uid u1"));
     }
 
     #[test]
-    fn two_stories_agree_on_causes_unless_history_was_forgotten() {
+    fn causes_agree_unless_history_was_lost() {
         let good = lines(GOOD);
         let other = lines(&GOOD.replace("deleted a u1 @6 observed", "deleted a u1 @4 missed"));
 

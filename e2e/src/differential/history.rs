@@ -1,12 +1,12 @@
-//! What truly happened to each object, as the server said in its answers to the writes; seen through the selector.
+//! The true history of each object, from the responses to the writes, filtered by the selector.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// One step in the life of a name.
+/// One step in the history of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// An object was there in this state.
+    /// An object existed in this state.
     Shown {
         /// Its uid.
         uid: String,
@@ -17,7 +17,7 @@ pub enum Step {
     Gone {
         /// Its uid.
         uid: String,
-        /// The version of the write, where its answer says it: that to a deletion does not.
+        /// The version of the write, if its response has one; a deletion's response does not.
         version: Option<u64>,
     },
 }
@@ -40,18 +40,18 @@ impl fmt::Display for Step {
 #[derive(Clone, Debug, Default)]
 pub struct History {
     steps: BTreeMap<String, Vec<Step>>,
-    /// Every name that was written, seen through the selector or not.
+    /// Every name that was written, whether or not the selector matches it.
     written: BTreeSet<String>,
-    /// How many steps each name had when the informers started.
+    /// The number of steps of each name when the informers started.
     before: BTreeMap<String, usize>,
 }
 
 impl History {
-    /// An object was written; `visible` says whether the selector takes it.
+    /// Records a write; `visible` is whether the selector matches the object.
     pub fn wrote(&mut self, name: &str, uid: &str, version: u64, visible: bool) {
         self.written.insert(name.to_owned());
         let step = if visible {
-            // A write that changes nothing leaves the version as it is, and nobody is told.
+            // A no-op write keeps the version, and no event is sent.
             if self.now(name) == Some((uid, version)) {
                 return;
             }
@@ -75,7 +75,7 @@ impl History {
         self.written.contains(name)
     }
 
-    /// An object was removed.
+    /// Records a removal.
     pub fn removed(&mut self, name: &str, uid: &str) {
         if self.now(name).is_some() {
             self.steps.entry(name.to_owned()).or_default().push(Step::Gone {
@@ -85,7 +85,7 @@ impl History {
         }
     }
 
-    /// The informers start now: what is there is their first list.
+    /// The informers start now: the current objects are their initial list.
     pub fn begin(&mut self) {
         let counts = self.steps.iter().map(|(name, steps)| (name.clone(), steps.len()));
         self.before = counts.collect();
@@ -95,27 +95,27 @@ impl History {
         self.before.get(name).copied().unwrap_or_default()
     }
 
-    /// The first step that the informers can tell: the state that they found, or what came after.
+    /// The first step that the informers can deliver: the initial state, or the next step.
     pub fn start(&self, name: &str) -> usize {
         self.before(name) - usize::from(self.initial(name).is_some())
     }
 
-    /// The state in which the informers found an object when they started.
+    /// The state of an object when the informers started.
     pub fn initial(&self, name: &str) -> Option<(&str, u64)> {
         shown(self.steps(name).get(..self.before(name))?)
     }
 
-    /// The state of an object now: uid and version.
+    /// The current state of an object: uid and version.
     pub fn now(&self, name: &str) -> Option<(&str, u64)> {
         shown(self.steps(name))
     }
 
-    /// Every name there ever was.
+    /// Every name in the history.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.steps.keys().map(String::as_str)
     }
 
-    /// All that happened under a name.
+    /// The steps of a name.
     pub fn steps(&self, name: &str) -> &[Step] {
         self.steps.get(name).map_or(&[], Vec::as_slice)
     }

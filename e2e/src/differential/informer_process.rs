@@ -1,4 +1,4 @@
-//! An informer in a process of its own that prints what its handler is told, line by line.
+//! An informer in a separate process that prints the events its handler receives, one per line.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -30,12 +30,12 @@ pub struct InformerProcess {
 #[derive(Debug, Default)]
 struct Output {
     lines: Vec<Line>,
-    /// The end of the output, or what was wrong with it.
+    /// The end of the output, or the reason it could not be read.
     end: Option<Result<(), String>>,
 }
 
 impl InformerProcess {
-    /// Starts one that watches what the tape plays with, by way of a proxy. Its files are put into `directory`.
+    /// Starts an informer that watches the objects of the tape through a proxy. Its files are written to `directory`.
     ///
     /// # Errors
     ///
@@ -80,34 +80,38 @@ impl InformerProcess {
         })
     }
 
-    /// Waits until the lines told so far are as wished.
+    /// Waits until the lines so far satisfy a condition.
     ///
     /// # Errors
     ///
-    /// They did not become so in time, or the program ended.
+    /// The condition was not met within the timeout, or the program ended.
     pub async fn wait_for(
         &mut self,
         what: &str,
         timeout: Duration,
-        wished: impl Fn(&[Line]) -> bool,
+        condition: impl Fn(&[Line]) -> bool,
     ) -> Result<(), String> {
         let mut ended = false;
-        let told = self.lines.wait_for(|told| {
-            ended = told.end.is_some();
-            wished(&told.lines) || ended
+        let waiting = self.lines.wait_for(|output| {
+            ended = output.end.is_some();
+            condition(&output.lines) || ended
         });
-        let come = tokio::time::timeout(timeout, told)
+        let met = tokio::time::timeout(timeout, waiting)
             .await
-            .is_ok_and(|told| told.is_ok());
-        if come && (!ended || wished(&self.lines.borrow().lines)) {
+            .is_ok_and(|result| result.is_ok());
+        if met && (!ended || condition(&self.lines.borrow().lines)) {
             return Ok(());
         }
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();
         let tail: Vec<&str> = log.lines().rev().take(8).collect();
         Err(format!(
-            "{}'s informer: {what} did not come{}; its log ends with:\n{}",
+            "{}'s informer: no {what}{}; its log ends with:\n{}",
             self.name,
-            if ended { ", and it ended" } else { " in time" },
+            if ended {
+                ", and the process ended"
+            } else {
+                " within the timeout"
+            },
             tail.into_iter().rev().collect::<Vec<_>>().join("\n")
         ))
     }
@@ -117,17 +121,17 @@ impl InformerProcess {
         self.lines.borrow().lines.clone()
     }
 
-    /// Tells it to stop, and gives everything it said.
+    /// Stops the informer and returns all its lines.
     ///
     /// # Errors
     ///
-    /// It did not end, or said something that is no line.
+    /// It did not end, or printed an invalid line.
     pub async fn stop(mut self, timeout: Duration) -> Result<Vec<Line>, String> {
         drop(self.process.stdin.take());
-        let ended = self.lines.wait_for(|told| told.end.is_some());
+        let ended = self.lines.wait_for(|output| output.end.is_some());
         let end = match tokio::time::timeout(timeout, ended).await {
-            Ok(Ok(told)) => told.end.clone().unwrap_or(Ok(())),
-            _ => Err("it did not end when it was told to".into()),
+            Ok(Ok(output)) => output.end.clone().unwrap_or(Ok(())),
+            _ => Err("it did not end after its input was closed".into()),
         };
         end.map_err(|error| format!("{}'s informer: {error}", self.name))?;
         Ok(self.lines())
@@ -141,17 +145,17 @@ async fn read(
     let end = loop {
         match output.next_line().await {
             Ok(Some(text)) => match serde_json::from_str(&text) {
-                Ok(line) => sender.send_modify(|told| told.lines.push(line)),
-                Err(error) => break Err(format!("it said what is no line: {error}")),
+                Ok(line) => sender.send_modify(|output| output.lines.push(line)),
+                Err(error) => break Err(format!("invalid line: {error}")),
             },
             Ok(None) => break Ok(()),
             Err(error) => break Err(error.to_string()),
         }
     };
-    sender.send_modify(|told| told.end = Some(end));
+    sender.send_modify(|output| output.end = Some(end));
 }
 
-/// The administrator's kubeconfig, by way of a proxy. The certificate is still checked against the server's own name.
+/// The administrator's kubeconfig with the proxy's address. The certificate is still checked against the server's name.
 fn kubeconfig_through(server: &Server, proxy: &Proxy) -> Result<String, String> {
     let mut kubeconfig =
         Kubeconfig::read_from(server.kubeconfig_path()).map_err(|error| error.to_string())?;
@@ -171,7 +175,7 @@ fn kubeconfig_through(server: &Server, proxy: &Proxy) -> Result<String, String> 
     serde_json::to_string(&kubeconfig).map_err(|error| error.to_string())
 }
 
-/// Builds client-go's informer, once for all who ask.
+/// Builds client-go's informer once per process.
 ///
 /// # Errors
 ///
@@ -204,7 +208,7 @@ async fn build() -> Result<PathBuf, NoServer> {
             String::from_utf8_lossy(&output.stderr)
         ))),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(NoServer::Skipped(
-            "there is no Go toolchain to build client-go's informer with".into(),
+            "building client-go's informer needs a Go toolchain".into(),
         )),
         Err(error) => Err(NoServer::failed("go cannot be run", error)),
     }

@@ -1,22 +1,22 @@
-//! One line of a story: what a handler was told, in the form of `kubectl-informers watch -o json`.
+//! One line of an event log, in the format of `kubectl-informers watch -o json`.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What a line says.
+/// The type of a line.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Event {
-    /// An object appeared.
+    /// An object was added.
     Added,
-    /// An object changed.
+    /// An object was updated.
     Updated,
-    /// An object is gone.
+    /// An object was deleted.
     Deleted,
-    /// The first list has been told.
+    /// The initial list was delivered.
     Synced,
-    /// At the end: an object that the store holds.
+    /// At the end: an object in the store.
     Stored,
 }
 
@@ -24,12 +24,12 @@ pub enum Event {
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Line {
-    /// What happened.
+    /// The type of the line.
     pub event: Event,
-    /// Part of the first list.
+    /// Part of the initial list.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub initial: bool,
-    /// How a deletion came to be known: `observed`, `missed` or `left-scope`.
+    /// The cause of a deletion: `observed`, `missed` or `left-scope`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cause: String,
     /// The object's namespace.
@@ -41,16 +41,16 @@ pub struct Line {
     /// The object's uid.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// The version of the object as it is now.
+    /// The version of the object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
-    /// The version that the handler was told before.
+    /// The version of the old state in an update.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub old_resource_version: String,
 }
 
 impl Line {
-    /// The version as a number; zero if it is none.
+    /// The version as a number; zero if it is not a number.
     pub fn version(&self) -> u64 {
         self.resource_version.parse().unwrap_or_default()
     }

@@ -1,8 +1,8 @@
-//! Two informers beside each other on one server, while a tape of writes and disturbances plays: client-go's and ours.
+//! Runs client-go's informer and ours on the same server, during a seeded sequence of writes and disturbances (a tape).
 //!
-//! A [`Tape`] is made of a seed. [`run`] plays it, notes from the answers to its writes what truly happened
-//! ([`History`]), and lets two [`InformerProcess`]s print what their handlers are told. [`check`] holds one story against the
-//! history: per object it must be a subsequence that ends in the same state.
+//! A [`Tape`] is generated from a seed. [`run`] plays it, records the true [`History`] from the responses to its
+//! writes, and runs two [`InformerProcess`]es that print the events their handlers receive. [`check`] compares one
+//! event log with the history: per object it must be a subsequence that ends in the same state.
 
 mod check;
 mod history;

@@ -1,4 +1,4 @@
-//! Plays a tape at a server with both informers beside it, and judges what they told.
+//! Plays a tape at a server with both informers running, and checks the events they delivered.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,34 +20,34 @@ use crate::temporary::Temporary;
 
 const FINALIZER: &str = "example.org/hold";
 
-/// What came of a tape.
+/// The result of a tape.
 #[derive(Debug)]
 pub struct Outcome {
     /// The tape.
     pub tape: Tape,
-    /// What happened.
+    /// The true history.
     pub history: History,
-    /// What our informer told, and how it holds.
+    /// The events our informer delivered, and the result of the check.
     pub ours: (Vec<Line>, Verdict),
-    /// The same of client-go's.
+    /// The same for client-go's informer.
     pub theirs: (Vec<Line>, Verdict),
 }
 
 impl Outcome {
-    /// Nothing that is not allowed?
+    /// Whether there are no violations.
     pub fn is_good(&self) -> bool {
         self.ours.1.offences.is_empty() && self.theirs.1.offences.is_empty()
     }
 }
 
-/// Plays a tape in a namespace of its own. `ours` and `theirs` are the programs of the two informers.
+/// Plays a tape in its own namespace. `ours` and `theirs` are the programs of the two informers.
 ///
 /// # Errors
 ///
-/// The tape could not be played to its end.
+/// The tape could not be played completely.
 pub async fn run(server: &Server, tape: Tape, ours: &Path, theirs: &Path) -> Result<Outcome, String> {
     let directory = Temporary::new().map_err(|error| error.to_string())?;
-    // Of its own also on a cluster where somebody played before.
+    // Unique even on a cluster that was used before.
     let namespace = format!("e2e-tape-{}-{}", tape.seed, std::process::id());
     let mut player = Player::new(server, &tape, &namespace).await?;
     for &op in &tape.before {
@@ -66,33 +66,33 @@ pub async fn run(server: &Server, tape: Tape, ours: &Path, theirs: &Path) -> Res
     let mut our_informer = start("ours", ours, &proxies.ours)?;
     let mut their_informer = start("client-go", theirs, &proxies.theirs)?;
     let synced = |lines: &[Line]| lines.iter().any(|line| line.event == Event::Synced);
-    our_informer.wait_for("the first list", TIMEOUT, synced).await?;
-    their_informer.wait_for("the first list", TIMEOUT, synced).await?;
+    our_informer.wait_for("initial list", TIMEOUT, synced).await?;
+    their_informer.wait_for("initial list", TIMEOUT, synced).await?;
 
     for &op in &tape.ops {
         if op == Op::Settle {
-            let arrived = |lines: &[Line]| all_told(lines, &player.history);
+            let arrived = |lines: &[Line]| all_delivered(lines, &player.history);
             our_informer
-                .wait_for("what happened so far", TIMEOUT, arrived)
+                .wait_for("delivery of all changes so far", TIMEOUT, arrived)
                 .await?;
             their_informer
-                .wait_for("what happened so far", TIMEOUT, arrived)
+                .wait_for("delivery of all changes so far", TIMEOUT, arrived)
                 .await?;
         }
         player.play(op, Some(&proxies)).await?;
     }
-    // Behind everything else: who has told this one has told all that a watch brings.
+    // The last write: an informer that has delivered it has delivered everything its watch sends.
     player.create("the-end", true, false).await?;
 
-    let arrived = |lines: &[Line]| all_told(lines, &player.history);
-    // An informer that never gets there is judged by what it told.
-    let late: Vec<String> = [
+    let arrived = |lines: &[Line]| all_delivered(lines, &player.history);
+    // An informer that does not get there is checked by the events it delivered.
+    let timeouts: Vec<String> = [
         our_informer
-            .wait_for("the true end", TIMEOUT, arrived)
+            .wait_for("delivery of the final state", TIMEOUT, arrived)
             .await
             .err(),
         their_informer
-            .wait_for("the true end", TIMEOUT, arrived)
+            .wait_for("delivery of the final state", TIMEOUT, arrived)
             .await
             .err(),
     ]
@@ -101,14 +101,14 @@ pub async fn run(server: &Server, tape: Tape, ours: &Path, theirs: &Path) -> Res
     .collect();
     let mut ours = our_informer.stop(TIMEOUT).await?;
     let mut theirs = their_informer.stop(TIMEOUT).await?;
-    // The controllers of a whole cluster put things of their own into a namespace.
+    // The controllers of a full cluster create objects in every namespace.
     let of_the_tape = |line: &Line| line.name.is_empty() || player.history.wrote_about(&line.name);
     ours.retain(of_the_tape);
     theirs.retain(of_the_tape);
     player.clean_up().await?;
     let mut outcome = judge(tape, player.history, ours, theirs);
-    for late in late {
-        outcome.ours.1.offences.push((String::new(), late));
+    for timeout in timeouts {
+        outcome.ours.1.offences.push((String::new(), timeout));
     }
     Ok(outcome)
 }
@@ -127,13 +127,15 @@ fn judge(tape: Tape, history: History, ours: Vec<Line>, theirs: Vec<Line>) -> Ou
     }
 }
 
-/// Whether every object was last told as it is now.
-fn all_told(lines: &[Line], history: &History) -> bool {
-    history.names().all(|name| told(lines, name) == history.now(name))
+/// Whether the last delivered state of every object is its current state.
+fn all_delivered(lines: &[Line], history: &History) -> bool {
+    history
+        .names()
+        .all(|name| last_delivered(lines, name) == history.now(name))
 }
 
-/// The state of an object as it was last told.
-fn told<'a>(lines: &'a [Line], name: &str) -> Option<(&'a str, u64)> {
+/// The last delivered state of an object.
+fn last_delivered<'a>(lines: &'a [Line], name: &str) -> Option<(&'a str, u64)> {
     let last = lines.iter().rev().find(|line| line.name == name)?;
     (last.event != Event::Deleted).then_some((last.uid.as_str(), last.version()))
 }
@@ -155,7 +157,7 @@ fn namespaces() -> ApiResource {
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("", "v1", "Namespace"), "namespaces")
 }
 
-/// Writes what the tape says, and notes what the server answers.
+/// Performs the writes of a tape and records the responses.
 struct Player<'a> {
     server: &'a Server,
     namespace: String,
@@ -164,9 +166,9 @@ struct Player<'a> {
     selective: bool,
     history: History,
     steps: u64,
-    /// Whether an object is in the selection, by name: what a flip turns round.
+    /// Whether an object is in the selection, by name.
     selected: std::collections::BTreeMap<String, bool>,
-    /// A compaction or restart is over once this has passed.
+    /// The pause after each operation.
     pause: Duration,
 }
 
@@ -237,12 +239,12 @@ impl<'a> Player<'a> {
             Op::Restart => self.restart().await?,
             Op::Settle => {}
         }
-        // Both informers get a chance to tell what they see; otherwise whole tapes would fit between two reads.
+        // Give both informers time to read; otherwise a whole tape would fit between two reads.
         tokio::time::sleep(self.pause).await;
         Ok(())
     }
 
-    /// Takes the namespace away; who has no controllers keeps it, and loses it with the cluster.
+    /// Deletes the namespace. Without controllers it stays until the cluster is removed.
     async fn clean_up(&self) -> Result<(), String> {
         let client = self.server.client().map_err(|error| error.to_string())?;
         let deleted = Api::<DynamicObject>::all_with(client, &namespaces())
@@ -258,7 +260,7 @@ impl<'a> Player<'a> {
             .kill_and_restart()
             .await
             .map_err(|error| error.to_string())?;
-        // The old client's connections are broken, and would say so at the next write.
+        // The old client's connections are broken and would fail at the next write.
         let client = self.server.client().map_err(|error| error.to_string())?;
         self.api = Api::namespaced_with(client, &self.namespace, &self.resource);
         Ok(())
@@ -298,7 +300,7 @@ impl<'a> Player<'a> {
         let deleted = self.api.delete(name, &DeleteParams::default()).await;
         let deleted = deleted.map_err(|error| format!("deleting {name}: {error}"))?;
         match deleted.left() {
-            // It waits for its finalizer. Without one, some kinds are answered with their last state.
+            // It waits for its finalizer. Without one, the response for some kinds is the last state.
             Some(object)
                 if object
                     .metadata
@@ -321,7 +323,7 @@ impl<'a> Player<'a> {
         let version = metadata.resource_version.as_deref().unwrap_or_default();
         let version = version
             .parse()
-            .map_err(|_| format!("{name} has the version {version:?}, which is no number"))?;
+            .map_err(|_| format!("{name} has the version {version:?}, which is not a number"))?;
         let labels = metadata.labels.as_ref();
         let shown = labels
             .and_then(|labels| labels.get("show"))

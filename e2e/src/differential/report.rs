@@ -1,4 +1,4 @@
-//! The report: one row per tape, and the whole story of what is not allowed.
+//! The report: one row per tape, and the event logs of objects with violations.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,17 +7,17 @@ use super::check::{Difference, Verdict};
 use super::line::Line;
 use super::play::Outcome;
 
-/// Outcomes, as a page.
+/// The results of all tapes, as a Markdown page.
 #[derive(Debug, Default)]
 pub struct Report {
     rows: BTreeMap<(String, u64), String>,
     totals: BTreeMap<(&'static str, Difference), usize>,
-    /// Stories that are not good, in full.
+    /// The violations, with tape and event logs.
     pub failures: Vec<String>,
 }
 
 impl Report {
-    /// Adds what came of a tape at a server.
+    /// Adds the result of a tape.
     pub fn add(&mut self, server: &str, outcome: &Outcome) {
         let tape = &outcome.tape;
         let (ours, theirs) = (&outcome.ours.1, &outcome.theirs.1);
@@ -29,8 +29,8 @@ impl Report {
             tape.before.len() + tape.ops.len(),
             ours.events,
             theirs.events,
-            told(ours),
-            told(theirs),
+            counts(ours),
+            counts(theirs),
         );
         self.rows.insert((server.to_owned(), tape.seed), row);
         for (who, verdict) in [("ours", ours), ("client-go", theirs)] {
@@ -48,12 +48,12 @@ impl Report {
         self.failures.push(format!("{server}, seed {seed}: {error}"));
     }
 
-    /// How many tapes were played.
+    /// The number of tapes.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether none was.
+    /// Whether no tape was added.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -75,7 +75,7 @@ impl Report {
     }
 }
 
-fn told(verdict: &Verdict) -> String {
+fn counts(verdict: &Verdict) -> String {
     let parts: Vec<String> = verdict
         .differences
         .iter()
@@ -88,7 +88,7 @@ fn told(verdict: &Verdict) -> String {
     }
 }
 
-/// The tape, and for each object that is not right its history and both stories.
+/// The tape, and for each object with a violation its history and both event logs.
 fn failure(server: &str, outcome: &Outcome) -> String {
     let mut text = format!("{server}, {}", outcome.tape);
     for (who, verdict) in [("ours", &outcome.ours.1), ("client-go", &outcome.theirs.1)] {

@@ -1,13 +1,13 @@
-//! What is written and disturbed, in order, made of a seed. Knows no server: the same seed gives the same tape.
+//! A tape: a sequence of writes and disturbances, generated from a seed. Independent of the server.
 
 use std::fmt;
 
-/// How many names a tape plays with: few, so that each is written often.
+/// The number of object names: few, so that each is written often.
 const NAMES: usize = 16;
-/// How many operations a tape has, at least.
+/// The minimum number of operations.
 const LENGTH: usize = 320;
 
-/// Whose connections.
+/// The informer whose connections are affected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
     /// Our informer's.
@@ -21,59 +21,59 @@ pub enum Who {
 /// One operation. The number is that of the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Makes an object; `selected` says whether the selector takes it.
+    /// Creates an object.
     Create {
-        /// Which.
+        /// The object.
         object: usize,
-        /// Whether the selector takes it.
+        /// Whether the selector matches it.
         selected: bool,
         /// Whether it has a finalizer.
         held: bool,
     },
-    /// Changes an object.
+    /// Updates an object.
     Update(usize),
-    /// Moves an object into the selection, or out of it.
+    /// Moves an object into or out of the selection.
     Flip(usize),
-    /// Gives an object a finalizer.
+    /// Adds a finalizer.
     Hold(usize),
-    /// Takes an object's finalizer away; if it waits for its deletion, it goes.
+    /// Removes the finalizer; an object marked for deletion is then removed.
     Release(usize),
-    /// Deletes an object; with a finalizer it stays until it is released.
+    /// Deletes an object; with a finalizer it is only marked.
     Delete(usize),
-    /// Deletes an object and makes another one under its name.
+    /// Deletes an object and creates another one with its name.
     Recreate(usize),
-    /// Breaks connections; new ones can be made.
+    /// Breaks connections; new ones are accepted.
     Cut(Who),
-    /// Breaks connections, and no new ones can be made.
+    /// Breaks connections; new ones are refused.
     Close(Who),
-    /// New connections can be made again.
+    /// Accepts new connections again.
     Open(Who),
-    /// Connections stay and nothing comes through.
+    /// Connections stay open but transfer nothing.
     Clog(Who),
-    /// What was held up comes through.
+    /// Transfers resume.
     Unclog(Who),
-    /// Nothing happens until both informers have told everything so far.
+    /// Waits until both informers have delivered all changes so far.
     Settle,
-    /// The server is killed and started again, after its storage has forgotten all history.
+    /// Compacts the storage and restarts the server.
     Forget,
-    /// The server is killed and started again.
+    /// Restarts the server.
     Restart,
 }
 
-/// A tape.
+/// A sequence of operations.
 #[derive(Clone, Debug)]
 pub struct Tape {
-    /// The seed it is made of.
+    /// Its seed.
     pub seed: u64,
     /// Group, version, plural and kind of the objects.
     pub resource: [&'static str; 4],
     /// The label selector of both informers, if they have one.
     pub selector: Option<&'static str>,
-    /// Whether both take their first list through a watch.
+    /// Whether both informers use a watch-list for the initial list.
     pub watch_list: bool,
-    /// What is there before the informers start.
+    /// The operations before the informers start.
     pub before: Vec<Op>,
-    /// What happens while they watch.
+    /// The operations while they watch.
     pub ops: Vec<Op>,
 }
 
@@ -84,35 +84,35 @@ const RESOURCES: [[&str; 4]; 4] = [
     ["", "v1", "serviceaccounts", "ServiceAccount"],
 ];
 
-/// The label that the selector looks at.
+/// The selector of both informers.
 pub(crate) const SELECTOR: &str = "show=yes";
 
 impl Tape {
-    /// Makes a tape. A `violent` one kills the server, which then has to be the tape's own.
+    /// Generates a tape. A `violent` one restarts the server, which must not be shared.
     pub fn new(seed: u64, violent: bool) -> Tape {
-        let mut maker = Maker::new(seed);
-        let resource = RESOURCES[maker.rng.usize(..RESOURCES.len())];
-        let selector = maker.rng.bool().then_some(SELECTOR);
-        let watch_list = maker.rng.bool();
+        let mut generator = Generator::new(seed);
+        let resource = RESOURCES[generator.rng.usize(..RESOURCES.len())];
+        let selector = generator.rng.bool().then_some(SELECTOR);
+        let watch_list = generator.rng.bool();
         for object in 0..NAMES * 2 / 3 {
-            maker.create(object);
+            generator.create(object);
         }
-        // One that came and went before anybody looked.
-        maker.write(Op::Delete(0));
-        maker.write(Op::Release(0));
-        let before = std::mem::take(&mut maker.ops);
-        maker.play(violent);
+        // One object is created and deleted before the informers start.
+        generator.write(Op::Delete(0));
+        generator.write(Op::Release(0));
+        let before = std::mem::take(&mut generator.ops);
+        generator.play(violent);
         Tape {
             seed,
             resource,
             selector,
             watch_list,
             before,
-            ops: maker.ops,
+            ops: generator.ops,
         }
     }
 
-    /// Whether lists take the place of watches while it plays.
+    /// Whether lists replace watches during the tape.
     pub fn relists(&self) -> bool {
         self.ops.iter().any(|op| matches!(op, Op::Forget | Op::Restart))
     }
@@ -143,17 +143,17 @@ struct Object {
     deleting: bool,
 }
 
-/// Makes operations that can be done, by knowing what is there.
-struct Maker {
+/// Generates operations that are possible in the current state.
+struct Generator {
     rng: fastrand::Rng,
     objects: [Option<Object>; NAMES],
     ops: Vec<Op>,
 }
 
-impl Maker {
-    fn new(seed: u64) -> Maker {
-        Maker {
-            // Neighbouring seeds would begin with the same draws.
+impl Generator {
+    fn new(seed: u64) -> Generator {
+        Generator {
+            // Adjacent seeds would start with the same draws.
             rng: fastrand::Rng::with_seed(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
             objects: [None; NAMES],
             ops: Vec::new(),
@@ -161,7 +161,7 @@ impl Maker {
     }
 
     fn play(&mut self, violent: bool) {
-        // The pauses of both informers grow with each cut, and a tape should take seconds.
+        // The backoff of both informers grows with each cut, and a tape should take seconds.
         let quiet = LENGTH / 4;
         for part in 0..4 {
             let who = [Who::Ours, Who::Theirs, Who::Both][self.rng.usize(..3)];
@@ -182,7 +182,7 @@ impl Maker {
                     self.ops.push(Op::Open(who));
                 }
                 (2, true) => {
-                    // From here on both have lost the same, whenever they had found back from the troubles before.
+                    // From here on both informers miss the same changes, regardless of earlier disturbances.
                     self.ops.push(Op::Settle);
                     self.ops.push(Op::Close(Who::Both));
                     self.writes(quiet / 2);
@@ -222,7 +222,7 @@ impl Maker {
         }
     }
 
-    /// Makes sure that something was recreated, whatever the dice say.
+    /// Guarantees one recreation.
     fn recreate_one(&mut self) {
         let free = |object: &Option<Object>| *object == Some(Object::default());
         if let Some(object) = self.objects.iter().position(free) {
@@ -239,7 +239,7 @@ impl Maker {
         });
     }
 
-    /// Notes an operation and what becomes of its object; those that cannot be done are left out.
+    /// Records an operation and its effect; impossible operations are dropped.
     fn write(&mut self, op: Op) {
         let (number, next) = match op {
             Op::Create { object, held, .. } => (
@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_gives_the_same_tape_every_time() {
+    fn tape_depends_on_the_seed_only() {
         for violent in [false, true] {
             assert_eq!(
                 Tape::new(7, violent).to_string(),
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn every_tape_is_long_and_has_each_kind_of_trouble() {
+    fn every_tape_has_all_kinds_of_operations() {
         for seed in 0..50 {
             let tape = Tape::new(seed, seed % 2 == 1);
             let has = |wanted: fn(&Op) -> bool| tape.ops.iter().any(wanted);

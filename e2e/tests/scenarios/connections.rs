@@ -1,4 +1,4 @@
-//! Connections that break, and readers that do not keep up.
+//! Broken connections and slow readers.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, ListParams, PostParams};
@@ -9,11 +9,11 @@ use serde_json::json;
 use crate::support::{Observed, Outcome, all, config_map, merge, namespace, scenarios};
 
 scenarios! {
-    a_lost_connection_is_resumed_where_it_broke_without_a_list: Setup::shared();
-    a_reader_that_stops_reading_for_a_while_catches_up_exactly: Setup::shared();
+    watch_resumes_after_a_lost_connection_without_a_list: Setup::shared();
+    slow_reader_catches_up_exactly: Setup::shared();
 }
 
-async fn a_lost_connection_is_resumed_where_it_broke_without_a_list(server: &Server) -> Outcome {
+async fn watch_resumes_after_a_lost_connection_without_a_list(server: &Server) -> Outcome {
     let client = server.client()?;
     let namespace = namespace(&client).await?;
     let maps = namespace.config_maps();
@@ -28,18 +28,18 @@ async fn a_lost_connection_is_resumed_where_it_broke_without_a_list(server: &Ser
     ))
     .await?;
     observed
-        .story
-        .wait_for("all three are known", |story| story.len() == 3)
+        .log
+        .wait_for("all three are delivered", |log| log.len() == 3)
         .await;
 
-    // Cut, and open again at once.
+    // Cut, with immediate reconnects.
     proxy.cut();
     merge(&maps, "changed", json!({ "data": { "value": "1" } })).await?;
     observed
-        .story
-        .wait_for("the change is told", |story| story.len() == 4)
+        .log
+        .wait_for("the change is delivered", |log| log.len() == 4)
         .await;
-    // Down for a while, in which things happen.
+    // Closed for a while, during which objects change.
     proxy.close();
     merge(&maps, "changed", json!({ "data": { "value": "2" } })).await?;
     merge(&maps, "changed", json!({ "data": { "value": "3" } })).await?;
@@ -48,11 +48,11 @@ async fn a_lost_connection_is_resumed_where_it_broke_without_a_list(server: &Ser
     proxy.open();
 
     observed
-        .story
-        .wait_for("everything is told", |story| story.len() == 8)
+        .log
+        .wait_for("everything is delivered", |log| log.len() == 8)
         .await;
     assert_eq!(
-        observed.story.since(3),
+        observed.log.since(3),
         [
             "updated changed",
             "updated changed",
@@ -60,19 +60,19 @@ async fn a_lost_connection_is_resumed_where_it_broke_without_a_list(server: &Ser
             "deleted deleted",
             "added new"
         ],
-        "nothing is skipped: the server still had every step"
+        "no change is skipped: the server still has the history"
     );
     observed
         .assert_exact(&[maps], &ListParams::default().labels("even"))
         .await?;
-    assert_eq!(observed.lists(), 1, "never listed again");
+    assert_eq!(observed.lists(), 1, "no relist");
     assert_eq!(observed.informer.stats().totals.missed, 0);
-    assert!(observed.errors("transport") > 0, "it did lose its connection");
+    assert!(observed.errors("transport") > 0, "the connection was lost");
     namespace.delete().await?;
     Ok(())
 }
 
-async fn a_reader_that_stops_reading_for_a_while_catches_up_exactly(server: &Server) -> Outcome {
+async fn slow_reader_catches_up_exactly(server: &Server) -> Outcome {
     let client = server.client()?;
     let namespace = namespace(&client).await?;
     let maps = namespace.config_maps();
@@ -89,7 +89,7 @@ async fn a_reader_that_stops_reading_for_a_while_catches_up_exactly(server: &Ser
     .await?;
 
     proxy.clog();
-    // More than the buffers between here and there hold: 1,200 changes of 16 KiB each.
+    // More than all buffers hold: 1,200 changes of 16 KiB each.
     let filling = "x".repeat(16 * 1024);
     all(16, 0..20, async |i: usize| {
         for change in 0..60 {
@@ -108,16 +108,16 @@ async fn a_reader_that_stops_reading_for_a_while_catches_up_exactly(server: &Ser
     })
     .await?;
     assert!(
-        observed.story.len() < 20 + 1_205,
-        "the informer cannot know all of that yet"
+        observed.log.len() < 20 + 1_205,
+        "the informer cannot have received everything yet"
     );
     proxy.unclog();
 
     observed
         .assert_exact(&[maps], &ListParams::default().labels("even"))
         .await?;
-    assert_eq!(observed.lists(), 1, "the server still had every step");
-    assert_eq!(observed.story.len(), 20 + 1_205, "and told each of them once");
+    assert_eq!(observed.lists(), 1, "the server still has the history");
+    assert_eq!(observed.log.len(), 20 + 1_205, "each change is delivered once");
     namespace.delete().await?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Custom kinds: defined, used, taken away and defined again.
+//! Custom kinds: defined, used, removed and defined again.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use serde_json::{Value, json};
 use crate::support::{Observed, Outcome, get, get_as, merge, namespace, scenarios, unique, wait_for};
 
 scenarios! {
-    a_custom_kind_is_awaited_followed_to_its_end_and_found_again: Setup::shared();
-    a_custom_kind_knows_no_protobuf_and_says_so: Setup::shared();
-    an_object_of_a_custom_kind_is_made_to_fit_or_refused_with_the_same_words: Setup::shared();
-    fields_of_a_custom_kind_can_be_selected_where_the_definition_says_so: Setup::shared();
+    custom_kind_is_watched_across_deletion_and_redefinition: Setup::shared();
+    custom_kind_rejects_protobuf: Setup::shared();
+    custom_object_is_pruned_defaulted_or_rejected_alike: Setup::shared();
+    selectable_fields_of_a_custom_kind_can_be_selected: Setup::shared();
 }
 
-/// A kind in a group of its own.
+/// A kind in a unique group.
 struct Widgets {
     client: Client,
     group: String,
@@ -88,7 +88,7 @@ impl Widgets {
             is_established(&now).then_some(())
         })
         .await;
-        // Established is said before every handler of the server knows.
+        // A definition is established slightly before all handlers of the server serve it.
         wait_for("the kind is served", async || {
             let list = get(&self.client, &format!("/apis/{}/v1/widgets", self.group))
                 .await
@@ -121,23 +121,23 @@ impl Widgets {
         DynamicObject::new(name, &self.resource).data(json!({ "spec": { "size": size } }))
     }
 
-    /// Retries soon, so that the scenario does not wait long for what was missing at first.
+    /// Retries quickly, so that the scenario does not wait long.
     fn observe(&self) -> Result<Observed<DynamicObject>, kube_informers::error::AddHandlerError> {
         let informer = Informer::for_resource(self.client.clone(), &self.resource, Scope::all());
         Observed::start(informer.configure(|config| config.backoff.max = Duration::from_secs(1)))
     }
 }
 
-async fn a_custom_kind_is_awaited_followed_to_its_end_and_found_again(server: &Server) -> Outcome {
+async fn custom_kind_is_watched_across_deletion_and_redefinition(server: &Server) -> Outcome {
     let client = server.client()?;
     let namespace = namespace(&client).await?;
     let widgets = Widgets::new(&client);
     let api = widgets.api(&namespace.name);
 
-    // Before there is such a kind.
+    // Before the kind exists.
     let observed = widgets.observe()?;
     observed
-        .wait_for("it was told that there is no such kind", |observed| {
+        .wait_for("the informer receives a 404", |observed| {
             observed.errors("404") > 0
         })
         .await;
@@ -154,25 +154,25 @@ async fn a_custom_kind_is_awaited_followed_to_its_end_and_found_again(server: &S
     merge(&api, "small", json!({ "spec": { "size": 2 } })).await?;
     api.delete("large", &DeleteParams::default()).await?;
     observed
-        .story
-        .wait_for("four changes are told", |story| story.len() == 4)
+        .log
+        .wait_for("four events are delivered", |log| log.len() == 4)
         .await;
     assert_eq!(
-        observed.story.since(0),
+        observed.log.since(0),
         ["added small", "added large", "updated small", "deleted large"]
     );
     observed
         .assert_exact(std::slice::from_ref(&api), &ListParams::default())
         .await?;
 
-    // The kind goes, and its objects go with it.
+    // Deleting the kind deletes its objects.
     widgets.undefine().await?;
     observed
-        .story
-        .wait_for("the last one is gone", |story| story.len() == 5)
+        .log
+        .wait_for("the last object is deleted", |log| log.len() == 5)
         .await;
     observed
-        .wait_for("it looks for the kind again", |observed| {
+        .wait_for("it retries", |observed| {
             matches!(
                 observed.informer.state(),
                 ReflectorState::BackingOff { .. } | ReflectorState::Listing { .. }
@@ -181,22 +181,22 @@ async fn a_custom_kind_is_awaited_followed_to_its_end_and_found_again(server: &S
         .await;
     assert!(observed.informer.store().is_empty());
 
-    // Another kind under the same name.
+    // Another kind with the same name.
     widgets.define().await?;
     api.create(&PostParams::default(), &widgets.widget("small", 3))
         .await?;
     observed
-        .story
-        .wait_for("the new one is told", |story| story.len() == 6)
+        .log
+        .wait_for("the new object is delivered", |log| log.len() == 6)
         .await;
-    assert_eq!(observed.story.since(5), ["added small"]);
+    assert_eq!(observed.log.since(5), ["added small"]);
     observed.assert_exact(&[api], &ListParams::default()).await?;
     widgets.undefine().await?;
     namespace.delete().await?;
     Ok(())
 }
 
-async fn a_custom_kind_knows_no_protobuf_and_says_so(server: &Server) -> Outcome {
+async fn custom_kind_rejects_protobuf(server: &Server) -> Outcome {
     let client = server.client()?;
     let namespace = namespace(&client).await?;
     let widgets = Widgets::new(&client);
@@ -215,9 +215,9 @@ async fn a_custom_kind_knows_no_protobuf_and_says_so(server: &Server) -> Outcome
     assert_eq!(
         either.text_at("/items/0/kind"),
         "Widget",
-        "items of custom kinds say what they are"
+        "items of custom kinds contain their type"
     );
-    // The status of a real server is in protobuf itself, around the same words.
+    // The status of a real server is protobuf, around the same text.
     let only = get_as(&client, &path, PROTOBUF).await?;
     let words = "only the following media types are accepted: application/json, application/yaml";
     assert_eq!(only.code, 406, "{}", only.text);
@@ -233,7 +233,7 @@ async fn a_custom_kind_knows_no_protobuf_and_says_so(server: &Server) -> Outcome
     Ok(())
 }
 
-async fn fields_of_a_custom_kind_can_be_selected_where_the_definition_says_so(server: &Server) -> Outcome {
+async fn selectable_fields_of_a_custom_kind_can_be_selected(server: &Server) -> Outcome {
     let client = server.client()?;
     let namespace = namespace(&client).await?;
     let widgets = Widgets::new(&client);
@@ -254,10 +254,10 @@ async fn fields_of_a_custom_kind_can_be_selected_where_the_definition_says_so(se
     merge(&api, "one", json!({ "spec": { "size": 2 } })).await?;
     merge(&api, "two", json!({ "spec": { "size": 3 } })).await?;
     observed
-        .story
-        .wait_for("one came and two left", |story| story.len() == 4)
+        .log
+        .wait_for("one entered and two left", |log| log.len() == 4)
         .await;
-    assert_eq!(observed.story.since(2), ["added one", "deleted two"]);
+    assert_eq!(observed.log.since(2), ["added one", "deleted two"]);
     observed.assert_exact(&[api], &selection).await?;
 
     let path = format!(
@@ -274,9 +274,7 @@ async fn fields_of_a_custom_kind_can_be_selected_where_the_definition_says_so(se
     Ok(())
 }
 
-async fn an_object_of_a_custom_kind_is_made_to_fit_or_refused_with_the_same_words(
-    server: &Server,
-) -> Outcome {
+async fn custom_object_is_pruned_defaulted_or_rejected_alike(server: &Server) -> Outcome {
     let client = server.client()?;
     let namespace = namespace(&client).await?;
     let widgets = Widgets::new(&client);
@@ -287,7 +285,7 @@ async fn an_object_of_a_custom_kind_is_made_to_fit_or_refused_with_the_same_word
         api.create(&PostParams::default(), &widget).await
     };
 
-    // What the definition does not know goes, and what is missing gets its default.
+    // Unknown fields are pruned, and missing ones get their default.
     let made = create("fits", json!({ "size": 3, "weight": 7 })).await?;
     assert_eq!(made.data["spec"], json!({ "size": 3, "color": "red" }));
     merge(&api, "fits", json!({ "spec": { "color": null, "weight": 8 } })).await?;

@@ -1,4 +1,4 @@
-//! Built-in kinds of every sort: namespaced or not, old and new groups, kept in the server's watch cache or not.
+//! Built-in kinds of different classes: namespaced or not, old and new groups, in the watch cache or not.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use crate::support::{HandlerCall, Observed, Outcome, config_map, merge, namespace, scenarios, unique};
 
 scenarios! {
-    every_sort_of_kind_is_followed_alike: Setup::shared();
-    a_write_that_changes_nothing_is_told_to_nobody: Setup::shared();
+    every_class_of_kind_is_watched_alike: Setup::shared();
+    no_op_write_delivers_no_event: Setup::shared();
 }
 
-/// A kind to try: where it is served, and what an object of it must say.
-struct Sort {
+/// A kind to test: its resource and a valid object.
+struct TestedKind {
     group: &'static str,
     version: &'static str,
     kind: &'static str,
@@ -24,8 +24,8 @@ struct Sort {
     body: Value,
 }
 
-fn sorts() -> Vec<Sort> {
-    let sort = |group, version, kind, plural, namespaced, body| Sort {
+fn tested_kinds() -> Vec<TestedKind> {
+    let sort = |group, version, kind, plural, namespaced, body| TestedKind {
         group,
         version,
         kind,
@@ -79,7 +79,7 @@ fn sorts() -> Vec<Sort> {
             false,
             json!({ "value": 7 }),
         ),
-        // Events are not in the watch cache of a real server: it answers from its storage.
+        // Events are not in the watch cache of a real server: it reads them from its storage.
         sort(
             "",
             "v1",
@@ -91,10 +91,10 @@ fn sorts() -> Vec<Sort> {
     ]
 }
 
-async fn every_sort_of_kind_is_followed_alike(server: &Server) -> Outcome {
+async fn every_class_of_kind_is_watched_alike(server: &Server) -> Outcome {
     let client = server.client()?;
     let namespace = namespace(&client).await?;
-    for sort in sorts() {
+    for sort in tested_kinds() {
         let kind = GroupVersionKind::gvk(sort.group, sort.version, sort.kind);
         let resource = ApiResource::from_gvk_with_plural(&kind, sort.plural);
         let label = unique("of");
@@ -126,19 +126,19 @@ async fn every_sort_of_kind_is_followed_alike(server: &Server) -> Outcome {
         api.delete(&name, &DeleteParams::default()).await?;
 
         observed
-            .story
-            .wait_for("it is gone", |story| {
-                matches!(story.of(&name).last(), Some(HandlerCall::Deleted { .. }))
+            .log
+            .wait_for("it is deleted", |log| {
+                matches!(log.of(&name).last(), Some(HandlerCall::Deleted { .. }))
             })
             .await;
-        let told = observed.story.of(&name);
+        let calls = observed.log.of(&name);
         assert!(matches!(
-            told.first(),
+            calls.first(),
             Some(HandlerCall::Added { initial: false, .. })
         ));
         assert!(
-            matches!(told.get(1), Some(HandlerCall::Updated { .. })),
-            "{}: {told:?}",
+            matches!(calls.get(1), Some(HandlerCall::Updated { .. })),
+            "{}: {calls:?}",
             sort.plural
         );
         observed.assert_exact(&[api], &selection).await?;
@@ -148,7 +148,7 @@ async fn every_sort_of_kind_is_followed_alike(server: &Server) -> Outcome {
     Ok(())
 }
 
-/// An event is about an object in its own namespace.
+/// An event must refer to an object in its own namespace.
 fn with_namespace(mut body: Value, namespace: &str) -> Value {
     if let Some(involved) = body.get_mut("involvedObject") {
         involved["namespace"] = namespace.into();
@@ -156,7 +156,7 @@ fn with_namespace(mut body: Value, namespace: &str) -> Value {
     body
 }
 
-async fn a_write_that_changes_nothing_is_told_to_nobody(server: &Server) -> Outcome {
+async fn no_op_write_delivers_no_event(server: &Server) -> Outcome {
     let client = server.client()?;
     let namespace = namespace(&client).await?;
     let maps = namespace.config_maps();
@@ -172,11 +172,8 @@ async fn a_write_that_changes_nothing_is_told_to_nobody(server: &Server) -> Outc
     assert_eq!(replaced.metadata.resource_version, made.metadata.resource_version);
     maps.delete("still", &DeleteParams::default()).await?;
 
-    observed
-        .story
-        .wait_for("it is gone", |story| story.len() >= 2)
-        .await;
-    assert_eq!(observed.story.since(0), ["added still", "deleted still"]);
+    observed.log.wait_for("it is deleted", |log| log.len() >= 2).await;
+    assert_eq!(observed.log.since(0), ["added still", "deleted still"]);
     observed
         .assert_exact(&[maps], &ListParams::default().labels("even"))
         .await?;

@@ -1,4 +1,4 @@
-//! The lives of single objects: in and out of a selector, held by finalizers, reborn under the same name.
+//! The lifecycle of single objects: entering and leaving a selector, finalizers, recreation.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, ListParams, PostParams};
@@ -9,14 +9,12 @@ use serde_json::json;
 use crate::support::{HandlerCall, Observed, Outcome, config_map, labelled, merge, namespace, scenarios};
 
 scenarios! {
-    an_object_enters_and_leaves_a_selector_as_if_it_were_created_and_deleted: Setup::shared();
-    an_object_with_finalizers_is_updated_first_and_deleted_when_they_are_gone: Setup::shared();
-    an_object_reborn_under_its_name_is_a_deletion_and_an_addition: Setup::shared();
+    entering_and_leaving_a_selector_is_delivered_as_add_and_delete: Setup::shared();
+    object_with_finalizers_is_updated_first_and_deleted_after_their_removal: Setup::shared();
+    recreated_object_is_delivered_as_delete_and_add: Setup::shared();
 }
 
-async fn an_object_enters_and_leaves_a_selector_as_if_it_were_created_and_deleted(
-    server: &Server,
-) -> Outcome {
+async fn entering_and_leaving_a_selector_is_delivered_as_add_and_delete(server: &Server) -> Outcome {
     let client = server.client()?;
     let namespace = namespace(&client).await?;
     let maps = namespace.config_maps();
@@ -34,8 +32,8 @@ async fn an_object_enters_and_leaves_a_selector_as_if_it_were_created_and_delete
     .await?;
     merge(&maps, "flip", json!({ "data": { "value": "1" } })).await?;
     observed
-        .story
-        .wait_for("it came and changed", |story| story.len() == 2)
+        .log
+        .wait_for("it was added and updated", |log| log.len() == 2)
         .await;
     observed.assert_exact(std::slice::from_ref(&maps), &live).await?;
     let left = merge(
@@ -44,7 +42,7 @@ async fn an_object_enters_and_leaves_a_selector_as_if_it_were_created_and_delete
         json!({ "metadata": { "labels": { "stage": "draft" } } }),
     )
     .await?;
-    // Unseen: it is not selected.
+    // Not selected, so not delivered.
     merge(&maps, "flip", json!({ "data": { "value": "2" } })).await?;
     merge(
         &maps,
@@ -54,12 +52,9 @@ async fn an_object_enters_and_leaves_a_selector_as_if_it_were_created_and_delete
     .await?;
     maps.delete("flip", &DeleteParams::default()).await?;
 
-    observed
-        .story
-        .wait_for("it is gone", |story| story.len() == 5)
-        .await;
+    observed.log.wait_for("it is deleted", |log| log.len() == 5).await;
     assert_eq!(
-        observed.story.since(0),
+        observed.log.since(0),
         [
             "added flip",
             "updated flip",
@@ -68,21 +63,19 @@ async fn an_object_enters_and_leaves_a_selector_as_if_it_were_created_and_delete
             "deleted flip"
         ]
     );
-    let told = observed.story.of("flip");
-    assert!(matches!(&told[0], HandlerCall::Added { now, .. } if now.version == entered));
+    let calls = observed.log.of("flip");
+    assert!(matches!(&calls[0], HandlerCall::Added { now, .. } if now.version == entered));
     assert!(
-        matches!(&told[2], HandlerCall::Deleted { last, cause: Cause::Observed } if last.version == left),
+        matches!(&calls[2], HandlerCall::Deleted { last, cause: Cause::Observed } if last.version == left),
         "the deletion carries the version at which the object left: {:?}, not {left}",
-        told[2]
+        calls[2]
     );
     observed.assert_exact(&[maps], &live).await?;
     namespace.delete().await?;
     Ok(())
 }
 
-async fn an_object_with_finalizers_is_updated_first_and_deleted_when_they_are_gone(
-    server: &Server,
-) -> Outcome {
+async fn object_with_finalizers_is_updated_first_and_deleted_after_their_removal(server: &Server) -> Outcome {
     let client = server.client()?;
     let namespace = namespace(&client).await?;
     let maps = namespace.config_maps();
@@ -98,13 +91,10 @@ async fn an_object_with_finalizers_is_updated_first_and_deleted_when_they_are_go
     maps.create(&PostParams::default(), &held).await?;
 
     maps.delete("held", &DeleteParams::default()).await?;
-    observed
-        .story
-        .wait_for("it is marked", |story| story.len() == 2)
-        .await;
+    observed.log.wait_for("it is marked", |log| log.len() == 2).await;
     let marked = observed.informer.store().get((&namespace.name, "held"));
     assert!(marked.is_some_and(|marked| marked.metadata.deletion_timestamp.is_some()));
-    // Deleted once more, nothing changes.
+    // A second deletion changes nothing.
     maps.delete("held", &DeleteParams::default()).await?;
     merge(
         &maps,
@@ -114,12 +104,9 @@ async fn an_object_with_finalizers_is_updated_first_and_deleted_when_they_are_go
     .await?;
     merge(&maps, "held", json!({ "metadata": { "finalizers": [] } })).await?;
 
-    observed
-        .story
-        .wait_for("it is gone", |story| story.len() == 4)
-        .await;
+    observed.log.wait_for("it is deleted", |log| log.len() == 4).await;
     assert_eq!(
-        observed.story.since(0),
+        observed.log.since(0),
         ["added held", "updated held", "updated held", "deleted held"]
     );
     let last = loop {
@@ -132,7 +119,7 @@ async fn an_object_with_finalizers_is_updated_first_and_deleted_when_they_are_go
     assert_eq!(
         last.metadata.finalizers.as_deref(),
         Some(["example.com/hold".to_owned()].as_slice()),
-        "the last state is the one before the last finalizer went: the change that removed it was never stored"
+        "the last state is the one before the last finalizer was removed: that change was never stored"
     );
     observed
         .assert_exact(&[maps], &ListParams::default().labels("even"))
@@ -141,7 +128,7 @@ async fn an_object_with_finalizers_is_updated_first_and_deleted_when_they_are_go
     Ok(())
 }
 
-async fn an_object_reborn_under_its_name_is_a_deletion_and_an_addition(server: &Server) -> Outcome {
+async fn recreated_object_is_delivered_as_delete_and_add(server: &Server) -> Outcome {
     let client = server.client()?;
     let namespace = namespace(&client).await?;
     let maps = namespace.config_maps();
@@ -157,23 +144,20 @@ async fn an_object_reborn_under_its_name_is_a_deletion_and_an_addition(server: &
     ))
     .await?;
 
-    // One informer sees it happen, the other hears of it when it can reach the server again.
+    // One informer observes it, the other reconnects later.
     proxy.close();
     maps.delete("phoenix", &DeleteParams::default()).await?;
     let second = maps
         .create(&PostParams::default(), &config_map("phoenix", 1))
         .await?;
     assert_ne!(first.metadata.uid, second.metadata.uid);
-    direct
-        .story
-        .wait_for("it is back", |story| story.len() == 3)
-        .await;
+    direct.log.wait_for("it is recreated", |log| log.len() == 3).await;
     proxy.open();
-    cut.story.wait_for("it is back", |story| story.len() == 3).await;
+    cut.log.wait_for("it is recreated", |log| log.len() == 3).await;
 
     for observed in [&direct, &cut] {
         assert_eq!(
-            observed.story.since(0),
+            observed.log.since(0),
             ["added (initial) phoenix", "deleted phoenix", "added phoenix"]
         );
         observed

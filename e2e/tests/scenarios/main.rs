@@ -1,5 +1,5 @@
-//! One scenario suite, two servers. Each scenario is a function over a server; it becomes two tests with the same
-//! assertions, one on the embedded server, one on a real kube-apiserver (see `e2e/README.md` for when that runs).
+//! One scenario suite for two servers. Each scenario is a function of a server and becomes two tests with the same
+//! assertions: one on the embedded server, one on a real kube-apiserver (see `e2e/README.md`).
 
 mod support;
 

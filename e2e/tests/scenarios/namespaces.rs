@@ -1,4 +1,4 @@
-//! Namespaces: watched one by one, coming and going.
+//! Namespaces: watched one by one, created and deleted.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
@@ -11,12 +11,12 @@ use crate::support::{
 };
 
 scenarios! {
-    several_namespaces_are_one_cache_and_others_are_not_in_it: Setup::shared();
-    a_namespace_is_created_marked_and_gone_and_takes_its_objects_along: Setup::shared();
-    nothing_is_created_in_a_namespace_that_is_missing_or_on_its_way_out: Setup::shared();
+    several_namespaces_share_one_cache_without_others: Setup::shared();
+    namespace_is_marked_and_deleted_with_its_objects: Setup::shared();
+    create_fails_in_a_missing_or_terminating_namespace: Setup::shared();
 }
 
-async fn several_namespaces_are_one_cache_and_others_are_not_in_it(server: &Server) -> Outcome {
+async fn several_namespaces_share_one_cache_without_others(server: &Server) -> Outcome {
     let client = server.client()?;
     let spaces = [
         namespace(&client).await?,
@@ -47,7 +47,7 @@ async fn several_namespaces_are_one_cache_and_others_are_not_in_it(server: &Serv
     observed
         .assert_exact(&watched, &ListParams::default().labels("even"))
         .await?;
-    assert_eq!(observed.informer.stats().members.len(), 2, "a watch for each");
+    assert_eq!(observed.informer.stats().members.len(), 2, "one watch each");
     assert_eq!(observed.informer.store().len(), 3);
     assert!(observed.informer.store().namespace(&other.name).is_empty());
     for space in spaces {
@@ -56,7 +56,7 @@ async fn several_namespaces_are_one_cache_and_others_are_not_in_it(server: &Serv
     Ok(())
 }
 
-async fn a_namespace_is_created_marked_and_gone_and_takes_its_objects_along(server: &Server) -> Outcome {
+async fn namespace_is_marked_and_deleted_with_its_objects(server: &Server) -> Outcome {
     let client = server.client()?;
     let spaces: Api<Namespace> = Api::all(client.clone());
     let label = unique("of");
@@ -81,8 +81,8 @@ async fn a_namespace_is_created_marked_and_gone_and_takes_its_objects_along(serv
         .insert("scenario".to_owned(), label.clone());
     maps.create(&PostParams::default(), &map).await?;
     content
-        .story
-        .wait_for("the object inside is known", |story| story.len() == 1)
+        .log
+        .wait_for("the object inside is delivered", |log| log.len() == 1)
         .await;
     observed
         .assert_exact(std::slice::from_ref(&spaces), &selection)
@@ -92,26 +92,26 @@ async fn a_namespace_is_created_marked_and_gone_and_takes_its_objects_along(serv
     finish_deletion(&client, &name).await?;
 
     observed
-        .story
-        .wait_for("it is gone", |story| {
-            matches!(story.of(&name).last(), Some(HandlerCall::Deleted { .. }))
+        .log
+        .wait_for("it is deleted", |log| {
+            matches!(log.of(&name).last(), Some(HandlerCall::Deleted { .. }))
         })
         .await;
     assert!(
-        matches!(observed.story.of(&name).get(1), Some(HandlerCall::Updated { .. })),
-        "first it was marked"
+        matches!(observed.log.of(&name).get(1), Some(HandlerCall::Updated { .. })),
+        "first it is marked"
     );
     observed.assert_exact(&[spaces], &selection).await?;
     content
-        .story
-        .wait_for("so is what was inside", |story| story.len() == 2)
+        .log
+        .wait_for("the object inside is deleted", |log| log.len() == 2)
         .await;
-    assert_eq!(content.story.since(0), ["added inside", "deleted inside"]);
+    assert_eq!(content.log.since(0), ["added inside", "deleted inside"]);
     content.assert_exact(&[maps], &selection).await?;
     Ok(())
 }
 
-async fn nothing_is_created_in_a_namespace_that_is_missing_or_on_its_way_out(server: &Server) -> Outcome {
+async fn create_fails_in_a_missing_or_terminating_namespace(server: &Server) -> Outcome {
     let client = server.client()?;
     let missing = unique("missing");
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &missing);
@@ -124,9 +124,9 @@ async fn nothing_is_created_in_a_namespace_that_is_missing_or_on_its_way_out(ser
         (404, format!("namespaces \"{missing}\" not found"))
     );
     let empty = get(&client, &format!("/api/v1/namespaces/{missing}/configmaps")).await?;
-    assert_eq!((empty.code, empty.names()), (200, vec![]), "but it can be listed");
+    assert_eq!((empty.code, empty.names()), (200, vec![]), "it can be listed");
 
-    // Held by an object with a finalizer, it stays on its way out for as long as we like.
+    // An object with a finalizer keeps the namespace terminating.
     let leaving = namespace(&client).await?;
     let maps = leaving.config_maps();
     let mut held = config_map("held", 0);

@@ -1,4 +1,4 @@
-//! A server that has too much to do, and says so.
+//! An overloaded server that refuses requests.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,7 +18,7 @@ scenarios! {
     requests_rejected_with_retry_after_are_retried_until_they_succeed: Setup::one_request_at_a_time();
 }
 
-/// What a failed attempt was like: what the server asked for, and what followed.
+/// A refused attempt: the status, and the delay until the next attempt.
 struct Refusal {
     message: String,
     retry_after: Option<Duration>,
@@ -39,7 +39,7 @@ async fn requests_rejected_with_retry_after_are_retried_until_they_succeed(serve
 
     let refusals: Arc<Mutex<Vec<Refusal>>> = Arc::default();
     let noted = refusals.clone();
-    // A list, because watches are not limited; in pages, because each of them may be refused.
+    // Lists, because watches are not limited; in pages, because each page may be refused.
     let informer = Informer::<ConfigMap>::namespaced(user.clone(), &namespace.name)
         .configure(|config| {
             config.watch_list = false;
@@ -82,14 +82,14 @@ async fn requests_rejected_with_retry_after_are_retried_until_they_succeed(serve
         assert_eq!(refusal.retry_after, Some(Duration::from_secs(1)));
         assert!(
             refusal.pause >= Duration::from_secs(1),
-            "it came back after {:?}",
+            "it retried after {:?}",
             refusal.pause
         );
     }
     Ok(())
 }
 
-/// On a server that knows roles. The embedded one takes the object, too.
+/// Needed on a server with RBAC. The embedded one accepts the object, too.
 async fn allow_everything_to_the_user(admin: &Client) -> Outcome {
     let binding: ClusterRoleBinding = serde_json::from_value(json!({
         "metadata": { "name": "e2e-user" },
@@ -102,7 +102,7 @@ async fn allow_everything_to_the_user(admin: &Client) -> Outcome {
     Ok(())
 }
 
-/// Keeps the server busy for as long as the result lives: a real one with lists, the embedded one by a fault.
+/// Keeps the server busy while the result lives: a real one with lists, the embedded one with a fault.
 fn overload(server: &Server, user: &Client, path: &str) -> Load {
     if let Some(embedded) = server.as_embedded() {
         let busy = Fault::status(429)
@@ -116,7 +116,7 @@ fn overload(server: &Server, user: &Client, path: &str) -> Load {
         let (user, path) = (user.clone(), path.to_owned());
         lists.spawn(async move {
             loop {
-                // Refused or not: it is asked again.
+                // Refused or not, the request is repeated.
                 let _ = get(&user, &path).await;
             }
         });
@@ -126,7 +126,7 @@ fn overload(server: &Server, user: &Client, path: &str) -> Load {
 
 enum Load {
     Fault(kube_testserver::FaultHandle),
-    /// Ended by being dropped.
+    /// Aborted on drop.
     Lists(#[allow(dead_code)] tokio::task::JoinSet<()>),
 }
 

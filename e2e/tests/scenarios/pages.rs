@@ -1,4 +1,4 @@
-//! Collections too large for one answer.
+//! Collections that do not fit into one response.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ListParams, PostParams};
@@ -8,12 +8,12 @@ use kube_informers_e2e::Server;
 use crate::support::{Observed, Outcome, all, config_map, get, namespace, scenarios};
 
 scenarios! {
-    five_thousand_objects_come_alike_in_pages_and_through_a_watch: Setup::shared();
+    five_thousand_objects_are_the_same_by_pages_and_by_watch_list: Setup::shared();
 }
 
 const OBJECTS: usize = 5_000;
 
-async fn five_thousand_objects_come_alike_in_pages_and_through_a_watch(server: &Server) -> Outcome {
+async fn five_thousand_objects_are_the_same_by_pages_and_by_watch_list(server: &Server) -> Outcome {
     let client = server.client()?;
     let namespace = namespace(&client).await?;
     let maps = namespace.config_maps();
@@ -40,10 +40,10 @@ async fn five_thousand_objects_come_alike_in_pages_and_through_a_watch(server: &
         assert_eq!(observed.lists(), 1);
         assert!(
             observed
-                .story
+                .log
                 .since(0)
                 .iter()
-                .all(|told| told.starts_with("added (initial)"))
+                .all(|calls| calls.starts_with("added (initial)"))
         );
     }
     let members = (paged.informer.stats().members, streamed.informer.stats().members);
@@ -55,7 +55,7 @@ async fn five_thousand_objects_come_alike_in_pages_and_through_a_watch(server: &
     );
     assert_eq!((reflectors.0.watch_lists, reflectors.1.watch_lists), (0, 1));
 
-    // The pages as they are on the wire.
+    // The pages on the wire.
     let path = format!("/api/v1/namespaces/{}/configmaps?limit=500", namespace.name);
     let (mut token, mut seen, mut versions) = (String::new(), 0, Vec::new());
     loop {
@@ -75,7 +75,7 @@ async fn five_thousand_objects_come_alike_in_pages_and_through_a_watch(server: &
     }
     assert_eq!(seen, there);
     versions.dedup();
-    assert_eq!(versions.len(), 1, "all pages are of one version");
+    assert_eq!(versions.len(), 1, "all pages have the same version");
     namespace.delete().await?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What the server refuses, and how an informer tells it.
+//! Requests that the server rejects, and how an informer reports it.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use kube_informers_e2e::Server;
 use crate::support::{Observed, Outcome, get, namespace, scenarios, unique};
 
 scenarios! {
-    missing_permissions_are_told_in_the_servers_words: Setup::shared();
-    a_kind_that_nobody_serves_is_told_and_looked_for_again: Setup::shared();
+    missing_permissions_are_reported_with_the_server_message: Setup::shared();
+    unserved_kind_is_reported_and_retried: Setup::shared();
 }
 
-async fn missing_permissions_are_told_in_the_servers_words(server: &Server) -> Outcome {
+async fn missing_permissions_are_reported_with_the_server_message(server: &Server) -> Outcome {
     let client = match server.nobody().await {
         Ok(client) => client,
         Err(error) => return Ok(error.skip_loudly("missing permissions")?),
@@ -23,19 +23,19 @@ async fn missing_permissions_are_told_in_the_servers_words(server: &Server) -> O
     let namespace = namespace(&server.client()?).await?;
     let observed = Observed::start(Informer::<ConfigMap>::namespaced(client.clone(), &namespace.name))?;
     observed
-        .wait_for("it was refused twice", |observed| observed.errors("403") >= 2)
+        .wait_for("it was rejected twice", |observed| observed.errors("403") >= 2)
         .await;
 
     let not_synced = observed
         .informer
         .synced_within(Duration::ZERO)
         .await
-        .expect_err("it may not list");
+        .expect_err("listing is forbidden");
     let error = not_synced
         .last_error
         .as_ref()
         .and_then(|error| error.api())
-        .expect("an answer of the server");
+        .expect("an error of the server");
     let forbidden = |verb: &str| {
         format!(
             "configmaps is forbidden: User \"nobody\" cannot {verb} resource \"configmaps\" in API group \"\" in the namespace \"{}\"",
@@ -53,7 +53,7 @@ async fn missing_permissions_are_told_in_the_servers_words(server: &Server) -> O
         ReflectorState::BackingOff { .. } | ReflectorState::Listing { .. }
     ));
     assert_eq!(observed.informer.store().len(), 0);
-    // And as it is on the wire.
+    // The same on the wire.
     let path = format!("/api/v1/namespaces/{}/configmaps", namespace.name);
     assert_eq!(
         get(&client, &path).await?.status(),
@@ -68,12 +68,12 @@ async fn missing_permissions_are_told_in_the_servers_words(server: &Server) -> O
     Ok(())
 }
 
-async fn a_kind_that_nobody_serves_is_told_and_looked_for_again(server: &Server) -> Outcome {
+async fn unserved_kind_is_reported_and_retried(server: &Server) -> Outcome {
     let client = server.client()?;
     let group = format!("{}.example.com", unique("none"));
     let nowhere = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(&group, "v1", "Ghost"), "ghosts");
     let ghosts = Observed::start(Informer::for_resource(client.clone(), &nowhere, Scope::all()))?;
-    // In a group that is served the answer is a status, in one that is not it is plain text.
+    // In a served group the response is a status, otherwise plain text.
     let in_core = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("", "v1", "Ghost"), "ghosts");
     let core = Observed::start(Informer::for_resource(client.clone(), &in_core, Scope::all()))?;
 
@@ -88,12 +88,12 @@ async fn a_kind_that_nobody_serves_is_told_and_looked_for_again(server: &Server)
             .informer
             .synced_within(Duration::ZERO)
             .await
-            .expect_err("there is no such kind");
+            .expect_err("the kind does not exist");
         let error = not_synced
             .last_error
             .as_ref()
             .and_then(|error| error.api())
-            .expect("an answer of the server");
+            .expect("an error of the server");
         assert_eq!(error.code, 404);
         assert!(error.message.contains(words), "{}", error.message);
     }

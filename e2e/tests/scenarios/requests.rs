@@ -1,4 +1,4 @@
-//! Lists and watches as they are on the wire: every way to ask for a version, and how it is answered or refused.
+//! Lists and watches on the wire: every combination of version options.
 
 use kube::Client;
 use kube::api::PostParams;
@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use crate::support::{Outcome, all, config_map, frames, get, namespace, scenarios};
 
 scenarios! {
-    every_way_to_ask_for_a_version_gives_what_it_promises: Setup::shared();
-    options_that_do_not_go_together_are_refused_with_the_same_words: Setup::shared();
-    a_version_from_the_future_is_waited_for_and_then_refused: Setup::shared();
-    a_watch_list_tells_what_is_there_marks_the_end_and_goes_on: Setup::shared();
-    a_watch_tells_exactly_what_came_after_its_version: Setup::shared();
+    every_version_option_returns_the_documented_state: Setup::shared();
+    conflicting_options_are_rejected_alike: Setup::shared();
+    future_version_is_waited_for_and_then_rejected: Setup::shared();
+    watch_list_sends_initial_events_an_end_marker_and_changes: Setup::shared();
+    watch_sends_exactly_the_changes_after_its_version: Setup::shared();
 }
 
-async fn every_way_to_ask_for_a_version_gives_what_it_promises(server: &Server) -> Outcome {
+async fn every_version_option_returns_the_documented_state(server: &Server) -> Outcome {
     let client = server.client()?;
     let namespace = namespace(&client).await?;
     let maps = namespace.config_maps();
@@ -32,7 +32,7 @@ async fn every_way_to_ask_for_a_version_gives_what_it_promises(server: &Server) 
         ("", "a b c"),
         ("&resourceVersion=0", "a b c"),
         ("&resourceVersion=0&resourceVersionMatch=NotOlderThan", "a b c"),
-        // What the server has in memory comes whole, whatever the limit.
+        // Reads from the cache ignore the limit.
         ("&resourceVersion=0&limit=1", "a b c"),
         ("&resourceVersion=THEN", "a b c"),
         ("&resourceVersion=THEN&resourceVersionMatch=NotOlderThan", "a b c"),
@@ -42,7 +42,7 @@ async fn every_way_to_ask_for_a_version_gives_what_it_promises(server: &Server) 
         ),
         ("&resourceVersion=THEN&resourceVersionMatch=Exact", "a b"),
         ("&resourceVersion=THEN&resourceVersionMatch=Exact&limit=1", "a"),
-        // A limit turns "at least" into "exactly".
+        // With a limit, "at least" becomes "exactly".
         ("&resourceVersion=THEN&limit=10", "a b"),
         ("&limit=2", "a b"),
         ("&limit=-1", "a b c"),
@@ -63,7 +63,7 @@ async fn every_way_to_ask_for_a_version_gives_what_it_promises(server: &Server) 
     Ok(())
 }
 
-async fn options_that_do_not_go_together_are_refused_with_the_same_words(server: &Server) -> Outcome {
+async fn conflicting_options_are_rejected_alike(server: &Server) -> Outcome {
     let client = server.client()?;
     let forbidden = |why: &str| format!("resourceVersionMatch: Forbidden: {why}");
     let needs_match = forbidden("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
@@ -119,7 +119,7 @@ async fn options_that_do_not_go_together_are_refused_with_the_same_words(server:
             400,
             format!("invalid resource version: {value}"),
         ),
-        // On a watch the complaint finds no class.
+        // On a watch the error has no reason.
         ("watch=1&resourceVersion=many", 500, value),
         ("limit=many", 400, not_a_number("Int")),
         ("timeoutSeconds=many", 400, not_a_number("Int")),
@@ -148,7 +148,7 @@ async fn options_that_do_not_go_together_are_refused_with_the_same_words(server:
     Ok(())
 }
 
-async fn a_version_from_the_future_is_waited_for_and_then_refused(server: &Server) -> Outcome {
+async fn future_version_is_waited_for_and_then_rejected(server: &Server) -> Outcome {
     let client = server.client()?;
     let path = "/api/v1/namespaces/default/configmaps?resourceVersion=9999999999";
     let lists = [
@@ -178,7 +178,7 @@ async fn a_version_from_the_future_is_waited_for_and_then_refused(server: &Serve
     })
     .await?;
 
-    // A watch is silent, and a watch-list fails inside the stream.
+    // A watch is silent, and a watch-list fails in band.
     let silent = frames(&client, &format!("{path}&watch=1&timeoutSeconds=1")).await?;
     assert_eq!(silent, [] as [Value; 0]);
     let initial = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=1";
@@ -191,9 +191,9 @@ async fn a_version_from_the_future_is_waited_for_and_then_refused(server: &Serve
     Ok(())
 }
 
-/// `ADDED a`, `END` for the bookmark that marks the end of the initial events. Other bookmarks are left out: they come
-/// when they come.
-async fn told(client: &Client, path: &str) -> Result<Vec<String>, kube::Error> {
+/// `ADDED a`; `END` for the bookmark that ends the initial events. Other bookmarks are skipped: their time is not
+/// fixed.
+async fn events(client: &Client, path: &str) -> Result<Vec<String>, kube::Error> {
     let frames = frames(client, path).await?;
     let words = frames.iter().filter_map(|frame| {
         let metadata = &frame["object"]["metadata"];
@@ -210,7 +210,7 @@ async fn told(client: &Client, path: &str) -> Result<Vec<String>, kube::Error> {
     Ok(words.collect())
 }
 
-async fn a_watch_list_tells_what_is_there_marks_the_end_and_goes_on(server: &Server) -> Outcome {
+async fn watch_list_sends_initial_events_an_end_marker_and_changes(server: &Server) -> Outcome {
     let client = server.client()?;
     let namespace = namespace(&client).await?;
     let maps = namespace.config_maps();
@@ -235,14 +235,14 @@ async fn a_watch_list_tells_what_is_there_marks_the_end_and_goes_on(server: &Ser
         ),
         (initial.to_owned(), "ADDED a, ADDED b"),
         (format!("{}{bookmarks}", initial.replace("true", "false")), ""),
-        // The old way, without a version: the same, and the end is marked where bookmarks are taken.
+        // The legacy form without a version is equivalent; the end is marked if bookmarks are enabled.
         (String::new(), "ADDED a, ADDED b"),
         (bookmarks.to_owned(), "ADDED a, ADDED b, END"),
         ("&resourceVersion=0".to_owned(), "ADDED a, ADDED b"),
     ];
     all(cases.len(), cases, async |(query, words): (String, &str)| {
-        let told = told(&client, &format!("{path}{query}")).await?;
-        assert_eq!(told.join(", "), words, "{query}");
+        let events = events(&client, &format!("{path}{query}")).await?;
+        assert_eq!(events.join(", "), words, "{query}");
         Ok::<(), kube::Error>(())
     })
     .await?;
@@ -250,7 +250,7 @@ async fn a_watch_list_tells_what_is_there_marks_the_end_and_goes_on(server: &Ser
     Ok(())
 }
 
-async fn a_watch_tells_exactly_what_came_after_its_version(server: &Server) -> Outcome {
+async fn watch_sends_exactly_the_changes_after_its_version(server: &Server) -> Outcome {
     let client = server.client()?;
     let namespace = namespace(&client).await?;
     let maps = namespace.config_maps();
@@ -265,8 +265,8 @@ async fn a_watch_tells_exactly_what_came_after_its_version(server: &Server) -> O
     }
     let cases = versions.iter().zip(["b c d", "c d", "d", ""]);
     all(4, cases, async |(version, names): (&String, &str)| {
-        let told = told(&client, &format!("{path}&resourceVersion={version}")).await?;
-        assert_eq!(told.join(" ").replace("ADDED ", ""), names);
+        let events = events(&client, &format!("{path}&resourceVersion={version}")).await?;
+        assert_eq!(events.join(" ").replace("ADDED ", ""), names);
         Ok::<(), kube::Error>(())
     })
     .await?;

@@ -1,4 +1,4 @@
-//! The server dies and comes back, or forgets its history.
+//! The server restarts or loses its history.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
@@ -9,15 +9,15 @@ use serde_json::json;
 use crate::support::{Observed, Outcome, config_map, get, merge, namespace, scenarios};
 
 scenarios! {
-    a_server_that_stops_in_order_is_found_again_and_nobody_is_told_what_did_not_change: Setup::own();
-    a_killed_and_restarted_server_is_found_again_and_nobody_is_told_what_did_not_change: Setup::own();
-    changes_from_before_a_restart_that_nobody_saw_are_found_by_one_list: Setup::own();
-    a_version_that_was_compacted_away_leads_to_one_list: Setup::without_watch_cache();
-    a_page_whose_version_was_compacted_away_says_how_to_go_on: Setup::without_watch_cache();
+    graceful_server_restart_delivers_no_unchanged_objects: Setup::own();
+    killed_server_restart_delivers_no_unchanged_objects: Setup::own();
+    unseen_changes_before_a_restart_are_found_by_one_list: Setup::own();
+    compacted_version_causes_one_list: Setup::without_watch_cache();
+    compacted_page_returns_a_resumable_token: Setup::without_watch_cache();
 }
 
-/// What happens while nobody can watch.
-async fn change_behind_its_back(maps: &Api<ConfigMap>) -> Result<(), kube::Error> {
+/// Changes while the informer cannot watch.
+async fn change_while_disconnected(maps: &Api<ConfigMap>) -> Result<(), kube::Error> {
     merge(maps, "changed", json!({ "data": { "value": "1" } })).await?;
     merge(maps, "changed", json!({ "data": { "value": "2" } })).await?;
     maps.delete("deleted", &DeleteParams::default()).await?;
@@ -35,16 +35,17 @@ async fn fill(maps: &Api<ConfigMap>) -> Result<(), kube::Error> {
     Ok(())
 }
 
-/// What a handler is told of that by a list: each object once, deletions as missed ones, nothing of what is unchanged.
-async fn assert_told_by_a_list(observed: &Observed<ConfigMap>) -> Outcome {
+/// Checks the events delivered by the relist: one per object, deletions as missed deletes, nothing for unchanged
+/// objects.
+async fn assert_delivered_by_relist(observed: &Observed<ConfigMap>) -> Outcome {
     observed
-        .story
-        .wait_for("everything is told", |story| story.len() >= 9)
+        .log
+        .wait_for("everything is delivered", |log| log.len() >= 9)
         .await;
-    let mut told = observed.story.since(4);
-    told.sort();
+    let mut calls = observed.log.since(4);
+    calls.sort();
     assert_eq!(
-        told,
+        calls,
         [
             "added new",
             "added reborn",
@@ -53,32 +54,28 @@ async fn assert_told_by_a_list(observed: &Observed<ConfigMap>) -> Outcome {
             "updated changed"
         ]
     );
-    // The handler may hear of a list before it is counted.
+    // The handler may receive the list before it is counted.
     observed
-        .wait_for("one list more", |observed| observed.lists() == 2)
+        .wait_for("one more list", |observed| observed.lists() == 2)
         .await;
-    assert_eq!(observed.relists("expired"), 1, "because the version had expired");
+    assert_eq!(observed.relists("expired"), 1, "the version had expired");
     assert_eq!(
         observed.informer.stats().totals.unchanged,
         1,
-        "what was kept is known"
+        "unchanged objects stay in the cache"
     );
     Ok(())
 }
 
-async fn a_killed_and_restarted_server_is_found_again_and_nobody_is_told_what_did_not_change(
-    server: &Server,
-) -> Outcome {
-    is_found_again(server, async || server.kill().await).await
+async fn killed_server_restart_delivers_no_unchanged_objects(server: &Server) -> Outcome {
+    reconnects_after(server, async || server.kill().await).await
 }
 
-async fn a_server_that_stops_in_order_is_found_again_and_nobody_is_told_what_did_not_change(
-    server: &Server,
-) -> Outcome {
-    is_found_again(server, async || server.shutdown().await).await
+async fn graceful_server_restart_delivers_no_unchanged_objects(server: &Server) -> Outcome {
+    reconnects_after(server, async || server.shutdown().await).await
 }
 
-async fn is_found_again(server: &Server, end: impl AsyncFn() -> Result<(), NoServer>) -> Outcome {
+async fn reconnects_after(server: &Server, end: impl AsyncFn() -> Result<(), NoServer>) -> Outcome {
     let client = server.client()?;
     let namespace = namespace(&client).await?;
     let maps = namespace.config_maps();
@@ -86,34 +83,34 @@ async fn is_found_again(server: &Server, end: impl AsyncFn() -> Result<(), NoSer
     let scope = Scope::namespace(&namespace.name).labels("even")?;
     let observed = Observed::synced(Informer::<ConfigMap>::scoped(client.clone(), scope)).await?;
     observed
-        .story
-        .wait_for("all are known", |story| story.len() == 4)
+        .log
+        .wait_for("all are delivered", |log| log.len() == 4)
         .await;
 
     end().await?;
     observed
         .wait_for("it noticed", |observed| observed.errors("transport") > 0)
         .await;
-    assert_eq!(
-        observed.informer.store().len(),
-        4,
-        "what is cached can still be read"
-    );
+    assert_eq!(observed.informer.store().len(), 4, "the cache can still be read");
     server.start_again().await?;
     merge(&maps, "changed", json!({ "data": { "value": "1" } })).await?;
 
     observed
-        .story
-        .wait_for("the change is told", |story| story.len() == 5)
+        .log
+        .wait_for("the change is delivered", |log| log.len() == 5)
         .await;
-    assert_eq!(observed.story.since(4), ["updated changed"], "and nothing else");
+    assert_eq!(
+        observed.log.since(4),
+        ["updated changed"],
+        "nothing else is delivered"
+    );
     observed
         .assert_exact(&[maps], &ListParams::default().labels("even"))
         .await?;
-    // A server that was restarted remembers no changes from before. Whether our version is the one it began with
-    // depends on what else was written meanwhile: if not, it has expired.
+    // A restarted server has no history from before. Whether our version is its first one depends on other writes; if
+    // not, it has expired.
     observed
-        .wait_for("every list more has its reason", |observed| {
+        .wait_for("every further list has a reason", |observed| {
             observed.lists() == 1 + observed.relists("expired")
         })
         .await;
@@ -121,26 +118,26 @@ async fn is_found_again(server: &Server, end: impl AsyncFn() -> Result<(), NoSer
     Ok(())
 }
 
-async fn changes_from_before_a_restart_that_nobody_saw_are_found_by_one_list(server: &Server) -> Outcome {
-    let blind = Blind::new(server).await?;
+async fn unseen_changes_before_a_restart_are_found_by_one_list(server: &Server) -> Outcome {
+    let blind = Disconnected::new(server).await?;
     server.kill_and_restart().await?;
-    blind.finds_out_by_one_list().await
+    blind.catches_up_with_one_list().await
 }
 
-async fn a_version_that_was_compacted_away_leads_to_one_list(server: &Server) -> Outcome {
-    let blind = Blind::new(server).await?;
+async fn compacted_version_causes_one_list(server: &Server) -> Outcome {
+    let blind = Disconnected::new(server).await?;
     server.compact().await?;
-    blind.finds_out_by_one_list().await
+    blind.catches_up_with_one_list().await
 }
 
-/// An informer that was synced, then cut off, and behind whose back things have changed.
-struct Blind {
+/// An informer that was synced and then disconnected, with changes it has not seen.
+struct Disconnected {
     maps: Api<ConfigMap>,
     proxy: Proxy,
     observed: Observed<ConfigMap>,
 }
 
-impl Blind {
+impl Disconnected {
     async fn new(server: &Server) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
         let client = server.client()?;
         let namespace = namespace(&client).await?;
@@ -151,12 +148,12 @@ impl Blind {
         let informer = Informer::<ConfigMap>::scoped(server.client_through(&proxy)?, scope);
         let observed = Observed::synced(informer).await?;
         observed
-            .story
-            .wait_for("all are known", |story| story.len() == 4)
+            .log
+            .wait_for("all are delivered", |log| log.len() == 4)
             .await;
 
         proxy.close();
-        change_behind_its_back(&maps).await?;
+        change_while_disconnected(&maps).await?;
         Ok(Self {
             maps,
             proxy,
@@ -164,9 +161,9 @@ impl Blind {
         })
     }
 
-    async fn finds_out_by_one_list(self) -> Outcome {
+    async fn catches_up_with_one_list(self) -> Outcome {
         self.proxy.open();
-        assert_told_by_a_list(&self.observed).await?;
+        assert_delivered_by_relist(&self.observed).await?;
         self.observed
             .assert_exact(&[self.maps], &ListParams::default().labels("even"))
             .await?;
@@ -174,7 +171,7 @@ impl Blind {
     }
 }
 
-async fn a_page_whose_version_was_compacted_away_says_how_to_go_on(server: &Server) -> Outcome {
+async fn compacted_page_returns_a_resumable_token(server: &Server) -> Outcome {
     let client = server.client()?;
     let namespace = namespace(&client).await?;
     let maps = namespace.config_maps();

@@ -1,4 +1,4 @@
-//! Field selectors, and informers that want metadata only.
+//! Field selectors and metadata-only informers.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
@@ -10,13 +10,13 @@ use serde_json::json;
 use crate::support::{Observed, Outcome, config_map, get, get_as, merge, namespace, scenarios};
 
 scenarios! {
-    fields_select_as_labels_do: Setup::shared();
-    a_pod_that_is_bound_enters_the_selection_of_its_node: Setup::shared();
-    a_field_that_cannot_be_selected_is_refused_with_the_same_words: Setup::shared();
-    an_informer_of_metadata_hears_of_every_change_and_sees_no_data: Setup::shared();
+    field_selectors_filter_like_label_selectors: Setup::shared();
+    bound_pod_enters_the_selection_of_its_node: Setup::shared();
+    unsupported_field_selectors_are_rejected_alike: Setup::shared();
+    metadata_informer_receives_every_change_without_data: Setup::shared();
 }
 
-async fn fields_select_as_labels_do(server: &Server) -> Outcome {
+async fn field_selectors_filter_like_label_selectors(server: &Server) -> Outcome {
     let client = server.client()?;
     let namespace = namespace(&client).await?;
     let maps = namespace.config_maps();
@@ -29,12 +29,9 @@ async fn fields_select_as_labels_do(server: &Server) -> Outcome {
     merge(&maps, "one", json!({ "data": { "value": "1" } })).await?;
     maps.delete("two", &DeleteParams::default()).await?;
     maps.delete("one", &DeleteParams::default()).await?;
-    observed
-        .story
-        .wait_for("it is gone", |story| story.len() == 3)
-        .await;
+    observed.log.wait_for("it is deleted", |log| log.len() == 3).await;
     assert_eq!(
-        observed.story.since(0),
+        observed.log.since(0),
         ["added (initial) one", "updated one", "deleted one"]
     );
     observed
@@ -44,7 +41,7 @@ async fn fields_select_as_labels_do(server: &Server) -> Outcome {
     Ok(())
 }
 
-async fn a_pod_that_is_bound_enters_the_selection_of_its_node(server: &Server) -> Outcome {
+async fn bound_pod_enters_the_selection_of_its_node(server: &Server) -> Outcome {
     let client = server.client()?;
     let namespace = namespace(&client).await?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), &namespace.name);
@@ -62,8 +59,8 @@ async fn a_pod_that_is_bound_enters_the_selection_of_its_node(server: &Server) -
         .await?;
     pods.delete("unbound", &DeleteParams::default()).await?;
     everywhere
-        .story
-        .wait_for("it is gone", |story| story.len() == 3)
+        .log
+        .wait_for("it is deleted", |log| log.len() == 3)
         .await;
     pods.create(&PostParams::default(), &pod("bound", Some("node-1"))?)
         .await?;
@@ -79,38 +76,32 @@ async fn a_pod_that_is_bound_enters_the_selection_of_its_node(server: &Server) -
         .create_subresource("binding", "waiting", &PostParams::default(), &target)
         .await?;
     observed
-        .story
-        .wait_for("both are there", |story| story.len() == 2)
+        .log
+        .wait_for("both are delivered", |log| log.len() == 2)
         .await;
-    assert_eq!(observed.story.since(0), ["added bound", "added waiting"]);
+    assert_eq!(observed.log.since(0), ["added bound", "added waiting"]);
     observed
         .assert_exact(std::slice::from_ref(&pods), &selection)
         .await?;
 
-    // Bound pods get their time: they are marked, and go when they are deleted without one. That is two writes.
+    // Bound pods have a grace period: they are marked, and removed by a second deletion without one.
     pods.delete("bound", &DeleteParams::default()).await?;
-    observed
-        .story
-        .wait_for("it is marked", |story| story.len() == 3)
-        .await;
+    observed.log.wait_for("it is marked", |log| log.len() == 3).await;
     pods.delete("bound", &DeleteParams::default().grace_period(0))
         .await?;
-    observed
-        .story
-        .wait_for("it is gone", |story| story.len() == 5)
-        .await;
+    observed.log.wait_for("it is deleted", |log| log.len() == 5).await;
     assert_eq!(
-        observed.story.since(2),
+        observed.log.since(2),
         ["updated bound", "updated bound", "deleted bound"]
     );
     observed
         .assert_exact(std::slice::from_ref(&pods), &selection)
         .await?;
     assert_eq!(
-        everywhere.story.of("unbound").len(),
+        everywhere.log.of("unbound").len(),
         3,
-        "a pod that runs nowhere is marked and gone: {:?}",
-        everywhere.story.of("unbound")
+        "an unbound pod is marked and removed: {:?}",
+        everywhere.log.of("unbound")
     );
     for name in ["waiting", "elsewhere"] {
         pods.delete(name, &DeleteParams::default().grace_period(0))
@@ -120,7 +111,7 @@ async fn a_pod_that_is_bound_enters_the_selection_of_its_node(server: &Server) -
     Ok(())
 }
 
-async fn a_field_that_cannot_be_selected_is_refused_with_the_same_words(server: &Server) -> Outcome {
+async fn unsupported_field_selectors_are_rejected_alike(server: &Server) -> Outcome {
     let client = server.client()?;
     let cases = [
         (
@@ -166,8 +157,8 @@ async fn a_field_that_cannot_be_selected_is_refused_with_the_same_words(server: 
     ];
     for (path, selector, message) in cases {
         for verb in ["", "&watch=1"] {
-            let answer = get(&client, &format!("{path}?fieldSelector={selector}{verb}")).await?;
-            assert_eq!(answer.status(), (400, "BadRequest", message), "{path}{verb}");
+            let response = get(&client, &format!("{path}?fieldSelector={selector}{verb}")).await?;
+            assert_eq!(response.status(), (400, "BadRequest", message), "{path}{verb}");
         }
     }
     let labels = get(&client, "/api/v1/pods?labelSelector=a%20b").await?;
@@ -180,11 +171,11 @@ async fn a_field_that_cannot_be_selected_is_refused_with_the_same_words(server: 
         )
     );
 
-    // An informer says so, too.
+    // An informer reports it, too.
     let scope = Scope::all().fields("spec.colour=red")?;
     let observed = Observed::start(Informer::<Pod>::scoped(client.clone(), scope))?;
     observed
-        .wait_for("it was refused", |observed| observed.errors("400") > 0)
+        .wait_for("it was rejected", |observed| observed.errors("400") > 0)
         .await;
     let not_synced = observed
         .informer
@@ -200,7 +191,7 @@ async fn a_field_that_cannot_be_selected_is_refused_with_the_same_words(server: 
     Ok(())
 }
 
-async fn an_informer_of_metadata_hears_of_every_change_and_sees_no_data(server: &Server) -> Outcome {
+async fn metadata_informer_receives_every_change_without_data(server: &Server) -> Outcome {
     let client = server.client()?;
     let namespace = namespace(&client).await?;
     let maps = namespace.config_maps();
@@ -222,11 +213,11 @@ async fn an_informer_of_metadata_hears_of_every_change_and_sees_no_data(server: 
 
     for observed in [&streamed, &listed] {
         observed
-            .story
-            .wait_for("all is told", |story| story.len() == 4)
+            .log
+            .wait_for("everything is delivered", |log| log.len() == 4)
             .await;
         assert_eq!(
-            observed.story.since(0),
+            observed.log.since(0),
             [
                 "added (initial) first",
                 "updated first",

@@ -1,4 +1,4 @@
-//! Sharded lists and watches, which a server understands only if told to.
+//! Sharded lists and watches, which a server supports only if configured.
 
 use kube::api::PostParams;
 use kube_informers_e2e::Server;
@@ -7,9 +7,9 @@ use serde_json::json;
 use crate::support::{Outcome, config_map, frames, get, get_as, merge, namespace, scenarios};
 
 scenarios! {
-    shards_divide_a_collection_by_the_hash_of_its_uids: Setup::sharding();
-    a_bad_shard_selector_is_refused_with_the_same_words: Setup::sharding();
-    a_server_that_knows_no_shards_ignores_the_selector_without_a_word: Setup::shared();
+    shards_partition_a_collection_by_uid_hash: Setup::sharding();
+    invalid_shard_selectors_are_rejected_alike: Setup::sharding();
+    server_without_shard_support_ignores_the_selector: Setup::shared();
 }
 
 const HALF: &str = "0x8000000000000000";
@@ -36,7 +36,7 @@ fn hash(text: &str) -> u64 {
     })
 }
 
-async fn shards_divide_a_collection_by_the_hash_of_its_uids(server: &Server) -> Outcome {
+async fn shards_partition_a_collection_by_uid_hash(server: &Server) -> Outcome {
     let client = server.client()?;
     let namespace = namespace(&client).await?;
     let maps = namespace.config_maps();
@@ -67,7 +67,7 @@ async fn shards_divide_a_collection_by_the_hash_of_its_uids(server: &Server) -> 
         assert_eq!(
             list.text_at("/metadata/shardInfo/selector"),
             selector,
-            "the echo proves that it was honoured"
+            "the repeated selector proves that the server applied it"
         );
         let metadata = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
         let metadata = get_as(&client, &sharded, metadata).await?;
@@ -75,17 +75,17 @@ async fn shards_divide_a_collection_by_the_hash_of_its_uids(server: &Server) -> 
         assert_eq!(
             metadata.json.pointer("/metadata/shardInfo"),
             None,
-            "metadata alone carries no echo"
+            "metadata-only lists do not repeat the selector"
         );
 
         let watched = frames(&client, &format!("{sharded}&watch=1&timeoutSeconds=1")).await?;
-        let told: Vec<&str> = watched
+        let names_seen: Vec<&str> = watched
             .iter()
             .filter_map(|frame| frame["object"]["metadata"]["name"].as_str())
             .collect();
-        assert_eq!(&told, names);
+        assert_eq!(&names_seen, names);
     }
-    // A watch tells of the changes in its half only.
+    // A watch delivers the changes of its half only.
     let version = get(&client, &path)
         .await?
         .text_at("/metadata/resourceVersion")
@@ -97,14 +97,14 @@ async fn shards_divide_a_collection_by_the_hash_of_its_uids(server: &Server) -> 
         "{path}&watch=1&timeoutSeconds=1&resourceVersion={version}&shardSelector={}",
         encoded(&lower)
     );
-    let told: Vec<String> = frames(&client, &query)
+    let names_seen: Vec<String> = frames(&client, &query)
         .await?
         .iter()
         .filter_map(|frame| frame["object"]["metadata"]["name"].as_str().map(str::to_owned))
         .collect();
-    assert_eq!(told, low.iter().take(2).cloned().collect::<Vec<_>>());
+    assert_eq!(names_seen, low.iter().take(2).cloned().collect::<Vec<_>>());
 
-    // However it is written, it is said back in one form.
+    // The selector is normalized.
     let other = format!("( {} )", lower.replace('\'', "\"").replace(", ", ","));
     let list = get(&client, &format!("{path}&shardSelector={}", encoded(&other))).await?;
     assert_eq!(list.text_at("/metadata/shardInfo/selector"), lower);
@@ -128,7 +128,7 @@ async fn shards_divide_a_collection_by_the_hash_of_its_uids(server: &Server) -> 
     Ok(())
 }
 
-async fn a_bad_shard_selector_is_refused_with_the_same_words(server: &Server) -> Outcome {
+async fn invalid_shard_selectors_are_rejected_alike(server: &Server) -> Outcome {
     let client = server.client()?;
     let zero = "0x0000000000000000";
     let bad = [
@@ -179,7 +179,7 @@ async fn a_bad_shard_selector_is_refused_with_the_same_words(server: &Server) ->
     Ok(())
 }
 
-async fn a_server_that_knows_no_shards_ignores_the_selector_without_a_word(server: &Server) -> Outcome {
+async fn server_without_shard_support_ignores_the_selector(server: &Server) -> Outcome {
     let client = server.client()?;
     let namespace = namespace(&client).await?;
     let maps = namespace.config_maps();

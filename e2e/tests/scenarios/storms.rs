@@ -1,4 +1,4 @@
-//! Many writers at once: creations, changes and deletions on top of each other.
+//! Many concurrent writers.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, ListParams, PostParams};
@@ -6,14 +6,14 @@ use kube_informers::{Informer, Scope};
 use kube_informers_e2e::Server;
 use serde_json::json;
 
-use crate::support::{Observed, Outcome, Story, all, config_map, merge, namespace, scenarios};
+use crate::support::{EventLog, Observed, Outcome, all, config_map, merge, namespace, scenarios};
 
 scenarios! {
-    a_storm_of_creations_changes_and_deletions_ends_in_an_exact_cache: Setup::shared();
-    a_late_handler_is_told_what_is_there_and_then_what_follows: Setup::shared();
+    concurrent_writes_end_in_an_exact_cache: Setup::shared();
+    late_handler_receives_a_snapshot_then_changes: Setup::shared();
 }
 
-async fn a_storm_of_creations_changes_and_deletions_ends_in_an_exact_cache(server: &Server) -> Outcome {
+async fn concurrent_writes_end_in_an_exact_cache(server: &Server) -> Outcome {
     let client = server.client()?;
     let namespace = namespace(&client).await?;
     let maps = namespace.config_maps();
@@ -39,13 +39,13 @@ async fn a_storm_of_creations_changes_and_deletions_ends_in_an_exact_cache(serve
     .await?;
 
     observed.assert_exact(&[maps], &ListParams::default()).await?;
-    assert_eq!(observed.lists(), 1, "one list, and the watch told the rest");
+    assert_eq!(observed.lists(), 1, "one list; the watch delivers the rest");
     assert_eq!(observed.informer.stats().totals.missed, 0);
     namespace.delete().await?;
     Ok(())
 }
 
-async fn a_late_handler_is_told_what_is_there_and_then_what_follows(server: &Server) -> Outcome {
+async fn late_handler_receives_a_snapshot_then_changes(server: &Server) -> Outcome {
     let client = server.client()?;
     let namespace = namespace(&client).await?;
     let maps = namespace.config_maps();
@@ -53,22 +53,21 @@ async fn a_late_handler_is_told_what_is_there_and_then_what_follows(server: &Ser
         .await?;
     let scope = Scope::namespace(&namespace.name).labels("even")?;
     let observed = Observed::synced(Informer::<ConfigMap>::scoped(client.clone(), scope)).await?;
-    let story = Story::new();
-    let registration = observed.informer.add_event_handler(story.handler())?;
+    let log = EventLog::new();
+    let registration = observed.informer.add_event_handler(log.handler())?;
     registration.synced().await?;
-    assert!(story.since(0).contains(&"added (initial) before".to_owned()));
-    let told = story.len();
+    assert!(log.since(0).contains(&"added (initial) before".to_owned()));
+    let before = log.len();
 
     maps.create(&PostParams::default(), &config_map("after", 1))
         .await?;
     merge(&maps, "before", json!({ "data": { "value": "2" } })).await?;
     maps.delete("after", &DeleteParams::default()).await?;
 
-    story
-        .wait_for("three more calls", |story| story.len() == told + 3)
+    log.wait_for("three more calls", |log| log.len() == before + 3)
         .await;
     assert_eq!(
-        story.since(told),
+        log.since(before),
         ["added after", "updated before", "deleted after"]
     );
     observed

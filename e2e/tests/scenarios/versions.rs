@@ -1,4 +1,4 @@
-//! Resource versions: waited for, and kept fresh by bookmarks.
+//! Resource versions: waiting for a version, and progress by bookmarks.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, ListParams, PostParams};
@@ -11,12 +11,12 @@ use crate::support::{
 };
 
 scenarios! {
-    a_write_can_be_read_back_once_its_version_is_reached: Setup::shared();
-    a_bookmark_brings_an_idle_watch_up_to_date_before_it_ends: Setup::shared();
-    an_idle_informer_reaches_versions_that_were_written_elsewhere: Setup::shared();
+    write_can_be_read_back_once_its_version_is_reached: Setup::shared();
+    bookmark_advances_an_idle_watch_before_it_ends: Setup::shared();
+    idle_informer_reaches_versions_written_outside_its_scope: Setup::shared();
 }
 
-async fn a_write_can_be_read_back_once_its_version_is_reached(server: &Server) -> Outcome {
+async fn write_can_be_read_back_once_its_version_is_reached(server: &Server) -> Outcome {
     let client = server.client()?;
     let namespace = namespace(&client).await?;
     let maps = namespace.config_maps();
@@ -34,7 +34,7 @@ async fn a_write_can_be_read_back_once_its_version_is_reached(server: &Server) -
         assert_eq!(read.as_deref(), Some(written.as_str()));
     }
     maps.delete("own", &DeleteParams::default()).await?;
-    // What others write in the scope takes us past the deletion.
+    // Other writes in the scope advance the version past the deletion.
     let after = maps
         .create(&PostParams::default(), &config_map("after", 0))
         .await?;
@@ -47,7 +47,7 @@ async fn a_write_can_be_read_back_once_its_version_is_reached(server: &Server) -
     Ok(())
 }
 
-async fn a_bookmark_brings_an_idle_watch_up_to_date_before_it_ends(server: &Server) -> Outcome {
+async fn bookmark_advances_an_idle_watch_before_it_ends(server: &Server) -> Outcome {
     let client = server.client()?;
     let namespace = namespace(&client).await?;
     let maps = namespace.config_maps();
@@ -57,33 +57,33 @@ async fn a_bookmark_brings_an_idle_watch_up_to_date_before_it_ends(server: &Serv
         .await?
         .text_at("/metadata/resourceVersion")
         .to_owned();
-    // Written elsewhere in the collection, outside of the selection.
+    // Written in the same collection, outside the selection.
     let written = maps
         .create(&PostParams::default(), &config_map("elsewhere", 0))
         .await?;
 
-    // Bookmarks are usual but never promised: a busy server may end a watch without one.
-    let told = wait_for("a watch brings a bookmark", async || {
-        let told = frames(&client, &format!("{idle}&resourceVersion={before}")).await;
-        told.map(|told| (!told.is_empty()).then_some(told)).transpose()
+    // Bookmarks are best effort: a busy server may end a watch without one.
+    let sent = wait_for("a watch sends a bookmark", async || {
+        let sent = frames(&client, &format!("{idle}&resourceVersion={before}")).await;
+        sent.map(|sent| (!sent.is_empty()).then_some(sent)).transpose()
     })
     .await?;
 
-    let last = told.last().unwrap_or(&Value::Null);
-    assert!(told.iter().all(|frame| frame["type"] == "BOOKMARK"), "{told:?}");
+    let last = sent.last().unwrap_or(&Value::Null);
+    assert!(sent.iter().all(|frame| frame["type"] == "BOOKMARK"), "{sent:?}");
     let version = last["object"]["metadata"]["resourceVersion"]
         .as_str()
         .unwrap_or_default();
     let written = written.metadata.resource_version.unwrap_or_default();
     assert!(
         ResourceVersion::compare(&written, version).is_some_and(|order| order.is_le()),
-        "the bookmark is of {version}, and {written} was written before"
+        "the bookmark has version {version}, but {written} was written before"
     );
     assert_eq!(
         (&last["object"]["kind"], &last["object"]["apiVersion"]),
         (&json!("ConfigMap"), &json!("v1"))
     );
-    // From there nothing is left to tell.
+    // Nothing is left after that version.
     assert_eq!(
         frames(
             &client,
@@ -96,7 +96,7 @@ async fn a_bookmark_brings_an_idle_watch_up_to_date_before_it_ends(server: &Serv
     Ok(())
 }
 
-async fn an_idle_informer_reaches_versions_that_were_written_elsewhere(server: &Server) -> Outcome {
+async fn idle_informer_reaches_versions_written_outside_its_scope(server: &Server) -> Outcome {
     let client = server.client()?;
     let namespace = namespace(&client).await?;
     let scope = Scope::namespace(&namespace.name).labels(&unique("idle"))?;
@@ -107,13 +107,13 @@ async fn an_idle_informer_reaches_versions_that_were_written_elsewhere(server: &
         .await?;
     let version = written.metadata.resource_version.unwrap_or_default();
 
-    // A bookmark comes about once a minute.
+    // Bookmarks are sent about once a minute.
     observed.informer.wait_for(&version, TIMEOUT * 2).await?;
 
     let members = observed.informer.stats().members;
     assert!(members[0].reflector.bookmarks > 0);
     assert_eq!(observed.lists(), 1);
-    assert_eq!(observed.story.len(), 0, "nobody is told of it");
+    assert_eq!(observed.log.len(), 0, "no event is delivered");
     namespace.delete().await?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Writes that are refused: a client must hear the same from both servers, or it takes another branch.
+//! Rejected writes: both servers must return the same error, because clients branch on it.
 
 use http::Method;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use crate::support::{Outcome, config_map, merge, namespace, scenarios, send};
 
 scenarios! {
-    conflicts_and_preconditions_are_told_with_the_same_words: Setup::shared();
-    metadata_that_breaks_the_rules_is_refused_with_the_same_words: Setup::shared();
-    a_dry_run_leaves_everything_as_it_is: Setup::shared();
+    conflicts_and_preconditions_are_rejected_alike: Setup::shared();
+    invalid_metadata_is_rejected_alike: Setup::shared();
+    dry_run_stores_nothing: Setup::shared();
 }
 
 fn refusal<T: std::fmt::Debug>(result: Result<T, kube::Error>) -> (u16, String, String) {
@@ -21,7 +21,7 @@ fn refusal<T: std::fmt::Debug>(result: Result<T, kube::Error>) -> (u16, String, 
     }
 }
 
-async fn conflicts_and_preconditions_are_told_with_the_same_words(server: &Server) -> Outcome {
+async fn conflicts_and_preconditions_are_rejected_alike(server: &Server) -> Outcome {
     let client = server.client()?;
     let namespace = namespace(&client).await?;
     let maps = namespace.config_maps();
@@ -89,7 +89,7 @@ async fn conflicts_and_preconditions_are_told_with_the_same_words(server: &Serve
     Ok(())
 }
 
-async fn metadata_that_breaks_the_rules_is_refused_with_the_same_words(server: &Server) -> Outcome {
+async fn invalid_metadata_is_rejected_alike(server: &Server) -> Outcome {
     let client = server.client()?;
     let namespace = namespace(&client).await?;
     let path = format!("/api/v1/namespaces/{}/configmaps", namespace.name);
@@ -150,7 +150,7 @@ async fn metadata_that_breaks_the_rules_is_refused_with_the_same_words(server: &
     Ok(())
 }
 
-async fn a_dry_run_leaves_everything_as_it_is(server: &Server) -> Outcome {
+async fn dry_run_stores_nothing(server: &Server) -> Outcome {
     let client = server.client()?;
     let namespace = namespace(&client).await?;
     let maps: Api<ConfigMap> = namespace.config_maps();

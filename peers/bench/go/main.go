@@ -1,5 +1,5 @@
-// The peer that is client-go: a shared informer for pods with one handler and one index. It speaks the line protocol
-// of the README of peers/bench, as the Rust peers do.
+// The client-go peer: a shared informer for pods with one handler and one index. It uses the line protocol described in
+// the README of peers/bench, as the Rust peers do.
 package main
 
 import (
@@ -24,7 +24,7 @@ import (
 func main() {
 	server := flag.String("server", "", "URL of the API server; without it, the kubeconfig of the environment")
 	drop := flag.Bool("drop", false, "drop managedFields")
-	onlyJSON := flag.Bool("json", false, "ask for JSON instead of what client-go asks for by itself")
+	onlyJSON := flag.Bool("json", false, "request JSON instead of client-go's default")
 	flag.Parse()
 	if err := run(*server, *drop, *onlyJSON); err != nil {
 		fmt.Fprintln(os.Stderr, "client-go:", err)
@@ -65,7 +65,7 @@ func run(server string, drop, onlyJSON bool) error {
 	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(object any) { m.saw(object.(*corev1.Pod)) },
 		UpdateFunc: func(old, object any) {
-			// A list tells of objects that did not change, too.
+			// A relist also delivers objects that did not change.
 			if old.(*corev1.Pod).ResourceVersion != object.(*corev1.Pod).ResourceVersion {
 				m.saw(object.(*corev1.Pod))
 			}
@@ -78,10 +78,10 @@ func run(server string, drop, onlyJSON bool) error {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	factory.Start(ctx.Done())
-	// Closed when the handler was told of everything; WaitForCacheSync would look only ten times a second.
+	// Closed when the handler has received everything; WaitForCacheSync would check only ten times a second.
 	<-registration.HasSyncedChecker().Done()
 	tell(map[string]any{"event": "synced", "objects": len(informer.GetIndexer().ListKeys())})
-	return obey(informer.GetIndexer(), m)
+	return runCommands(informer.GetIndexer(), m)
 }
 
 // dropManagedFields is the transform of client-go's own documentation.
@@ -109,8 +109,8 @@ func tell(line map[string]any) {
 	fmt.Println(string(text))
 }
 
-// obey follows the commands on standard input until it ends.
-func obey(indexer cache.Indexer, m *meter) error {
+// runCommands executes the commands on standard input until it ends.
+func runCommands(indexer cache.Indexer, m *meter) error {
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
 		words := strings.Fields(lines.Text())

@@ -13,10 +13,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// The annotation that says in which round an object was last written, and when.
+// The annotation with the round and the time of the last write.
 const sent = "example.org/sent"
 
-// meter holds what the handler has seen of the round that is measured now.
+// meter holds the events received in the current round.
 type meter struct {
 	lock        sync.Mutex
 	round       int
@@ -31,7 +31,7 @@ func newMeter() *meter {
 	return &meter{complete: make(chan struct{}, 1)}
 }
 
-// saw is called by the handler for every object it is told of.
+// saw is called by the handler for every object it receives.
 func (m *meter) saw(pod *corev1.Pod) {
 	round, nanos, ok := strings.Cut(pod.Annotations[sent], "-")
 	if !ok {
@@ -81,7 +81,7 @@ func (m *meter) finish() map[string]any {
 	}
 }
 
-// list lists everything and looks at each object.
+// list lists everything and reads each object.
 func list(indexer cache.Indexer) int {
 	named := 0
 	for _, object := range indexer.List() {
@@ -92,7 +92,7 @@ func list(indexer cache.Indexer) int {
 	return named
 }
 
-// listing lists again and again until the function it returns is called, which says how often a second.
+// listing lists in a loop until the returned function is called, which returns the lists per second.
 func listing(indexer cache.Indexer) func() float64 {
 	var stop atomic.Bool
 	var rounds atomic.Int64
@@ -113,14 +113,14 @@ func listing(indexer cache.Indexer) func() float64 {
 	}
 }
 
-// How often each kind of read is timed; the median counts.
+// The number of timed batches of each kind of read; the median is reported.
 const (
 	batches   = 101
 	readCount = 1000
 )
 
 func reads(indexer cache.Indexer, objects int) map[string]any {
-	// The names are those that the cache holds, spread over all of them; the Rust peers make the same ones.
+	// The names are spread over the whole cache; the Rust peers use the same ones.
 	keys := indexer.ListKeys()
 	slices.Sort(keys)
 	next := uint64(12_345)
@@ -132,7 +132,7 @@ func reads(indexer cache.Indexer, objects int) map[string]any {
 	nodes := make([]string, readCount)
 	for i := range some {
 		if len(keys) > 0 {
-			// A copy: a look-up by the very bytes that the map holds would be quicker than any real one.
+			// A copy: a lookup by the same bytes that the map holds would be faster than a real one.
 			some[i] = strings.Clone(keys[number()%len(keys)])
 		}
 	}

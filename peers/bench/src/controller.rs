@@ -1,4 +1,4 @@
-//! What both controllers have in common: their objects, and the one write with which each change is answered.
+//! Shared code of both controllers: their objects, and the write that reconciles each change.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Patch, PatchParams};
@@ -7,18 +7,18 @@ use serde_json::{Value, json};
 
 use crate::pod::{self, NEVER, SENT};
 
-/// How many workers a controller has.
+/// The number of workers of a controller.
 pub const WORKERS: usize = 8;
-/// Which objects it is about.
+/// The label selector of the reconciled objects.
 pub const SOURCES: &str = "role=source";
 
-/// The name of an object of that number; its namespace is that of the pod of the number.
+/// The name of an object by number; its namespace is that of the pod with the number.
 #[must_use]
 pub fn name(number: usize) -> String {
     format!("source-{number:06}")
 }
 
-/// An object that is answered.
+/// An object to reconcile.
 #[must_use]
 pub fn source(number: usize) -> Value {
     json!({
@@ -32,11 +32,11 @@ pub fn source(number: usize) -> Value {
     })
 }
 
-/// Makes the object that goes with a source equal to it.
+/// Copies a source to its target object.
 ///
 /// # Errors
 ///
-/// The server refuses the write.
+/// The server rejects the write.
 pub async fn answer(client: &Client, source: &ConfigMap) -> Result<(), kube::Error> {
     let namespace = source.metadata.namespace.as_deref().unwrap_or_default();
     let name = format!("result-{}", source.metadata.name.as_deref().unwrap_or_default());
@@ -52,14 +52,14 @@ pub async fn answer(client: &Client, source: &ConfigMap) -> Result<(), kube::Err
         .map(|_| ())
 }
 
-/// Counts finished runs, and says once that every object was looked into.
+/// Counts finished runs, and reports once that every object was reconciled.
 pub struct Progress {
     done: std::sync::atomic::AtomicUsize,
     objects: usize,
 }
 
 impl Progress {
-    /// Of so many objects.
+    /// For this number of objects.
     #[must_use]
     pub fn new(objects: usize) -> Self {
         Self {
@@ -68,7 +68,7 @@ impl Progress {
         }
     }
 
-    /// One run has ended well.
+    /// Counts a successful run.
     pub fn finished(&self) {
         if self.done.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1 == self.objects {
             crate::peer::synced(self.objects);
@@ -76,7 +76,7 @@ impl Progress {
     }
 }
 
-/// A controller's cache is not read from outside.
+/// The cache of a controller is not measured.
 pub struct NoCache;
 
 impl crate::peer::Cache for NoCache {

@@ -1,5 +1,5 @@
-//! This library, client-go and kube-runtime doing the same jobs on the same server, each in a process of its own and
-//! measured from outside. `peers/bench/run` runs everything; the README says what is measured and how.
+//! Benchmarks of this library, client-go and kube-runtime doing the same jobs on the same server, each in a separate
+//! process and measured from outside. `peers/bench/run` runs everything; the README describes what is measured.
 
 pub mod controller;
 pub mod peer;

@@ -1,5 +1,5 @@
-//! What the two Rust peers have in common: they count the events their handlers receive, read their caches, and speak the
-//! line protocol of the README on standard input and output. Knows neither library.
+//! Shared code of the two Rust peers: counts the events their handlers receive, reads their caches, and implements the
+//! line protocol of the README. Independent of both libraries.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -15,20 +15,20 @@ use tokio::time::Instant;
 
 use crate::pod::{self, SENT, now_nanos, parse_sent};
 
-/// The configuration of a peer: where the server is, and whether managedFields are kept.
+/// The configuration of a peer: the server, and whether managedFields are kept.
 pub struct Options {
-    /// Without one, the kubeconfig of the environment is used.
+    /// The URL of the server; without one, the kubeconfig of the environment is used.
     pub server: Option<String>,
-    /// Cut or clear managedFields in the way the library offers.
+    /// Whether to drop managedFields, in the way the library offers.
     pub drop_managed_fields: bool,
 }
 
 impl Options {
-    /// Reads `--server URL` and `--drop`.
+    /// Parses `--server URL` and `--drop`.
     ///
     /// # Errors
     ///
-    /// An argument is not one of these.
+    /// An argument is unknown.
     pub fn from_arguments() -> Result<Self, String> {
         let mut options = Self {
             server: None,
@@ -39,17 +39,17 @@ impl Options {
             match argument.as_str() {
                 "--server" => options.server = Some(arguments.next().ok_or("--server needs a URL")?),
                 "--drop" => options.drop_managed_fields = true,
-                other => return Err(format!("there is no option {other}: use --server URL and --drop")),
+                other => return Err(format!("unknown option {other}: use --server URL and --drop")),
             }
         }
         Ok(options)
     }
 
-    /// How to reach the server.
+    /// The client configuration.
     ///
     /// # Errors
     ///
-    /// The URL is none, or there is no usable kubeconfig.
+    /// The URL is invalid, or there is no usable kubeconfig.
     pub async fn config(&self) -> Result<kube::Config, Box<dyn std::error::Error>> {
         Ok(match &self.server {
             Some(url) => kube::Config::new(url.parse()?),
@@ -58,7 +58,7 @@ impl Options {
     }
 }
 
-/// What the handler has seen of the round that is measured now.
+/// The events received in the current round.
 #[derive(Default)]
 pub struct Meter {
     round: Mutex<Round>,
@@ -76,7 +76,7 @@ struct Round {
 }
 
 impl Meter {
-    /// To be called by the handler for every object it receives.
+    /// Called by the handler for every object it receives.
     pub fn saw(&self, pod: &Pod) {
         self.saw_metadata(&pod.metadata);
     }
@@ -128,31 +128,31 @@ impl Meter {
     }
 }
 
-/// The cache of a peer, as its users read it.
+/// Read access to the cache of a peer.
 pub trait Cache: Send + Sync + 'static {
-    /// Whether there is such a pod.
+    /// Whether the pod exists.
     fn get(&self, namespace: &str, name: &str) -> bool;
-    /// How many pods the index finds on a node; nothing if the library has no indexes.
+    /// The number of pods the index finds on a node; `None` if the library has no indexes.
     fn on_node(&self, node: &str) -> Option<usize>;
-    /// Lists everything and looks at each object; how many there are.
+    /// Lists everything and reads each object; returns their number.
     fn list(&self) -> usize;
 }
 
 /// Reports that the handler has received the initial objects.
 pub fn synced(objects: usize) {
-    tell(&json!({"event": "synced", "objects": objects}));
+    print(&json!({"event": "synced", "objects": objects}));
 }
 
-fn tell(line: &Value) {
+fn print(line: &Value) {
     println!("{line}");
 }
 
-/// Obeys the commands on standard input until it ends.
+/// Executes the commands on standard input until it ends.
 ///
 /// # Errors
 ///
-/// Standard input cannot be read, or a line of it is not a command.
-pub async fn obey(cache: impl Cache, meter: Arc<Meter>) -> Result<(), Box<dyn std::error::Error>> {
+/// Standard input cannot be read, or has an unknown command.
+pub async fn run_commands(cache: impl Cache, meter: Arc<Meter>) -> Result<(), Box<dyn std::error::Error>> {
     let cache = Arc::new(cache);
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     while let Some(line) = lines.next_line().await? {
@@ -160,20 +160,20 @@ pub async fn obey(cache: impl Cache, meter: Arc<Meter>) -> Result<(), Box<dyn st
         match words.as_slice() {
             ["measure", round, wanted] => {
                 meter.begin(round.parse()?, wanted.parse()?);
-                tell(&json!({"event": "ready"}));
-                tell(&meter.finish().await);
+                print(&json!({"event": "ready"}));
+                print(&meter.finish().await);
             }
             ["measure", round, wanted, "listing"] => {
                 meter.begin(round.parse()?, wanted.parse()?);
                 let listing = Listing::start(cache.clone());
-                tell(&json!({"event": "ready"}));
+                print(&json!({"event": "ready"}));
                 let mut line = meter.finish().await;
                 line["lists_per_second"] = listing.stop().await.into();
-                tell(&line);
+                print(&line);
             }
             ["reads", objects] => {
                 let (cache, objects) = (cache.clone(), objects.parse()?);
-                tell(&tokio::task::spawn_blocking(move || reads(&*cache, objects)).await?);
+                print(&tokio::task::spawn_blocking(move || reads(&*cache, objects)).await?);
             }
             _ => return Err(format!("{line:?} is not a command").into()),
         }
@@ -181,7 +181,7 @@ pub async fn obey(cache: impl Cache, meter: Arc<Meter>) -> Result<(), Box<dyn st
     Ok(())
 }
 
-/// A reader that lists everything again and again, on a thread of its own.
+/// A thread that lists everything in a loop.
 struct Listing {
     stop: Arc<AtomicBool>,
     rounds: Arc<AtomicU64>,
@@ -212,13 +212,13 @@ impl Listing {
     async fn stop(self) -> f64 {
         self.stop.store(true, Ordering::Relaxed);
         let per_second = self.rounds.load(Ordering::Relaxed) as f64 / self.began.elapsed().as_secs_f64();
-        // The rate was taken; whether the thread ended well does not change it.
+        // The rate was taken; how the thread ends does not matter.
         let _ = self.thread.await;
         per_second
     }
 }
 
-/// How often each kind of read is timed; the median counts.
+/// The number of timed batches of each kind of read; the median is reported.
 const BATCHES: usize = 101;
 const READS: usize = 1_000;
 
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_the_round_that_is_measured_counts() {
+    async fn only_the_measured_round_counts() {
         let meter = Meter::default();
         meter.begin(7, 2);
 

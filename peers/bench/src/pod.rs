@@ -1,35 +1,34 @@
-//! Pods as a cluster has them: two containers, environment, probes, a projected volume, status and managedFields.
+//! Realistic pods: two containers, environment, probes, a projected volume, status and managedFields.
 //!
-//! They are what a kube-apiserver would store: valid, with defaults filled in, and with managedFields that name the
-//! fields which are there.
+//! As a kube-apiserver would store them: valid, defaulted, and with matching managedFields.
 
 use serde_json::{Value, json};
 
-/// How many namespaces the pods are spread over.
+/// The number of namespaces.
 pub const NAMESPACES: usize = 64;
-/// The annotation that says in which round an object was last written, and when.
+/// The annotation with the round and the time of the last write.
 pub const SENT: &str = "example.org/sent";
-/// The value of [`SENT`] on objects that no round has written: as long as every other.
+/// The value of [`SENT`] on objects that no round has written; of the same length as every other.
 pub const NEVER: &str = "0000-0000000000000000000";
-/// How many pods run on one node.
+/// The number of pods per node.
 const PODS_PER_NODE: usize = 20;
 const WORKLOADS: usize = 600;
 
-/// The value of [`SENT`]: the round, and the time in nanoseconds since 1970. Always of one length, so that it can be
-/// replaced in encoded objects.
+/// The value of [`SENT`]: the round and the time in nanoseconds since 1970. Of fixed length, so that it can be replaced
+/// in encoded objects.
 #[must_use]
 pub fn sent(round: u16, nanos: u64) -> String {
     format!("{:04}-{nanos:019}", round % 10_000)
 }
 
-/// Reads what [`sent`] wrote.
+/// Parses the result of [`sent`].
 #[must_use]
 pub fn parse_sent(value: &str) -> Option<(u16, u64)> {
     let (round, nanos) = value.split_once('-')?;
     Some((round.parse().ok()?, nanos.parse().ok()?))
 }
 
-/// Nanoseconds since 1970: the clock that writer and handler share.
+/// Nanoseconds since 1970, the common clock of writer and handler.
 #[must_use]
 pub fn now_nanos() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -58,7 +57,7 @@ pub fn node(number: usize) -> String {
     format!("worker-{:05}", number / PODS_PER_NODE)
 }
 
-/// Scatters numbers, so that names, addresses and identifiers do not rise with the number of the pod.
+/// Scatters numbers, so that names, addresses and ids are not in the order of the pods.
 fn hash(number: usize) -> u64 {
     let mut state = number as u64 ^ 0x9E37_79B9_7F4A_7C15;
     state = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -201,7 +200,7 @@ fn managed_fields(token_volume: &str, address: &str, owner: &str) -> Value {
     let mut containers = serde_json::Map::new();
     for (name, port) in [("app", 8080), ("proxy", 9090)] {
         let mut fields = container(name, port);
-        // The name was only carried along to build the key.
+        // The name was only needed for the key.
         let name = fields.as_object_mut().and_then(|fields| fields.remove("name"));
         containers.insert(format!("k:{{\"name\":{}}}", name.unwrap_or_default()), fields);
     }
@@ -245,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_sent_can_be_read_and_always_has_the_same_length() {
+    fn sent_round_trips_with_a_fixed_length() {
         let value = sent(12, 34);
 
         assert_eq!(parse_sent(&value), Some((12, 34)));
@@ -256,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_a_pod_of_the_size_that_is_claimed() {
+    fn pod_has_the_documented_size() {
         let value = pod(1_234);
         let text = value.to_string();
         let managed = value["metadata"]["managedFields"].to_string();

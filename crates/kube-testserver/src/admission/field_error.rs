@@ -1,13 +1,12 @@
-//! One thing wrong with one field, worded as an API server words it.
+//! Validation errors for single fields, in the wording of an API server.
 //!
-//! Takes a field path, a value and a detail; gives the text and the machine-readable cause that go into an
-//! `Invalid` status. Knows no HTTP and no kinds.
+//! Formats the text and the machine-readable cause of an `Invalid` status. Independent of HTTP and of kinds.
 
 use std::fmt;
 
 use serde_json::{Value, json};
 
-/// What is wrong with the field. The names are those of `details.causes[].reason`.
+/// The kind of error. The names are those of `details.causes[].reason`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldErrorKind {
     /// The field must have a value.
@@ -60,13 +59,13 @@ impl FieldErrorKind {
     }
 }
 
-/// One field and what is wrong with it.
+/// An error of one field.
 #[doc(alias = "field.Error")]
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldError {
     /// The path of the field, such as `spec.names.plural` or `spec.versions[0].name`.
     pub field: String,
-    /// What is wrong.
+    /// The kind of error.
     pub kind: FieldErrorKind,
     /// The rejected value; shown in the message for most kinds.
     pub value: Value,
@@ -171,7 +170,7 @@ impl fmt::Display for FieldError {
 
 impl std::error::Error for FieldError {}
 
-/// Several errors as one text: alone, or in brackets, each different text once.
+/// Several errors as one text: in brackets if there is more than one, without duplicates.
 #[doc(alias = "ToAggregate")]
 pub fn aggregate(errors: &[FieldError]) -> String {
     let mut texts: Vec<String> = Vec::new();
@@ -218,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_read_like_those_of_a_server() {
+    fn messages_match_a_real_server() {
         let invalid = FieldError::invalid("metadata.name", "A b", "must be lower case");
         assert_eq!(
             invalid.to_string(),
@@ -237,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn several_errors_stand_in_brackets_and_repeats_are_said_once() {
+    fn several_errors_are_bracketed_and_deduplicated() {
         let one = FieldError::required("a", "");
         let two = FieldError::required("b", "");
 

@@ -6,7 +6,7 @@ use super::metadata::same;
 use crate::admission::field_error::FieldError;
 use crate::kinds::Kind;
 
-/// What a write changes and may not. A secret that says no type keeps its own.
+/// The immutable fields that a write changes. A secret written without a type keeps its type.
 pub(crate) fn check(kind: &Kind, old: &Map<String, Value>, new: &mut Map<String, Value>) -> Vec<FieldError> {
     if !kind.group.is_empty() || !matches!(kind.kind.as_str(), "Secret" | "ConfigMap") {
         return Vec::new();
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn immutable_data_and_the_type_of_a_secret_stay() {
+    fn immutable_data_and_secret_type_cannot_change() {
         let old = json!({ "type": "Opaque", "data": { "a": "1" }, "immutable": true });
         let free = json!({ "type": "Opaque", "data": { "a": "1" } });
 

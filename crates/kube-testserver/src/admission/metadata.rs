@@ -7,7 +7,7 @@ use crate::admission::names;
 use crate::kinds::Kind;
 use crate::transport::status::ApiError;
 
-/// Built-in kinds whose objects count the changes of their specification. Custom kinds all do.
+/// Built-in kinds with `metadata.generation`. All custom kinds have it.
 const COUNTED: &[&str] = &[
     "Pod",
     "ReplicationController",
@@ -41,13 +41,12 @@ pub(crate) fn has_generation(kind: &Kind) -> bool {
     kind.custom || COUNTED.contains(&kind.kind.as_str())
 }
 
-/// Whether two objects differ in what the generation counts: everything but metadata and, where it is a
-/// subresource, status.
+/// Whether the generation must increase: something other than metadata changed, or status if it is not a subresource.
 pub(crate) fn differs(kind: &Kind, old: &Map<String, Value>, new: &Map<String, Value>) -> bool {
     let counted = |key: &str| key != "metadata" && (key != "status" || (kind.custom && !kind.has_status()));
     let annotations = |object: &Map<String, Value>| object.get("metadata")?.get("annotations").cloned();
     if kind.kind == "Deployment" && !same(annotations(old).as_ref(), annotations(new).as_ref()) {
-        // Its annotations are copied to its replica sets, and so count as a part of the specification.
+        // Its annotations are copied to its replica sets, so they count as part of the spec.
         return true;
     }
     let keys = old.keys().chain(new.keys());
@@ -55,12 +54,12 @@ pub(crate) fn differs(kind: &Kind, old: &Map<String, Value>, new: &Map<String, V
         .any(|key| counted(key) && !same(old.get(key), new.get(key)))
 }
 
-/// Whether two fields say the same; a null says as little as a missing one.
+/// Whether two fields are equal; null equals a missing field.
 pub(crate) fn same(old: Option<&Value>, new: Option<&Value>) -> bool {
     old.filter(|value| !value.is_null()) == new.filter(|value| !value.is_null())
 }
 
-/// `metadata` as a map, made if it is missing; anything but an object is replaced.
+/// `metadata` as a map, created if it is missing; anything but an object is replaced.
 pub(crate) fn metadata_mut(object: &mut Map<String, Value>) -> &mut Map<String, Value> {
     let metadata = object
         .entry("metadata")
@@ -79,7 +78,7 @@ pub(crate) fn text<'a>(metadata: &'a Map<String, Value>, key: &str) -> &'a str {
     metadata.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Whether an object waits for its deletion and nothing holds it any more.
+/// Whether an object is marked for deletion and has no finalizers left.
 pub(crate) fn is_gone(metadata: &Map<String, Value>) -> bool {
     let deleting = metadata.get("deletionTimestamp").is_some_and(|at| !at.is_null());
     let held = metadata
@@ -154,7 +153,7 @@ pub(crate) fn check_types(kind: &Kind, object: &Map<String, Value>) -> Result<()
     Ok(())
 }
 
-/// Checks name, labels, annotations, finalizers and owner references.
+/// Validates name, labels, annotations, finalizers and owner references.
 pub(crate) fn check(kind: &Kind, metadata: &Map<String, Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let name = text(metadata, "name");

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-/// The deepest object the server keeps. Readers of JSON commonly stop at 128, and the record of managed fields, which
-/// repeats the object's own nesting, is a few levels deeper than the object.
+/// The maximum nesting of stored objects. JSON parsers commonly stop at 128, and the managed fields, which repeat the
+/// nesting of the object, are a few levels deeper than the object.
 pub(crate) const DEEPEST: usize = 100;
 
-/// Whether a value is nested deeper than `limit`. Looks no deeper than that itself.
+/// Whether a value is nested deeper than `limit`. Recurses no deeper than that itself.
 pub(crate) fn is_deeper(value: &Value, limit: usize) -> bool {
     match value {
         Value::Array(items) => limit == 0 || items.iter().any(|item| is_deeper(item, limit - 1)),

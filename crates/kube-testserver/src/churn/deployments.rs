@@ -1,5 +1,5 @@
-//! What the controllers of a cluster do for a deployment: replica sets for its template, pods for its replicas, one
-//! change at a time.
+//! Emulates the deployment controller: replica sets for the pod template and pods for the replicas, one change at a
+//! time.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use super::model::Work;
 use super::pods::{Life, set};
 use super::{Churn, objects};
 
-/// How many replica sets of older templates are kept, so that a rollout can be undone.
+/// The number of replica sets kept for older templates, so that a rollout can be undone.
 const KEPT_SETS: usize = 2;
 
 impl Churn {
-    /// Moves a deployment one change closer to what it wants, and brings its status up to date.
+    /// Moves a deployment one change closer to its spec and updates its status.
     pub(super) fn reconcile(&mut self, key: &str) {
         let Some(deployment) = self.server.object("deployments.apps", key) else {
             self.orphan(key);
@@ -36,8 +36,8 @@ impl Churn {
         }
     }
 
-    /// The replica set of the present template. When it is not the latest one, it becomes so with the next revision:
-    /// made anew, or taken up again if the template was there before.
+    /// The replica set of the current template. If it is not the latest revision, it becomes the latest: it is created,
+    /// or reused if the same template existed before.
     fn replica_set(&mut self, deployment: &Value, key: &str, current: &str, hash: &str) -> Option<Value> {
         let found = self.server.object("replicasets.apps", current);
         let sets = self
@@ -62,11 +62,11 @@ impl Churn {
         }
         let name = current.rsplit('/').next().unwrap_or(current);
         let message = format!("Scaled up replica set {name} from 0 to 1");
-        self.tell(deployment, "Normal", "ScalingReplicaSet", &message);
+        self.record_event(deployment, "Normal", "ScalingReplicaSet", &message);
         Some(set)
     }
 
-    /// Makes or ends one pod, if the deployment has too few, too many, or some of an older template.
+    /// Creates or deletes one pod if the deployment has too few, too many, or some of an older template.
     fn next_change(&mut self, deployment: &str, current: &str, wanted: usize, replica_set: &Value) -> bool {
         let pods = || self.pods.of(deployment);
         let is_new = |set: &Option<String>| set.as_deref() == Some(current);
@@ -77,7 +77,7 @@ impl Churn {
             .filter(|(_, pod)| !is_new(&pod.set))
             .map(|(key, _)| key.to_owned())
             .collect();
-        // One pod more than wanted while an older template is replaced.
+        // A surge of one pod while an older template is replaced.
         let room = if old.is_empty() {
             wanted
         } else {
@@ -94,7 +94,7 @@ impl Churn {
             None
         };
         match surplus {
-            Some(pod) => self.end_pod(&pod),
+            Some(pod) => self.delete_pod(&pod),
             None => false,
         }
     }
@@ -107,7 +107,7 @@ impl Churn {
         let key = super::key_of(&pod);
         self.adopt(&key, &pod, Some(set.to_owned()), Some(deployment.to_owned()));
         let name = key.rsplit('/').next().unwrap_or(&key).to_owned();
-        self.tell(
+        self.record_event(
             replica_set,
             "Normal",
             "SuccessfulCreate",
@@ -116,7 +116,7 @@ impl Churn {
         true
     }
 
-    /// Writes the counts of a deployment and of its replica sets where they changed.
+    /// Updates the status of a deployment and its replica sets where the counts changed.
     pub(super) fn update_counts(&mut self, key: &str, current: &str, wanted: usize) {
         let sets = self
             .deployments
@@ -182,7 +182,7 @@ impl Churn {
         });
     }
 
-    /// Starts a rollout: another image.
+    /// Starts a rollout by changing the image.
     pub(super) fn roll_out(&mut self, key: &str) {
         let next = self.rng.u32(1..100);
         self.change("deployments.apps", key, |object| {
@@ -197,7 +197,7 @@ impl Churn {
         self.due.push(Work::Deployment(key.to_owned()));
     }
 
-    /// Wants one pod more or less, staying near the number it started with.
+    /// Scales up or down by one, staying near the initial number of replicas.
     pub(super) fn scale(&mut self, key: &str) {
         let Some(base) = self.deployments.get(key).and_then(|known| known.base) else {
             return;
@@ -219,7 +219,7 @@ impl Churn {
         self.due.push(Work::Deployment(key.to_owned()));
     }
 
-    /// Ends what a deleted deployment leaves behind.
+    /// Deletes the replica sets and pods of a deleted deployment.
     fn orphan(&mut self, key: &str) {
         let sets = self
             .deployments
@@ -231,7 +231,7 @@ impl Churn {
         }
         let left: Vec<String> = self.pods.of(key).map(|(key, _)| key.to_owned()).collect();
         for pod in &left {
-            self.end_pod(pod);
+            self.delete_pod(pod);
         }
     }
 }
@@ -262,7 +262,7 @@ fn replace_status(object: &mut Value, status: Value) {
     }
 }
 
-/// A status; for a deployment also how many are of the present template and whether that is enough.
+/// A status with replica counts; a deployment's status also counts updated replicas and has conditions.
 fn counts(total: usize, ready: usize, rollout: Option<(usize, usize)>, generation: Value) -> Value {
     let mut status = json!({ "replicas": total, "observedGeneration": generation });
     let Value::Object(fields) = &mut status else {
@@ -300,7 +300,7 @@ fn counts(total: usize, ready: usize, rollout: Option<(usize, usize)>, generatio
     status
 }
 
-/// A short name for the state of a template: letters and digits that no replica set of another template has.
+/// The pod template hash: letters and digits that are unique for each template.
 pub(super) fn template_hash(deployment: &Value) -> String {
     let template = deployment
         .pointer("/spec/template")

@@ -10,16 +10,16 @@ use super::population::{Population, PopulationError};
 use super::{Churn, key_of, pods};
 use crate::kinds::{Kind, Registry};
 
-/// How many pods a deployment has when only the number of pods was given.
+/// Pods per deployment if only the number of pods is given.
 const PODS_PER_DEPLOYMENT: usize = 6;
-/// How many pods a deployment has when the number of pods was not given.
+/// Pods per deployment if the number of pods is not given.
 const USUAL_PODS: usize = 2;
 
 impl Churn {
-    /// Creates the objects of a population and the namespaces they live in; gives the number of objects made.
+    /// Creates the objects of a population and their namespaces. Returns the number of objects created.
     ///
-    /// Pods belong to deployments; without a number of deployments there are enough for the pods. With
-    /// `deployments=0` pods belong to nobody. Any resource the server knows can be named, also by its short name.
+    /// Pods belong to deployments; if the number of deployments is not given, it follows from the number of pods. With
+    /// `deployments=0` pods have no owner. Resources can be given by plural, singular or short name.
     pub fn fill(&mut self, population: &Population) -> Result<usize, PopulationError> {
         let registry = self.server.kinds();
         let mut wanted: Vec<(Arc<Kind>, usize)> = Vec::new();
@@ -79,7 +79,7 @@ impl Churn {
         });
         let pods = pods.unwrap_or(deployments * USUAL_PODS);
         for index in 0..deployments {
-            // The first deployments get one pod more until the remainder is used up.
+            // The remainder is spread over the first deployments.
             let replicas = pods / deployments + usize::from(index < pods % deployments);
             self.make_deployment(index, replicas);
         }
@@ -116,7 +116,7 @@ impl Churn {
         self.update_counts(&key, &set_key, replicas);
     }
 
-    /// Creates a pod that already runs.
+    /// Creates a pod that is already running.
     fn make_running(&mut self, mut pod: Value, set: Option<String>, deployment: Option<String>) {
         let now = self.server.timestamp();
         if let Some(node) = self.any_node() {
@@ -159,7 +159,7 @@ impl Churn {
     }
 }
 
-/// The namespace and name of the n-th application.
+/// The namespace and name of application `index`.
 fn application(index: usize) -> (&'static str, String) {
     let namespace = NAMESPACES
         .get((index / 3) % NAMESPACES.len())
@@ -175,7 +175,7 @@ fn application(index: usize) -> (&'static str, String) {
     }
 }
 
-/// The kind that a resource name means: `pods`, `deployments.apps`, `deploy`, `pod`.
+/// Resolves a resource name: `pods`, `deployments.apps`, `deploy`, `pod`.
 fn find(registry: &Registry, resource: &str) -> Result<Arc<Kind>, PopulationError> {
     let (name, group) = match resource.split_once('.') {
         Some((name, group)) => (name, Some(group)),
@@ -187,12 +187,12 @@ fn find(registry: &Registry, resource: &str) -> Result<Arc<Kind>, PopulationErro
             || kind.short_names.iter().any(|short| short == name);
         named && group.is_none_or(|group| kind.group == group) && kind.is_stored()
     };
-    // Of several versions or groups the core one wins, then the stored one.
+    // If the name is ambiguous, prefer the core group, then the storage version.
     let mut found: Vec<&Arc<Kind>> = registry.iter().filter(fits).collect();
     found.sort_by_key(|kind| (!kind.group.is_empty(), kind.version != kind.stored.version));
     found.first().map(|kind| Arc::clone(kind)).ok_or_else(|| {
         PopulationError::new(format!(
-            "the server knows no resource {resource:?}: see kubectl api-resources"
+            "unknown resource {resource:?}: see kubectl api-resources"
         ))
     })
 }

@@ -1,8 +1,8 @@
-//! A living cluster: deployments roll, pods come and go, nodes flap, events appear, leases are renewed.
+//! Simulates a busy cluster: rollouts, pod restarts, flapping nodes, events, lease renewals.
 //!
-//! [`Churn`] fills a server and then changes it, one step at a time. Steps are drawn from a seed: the same seed on
-//! the same server gives the same changes. It also does what the controllers of a cluster would do for objects that
-//! others create, so that a deployment made with kubectl gets its pods.
+//! [`Churn`] fills a server and then changes it, one step at a time. Steps are drawn from a seeded random source: the
+//! same seed on the same server produces the same changes. It also plays the controllers of a cluster for objects
+//! created by clients, so that a deployment created with kubectl gets its pods.
 
 mod deployments;
 mod fill;
@@ -22,11 +22,11 @@ use pods::Life;
 
 pub use population::{Population, PopulationError};
 
-/// How often a cluster whose rate is low is looked at.
+/// The longest time between two steps, for low rates.
 const LONGEST_TICK: Duration = Duration::from_millis(500);
 const SHORTEST_TICK: Duration = Duration::from_millis(10);
 
-/// Changes a server's objects as the life of a cluster would.
+/// Changes a server's objects as a busy cluster would.
 #[derive(Debug)]
 pub struct Churn {
     server: TestServer,
@@ -36,19 +36,19 @@ pub struct Churn {
     nodes: Vec<String>,
     /// The keys of config maps that may be edited.
     configs: Vec<String>,
-    /// What must happen next because of what happened before.
+    /// Follow-up work caused by earlier steps.
     due: Due,
-    /// The events so far, oldest first; the oldest go when there are too many.
+    /// The keys of the recorded events, oldest first; the oldest are deleted beyond `max_events`.
     events: VecDeque<String>,
     max_events: usize,
-    /// The server's version after our last write: a later one means that somebody else wrote.
+    /// The server's version after our last write. A later version means that a client wrote.
     seen: u64,
     writes: usize,
     numbers: u64,
 }
 
 impl Churn {
-    /// Takes a server as it is. Nothing changes before [`Churn::fill`] or [`Churn::step`].
+    /// Adopts the objects on the server. Nothing changes before [`Churn::fill`] or [`Churn::step`].
     pub fn new(server: TestServer, seed: u64) -> Self {
         let mut churn = Self {
             server,
@@ -64,20 +64,20 @@ impl Churn {
             writes: 0,
             numbers: 0,
         };
-        churn.notice();
+        churn.adopt_changes();
         churn.seen = churn.server.resource_version();
         churn
     }
 
-    /// Makes one thing happen: the next of what must happen, or something new. Gives the number of writes, which is
-    /// zero only if there is nothing that could change.
+    /// Makes one change: pending follow-up work, or a new disturbance. Returns the number of writes, which is zero only
+    /// if there is nothing to change.
     pub fn step(&mut self) -> usize {
         self.writes = 0;
         let before = self.server.resource_version();
         if before != self.seen {
-            self.notice();
+            self.adopt_changes();
         }
-        // A choice may come to nothing, such as a deployment that is as it should be.
+        // A step may have nothing to do, for example if a deployment already matches its spec.
         for _ in 0..16 {
             let follow_up = self.rng.u8(..100) < 60;
             match if follow_up { self.due.pop() } else { None } {
@@ -88,13 +88,13 @@ impl Churn {
                 break;
             }
         }
-        // Only our own writes are known: a version beyond them belongs to somebody who wrote meanwhile, and the next
-        // step will see that it is not this one.
+        // Only our own writes count: if a client wrote meanwhile, the version differs and the next step looks for
+        // changes.
         self.seen = before + u64::try_from(self.writes).unwrap_or(0);
         self.writes
     }
 
-    /// Keeps making `writes_per_second` changes until the future is dropped.
+    /// Makes `writes_per_second` changes until the future is dropped.
     pub async fn run(mut self, writes_per_second: f64) {
         if writes_per_second.is_nan() || writes_per_second <= 0.0 {
             return std::future::pending().await;
@@ -107,21 +107,21 @@ impl Churn {
         loop {
             interval.tick().await;
             let now = tokio::time::Instant::now();
-            // A machine that slept does not have to make up for more than a second.
+            // After a suspend, at most one second of missed changes is made up for.
             let earned = writes_per_second * now.duration_since(last).as_secs_f64();
             budget = (budget + earned).min(writes_per_second.max(1.0));
             last = now;
             while budget >= 1.0 {
                 budget -= self.step().max(1) as f64;
-                // Others on this thread get their turn between two steps.
+                // Let other tasks on this thread run between two steps.
                 tokio::task::yield_now().await;
             }
         }
     }
 
-    /// Looks at what others did: new deployments and pods are taken over, lost ones followed up.
-    fn notice(&mut self) {
-        // Listing costs time with many objects; as long as the numbers agree, the rest is found out one by one.
+    /// Picks up changes made by clients: adopts new deployments and pods, and follows up deleted ones.
+    fn adopt_changes(&mut self) {
+        // Listing is slow with many objects. While the counts agree, changes are found by later steps.
         if self.server.count("deployments.apps") != self.deployments.len() {
             for object in self.server.objects("deployments.apps") {
                 self.deployments.entry(key_of(&object)).or_default();
@@ -131,14 +131,14 @@ impl Churn {
             self.nodes = self.server.objects("nodes").iter().map(key_of).collect();
         }
         if self.server.count("pods") != self.pods.len() {
-            self.notice_pods();
+            self.adopt_pods();
         }
         for key in self.deployments.keys() {
             self.due.push(Work::Deployment(key.clone()));
         }
     }
 
-    fn notice_pods(&mut self) {
+    fn adopt_pods(&mut self) {
         let pods = self.server.objects("pods");
         let present: BTreeMap<String, Value> = pods.into_iter().map(|pod| (key_of(&pod), pod)).collect();
         for gone in self.pods.keys_unless(|key| present.contains_key(key)) {
@@ -156,7 +156,7 @@ impl Churn {
         }
     }
 
-    /// The key of the replica set that a pod belongs to.
+    /// The key of the replica set that owns a pod.
     fn replica_set_of(&self, pod: &Value) -> Option<String> {
         let owners = pod.pointer("/metadata/ownerReferences")?.as_array()?;
         let owner = owners.iter().find(|owner| owner["kind"] == "ReplicaSet")?;
@@ -183,11 +183,11 @@ impl Churn {
         match work {
             Work::Pod(key) => self.advance(&key),
             Work::Deployment(key) => self.reconcile(&key),
-            Work::Node(name) => self.turn_node(&name, true),
+            Work::Node(name) => self.set_node_ready(&name, true),
         }
     }
 
-    /// Takes a pod one step further in its life.
+    /// Moves a pod to the next phase of its life.
     fn advance(&mut self, key: &str) {
         let Some(pod) = self.pods.get(key).cloned() else {
             return;
@@ -207,7 +207,7 @@ impl Churn {
                 };
                 self.set_life(key, Life::Scheduled);
                 self.due.push(Work::Pod(key.to_owned()));
-                self.tell(
+                self.record_event(
                     &object,
                     "Normal",
                     "Scheduled",
@@ -227,20 +227,20 @@ impl Churn {
                     return;
                 };
                 self.set_life(key, Life::Running);
-                self.tell(&object, "Normal", "Started", "Started container");
-                self.look_at(pod.deployment);
+                self.record_event(&object, "Normal", "Started", "Started container");
+                self.enqueue(pod.deployment);
             }
             Life::Running | Life::Ended => {}
         }
     }
 
-    /// Something happens that nobody asked for.
+    /// Makes a random disturbance.
     fn disturb(&mut self) {
         match self.rng.u8(..100) {
             0..30 => self.renew_lease(),
             30..50 => {
                 if let Some(key) = self.any_pod() {
-                    self.end_pod(&key);
+                    self.delete_pod(&key);
                 }
             }
             50..62 => self.crash_pod(),
@@ -248,7 +248,7 @@ impl Churn {
                 if let Some(key) = self.any_pod()
                     && let Some(pod) = self.server.object("pods", &key)
                 {
-                    self.tell(
+                    self.record_event(
                         &pod,
                         "Warning",
                         "Unhealthy",
@@ -268,7 +268,7 @@ impl Churn {
             }
             90..95 => {
                 if let Some(name) = self.any_node() {
-                    self.turn_node(&name, false);
+                    self.set_node_ready(&name, false);
                 }
             }
             _ => self.edit_config(),
@@ -285,23 +285,23 @@ impl Churn {
             return;
         };
         self.set_life(&key, Life::Crashed);
-        self.tell(
+        self.record_event(
             &object,
             "Warning",
             "BackOff",
             "Back-off restarting failed container",
         );
         let deployment = self.pods.get(&key).and_then(|pod| pod.deployment.clone());
-        self.look_at(deployment);
+        self.enqueue(deployment);
         self.due.push(Work::Pod(key));
     }
 
-    /// Deletes a pod; whoever it belongs to will want another one.
-    fn end_pod(&mut self, key: &str) -> bool {
+    /// Deletes a pod; its owner will replace it.
+    fn delete_pod(&mut self, key: &str) -> bool {
         let Some(pod) = self.pods.remove(key) else {
             return false;
         };
-        self.look_at(pod.deployment);
+        self.enqueue(pod.deployment);
         self.delete("pods", key)
     }
 
@@ -310,7 +310,7 @@ impl Churn {
             return;
         };
         let now = self.server.timestamp();
-        // Within one second a renewed lease would be the same object: a part of the second tells them apart.
+        // Two renewals within the same second would be identical, so the timestamp gets a fraction.
         let fraction = self.number() % 1_000_000;
         let time = format!("{}.{fraction:06}Z", now.trim_end_matches('Z'));
         self.change(
@@ -322,8 +322,8 @@ impl Churn {
         );
     }
 
-    /// Lets a node go or come back.
-    fn turn_node(&mut self, name: &str, ready: bool) {
+    /// Makes a node ready or unready.
+    fn set_node_ready(&mut self, name: &str, ready: bool) {
         let now = self.server.timestamp();
         let is_ready = |object: &Value| {
             let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
@@ -354,7 +354,7 @@ impl Churn {
         });
         let Some(object) = object else { return };
         let reason = if ready { "NodeReady" } else { "NodeNotReady" };
-        self.tell(
+        self.record_event(
             &object,
             if ready { "Normal" } else { "Warning" },
             reason,
@@ -382,7 +382,7 @@ impl Churn {
         any(&mut self.rng, &self.nodes)
     }
 
-    /// Any deployment, or only of those that we made.
+    /// A random deployment, optionally only from those created by `fill`.
     fn any_deployment(&mut self, ours: bool) -> Option<String> {
         let fits = |known: &&Deployment| !ours || known.base.is_some();
         let count = self.deployments.values().filter(fits).count();
@@ -395,7 +395,7 @@ impl Churn {
         fitting.nth(index).map(|(key, _)| key.clone())
     }
 
-    /// A running pod that somebody will replace or start again. Pods that belong to nobody are left alone.
+    /// A running pod that has an owner to replace it.
     fn any_pod(&mut self) -> Option<String> {
         let deployment = self.any_deployment(false)?;
         let running = self
@@ -406,7 +406,7 @@ impl Churn {
         any(&mut self.rng, &keys)
     }
 
-    /// A deployment of ours that is not busy with anything.
+    /// A deployment created by `fill` with no pending work.
     fn any_settled_deployment(&mut self) -> Option<String> {
         let key = self.any_deployment(true)?;
         let busy = self.due.contains(&Work::Deployment(key.clone()))
@@ -420,26 +420,26 @@ impl Churn {
 
     fn forget_pod(&mut self, key: &str) {
         if let Some(pod) = self.pods.remove(key) {
-            self.look_at(pod.deployment);
+            self.enqueue(pod.deployment);
         }
     }
 
-    /// A deployment will be looked at, if there is one.
-    fn look_at(&mut self, deployment: Option<String>) {
+    /// Queues a deployment for reconciliation.
+    fn enqueue(&mut self, deployment: Option<String>) {
         if let Some(key) = deployment {
             self.due.push(Work::Deployment(key));
         }
     }
 
-    /// Creates an object; `None` if the server refused it, as it does when somebody else was quicker.
+    /// Creates an object; `None` if the server rejected it, for example because the name is taken.
     fn create(&mut self, object: Value) -> Option<Value> {
         let created = self.server.try_create(object).ok()?;
         self.writes += 1;
         Some(created)
     }
 
-    /// Changes an object as it is now; `None` if it is gone. Read and written in one step: what a client wrote in between
-    /// would be lost otherwise.
+    /// Edits the current state of an object; `None` if it does not exist. Read and write are one step, so that
+    /// concurrent client writes are not lost.
     fn change(&mut self, resource: &str, key: &str, edit: impl FnOnce(&mut Value)) -> Option<Value> {
         let mut changed = false;
         let updated = self.server.edit(resource, key, |object| {
@@ -458,8 +458,8 @@ impl Churn {
         deleted
     }
 
-    /// Records an event about an object.
-    fn tell(&mut self, object: &Value, kind: &str, reason: &str, message: &str) {
+    /// Records an event for an object.
+    fn record_event(&mut self, object: &Value, kind: &str, reason: &str, message: &str) {
         let number = self.number();
         let about = object
             .pointer("/metadata/name")
@@ -488,7 +488,7 @@ impl Churn {
     }
 }
 
-/// One of several.
+/// A random element.
 fn any(rng: &mut fastrand::Rng, keys: &[String]) -> Option<String> {
     rng.choice(keys).cloned()
 }
@@ -507,7 +507,7 @@ fn key_of(object: &Value) -> String {
     }
 }
 
-/// A number as letters and digits, without vowels, so that no word comes out.
+/// Encodes a number in letters and digits, without vowels so that it spells no words.
 fn letters(mut number: u64, length: usize) -> String {
     const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let base = u64::try_from(ALPHABET.len()).unwrap_or(1);

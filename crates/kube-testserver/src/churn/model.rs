@@ -1,4 +1,4 @@
-//! The churn's view of the cluster, so that it need not read everything from the server.
+//! The churn's own model of the cluster, so that it need not read everything from the server.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -17,9 +17,10 @@ pub(super) struct Pod {
 /// One deployment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Deployment {
-    /// The number of pods it started with, for those that we made and may change; what others made is only served.
+    /// The initial number of pods of a deployment created by `fill`; `None` for deployments created by clients, which
+    /// are reconciled but not changed.
     pub base: Option<usize>,
-    /// The keys of its replica sets, the latest last.
+    /// The keys of its replica sets, latest last.
     pub sets: Vec<String>,
 }
 
@@ -69,7 +70,7 @@ impl Pods {
         }
     }
 
-    /// The keys of pods that a test on the key does not accept.
+    /// The keys of pods for which `accepted` is false.
     pub(super) fn keys_unless(&self, accepted: impl Fn(&str) -> bool) -> Vec<String> {
         self.all.keys().filter(|key| !accepted(key)).cloned().collect()
     }
@@ -81,18 +82,18 @@ impl Pods {
     }
 }
 
-/// Something that must happen because of what happened before.
+/// Follow-up work caused by an earlier step.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Work {
-    /// A pod goes on with its life.
+    /// Move a pod to its next phase.
     Pod(String),
-    /// A deployment is looked at.
+    /// Reconcile a deployment.
     Deployment(String),
-    /// A node that went away comes back.
+    /// Make an unready node ready again.
     Node(String),
 }
 
-/// Work in the order in which it was found, each piece once.
+/// A FIFO queue of work without duplicates.
 #[derive(Debug, Default)]
 pub(super) struct Due {
     queue: VecDeque<Work>,
@@ -127,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pods_are_found_by_their_deployment_until_they_are_removed() {
+    fn pods_are_found_by_deployment_until_removed() {
         let pod = |deployment: &str| Pod {
             life: Life::Running,
             set: None,
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn work_is_done_in_order_and_once() {
+    fn work_is_popped_in_order_and_once() {
         let mut due = Due::default();
         for name in ["a", "b", "a"] {
             due.push(Work::Pod(name.to_owned()));

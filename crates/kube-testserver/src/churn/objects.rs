@@ -4,9 +4,9 @@ use serde_json::{Map, Value, json};
 
 /// Namespaces that every cluster has.
 pub(super) const SYSTEM_NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
-/// Namespaces in which the made-up applications live.
+/// Namespaces of the generated applications.
 pub(super) const NAMESPACES: [&str; 4] = ["shop", "payments", "search", "media"];
-/// What the applications are called.
+/// Names of the generated applications.
 pub(super) const APPLICATIONS: [&str; 12] = [
     "cart",
     "checkout",
@@ -22,7 +22,7 @@ pub(super) const APPLICATIONS: [&str; 12] = [
     "player",
 ];
 
-/// Where the objects of a deployment are and what they are called.
+/// The owner of generated objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Owner<'a> {
     pub api_version: &'a str,
@@ -93,7 +93,7 @@ fn node_address(index: usize) -> String {
     format!("192.168.{}.{}", (index / 250) % 250, index % 250 + 1)
 }
 
-/// The address of a node that we made; empty for others.
+/// The address of a generated node; empty for other nodes.
 pub(super) fn host_address(node: &str) -> String {
     let index = node.strip_prefix("node-").and_then(|index| index.parse().ok());
     index.map(node_address).unwrap_or_default()
@@ -112,7 +112,7 @@ pub(super) fn lease(node: &str, now: &str) -> Value {
     })
 }
 
-/// A timestamp with microseconds, as leases and newer events want it.
+/// A timestamp with microseconds, as leases and newer events require.
 pub(super) fn micro(now: &str) -> String {
     format!("{}.000000Z", now.trim_end_matches('Z'))
 }
@@ -138,7 +138,7 @@ pub(super) fn deployment(namespace: &str, name: &str, replicas: usize) -> Value 
     })
 }
 
-/// The replica set of a deployment for one state of its template, told apart by `hash`.
+/// The replica set of a deployment for one version of its template, identified by `hash`.
 pub(super) fn replica_set(deployment: &Value, hash: &str, revision: u64) -> Value {
     let text = |pointer: &str| {
         deployment
@@ -185,7 +185,7 @@ pub(super) fn replica_set(deployment: &Value, hash: &str, revision: u64) -> Valu
     })
 }
 
-/// A new pod of a replica set: not scheduled yet.
+/// A new, unscheduled pod of a replica set.
 pub(super) fn pod_of(replica_set: &Value, suffix: &str) -> Value {
     let text = |pointer: &str| {
         replica_set
@@ -218,7 +218,7 @@ pub(super) fn pod_of(replica_set: &Value, suffix: &str) -> Value {
     })
 }
 
-/// A pod that belongs to nobody.
+/// A pod without an owner.
 pub(super) fn bare_pod(namespace: &str, name: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -228,7 +228,7 @@ pub(super) fn bare_pod(namespace: &str, name: &str) -> Value {
     })
 }
 
-/// What happened to an object, once.
+/// An event that occurred once.
 pub(super) fn event(name: &str, object: &Value, kind: &str, reason: &str, message: &str, now: &str) -> Value {
     let text = |pointer: &str| {
         object
@@ -273,7 +273,7 @@ pub(super) fn service(namespace: &str, name: &str, index: usize) -> Value {
     })
 }
 
-/// An object of any other kind, with nothing but what every object has and a little content.
+/// A minimal object of any other kind.
 pub(super) fn plain(api_version: &str, kind: &str, namespace: Option<&str>, name: &str) -> Value {
     let mut metadata = Map::new();
     metadata.insert("name".to_owned(), json!(name));

@@ -1,24 +1,24 @@
-//! The phases of a pod in its status: scheduled, running, crashed, running again.
+//! The lifecycle of a pod in its status: scheduled, running, crashed, running again.
 
 use serde_json::{Map, Value, json};
 
-/// Where a pod stands.
+/// The phase of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
-    /// Nobody has given it a node.
+    /// Not scheduled.
     Pending,
-    /// It has a node; its containers are being made.
+    /// Scheduled; its containers are being created.
     Scheduled,
-    /// It runs and is ready.
+    /// Running and ready.
     Running,
-    /// A container crashed and waits to be started again.
+    /// A container crashed and waits to be restarted.
     Crashed,
-    /// It has ended and stays so.
+    /// Completed or failed for good.
     Ended,
 }
 
 impl Life {
-    /// Where a pod stands that somebody else made.
+    /// The phase of a pod created by a client.
     pub(super) fn of(pod: &Value) -> Self {
         let text = |pointer: &str| pod.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         match text("/status/phase") {
@@ -31,7 +31,7 @@ impl Life {
     }
 }
 
-/// Gives a pod a node.
+/// Assigns a node to a pod.
 pub(super) fn schedule(pod: &mut Value, node: &str, host: &str, now: &str) {
     set(pod, "spec", "nodeName", json!(node));
     if !host.is_empty() {
@@ -52,7 +52,7 @@ pub(super) fn schedule(pod: &mut Value, node: &str, host: &str, now: &str) {
     set(pod, "status", "containerStatuses", statuses);
 }
 
-/// Lets a pod run, for the first time or again.
+/// Starts or restarts a pod.
 pub(super) fn run(pod: &mut Value, address: &str, now: &str) {
     let before = pod
         .pointer("/status/containerStatuses")
@@ -90,7 +90,7 @@ pub(super) fn run(pod: &mut Value, address: &str, now: &str) {
     }
 }
 
-/// Lets the containers of a pod crash.
+/// Crashes the containers of a pod.
 pub(super) fn crash(pod: &mut Value, now: &str) {
     let before = pod
         .pointer("/status/containerStatuses")
@@ -146,7 +146,7 @@ fn containers(pod: &Value, status: impl Fn(&str, &str) -> Value) -> Value {
     Value::Array(statuses.collect())
 }
 
-/// Sets a field of a part of an object (`spec`, `status`), making the part if it is not there.
+/// Sets a field of `spec` or `status`, creating the part if it does not exist.
 pub(super) fn set(object: &mut Value, part: &str, field: &str, value: Value) {
     let Value::Object(fields) = object else { return };
     let part = fields.entry(part).or_insert_with(|| Value::Object(Map::new()));
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_goes_through_its_life() {
+    fn pod_is_scheduled_runs_crashes_and_restarts() {
         let mut pod = json!({ "spec": { "containers": [{ "name": "a", "image": "i" }] } });
         assert_eq!(Life::of(&pod), Life::Pending);
         schedule(&mut pod, "node-1", "192.168.0.1", "t");

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Resources and how many objects of each there should be.
+/// The number of objects to create for each resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Population {
     counts: Vec<(String, usize)>,
 }
 
-/// A population that cannot be read.
+/// A population that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PopulationError(String);
 
@@ -33,7 +33,7 @@ impl Population {
         Self::default()
     }
 
-    /// Sets how many objects of a resource there should be.
+    /// Sets the number of objects of a resource.
     #[must_use]
     pub fn with(mut self, resource: impl Into<String>, count: usize) -> Self {
         let resource = resource.into();
@@ -42,7 +42,7 @@ impl Population {
         self
     }
 
-    /// The number for a resource, `None` if it was not named.
+    /// The number for a resource, `None` if it was not given.
     pub fn count(&self, resource: &str) -> Option<usize> {
         self.counts
             .iter()
@@ -50,14 +50,14 @@ impl Population {
             .map(|(_, count)| *count)
     }
 
-    /// All resources and their numbers, in the order they were named.
+    /// All resources and their numbers, in the order given.
     pub fn iter(&self) -> impl Iterator<Item = (&str, usize)> {
         self.counts
             .iter()
             .map(|(resource, count)| (resource.as_str(), *count))
     }
 
-    /// Whether nothing was asked for.
+    /// Whether no resource was given.
     pub fn is_empty(&self) -> bool {
         self.counts.is_empty()
     }
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn resources_and_numbers_are_read() {
+    fn resources_and_numbers_are_parsed() {
         let population: Population = "pods=500, nodes=20,".parse().unwrap();
         assert_eq!(
             population.iter().collect::<Vec<_>>(),
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named_with_the_way_to_write_it() {
+    fn parse_errors_name_the_part_and_the_fix() {
         let error = |text: &str| text.parse::<Population>().unwrap_err().to_string();
         assert_eq!(error("pods"), "\"pods\" has no number: write it as pods=10");
         assert_eq!(

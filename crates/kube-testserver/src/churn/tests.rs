@@ -20,7 +20,7 @@ fn number(object: &Value, pointer: &str) -> usize {
         .map_or(0, |number| usize::try_from(number).unwrap())
 }
 
-/// Steps until a condition holds; the steps are bounded so that a cluster that never gets there fails the test.
+/// Steps until a condition holds, for at most 20000 steps.
 fn step_until(churn: &mut Churn, server: &TestServer, what: &str, holds: impl Fn(&TestServer) -> bool) {
     for _ in 0..20_000 {
         if holds(server) {
@@ -28,11 +28,11 @@ fn step_until(churn: &mut Churn, server: &TestServer, what: &str, holds: impl Fn
         }
         churn.step();
     }
-    panic!("{what}: not so after 20000 steps");
+    panic!("{what}: not reached after 20000 steps");
 }
 
 #[tokio::test]
-async fn a_filled_cluster_has_what_was_asked_for_and_is_healthy() {
+async fn filled_cluster_has_the_requested_objects_and_is_healthy() {
     let (server, _) = cluster(1, "pods=50,nodes=4,services=3,cm=2,deployments=7");
 
     assert_eq!(server.count("pods"), 50);
@@ -59,7 +59,7 @@ async fn a_filled_cluster_has_what_was_asked_for_and_is_healthy() {
 }
 
 #[tokio::test]
-async fn pods_without_deployments_belong_to_nobody() {
+async fn pods_without_deployments_have_no_owner() {
     let (server, _) = cluster(1, "pods=5,deployments=0");
     assert_eq!(server.count("replicasets.apps"), 0);
     assert!(
@@ -71,17 +71,17 @@ async fn pods_without_deployments_belong_to_nobody() {
 }
 
 #[tokio::test]
-async fn an_unknown_resource_is_named() {
+async fn unknown_resource_is_named_in_the_error() {
     let mut churn = Churn::new(TestServer::new(), 1);
     let error = churn.fill(&"gadgets=3".parse().unwrap()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the server knows no resource \"gadgets\": see kubectl api-resources"
+        "unknown resource \"gadgets\": see kubectl api-resources"
     );
 }
 
 #[tokio::test]
-async fn the_same_seed_gives_the_same_history_and_another_seed_another() {
+async fn history_depends_on_the_seed_only() {
     let history = |seed: u64| {
         let (server, mut churn) = cluster(seed, "pods=30,nodes=3");
         let writes: Vec<usize> = (0..300).map(|_| churn.step()).collect();
@@ -94,15 +94,12 @@ async fn the_same_seed_gives_the_same_history_and_another_seed_another() {
 }
 
 #[tokio::test]
-async fn a_long_life_touches_everything_and_loses_nothing() {
+async fn long_run_changes_everything_and_leaves_no_orphans() {
     let (server, mut churn) = cluster(3, "pods=40,nodes=3,configmaps=2");
     let before: BTreeSet<String> = server.objects("pods").iter().map(key_of).collect();
     let mut flapped = false;
     for _ in 0..3000 {
-        assert!(
-            churn.step() > 0,
-            "a cluster with nodes always has something to do"
-        );
+        assert!(churn.step() > 0, "a cluster with nodes can always change");
         flapped |= churn
             .nodes
             .iter()
@@ -114,16 +111,16 @@ async fn a_long_life_touches_everything_and_loses_nothing() {
     assert!((20..80).contains(&after.len()), "{} pods", after.len());
     assert!(
         before.intersection(&after).count() < before.len(),
-        "pods came and went"
+        "no pod was replaced"
     );
-    assert!(flapped, "a node went away");
+    assert!(flapped, "no node became unready");
     assert!(server.count("events") > 100 && server.count("events") <= churn.max_events);
     let sets: BTreeSet<String> = server.objects("replicasets.apps").iter().map(key_of).collect();
     for pod in &pods {
         let owner = churn.replica_set_of(pod).unwrap();
         assert!(
             sets.contains(&owner),
-            "{} belongs to {owner}, which is gone",
+            "{} belongs to {owner}, which does not exist",
             key_of(pod)
         );
     }
@@ -138,12 +135,12 @@ async fn a_long_life_touches_everything_and_loses_nothing() {
         .collect();
     assert!(
         images.iter().any(|image| !image.ends_with(":1.0.0\"")),
-        "deployments rolled"
+        "no deployment was rolled out"
     );
 }
 
 #[tokio::test]
-async fn deployments_and_pods_that_others_make_come_to_life() {
+async fn deployments_and_pods_created_by_clients_start_running() {
     let (server, mut churn) = cluster(5, "nodes=2");
     server.create(json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "mine", "namespace": "default" },
@@ -185,7 +182,7 @@ async fn deployments_and_pods_that_others_make_come_to_life() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rate_is_kept_on_the_average() {
+async fn write_rate_is_kept_on_average() {
     let (server, churn) = cluster(9, "pods=60,nodes=5");
     let before = server.resource_version();
 
@@ -199,7 +196,7 @@ async fn a_rate_is_kept_on_the_average() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rate_of_nothing_changes_nothing() {
+async fn rate_of_zero_changes_nothing() {
     let (server, churn) = cluster(9, "pods=6,nodes=1");
     let before = server.resource_version();
 
@@ -208,9 +205,9 @@ async fn a_rate_of_nothing_changes_nothing() {
     assert_eq!(server.resource_version(), before);
 }
 
-/// kubectl's undo of a rollout was overwritten by a status that had been read before it.
+/// Regression: `kubectl rollout undo` was overwritten by a status update based on an older read.
 #[tokio::test]
-async fn what_a_client_writes_at_the_same_time_is_not_lost() {
+async fn concurrent_client_writes_are_not_lost() {
     const WRITES: u64 = 500;
     fn count(object: &mut Value, who: &str) {
         let known = object[who].as_u64().unwrap_or(0);

@@ -1,16 +1,15 @@
-//! Discovery: the documents that tell a client which groups, versions and kinds there are.
+//! Discovery documents: the served groups, versions and kinds.
 //!
-//! Takes the registry, gives the JSON of each document. Knows no paths and no headers beyond the one media type
-//! that asks for everything at once.
+//! Builds the JSON of each document from the registry.
 
 use serde_json::{Map, Value, json};
 
 use crate::kinds::{Kind, Registry, Subresource};
 
-/// The version this server claims to be.
+/// The version that the server reports.
 pub const GIT_VERSION: &str = "v1.37.1";
 
-/// The media type of an aggregated discovery answer.
+/// The media type of aggregated discovery.
 pub const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// `GET /version`
@@ -32,10 +31,10 @@ pub fn version() -> Value {
     })
 }
 
-/// Whether an `Accept` header asks for aggregated discovery in the version we speak, and before plain JSON.
+/// Whether an `Accept` header prefers aggregated discovery, in the supported version, to plain JSON.
 ///
-/// A client lists what it takes in the order of its liking: newer kubectl puts the aggregated form first, an old one
-/// does not name it.
+/// Clients list media types in order of preference: newer kubectl lists the aggregated form first, older versions do
+/// not list it.
 pub fn wants_aggregated(accept: &str) -> bool {
     for choice in accept.split(',') {
         let mut parts = choice.split(';').map(str::trim);
@@ -160,7 +159,7 @@ fn subresource_entry(kind: &Kind, subresource: &Subresource) -> Value {
     entry
 }
 
-/// Short names and categories are left out when there are none.
+/// Short names and categories are omitted if empty.
 fn add_lists(entry: &mut Value, kind: &Kind) {
     if let Value::Object(fields) = entry {
         for (name, list) in [
@@ -174,16 +173,16 @@ fn add_lists(entry: &mut Value, kind: &Kind) {
     }
 }
 
-/// `GET /api` for a client that wants everything at once: the core group.
+/// `GET /api` in aggregated form: the core group.
 pub fn aggregated_core(registry: &Registry) -> Value {
-    // The core group stands there without a name.
+    // The core group has no name here.
     let group = json!({ "metadata": {}, "versions": aggregated_versions(registry, "") });
     json!({
         "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": [group],
     })
 }
 
-/// `GET /apis` for a client that wants everything at once: all other groups.
+/// `GET /apis` in aggregated form: all other groups.
 pub fn aggregated_groups(registry: &Registry) -> Value {
     let items: Vec<Value> = registry
         .groups()
@@ -208,7 +207,7 @@ fn aggregated_versions(registry: &Registry, group: &str) -> Vec<Value> {
 }
 
 fn aggregated_resource(kind: &Kind) -> Value {
-    // For its own kind a server leaves group and version empty here, for custom kinds it spells them out.
+    // A real server leaves group and version empty here for built-in kinds, and sets them for custom kinds.
     let own = if kind.custom {
         json!({ "group": kind.group, "version": kind.version, "kind": kind.kind })
     } else {
@@ -246,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_accept_header_of_kubectl_asks_for_aggregated_discovery() {
+    fn accept_header_of_kubectl_selects_aggregated_discovery() {
         let kubectl = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json;g=\
                        apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
         assert!(wants_aggregated(kubectl));
@@ -304,12 +303,12 @@ mod tests {
     }
 
     #[test]
-    fn aggregated_discovery_says_the_same_as_the_plain_one() {
+    fn aggregated_discovery_matches_plain_discovery() {
         let mut registry = Registry::builtin();
         registry.insert(Kind::new("example.com", "v1", "Widget").with_status());
         let document = aggregated_groups(&registry);
 
-        let mut told = 0;
+        let mut listed = 0;
         for group in document["items"].as_array().unwrap() {
             for version in group["versions"].as_array().unwrap() {
                 let name = group["metadata"]["name"].as_str().unwrap();
@@ -323,11 +322,11 @@ mod tests {
                     plain["resources"].as_array().unwrap().len(),
                     aggregated.len() + subresources
                 );
-                told += aggregated.len();
+                listed += aggregated.len();
             }
         }
         let core = registry.kinds_in("", "v1").len();
-        assert_eq!(told + core, registry.iter().count());
+        assert_eq!(listed + core, registry.iter().count());
         assert_eq!(
             aggregated_core(&registry)["items"][0]["versions"][0]["resources"]
                 .as_array()

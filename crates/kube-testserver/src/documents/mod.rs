@@ -12,7 +12,7 @@ use crate::transport::body::TestBody;
 use crate::transport::response;
 use crate::transport::status::ApiError;
 
-/// The answer for a path that names no resource.
+/// The response for a path that is not a resource.
 pub(crate) fn answer(
     state: &ServerState,
     method: &Method,
@@ -49,7 +49,7 @@ pub(crate) fn answer(
     };
     match document {
         Some(document) => response::json(StatusCode::OK, document.to_string()),
-        // The versions of a built-in group have a handler that knows what it does not serve.
+        // The versions of a built-in group have their own not-found response.
         None if matches!(segments.as_slice(), ["apis", group, _] if has_builtin(&registry, group)) => {
             response::error(&ApiError::no_such_resource())
         }

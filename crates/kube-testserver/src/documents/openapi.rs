@@ -1,7 +1,7 @@
-//! OpenAPI: as much as kubectl needs to validate, apply and explain.
+//! OpenAPI documents, sufficient for kubectl to validate, apply and explain.
 //!
-//! Custom kinds are described by their own schema. Built-in kinds are described down to `metadata`, `spec` and
-//! `status` only; what is inside them is left open, so nothing that a real server takes is called wrong.
+//! Custom kinds are described by their schema. Built-in kinds are described down to `metadata`, `spec` and `status`
+//! only; the rest is left open, so that client-side validation accepts everything a real server accepts.
 
 use serde_json::{Map, Value, json};
 
@@ -11,7 +11,7 @@ use crate::read::shard::fnv1a;
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
-/// `GET /openapi/v3`: where the document of each version is. The hash in the address changes with the document.
+/// `GET /openapi/v3`: the index of documents. The hash in the URL changes with the document.
 pub fn index(registry: &Registry) -> Value {
     let mut paths = Map::new();
     let groups = std::iter::once(String::new()).chain(registry.groups());
@@ -48,7 +48,7 @@ pub fn document(registry: &Registry, group: &str, version: &str) -> Option<Value
     }))
 }
 
-/// `GET /openapi/v2`: the document without any kinds. Clients that find nothing here fall back to what they know.
+/// `GET /openapi/v2`: a document without kinds. Clients then fall back to their built-in knowledge.
 pub fn v2() -> Value {
     json!({
         "swagger": "2.0",
@@ -124,8 +124,8 @@ fn operation(kind: &Kind, action: &str) -> Value {
             parameters.push(query("force", "boolean"));
         }
         fields.insert("parameters".to_owned(), Value::Array(parameters));
-        // Strategic merge patches are taken for built-in kinds too. They are not listed, because a client that finds
-        // them here looks for merge keys in the schema, while one that does not uses the keys it knows itself.
+        // Strategic merge patch is supported for built-in kinds but not listed: a client that finds it here looks for
+        // merge keys in the schema, while other clients use their built-in merge keys.
         let patches = [
             "application/json-patch+json",
             "application/merge-patch+json",
@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_index_points_to_one_document_for_each_version() {
+    fn index_has_one_document_per_version() {
         let mut registry = Registry::builtin();
         let before = index(&registry);
         registry.insert(Kind::new("example.com", "v1", "Widget"));
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_that_can_be_patched_says_that_fields_can_be_validated() {
+    fn patch_operations_support_field_validation() {
         let registry = Registry::builtin();
         for kind in registry.iter().filter(|kind| kind.allows("patch")) {
             let document = document(&registry, &kind.group, &kind.version).unwrap();
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_custom_kind_is_described_by_its_own_schema() {
+    fn custom_kind_is_described_by_its_schema() {
         let mut kind = Kind::new("example.com", "v1", "Widget");
         kind.schema = Some(std::sync::Arc::new(json!({
             "type": "object", "description": "A widget.",

@@ -34,7 +34,7 @@ impl EventType {
     }
 }
 
-/// What the client wants to see of each object.
+/// The representation that the client requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// The whole object.
@@ -45,19 +45,19 @@ pub(crate) enum Form {
     Table(IncludeObject),
 }
 
-/// How objects are written into one answer.
+/// Encodes the objects of one response.
 #[derive(Debug)]
 pub(crate) struct Encoder {
     kind: Arc<Kind>,
-    /// The kind as it is kept, where it differs from the requested version.
+    /// The storage version of the kind, if it differs from the requested version.
     stored_as: Option<Arc<Kind>>,
     form: Form,
     collection: Arc<str>,
-    /// What one fault spoils in this answer, and what is spoiled everywhere.
+    /// Objects corrupted by a fault in this response, and those corrupted everywhere.
     poison: Vec<(String, Poison)>,
     poisons: Arc<Poisons>,
     clock: Arc<Clock>,
-    /// Whether the columns of a table were described already; a watch does so in its first event only.
+    /// Whether the column definitions were already sent; a watch sends them in its first event only.
     described: AtomicBool,
 }
 
@@ -77,8 +77,8 @@ impl Encoder {
         }
     }
 
-    /// Spoils some objects, named by their keys.
-    pub(crate) fn spoiling(mut self, poison: Vec<(String, Poison)>) -> Encoder {
+    /// Corrupts some objects, given by key.
+    pub(crate) fn corrupting(mut self, poison: Vec<(String, Poison)>) -> Encoder {
         self.poison = poison;
         self
     }
@@ -87,12 +87,12 @@ impl Encoder {
         self.form
     }
 
-    /// Whether a list says that nothing follows, by an empty continue token.
+    /// Whether the last page of a list has an empty continue token.
     pub(crate) fn says_end(&self) -> bool {
         self.kind.custom && self.form == Form::Object
     }
 
-    /// What stands before the metadata of a list.
+    /// The JSON before the metadata of a list.
     pub(crate) fn list_head(&self) -> String {
         let (api_version, kind) = match self.form {
             Form::Object => (self.kind.api_version(), self.kind.list_kind.as_str()),
@@ -103,7 +103,7 @@ impl Encoder {
         format!("{{\"kind\":{kind},\"apiVersion\":{api_version},\"metadata\":")
     }
 
-    /// What stands between the metadata and the items of a list, bracket included.
+    /// The JSON between the metadata and the items of a list, including the bracket.
     pub(crate) fn list_middle(&self) -> String {
         match self.form {
             Form::Object | Form::Metadata => ",\"items\":[".to_owned(),
@@ -114,9 +114,9 @@ impl Encoder {
         }
     }
 
-    /// The object alone, type included.
+    /// A single object, including its type.
     pub(crate) fn object(&self, object: &Stored) -> Bytes {
-        self.spoiled(object).unwrap_or_else(|| self.whole(object))
+        self.corrupted(object).unwrap_or_else(|| self.whole(object))
     }
 
     fn whole(&self, object: &Stored) -> Bytes {
@@ -145,9 +145,9 @@ impl Encoder {
         }
     }
 
-    /// The object as an item of a list. Typed lists of built-in kinds leave the type out of their items.
+    /// The object as an item of a list. Lists of built-in kinds leave the type out of their items.
     pub(crate) fn item(&self, object: &Stored, out: &mut Vec<u8>) {
-        if let Some(spoiled) = self.spoiled(object) {
+        if let Some(spoiled) = self.corrupted(object) {
             out.extend_from_slice(&spoiled);
             return;
         }
@@ -180,7 +180,7 @@ impl Encoder {
         frame(event.as_str(), &self.object(object))
     }
 
-    /// The frame of a change for a watch that sees every object; encoded once for all such watches.
+    /// The frame of a change for a watch without selector; encoded once and shared by all such watches.
     pub(crate) fn shared_event(&self, event: EventType, object: &Stored, change: &Change) -> Bytes {
         if self.form == Form::Object && self.stored_as.is_none() && self.poison_of(object).is_none() {
             change.shared_frame(|| frame(event.as_str(), object.bytes()))
@@ -189,8 +189,8 @@ impl Encoder {
         }
     }
 
-    /// The object of a bookmark: its type, the version, the end marker if it is that, and the parts that a typed
-    /// object always has.
+    /// The object of a bookmark: its type, the version, the end marker if requested, and the parts that a typed object
+    /// always has.
     pub(crate) fn bookmark(&self, revision: u64, end_of_initial: bool) -> Value {
         let mut metadata = json!({ "resourceVersion": revision.to_string() });
         if end_of_initial {
@@ -209,7 +209,7 @@ impl Encoder {
             Form::Metadata => {
                 json!({ "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata })
             }
-            // A row like any other, of an object that is not there.
+            // A row for an empty object.
             Form::Table(include) => {
                 let object = json!({ "metadata": metadata });
                 table::table_of_one(&self.kind, &object, include, false, self.clock.now())
@@ -217,7 +217,7 @@ impl Encoder {
         }
     }
 
-    fn spoiled(&self, object: &Stored) -> Option<Bytes> {
+    fn corrupted(&self, object: &Stored) -> Option<Bytes> {
         Some(self.poison_of(object)?.spoil(&self.whole(object)))
     }
 

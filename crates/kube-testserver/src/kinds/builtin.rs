@@ -1,7 +1,7 @@
 //! The kinds of Kubernetes 1.37, in the order in which a server lists them.
 //!
-//! A table and nothing else: [`super::Registry`] turns rows into kinds. Alpha and beta versions stand in it too,
-//! but a server does not serve them unless told so.
+//! [`super::Registry`] turns the rows of this table into kinds. Alpha and beta versions are included but are served
+//! only if enabled.
 
 use super::verbs::{CREATE_ONLY, NO_DELETECOLLECTION, READ_ONLY, STORED};
 
@@ -13,7 +13,7 @@ pub(super) struct Version {
 }
 
 impl Version {
-    /// Whether a server serves this version without being asked to.
+    /// Whether this version is served by default.
     pub(super) fn is_stable(&self) -> bool {
         !self.version.contains("alpha") && !self.version.contains("beta")
     }

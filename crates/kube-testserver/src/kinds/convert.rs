@@ -1,7 +1,7 @@
-//! From one version of a resource to another: the same object under another `apiVersion`.
+//! Converts objects between the versions of a resource.
 //!
-//! Most versions share their fields, custom kinds without a conversion webhook always do. Events of the two groups
-//! and horizontal pod autoscalers of the two versions differ and are mapped field by field.
+//! Most versions have the same fields; custom kinds without a conversion webhook always do. The events of the two
+//! groups and the two versions of horizontal pod autoscalers differ and are mapped field by field.
 
 use serde_json::{Map, Value, json};
 
@@ -13,7 +13,7 @@ const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 
 impl Kind {
-    /// Turns an object of version `from` into one of this version. Both must be kept in the same collection.
+    /// Converts an object of version `from` to this version. Both must share a collection.
     pub(crate) fn convert_from(&self, from: &Kind, mut object: Value) -> Value {
         let Value::Object(fields) = &mut object else {
             return object;
@@ -37,7 +37,7 @@ impl Kind {
     }
 }
 
-/// The fields that have other names: core first, `events.k8s.io` second.
+/// Fields whose names differ: core first, `events.k8s.io` second.
 const EVENT_FIELDS: &[(&str, &str)] = &[
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -80,7 +80,7 @@ fn autoscaler_to_v1(fields: &mut Map<String, Value>) {
                 .map(|conditions| (CONDITIONS, conditions)),
         );
     }
-    // What version 1 has no field for travels in annotations, as text.
+    // Fields that v1 lacks are stored in annotations, as JSON text.
     let kept: Vec<_> = kept.into_iter().filter(|(_, value)| !is_empty(value)).collect();
     if kept.is_empty() {
         return;
@@ -140,7 +140,7 @@ fn put_metrics(fields: &mut Map<String, Value>, name: &str, cpu: Option<Value>, 
     }
 }
 
-/// Takes the first CPU utilisation out of a list of metrics and gives its percentage.
+/// Removes the first CPU utilization from a list of metrics and returns its percentage.
 fn take_cpu(fields: &mut Map<String, Value>, list: &str, percentage: &str) -> Option<Value> {
     let metrics = fields.get_mut(list)?.as_array_mut()?;
     let position = metrics.iter().position(|metric| {
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_goes_to_the_other_group_and_back_unchanged() {
+    fn event_conversion_round_trips() {
         let registry = Registry::builtin();
         let core = registry.resource("", "v1", "events").unwrap();
         let events = registry.resource("events.k8s.io", "v1", "events").unwrap();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn an_autoscaler_goes_to_version_1_and_back_unchanged() {
+    fn autoscaler_conversion_round_trips() {
         let registry = Registry::builtin();
         let v1 = registry
             .resource("autoscaling", "v1", "horizontalpodautoscalers")
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn other_kinds_only_change_their_version() {
+    fn other_kinds_only_change_their_api_version() {
         let v1 = Kind::new("example.com", "v1", "Widget");
         let v2 = Kind::new("example.com", "v2", "Widget");
 

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::Kind;
 
-/// The parts besides type and metadata that a bookmark of this kind shows. Recorded from a real server; the rarer kinds
-/// and custom ones show none.
+/// The parts besides type and metadata that a bookmark of this kind contains. Recorded from a real server; rare kinds
+/// and custom kinds have none.
 pub fn empty_parts(kind: &Kind) -> Value {
     let pod_template = || json!({ "metadata": {}, "spec": { "containers": null } });
     match (kind.group.as_str(), kind.version.as_str(), kind.kind.as_str()) {

@@ -1,7 +1,7 @@
-//! Which fields a field selector may name for each kind, and what their values are.
+//! The fields that field selectors support for each kind, and how their values are read.
 //!
-//! Names are checked as the client wrote them and turned into those of the stored object; values are read from the
-//! stored object, with the default a server would have filled in where the field is missing.
+//! Field names are validated as written by the client and mapped to those of the stored object. Values are read from
+//! the stored object; missing fields have the server's default.
 
 use std::borrow::Cow;
 
@@ -11,14 +11,14 @@ use super::Kind;
 use crate::read::selector::{FieldSelector, SelectorError};
 
 impl Kind {
-    /// Checks that the kind knows every field of the selector. Gives the selector in terms of the stored object, or
-    /// the message of the 400 answer.
+    /// Validates the fields of a selector. Returns the selector in terms of the stored object, or the message of the
+    /// 400 response.
     #[doc(alias = "AddFieldLabelConversionFunc")]
     pub(crate) fn check_fields(&self, selector: &FieldSelector) -> Result<FieldSelector, SelectorError> {
         selector.rename(|field| self.stored_field(field).map(str::to_owned).map_err(SelectorError))
     }
 
-    /// The value of a field of a stored object, as [`FieldSelector::matches`] wants it.
+    /// The value of a field of a stored object, for [`FieldSelector::matches`].
     #[doc(alias = "ToSelectableFields")]
     pub(crate) fn field_value<'a>(&self, object: &'a Value, field: &str) -> Cow<'a, str> {
         let at = |pointer: &str| object.pointer(pointer).unwrap_or(&Value::Null);
@@ -116,7 +116,7 @@ impl Kind {
                 };
             }
         };
-        // Kinds with fields of their own take the namespace only where they have one.
+        // Kinds with selectable fields support the namespace only if they are namespaced.
         let metadata = field == "metadata.name"
             || (field == "metadata.namespace" && self.namespaced && self.has_namespace_field());
         if metadata || own.contains(&field) {
@@ -133,7 +133,7 @@ impl Kind {
         }
     }
 
-    /// Requests for pod certificates are selected by name alone, although they live in a namespace.
+    /// Pod certificate requests are namespaced, but do not support selecting by namespace.
     fn has_namespace_field(&self) -> bool {
         self.plural != "podcertificaterequests"
     }
@@ -153,7 +153,7 @@ impl Kind {
     }
 }
 
-/// The fields of `events.k8s.io` and those of the stored event.
+/// Field names of `events.k8s.io` and of the stored event.
 const EVENT_FIELDS: &[(&str, &str)] = &[
     ("reason", "reason"),
     ("regarding.kind", "involvedObject.kind"),
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_selected_by_the_names_of_either_group() {
+    fn events_are_selected_by_the_field_names_of_their_group() {
         let stored = json!({
             "involvedObject": { "kind": "Pod", "name": "cart" },
             "reportingComponent": "kubelet",
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_fields_are_refused_with_the_words_of_a_server() {
+    fn unknown_fields_are_rejected_as_by_a_real_server() {
         let error = |group, plural, selector| matches(group, plural, selector, &json!({})).unwrap_err();
 
         assert_eq!(

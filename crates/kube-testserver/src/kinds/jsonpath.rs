@@ -1,7 +1,6 @@
 //! The part of JSONPath that custom resource definitions use: `.spec.a['b.c'][0][*].d[?(@.type=="Ready")].e`.
 //!
-//! Takes a path and a value, gives the places it leads to. Unions, slices, recursive descent and functions are not
-//! understood and are refused when the path is parsed.
+//! Unions, slices, recursive descent and functions are not supported and are rejected by the parser.
 
 use std::fmt;
 use std::str::FromStr;
@@ -42,7 +41,7 @@ enum Comparison {
     GreaterOrEqual,
 }
 
-/// A path that is not understood.
+/// A path that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JsonPathError {
     path: String,
@@ -51,7 +50,7 @@ pub struct JsonPathError {
 
 impl fmt::Display for JsonPathError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot understand the path {:?}: {}", self.path, self.problem)
+        write!(f, "unsupported JSONPath {:?}: {}", self.path, self.problem)
     }
 }
 
@@ -74,7 +73,7 @@ impl JsonPath {
         Self { steps, text }
     }
 
-    /// Every place the path leads to, in document order; none if it leads nowhere.
+    /// All matches, in document order.
     pub fn find<'a>(&self, root: &'a Value) -> Vec<&'a Value> {
         let mut places = vec![root];
         for step in &self.steps {
@@ -83,13 +82,13 @@ impl JsonPath {
         places
     }
 
-    /// The first place the path leads to.
+    /// The first match.
     pub fn first<'a>(&self, root: &'a Value) -> Option<&'a Value> {
         self.find(root).into_iter().next()
     }
 
-    /// Writes a value where a path of plain fields leads, making the objects in between. Gives `false`, and changes
-    /// nothing, if the path has other steps or meets something that is not an object.
+    /// Sets the value at a path of plain fields, creating the objects in between. Returns `false` and changes nothing
+    /// if the path has other steps or crosses a value that is not an object.
     pub fn set(&self, root: &mut Value, value: Value) -> bool {
         let names: Option<Vec<&str>> = self
             .steps
@@ -122,7 +121,7 @@ impl JsonPath {
     }
 }
 
-/// The fields of an object; anything else becomes an empty object first.
+/// The fields of an object; any other value is replaced by an empty object first.
 fn object_mut(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = Value::Object(Map::new());
@@ -220,7 +219,7 @@ impl FromStr for JsonPath {
             } else if let Some(after) = rest.strip_prefix('.') {
                 let (name, after) = plain_name(after);
                 match name.as_str() {
-                    // A lone dot is the whole object; a dot before a bracket means nothing.
+                    // A lone dot is the whole object; a dot before a bracket is redundant.
                     "" if after.is_empty() || after.starts_with('[') => {}
                     "" => return Err(error("a field name is missing after a dot")),
                     "*" => steps.push(Step::All),
@@ -242,7 +241,7 @@ impl FromStr for JsonPath {
     }
 }
 
-/// A name up to the next dot or bracket; a backslash keeps the character after it.
+/// A name up to the next dot or bracket; a backslash escapes the next character.
 fn plain_name(text: &str) -> (String, &str) {
     let mut name = String::new();
     let mut characters = text.char_indices();
@@ -256,7 +255,7 @@ fn plain_name(text: &str) -> (String, &str) {
     (name, "")
 }
 
-/// What stands before the closing bracket and what after it; brackets in quotes do not count.
+/// Splits at the closing bracket, ignoring brackets in quotes.
 fn bracket(text: &str) -> Option<(&str, &str)> {
     let mut quote = None;
     let mut depth = 0_usize;
@@ -368,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_of_custom_resource_definitions_lead_where_they_should() {
+    fn paths_used_by_definitions_are_evaluated() {
         let object = json!({
             "metadata": { "annotations": { "example.com/a.b": "x" } },
             "spec": { "size": 3, "ports": [{ "name": "http", "port": 80 }, { "name": "dns", "port": 53 }] },
@@ -406,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_supported_is_refused_with_a_reason() {
+    fn unsupported_paths_are_rejected_with_a_reason() {
         for path in [
             "..a",
             ".a[",
@@ -422,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn setting_makes_the_objects_in_between_and_refuses_what_is_not_one() {
+    fn set_creates_intermediate_objects_and_rejects_other_values() {
         let path: JsonPath = ".spec.deep.replicas".parse().unwrap();
         let mut object = json!({ "kind": "X" });
         assert!(path.set(&mut object, json!(4)));
@@ -439,7 +438,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_parsed_or_refused_without_a_panic(text in "[.a-c\\[\\]?(@)=<>!'\"0-9*\\\\ {}$-]{0,24}") {
+        fn arbitrary_text_is_parsed_or_rejected_without_a_panic(text in "[.a-c\\[\\]?(@)=<>!'\"0-9*\\\\ {}$-]{0,24}") {
             if let Ok(path) = text.parse::<JsonPath>() {
                 path.find(&json!({ "a": [{ "b": 1 }, { "c": "x" }], "b": null }));
             }

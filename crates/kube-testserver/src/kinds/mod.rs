@@ -1,7 +1,7 @@
-//! What kinds of objects there are, and what the server knows of each.
+//! The kinds of objects and their properties.
 //!
 //! A [`Kind`] is one version of one resource: its names, scope, verbs, subresources, columns and selectable fields.
-//! The [`Registry`] finds kinds by path or by name. Nothing here holds objects or speaks HTTP.
+//! The [`Registry`] finds kinds by path or by name. Independent of stored objects and of HTTP.
 
 mod builtin;
 mod convert;
@@ -27,7 +27,7 @@ pub(crate) use scale::selector_text;
 
 /// The verb sets of the built-in kinds.
 pub mod verbs {
-    /// Everything an object store does.
+    /// All verbs of a stored resource.
     pub const STORED: &[&str] = &[
         "create",
         "delete",
@@ -38,7 +38,7 @@ pub mod verbs {
         "update",
         "watch",
     ];
-    /// The same, in the order in which custom kinds have it.
+    /// The same, in the order that discovery lists them for custom kinds.
     pub const CUSTOM: &[&str] = &[
         "delete",
         "deletecollection",
@@ -51,11 +51,11 @@ pub mod verbs {
     ];
     /// Namespaces cannot be deleted by collection.
     pub const NO_DELETECOLLECTION: &[&str] = &["create", "delete", "get", "list", "patch", "update", "watch"];
-    /// Questions to the server, such as access reviews: posted, answered, not stored.
+    /// Requests such as access reviews: evaluated, not stored.
     pub const CREATE_ONLY: &[&str] = &["create"];
-    /// Facts of the server that nobody can write.
+    /// Resources that clients cannot write.
     pub const READ_ONLY: &[&str] = &["get", "list"];
-    /// The usual subresource.
+    /// The verbs of most subresources.
     pub const SUBRESOURCE: &[&str] = &["get", "patch", "update"];
 }
 
@@ -73,23 +73,23 @@ pub struct Kind {
     pub list_kind: String,
     /// The resource's name in URLs, such as `pods`.
     pub plural: String,
-    /// The name for one object, such as `pod`.
+    /// The singular name, such as `pod`.
     pub singular: String,
     /// Short names, such as `po`.
     pub short_names: Vec<String>,
     /// Categories, such as `all`.
     pub categories: Vec<String>,
-    /// Whether objects live in a namespace.
+    /// Whether the kind is namespaced.
     pub namespaced: bool,
-    /// What can be done with the resource itself.
+    /// The verbs of the resource.
     pub verbs: &'static [&'static str],
     /// Its subresources.
     pub subresources: Vec<Subresource>,
-    /// Where the scale subresource finds its numbers; `None` if there is no such subresource.
+    /// The paths of the scale subresource; `None` if there is none.
     pub scale: Option<ScalePaths>,
-    /// Where and in which version the objects are kept.
+    /// The collection and version in which objects are stored.
     pub stored: StoredAs,
-    /// Whether the kind was added to the server, rather than built in. Objects of such kinds carry `kind` and
+    /// Whether the kind was added to the server rather than built in. Objects of such kinds contain `kind` and
     /// `apiVersion` also inside lists.
     pub custom: bool,
     /// Fields beyond name and namespace that a field selector may use, for custom kinds.
@@ -100,7 +100,7 @@ pub struct Kind {
     pub schema: Option<Arc<Value>>,
     /// The patterns of the schema, compiled by [`Kind::patterns`].
     compiled_patterns: OnceLock<structural::Patterns>,
-    /// What a `Warning` header says on each request, for deprecated versions of custom kinds.
+    /// The text of the `Warning` header for deprecated versions of custom kinds.
     pub deprecation_warning: Option<String>,
 }
 
@@ -111,27 +111,27 @@ pub struct Subresource {
     pub name: String,
     /// Group, version and kind of its body, where they differ from the parent's.
     pub body: Option<(&'static str, &'static str, &'static str)>,
-    /// What can be done with it.
+    /// Its verbs.
     pub verbs: &'static [&'static str],
 }
 
-/// Where a scale subresource reads and writes.
+/// The paths that the scale subresource reads and writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScalePaths {
-    /// The wanted number, such as `.spec.replicas`.
+    /// The desired replicas, such as `.spec.replicas`.
     pub spec_replicas: JsonPath,
-    /// The present number, such as `.status.replicas`.
+    /// The current replicas, such as `.status.replicas`.
     pub status_replicas: JsonPath,
     /// The selector as text or as an object, such as `.status.selector`.
     pub label_selector: Option<JsonPath>,
 }
 
-/// The collection and version in which objects are kept. Versions of one resource share a collection.
+/// The collection and version in which objects are stored. Versions of one resource share a collection.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StoredAs {
     /// The group of the collection.
     pub group: String,
-    /// The version of what is kept.
+    /// The storage version.
     pub version: String,
     /// The resource's name.
     pub plural: String,
@@ -146,11 +146,11 @@ pub struct Column {
     pub kind: String,
     /// A hint such as `int32`; often empty.
     pub format: String,
-    /// What the column means.
+    /// A description.
     pub description: String,
-    /// 0 for columns that are always shown; anything else only with `-o wide`.
+    /// 0 for columns that are always shown; other columns are shown with `-o wide` only.
     pub priority: i64,
-    /// Where the value is.
+    /// The path of the value.
     pub path: JsonPath,
 }
 
@@ -216,7 +216,8 @@ impl Kind {
         self
     }
 
-    /// Adds the status subresource: writes to the object then leave `status` alone, and the other way round.
+    /// Adds the status subresource: writes to the object then ignore `status`, and writes to the status ignore the
+    /// rest.
     #[must_use]
     pub fn with_status(mut self) -> Self {
         self.add_subresource("status");
@@ -272,7 +273,7 @@ impl Kind {
         }
     }
 
-    /// `pods` or `deployments.apps`: the resource as it is named in messages.
+    /// The resource as messages name it: `pods` or `deployments.apps`.
     #[doc(alias = "GroupResource")]
     pub fn group_resource(&self) -> String {
         if self.group.is_empty() {
@@ -282,7 +283,7 @@ impl Kind {
         }
     }
 
-    /// `Pod` or `Deployment.apps`: the kind as it is named in messages.
+    /// The kind as messages name it: `Pod` or `Deployment.apps`.
     #[doc(alias = "GroupKind")]
     pub fn group_kind(&self) -> String {
         if self.group.is_empty() {
@@ -292,12 +293,12 @@ impl Kind {
         }
     }
 
-    /// Whether the resource takes a verb, such as `watch`.
+    /// Whether the resource supports a verb, such as `watch`.
     pub fn allows(&self, verb: &str) -> bool {
         self.verbs.contains(&verb)
     }
 
-    /// Whether objects of the kind are kept at all; reviews and bindings are only answered.
+    /// Whether objects of the kind are stored; reviews and bindings are not.
     pub fn is_stored(&self) -> bool {
         self.allows("list") && self.allows("create")
     }
@@ -314,7 +315,7 @@ impl Kind {
         self.subresource("status").is_some()
     }
 
-    /// The regular expressions of the schema, compiled on first use. Call it outside the locks of the server.
+    /// The regular expressions of the schema, compiled on first use. Do not call it while holding a lock of the server.
     pub(crate) fn patterns(&self) -> &structural::Patterns {
         self.compiled_patterns.get_or_init(|| {
             self.schema
@@ -324,15 +325,14 @@ impl Kind {
         })
     }
 
-    /// Whether items of a list carry `kind` and `apiVersion`: those of custom kinds do, those of built-in kinds do
-    /// not.
+    /// Whether list items contain `kind` and `apiVersion`: true for custom kinds, false for built-in ones.
     pub fn items_carry_type(&self) -> bool {
         self.custom
     }
 }
 
 impl Subresource {
-    /// A subresource by its name; the well-known ones get their own body kind and verbs.
+    /// A subresource by name; well-known ones get their own body kind and verbs.
     pub fn new(name: &str) -> Self {
         let (body, verbs) = match name {
             "scale" => (Some(("autoscaling", "v1", "Scale")), verbs::SUBRESOURCE),

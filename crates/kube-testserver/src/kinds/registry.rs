@@ -29,7 +29,7 @@ impl Registry {
         Self::from_versions(Version::is_stable)
     }
 
-    /// All kinds of Kubernetes 1.37, those of alpha and beta versions too.
+    /// All kinds of Kubernetes 1.37, including alpha and beta versions.
     pub fn builtin_with_previews() -> Self {
         Self::from_versions(|_| true)
     }
@@ -52,14 +52,14 @@ impl Registry {
         kind
     }
 
-    /// The kind behind a path such as `/apis/{group}/{version}/{plural}`.
+    /// The kind served at `/apis/{group}/{version}/{plural}`.
     pub fn resource(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Kind>> {
         self.kinds
             .get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
             .cloned()
     }
 
-    /// The kind with that group, version and kind name, such as `("apps", "v1", "Deployment")`.
+    /// The kind with the given group, version and name, such as `("apps", "v1", "Deployment")`.
     pub fn kind(&self, group: &str, version: &str, kind: &str) -> Option<Arc<Kind>> {
         self.iter()
             .find(|known| known.group == group && known.version == version && known.kind == kind)
@@ -73,8 +73,7 @@ impl Registry {
         self.kind(group, version, object.get("kind")?.as_str()?)
     }
 
-    /// The kind as it is kept: same collection, storage version. A custom resource may be kept in a version that is
-    /// not served.
+    /// The same kind in its storage version. The storage version of a custom resource need not be served.
     pub fn stored(&self, kind: &Kind) -> Arc<Kind> {
         let StoredAs {
             group,
@@ -89,7 +88,7 @@ impl Registry {
         })
     }
 
-    /// All kinds that share a collection with this one, itself included.
+    /// All kinds that share this collection.
     pub fn sharing(&self, stored: &StoredAs) -> Vec<Arc<Kind>> {
         self.iter()
             .filter(|kind| kind.stored.group == stored.group && kind.stored.plural == stored.plural)
@@ -107,7 +106,7 @@ impl Registry {
         self.kinds.values()
     }
 
-    /// The groups in the order of discovery, the core group left out: built-in ones first, then custom ones by name.
+    /// The groups in discovery order without the core group: built-in groups first, then custom ones by name.
     pub fn groups(&self) -> Vec<String> {
         let mut groups: Vec<String> = Vec::new();
         for version in VERSIONS.iter().filter(|version| !version.group.is_empty()) {
@@ -135,7 +134,7 @@ impl Registry {
         versions
     }
 
-    /// The kinds of one group and version, by plural.
+    /// The kinds of one group version, by plural.
     pub fn kinds_in(&self, group: &str, version: &str) -> Vec<Arc<Kind>> {
         self.iter()
             .filter(|kind| kind.group == group && kind.version == version)
@@ -143,8 +142,8 @@ impl Registry {
             .collect()
     }
 
-    /// Takes over what a CustomResourceDefinition declares, replacing what it declared before: one kind for each
-    /// served version. Refuses a definition that a server would refuse.
+    /// Adds the kinds that a CustomResourceDefinition declares, one for each served version, replacing those it
+    /// declared before. Fails if a real server would reject the definition.
     pub(crate) fn insert_crd(&mut self, definition: &Value) -> Result<Vec<Arc<Kind>>, Vec<FieldError>> {
         let mut definition = definition.clone();
         crd::set_crd_defaults(&mut definition);
@@ -159,7 +158,7 @@ impl Registry {
         Ok(kinds.into_iter().map(|kind| self.insert(kind)).collect())
     }
 
-    /// Removes every version of a custom resource; built-in ones stay. Gives what was removed.
+    /// Removes every version of a custom resource; built-in resources stay. Returns the removed kinds.
     pub fn remove(&mut self, group: &str, plural: &str) -> Vec<Arc<Kind>> {
         let gone: Vec<_> = self
             .kinds
@@ -172,8 +171,8 @@ impl Registry {
             .collect()
     }
 
-    /// The first of the names that another resource of the group already has: the reason and message of the
-    /// `NamesAccepted` condition.
+    /// The first name that another resource of the group already uses: the reason and message of the `NamesAccepted`
+    /// condition.
     pub(crate) fn name_conflict(&self, group: &str, names: &Names) -> Option<(&'static str, String)> {
         let others = || {
             self.iter()
@@ -227,7 +226,7 @@ fn builtin_kind(version: &Version, row: &BuiltinKind) -> Kind {
             label_selector: Some(JsonPath::fields(["spec", "selector"])),
         });
     }
-    // Events of both groups are one collection; of several versions the first in the table is kept.
+    // Events of both groups share a collection; of several versions the first in the table is the storage version.
     let home = if version.group == "events.k8s.io" {
         ""
     } else {
@@ -293,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn only_stable_versions_are_served_unless_previews_are_asked_for() {
+    fn only_stable_versions_are_served_unless_previews_are_enabled() {
         assert!(
             Registry::builtin()
                 .iter()
@@ -324,7 +323,7 @@ mod tests {
                 let stored = registry
                     .kinds
                     .get(&home)
-                    .unwrap_or_else(|| panic!("{home:?} is not there"));
+                    .unwrap_or_else(|| panic!("{home:?} does not exist"));
                 assert_eq!(stored.stored, kind.stored);
             }
         }
@@ -339,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_keep_their_order_and_custom_ones_follow() {
+    fn custom_groups_follow_built_in_groups() {
         let mut registry = Registry::builtin();
         registry.insert(Kind::new("b.example.com", "v1", "Widget"));
         registry.insert(Kind::new("a.example.com", "v1", "Gadget"));
@@ -385,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_custom_resource_is_gone_and_a_built_in_one_stays() {
+    fn custom_resources_can_be_removed_and_built_in_ones_cannot() {
         let mut registry = Registry::builtin();
         registry.insert(Kind::new("example.com", "v1", "Widget"));
         registry.insert(Kind::new("example.com", "v2", "Widget"));
@@ -397,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn names_in_use_are_reported_as_a_server_reports_them() {
+    fn name_conflicts_match_a_real_server() {
         let mut registry = Registry::builtin();
         registry.insert(Kind::new("example.com", "v1", "Widget").short_name("wd"));
         let names = Names {

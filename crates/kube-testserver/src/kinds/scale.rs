@@ -5,10 +5,10 @@ use serde_json::{Map, Value, json};
 use super::Kind;
 use crate::admission::field_error::FieldError;
 
-/// Why a scale body was not taken.
+/// Why a Scale body was rejected.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ScaleError {
-    /// The kind has no scale subresource, or its paths do not fit the object.
+    /// The kind has no scale subresource, or its paths do not match the object.
     NotScalable,
     /// The number is missing, not a number, or negative.
     Invalid(FieldError),
@@ -36,7 +36,7 @@ impl Kind {
         {
             fields.insert("selector".to_owned(), Value::String(selector));
         }
-        // A built-in kind without the field means one replica.
+        // For a built-in kind, a missing field means one replica.
         let wanted = number(&paths.spec_replicas).unwrap_or(if self.custom { 0 } else { 1 });
         Some(json!({
             "kind": "Scale",
@@ -47,7 +47,7 @@ impl Kind {
         }))
     }
 
-    /// Writes the wanted number of a Scale body into an object.
+    /// Writes the desired replicas of a Scale body into an object.
     pub(crate) fn write_scale(&self, object: &mut Value, scale: &Value) -> Result<(), ScaleError> {
         let paths = self.scale.as_ref().ok_or(ScaleError::NotScalable)?;
         let field = "spec.replicas";
@@ -73,7 +73,8 @@ impl Kind {
     }
 }
 
-/// A selector as text: as it is, or made from a plain map or from `matchLabels` and `matchExpressions`.
+/// A selector as text: unchanged if it is a string, otherwise built from a map or from `matchLabels` and
+/// `matchExpressions`.
 #[doc(alias = "FormatLabelSelector")]
 pub(crate) fn selector_text(selector: &Value) -> String {
     let Value::Object(fields) = selector else {
@@ -128,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_deployment_is_read_and_written_through_its_scale() {
+    fn deployment_replicas_are_read_and_written_through_scale() {
         let kind = Registry::builtin().resource("apps", "v1", "deployments").unwrap();
         let mut object = json!({
             "metadata": { "name": "web", "namespace": "shop", "resourceVersion": "7", "labels": { "a": "b" } },
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_make_no_sense_are_refused() {
+    fn invalid_replica_counts_are_rejected() {
         let kind = Kind::new("example.com", "v1", "Widget").with_scale();
         let mut object = json!({});
 

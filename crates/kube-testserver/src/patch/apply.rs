@@ -1,4 +1,4 @@
-//! Server-side apply: a manager sends all the fields it wants; the server tracks which manager owns which field.
+//! Server-side apply: a manager sends all fields it wants; the server tracks which manager owns which field.
 
 use serde_json::Value;
 
@@ -9,10 +9,10 @@ use super::shape::{ListShape, is_atomic_map, list_shape};
 use super::{Conflict, PatchError};
 use crate::kinds::Kind;
 
-/// Applies a configuration to an object, or makes the object if `live` is `None`.
+/// Applies a configuration to an object, or creates the object if `live` is `None`.
 ///
-/// Fields that the manager applied before and leaves out now go, unless someone else owns them too. A field that
-/// another manager owns with another value is a conflict; with `force` it changes hands.
+/// Fields that the manager applied before and leaves out now are removed, unless another manager owns them too. A field
+/// that another manager owns with a different value is a conflict; with `force` the ownership moves.
 pub fn apply(
     kind: &Kind,
     live: Option<&Value>,
@@ -35,8 +35,8 @@ pub fn apply(
 
     let mut entries = entries_of(live);
     if entries.is_empty() {
-        // An object from before anybody kept track belongs to nobody in particular; its fields must still be fought
-        // for.
+        // Fields of an object from before ownership was tracked belong to a placeholder manager, so that applying over
+        // them still conflicts.
         let before = Manager {
             name: "before-first-apply",
             ..manager.clone()
@@ -89,7 +89,7 @@ pub fn apply(
     if !wanted.is_empty() {
         let mut entry = ManagerEntry::new(kind, manager, Operation::Apply, wanted);
         if same_but_managed_fields(live, &result) {
-            // Only a change has a time: a record that changed by itself keeps it if it is still the same, or has none.
+            // Only a change sets the time: an unchanged record keeps its time or has none.
             let unchanged = own.filter(|own| own.fields == entry.fields);
             entry.time = unchanged.map(|own| own.time).unwrap_or_default();
         }
@@ -99,7 +99,7 @@ pub fn apply(
     Ok(result)
 }
 
-/// The configuration without nulls, if it is one of this kind and version.
+/// The configuration without nulls, if it matches this kind and version.
 fn checked(kind: &Kind, applied: &Value) -> Result<Value, PatchError> {
     let Value::Object(fields) = applied else {
         return Err(PatchError::BadRequest(
@@ -135,7 +135,7 @@ fn without_nulls(value: &Value) -> Value {
     }
 }
 
-/// The live value with the applied one laid over it.
+/// Merges the applied value into the live one.
 fn merge<'a>(kind: &Kind, path: &mut Vec<&'a str>, live: &Value, applied: &'a Value) -> Value {
     match (live, applied) {
         (Value::Object(live), Value::Object(applied)) if !is_atomic_map(kind, path) => {
@@ -169,7 +169,7 @@ fn merge<'a>(kind: &Kind, path: &mut Vec<&'a str>, live: &Value, applied: &'a Va
                 };
                 let (live_edges, applied_edges) = (edges(live), edges(applied));
                 if live_edges.iter().chain(&applied_edges).any(Option::is_none) {
-                    // Without keys the items cannot be told apart: the list counts as one value.
+                    // Without keys the items have no identity, so the list is treated as one value.
                     return Value::Array(applied.clone());
                 }
                 let both = |before: &Value, item: &'a Value| merge(kind, path, before, item);
@@ -180,8 +180,8 @@ fn merge<'a>(kind: &Kind, path: &mut Vec<&'a str>, live: &Value, applied: &'a Va
     }
 }
 
-/// Joins two lists whose items are told apart by `Some` edge. The order of each is kept; an item that only the
-/// server has stands before the applied item that follows it.
+/// Merges two lists whose items are identified by `Some` edge. The order of each is kept; an item that only the live
+/// list has goes before the applied item that follows it.
 fn merge_items<'a>(
     live: &[Value],
     applied: &'a [Value],
@@ -211,7 +211,7 @@ fn merge_items<'a>(
     merged
 }
 
-/// Takes out of a value what is in `gone`, as long as nothing in `kept` is below it.
+/// Removes the fields in `gone` from a value, unless a field in `kept` is below them.
 fn prune<'a>(kind: &Kind, path: &mut Vec<&'a str>, value: &mut Value, gone: &'a FieldSet, kept: &FieldSet) {
     let nothing = FieldSet::default();
     match value {
@@ -228,7 +228,7 @@ fn prune<'a>(kind: &Kind, path: &mut Vec<&'a str>, value: &mut Value, gone: &'a 
                         prune(kind, path, child, below, kept);
                         path.pop();
                     }
-                    // What is empty now and wanted by nobody was there only for what it held.
+                    // A container that became empty and has no owner is removed too.
                     if whole || (kept.is_empty() && is_hollow(child)) {
                         fields.remove(name);
                     }

@@ -27,7 +27,7 @@ fn by<'a>(name: &'a str, now: &'a str) -> Manager<'a> {
 }
 
 #[test]
-fn the_first_apply_makes_the_object_and_records_its_owner() {
+fn first_apply_creates_the_object_and_records_its_owner() {
     let object = apply(
         &configmaps(),
         None,
@@ -48,7 +48,7 @@ fn the_first_apply_makes_the_object_and_records_its_owner() {
 }
 
 #[test]
-fn fields_left_out_go_unless_someone_else_wants_them() {
+fn omitted_fields_are_removed_unless_co_owned() {
     let kind = configmaps();
     let first = apply(
         &kind,
@@ -81,7 +81,7 @@ fn fields_left_out_go_unless_someone_else_wants_them() {
 }
 
 #[test]
-fn what_was_applied_whole_goes_whole() {
+fn whole_applied_map_is_removed_whole() {
     let kind = configmaps();
     let first = apply(&kind, None, &config(json!({ "a": "1" })), &by("ci", T1), false).unwrap();
     let empty = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "c" } });
@@ -93,7 +93,7 @@ fn what_was_applied_whole_goes_whole() {
 }
 
 #[test]
-fn another_owner_is_a_conflict_unless_forced() {
+fn field_of_another_owner_conflicts_unless_forced() {
     let kind = configmaps();
     let first = apply(
         &kind,
@@ -121,7 +121,7 @@ fn another_owner_is_a_conflict_unless_forced() {
 }
 
 #[test]
-fn a_field_written_by_an_update_is_a_conflict_that_names_the_version() {
+fn conflict_with_an_update_names_its_version_and_time() {
     let kind = configmaps();
     let first = apply(&kind, None, &config(json!({ "a": "1" })), &by("ci", T1), false).unwrap();
     let mut edited = first.clone();
@@ -144,7 +144,7 @@ fn a_field_written_by_an_update_is_a_conflict_that_names_the_version() {
 }
 
 #[test]
-fn applying_the_same_again_changes_nothing() {
+fn reapplying_the_same_configuration_changes_nothing() {
     let kind = configmaps();
     let configuration = config(json!({ "a": "1" }));
     let first = apply(&kind, None, &configuration, &by("ci", T1), false).unwrap();
@@ -156,7 +156,7 @@ fn applying_the_same_again_changes_nothing() {
 }
 
 #[test]
-fn an_object_without_a_record_must_be_fought_for() {
+fn applying_to_an_object_without_managed_fields_conflicts() {
     let kind = configmaps();
     let live = config(json!({ "a": "1", "b": "1" }));
 
@@ -185,7 +185,7 @@ fn an_object_without_a_record_must_be_fought_for() {
 }
 
 #[test]
-fn items_of_keyed_lists_are_owned_one_by_one() {
+fn items_of_keyed_lists_are_owned_individually() {
     let kind = Registry::builtin().resource("apps", "v1", "deployments").unwrap();
     let deployment = |containers: Value| {
         json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "d" },
@@ -229,7 +229,7 @@ fn items_of_keyed_lists_are_owned_one_by_one() {
 }
 
 #[test]
-fn configurations_of_another_kind_or_with_a_record_are_refused() {
+fn configurations_of_another_kind_or_with_managed_fields_are_rejected() {
     let kind = configmaps();
     let apply = |configuration: Value| apply(&kind, None, &configuration, &by("ci", T1), false).unwrap_err();
 
@@ -246,7 +246,7 @@ fn configurations_of_another_kind_or_with_a_record_are_refused() {
     );
 }
 
-/// Objects of the fields that the shapes know, and of some that they do not.
+/// Objects with fields of known and unknown shape.
 fn any_object() -> impl Strategy<Value = Value> {
     let key = prop::sample::select(vec![
         "metadata",
@@ -288,7 +288,7 @@ fn any_object() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn whatever_is_applied_is_then_in_the_object(
+    fn applied_fields_are_in_the_result(
         first in prop::collection::btree_map("[a-d]", "[xy]", 0..4),
         other in prop::collection::btree_map("[a-d]", "[xy]", 0..4),
         second in prop::collection::btree_map("[a-d]", "[xy]", 0..4),
@@ -309,7 +309,7 @@ proptest! {
     }
 
     #[test]
-    fn any_objects_are_applied_and_tracked_without_a_panic(
+    fn arbitrary_objects_are_applied_and_tracked_without_a_panic(
         live in any_object(), applied in any_object(), force in any::<bool>(),
     ) {
         let kind = Registry::builtin().resource("apps", "v1", "deployments").unwrap();

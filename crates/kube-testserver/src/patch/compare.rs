@@ -6,7 +6,7 @@ use super::fieldset::{FieldSet, field, item_by_key, item_by_value};
 use super::shape::{ListShape, is_atomic_map, list_shape};
 use crate::kinds::Kind;
 
-/// What differs between an old and a new object.
+/// The differences between an old and a new object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Comparison {
     pub added: FieldSet,
@@ -14,7 +14,7 @@ pub(super) struct Comparison {
     pub removed: FieldSet,
 }
 
-/// Whether two objects say the same apart from who manages their fields and when that changed.
+/// Whether two objects are equal apart from `managedFields`.
 pub fn same_but_managed_fields(a: &Value, b: &Value) -> bool {
     without_managed_fields(a) == without_managed_fields(b)
 }
@@ -27,25 +27,25 @@ fn without_managed_fields(object: &Value) -> Value {
     object
 }
 
-/// The fields that an applied configuration speaks of.
+/// The fields of an applied configuration.
 pub(super) fn fields_of(kind: &Kind, object: &Value) -> FieldSet {
     let mut set = FieldSet::default();
     collect(kind, &mut Vec::new(), object, &mut set, false);
-    // The object itself is nobody's field.
+    // The root is not a field.
     set.here = false;
     set
 }
 
-/// What changed from `old` to `new`.
+/// The differences between `old` and `new`.
 pub(super) fn compare(kind: &Kind, old: &Value, new: &Value) -> Comparison {
     let mut comparison = Comparison::default();
     walk(kind, &mut Vec::new(), &mut Vec::new(), old, new, &mut comparison);
-    // The object itself is nobody's field.
+    // The root is not a field.
     comparison.modified.here = false;
     comparison
 }
 
-/// Adds the leaves of a value to a set. With `containers`, objects in between are members too: an update that makes
+/// Adds the leaves of a value to a set. With `containers`, the objects in between are added too: an update that creates
 /// a map owns the map.
 fn collect<'a>(kind: &Kind, path: &mut Vec<&'a str>, value: &'a Value, set: &mut FieldSet, containers: bool) {
     match value {
@@ -74,7 +74,7 @@ fn collect<'a>(kind: &Kind, path: &mut Vec<&'a str>, value: &'a Value, set: &mut
                             collect(kind, path, item, child, containers);
                             child.here = true;
                         }
-                        // An item without its key has no identity: the list counts as one value.
+                        // An item without its key has no identity, so the list is treated as one value.
                         None => set.here = true,
                     }
                 }
@@ -84,8 +84,8 @@ fn collect<'a>(kind: &Kind, path: &mut Vec<&'a str>, value: &'a Value, set: &mut
     }
 }
 
-/// Whether what is at this place can be absent. The parts that every object of a built-in kind has, be they empty, are
-/// nobody's own; custom objects have nothing that nobody has put there.
+/// Whether the field at `path` can be absent. Objects of built-in kinds always have certain parts, even if empty, so no
+/// manager owns those.
 fn is_optional(kind: &Kind, path: &[&str]) -> bool {
     match path {
         [] | ["metadata"] => false,
@@ -191,7 +191,7 @@ fn walk_items<'a>(
     }
 }
 
-/// Adds a whole value at a place.
+/// Adds a whole value at `path`.
 fn add<'a>(kind: &Kind, path: &mut Vec<&'a str>, edges: &[String], value: &'a Value, set: &mut FieldSet) {
     let mut place = set;
     for edge in edges {
@@ -210,7 +210,7 @@ mod tests {
     use crate::kinds::Registry;
 
     #[test]
-    fn the_fields_of_a_configuration_are_its_leaves_and_keyed_items() {
+    fn configuration_fields_are_its_leaves_and_keyed_items() {
         let kind = Registry::builtin().resource("apps", "v1", "deployments").unwrap();
         let fields = fields_of(
             &kind,
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn additions_changes_and_removals_are_told_apart() {
+    fn additions_changes_and_removals_are_distinguished() {
         let kind = Registry::builtin().resource("", "v1", "pods").unwrap();
         let old = json!({
             "metadata": { "labels": { "a": "1", "b": "1" } },

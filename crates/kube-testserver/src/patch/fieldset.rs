@@ -1,7 +1,7 @@
-//! Sets of fields: what one manager owns, in memory and as the `fieldsV1` of `managedFields`.
+//! Field sets: the fields owned by one manager, in memory and as the `fieldsV1` of `managedFields`.
 //!
-//! A set is a tree. Its edges are written as they are on the wire: `f:name` for a field, `k:{…}` for an item with
-//! keys, `v:…` for a scalar in a set.
+//! A set is a tree whose edges use the wire format: `f:name` for a field, `k:{…}` for a keyed item, `v:…` for a scalar
+//! in a set.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::shape::key_default;
 /// A set of fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FieldSet {
-    /// Whether the place itself is a member, apart from what is below it.
+    /// Whether this path itself is a member, apart from the paths below it.
     pub here: bool,
     pub children: BTreeMap<String, FieldSet>,
 }
@@ -44,12 +44,12 @@ impl FieldSet {
         !self.here && self.children.values().all(Self::is_empty)
     }
 
-    /// The set below an edge, made if it is not there.
+    /// The set below an edge, created if it does not exist.
     pub(super) fn child(&mut self, edge: String) -> &mut Self {
         self.children.entry(edge).or_default()
     }
 
-    /// Makes a place a member.
+    /// Inserts a path.
     pub(super) fn insert(&mut self, path: &[String]) {
         let mut place = self;
         for edge in path {
@@ -65,7 +65,7 @@ impl FieldSet {
         }
     }
 
-    /// Without the members of `other`.
+    /// The members that are not in `other`.
     pub(super) fn difference(&self, other: &Self) -> Self {
         let mut result = Self {
             here: self.here && !other.here,
@@ -83,7 +83,7 @@ impl FieldSet {
         result
     }
 
-    /// The members of both.
+    /// The members that are also in `other`.
     pub(super) fn intersection(&self, other: &Self) -> Self {
         let mut result = Self {
             here: self.here && other.here,
@@ -100,7 +100,7 @@ impl FieldSet {
         result
     }
 
-    /// The paths of all members, as messages write them: `.spec.containers[name="web"].image`.
+    /// The paths of all members, as messages show them: `.spec.containers[name="web"].image`.
     pub(super) fn paths(&self) -> Vec<String> {
         let mut paths = Vec::new();
         self.collect_paths(String::new(), &mut paths);
@@ -116,7 +116,7 @@ impl FieldSet {
         }
     }
 
-    /// The `fieldsV1` form.
+    /// The set in `fieldsV1` format.
     pub(super) fn to_fields_v1(&self) -> Value {
         let mut fields = Map::new();
         if self.here && !self.children.is_empty() {
@@ -130,7 +130,7 @@ impl FieldSet {
         Value::Object(fields)
     }
 
-    /// From the `fieldsV1` form; what is not understood is kept as it is, so that it is not lost when written again.
+    /// Parses the `fieldsV1` format. Unknown edges are kept unchanged, so that they survive a round trip.
     pub(super) fn from_fields_v1(fields: &Value) -> Self {
         let Value::Object(fields) = fields else {
             return Self::default();
@@ -151,7 +151,7 @@ impl FieldSet {
     }
 }
 
-/// An edge with the fields of its key in order, as we write them ourselves.
+/// An edge with its key fields sorted, as `item_by_key` writes them.
 fn normal(edge: &str) -> String {
     let key = edge
         .strip_prefix("k:")
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_are_read_and_written_as_on_the_wire() {
+    fn sets_round_trip_through_fields_v1() {
         let wire = json!({
             "f:metadata": { "f:labels": { ".": {}, "f:app": {} }, "f:finalizers": { "v:\"x\"": {} } },
             "f:spec": { "f:containers": { "k:{\"name\":\"web\"}": { ".": {}, "f:image": {} } } },
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn difference_and_intersection_look_at_each_member() {
+    fn difference_and_intersection_compare_each_member() {
         let a = set(json!({ "f:x": { "f:a": {}, "f:b": {} }, "f:y": {} }));
         let b = set(json!({ "f:x": { "f:b": {}, "f:c": {} } }));
 
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_sorted_and_filled_with_their_default() {
+    fn keys_are_sorted_and_defaulted() {
         let keys = ["protocol".to_owned(), "containerPort".to_owned()];
 
         assert_eq!(

@@ -8,13 +8,14 @@ use serde_json::Value;
 use super::{PatchError, undecodable};
 use crate::admission::nesting::{DEEPEST, is_deeper};
 
-/// The most operations a JSON patch may have.
+/// The maximum number of operations in a JSON patch.
 pub(super) const MAX_OPERATIONS: usize = 10_000;
 
-/// The most bytes that all copies together may add. Without it forty operations double an object forty times.
+/// The maximum number of bytes that all copies together may add. Without it, forty operations double an object forty
+/// times.
 const MAX_COPIED: usize = 3 * 1024 * 1024;
 
-/// Applies a JSON patch: all of its operations, or none.
+/// Applies a JSON patch atomically.
 pub fn json_patch(object: &Value, patch: &[u8]) -> Result<Value, PatchError> {
     let patch: json_patch::Patch = serde_json::from_slice(patch).map_err(undecodable)?;
     if patch.0.len() > MAX_OPERATIONS {
@@ -26,7 +27,7 @@ pub fn json_patch(object: &Value, patch: &[u8]) -> Result<Value, PatchError> {
     let mut result = object.clone();
     let mut copied = 0;
     for operation in &patch.0 {
-        // A test for null also passes where there is nothing, as it does on a server.
+        // A test for null also passes if the field is missing, as on a real server.
         if let PatchOperation::Test(test) = operation
             && test.value.is_null()
             && result.pointer(test.path.as_str()).is_none()
@@ -40,7 +41,7 @@ pub fn json_patch(object: &Value, patch: &[u8]) -> Result<Value, PatchError> {
     Ok(result)
 }
 
-/// Refuses an operation that would make the object too deep, or too large by copying.
+/// Rejects an operation that would nest the object too deeply, or inflate it by copying.
 fn check_growth(object: &Value, operation: &PatchOperation, copied: &mut usize) -> Result<(), PatchError> {
     let (path, value) = match operation {
         PatchOperation::Add(add) => (&add.path, Some(&add.value)),
@@ -83,7 +84,7 @@ fn size_of(value: &Value) -> usize {
     let mut counter = Counter(0);
     match serde_json::to_writer(&mut counter, value) {
         Ok(()) => counter.0,
-        // A value is always writable; if one were not, it would be too large.
+        // Serializing a `Value` cannot fail; if it did, the value would count as too large.
         Err(_) => usize::MAX,
     }
 }
@@ -94,7 +95,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn copies_cannot_blow_an_object_up() {
+    fn copies_cannot_inflate_an_object() {
         let object = json!({ "spec": { "filling": "x".repeat(1000) } });
         let doubling: Vec<Value> = (0..40)
             .map(|n| json!({"op": "copy", "from": "/spec", "path": format!("/spec/{n}")}))
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_cannot_dig_without_end() {
+    fn operations_cannot_nest_without_limit() {
         let mut path = String::new();
         let mut digging = Vec::new();
         for _ in 0..200 {

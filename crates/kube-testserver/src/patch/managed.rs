@@ -6,12 +6,12 @@ use super::compare::{compare, same_but_managed_fields};
 use super::fieldset::FieldSet;
 use crate::kinds::Kind;
 
-/// How a manager wrote.
+/// How a manager writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
-    /// Server-side apply: the manager says all it cares about, every time.
+    /// Server-side apply: the manager sends all fields it manages, every time.
     Apply,
-    /// Any other write: the manager owns what it changed.
+    /// Any other write: the manager owns the fields it changed.
     Update,
 }
 
@@ -24,7 +24,7 @@ impl Operation {
     }
 }
 
-/// Who writes, through which subresource, and when.
+/// The manager, subresource and time of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manager<'a> {
     /// The name, see [`manager_name`].
@@ -58,7 +58,7 @@ impl ManagerEntry {
         }
     }
 
-    /// Whether this is the entry of that manager for that way of writing.
+    /// Whether this entry is of that manager and operation.
     pub(super) fn belongs_to(&self, kind: &Kind, manager: &Manager<'_>, operation: Operation) -> bool {
         self.manager == manager.name
             && self.operation == operation
@@ -126,7 +126,7 @@ impl ManagerEntry {
     }
 }
 
-/// The name under which a client's writes are recorded: what it says, or the first part of its user agent.
+/// The name under which a client's writes are recorded: its field manager, or the first part of its user agent.
 #[doc(alias = "managerOrUserAgent")]
 pub fn manager_name(field_manager: Option<&str>, user_agent: Option<&str>) -> String {
     const MAX_LENGTH: usize = 128;
@@ -152,11 +152,10 @@ pub fn manager_name(field_manager: Option<&str>, user_agent: Option<&str>) -> St
     }
 }
 
-/// Brings `managedFields` of `new` up to date after any write but an apply: the manager owns what it changed, nobody
-/// owns what is gone. `old` is `None` for a create.
+/// Updates the `managedFields` of `new` after any write but an apply: the manager owns the fields it changed, and
+/// removed fields have no owner. `old` is `None` for a create.
 ///
-/// The record starts from what `old` had, or from what the client sent itself if it sent a list; an empty list
-/// clears the record.
+/// The record starts from that of `old`, or from the list that the client sent; an empty list clears it.
 pub fn track_update(kind: &Kind, old: Option<&Value>, new: &mut Value, manager: &Manager<'_>) {
     let sent = new.pointer("/metadata/managedFields").and_then(Value::as_array);
     let cleared =
@@ -186,7 +185,7 @@ pub fn track_update(kind: &Kind, old: Option<&Value>, new: &mut Value, manager: 
     if !mine.is_empty() {
         let mut entry = ManagerEntry::new(kind, manager, Operation::Update, mine);
         if manager.subresource == "scale" {
-            // The record goes by way of the Scale object, which drops the time.
+            // The record passes through the Scale object, which drops the time.
             entry.time.clear();
         }
         if let (Some(time), Some(old)) = (time, old)
@@ -199,7 +198,7 @@ pub fn track_update(kind: &Kind, old: Option<&Value>, new: &mut Value, manager: 
     write(new, entries);
 }
 
-/// The entries of an object; what cannot be read is left out.
+/// The entries of an object; malformed ones are skipped.
 pub(super) fn entries_of(object: &Value) -> Vec<ManagerEntry> {
     object
         .pointer("/metadata/managedFields")
@@ -209,14 +208,14 @@ pub(super) fn entries_of(object: &Value) -> Vec<ManagerEntry> {
 }
 
 fn read(list: &[Value]) -> Vec<ManagerEntry> {
-    // An entry without fields says nothing; it comes from records that somebody wrote by hand.
+    // An entry without fields has no meaning; only hand-written records have one.
     list.iter()
         .filter_map(ManagerEntry::parse)
         .filter(|entry| !entry.fields.is_empty())
         .collect()
 }
 
-/// Puts the entries into an object, in the order of a server: by operation, time, manager, subresource.
+/// Writes the entries into an object, ordered as by a real server: operation, time, manager, subresource.
 pub(super) fn write(object: &mut Value, mut entries: Vec<ManagerEntry>) {
     let Value::Object(fields) = object else { return };
     let metadata = fields
@@ -241,7 +240,7 @@ pub(super) fn write(object: &mut Value, mut entries: Vec<ManagerEntry>) {
     );
 }
 
-/// The object without what no manager can own.
+/// The object without the fields that cannot be owned.
 pub(super) fn stripped(object: &Value) -> Value {
     let mut object = object.clone();
     if let Value::Object(fields) = &mut object {
@@ -295,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn each_manager_owns_what_it_wrote_last() {
+    fn each_manager_owns_the_fields_it_wrote_last() {
         let kind = Registry::builtin().resource("", "v1", "configmaps").unwrap();
         let mut first = json!({ "metadata": { "name": "c" }, "data": { "a": "1", "b": "1" } });
         track_update(&kind, None, &mut first, &by("alice", T1));
@@ -330,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_changes_nothing_keeps_the_record_and_its_time() {
+    fn no_op_write_keeps_the_record_and_its_time() {
         let kind = Registry::builtin().resource("", "v1", "configmaps").unwrap();
         let mut first = json!({ "data": { "a": "1" } });
         track_update(&kind, None, &mut first, &by("alice", T1));
@@ -341,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_list_clears_the_record_and_a_missing_one_keeps_it() {
+    fn empty_list_clears_the_record_and_a_missing_one_keeps_it() {
         let kind = Registry::builtin().resource("", "v1", "configmaps").unwrap();
         let mut first = json!({ "metadata": {}, "data": { "a": "1" } });
         track_update(&kind, None, &mut first, &by("alice", T1));
@@ -361,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn the_manager_is_named_by_itself_or_by_its_user_agent() {
+    fn manager_name_comes_from_the_field_manager_or_the_user_agent() {
         assert_eq!(manager_name(Some("me"), Some("kubectl/v1.32")), "me");
         assert_eq!(manager_name(None, Some("kubectl/v1.32 (linux)")), "kubectl");
         assert_eq!(manager_name(Some(""), None), "unknown");

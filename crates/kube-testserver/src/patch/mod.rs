@@ -1,7 +1,7 @@
-//! Patches: from an object and a patch to the changed object, or to the reason why not.
+//! Applies patches to objects.
 //!
-//! Pure functions over JSON. They check the patch, not the result: names, versions and everything else that a write
-//! must satisfy are the caller's business.
+//! Pure functions over JSON. They validate the patch, not the result: the caller validates names, versions and
+//! everything else that a write must satisfy.
 
 mod apply;
 mod compare;
@@ -23,7 +23,7 @@ pub use json::json_patch;
 pub use managed::{Manager, manager_name, track_update};
 pub use strategic::strategic_merge_patch;
 
-/// How a patch is written, as its content type says.
+/// The patch type, from the content type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchType {
     /// `application/json-patch+json`: a list of operations.
@@ -42,7 +42,7 @@ impl PatchType {
     const STRATEGIC: &str = "application/strategic-merge-patch+json";
     const APPLY: &str = "application/apply-patch+yaml";
 
-    /// The type named by a `Content-Type` header, if the kind takes it.
+    /// The type named by a `Content-Type` header, if the kind supports it.
     pub fn of(content_type: &str, kind: &Kind) -> Result<Self, PatchError> {
         let media_type = content_type.split(';').next().unwrap_or_default().trim();
         match media_type {
@@ -64,7 +64,7 @@ impl PatchType {
         }
     }
 
-    /// What is wrong with the query parameters of a patch of this type.
+    /// Validates the query parameters of a patch of this type.
     #[doc(alias = "ValidatePatchOptions")]
     pub fn check_options(self, field_manager: Option<&str>, force: Option<bool>) -> Vec<FieldError> {
         let mut errors = Vec::new();
@@ -94,18 +94,18 @@ pub struct Conflict {
     pub field: String,
 }
 
-/// Why a patch was not applied.
+/// Why a patch was rejected.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum PatchError {
-    /// 415: the content type is none of these.
+    /// 415: unsupported content type.
     UnsupportedMediaType(&'static [&'static str]),
-    /// 400: the patch makes no sense.
+    /// 400: the patch is malformed.
     BadRequest(String),
     /// 413: the patch has too many operations.
     TooLarge(String),
-    /// 422: the patch makes sense but does not fit the object. A server does not tell clients the reason; it is kept
-    /// here for logs and tests.
+    /// 422: the patch is well-formed but cannot be applied to the object. A real server does not send the reason; it is
+    /// kept for logs and tests.
     Unprocessable(String),
     /// 409: another manager owns fields that the applied configuration changes.
     Conflicts(Vec<Conflict>),
@@ -195,7 +195,7 @@ fn conflict_message(conflicts: &[Conflict]) -> String {
 impl fmt::Display for PatchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unprocessable(detail) => write!(f, "the patch does not fit the object: {detail}"),
+            Self::Unprocessable(detail) => write!(f, "the patch cannot be applied to the object: {detail}"),
             other => f.write_str(&other.message()),
         }
     }
@@ -242,7 +242,7 @@ mod tests {
     use crate::kinds::Registry;
 
     #[test]
-    fn a_json_patch_is_applied_as_a_whole_or_not_at_all() {
+    fn json_patch_is_atomic() {
         let pod = json!({ "metadata": { "labels": { "a": "1" } }, "spec": { "list": [1, 2] } });
 
         let patched = json_patch(
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_json_patch_with_too_many_operations_is_refused() {
+    fn json_patch_with_too_many_operations_is_rejected() {
         let one = r#"{"op":"test","path":"","value":{}}"#;
         let patch = format!("[{}]", vec![one; json::MAX_OPERATIONS + 1].join(","));
 
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_merge_patch_sets_fields_replaces_lists_and_removes_nulls() {
+    fn merge_patch_sets_fields_replaces_lists_and_removes_nulls() {
         let object = json!({ "a": { "b": 1, "c": [1, 2] }, "d": "x" });
         let patched = merge_patch(
             &object,
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn the_content_type_chooses_the_patch_and_custom_kinds_take_no_strategic_one() {
+    fn content_type_selects_the_patch_type_and_custom_kinds_reject_strategic_merge() {
         let pods = Registry::builtin().resource("", "v1", "pods").unwrap();
         let widgets = Kind::new("example.com", "v1", "Widget");
         let strategic = "application/strategic-merge-patch+json";
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_checked_against_the_type() {
+    fn options_are_validated_against_the_patch_type() {
         let texts = |errors: Vec<FieldError>| errors.iter().map(ToString::to_string).collect::<Vec<_>>();
 
         assert_eq!(
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn conflicts_are_told_as_a_server_tells_them() {
+    fn conflict_messages_match_a_real_server() {
         let conflict = |manager: &str, field: &str| Conflict {
             manager: manager.into(),
             field: field.into(),
@@ -371,7 +371,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_applied_or_refused_without_a_panic(patch in "[\\[\\]{}\":,a-e0-9/~-]{0,40}") {
+        fn arbitrary_bytes_are_applied_or_rejected_without_a_panic(patch in "[\\[\\]{}\":,a-e0-9/~-]{0,40}") {
             let object = json!({ "a": { "b": [1, { "c": null }] } });
             let _ = json_patch(&object, patch.as_bytes());
             let _ = merge_patch(&object, patch.as_bytes());

@@ -1,29 +1,29 @@
 //! How the lists and maps of a kind are merged: by key, as a set, or as one value.
 //!
-//! Takes a kind and a path of field names, list items left out (`spec.containers.ports`). Built-in kinds are known
-//! by table, custom kinds by their schema. Strategic merge patch and server-side apply have different ideas.
+//! Input is a kind and a path of field names without list items (`spec.containers.ports`). Built-in kinds use a table,
+//! custom kinds their schema. Strategic merge patch and server-side apply follow different rules.
 
 use serde_json::{Map, Value};
 
 use crate::kinds::Kind;
 
-/// How server-side apply sees a list.
+/// How server-side apply treats a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ListShape {
     /// One value with one owner.
     Atomic,
     /// Scalars, each with its own owners.
     Set,
-    /// Objects told apart by these fields.
+    /// Objects identified by these fields.
     Map(Vec<String>),
 }
 
 /// How a strategic merge patch treats a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ListMerge {
-    /// The patch's list takes the place of the object's.
+    /// The list is replaced.
     Replace,
-    /// Scalars are added, each once.
+    /// Scalars are added without duplicates.
     Union,
     /// Objects are merged by this field.
     ByKey(&'static str),
@@ -85,7 +85,7 @@ pub(super) fn list_shape(kind: &Kind, path: &[&str]) -> ListShape {
     ListShape::Map(keys.iter().map(|key| (*key).to_owned()).collect())
 }
 
-/// Whether the object at `path` is one value for server-side apply.
+/// Whether server-side apply treats the object at `path` as one value.
 pub(super) fn is_atomic_map(kind: &Kind, path: &[&str]) -> bool {
     if path.first() == Some(&"metadata") {
         return path.len() > 1 && path.get(1) == Some(&"ownerReferences");
@@ -121,7 +121,7 @@ pub(super) fn is_atomic_map(kind: &Kind, path: &[&str]) -> bool {
     )
 }
 
-/// The value a key field has where it is left out.
+/// The default of a key field.
 pub(super) fn key_default(key: &str) -> Option<Value> {
     (key == "protocol").then(|| Value::String("TCP".to_owned()))
 }
@@ -135,7 +135,7 @@ pub(super) fn list_merge(kind: &Kind, path: &[&str]) -> ListMerge {
     match (kind.plural.as_str(), parent, *field) {
         (_, "metadata", "finalizers") => ListMerge::Union,
         (_, "metadata", "ownerReferences") => ListMerge::ByKey("uid"),
-        // These have conditions that are replaced as a whole.
+        // The conditions of these kinds are replaced as a whole.
         ("customresourcedefinitions" | "certificatesigningrequests", _, _) => ListMerge::Replace,
         ("services", "spec", "ports") => ListMerge::ByKey("port"),
         ("nodes", "status", "addresses") => ListMerge::ByKey("type"),
@@ -193,7 +193,7 @@ fn schema_shape(schema: &Map<String, Value>) -> ListShape {
     }
 }
 
-/// The part of a custom kind's schema that describes `path`; lists are looked through.
+/// The part of a custom kind's schema that describes `path`, skipping list levels.
 fn schema_at<'a>(kind: &'a Kind, path: &[&str]) -> Option<&'a Map<String, Value>> {
     let mut place = kind.schema.as_deref()?.as_object()?;
     for (index, name) in path.iter().enumerate() {
@@ -222,7 +222,7 @@ mod tests {
     use crate::kinds::Registry;
 
     #[test]
-    fn lists_of_built_in_kinds_have_their_keys() {
+    fn lists_of_built_in_kinds_use_the_table() {
         let registry = Registry::builtin();
         let pods = registry.resource("", "v1", "pods").unwrap();
         let deployments = registry.resource("apps", "v1", "deployments").unwrap();
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_custom_kinds_follow_the_schema() {
+    fn lists_of_custom_kinds_use_the_schema() {
         let mut kind = Kind::new("example.com", "v1", "Widget");
         kind.schema = Some(Arc::new(
             json!({ "type": "object", "properties": { "spec": { "properties": {

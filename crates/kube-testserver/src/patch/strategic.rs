@@ -1,6 +1,6 @@
 //! Strategic merge patch: a merge patch in which lists of known shape are merged by key.
 //!
-//! Understands the directives `$patch`, `$retainKeys`, `$setElementOrder/…` and `$deleteFromPrimitiveList/…`.
+//! Supports the directives `$patch`, `$retainKeys`, `$setElementOrder/…` and `$deleteFromPrimitiveList/…`.
 
 use serde_json::{Map, Value};
 
@@ -34,7 +34,7 @@ pub fn strategic_merge_patch(kind: &Kind, object: &Value, patch: &[u8]) -> Resul
     .map(Value::Object)
 }
 
-/// Where in the object we are: the names of the fields above, list items left out.
+/// The current position: the names of the parent fields, without list items.
 struct Context<'a> {
     kind: &'a Kind,
     path: Vec<&'a str>,
@@ -97,7 +97,7 @@ fn merge_map(
     Ok(original)
 }
 
-/// Handles `$retainKeys`: fields of the object that are not listed go.
+/// Handles `$retainKeys`: removes fields of the object that are not listed.
 fn retain_keys(original: &mut Map<String, Value>, patch: &mut Map<String, Value>) -> Result<(), PatchError> {
     let Some(keys) = patch.remove(RETAIN_KEYS) else {
         return Ok(());
@@ -117,7 +117,7 @@ fn retain_keys(original: &mut Map<String, Value>, patch: &mut Map<String, Value>
     Ok(())
 }
 
-/// Handles `$setElementOrder/…`: merges the list it belongs to and brings it into the wanted order.
+/// Handles `$setElementOrder/…`: merges the list it applies to and sorts it.
 fn set_order(
     context: &Context<'_>,
     original: &mut Map<String, Value>,
@@ -136,7 +136,7 @@ fn set_order(
         let changes = match patch.remove(&name) {
             None => None,
             Some(Value::Array(changes)) => Some(changes),
-            // Null removes the list; there is nothing left to order.
+            // Null removes the list, so there is nothing to sort.
             Some(Value::Null) => {
                 original.remove(&name);
                 continue;
@@ -251,14 +251,14 @@ fn merge_by_key(
 }
 
 fn key_of<'a>(fields: &'a Map<String, Value>, key: &str) -> Result<&'a Value, PatchError> {
-    // The field's name is told and not the item, which may hold what nobody should read in a message.
+    // The message names the field and not the item, which may contain sensitive data.
     fields
         .get(key)
         .ok_or_else(|| PatchError::BadRequest(format!("map does not contain declared merge key: {key}")))
 }
 
-/// Brings a merged list into order: what `order` names in that order, the rest as on the server, and the rest before
-/// the first named item that came after it on the server.
+/// Sorts a merged list. Items in `order` follow that order; other items keep the order of the server and go before the
+/// first listed item that followed them there.
 fn arrange(merged: Vec<Value>, order: &[Value], live: &[Value], key: Option<&str>) -> Vec<Value> {
     let same = |a: &Value, b: &Value| match key {
         Some(key) => a.get(key).is_some() && a.get(key) == b.get(key),
@@ -283,8 +283,7 @@ fn arrange(merged: Vec<Value>, order: &[Value], live: &[Value], key: Option<&str
     arranged
 }
 
-/// A value of the patch that goes into the object as it is: without nulls and directives. `None` if it is itself a
-/// directive.
+/// A value of the patch as it is stored: without nulls and directives. `None` if it is itself a directive.
 fn clean(value: Value) -> Option<Value> {
     match value {
         Value::Object(fields) => {
@@ -351,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn items_are_deleted_and_lists_replaced_by_directive() {
+    fn directives_delete_items_and_replace_lists() {
         let object = json!({ "spec": { "containers": [{ "name": "a" }, { "name": "b" }], "nodeSelector": { "x": "1" } } });
 
         let deleted = json!({ "spec": { "containers": [{ "$patch": "delete", "name": "a" }] } });
@@ -380,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_without_a_key_are_replaced_and_sets_are_joined() {
+    fn lists_without_a_key_are_replaced_and_sets_are_merged() {
         let object = json!({
             "metadata": { "finalizers": ["a", "b"] },
             "spec": { "tolerations": [{ "key": "x" }], "nodeName": "n1" },
@@ -404,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wanted_order_is_kept_around_what_only_the_server_has() {
+    fn requested_order_is_kept_around_items_of_the_server() {
         let object =
             json!({ "spec": { "containers": [{ "name": "a" }, { "name": "injected" }, { "name": "b" }] } });
         let patch = json!({ "spec": {
@@ -422,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn retained_keys_drop_the_other_fields() {
+    fn retain_keys_removes_other_fields() {
         let object = json!({ "spec": { "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 1 } } } });
         let patch = json!({ "spec": { "strategy": { "$retainKeys": ["type"], "type": "Recreate" } } });
 
@@ -438,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn new_values_come_without_directives_and_nulls() {
+    fn new_values_are_stored_without_directives_and_nulls() {
         let patch = json!({ "spec": { "affinity": { "a": null, "b": 1, "$retainKeys": ["b"] },
             "volumes": [{ "$patch": "delete", "name": "x" }, { "name": "y", "$retainKeys": ["name"] }] } });
         let result = patched("pods", json!({}), patch).unwrap();
@@ -450,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn patches_that_make_no_sense_are_refused() {
+    fn malformed_patches_are_rejected() {
         let object = json!({ "spec": { "containers": [{ "name": "a" }] } });
         for patch in [
             json!({ "spec": { "containers": [{ "image": "x" }] } }),
@@ -510,7 +509,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_patch_is_applied_or_refused_without_a_panic(object in any_json(), patch in any_json()) {
+        fn arbitrary_patches_are_applied_or_rejected_without_a_panic(object in any_json(), patch in any_json()) {
             let _ = patched("pods", object, patch);
         }
     }

@@ -1,8 +1,8 @@
-//! The messages of the built-in kinds: which number is which field, and of what type.
+//! The protobuf messages of the built-in kinds: field numbers, names and types.
 //!
-//! The table stands in a text file, one message after the other: `= group/version.Kind`, then lines of number, name
-//! and type. A name `^` means that the fields of the message belong to the one around it. A type may be a list
-//! (`[]`) or a map from strings (`{}`); `*` marks scalars that mean something also when they are zero or empty.
+//! The table is a text file: `= group/version.Kind`, followed by lines of number, name and type. A name `^` means that
+//! the fields of the message are inlined into the parent. A type may be a list (`[]`) or a map from strings (`{}`); `*`
+//! marks scalars that are significant even if zero or empty.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -13,15 +13,15 @@ const TABLE: &str = include_str!("messages.txt");
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Field {
     pub number: u32,
-    /// The name in JSON; empty if the fields of the message belong to the one around it.
+    /// The name in JSON; empty if the fields of the message are inlined into the parent.
     pub name: &'static str,
     pub shape: Shape,
     pub kind: Type,
-    /// Whether zero or empty is a value of its own and not just absence.
+    /// Whether zero or empty is significant.
     pub keeps_zero: bool,
 }
 
-/// How often a field can occur.
+/// The cardinality of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     Single,
@@ -29,7 +29,7 @@ pub(super) enum Shape {
     Map,
 }
 
-/// What a field holds.
+/// The type of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Type {
     Text,
@@ -42,9 +42,9 @@ pub(super) enum Type {
     Duration,
     Quantity,
     IntOrText,
-    /// JSON in bytes, inside a message.
+    /// A message that wraps JSON bytes.
     Raw,
-    /// A list of texts, inside a message.
+    /// A message that wraps a list of strings.
     Texts,
     Message(&'static str),
 }
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_line_is_understood_and_every_message_is_there() {
+    fn table_parses_and_refers_to_known_messages() {
         let messages = parse();
         let lines = TABLE.lines().filter(|line| !line.starts_with("= ")).count();
         assert_eq!(messages.values().map(Vec::len).sum::<usize>(), lines);

@@ -1,6 +1,6 @@
-//! Protobuf bodies of built-in kinds, as kubectl and many Go clients send them, read as JSON.
+//! Decodes protobuf bodies of built-in kinds, as kubectl and many Go clients send them, into JSON.
 //!
-//! Takes the bytes of a request, gives the object as if it had been sent as JSON. Custom kinds are never sent so.
+//! Custom kinds are never sent as protobuf.
 
 mod messages;
 mod wire;
@@ -14,25 +14,25 @@ use serde_json::{Map, Value, json};
 use messages::{Field, Shape, Type, message};
 use wire::{Reader, Token};
 
-/// The media type of such bodies.
+/// The media type of protobuf bodies.
 pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
-/// What stands before every protobuf object.
+/// The prefix of every protobuf object.
 const MAGIC: &[u8] = b"k8s\0";
-/// Deeper nesting than any kind has.
+/// More than the nesting depth of any kind.
 const MAX_DEPTH: usize = 64;
 
-/// Why a body was not understood.
+/// Why a body was rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProtobufError {
-    /// The server has no description of this type.
+    /// The server has no message for this type.
     UnknownType {
-        /// The version as the body says it.
+        /// The version in the body.
         api_version: String,
-        /// The kind as the body says it.
+        /// The kind in the body.
         kind: String,
     },
-    /// The bytes are not what they should be.
+    /// The bytes are malformed.
     Malformed(&'static str),
 }
 
@@ -42,7 +42,7 @@ impl fmt::Display for ProtobufError {
             Self::UnknownType { api_version, kind } => {
                 write!(
                     f,
-                    "no protobuf description of {kind:?} in {api_version:?}: send it as JSON"
+                    "no protobuf message for {kind:?} in {api_version:?}: send it as JSON"
                 )
             }
             Self::Malformed(what) => write!(f, "the protobuf body is malformed: {what}"),
@@ -52,7 +52,7 @@ impl fmt::Display for ProtobufError {
 
 impl std::error::Error for ProtobufError {}
 
-/// Reads a body: an object with its `apiVersion` and `kind`.
+/// Decodes a body into an object with its `apiVersion` and `kind`.
 pub fn decode(body: &[u8]) -> Result<Value, ProtobufError> {
     let envelope = body.strip_prefix(MAGIC).ok_or(ProtobufError::Malformed(
         "it does not start with the bytes \"k8s\\0\"",
@@ -87,7 +87,7 @@ pub fn decode(body: &[u8]) -> Result<Value, ProtobufError> {
 
 /// The name of the message for a kind: `core/v1.Pod`.
 fn message_name(api_version: &str, kind: &str) -> String {
-    // Options are sent under the version of whatever they are options of.
+    // Options are sent under the version of the resource they apply to.
     if kind.ends_with("Options") {
         return format!("meta/v1.{kind}");
     }
@@ -111,7 +111,7 @@ fn read_message(
     }
     let mut reader = Reader::new(bytes);
     while let Some((number, token)) = reader.next()? {
-        // A field that a newer client knows is left out, as by a server that does not know it.
+        // Unknown fields, sent by newer clients, are dropped.
         let Some(field) = fields.iter().find(|field| field.number == number) else {
             continue;
         };
@@ -151,7 +151,7 @@ fn read_message(
     Ok(())
 }
 
-/// One entry of a map: a message of key and value.
+/// Decodes a map entry: a message of key and value.
 fn read_entry(kind: Type, bytes: &[u8], depth: usize) -> Result<(String, Value), ProtobufError> {
     let (mut key, mut value) = (String::new(), None);
     let mut reader = Reader::new(bytes);
@@ -169,7 +169,7 @@ fn read_entry(kind: Type, bytes: &[u8], depth: usize) -> Result<(String, Value),
     Ok((key, value.unwrap_or_else(empty)))
 }
 
-/// A value as JSON has it; `None` for what JSON would leave out.
+/// A JSON value; `None` for values that JSON leaves out.
 fn read_value(
     kind: Type,
     token: Token<'_>,
@@ -209,7 +209,8 @@ fn read_value(
             while let Some((number, token)) = reader.next()? {
                 if number == 1 {
                     let parsed = serde_json::from_slice(token.bytes()?);
-                    value = Some(parsed.map_err(|_| ProtobufError::Malformed("a raw part is not JSON"))?);
+                    value =
+                        Some(parsed.map_err(|_| ProtobufError::Malformed("a raw extension is not JSON"))?);
                 }
             }
             value
@@ -235,7 +236,7 @@ fn read_value(
     })
 }
 
-/// A time of seconds and nanoseconds; none at all is no time.
+/// A timestamp of seconds and nanoseconds; an empty message is no timestamp.
 fn read_time(bytes: &[u8], micro: bool) -> Result<Option<Value>, ProtobufError> {
     let (mut seconds, mut nanos) = (0, 0);
     let mut reader = Reader::new(bytes);
@@ -329,7 +330,7 @@ mod tests {
 
     use super::*;
 
-    /// A field with a length: number, then bytes.
+    /// A length-delimited field.
     fn bytes(number: u8, content: &[u8]) -> Vec<u8> {
         let mut field = vec![number << 3 | 2, u8::try_from(content.len()).unwrap()];
         field.extend_from_slice(content);
@@ -346,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_config_map_is_read_as_json_has_it() {
+    fn config_map_decodes_to_its_json() {
         let metadata = [bytes(1, b"conf"), bytes(2, b""), bytes(3, b"shop"), bytes(8, b"")].concat();
         let entry = [bytes(1, b"a"), bytes(2, b"1")].concat();
         let binary = [bytes(1, b"b"), bytes(2, &[0xff])].concat();
@@ -368,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_is_kept_where_it_means_something_and_left_out_where_not() {
+    fn significant_zeros_are_kept_and_others_left_out() {
         let container = [bytes(1, b"web"), bytes(2, b"web:1")].concat();
         let port = [varint(3, 80), bytes(4, b"")].concat();
         let container = [container, bytes(6, &port)].concat();
@@ -384,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn options_reviews_and_special_types_are_read() {
+    fn options_reviews_and_special_types_are_decoded() {
         let options = [varint(1, 30), bytes(4, b"Background")].concat();
         assert_eq!(
             decode(&envelope("apps/v1", "DeleteOptions", &options)).unwrap(),
@@ -404,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_read_as_go_writes_them() {
+    fn durations_are_formatted_as_in_go() {
         for (nanos, text) in [
             (0, "0s"),
             (1, "1ns"),
@@ -420,12 +421,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_refused_by_name() {
+    fn unknown_kinds_and_malformed_bodies_are_rejected() {
         assert_eq!(
             decode(&envelope("example.com/v1", "Widget", b""))
                 .unwrap_err()
                 .to_string(),
-            "no protobuf description of \"Widget\" in \"example.com/v1\": send it as JSON"
+            "no protobuf message for \"Widget\" in \"example.com/v1\": send it as JSON"
         );
         assert!(matches!(decode(b"{}"), Err(ProtobufError::Malformed(_))));
         assert!(matches!(
@@ -444,7 +445,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_or_refused_without_a_panic(raw in prop::collection::vec(any::<u8>(), 0..100)) {
+        fn arbitrary_bytes_are_decoded_or_rejected_without_a_panic(raw in prop::collection::vec(any::<u8>(), 0..100)) {
             let _ = decode(&raw);
             let _ = decode(&[MAGIC, &raw].concat());
             for (version, kind) in [("v1", "Pod"), ("apps/v1", "Deployment"), ("coordination.k8s.io/v1", "Lease")] {

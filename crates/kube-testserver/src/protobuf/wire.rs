@@ -7,7 +7,7 @@ pub(super) struct Reader<'a> {
     rest: &'a [u8],
 }
 
-/// What a field holds on the wire.
+/// The value of a field on the wire.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Token<'a> {
     Varint(u64),
@@ -37,7 +37,7 @@ impl<'a> Reader<'a> {
                 Token::Bytes(self.take(length)?)
             }
             5 => Token::Fixed32(u32::from_le_bytes(self.array()?)),
-            _ => return Err(ProtobufError::Malformed("a field is of an unknown form")),
+            _ => return Err(ProtobufError::Malformed("unknown wire type")),
         };
         Ok(Some((number, token)))
     }
@@ -61,7 +61,7 @@ impl<'a> Reader<'a> {
                 return Ok(number);
             }
         }
-        Err(ProtobufError::Malformed("a number is too long"))
+        Err(ProtobufError::Malformed("a varint is too long"))
     }
 }
 
@@ -72,31 +72,27 @@ impl<'a> Token<'a> {
         match self {
             Token::Bytes(bytes) => Ok(bytes),
             _ => Err(ProtobufError::Malformed(
-                "a number stands where a text or message should",
+                "expected a string or message, found a number",
             )),
         }
     }
 
     pub(super) fn text(self) -> Result<&'a str, ProtobufError> {
-        std::str::from_utf8(self.bytes()?).map_err(|_| ProtobufError::Malformed("a text is not UTF-8"))
+        std::str::from_utf8(self.bytes()?).map_err(|_| ProtobufError::Malformed("a string is not UTF-8"))
     }
 
-    /// A signed number: the wire has it in two's complement.
+    /// A signed integer, two's complement on the wire.
     pub(super) fn integer(self) -> Result<i64, ProtobufError> {
         match self {
             Token::Varint(number) => Ok(number.cast_signed()),
-            _ => Err(ProtobufError::Malformed(
-                "something else stands where a number should",
-            )),
+            _ => Err(ProtobufError::Malformed("expected a number")),
         }
     }
 
     pub(super) fn double(self) -> Result<f64, ProtobufError> {
         match self {
             Token::Fixed64(bits) => Ok(f64::from_bits(bits)),
-            _ => Err(ProtobufError::Malformed(
-                "something else stands where a number should",
-            )),
+            _ => Err(ProtobufError::Malformed("expected a number")),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Lists: which version is read, which objects are on the page, and where the next page starts.
-//! Accepts checked options and returns the response body. Knows nothing else of HTTP.
+//! Lists: selects the version, the objects of a page, and the start of the next page.
+//! Accepts validated options and returns the response body.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,27 +19,27 @@ use crate::transport::body::{ListBody, TestBody};
 use crate::transport::request::{ListOptions, VersionMatch, parse_version};
 use crate::transport::status::ApiError;
 
-/// One page of a list, not yet written.
+/// One page of a list, not yet encoded.
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) items: Vec<Arc<Stored>>,
     pub(crate) revision: u64,
     pub(crate) continue_token: Option<String>,
     pub(crate) remaining: Option<usize>,
-    /// The shard the page is narrowed to; said back in the list's metadata.
+    /// The requested shard, which is repeated in the list's metadata.
     pub(crate) shard: Option<String>,
 }
 
-/// Which state of the collection a list reads.
+/// The state of the collection that a list reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Read {
-    /// At least as new as everything written before the request.
+    /// Consistent: at least as new as every write before the request.
     Latest,
-    /// Whatever the replica has.
+    /// Whatever the replica has cached.
     Any,
     NotOlderThan(u64),
     Exact(u64),
-    /// The state a continue token belongs to.
+    /// The state of a continue token.
     Continued(u64),
 }
 
@@ -101,7 +101,7 @@ pub(crate) async fn page(
             if selection.is_everything() {
                 let began = options.continue_token.as_deref().unwrap_or_default();
                 let scope = format!("{collection} {prefix}");
-                // The view is made again, and its objects counted, only for the first page of a list.
+                // Counting requires a second view and is only done for the first page of a list.
                 let count = || match store.view(cache, collection, revision) {
                     Ok(Some(view)) => view.count(&prefix, &from),
                     _ => 0,
@@ -115,7 +115,7 @@ pub(crate) async fn page(
     }
 }
 
-/// Decides which state is read, by the matrix of resource version, match and limit.
+/// Selects the state to read, from resource version, match and limit.
 fn which_read(options: &ListOptions, token: Option<&ContinueToken>) -> Result<Read, ApiError> {
     if let Some(token) = token {
         if !matches!(options.resource_version.as_str(), "" | "0") {
@@ -146,14 +146,14 @@ fn which_read(options: &ListOptions, token: Option<&ContinueToken>) -> Result<Re
     )
 }
 
-/// Waits until the wanted state can be read, or says that it is too far ahead. Gives the replica whose cache is read;
-/// `None` for a read that bypasses it.
+/// Waits until the requested state can be read, or fails if it is too far ahead. Returns the replica whose cache is
+/// read; `None` for a read that bypasses it.
 async fn settle(state: &ServerState, replica: usize, read: Read) -> Result<Option<usize>, ApiError> {
     match read {
         Read::Any => Ok(Some(replica)),
         Read::Latest => {
             let head = state.store.read().revision();
-            // A replica that does not catch up in time asks the storage, so this cannot fail.
+            // A replica that does not catch up in time falls back to the storage, so this cannot fail.
             Ok(state.wait_for(replica, head).await.ok().map(|_| replica))
         }
         Read::NotOlderThan(revision) => match state.wait_for(replica, revision).await {
@@ -161,7 +161,7 @@ async fn settle(state: &ServerState, replica: usize, read: Read) -> Result<Optio
             Err(current) => Err(ApiError::too_large_resource_version(revision, current, 1)),
         },
         Read::Exact(revision) | Read::Continued(revision) => {
-            // Bypasses the cache where the storage is ahead of it; a future version is waited for like any other.
+            // Bypasses the cache if the storage is ahead of it; a future version is waited for as usual.
             if revision > state.store.read().revision()
                 && let Err(current) = state.wait_for(replica, revision).await
             {
@@ -172,7 +172,7 @@ async fn settle(state: &ServerState, replica: usize, read: Read) -> Result<Optio
     }
 }
 
-/// Picks the objects of one page and says where the next one begins.
+/// Selects the objects of one page and the start of the next one.
 fn select(
     view: Option<View<'_>>,
     selection: &Selection,
@@ -198,7 +198,7 @@ fn select(
             }
         }
     }
-    // As in a real server, there is more if any object follows, selected or not: the last page may be empty.
+    // As on a real server, there is another page if any object follows, selected or not. The last page may be empty.
     if let Some(last) = page.items.last().filter(|_| page.items.len() == limit)
         && objects.next().is_some()
     {
@@ -208,20 +208,20 @@ fn select(
     page
 }
 
-/// How many objects follow where recent pages ended, by collection, scope and token.
+/// The number of objects after recent pages, by collection, scope and token.
 ///
-/// Counting them anew for each page would make a list of many pages quadratic.
+/// Counting them for each page would make a paged list quadratic.
 #[derive(Debug, Default)]
 pub(crate) struct PageCounts {
     recent: Mutex<VecDeque<(String, usize)>>,
 }
 
-/// How many lists can be read page by page at the same time without counting anew.
+/// The number of paged lists that can be cached at the same time.
 const RECENT_PAGES: usize = 256;
 
 impl PageCounts {
-    /// Says how many objects follow a page, and remembers it for the next one. `count` counts all from where the page
-    /// began.
+    /// Returns the number of objects after a page, and caches it for the next one. `count` counts all objects from the
+    /// start of the page.
     fn remaining(
         &self,
         scope: &str,
@@ -249,14 +249,14 @@ fn signed(revision: u64) -> i64 {
     i64::try_from(revision).unwrap_or(i64::MAX)
 }
 
-/// Writes a page: the type, the list's own metadata, then the items as the client reads them.
+/// Encodes a page: type, list metadata, items.
 pub(crate) fn write(page: Page, encoder: Encoder, fault: &ListFault) -> TestBody {
     let revision = page.revision.saturating_add_signed(fault.version_shift);
     let mut head = encoder.list_head();
     head.push_str(&format!("{{\"resourceVersion\":\"{revision}\""));
     match page.continue_token {
         Some(token) => head.push_str(&format!(",\"continue\":{}", json_string(&token))),
-        // A list of custom objects is put together by hand, and says that it is at its end.
+        // Lists of custom objects have an empty continue token at their end.
         None if fault.empty_continue || encoder.says_end() => head.push_str(",\"continue\":\"\""),
         None => {}
     }
@@ -277,7 +277,7 @@ pub(crate) fn write(page: Page, encoder: Encoder, fault: &ListFault) -> TestBody
     TestBody::list(ListBody::new(head, page.items, encoder))
 }
 
-/// Where the next page begins and which state it belongs to; opaque to clients.
+/// The start of the next page and its version; opaque to clients.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct ContinueToken {
     #[serde(default)]
@@ -299,7 +299,7 @@ impl ContinueToken {
     }
 
     fn encode(&self) -> String {
-        // Three plain fields: writing them cannot fail.
+        // Serializing three plain fields cannot fail.
         URL_SAFE_NO_PAD.encode(serde_json::to_vec(self).unwrap_or_default())
     }
 
@@ -333,7 +333,7 @@ impl ContinueToken {
                 ": encoded start key empty (version meta.k8s.io/v1)".to_owned(),
             ));
         }
-        // A key that leads elsewhere than it says could reach into other collections.
+        // Reject keys that would escape into other collections.
         let rooted = token.start.strip_prefix('/').unwrap_or(&token.start).to_owned();
         if rooted
             .split('/')
@@ -346,7 +346,7 @@ impl ContinueToken {
     }
 }
 
-/// Where a token stops being base64.
+/// The offset at which a token stops being base64.
 fn offset(error: &base64::DecodeError, token: &str) -> usize {
     match error {
         base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _) => *at,
@@ -354,8 +354,7 @@ fn offset(error: &base64::DecodeError, token: &str) -> usize {
     }
 }
 
-/// What Go's decoder says of bytes that are no JSON: in its words where they are wrong from the first byte on, or end too
-/// early.
+/// The error of Go's JSON decoder for common cases: invalid from the first byte, or truncated.
 fn json_error(bytes: &[u8], error: &serde_json::Error) -> String {
     let first = bytes.first().copied().map(char::from);
     match (error.classify(), first) {
@@ -374,7 +373,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_that_is_none_is_refused_in_the_words_of_a_real_server() {
+    fn malformed_tokens_are_rejected_as_by_a_real_server() {
         let cases = [
             ("!!!", "illegal base64 data at input byte 0"),
             ("abc", "invalid character 'i' looking for beginning of value"),
@@ -394,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_come_back_as_they_went() {
+    fn tokens_round_trip() {
         let token = ContinueToken::new(42, "shop/", "shop/cart\0");
 
         assert_eq!(token.start, "cart\0");
@@ -402,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_tokens_are_refused() {
+    fn invalid_tokens_are_rejected() {
         let refused =
             |json: &str| ContinueToken::decode(&URL_SAFE_NO_PAD.encode(json)).map_err(|error| error.code());
 

@@ -26,7 +26,7 @@ use crate::transport::status::ApiError;
 use crate::watch::{Start, WatchBody, WatchSpec};
 use crate::write::{self, Origin, Place};
 
-/// What a reading request is about.
+/// The target of a read request.
 #[derive(Debug)]
 pub(crate) struct Target<'a> {
     pub(crate) kind: &'a Arc<Kind>,
@@ -40,7 +40,7 @@ pub(crate) struct Target<'a> {
 
 impl Target<'_> {
     fn encoder(&self, state: &ServerState, accepted: Accepted) -> Encoder {
-        Encoder::new(state, self.kind, accepted.form).spoiling(self.fault.poison.clone())
+        Encoder::new(state, self.kind, accepted.form).corrupting(self.fault.poison.clone())
     }
 
     fn accepted(&self, streaming: bool) -> Result<Accepted, ApiError> {
@@ -49,7 +49,7 @@ impl Target<'_> {
 
     fn selection(&self, state: &ServerState, options: &ListOptions) -> Result<Selection, ApiError> {
         let selection = Selection::new(self.kind, self.namespace, options)?;
-        // A server that does not know shards ignores the parameter without a word.
+        // A server without shard support silently ignores the parameter.
         let shard = self.query.get("shardSelector").filter(|_| state.config.sharding);
         selection.in_shard(shard.unwrap_or_default())
     }
@@ -156,7 +156,7 @@ pub(crate) async fn watch(
     // A server without support for the parameter sends initial events only if no version is given.
     let initial = options.initial_events && !(fault.ignore_initial_events && revision > 0);
     fault.ignore_initial_events &= options.initial_events;
-    // Open before the first look at the store: no change can fall between the look and the registration.
+    // Registered before the first read of the store, so that no change is missed in between.
     let open = state.hub.open(&collection, target.namespace, target.replica);
     let start = if initial {
         initial_events(state, target.replica, &collection, &selection, &options, revision).await

@@ -58,7 +58,7 @@ impl Selection {
         self.labels.is_empty() && self.fields.is_empty() && self.shard.is_none()
     }
 
-    /// What the keys of the selected objects begin with.
+    /// The common key prefix of the selected objects.
     pub(crate) fn key_prefix(&self) -> String {
         self.namespace
             .as_ref()
@@ -90,8 +90,8 @@ impl Selection {
         }
     }
 
-    /// What a change means to this scope: entering is ADDED, staying MODIFIED, leaving DELETED with the previous
-    /// object under the new version.
+    /// The event of a change within this scope: ADDED on entering, MODIFIED on staying, DELETED with the previous
+    /// object at the new version on leaving.
     pub(crate) fn event<'a>(&self, change: &'a Change) -> Option<(EventType, &'a Arc<Stored>)> {
         let was_in = change.old.as_ref().is_some_and(|object| self.matches(object));
         match change.new.as_ref().filter(|object| self.matches(object)) {

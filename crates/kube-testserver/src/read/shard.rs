@@ -30,7 +30,7 @@ pub(crate) struct ShardSelector {
 }
 
 impl ShardSelector {
-    /// Reads `shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000') || …`.
+    /// Parses `shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000') || …`.
     pub(crate) fn parse(text: &str) -> Result<ShardSelector, String> {
         let invalid = |why: String| format!("invalid shard selector: {why}");
         let mut parsed: Vec<(Field, (u128, u128))> = Vec::new();
@@ -56,7 +56,7 @@ impl ShardSelector {
         })
     }
 
-    /// The selector in its plain form; a list says it back.
+    /// The normalized selector, as repeated in list metadata.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
@@ -73,7 +73,7 @@ impl ShardSelector {
     }
 }
 
-/// Without blanks and parentheses around it.
+/// Without surrounding blanks and parentheses.
 fn unwrapped(text: &str) -> &str {
     let text = text.trim();
     match text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) {
@@ -126,7 +126,7 @@ fn is_literal(text: &str) -> bool {
     text.starts_with(['\'', '"']) || text.starts_with(|first: char| first.is_ascii_digit())
 }
 
-/// What a real server says of an expression that is something else, as far as that can be told without reading CEL.
+/// The error of a real server for other expressions, as far as it can be determined without parsing CEL.
 fn other_expression(text: &str) -> String {
     let kind =
         |kind: u8| format!("unexpected expression kind {kind}; expected shardRange() call or || operator");
@@ -195,7 +195,7 @@ fn bound(name: &str, text: &str) -> Result<u128, String> {
     }
 }
 
-/// The 64-bit FNV-1a hash, which clients compute for themselves, too.
+/// The 64-bit FNV-1a hash, which clients compute too.
 pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
@@ -210,20 +210,20 @@ mod tests {
     const HIGH: &str = "shardRange(object.metadata.uid, '0x8000000000000000', '0x10000000000000000')";
 
     #[test]
-    fn the_hash_is_the_well_known_one() {
+    fn hash_is_fnv_1a() {
         assert_eq!(fnv1a(b""), 0xcbf2_9ce4_8422_2325);
         assert_eq!(fnv1a(b"a"), 0xaf63_dc4c_8601_ec8c);
         assert_eq!(fnv1a(b"foobar"), 0x8594_4171_f739_67e8);
     }
 
     #[test]
-    fn ranges_are_read_and_joined() {
+    fn ranges_are_parsed_and_merged() {
         let both = ShardSelector::parse(&format!("{LOW} || {HIGH}")).expect("two ranges");
         assert_eq!(both.ranges, [(0, 1 << 63), (1 << 63, 1 << 64)]);
     }
 
     #[test]
-    fn what_is_said_back_is_the_plain_form() {
+    fn selector_is_normalized() {
         let double = LOW.replace('\'', "\"").replace(", ", " ,");
         for other in [format!(" ( {LOW} ) "), double] {
             assert_eq!(ShardSelector::parse(&other).expect("a range").text(), LOW);
@@ -235,9 +235,9 @@ mod tests {
         );
     }
 
-    /// The words of kube-apiserver 1.37.1.
+    /// Messages of kube-apiserver 1.37.1.
     #[test]
-    fn bad_selectors_say_what_is_wrong() {
+    fn invalid_selectors_are_rejected_as_by_a_real_server() {
         let only = "only shardRange() and || are allowed";
         let kind = "expected shardRange() call or || operator";
         let cases = [

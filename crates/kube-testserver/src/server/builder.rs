@@ -22,7 +22,7 @@ use crate::watch::hub::Hub;
 
 /// Settings of a [`TestServer`]; every one has a default.
 #[derive(Clone, Debug)]
-#[must_use = "nothing is made before `build`"]
+#[must_use = "no server is created before `build`"]
 pub struct TestServerBuilder {
     config: Config,
     kinds: Vec<Kind>,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-/// The server's idea of now.
+/// The server's clock.
 #[derive(Debug)]
 pub(crate) struct Clock {
     wall: Timestamp,
@@ -20,7 +20,7 @@ impl Clock {
         }
     }
 
-    /// Time since the server was made.
+    /// Time since the server was created.
     pub(crate) fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }
@@ -30,12 +30,12 @@ impl Clock {
         self.in_seconds(0)
     }
 
-    /// Now, to the second, as `creationTimestamp` and the like show it: `2026-01-31T12:00:00Z`.
+    /// The current time to the second, as in `creationTimestamp`: `2026-01-31T12:00:00Z`.
     pub(crate) fn timestamp(&self) -> String {
         self.timestamp_in(0)
     }
 
-    /// The time in so many seconds.
+    /// The time a number of seconds from now.
     pub(crate) fn timestamp_in(&self, later: u64) -> String {
         self.in_seconds(later).to_string()
     }

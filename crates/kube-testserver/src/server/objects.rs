@@ -292,7 +292,7 @@ impl TestServer {
         self.state.registry.read().kind_of(object).ok_or_else(|| {
             let (api_version, kind) = (text_at(object, "/apiVersion"), text_at(object, "/kind"));
             ApiError::bad_request(format!(
-                "the server knows no kind {kind:?} in {api_version:?}: set apiVersion and kind, or declare the kind \
+                "unknown kind {kind:?} in {api_version:?}: set apiVersion and kind, or declare the kind \
                  with TestServer::builder().kind(..) or a CustomResourceDefinition"
             ))
         })
@@ -304,9 +304,7 @@ impl TestServer {
             .registry
             .read()
             .resource(&group, &version, &plural)
-            .ok_or_else(|| {
-                ApiError::bad_request(format!("the server knows no {plural} in {group}/{version}"))
-            })
+            .ok_or_else(|| ApiError::bad_request(format!("unknown resource {plural} in {group}/{version}")))
     }
 
     pub(super) fn resource(&self, resource: &str) -> Result<Arc<Kind>, ApiError> {
@@ -318,11 +316,11 @@ impl TestServer {
             .find(|version| registry.resource(group, version, plural).is_some());
         version
             .and_then(|version| registry.resource(group, &version, plural))
-            .ok_or_else(|| ApiError::bad_request(format!("the server knows no resource {resource:?}")))
+            .ok_or_else(|| ApiError::bad_request(format!("unknown resource {resource:?}")))
     }
 }
 
-/// The place of a write by the test itself.
+/// The target of a write by the test itself.
 fn place<'a>(
     kind: &'a Arc<Kind>,
     stored_as: &'a Arc<Kind>,
@@ -350,12 +348,15 @@ pub(super) fn expect<T>(what: &str, result: Result<T, ApiError>) -> T {
 
 fn to_value(object: impl Serialize) -> Result<Value, ApiError> {
     serde_json::to_value(object)
-        .map_err(|error| ApiError::bad_request(format!("the object is no JSON: {error}")))
+        .map_err(|error| ApiError::bad_request(format!("the object is not JSON: {error}")))
 }
 
 fn from_value<K: DeserializeOwned>(value: Value) -> Result<K, ApiError> {
-    serde_json::from_value(value)
-        .map_err(|error| ApiError::internal(format!("the stored object does not fit its type: {error}")))
+    serde_json::from_value(value).map_err(|error| {
+        ApiError::internal(format!(
+            "the stored object cannot be decoded as its type: {error}"
+        ))
+    })
 }
 
 fn text_at(object: &Value, pointer: &str) -> String {

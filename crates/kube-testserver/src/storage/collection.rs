@@ -1,5 +1,5 @@
 //! The objects of one resource and the history of their changes.
-//! Returns views of the collection at a revision. Knows nothing of HTTP or selectors.
+//! Returns views of the collection at a revision. Independent of HTTP and selectors.
 
 use std::collections::{BTreeMap, VecDeque, btree_map};
 use std::iter::Peekable;
@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::object::Stored;
 
-/// One change of one object. Shared by every watcher, so that a change is encoded once and not once per watcher.
+/// A change of one object. Shared by all watches, so that it is encoded once and not once per watch.
 #[derive(Debug)]
 pub(crate) struct Change {
     pub(crate) revision: u64,
@@ -31,18 +31,18 @@ impl Change {
         }
     }
 
-    /// The key of the object that changed.
+    /// The key of the changed object.
     pub(crate) fn key(&self) -> &Arc<str> {
         static NONE: OnceLock<Arc<str>> = OnceLock::new();
         match self.new.as_ref().or(self.old.as_ref()) {
             Some(object) => &object.key,
-            // A change without an object on either side is never made.
+            // A change always has an object on at least one side.
             None => NONE.get_or_init(|| "".into()),
         }
     }
 
-    /// The previous object under the revision of this change: the payload of a DELETED event, whether the object
-    /// was removed or only left a selection.
+    /// The previous object at the revision of this change: the payload of a DELETED event, whether the object was
+    /// deleted or left a selection.
     pub(crate) fn last_known(&self) -> Option<&Arc<Stored>> {
         self.last_known
             .get_or_init(|| {
@@ -53,25 +53,25 @@ impl Change {
             .as_ref()
     }
 
-    /// The frame of this change for watchers without a selector, encoded by the first of them.
+    /// The frame of this change for watches without a selector, encoded by the first of them.
     pub(crate) fn shared_frame(&self, encode: impl FnOnce() -> Bytes) -> Bytes {
         self.frame.get_or_init(encode).clone()
     }
 }
 
-/// The asked revision is no longer in the history.
+/// The requested revision is no longer in the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooOld {
     /// The oldest revision that can still be read.
     pub(crate) oldest: u64,
 }
 
-/// Current objects by key, and the changes that led to them as far back as the window reaches.
+/// Current objects by key, and their recent changes within the window.
 #[derive(Debug)]
 pub(crate) struct Collection {
     objects: BTreeMap<Arc<str>, Arc<Stored>>,
     history: VecDeque<Arc<Change>>,
-    /// Changes up to and including this revision are forgotten.
+    /// Changes up to and including this revision have been dropped.
     floor: u64,
     window: usize,
 }
@@ -94,7 +94,7 @@ impl Collection {
         self.objects.values()
     }
 
-    /// The objects whose key begins with `prefix`.
+    /// The objects whose key starts with `prefix`.
     pub(crate) fn with_prefix<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a Arc<Stored>> {
         let from = self
             .objects
@@ -136,7 +136,7 @@ impl Collection {
         }
     }
 
-    /// Forgets the changes up to and including `revision`.
+    /// Drops the changes up to and including `revision`.
     pub(crate) fn compact(&mut self, revision: u64) {
         self.floor = self.floor.max(revision);
         while self
@@ -148,7 +148,7 @@ impl Collection {
         }
     }
 
-    /// Changes how many changes are remembered; a smaller window forgets at once.
+    /// Sets the number of changes kept; a smaller window is applied at once.
     pub(crate) fn set_window(&mut self, window: usize) {
         self.window = window.max(1);
         self.trim();
@@ -160,7 +160,7 @@ impl Collection {
         self.history.range(start..)
     }
 
-    /// How many changes there are after one revision and up to another.
+    /// The number of changes after one revision and up to another.
     pub(crate) fn count_changes(&self, after: u64, until: u64) -> usize {
         let position = |revision: u64| self.history.partition_point(|change| change.revision <= revision);
         position(until).saturating_sub(position(after))
@@ -171,7 +171,7 @@ impl Collection {
         if revision < self.floor {
             return Err(TooOld { oldest: self.floor });
         }
-        // Undone from the newest to the oldest, so that the oldest change after `revision` has the last word.
+        // Undone from newest to oldest, so that the oldest change after `revision` wins.
         let mut undone = BTreeMap::new();
         for change in self.changes_after(revision).rev() {
             undone.insert(change.key().clone(), change.old.clone());
@@ -182,7 +182,7 @@ impl Collection {
         })
     }
 
-    /// Takes the collection back to `revision` and forgets what came after it, as a restored backup would.
+    /// Restores the collection at `revision` and drops later changes, like a restored backup.
     pub(crate) fn rewind(&mut self, revision: u64) -> Result<(), TooOld> {
         let undone = self.view(revision)?.undone;
         for (key, old) in undone {
@@ -202,7 +202,7 @@ impl Collection {
     }
 }
 
-/// A collection at one revision: the current objects, with what differed then laid over them.
+/// A collection at one revision: the current objects, overlaid with the differences at that revision.
 #[derive(Debug)]
 pub(crate) struct View<'a> {
     objects: &'a BTreeMap<Arc<str>, Arc<Stored>>,
@@ -210,7 +210,7 @@ pub(crate) struct View<'a> {
 }
 
 impl View<'_> {
-    /// Lays one more difference over the view; `None` means the object is not there.
+    /// Overlays one more difference; `None` means that the object did not exist.
     pub(crate) fn overlay(&mut self, key: Arc<str>, object: Option<Arc<Stored>>) {
         self.undone.insert(key, object);
     }
@@ -230,7 +230,7 @@ impl View<'_> {
         self.range(prefix, from).count()
     }
 
-    /// The objects whose key starts with `prefix`, from the key `from` on, sorted by key.
+    /// The objects whose key starts with `prefix`, starting at the key `from`, sorted by key.
     pub(crate) fn range<'v>(
         &'v self,
         prefix: &'v str,
@@ -254,7 +254,7 @@ impl View<'_> {
 type Objects<'v> = btree_map::Range<'v, Arc<str>, Arc<Stored>>;
 type Differences<'v> = btree_map::Range<'v, Arc<str>, Option<Arc<Stored>>>;
 
-/// Current objects with the differences laid over them, sorted by key.
+/// Current objects merged with the overlay, sorted by key.
 struct Merged<'v> {
     current: Peekable<Objects<'v>>,
     undone: Peekable<Differences<'v>>,
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_view_shows_the_collection_as_it_was() {
+    fn view_shows_the_collection_at_its_revision() {
         let mut collection = Collection::new(0, 100);
         collection.put(pod("b", 1));
         collection.put(pod("d", 2));
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_forgets_the_oldest_changes() {
+    fn window_drops_the_oldest_changes() {
         let mut collection = Collection::new(0, 2);
         for revision in 1..=4 {
             collection.put(pod("a", revision));
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn rewind_restores_and_forgets_what_came_after() {
+    fn rewind_restores_the_state_and_drops_later_changes() {
         let mut collection = Collection::new(0, 100);
         collection.put(pod("a", 1));
         collection.put(pod("b", 2));

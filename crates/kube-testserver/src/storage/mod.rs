@@ -1,5 +1,5 @@
-//! All collections under one revision counter, like one etcd.
-//! Knows nothing of HTTP, selectors or time.
+//! All collections with a common revision counter, like one etcd.
+//! Independent of HTTP, selectors and time.
 
 mod collection;
 mod object;
@@ -11,26 +11,26 @@ use std::sync::Arc;
 pub(crate) use collection::{Change, Collection, TooOld, View};
 pub(crate) use object::{Stored, storage_key};
 
-/// Where a change happened: the resource (`deployments.apps`) and the namespace. Watches are woken by it.
+/// The scope of a change: the resource (`deployments.apps`) and the namespace. Watches are woken by it.
 pub(crate) type Touched = (Arc<str>, Option<String>);
 
-/// Where an object lies: collection and key.
+/// The location of an object: collection and key.
 pub(crate) type Spot = (Arc<str>, Arc<str>);
 
-/// Something that others may have to follow: a deletion, whole or begun, or a claim to have owners.
+/// A write that may have consequences: a completed or started deletion, or new owner references.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// The object is gone.
+    /// The object was removed.
     Removed {
         collection: Arc<str>,
         object: Arc<Stored>,
     },
-    /// The object waits for its deletion, since just now.
+    /// The object was just marked for deletion.
     Marked {
         collection: Arc<str>,
         object: Arc<Stored>,
     },
-    /// The object names owners it did not name before. Told only where objects can be found by uid.
+    /// The object has new owner references. Only reported if objects are tracked by uid.
     Owned {
         collection: Arc<str>,
         object: Arc<Stored>,
@@ -46,11 +46,11 @@ pub(crate) struct Store {
     collections: HashMap<Arc<str>, Collection>,
     touched: Vec<Touched>,
     events: VecDeque<Event>,
-    /// The objects that name an owner, by its uid.
+    /// Owned objects, by the uid of their owner.
     dependents: HashMap<String, BTreeSet<Spot>>,
-    /// Where each object lies, by its uid. Kept only where somebody asks for it.
+    /// The location of each object, by uid. Only kept with garbage collection.
     uids: Option<HashMap<String, Spot>>,
-    /// Changes that replicas are to miss: replica, collection, key.
+    /// Changes that replicas will miss: replica, collection, key.
     to_lose: Vec<(usize, String, String)>,
     /// Changes that replicas have missed.
     lost: Vec<(usize, Arc<str>, Arc<Change>)>,
@@ -58,8 +58,8 @@ pub(crate) struct Store {
 
 /// Reading.
 impl Store {
-    /// An empty store whose collections remember `window` changes each. As in etcd the first revision is 1.
-    /// With `find_by_uid` objects can be found by their uid.
+    /// An empty store whose collections keep `window` changes each. As in etcd the first revision is 1. With
+    /// `find_by_uid` objects are tracked by uid.
     pub(crate) fn new(window: usize, find_by_uid: bool) -> Store {
         Store {
             revision: 1,
@@ -85,7 +85,7 @@ impl Store {
         self.collections.get(resource)
     }
 
-    /// All collections with the resource they hold.
+    /// All collections with their resource.
     pub(crate) fn collections(&self) -> impl Iterator<Item = (&Arc<str>, &Collection)> {
         self.collections.iter()
     }
@@ -97,8 +97,8 @@ impl Store {
             .map_or(self.compacted, Collection::floor)
     }
 
-    /// A collection at `revision`, as the cache of a replica has it or, without one, as it is; `None` where nothing was
-    /// ever written to it.
+    /// A collection at `revision`, as cached by a replica or, without one, as stored; `None` if nothing was ever
+    /// written to it.
     pub(crate) fn view(
         &self,
         replica: Option<usize>,
@@ -123,7 +123,7 @@ impl Store {
             if change.revision > revision {
                 continue;
             }
-            // Only as long as nothing has happened to the object since.
+            // Only until the object's next change.
             let unchanged = match (&change.new, view.get(change.key())) {
                 (Some(new), Some(now)) => new.revision == now.revision,
                 (None, None) => true,
@@ -143,7 +143,7 @@ impl Store {
             .any(|(at, _, lost)| *at == replica && lost.revision == change.revision)
     }
 
-    /// Where the objects lie that name this owner.
+    /// The locations of the objects owned by this uid.
     pub(crate) fn dependents(&self, owner: &str) -> Vec<Spot> {
         let spots = self.dependents.get(owner);
         spots
@@ -151,12 +151,12 @@ impl Store {
             .unwrap_or_default()
     }
 
-    /// Whether there is an object with this uid. Always `false` for a store that does not keep track.
+    /// Whether an object with this uid exists. Always `false` if uids are not tracked.
     pub(crate) fn has_uid(&self, uid: &str) -> bool {
         self.uids.as_ref().is_some_and(|uids| uids.contains_key(uid))
     }
 
-    /// Where the object with this uid lies.
+    /// The location of the object with this uid.
     pub(crate) fn place_of(&self, uid: &str) -> Option<Spot> {
         self.uids.as_ref()?.get(uid).cloned()
     }
@@ -209,7 +209,7 @@ impl Store {
         Some(object)
     }
 
-    /// Forgets every change up to and including `revision`, in all collections.
+    /// Drops every change up to and including `revision`, in all collections.
     pub(crate) fn compact(&mut self, revision: u64) {
         let revision = revision.min(self.revision);
         self.compacted = self.compacted.max(revision);
@@ -218,13 +218,13 @@ impl Store {
         }
     }
 
-    /// Sets how many changes one collection remembers.
+    /// Sets the number of changes that a collection keeps.
     pub(crate) fn set_window(&mut self, resource: &Arc<str>, window: usize) {
         self.collection_mut(resource).set_window(window);
     }
 
-    /// Takes everything back to `revision`, as a restored backup would. Refused, and nothing changed, where the
-    /// history of a collection does not reach that far.
+    /// Restores everything at `revision`, like a restored backup. Fails without changing anything if the history of a
+    /// collection does not reach that far.
     pub(crate) fn rewind(&mut self, revision: u64) -> Result<(), TooOld> {
         let floors = self.collections.values().map(Collection::floor);
         let oldest = floors.fold(self.compacted, u64::max);
@@ -240,17 +240,17 @@ impl Store {
         Ok(())
     }
 
-    /// Raises the counter without a write, as writes to unwatched resources would.
+    /// Raises the revision without a write, as writes to unwatched resources would.
     pub(crate) fn skip_revisions(&mut self, count: u64) {
         self.revision = self.revision.saturating_add(count);
     }
 
-    /// What changed since the last call.
+    /// The scopes changed since the last call.
     pub(crate) fn take_touched(&mut self) -> Vec<Touched> {
         std::mem::take(&mut self.touched)
     }
 
-    /// The next event that nobody has followed yet.
+    /// The next consequence to process.
     pub(crate) fn next_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }

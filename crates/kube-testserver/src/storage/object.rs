@@ -1,5 +1,5 @@
-//! One stored object: its JSON, encoded once, and the metadata that the server needs often.
-//! Lists and watches copy the bytes as they are. Knows nothing of collections or HTTP.
+//! A stored object: its JSON, encoded once, and the metadata that the server needs often.
+//! Lists and watches copy the bytes unchanged. Independent of collections and HTTP.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use parking_lot::RwLock;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// What selectors, deletion and garbage collection need to know without parsing the JSON again.
+/// Metadata for selectors, deletion and garbage collection, so that the JSON need not be parsed again.
 #[derive(Debug, Default)]
 pub(crate) struct Meta {
     pub(crate) namespace: Option<String>,
@@ -30,15 +30,15 @@ pub(crate) struct Owner {
     pub(crate) block_owner_deletion: bool,
 }
 
-/// An object at one revision. Cheap to share, never changed.
+/// An object at one revision. Immutable and cheap to share.
 pub(crate) struct Stored {
     pub(crate) key: Arc<str>,
     pub(crate) revision: u64,
     pub(crate) meta: Arc<Meta>,
     bytes: Bytes,
-    /// End of `{"kind":…,"apiVersion":…,`: what typed lists leave out of their items.
+    /// End of `{"kind":…,"apiVersion":…,`, which typed lists leave out of their items.
     body_start: usize,
-    /// The object behind `"metadata":`, braces included.
+    /// The value of `"metadata":`, including the braces.
     metadata: Range<usize>,
     /// The digits of `metadata.resourceVersion`, without the quotes.
     digits: Range<usize>,
@@ -46,14 +46,14 @@ pub(crate) struct Stored {
     fields: RwLock<Vec<(Box<str>, Box<str>)>>,
 }
 
-/// Never the object itself: it may be a secret.
+/// Never prints the object: it may be a secret.
 impl fmt::Debug for Stored {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}@{}", self.key, self.revision)
     }
 }
 
-/// The key under which an object lies: `namespace/name`, or `name` for cluster-scoped kinds.
+/// The storage key of an object: `namespace/name`, or `name` for cluster-scoped kinds.
 ///
 /// One string, not a pair, because lists are sorted by it: `a-b/x` comes before `a/x`.
 pub(crate) fn storage_key(namespace: Option<&str>, name: &str) -> String {
@@ -64,7 +64,7 @@ pub(crate) fn storage_key(namespace: Option<&str>, name: &str) -> String {
 }
 
 impl Stored {
-    /// Writes `object` with the given type and revision.
+    /// Encodes `object` with the given type and revision.
     pub(crate) fn encode(
         api_version: &str,
         kind: &str,
@@ -118,7 +118,7 @@ impl Stored {
         }
     }
 
-    /// The same object with another resource version: what a DELETED event carries.
+    /// The same object with another resource version, for DELETED events.
     pub(crate) fn at_revision(&self, revision: u64) -> Stored {
         let digits = revision.to_string();
         let grown = |at: usize| at - self.digits.len() + digits.len();
@@ -138,17 +138,17 @@ impl Stored {
         }
     }
 
-    /// The whole object as it was written, type included.
+    /// The whole object as encoded, including its type.
     pub(crate) fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// Everything behind the type, without the opening brace: `"metadata":{…},…}`.
+    /// Everything after the type, without the opening brace: `"metadata":{…},…}`.
     pub(crate) fn body(&self) -> &[u8] {
         &self.bytes[self.body_start..]
     }
 
-    /// The JSON object behind `"metadata":`.
+    /// The JSON value of `"metadata":`.
     pub(crate) fn metadata(&self) -> &[u8] {
         &self.bytes[self.metadata.clone()]
     }
@@ -169,9 +169,9 @@ impl Stored {
         result
     }
 
-    /// The object as a value, for patches, tables and the test's own eyes.
+    /// The parsed object, for patches, tables and tests.
     pub(crate) fn value(&self) -> Value {
-        // Written by `encode` from a value, so it always parses; a null would be seen at once.
+        // Encoded by `encode` from a value, so it always parses.
         serde_json::from_slice(&self.bytes).unwrap_or(Value::Null)
     }
 }
@@ -229,7 +229,7 @@ fn write_entry(out: &mut Vec<u8>, key: &str, value: &Value) {
 }
 
 fn write_value(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
-    // Writing strings and JSON values to memory has no way to fail: keys are strings and the writer is a `Vec`.
+    // Serializing strings and JSON values to a `Vec` cannot fail.
     let written = serde_json::to_writer(out, value);
     debug_assert!(written.is_ok(), "a JSON value is always writable");
 }
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_the_bytes_are_where_they_are_said_to_be() {
+    fn recorded_offsets_match_the_bytes() {
         let pod = stored(
             &json!({"metadata": {"name": "cart", "namespace": "shop", "resourceVersion": "1"}, "spec": {"a": "\""}}),
             99,
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn another_revision_changes_the_digits_only() {
+    fn changing_the_revision_changes_only_the_digits() {
         let pod = stored(&json!({"metadata": {"name": "cart"}, "data": {"x": "9"}}), 9);
 
         let later = pod.at_revision(100_000);

@@ -1,4 +1,4 @@
-//! Several servers over one storage: the revision each of them has seen.
+//! Several servers over one storage: the revision that each of them has reached.
 //! Writes always reach the storage at once; only reads of a replica can lag.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,29 +7,29 @@ use parking_lot::RwLock;
 
 use crate::transport::status::ApiError;
 
-/// The view of one replica.
+/// The state of one replica.
 #[derive(Clone, Debug, Default)]
 struct Replica {
     position: Position,
-    /// Where its cache begins: watches cannot start before that.
+    /// The start of its cache: watches cannot start before it.
     since: u64,
-    /// The seconds a client is asked to wait while the replica's cache is not ready.
+    /// The `Retry-After` seconds while the replica's cache is not ready.
     unready: Option<u64>,
 }
 
-/// How far a replica's cache has come.
+/// The progress of a replica's cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Position {
-    /// As far as the storage.
+    /// Up to date with the storage.
     #[default]
     Head,
-    /// So many revisions behind.
+    /// Behind by this number of revisions.
     Behind(u64),
-    /// Stopped at a revision.
+    /// Frozen at a revision.
     At(u64),
 }
 
-/// All replicas, and the one that new requests go to unless they name another.
+/// All replicas, and the default one for new requests.
 #[derive(Debug)]
 pub(crate) struct Replicas {
     replicas: RwLock<Vec<Replica>>,
@@ -65,7 +65,7 @@ impl Replicas {
         }
     }
 
-    /// The version at which a replica's cache begins.
+    /// The revision at which a replica's cache starts.
     pub(crate) fn since(&self, replica: usize) -> u64 {
         self.replicas
             .read()
@@ -81,7 +81,7 @@ impl Replicas {
         }
     }
 
-    /// The answer to lists and watches of a replica that is not ready.
+    /// The error for lists and watches of a replica that is not ready.
     pub(crate) fn unready(&self, replica: usize) -> Option<ApiError> {
         let seconds = self.replicas.read().get(replica)?.unready?;
         Some(ApiError::too_many_requests(seconds))

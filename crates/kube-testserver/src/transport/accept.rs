@@ -6,10 +6,10 @@ use crate::encode::table::IncludeObject;
 use crate::transport::request::Query;
 use crate::transport::status::ApiError;
 
-/// The media types the server writes.
+/// The supported media types.
 pub(crate) const WRITTEN: &[&str] = &["application/json", "application/yaml"];
 
-/// The chosen answer.
+/// The negotiated representation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Accepted {
     pub(crate) form: Form,
@@ -28,7 +28,7 @@ impl Accepted {
         };
         let mut clauses: Vec<(f32, Accepted)> = accept.split(',').filter_map(clause).collect();
         clauses.retain(|(quality, accepted)| *quality > 0.0 && !(streaming && accepted.yaml));
-        // Stable, so that of equal clauses the first wins.
+        // Stable, so that the first of several equal clauses wins.
         clauses.sort_by(|(a, _), (b, _)| b.total_cmp(a));
         clauses
             .first()
@@ -38,7 +38,7 @@ impl Accepted {
 }
 
 impl Accepted {
-    /// What the rows of a table carry besides the cells, as the query says.
+    /// The value of `includeObject`.
     pub(crate) fn including(mut self, query: &Query) -> Result<Accepted, ApiError> {
         if let Form::Table(include) = &mut self.form {
             let asked = query.get("includeObject").unwrap_or_default();
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_clause_that_can_be_served_wins() {
+    fn best_supported_clause_wins() {
         assert_eq!(form(""), Some(Form::Object));
         assert_eq!(form("*/*"), Some(Form::Object));
         assert_eq!(
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_is_never_yaml() {
+    fn watch_is_never_yaml() {
         assert!(Accepted::choose(Some("application/yaml"), true).is_err());
         assert!(Accepted::choose(Some("application/yaml"), false).is_ok_and(|accepted| accepted.yaml));
     }

@@ -15,7 +15,7 @@ use crate::storage::Stored;
 use crate::watch::WatchBody;
 use crate::watch::hub::InFlight;
 
-/// How much of a list is written at a time.
+/// The number of bytes of a list encoded at a time.
 const CHUNK: usize = 64 * 1024;
 
 /// A response body of the test server.
@@ -136,7 +136,7 @@ impl Body for TestBody {
             None => next(cx),
         };
         if let Poll::Ready(None | Some(Err(_))) = polled {
-            // The end: nothing is open any more, even if the client keeps what is left of the body.
+            // At the end nothing counts as open, even if the client keeps the body.
             this.source = Source::Bytes(None);
             this.in_flight = None;
         }
@@ -160,7 +160,7 @@ impl Body for TestBody {
 /// A list, written chunk by chunk while the client reads.
 #[derive(Debug)]
 pub(crate) struct ListBody {
-    /// What comes before the items, opening bracket included; empty once it is written.
+    /// The JSON before the items, including the opening bracket; empty once sent.
     head: String,
     items: std::vec::IntoIter<Arc<Stored>>,
     encoder: Encoder,

@@ -7,14 +7,14 @@ use parking_lot::Mutex;
 
 use crate::transport::request::{Query, Verb};
 
-/// How many requests are remembered; a server that runs for days must not grow by them.
+/// The number of requests kept, so that a long-running server does not grow.
 const KEPT: usize = 20_000;
 
 /// One request as the server saw it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SeenRequest {
-    /// What it does.
+    /// The verb.
     pub verb: Verb,
     /// The HTTP method.
     pub method: String,
@@ -22,7 +22,7 @@ pub struct SeenRequest {
     pub path: String,
     /// The query, decoded.
     pub query: Query,
-    /// The resource's plural name, such as `pods`; empty where the path names none.
+    /// The resource's plural name, such as `pods`; empty if the path is not a resource.
     pub resource: String,
     /// The API group; empty for the core group.
     pub group: String,
@@ -38,9 +38,9 @@ pub struct SeenRequest {
     pub content_type: Option<String>,
     /// The `User-Agent` header.
     pub user_agent: Option<String>,
-    /// The replica that took the request, from 0.
+    /// The replica that handled the request, from 0.
     pub replica: usize,
-    /// When it came, since the server was made, on tokio's clock.
+    /// The time since the server was created, on tokio's clock.
     pub at: Duration,
     /// The HTTP status of the response; `None` while there is none, and for requests without a response.
     pub status: Option<u16>,
@@ -61,7 +61,7 @@ impl std::fmt::Display for SeenRequest {
         }
         match self.status {
             Some(status) => write!(f, " -> {status}"),
-            None => f.write_str(" -> no answer"),
+            None => f.write_str(" -> no response"),
         }
     }
 }

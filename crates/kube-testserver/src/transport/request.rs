@@ -34,7 +34,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// The word as it stands in RBAC rules and messages.
+    /// The verb as used in RBAC rules and messages.
     pub fn as_str(self) -> &'static str {
         match self {
             Verb::Get => "get",
@@ -50,7 +50,7 @@ impl Verb {
     }
 }
 
-/// The parts of a path under `/api` or `/apis`; nothing is looked up yet.
+/// The parts of a path under `/api` or `/apis`, before any lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ResourcePath {
     pub(crate) group: String,
@@ -59,12 +59,12 @@ pub(crate) struct ResourcePath {
     pub(crate) namespace: Option<String>,
     pub(crate) name: Option<String>,
     pub(crate) subresource: Option<String>,
-    /// The old way to ask for a watch: `/api/v1/watch/pods`.
+    /// The legacy form of a watch: `/api/v1/watch/pods`.
     pub(crate) watch: bool,
 }
 
 impl ResourcePath {
-    /// Reads `/api/v1/…` and `/apis/group/version/…` as far as they name a resource; `None` for everything else.
+    /// Parses `/api/v1/…` and `/apis/group/version/…` if they name a resource; `None` for everything else.
     pub(crate) fn parse(path: &str) -> Option<ResourcePath> {
         let mut segments = Vec::new();
         for segment in path.strip_prefix('/')?.split('/') {
@@ -113,7 +113,7 @@ impl ResourcePath {
         })
     }
 
-    /// What the request does. A `GET` of one object with `watch=true` is a watch, too.
+    /// The verb of the request. A `GET` of one object with `watch=true` is a watch, too.
     pub(crate) fn verb(&self, method: &Method, query: &Query) -> Option<Verb> {
         let named = self.name.is_some();
         let watch = (self.watch || query.flag("watch")) && self.subresource.is_none();
@@ -140,14 +140,14 @@ pub struct Query {
 }
 
 impl Query {
-    /// Decodes a query string. Anything is a query string: what cannot be decoded is kept as replacement characters.
+    /// Decodes a query string. Never fails: invalid bytes become replacement characters.
     pub fn parse(query: &str) -> Query {
         Query {
             pairs: form_urlencoded::parse(query.as_bytes()).into_owned().collect(),
         }
     }
 
-    /// The first value under a key.
+    /// The first value of a key.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.pairs
             .iter()
@@ -160,7 +160,7 @@ impl Query {
         self.optional_flag(key).unwrap_or(false)
     }
 
-    /// All pairs in the order in which they came.
+    /// All pairs, in order.
     pub fn pairs(&self) -> &[(String, String)] {
         &self.pairs
     }
@@ -184,7 +184,7 @@ impl Query {
     }
 }
 
-/// How a list's resource version is meant.
+/// The match rule of a list's resource version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VersionMatch {
     Exact,
@@ -201,13 +201,13 @@ pub(crate) struct ListOptions {
     pub(crate) resource_version: String,
     pub(crate) version_match: Option<VersionMatch>,
     pub(crate) bookmarks: bool,
-    /// Whether a watch begins with the objects there are.
+    /// Whether a watch starts with the existing objects.
     pub(crate) initial_events: bool,
     pub(crate) timeout: Option<Duration>,
 }
 
 impl ListOptions {
-    /// Decodes and checks in the server's order: form, rules (422), selectors (400).
+    /// Decodes and validates in the server's order: format, rules (422), selectors (400).
     pub(crate) fn parse(query: &Query, watch: bool) -> Result<ListOptions, ApiError> {
         let limit = query.number("limit")?.unwrap_or(0);
         let timeout = query.number("timeoutSeconds")?.filter(|&seconds| seconds > 0);
@@ -272,7 +272,7 @@ impl ListOptions {
     }
 }
 
-/// A value as it stands in a field selector.
+/// Escapes a value for a field selector.
 fn escape(value: &str) -> String {
     value
         .replace('\\', "\\\\")
@@ -280,7 +280,7 @@ fn escape(value: &str) -> String {
         .replace('=', "\\=")
 }
 
-/// A resource version as a number, or the text of Go's number parser.
+/// Parses a resource version; the error is that of Go's number parser.
 pub(crate) fn parse_version(text: &str) -> Result<u64, String> {
     if text.is_empty() {
         return Ok(0);
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_taken_apart() {
+    fn paths_are_parsed() {
         let pods = path("/api/v1/namespaces/shop/pods/cart/status");
         assert_eq!(pods.namespace.as_deref(), Some("shop"));
         assert_eq!(
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn other_paths_are_no_resource_paths() {
+    fn other_paths_are_not_resource_paths() {
         for other in [
             "",
             "/",
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rules_for_versions_are_those_of_the_server() {
+    fn version_rules_match_a_real_server() {
         let check = |query: &str, watch| {
             ListOptions::parse(&Query::parse(query), watch)
                 .map(|_| ())
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_without_a_version_begins_with_what_there_is() {
+    fn watch_without_a_version_starts_with_initial_events() {
         let begins = |query: &str| {
             ListOptions::parse(&Query::parse(query), true)
                 .expect("valid options")

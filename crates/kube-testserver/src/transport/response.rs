@@ -15,7 +15,7 @@ const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 const FLOW_SCHEMA: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
 const PRIORITY_LEVEL: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
 
-/// An answer with a body of this type.
+/// A response with a body of this type.
 pub(crate) fn reply(status: StatusCode, content_type: &'static str, body: TestBody) -> Response<TestBody> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
@@ -25,12 +25,12 @@ pub(crate) fn reply(status: StatusCode, content_type: &'static str, body: TestBo
     response
 }
 
-/// A JSON answer.
+/// A JSON response.
 pub(crate) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<TestBody> {
     reply(status, "application/json", TestBody::bytes(body))
 }
 
-/// One object in the form the client wants.
+/// One object in the requested representation.
 pub(crate) fn object(
     status: StatusCode,
     accepted: Accepted,
@@ -44,7 +44,7 @@ pub(crate) fn object(
     json(status, bytes)
 }
 
-/// A list. Lists are streamed as JSON only; a client that wants YAML gets it converted as a whole.
+/// A list. Lists are streamed as JSON only; for YAML the whole list is converted.
 pub(crate) fn list(accepted: Accepted, body: TestBody) -> Response<TestBody> {
     if accepted.yaml {
         return yaml(StatusCode::OK, &body.into_bytes());
@@ -85,7 +85,7 @@ pub(crate) fn page_not_found() -> Response<TestBody> {
     )
 }
 
-/// Rewrites a JSON answer over many lines, for people.
+/// Indents a JSON response, for people.
 pub(crate) fn indent(response: Response<TestBody>) -> Response<TestBody> {
     let json = response
         .headers()
@@ -98,13 +98,13 @@ pub(crate) fn indent(response: Response<TestBody>) -> Response<TestBody> {
         let bytes = body.into_bytes();
         match serde_json::from_slice::<serde_json::Value>(&bytes) {
             Ok(value) => TestBody::bytes(format!("{value:#}\n")),
-            // Spoiled on purpose, most likely: it stays as it is.
+            // Probably corrupted by a fault: send it unchanged.
             Err(_) => TestBody::bytes(bytes),
         }
     })
 }
 
-/// Adds the headers that every answer has.
+/// Adds the headers of every response.
 pub(crate) fn finish(state: &ServerState, response: &mut Response<TestBody>) {
     let status = response.status();
     let headers = response.headers_mut();

@@ -26,11 +26,11 @@ use crate::transport::status::ApiError;
 use crate::write::request::{self as write_request, Writing};
 use crate::{auth, transport::response};
 
-/// The server as a tower service: what an in-process `kube::Client` stands on.
+/// The server as a tower service, used by in-process clients.
 #[derive(Clone, Debug)]
 pub struct TestService {
     state: Arc<ServerState>,
-    /// `None`: whichever the server has chosen when the request comes.
+    /// `None`: the replica selected by the server at the time of the request.
     replica: Option<usize>,
     authenticated: bool,
 }
@@ -44,7 +44,7 @@ impl TestService {
         }
     }
 
-    /// Takes every request as if it carried the server's token: what the server's own clients stand on.
+    /// Treats every request as authenticated; used by the server's own clients.
     #[must_use]
     pub fn authenticated(mut self) -> TestService {
         self.authenticated = true;
@@ -202,7 +202,7 @@ fn seen(
     }
 }
 
-/// Whether a person reads along: the query says so, or the client is one that people use by hand.
+/// Whether to indent the response: by query parameter, or for clients that people use by hand.
 fn wants_indented(seen: &SeenRequest) -> bool {
     let by_hand = |agent: &str| {
         ["curl", "Wget", "Mozilla/5.0"]
@@ -317,14 +317,14 @@ async fn act(
     }
 }
 
-/// Whether there is such a thing as this verb on this path.
+/// Whether this path supports the verb.
 fn check_allowed(seen: &SeenRequest, path: &ResourcePath, kind: &Kind) -> Result<(), ApiError> {
     let verb = seen.verb.as_str();
     let allowed = match &path.subresource {
         None => kind.allows(verb),
         Some(name) => {
             let missing = || match &path.name {
-                // Custom objects are all served by one handler, which knows the object's name.
+                // A single handler serves all custom objects, and its error names the object.
                 Some(object) if kind.custom => ApiError::not_found(&kind.group, &kind.plural, object),
                 _ => ApiError::no_such_resource(),
             };

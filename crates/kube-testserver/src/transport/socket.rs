@@ -62,7 +62,7 @@ impl Listening {
             let _stopped = stopped.drop_guard();
             accept(state, listener, stop).await;
         });
-        // It ends by the token, and not by a dropped handle, so that connections are closed first.
+        // Stopped by the token rather than by a dropped handle, so that connections are closed first.
         accepting.detach();
         Ok(listening)
     }
@@ -71,7 +71,7 @@ impl Listening {
         self.address
     }
 
-    /// Closes the socket and every connection, and waits until that is done.
+    /// Closes the socket and every connection, and waits until both are closed.
     pub(crate) async fn stop(&self) {
         self.stop.cancel();
         self.stopped.cancelled().await;
@@ -88,7 +88,7 @@ impl Drop for Listening {
 async fn accept(state: Arc<ServerState>, listener: TcpListener, stop: CancellationToken) {
     let mut connections = TaskSet::new();
     loop {
-        // Both branches are cancel-safe: a connection not accepted now is accepted the next time.
+        // Both branches are cancel-safe: a connection not accepted now is accepted by the next call.
         let accepted = tokio::select! {
             () = stop.cancelled() => break,
             accepted = listener.accept() => accepted,
@@ -97,7 +97,7 @@ async fn accept(state: Arc<ServerState>, listener: TcpListener, stop: Cancellati
             Ok((stream, _)) if state.refuses_connections() => refuse(&stream),
             Ok((stream, _)) => connections.spawn("connection", serve(state.clone(), stream)),
             Err(error) => {
-                // Out of file descriptors, most likely: the next try would fail as fast as this one.
+                // Probably out of file descriptors: retrying at once would fail again.
                 tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
@@ -107,14 +107,14 @@ async fn accept(state: Arc<ServerState>, listener: TcpListener, stop: Cancellati
 }
 
 fn refuse(stream: &TcpStream) {
-    // Without lingering the close is a reset. If it cannot be set, the close is a plain one.
+    // Without lingering the close is a reset. If the option cannot be set, the close is a normal one.
     let _ = stream.set_zero_linger();
 }
 
 async fn serve(state: Arc<ServerState>, stream: TcpStream) {
-    // Small frames must not wait for each other; without it they only come later.
+    // Small frames should not be delayed; without the option they only arrive later.
     let _ = stream.set_nodelay(true);
-    // A connection stays with the replica it was made to.
+    // A connection stays at its replica.
     let replica = state.replicas.chosen();
     let service = TowerToHyperService::new(TestService::new(state, Some(replica)));
     let served = http1::Builder::new()

@@ -12,7 +12,7 @@ use crate::patch::PatchError;
 
 /// An error response of the server.
 ///
-/// The same value is an HTTP answer, an in-band ERROR event of a watch, and the error of the direct mutations
+/// The same value is used for HTTP responses, for ERROR events of a watch, and as the error of direct writes
 /// (`try_create` and the like).
 #[doc(alias = "StatusError")]
 #[derive(Clone, Debug, PartialEq)]
@@ -63,7 +63,7 @@ const INCONSISTENT_CONTINUE: &str = "The provided continue parameter is too old 
      were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 
 impl ApiError {
-    /// Any failure: HTTP code, machine-readable reason, and text for people.
+    /// Any error: HTTP code, machine-readable reason, and message.
     pub fn new(code: u16, reason: impl Into<String>, message: impl Into<String>) -> ApiError {
         ApiError {
             code,
@@ -121,7 +121,7 @@ impl ApiError {
         self
     }
 
-    /// 403 of a creation in a namespace that is on its way out.
+    /// 403 of a create in a terminating namespace.
     pub(crate) fn namespace_terminating(
         group: &str,
         resource: &str,
@@ -156,7 +156,7 @@ impl ApiError {
         }
     }
 
-    /// 404 of a path under a known group and version where nothing is served.
+    /// 404 of an unknown path under a known group and version.
     pub(crate) fn no_such_resource() -> ApiError {
         let message = "the server could not find the requested resource";
         ApiError {
@@ -174,7 +174,7 @@ impl ApiError {
         }
     }
 
-    /// 406 `NotAcceptable`; like the real one its JSON is indented over many lines.
+    /// 406 `NotAcceptable`; like the real one, its JSON is indented.
     pub fn not_acceptable(accepted: &[&str]) -> ApiError {
         let message = format!(
             "only the following media types are accepted: {}",
@@ -222,24 +222,24 @@ impl ApiError {
         ApiError::new(410, "Expired", message)
     }
 
-    /// 410 of a watch or cached read whose version has left the window.
-    pub fn too_old(asked: u64, oldest: u64) -> ApiError {
-        ApiError::expired(format!("too old resource version: {asked} ({oldest})"))
+    /// 410 of a watch or cached read whose version is before the window.
+    pub fn too_old(requested: u64, oldest: u64) -> ApiError {
+        ApiError::expired(format!("too old resource version: {requested} ({oldest})"))
     }
 
-    /// 410 of a list at an exact version that is no longer known.
+    /// 410 of a list at an exact version before the window.
     pub(crate) fn list_too_old() -> ApiError {
         ApiError::expired("The resourceVersion for the provided list is too old.")
     }
 
-    /// 410 of a continue token; `token` leads on through an inconsistent list.
+    /// 410 of a continue token; `token` continues with an inconsistent list.
     pub(crate) fn continue_expired(token: String) -> ApiError {
         let mut error = ApiError::expired(INCONSISTENT_CONTINUE);
         error.metadata.insert("continue".to_owned(), token.into());
         error
     }
 
-    /// What went wrong with a patch.
+    /// The error of a rejected patch.
     pub(crate) fn patch(error: &PatchError) -> ApiError {
         let mut status = ApiError::new(error.code(), error.reason(), error.message());
         status.generic = error.code() == 422;
@@ -271,7 +271,7 @@ impl ApiError {
         )
     }
 
-    /// 415 of a patch in a format for which there is no route.
+    /// 415 of a patch in an unsupported format.
     pub(crate) fn no_such_media_type() -> ApiError {
         ApiError {
             generic: true,
@@ -317,7 +317,7 @@ impl ApiError {
         error
     }
 
-    /// 500 without a reason: what the server says for an error it has no words for.
+    /// 500 without a reason: the server's fallback for unknown errors.
     pub(crate) fn unknown(message: impl Into<String>) -> ApiError {
         ApiError::new(500, "", message)
     }
@@ -329,8 +329,8 @@ impl ApiError {
 
     /// 504 `Timeout` of a request for a version the server has not reached.
     #[doc(alias = "NewTooLargeResourceVersionError")]
-    pub fn too_large_resource_version(asked: u64, current: u64, retry_after_seconds: u64) -> ApiError {
-        let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
+    pub fn too_large_resource_version(requested: u64, current: u64, retry_after_seconds: u64) -> ApiError {
+        let message = format!("Timeout: Too large resource version: {requested}, current: {current}");
         let mut error = ApiError::new(504, "Timeout", message);
         error.details.insert(
             "causes".to_owned(),
@@ -339,7 +339,7 @@ impl ApiError {
         error.retry_after(retry_after_seconds)
     }
 
-    /// Asks the client to wait; it shows in `details.retryAfterSeconds` and in the `Retry-After` header.
+    /// Sets the retry delay, in `details.retryAfterSeconds` and in the `Retry-After` header.
     #[must_use]
     pub fn retry_after(mut self, seconds: u64) -> ApiError {
         if seconds > 0 {
@@ -359,12 +359,12 @@ impl ApiError {
         &self.reason
     }
 
-    /// The text for people.
+    /// The human-readable message.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// The seconds a client is asked to wait.
+    /// The retry delay in seconds.
     pub fn retry_after_seconds(&self) -> Option<u64> {
         self.details.get("retryAfterSeconds").and_then(Value::as_u64)
     }
@@ -415,7 +415,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_object_is_named_with_its_group() {
+    fn not_found_names_the_object_and_its_group() {
         let error = ApiError::not_found("apps", "deployments", "cart");
 
         assert_eq!(
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_object_has_one_cause_per_field() {
+    fn invalid_has_one_cause_per_field() {
         let errors = [
             FieldError::forbidden("resourceVersionMatch", "not here"),
             FieldError::required("metadata.name", "name or generateName is required"),
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_from_the_future_carries_the_cause_clients_look_for() {
+    fn future_version_has_the_cause_that_clients_check() {
         let error = ApiError::too_large_resource_version(9, 5, 1);
 
         assert_eq!(
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn a_not_acceptable_status_spans_lines() {
+    fn not_acceptable_status_is_indented() {
         let text = ApiError::not_acceptable(&["application/json"]).to_bytes();
 
         assert!(text.iter().filter(|&&byte| byte == b'\n').count() > 3);

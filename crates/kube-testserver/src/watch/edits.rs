@@ -1,5 +1,5 @@
-//! Faults on single events of a watch: dropped, duplicated, delayed, reordered, repeated.
-//! Knows nothing of where events come from.
+//! Faults on single events of a watch: dropped, duplicated, delayed, swapped, repeated.
+//! Independent of the source of events.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::Outgoing;
 use crate::fault::{Edit, Which};
 
-/// What comes out of the edits.
+/// The output of the edits.
 #[derive(Debug, PartialEq)]
 pub(super) enum Out {
     Frame(Bytes),
@@ -17,14 +17,14 @@ pub(super) enum Out {
     Wait(Duration),
 }
 
-/// The edits of one watch and what they hold back.
+/// The edits of one watch and the events they hold back.
 #[derive(Debug)]
 pub(super) struct Edits {
     rules: Vec<(Which, Edit)>,
     taken: u64,
-    /// Events that come after the next one.
+    /// Events to be sent after the next one.
     swapped: Vec<Bytes>,
-    /// The frames sent last, as many as the longest replay needs.
+    /// The last frames sent, as many as the longest replay needs.
     sent: VecDeque<Bytes>,
     remember: usize,
     out: VecDeque<Out>,
@@ -51,7 +51,7 @@ impl Edits {
         self.rules.is_empty()
     }
 
-    /// Takes the next event of the watch.
+    /// Accepts the next event of the watch.
     pub(super) fn take(&mut self, event: Outgoing, mut draw: impl FnMut() -> f64) {
         self.taken += 1;
         let number = self.taken;
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_dropped_doubled_delayed_swapped_and_replayed() {
+    fn events_are_dropped_duplicated_delayed_swapped_and_replayed() {
         let events = ["a", "b", "c", "d"];
 
         assert_eq!(run(vec![(Which::Nth(2), Edit::Drop)], &events), ["a", "c", "d"]);

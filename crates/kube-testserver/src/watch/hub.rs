@@ -1,5 +1,5 @@
 //! Open watches and requests in flight: counting, waking and ending them.
-//! Knows nothing of the contents of a watch.
+//! Independent of the contents of a watch.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use crate::storage::Touched;
 /// How an open watch ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Go on.
+    /// Stay open.
     None,
-    /// Say what there is to say, then end as a finished watch does.
+    /// Send pending events, then end normally.
     Finish,
-    /// End as a finished watch does, at once.
+    /// End normally, at once.
     Close,
     /// Break the connection.
     Break,
@@ -61,21 +61,22 @@ impl WatchHandle {
     }
 }
 
-// Sorted, so that watches are woken in the same order every time.
+// Sorted, so that the wake-up order is deterministic.
 type ById = BTreeMap<u64, Arc<WatchHandle>>;
 
-/// Everyone who is connected.
+/// All open watches and requests.
 #[derive(Debug, Default)]
 pub(crate) struct Hub {
     watches: Mutex<BTreeMap<Arc<str>, ById>>,
     next_id: AtomicU64,
     in_flight: AtomicUsize,
-    /// Told of every write, request, answer and end: what conditions of tests and waiting lists look at.
+    /// Notified of every write, request, response and end of a watch; conditions of tests and waiting lists listen to
+    /// it.
     changed: Notify,
 }
 
 impl Hub {
-    /// Enters a new watch; it counts as open until the guard is dropped.
+    /// Registers a watch; it counts as open until the guard is dropped.
     pub(crate) fn open(
         self: &Arc<Self>,
         resource: &Arc<str>,
@@ -109,7 +110,7 @@ impl Hub {
         InFlight { hub: self.clone() }
     }
 
-    /// How many watches of a resource (of all, without one) are open.
+    /// The number of open watches of a resource, or of all.
     pub(crate) fn count(&self, resource: Option<&str>) -> usize {
         let watches = self.watches.lock();
         match resource {
@@ -118,7 +119,7 @@ impl Hub {
         }
     }
 
-    /// What is open, as text for an assertion: resource, namespace and replica of each watch.
+    /// Describes the open watches for assertions: resource, namespace and replica of each.
     pub(crate) fn describe(&self) -> Vec<String> {
         let watches = self.watches.lock();
         let mut lines: Vec<(u64, String)> = watches
@@ -159,10 +160,10 @@ impl Hub {
         chosen.len()
     }
 
-    /// Wakes the watches that a change concerns.
+    /// Wakes the watches affected by a change.
     ///
-    /// A watch of another namespace has nothing to send, but its position must not fall out of the window: it is
-    /// woken every thousandth revision, and always where the window is small.
+    /// A watch of another namespace has nothing to send, but its position must not fall out of the window: it is woken
+    /// every thousandth revision, and always if the window is small.
     pub(crate) fn wake(&self, touched: &[Touched], revision: u64, window: usize) {
         {
             let watches = self.watches.lock();
@@ -178,7 +179,7 @@ impl Hub {
         self.changed.notify_waiters();
     }
 
-    /// Wakes every watch: something other than a write has changed what they may send.
+    /// Wakes every watch after a change other than a write.
     pub(crate) fn wake_all(&self) {
         for watch in self.watches.lock().values().flat_map(BTreeMap::values) {
             watch.waker.wake();
@@ -191,7 +192,7 @@ impl Hub {
     }
 }
 
-/// An open watch; dropping it is the end of the watch.
+/// An open watch; dropping it ends the watch.
 #[derive(Debug)]
 pub(crate) struct OpenWatch {
     handle: Arc<WatchHandle>,
@@ -215,7 +216,7 @@ impl Drop for OpenWatch {
     }
 }
 
-/// A request in flight; dropping it is the end of the request.
+/// A request in flight; dropping it ends the request.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     hub: Arc<Hub>,

@@ -1,4 +1,4 @@
-//! Watches: one passive body per watch, which reads the shared history from its own position.
+//! Watches: one passive body per watch, which reads the shared history from its position.
 //! Nothing is queued per watch, and no task runs behind it.
 
 use std::collections::VecDeque;
@@ -26,30 +26,30 @@ pub(crate) mod hub;
 
 use edits::Edits;
 
-/// How many bytes of frames are written at a time.
+/// The number of bytes of frames written at a time.
 const CHUNK: usize = 32 * 1024;
 
-/// Longer than any test or program runs, and shorter than what a clock can add up.
+/// Longer than any test or program runs, and short enough to be added to a clock.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// The last bookmark comes this long before the watch's own end.
+/// The last bookmark is sent this long before the watch times out.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
-/// Where a watch begins.
+/// The start of a watch.
 #[derive(Debug)]
 pub(crate) enum Start {
-    /// With ADDED for each of these, then the end marker, then what follows the revision.
+    /// ADDED events for these objects, the end marker, then the changes after the revision.
     Initial {
         objects: Vec<Arc<Stored>>,
         revision: u64,
     },
-    /// With what follows the revision.
+    /// The changes after the revision.
     After(u64),
-    /// With this error, and then it ends.
+    /// This error, then the end.
     Error(ApiError),
 }
 
-/// What a watch is made of, apart from its state.
+/// The immutable parts of a watch.
 #[derive(Debug)]
 pub(crate) struct WatchSpec {
     pub(crate) state: Arc<ServerState>,
@@ -63,7 +63,7 @@ pub(crate) struct WatchSpec {
     pub(crate) fault: WatchFault,
 }
 
-/// One event on its way out.
+/// An event to be sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Outgoing {
     key: Arc<str>,
@@ -75,19 +75,19 @@ pub(crate) struct Outgoing {
 pub(crate) struct WatchBody {
     spec: WatchSpec,
     phase: Phase,
-    /// Everything up to this revision has been sent, or was not for this watch.
+    /// Everything up to this revision has been sent or skipped.
     position: u64,
-    /// Frames ready to go.
+    /// Frames to be sent.
     ready: VecDeque<Bytes>,
     edits: Edits,
     events_sent: u64,
     flushed: bool,
     deadline: Pin<Box<Sleep>>,
-    /// The end that a fault asks for, where it comes by time.
+    /// The end scheduled by a fault.
     cut_short: Option<Pin<Box<Sleep>>>,
     bookmark: Pin<Box<Sleep>>,
     last_bookmark_sent: bool,
-    /// Set while a fault holds the events back.
+    /// Set while a fault delays the events.
     held: Option<Pin<Box<Sleep>>>,
 }
 
@@ -134,7 +134,7 @@ impl WatchBody {
     }
 
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Chunk> {
-        // Before anything is looked at, so that no wake-up falls between looking and waiting.
+        // Registered before anything is checked, so that no wake-up is missed in between.
         self.spec.open.waker().register(cx.waker());
         loop {
             match self.spec.open.order() {
@@ -154,7 +154,7 @@ impl WatchBody {
                 .silent_after
                 .is_some_and(|after| self.events_sent >= after)
             {
-                // Half-open: not even the deadline ends it; the server's orders and the client's drop do.
+                // Half-open: not even the timeout ends it; only the server's orders and the client's drop do.
                 return if self.spec.open.order() == Order::Finish {
                     self.end(cx, None)
                 } else {
@@ -168,7 +168,7 @@ impl WatchBody {
                 return self.end(cx, None);
             }
             if !self.fill(cx) && self.ready.is_empty() {
-                // Looked at again only now: whatever came before the order has been read from the history.
+                // Checked again now: all changes before the order have been read from the history.
                 return if self.spec.open.order() == Order::Finish {
                     self.end(cx, None)
                 } else {
@@ -178,7 +178,7 @@ impl WatchBody {
         }
     }
 
-    /// The ends that faults ask for.
+    /// The ends caused by faults.
     fn forced_end(&mut self, cx: &mut Context<'_>) -> Option<Poll<Chunk>> {
         let fault = &self.spec.fault;
         let counted = fault.end_after.is_some_and(|after| self.events_sent >= after);
@@ -212,7 +212,7 @@ impl WatchBody {
         Poll::Ready(error.map(Err))
     }
 
-    /// How many more events may be sent before a counting fault acts.
+    /// The number of events that may be sent before a counting fault applies.
     fn room(&self) -> u64 {
         let fault = &self.spec.fault;
         [
@@ -248,7 +248,7 @@ impl WatchBody {
         Some(out.into())
     }
 
-    /// Makes more frames ready; `false` where there is nothing to do but wait.
+    /// Prepares more frames; returns `false` if there is nothing to do but wait.
     fn fill(&mut self, cx: &mut Context<'_>) -> bool {
         if let Some(held) = self.held.as_mut() {
             if held.as_mut().poll(cx).is_pending() {
@@ -307,11 +307,11 @@ impl WatchBody {
         }
     }
 
-    /// Takes what is new for this watch; `false` where that is nothing.
+    /// Reads new changes for this watch; returns `false` if there are none.
     fn fill_live(&mut self) -> bool {
         match self.read_history() {
             None => {
-                // As a real server does it: closed without a word; the 410 comes on the next attempt.
+                // Closed without an error, as by a real server; the 410 comes on the next attempt.
                 self.phase = Phase::Ended;
                 true
             }
@@ -323,7 +323,7 @@ impl WatchBody {
         }
     }
 
-    /// Reads the shared history from this watch's position; `None` where the watch was left behind.
+    /// Reads the shared history from this watch's position; `None` if the position is before the window.
     fn read_history(&mut self) -> Option<Vec<Outgoing>> {
         let room = usize::try_from(self.room_for_batch()).unwrap_or(usize::MAX);
         let spec = &self.spec;
@@ -331,7 +331,7 @@ impl WatchBody {
         let visible = spec.state.visible(spec.replica, &store);
         let mut batch = Vec::new();
         if visible <= self.position {
-            // Also for a watch from a future version: nothing is sent until it is passed.
+            // Also for a watch from a future version: nothing is sent until that version is passed.
             return Some(batch);
         }
         if self.position < store.floor(&spec.collection) {
@@ -371,13 +371,13 @@ impl WatchBody {
         Some(batch)
     }
 
-    /// Sends the bookmark that is due, if one is.
+    /// Sends a bookmark if one is due.
     fn fill_bookmark(&mut self, cx: &mut Context<'_>) -> bool {
         if !self.spec.bookmarks || self.spec.fault.no_bookmarks {
             return false;
         }
         if self.spec.timeout <= LAST_BOOKMARK {
-            // A watch so short ends without one.
+            // A watch this short ends without one.
             return false;
         }
         let last_at = self.deadline.deadline() - LAST_BOOKMARK;
@@ -397,7 +397,7 @@ impl WatchBody {
             self.spec.state.visible(self.spec.replica, &store)
         };
         if visible < self.position {
-            // The server is behind what the client has seen: it says nothing rather than go back.
+            // The server is behind the version the client has seen: sending a bookmark would go back.
             return true;
         }
         let frame = self.bookmark_frame(self.position, false);
@@ -421,7 +421,7 @@ impl WatchBody {
         frame("BOOKMARK", object.to_string().as_bytes())
     }
 
-    /// How many events may be read at once: with edits in force one by one, so that each meets them in order.
+    /// The number of events to read at once: one if edits are active, so that each passes them in order.
     fn room_for_batch(&self) -> u64 {
         if self.edits.is_empty() { self.room() } else { 1 }
     }
@@ -439,7 +439,7 @@ impl WatchBody {
         self.release_edited();
     }
 
-    /// Lets out what the edits have let through; `false` if that is nothing.
+    /// Releases events from the edits; returns `false` if there are none.
     fn release_edited(&mut self) -> bool {
         let mut any = false;
         while self.room() > 0 {
@@ -460,7 +460,7 @@ impl WatchBody {
     }
 }
 
-/// Sleeps for any time a client may ask for, also one that no clock can show.
+/// Sleeps for any duration that a client may request, including those that overflow the clock.
 fn sleep(time: Duration) -> Pin<Box<Sleep>> {
     Box::pin(tokio::time::sleep(time.min(LONGEST)))
 }

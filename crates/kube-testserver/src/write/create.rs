@@ -13,18 +13,18 @@ use crate::server::state::ServerState;
 use crate::storage::{Store, Stored, storage_key};
 use crate::transport::status::ApiError;
 
-/// How long a name made from `generateName` may be before its random end.
+/// The maximum length of a `generateName` before the random suffix.
 const GENERATED_BASE: usize = 58;
 const SUFFIX: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 const OTHER_NAMESPACE: &str =
     "the namespace of the provided object does not match the namespace sent on the request";
 
-/// An object to create, checked as far as that is possible without the store.
+/// An object to create, validated as far as possible without the store.
 #[derive(Debug)]
 pub(crate) struct NewObject {
     object: Map<String, Value>,
-    /// What the definition or the schema rejects.
+    /// Errors from the definition or the schema.
     errors: Vec<FieldError>,
 }
 
@@ -144,7 +144,7 @@ fn settle_namespace(
     Ok(Some(namespace))
 }
 
-/// Makes a free name from `generateName` where the object has none.
+/// Generates a free name from `generateName` if the object has no name.
 fn settle_name(
     state: &ServerState,
     store: &Store,
@@ -178,7 +178,7 @@ fn random_suffix(state: &ServerState) -> String {
         .collect()
 }
 
-/// Sets what only the server may set. A test may set it, too.
+/// Sets the fields that only the server may set. A test may set them, too.
 fn own_fields(state: &ServerState, place: &Place<'_>, object: &mut Map<String, Value>) {
     let client = place.origin == Origin::Client;
     let metadata = metadata_mut(object);
@@ -203,7 +203,7 @@ fn own_fields(state: &ServerState, place: &Place<'_>, object: &mut Map<String, V
     }
 }
 
-/// The few defaults that clients look at.
+/// The few defaults that clients rely on.
 fn fill_defaults(place: &Place<'_>, object: &mut Map<String, Value>) {
     let (group, kind) = (place.kind.group.as_str(), place.kind.kind.as_str());
     match (group, kind) {
@@ -215,7 +215,7 @@ fn fill_defaults(place: &Place<'_>, object: &mut Map<String, Value>) {
             }
         }
         ("", "Secret") => {
-            // What a client writes in plain text is kept in base64, as `data`.
+            // `stringData` is stored in base64, as `data`.
             if let Some(Value::Object(plain)) = object.remove("stringData")
                 && let Some(data) = object.entry("data").or_insert_with(|| json!({})).as_object_mut()
             {
@@ -254,7 +254,7 @@ fn begin(place: &Place<'_>, object: &mut Map<String, Value>) {
     }
 }
 
-/// How safe a pod is from being evicted, by what its containers ask for.
+/// The QoS class of a pod, from the resources of its containers.
 fn quality_of_service(pod: &Map<String, Value>) -> &'static str {
     let containers = |key: &str| pod.get("spec").and_then(|spec| spec.get(key)?.as_array());
     let all = ["containers", "initContainers"]

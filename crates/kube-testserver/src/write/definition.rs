@@ -1,4 +1,4 @@
-//! Writes of CustomResourceDefinitions: what is stored, and which kinds the server then serves.
+//! Writes of CustomResourceDefinitions: validation, status, and the served kinds.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::watch::hub::Order;
 pub(super) const GROUP: &str = "apiextensions.k8s.io";
 pub(super) const KIND: &str = "CustomResourceDefinition";
 pub(super) const COLLECTION: &str = "customresourcedefinitions.apiextensions.k8s.io";
-/// Holds a definition until the objects of its kind are gone.
+/// Holds a definition until the objects of its kind are removed.
 pub(super) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// Fills in defaults and validates a definition. Compiles its regular expressions, so it belongs outside the lock of the
+/// Sets defaults and validates a definition. Compiles regular expressions, so it must run outside the lock of the
 /// store.
 pub(super) fn validate(object: &mut Map<String, Value>, old: Option<&Map<String, Value>>) -> Vec<FieldError> {
     let mut definition = Value::Object(std::mem::take(object));
@@ -32,8 +32,8 @@ pub(super) fn validate(object: &mut Map<String, Value>, old: Option<&Map<String,
     errors
 }
 
-/// Sets the status of a valid definition. It depends on the names in use, so it belongs under the lock of the store, where
-/// no other definition can claim a name at the same time.
+/// Sets the status of a valid definition. It depends on the names in use, so it must run under the lock of the store,
+/// where no other definition can claim a name at the same time.
 pub(super) fn set_status(state: &ServerState, object: &mut Map<String, Value>) {
     let definition = Value::Object(std::mem::take(object));
     let group = definition
@@ -51,7 +51,7 @@ pub(super) fn set_status(state: &ServerState, object: &mut Map<String, Value>) {
     }
 }
 
-/// Serves what the definition declares, from now on.
+/// Starts serving the kinds of a definition.
 pub(super) fn serve(state: &ServerState, definition: &Map<String, Value>) -> Result<(), ApiError> {
     let definition = Value::Object(definition.clone());
     let name = definition
@@ -88,7 +88,7 @@ pub(super) fn stop_serving(state: &ServerState, definition: &Stored) {
     state.hub.end(Order::Finish, |watched, _| watched == &*collection);
 }
 
-/// The collection that the definition's objects lie in.
+/// The collection of the definition's objects.
 pub(super) fn collection_of(definition: &Value) -> Arc<str> {
     let text = |pointer: &str| {
         definition

@@ -11,7 +11,7 @@ use crate::server::state::ServerState;
 use crate::storage::{Store, Stored};
 use crate::transport::status::ApiError;
 
-/// What becomes of the objects that the deleted one owns.
+/// The propagation policy for owned objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Propagation {
     Background,
@@ -19,7 +19,7 @@ pub(crate) enum Propagation {
     Orphan,
 }
 
-/// What a client asks of a deletion.
+/// The options of a deletion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DeleteOptions {
     pub(crate) uid: Option<String>,
@@ -28,12 +28,12 @@ pub(crate) struct DeleteOptions {
     pub(crate) propagation: Option<Propagation>,
 }
 
-/// How a deletion went.
+/// The result of a deletion.
 #[derive(Debug)]
 pub(crate) enum Deleted {
-    /// The object is gone; this is how it last looked.
+    /// The object was removed; its last state.
     Gone(Arc<Stored>),
-    /// The object waits for its finalizers or for its time.
+    /// The object waits for its finalizers or its grace period.
     Marked(Arc<Stored>),
 }
 
@@ -45,7 +45,7 @@ impl Deleted {
     }
 }
 
-/// The finalizers that stand for a way of propagation.
+/// The finalizers of a propagation policy.
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
 pub(super) const ORPHAN: &str = "orphan";
 
@@ -64,7 +64,7 @@ pub(crate) fn delete(
         && !place.is("", "Namespace")
         && !place.is(definition::GROUP, definition::KIND)
     {
-        // The common case, without a look into the object.
+        // The common case, without parsing the object.
         let gone = store
             .remove(&place.collection(), &place.key())
             .ok_or_else(|| place.not_found())?;
@@ -122,7 +122,7 @@ pub(crate) fn delete(
     Ok(Deleted::Marked(marked))
 }
 
-/// Shortens the grace period of a marked object, counted from the time it was marked.
+/// Shortens the grace period of a marked object, counted from the time of its deletion.
 fn bring_forward(metadata: &mut Map<String, Value>, grace: u64) {
     let known = metadata.get("deletionGracePeriodSeconds").and_then(Value::as_u64);
     let earlier = i64::try_from(known.unwrap_or(grace).saturating_sub(grace)).unwrap_or(0);
@@ -137,7 +137,7 @@ fn bring_forward(metadata: &mut Map<String, Value>, grace: u64) {
 }
 
 fn check_preconditions(place: &Place<'_>, current: &Stored, options: &DeleteOptions) -> Result<(), ApiError> {
-    // The message names the kind where others name the resource; so does the real one.
+    // This message names the kind where others name the resource, as on a real server.
     let conflict =
         |why: String| ApiError::conflict_because(&place.kind.group, &place.kind.kind, place.name, why);
     if let Some(uid) = options.uid.as_deref().filter(|uid| *uid != current.meta.uid) {
@@ -161,9 +161,9 @@ fn check_preconditions(place: &Place<'_>, current: &Stored, options: &DeleteOpti
     Ok(())
 }
 
-/// The finalizers the object has while it waits: its own, and those that the propagation asks for.
+/// The finalizers of a marked object: its own, and those of the propagation policy.
 ///
-/// A namespace and a definition always wait: for their contents. Those are removed right after.
+/// Namespaces and definitions always wait for their contents, which are removed right after.
 fn wanted_finalizers(
     place: &Place<'_>,
     object: &mut Map<String, Value>,
@@ -204,8 +204,8 @@ fn wanted_finalizers(
     finalizers
 }
 
-/// How long a pod is given to end: no time at all, unless it runs somewhere. `None` for whatever is not given time, which is
-/// all but pods, and pods unless the server was told to be so gentle.
+/// The grace period of a pod: zero unless it is bound to a node. `None` for other kinds, and for pods unless graceful
+/// deletion is enabled.
 fn grace_period(
     state: &ServerState,
     place: &Place<'_>,

@@ -1,5 +1,5 @@
 //! The consequences of deletions: owned objects, the contents of namespaces, the objects of a removed custom kind.
-//! A cluster's controllers do this over time; here it happens at once, as part of the same write.
+//! In a cluster, controllers do this over time; here it happens at once, as part of the same write.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::storage::{Event, Store, Stored};
 /// Holds a namespace until it is empty. A real server keeps this one in `spec.finalizers`.
 pub(super) const CONTENTS: &str = "kubernetes";
 
-/// Writes what follows from the writes so far.
+/// Applies the consequences of the writes so far.
 pub(crate) fn settle(state: &ServerState, store: &mut Store) {
     while let Some(event) = store.next_event() {
         match event {
@@ -53,7 +53,7 @@ pub(crate) fn settle(state: &ServerState, store: &mut Store) {
     }
 }
 
-/// The owner was removed: objects without another owner are removed too; the others lose the dangling reference.
+/// The owner was removed: objects without another owner are removed; the others lose the dangling reference.
 fn release_dependents(state: &ServerState, store: &mut Store, owner: &str) {
     for (collection, key) in store.dependents(owner) {
         let Some(dependent) = store
@@ -76,8 +76,8 @@ fn release_dependents(state: &ServerState, store: &mut Store, owner: &str) {
     }
 }
 
-/// An object names owners. Those that are not there are forgotten, and if none is there, the object goes: somebody who
-/// did not know yet that the owner was deleted has made it.
+/// An object has new owner references. References to missing owners are removed; if no owner exists, the object is
+/// deleted: it was created by a client that had not noticed the deletion of the owner.
 fn check_owners(state: &ServerState, store: &mut Store, collection: &Arc<str>, object: &Arc<Stored>) {
     let owners = &object.meta.owners;
     let absent: Vec<&str> = owners
@@ -85,11 +85,11 @@ fn check_owners(state: &ServerState, store: &mut Store, collection: &Arc<str>, o
         .map(|owner| owner.uid.as_str())
         .filter(|uid| !store.has_uid(uid))
         .collect();
-    // Written and gone again in one step: nothing is left to look at.
+    // Created and deleted in the same step.
     if absent.is_empty() || !store.has_uid(&object.meta.uid) {
         return;
     }
-    // Nothing is known about owners of a kind that is not served.
+    // Owners of kinds that are not served are unknown.
     let value = object.value();
     let references = value
         .pointer("/metadata/ownerReferences")
@@ -110,7 +110,7 @@ fn check_owners(state: &ServerState, store: &mut Store, collection: &Arc<str>, o
     }
 }
 
-/// An object waits with one of the garbage collector's own finalizers.
+/// An object waits for one of the garbage collector's own finalizers.
 fn follow_mark(state: &ServerState, store: &mut Store, collection: &Arc<str>, object: &Arc<Stored>) {
     let finalizers = finalizers_of(object);
     if finalizers.iter().any(|name| name == ORPHAN) {
@@ -139,7 +139,7 @@ fn follow_mark(state: &ServerState, store: &mut Store, collection: &Arc<str>, ob
     }
 }
 
-/// Lets an object go that waits for the objects it owns, once none of those that block it is left.
+/// Removes an object in foreground deletion once no blocking dependent is left.
 fn finish_foreground(state: &ServerState, store: &mut Store, owner: &str) {
     let Some((collection, key)) = store.place_of(owner) else {
         return;
@@ -195,12 +195,12 @@ fn contents(store: &Store, namespace: &str) -> Vec<(Arc<str>, Arc<Stored>)> {
                 .map(|object| (collection.clone(), object.clone())),
         );
     }
-    // The collections lie in a hash map; in a test the order of events should be the same every time.
+    // Sorted, because the collections are in a hash map and the order of events should be deterministic.
     found.sort_by(|(a, one), (b, two)| (a, &one.key).cmp(&(b, &two.key)));
     found
 }
 
-/// The objects of a custom kind go before its definition does.
+/// The objects of a custom kind are removed before its definition.
 fn remove_custom_objects(state: &ServerState, store: &mut Store, definition: &Stored) {
     let collection = definition::collection_of(&definition.value());
     let objects: Vec<Arc<Stored>> = store
@@ -244,7 +244,7 @@ fn remove(state: &ServerState, store: &mut Store, collection: &Arc<str>, object:
         dry_run: false,
         manager: None,
     };
-    // It can only fail because the object is gone already, and that is what is wanted.
+    // This fails only if the object is already gone.
     let _ = delete(state, store, &place, &DeleteOptions::default());
 }
 
@@ -309,7 +309,7 @@ fn rewrite(
     }
 }
 
-/// The kind whose objects a collection keeps, in the version in which it keeps them.
+/// The kind of a collection, in its storage version.
 fn kind_of(state: &ServerState, collection: &str) -> Option<Arc<Kind>> {
     let registry = state.registry.read();
     let (plural, group) = collection.split_once('.').unwrap_or((collection, ""));

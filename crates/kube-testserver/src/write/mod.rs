@@ -1,5 +1,5 @@
 //! Writing: create, update, delete and their consequences, as an API server and its controllers perform them.
-//! Accepts JSON objects, returns stored ones or the error to respond with. Knows nothing of HTTP.
+//! Accepts JSON objects, returns stored ones or the error to respond with. Independent of HTTP.
 
 mod create;
 mod definition;
@@ -34,7 +34,7 @@ pub(crate) use update::{Made, Part, update, update_now};
 /// The origin of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// A client: the rules for subresources and server-owned fields hold.
+    /// A client: the rules for subresources and server-owned fields apply.
     Client,
     /// The test itself: objects are stored as given, status included.
     Test,
@@ -44,14 +44,14 @@ pub(crate) enum Origin {
 #[derive(Clone, Debug)]
 pub(crate) struct Place<'a> {
     pub(crate) kind: &'a Arc<Kind>,
-    /// The kind as it is kept.
+    /// The kind in its storage version.
     pub(crate) stored_as: &'a Arc<Kind>,
     pub(crate) namespace: Option<&'a str>,
-    /// Empty for a creation: there the object says its name.
+    /// Empty for a create, where the object has the name.
     pub(crate) name: &'a str,
     pub(crate) origin: Origin,
     pub(crate) dry_run: bool,
-    /// Under which name the written fields are recorded; nothing is recorded without one.
+    /// The field manager; without one, managed fields are not recorded.
     pub(crate) manager: Option<Manager<'a>>,
 }
 
@@ -84,8 +84,8 @@ impl Place<'_> {
         self.kind.group == group && self.kind.kind == kind
     }
 
-    /// The schema that a client's write must satisfy, with its patterns: that of a custom kind, if it has one. Writes by
-    /// the test itself are not checked.
+    /// The schema and patterns that a client's write must satisfy, for custom kinds. Writes by the test itself are not
+    /// validated.
     fn schema(&self) -> Option<(&Value, &Patterns)> {
         let schema = self.kind.schema.as_deref()?;
         (self.origin == Origin::Client).then(|| (schema, self.kind.patterns()))
@@ -145,7 +145,7 @@ fn no_object(kind: &Kind) -> ApiError {
     ))
 }
 
-/// The map behind a value, or the error for something else.
+/// The fields of an object, or the error for any other value.
 fn into_map(kind: &Kind, value: Value) -> Result<Map<String, Value>, ApiError> {
     match value {
         Value::Object(map) => Ok(map),

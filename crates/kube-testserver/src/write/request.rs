@@ -1,4 +1,4 @@
-//! Write requests: from method, path and body to a write, and its response.
+//! Write requests: parses method, path and body, performs the write, builds the response.
 //! Accepts a resolved kind and the raw body. The rules of writing are in the parent module.
 
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::transport::response;
 use crate::transport::status::ApiError;
 use crate::write::{self, DeleteOptions, Deleted, Made, NewObject, Origin, Part, Place, Propagation};
 
-/// Resources whose deletion is answered with the object; all others with a `Status`.
+/// Resources whose deletion returns the object; all others return a `Status`.
 const SHOWN_WHEN_DELETED: &[&str] = &[
     "pods",
     "podtemplates",
@@ -40,7 +40,7 @@ const SHOWN_WHEN_DELETED: &[&str] = &[
     "volumeattachments",
 ];
 
-/// A writing request.
+/// A write request.
 #[derive(Debug)]
 pub(crate) struct Writing<'a> {
     pub(crate) state: &'a ServerState,
@@ -299,7 +299,7 @@ impl Writing<'_> {
                 };
                 match write::delete(self.state, store, &place, &options) {
                     Ok(gone) => deleted.push(gone.object().clone()),
-                    // Gone with one of the others before it.
+                    // Already removed by an earlier deletion.
                     Err(error) if error.code() == 404 => {}
                     Err(error) => return Err(error),
                 }
@@ -324,8 +324,8 @@ impl Writing<'_> {
         Ok(response::object(status, accepted, &encoder, object))
     }
 
-    /// Whether nothing is to be written: by the query, or by the options in the body of a deletion. The other options that
-    /// every write has are looked at, too.
+    /// Whether this is a dry run: by the query, or by the options in the body of a deletion. Validates the other common
+    /// write options, too.
     fn checked_dry_run(&self) -> Result<bool, ApiError> {
         let kind = match self.seen.verb {
             Verb::Create => "CreateOptions",
@@ -364,7 +364,7 @@ impl Writing<'_> {
         Ok(object)
     }
 
-    /// What is to be said about fields that the schema of a custom kind does not know; an error if the client wants that.
+    /// Warnings about fields unknown to the schema of a custom kind; an error if the client requests strict validation.
     fn unknown_fields(&self, object: &Value) -> Result<Vec<String>, ApiError> {
         let asked = self.seen.param("fieldValidation").unwrap_or_default();
         let (Some(schema), Some(object), false) =
@@ -407,7 +407,7 @@ impl Writing<'_> {
         }
     }
 
-    /// The body as JSON, or as YAML where it is no JSON.
+    /// The body as JSON, or as YAML if it is not JSON.
     fn parse_body(&self) -> Result<Value, ApiError> {
         let unrecognized = |why: &dyn std::fmt::Display| {
             ApiError::bad_request(format!(
@@ -448,7 +448,7 @@ fn success(status: StatusCode) -> Response<TestBody> {
     response::json(status, body.to_string())
 }
 
-/// Delete options from the body and from the query; the body wins.
+/// Delete options from the body and the query; the body wins.
 fn delete_options(body: &Value, seen: &SeenRequest) -> Result<DeleteOptions, ApiError> {
     let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
     let grace = match body.get("gracePeriodSeconds").filter(|value| !value.is_null()) {

@@ -1,4 +1,4 @@
-//! Reviews: posted and answered, never stored (who am I, may I).
+//! Reviews (authentication and authorization): answered, never stored.
 
 use serde_json::{Value, json};
 

@@ -17,21 +17,21 @@ use crate::storage::{Store, Stored, storage_key};
 use crate::transport::request::parse_version;
 use crate::transport::status::ApiError;
 
-/// Which part of an object a write may change.
+/// The part of an object that a write may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Everything, or everything but the status where that is a subresource and a client writes.
+    /// Everything, or everything but the status if that is a subresource and a client writes.
     Object,
     /// The status alone.
     Status,
 }
 
-/// How the new object was made.
+/// How the new object was produced.
 #[derive(Debug)]
 pub(crate) enum Made {
-    /// By a replacement or a patch: the server records who changed what.
+    /// By a replacement or a patch: managed fields are still to be recorded.
     Changed(Value),
-    /// By server-side apply, which has recorded it already.
+    /// By server-side apply, which has recorded managed fields already.
     Applied(Value),
 }
 
@@ -370,7 +370,7 @@ fn check_finalizers(old: &Map<String, Value>, new: &mut Map<String, Value>) -> V
     vec![FieldError::forbidden("metadata.finalizers", detail)]
 }
 
-/// Whether the write changes nothing; then no revision is used and no event sent.
+/// Whether the write changes nothing; then no revision is used and no event is sent.
 fn unchanged(old: &Map<String, Value>, new: &Map<String, Value>) -> bool {
     let typed = |key: &str| matches!(key, "kind" | "apiVersion");
     old.keys()

@@ -1,4 +1,4 @@
-//! Raw requests and watches, so that the tests see what is on the wire and not what a client makes of it.
+//! Raw requests and watches, so that tests check the wire format and not a client's view of it.
 
 use bytes::{Bytes, BytesMut};
 use http::{Method, Request, Response};
@@ -7,17 +7,17 @@ use kube_testserver::{TestBody, TestServer, TestService};
 use serde_json::Value;
 use tower_service::Service;
 
-/// One answer, read to its end.
+/// A complete response.
 #[derive(Debug)]
-pub struct Answer {
+pub struct FullResponse {
     pub status: u16,
     pub headers: http::HeaderMap,
     pub text: String,
 }
 
-impl Answer {
+impl FullResponse {
     pub fn json(&self) -> Value {
-        serde_json::from_str(&self.text).expect("the answer is JSON")
+        serde_json::from_str(&self.text).expect("the response is JSON")
     }
 
     /// Code, reason and message of a `Status`.
@@ -79,30 +79,30 @@ pub async fn call(
     service.clone().call(request).await
 }
 
-pub async fn finish(response: Response<TestBody>) -> Answer {
+pub async fn finish(response: Response<TestBody>) -> FullResponse {
     let (parts, body) = response.into_parts();
-    let bytes = body.collect().await.expect("the body is whole").to_bytes();
-    Answer {
+    let bytes = body.collect().await.expect("the body is complete").to_bytes();
+    FullResponse {
         status: parts.status.as_u16(),
         headers: parts.headers,
         text: String::from_utf8(bytes.to_vec()).expect("the body is text"),
     }
 }
 
-pub async fn get(server: &TestServer, path: &str) -> Answer {
+pub async fn get(server: &TestServer, path: &str) -> FullResponse {
     get_as(server, path, "").await
 }
 
-pub async fn get_as(server: &TestServer, path: &str, accept: &str) -> Answer {
+pub async fn get_as(server: &TestServer, path: &str, accept: &str) -> FullResponse {
     let mut request = Request::get(path);
     if !accept.is_empty() {
         request = request.header("accept", accept);
     }
     let request = request.body(Full::default()).expect("a request");
-    finish(call(&server.service(), request).await.expect("an answer")).await
+    finish(call(&server.service(), request).await.expect("a response")).await
 }
 
-pub async fn send(server: &TestServer, method: Method, path: &str, body: &Value) -> Answer {
+pub async fn send(server: &TestServer, method: Method, path: &str, body: &Value) -> FullResponse {
     send_as(server, method, path, "application/json", body.to_string()).await
 }
 
@@ -112,14 +112,14 @@ pub async fn send_as(
     path: &str,
     content_type: &str,
     body: impl Into<Bytes>,
-) -> Answer {
+) -> FullResponse {
     let request = Request::builder()
         .method(method)
         .uri(path)
         .header("content-type", content_type)
         .body(Full::new(body.into()))
         .expect("a request");
-    finish(call(&server.service(), request).await.expect("an answer")).await
+    finish(call(&server.service(), request).await.expect("a response")).await
 }
 
 /// An open watch, read frame by frame.
@@ -140,7 +140,7 @@ impl Watch {
         }
         let response = call(service, request.body(Full::default()).expect("a request"))
             .await
-            .expect("an answer");
+            .expect("a response");
         assert_eq!(response.status(), 200);
         Watch {
             body: response.into_body(),
@@ -172,10 +172,10 @@ impl Watch {
         }
     }
 
-    /// The next events, until there is nothing more to read at once.
+    /// The next events, until nothing more can be read without waiting.
     pub async fn ready(&mut self) -> Vec<String> {
         let mut events = Vec::new();
-        // On the paused clock this passes only when nothing else can happen.
+        // On the paused clock this elapses only if no other task can make progress.
         while let Ok(event) = tokio::time::timeout(std::time::Duration::from_millis(1), self.next()).await {
             let end = event == "end" || event.starts_with("broken");
             events.push(event);

@@ -33,7 +33,7 @@ fn widget(name: &str, color: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_declared_in_code_is_served() {
+async fn kind_declared_in_code_is_served() {
     let server = TestServer::builder()
         .kind(Kind::new("example.com", "v1", "Widget"))
         .build();
@@ -46,7 +46,7 @@ async fn a_kind_declared_in_code_is_served() {
     assert_eq!(
         list.json()["items"][0]["kind"],
         "Widget",
-        "custom items carry their type"
+        "custom items contain their type"
     );
     server.create({
         let mut direct = widget("b", "blue");
@@ -57,7 +57,7 @@ async fn a_kind_declared_in_code_is_served() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_posted_definition_makes_its_kind_served() {
+async fn posted_definition_adds_its_kind() {
     let server = TestServer::new();
     assert_eq!(get(&server, WIDGETS).await.text, "404 page not found\n");
 
@@ -85,7 +85,7 @@ async fn a_posted_definition_makes_its_kind_served() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bad_definition_is_refused() {
+async fn invalid_definition_is_rejected() {
     let server = TestServer::new();
     let mut bad = definition();
     bad["metadata"]["name"] = json!("wrong");
@@ -97,7 +97,7 @@ async fn a_bad_definition_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_custom_object_is_updated_only_with_its_version() {
+async fn update_of_a_custom_object_requires_its_version() {
     let server = TestServer::new();
     send(&server, Method::POST, DEFINITIONS, &definition()).await;
     let created = send(&server, Method::POST, WIDGETS, &widget("a", "red"))
@@ -131,7 +131,7 @@ async fn a_custom_object_is_updated_only_with_its_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_its_definition_a_kind_goes_and_its_watches_end() {
+async fn deleting_a_definition_removes_the_kind_and_ends_its_watches() {
     let server = TestServer::new();
     send(&server, Method::POST, DEFINITIONS, &definition()).await;
     send(&server, Method::POST, WIDGETS, &widget("a", "red")).await;
@@ -154,5 +154,5 @@ async fn with_its_definition_a_kind_goes_and_its_watches_end() {
     send(&server, Method::POST, DEFINITIONS, &definition()).await;
     let again = get(&server, WIDGETS).await;
     assert_eq!(again.names(), Vec::<String>::new());
-    assert!(again.version() > 5, "versions go on");
+    assert!(again.version() > 5, "the revision never decreases");
 }

@@ -1,4 +1,4 @@
-//! Faults: each one does what it says, when it should, and no longer.
+//! Faults: each has its effect on the matching requests and on no others.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn with_pods(names: &[&str]) -> TestServer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_nth_list_fails_and_no_other() {
+async fn only_the_nth_list_fails() {
     let server = with_pods(&[]);
     let fault = server.fault(RequestMatcher::list("pods").nth(2), Fault::status(500));
 
@@ -33,7 +33,7 @@ async fn the_nth_list_fails_and_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn faults_come_several_times_every_nth_time_for_ever_and_by_chance() {
+async fn faults_apply_n_times_every_nth_time_forever_or_randomly() {
     let codes = async |on: RequestMatcher, requests: usize| {
         let server = TestServer::builder().seed(7).build();
         server.fault(on, Fault::status(503));
@@ -58,12 +58,12 @@ async fn faults_come_several_times_every_nth_time_for_ever_and_by_chance() {
     assert_eq!(
         some,
         codes(RequestMatcher::any().chance(0.5), 100).await,
-        "the seed decides"
+        "the seed determines random faults"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cleared_fault_strikes_no_more() {
+async fn cleared_fault_no_longer_applies() {
     let server = with_pods(&[]);
     let fault = server.fault(RequestMatcher::any().forever(), Fault::status(500));
     assert_eq!(get(&server, "/api/v1/pods").await.status, 500);
@@ -77,7 +77,7 @@ async fn a_cleared_fault_strikes_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_can_be_anything() {
+async fn responses_can_be_replaced() {
     let server = with_pods(&[]);
 
     server.fault(
@@ -108,7 +108,7 @@ async fn answers_can_be_anything() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn connections_are_refused_delayed_and_left_hanging() {
+async fn connections_are_refused_delayed_and_hung() {
     let server = with_pods(&[]);
     let request = || {
         Request::get("/api/v1/pods")
@@ -136,7 +136,7 @@ async fn connections_are_refused_delayed_and_left_hanging() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bodies_are_cut_truncated_and_split() {
+async fn bodies_are_broken_truncated_and_split() {
     let server = with_pods(&["a", "b"]);
     let whole = get(&server, "/api/v1/pods").await.text;
     let request = || {
@@ -176,7 +176,7 @@ async fn bodies_are_cut_truncated_and_split() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_half_open_watch_says_nothing_and_does_not_end() {
+async fn half_open_watch_sends_nothing_and_does_not_end() {
     let server = with_pods(&["a"]);
     server.fault(RequestMatcher::watch("pods"), Fault::silent_after_events(1));
     let path = "/api/v1/pods?watch=true&allowWatchBookmarks=true&timeoutSeconds=60";
@@ -193,7 +193,7 @@ async fn a_half_open_watch_says_nothing_and_does_not_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_end_after_so_many_events_or_so_long() {
+async fn watches_end_after_a_number_of_events_or_a_time() {
     let server = with_pods(&["a", "b", "c"]);
     let path = "/api/v1/pods?watch=true&allowWatchBookmarks=true";
 
@@ -239,7 +239,7 @@ async fn watches_end_after_so_many_events_or_so_long() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bookmarks_are_withheld_and_wrong() {
+async fn bookmarks_are_withheld_or_wrong() {
     let server = with_pods(&["a"]);
     let path = "/api/v1/pods?watch=true&allowWatchBookmarks=true&timeoutSeconds=100";
 
@@ -266,7 +266,7 @@ async fn bookmarks_are_withheld_and_wrong() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_are_dropped_doubled_and_reordered() {
+async fn events_are_dropped_duplicated_and_reordered() {
     let server = with_pods(&["a", "b", "c"]);
     let path = "/api/v1/pods?watch=true&resourceVersion=1";
     let events = async |fault: Fault| {
@@ -294,7 +294,7 @@ async fn events_are_dropped_doubled_and_reordered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_not_know_initial_events_sends_no_marker() {
+async fn server_without_initial_events_sends_no_end_marker() {
     let server = with_pods(&["a"]);
     let path = "/api/v1/pods?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
 
@@ -306,7 +306,7 @@ async fn a_server_that_does_not_know_initial_events_sends_no_marker() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_misbehave_page_by_page() {
+async fn list_pages_are_faulty() {
     let server = with_pods(&["a", "b", "c"]);
 
     server.fault(RequestMatcher::list("pods"), Fault::ignore_limit());
@@ -342,7 +342,7 @@ async fn lists_misbehave_page_by_page() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bodies_stall_pause_trickle_and_stick_together() {
+async fn bodies_stall_pause_trickle_and_are_merged() {
     let server = with_pods(&["a", "b"]);
     let whole = get(&server, "/api/v1/pods").await.text;
     let chunks = async |fault: Fault| {
@@ -396,7 +396,7 @@ async fn bodies_stall_pause_trickle_and_stick_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn frames_are_split_and_glued_wherever_that_cuts() {
+async fn frames_are_split_and_merged_at_any_byte() {
     let server = with_pods(&["a", "b", "c"]);
     let path = "/api/v1/pods?watch=true&timeoutSeconds=1";
     let expected = ["ADDED shop/a@2", "ADDED shop/b@3", "ADDED shop/c@4", "end"];
@@ -412,15 +412,11 @@ async fn frames_are_split_and_glued_wherever_that_cuts() {
     let mut watch = Watch::open(&server, path).await;
     let started = tokio::time::Instant::now();
     assert_eq!(watch.next().await, expected[0]);
-    assert_eq!(
-        started.elapsed().as_secs(),
-        1,
-        "nothing comes before the end lets it go"
-    );
+    assert_eq!(started.elapsed().as_secs(), 1, "nothing is sent before the end");
 }
 
 #[tokio::test(start_paused = true)]
-async fn f10_bookmarks_lose_their_metadata_or_their_kind() {
+async fn f10_bookmarks_lack_metadata_or_have_another_kind() {
     let server = with_pods(&[]);
     let path = "/api/v1/pods?watch=true&allowWatchBookmarks=true";
 
@@ -447,7 +443,7 @@ async fn f10_bookmarks_lose_their_metadata_or_their_kind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_come_late_with_garbage_and_without_newlines() {
+async fn events_are_delayed_followed_by_garbage_or_lack_newlines() {
     let server = with_pods(&["a", "b"]);
     let path = "/api/v1/pods?watch=true&resourceVersion=1&timeoutSeconds=60";
 
@@ -486,7 +482,7 @@ async fn events_come_late_with_garbage_and_without_newlines() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn faults_join_and_match_what_they_are_told() {
+async fn faults_combine_and_match_by_every_criterion() {
     let server = TestServer::builder().replicas(2).build();
     server.create(pod("shop", "a"));
 
@@ -551,7 +547,7 @@ async fn all_connections_are_refused_on_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn headers_wait_for_the_first_frame() {
+async fn headers_are_held_back_until_the_first_frame() {
     let server = with_pods(&[]);
     server.fault(RequestMatcher::watch("pods"), Fault::late_headers());
     let opening = Watch::open(&server, "/api/v1/pods?watch=true&resourceVersion=1");

@@ -1,4 +1,4 @@
-//! Any request gets an answer: no panic, no hang, and every error is a `Status` or one of the known plain texts.
+//! Every request gets a response: no panic, no hang, and every error is a `Status` or one of the known plain texts.
 
 use std::time::Duration;
 
@@ -302,13 +302,13 @@ fn cluster() -> TestServer {
     server
 }
 
-async fn ask(server: &TestServer, request: Request<Full<Bytes>>) {
+async fn check_response(server: &TestServer, request: Request<Full<Bytes>>) {
     let head = request.method() == Method::HEAD;
-    let told = format!("{} {}", request.method(), request.uri());
-    // Longer than anything may take: the wait for a version of the future is three seconds.
+    let shown = format!("{} {}", request.method(), request.uri());
+    // Longer than any response takes: the wait for a future version is three seconds.
     let response = tokio::time::timeout(Duration::from_secs(60), server.service().call(request)).await;
     let response = response
-        .unwrap_or_else(|_| panic!("no answer to {told}"))
+        .unwrap_or_else(|_| panic!("no response to {shown}"))
         .expect("no fault is set");
     let (parts, mut body) = response.into_parts();
     let mut bytes = Vec::new();
@@ -321,16 +321,16 @@ async fn ask(server: &TestServer, request: Request<Full<Bytes>>) {
         }
     }
     if !head && parts.status.as_u16() >= 400 && parts.headers["content-type"] == "application/json" {
-        let status: Value = serde_json::from_slice(&bytes).unwrap_or_else(|error| panic!("{told}: {error}"));
+        let status: Value = serde_json::from_slice(&bytes).unwrap_or_else(|error| panic!("{shown}: {error}"));
         assert_eq!(
             (&status["kind"], &status["code"]),
             (&json!("Status"), &json!(parts.status.as_u16())),
-            "{told}"
+            "{shown}"
         );
         assert_ne!(
             (status["code"].as_u64(), status["reason"].as_str()),
             (Some(500), Some("InternalError")),
-            "{told}: {status}"
+            "{shown}: {status}"
         );
     }
 }
@@ -339,14 +339,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_request_gets_an_answer(requests in proptest::collection::vec(request(), 1..8)) {
+    fn arbitrary_requests_get_a_response(requests in proptest::collection::vec(request(), 1..8)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
         runtime.block_on(async {
             let server = cluster();
             for request in requests {
-                ask(&server, request).await;
+                check_response(&server, request).await;
             }
-            // Whatever was asked, the server still works, and what it holds can be read.
+            // After any requests the server still works, and its objects can be read.
             let list = crate::common::get(&server, "/api/v1/pods").await;
             assert_eq!(list.status, 200);
             assert!(list.json()["items"].is_array());
@@ -355,7 +355,7 @@ proptest! {
     }
 
     #[test]
-    fn any_continue_token_is_taken_or_refused(token in "[A-Za-z0-9_-]{0,80}", limit in 0..5u8) {
+    fn arbitrary_continue_tokens_are_accepted_or_rejected(token in "[A-Za-z0-9_-]{0,80}", limit in 0..5u8) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
         runtime.block_on(async {
             let answer = crate::common::get(&cluster(), &format!("/api/v1/pods?limit={limit}&continue={token}")).await;

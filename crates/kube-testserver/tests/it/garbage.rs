@@ -1,4 +1,4 @@
-//! What follows from deletions: owned objects and the contents of namespaces.
+//! The consequences of deletions: owned objects and the contents of namespaces.
 
 use http::Method;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
@@ -16,7 +16,7 @@ fn cluster() -> TestServer {
 }
 
 #[test]
-fn owned_objects_go_with_their_last_owner() {
+fn owned_objects_are_deleted_with_their_last_owner() {
     let server = cluster();
     let web = server.create(deployment("shop", "web"));
     let set = server.create(replica_set("shop", "web-1").owner(&web));
@@ -35,12 +35,12 @@ fn owned_objects_go_with_their_last_owner() {
     assert_eq!(
         b.metadata.owner_references.map(|owners| owners.len()),
         Some(1),
-        "the dangling reference is gone"
+        "the dangling reference is removed"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_made_for_an_owner_that_is_gone_goes_at_once() {
+async fn object_of_a_missing_owner_is_deleted_at_once() {
     let server = cluster();
     let web = server.create(deployment("shop", "web"));
     server.delete::<Deployment>("shop", "web");
@@ -60,14 +60,14 @@ async fn what_is_made_for_an_owner_that_is_gone_goes_at_once() {
         "{events:?}"
     );
 
-    // One that names it later is no better.
+    // The same for a reference added later.
     server.create(pod("shop", "a"));
     server.modify::<Pod>("shop", "a", |pod| *pod = pod.clone().owner(&web));
     assert_eq!(server.get::<Pod>("shop", "a"), None);
 }
 
 #[test]
-fn an_owner_that_is_gone_is_forgotten_where_another_is_left() {
+fn reference_to_a_missing_owner_is_removed_if_another_owner_exists() {
     let server = cluster();
     let web = server.create(deployment("shop", "web"));
     let other = server.create(config_map("shop", "other"));
@@ -82,7 +82,7 @@ fn an_owner_that_is_gone_is_forgotten_where_another_is_left() {
 }
 
 #[test]
-fn nothing_is_concluded_about_owners_of_a_kind_that_is_not_served() {
+fn owners_of_unserved_kinds_are_ignored() {
     let server = cluster();
     let mut a = pod("shop", "a").owner(&server.create(config_map("shop", "other")));
     for owner in a.metadata.owner_references.iter_mut().flatten() {
@@ -97,7 +97,7 @@ fn nothing_is_concluded_about_owners_of_a_kind_that_is_not_served() {
 }
 
 #[test]
-fn without_garbage_collection_nothing_follows() {
+fn owned_objects_stay_without_garbage_collection() {
     let server = TestServer::new();
     let web = server.create(deployment("shop", "web"));
     server.create(replica_set("shop", "web-1").owner(&web));
@@ -108,7 +108,7 @@ fn without_garbage_collection_nothing_follows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn orphans_stay_and_forget_their_owner() {
+async fn orphaned_objects_stay_and_lose_their_owner_reference() {
     let server = cluster();
     let web = server.create(deployment("shop", "web"));
     server.create(replica_set("shop", "web-1").owner(&web));
@@ -127,7 +127,7 @@ async fn orphans_stay_and_forget_their_owner() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_the_foreground_the_owner_goes_last() {
+async fn foreground_deletion_removes_the_owner_last() {
     let server = cluster();
     let web = server.create(deployment("shop", "web"));
     let mut set = replica_set("shop", "web-1")
@@ -165,7 +165,7 @@ async fn in_the_foreground_the_owner_goes_last() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_takes_its_contents_with_it() {
+async fn deleting_a_namespace_deletes_its_contents() {
     let server = TestServer::new();
     server.create(namespace("shop"));
     server.create(pod("shop", "a"));

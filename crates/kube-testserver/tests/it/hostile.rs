@@ -1,4 +1,4 @@
-//! Inputs that are meant to break the server or to keep it busy.
+//! Inputs designed to break the server or to keep it busy.
 
 use std::time::{Duration, Instant};
 

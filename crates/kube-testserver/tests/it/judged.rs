@@ -1,5 +1,5 @@
-//! Where a real kube-apiserver (1.37.1) was asked the same and answered otherwise. Each of these was a difference once;
-//! `e2e/` asks both servers again.
+//! Regression tests for former differences from a real kube-apiserver (1.37.1). The scenarios in `e2e/` check both
+//! servers.
 
 use http::header::AUTHORIZATION;
 use http::{Method, Request};
@@ -8,18 +8,18 @@ use kube_testserver::TestServer;
 use kube_testserver::builders::pod;
 use serde_json::{Value, json};
 
-use crate::common::{Answer, Watch, call, describe, finish, get, send};
+use crate::common::{FullResponse, Watch, call, describe, finish, get, send};
 
-async fn get_as_user(server: &TestServer, token: &str, path: &str) -> Answer {
+async fn get_as_user(server: &TestServer, token: &str, path: &str) -> FullResponse {
     let request = Request::get(path)
         .header(AUTHORIZATION, format!("Bearer {token}"))
         .body(Full::default())
         .expect("a request");
-    finish(call(&server.service(), request).await.expect("an answer")).await
+    finish(call(&server.service(), request).await.expect("a response")).await
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_exact_version_from_the_future_is_waited_for_and_asks_to_wait_more() {
+async fn exact_future_version_times_out_with_a_retry_delay() {
     let server = TestServer::new();
     for query in ["resourceVersionMatch=Exact", "limit=5"] {
         let started = tokio::time::Instant::now();
@@ -35,7 +35,7 @@ async fn an_exact_version_from_the_future_is_waited_for_and_asks_to_wait_more() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_ends_watches_and_their_history_but_not_that_of_lists() {
+async fn restart_drops_watches_and_their_history_but_not_that_of_lists() {
     let server = TestServer::new();
     server.create(pod("shop", "cart"));
     server.create(pod("shop", "till"));
@@ -58,7 +58,7 @@ async fn a_restart_ends_watches_and_their_history_but_not_that_of_lists() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stranger_may_find_out_what_there_is_and_is_refused_everything_else() {
+async fn user_without_permissions_may_only_read_discovery() {
     let server = TestServer::builder()
         .token("secret")
         .user_without_permissions("other", "nobody")
@@ -98,7 +98,7 @@ async fn a_stranger_may_find_out_what_there_is_and_is_refused_everything_else() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_is_marked_before_it_goes_even_if_it_is_given_no_time() {
+async fn pod_is_marked_before_removal_even_without_grace_period() {
     let server = TestServer::builder().graceful_pods().build();
     for (name, node) in [("waiting", None), ("bound", Some("worker-1"))] {
         let mut made = pod("shop", name);
@@ -117,31 +117,37 @@ async fn a_pod_is_marked_before_it_goes_even_if_it_is_given_no_time() {
         .await;
         assert_eq!(answer.status, 200, "{}", answer.text);
     };
-    let mut told = async || {
+    let mut next_event = async || {
         let frame = watch.frame().await.expect("a frame").expect("open");
         let grace = frame["object"]["metadata"]["deletionGracePeriodSeconds"].clone();
         (describe(&frame), grace)
     };
 
     delete("waiting", Value::Null).await;
-    assert_eq!(told().await, ("MODIFIED shop/waiting@4".to_owned(), json!(0)));
-    assert_eq!(told().await, ("DELETED shop/waiting@5".to_owned(), json!(0)));
+    assert_eq!(
+        next_event().await,
+        ("MODIFIED shop/waiting@4".to_owned(), json!(0))
+    );
+    assert_eq!(
+        next_event().await,
+        ("DELETED shop/waiting@5".to_owned(), json!(0))
+    );
 
     delete("bound", json!(20)).await;
-    delete("bound", json!(25)).await; // more time than before: nothing changes
+    delete("bound", json!(25)).await; // a longer grace period than before changes nothing
     delete("bound", json!(5)).await;
     delete("bound", json!(0)).await;
     for (event, grace) in [("MODIFIED shop/bound@6", 20), ("MODIFIED shop/bound@7", 5)] {
-        assert_eq!(told().await, (event.to_owned(), json!(grace)));
+        assert_eq!(next_event().await, (event.to_owned(), json!(grace)));
     }
-    assert_eq!(told().await, ("MODIFIED shop/bound@8".to_owned(), json!(0)));
-    assert_eq!(told().await, ("DELETED shop/bound@9".to_owned(), json!(0)));
+    assert_eq!(next_event().await, ("MODIFIED shop/bound@8".to_owned(), json!(0)));
+    assert_eq!(next_event().await, ("DELETED shop/bound@9".to_owned(), json!(0)));
 }
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/shop/configmaps";
 
 #[tokio::test(start_paused = true)]
-async fn finalizers_and_owners_are_checked() {
+async fn finalizers_and_owners_are_validated() {
     let server = TestServer::new();
     let qualified = "name is neither a standard finalizer name nor is it fully qualified";
     let owner = |change: Value| {
@@ -204,7 +210,7 @@ async fn finalizers_and_owners_are_checked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_is_no_number_is_no_conflict() {
+async fn non_numeric_version_is_not_a_conflict() {
     let server = TestServer::new();
     let map = json!({ "metadata": { "name": "map" } });
     assert_eq!(send(&server, Method::POST, CONFIG_MAPS, &map).await.status, 201);
@@ -218,7 +224,7 @@ async fn a_version_that_is_no_number_is_no_conflict() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_may_ask_for_a_dry_run_in_its_body() {
+async fn delete_body_may_request_a_dry_run() {
     let server = TestServer::new();
     let map = json!({ "metadata": { "name": "map" } });
     assert_eq!(send(&server, Method::POST, CONFIG_MAPS, &map).await.status, 201);
@@ -249,5 +255,5 @@ async fn a_deletion_may_ask_for_a_dry_run_in_its_body() {
         policy.error().2,
         format!("{invalid}propagationPolicy: Unsupported value: \"Away\": {supported}")
     );
-    assert_eq!(get(&server, &path).await.status, 200, "it is still there");
+    assert_eq!(get(&server, &path).await.status, 200, "the object still exists");
 }

@@ -18,7 +18,7 @@ use kube_testserver::{Fault, RequestMatcher, TestServer, Verb};
 use serde_json::json;
 
 #[tokio::test(start_paused = true)]
-async fn api_does_all_its_verbs() {
+async fn api_supports_all_verbs() {
     let server = TestServer::new();
     let pods: Api<Pod> = Api::namespaced(server.client(), "shop");
 
@@ -57,7 +57,7 @@ async fn api_does_all_its_verbs() {
     pods.evict("cart", &EvictParams::default())
         .await
         .expect("evicted");
-    let missing = pods.get_opt("cart").await.expect("an answer");
+    let missing = pods.get_opt("cart").await.expect("an response");
     assert_eq!(missing, None);
     let gone = pods.get("cart").await.expect_err("gone");
     assert!(
@@ -132,7 +132,7 @@ async fn api_deletes_one_and_many() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn discovery_knows_built_in_and_posted_kinds() {
+async fn discovery_lists_built_in_and_posted_kinds() {
     let server = TestServer::new();
     let definitions: Api<DynamicObject> = Api::all_with(
         server.client(),
@@ -206,7 +206,7 @@ fn describe<K: Resource>(event: &Event<K>) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_watcher_lists_pages_and_follows() {
+async fn watcher_lists_pages_and_watches() {
     let server = TestServer::new();
     for number in 0..7 {
         server.create(pod("shop", &format!("p{number}")));
@@ -241,7 +241,7 @@ async fn the_watcher_lists_pages_and_follows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_watcher_streams_its_first_list() {
+async fn watcher_streams_its_initial_list() {
     let server = TestServer::new();
     server.create(pod("shop", "a"));
     let pods: Api<Pod> = Api::all(server.client());
@@ -260,7 +260,7 @@ async fn the_watcher_streams_its_first_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_watcher_recovers_from_a_410_and_goes_on_after_a_timeout() {
+async fn watcher_recovers_from_a_410_and_resumes_after_a_timeout() {
     let server = TestServer::new();
     server.create(pod("shop", "a"));
     let pods: Api<Pod> = Api::all(server.client());
@@ -272,9 +272,9 @@ async fn the_watcher_recovers_from_a_410_and_goes_on_after_a_timeout() {
         );
     }
 
-    // Twenty seconds later the watch ends by itself; the next one goes on where it was.
+    // After twenty seconds the watch times out; the next one resumes.
     let next = tokio::time::timeout(Duration::from_secs(30), events.try_next()).await;
-    assert!(next.is_err(), "nothing happens, so nothing is told");
+    assert!(next.is_err(), "no event without a change");
     assert_eq!(server.count_requests(Verb::Watch, "pods"), 2);
     assert_eq!(server.count_requests(Verb::List, "pods"), 1);
 
@@ -283,7 +283,7 @@ async fn the_watcher_recovers_from_a_410_and_goes_on_after_a_timeout() {
         Fault::error_event(kube_testserver::ApiError::too_old(1, 2)),
     );
     server.close_watches();
-    let error = events.try_next().await.expect_err("the watch is told of the 410");
+    let error = events.try_next().await.expect_err("the watch receives the 410");
     assert!(error.to_string().contains("too old resource version"), "{error}");
     assert_eq!(
         describe(&events.try_next().await.expect("an event").expect("no end")),
@@ -292,7 +292,7 @@ async fn the_watcher_recovers_from_a_410_and_goes_on_after_a_timeout() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metadata_is_watched_alone() {
+async fn metadata_only_is_watched() {
     let server = TestServer::new();
     server.create(pod("shop", "a"));
     let pods: Api<PartialObjectMeta<Pod>> = Api::all(server.client());
@@ -311,7 +311,7 @@ async fn metadata_is_watched_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn namespaces_are_created_and_finalized_away() {
+async fn namespaces_are_created_and_finalized() {
     let server = TestServer::new();
     let namespaces: Api<Namespace> = Api::all(server.client());
     namespaces

@@ -14,7 +14,7 @@ fn with_pods(names: &[&str]) -> TestServer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_list_has_items_and_a_version() {
+async fn empty_list_has_items_and_a_version() {
     let server = TestServer::new();
 
     let list = get(&server, "/api/v1/pods").await;
@@ -29,7 +29,7 @@ async fn an_empty_list_has_items_and_a_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn items_are_sorted_by_key_and_leave_out_their_type() {
+async fn items_are_sorted_by_key_and_have_no_type() {
     let server = TestServer::new();
     server.create(pod("a", "x"));
     server.create(pod("a-b", "x"));
@@ -47,7 +47,7 @@ async fn items_are_sorted_by_key_and_leave_out_their_type() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pages_show_one_state_of_the_collection() {
+async fn pages_show_one_snapshot() {
     let server = with_pods(&["a", "b", "c", "d", "e"]);
     let first = get(&server, "/api/v1/pods?limit=2").await;
     server.create(pod("shop", "bb"));
@@ -76,7 +76,7 @@ async fn pages_show_one_state_of_the_collection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_continue_token_expires_with_the_history() {
+async fn continue_token_expires_with_the_history() {
     let server = with_pods(&["a", "b", "c"]);
     let token = get(&server, "/api/v1/namespaces/shop/pods?limit=1")
         .await
@@ -94,7 +94,7 @@ async fn a_continue_token_expires_with_the_history() {
     assert_eq!((code, reason.as_str()), (410, "Expired"));
     assert!(message.starts_with("The provided continue parameter is too old"));
 
-    let resumable = expired.continue_token().expect("a token to go on with");
+    let resumable = expired.continue_token().expect("a resumable token");
     let rest = get(
         &server,
         &format!("/api/v1/namespaces/shop/pods?continue={resumable}"),
@@ -104,7 +104,7 @@ async fn a_continue_token_expires_with_the_history() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn versions_are_read_by_the_matrix() {
+async fn version_match_and_limit_select_the_state() {
     let server = with_pods(&["a", "b"]);
     let then = server.resource_version();
     server.create(pod("shop", "c"));
@@ -137,7 +137,7 @@ async fn versions_are_read_by_the_matrix() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_from_the_future_is_waited_for_and_then_refused() {
+async fn future_version_is_waited_for_and_then_rejected() {
     let server = with_pods(&["a"]);
     let future = server.resource_version() + 1;
     let started = tokio::time::Instant::now();
@@ -161,7 +161,7 @@ async fn a_version_from_the_future_is_waited_for_and_then_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn exact_versions_before_the_window_are_gone() {
+async fn exact_versions_before_the_window_are_expired() {
     let server = with_pods(&["a"]);
     let then = server.resource_version();
     server.create(pod("shop", "b"));
@@ -184,7 +184,7 @@ async fn exact_versions_before_the_window_are_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn selectors_choose_and_hide_the_remaining_count() {
+async fn selectors_filter_and_hide_the_remaining_count() {
     let server = TestServer::new();
     for (name, app) in [("a", "web"), ("b", "db"), ("c", "web"), ("d", "db")] {
         let mut object = pod("shop", name).label("app", app);
@@ -227,7 +227,7 @@ async fn selectors_choose_and_hide_the_remaining_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metadata_only_lists_carry_metadata_only() {
+async fn metadata_only_lists_contain_only_metadata() {
     let server = with_pods(&["a"]);
 
     let accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
@@ -241,7 +241,7 @@ async fn metadata_only_lists_carry_metadata_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bad_questions_are_refused_in_the_words_of_a_server() {
+async fn invalid_requests_are_rejected_as_by_a_real_server() {
     let server = with_pods(&["a"]);
 
     let error = async |path: &str| get(&server, path).await.error();
@@ -287,7 +287,7 @@ async fn cluster_scoped_kinds_have_no_namespace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shards_split_a_collection_without_rest() {
+async fn shards_partition_a_collection() {
     let server = TestServer::builder().sharding().build();
     for number in 0..40 {
         server.create(pod("shop", &format!("p{number}")));
@@ -323,7 +323,7 @@ async fn shards_split_a_collection_without_rest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn people_get_many_lines() {
+async fn responses_for_people_are_indented() {
     let server = with_pods(&["a"]);
 
     let plain = get(&server, "/api/v1/pods").await;

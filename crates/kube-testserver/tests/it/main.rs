@@ -1,4 +1,4 @@
-//! The server as its clients see it: in process, on the paused clock.
+//! The server from the perspective of its clients: in process, on the paused clock.
 
 mod common;
 mod custom;

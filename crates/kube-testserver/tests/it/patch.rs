@@ -1,4 +1,4 @@
-//! Patches of all four kinds, over HTTP.
+//! Patches of all four types, over HTTP.
 
 use http::Method;
 use kube_testserver::TestServer;
@@ -15,13 +15,13 @@ const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
 #[tokio::test(start_paused = true)]
-async fn patches_of_every_kind_change_the_object() {
+async fn patches_of_every_type_change_the_object() {
     let server = TestServer::new();
     server.create(pod("shop", "cart"));
     let patch = async |kind: &str, patch: Value| {
-        let answer = send_as(&server, Method::PATCH, POD, kind, patch.to_string()).await;
-        assert_eq!(answer.status, 200, "{}", answer.text);
-        answer.json()
+        let response = send_as(&server, Method::PATCH, POD, kind, patch.to_string()).await;
+        assert_eq!(response.status, 200, "{}", response.text);
+        response.json()
     };
 
     let merged = patch(MERGE, json!({"metadata": {"labels": {"app": "cart"}}})).await;
@@ -46,7 +46,7 @@ async fn patches_of_every_kind_change_the_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn patches_are_refused_in_the_words_of_a_server() {
+async fn patches_are_rejected_as_by_a_real_server() {
     let server = TestServer::new();
     server.create(pod("shop", "cart"));
     let refused = async |path: &str, kind: &str, patch: Value| {
@@ -85,7 +85,7 @@ async fn patches_are_refused_in_the_words_of_a_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_status_is_patched_alone() {
+async fn status_is_patched_alone() {
     let server = TestServer::new();
     server.create(pod("shop", "cart"));
     let patch = json!({"status": {"phase": "Running"}, "metadata": {"labels": {"not": "here"}}});
@@ -114,7 +114,7 @@ async fn the_status_is_patched_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn apply_creates_merges_and_knows_who_owns_what() {
+async fn apply_creates_merges_and_tracks_ownership() {
     let server = TestServer::new();
     let config = |replicas: i64| {
         json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
@@ -165,19 +165,23 @@ async fn apply_creates_merges_and_knows_who_owns_what() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn applied_nonsense_in_the_metadata_is_no_trouble() {
+async fn malformed_applied_metadata_is_rejected() {
     let server = TestServer::new();
     let path = "/api/v1/namespaces/shop/configmaps/new?fieldManager=x";
 
     for metadata in [json!("nonsense"), json!([1]), json!(null), json!({"labels": 7})] {
         let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}).to_string();
-        let answer = send_as(&server, Method::PATCH, path, APPLY, config).await;
-        assert!(matches!(answer.status, 200 | 201 | 400 | 422), "{}", answer.text);
+        let response = send_as(&server, Method::PATCH, path, APPLY, config).await;
+        assert!(
+            matches!(response.status, 200 | 201 | 400 | 422),
+            "{}",
+            response.text
+        );
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_scale_is_patched() {
+async fn scale_is_patched() {
     let server = TestServer::new();
     server.create(deployment("shop", "web"));
 
@@ -195,7 +199,7 @@ async fn the_scale_is_patched() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_do_not_grow_deeper_than_they_can_be_read() {
+async fn patches_cannot_exceed_the_nesting_limit() {
     let server = TestServer::new();
     let nest = |depth: usize| (0..depth).fold(json!(1), |inner, _| json!({"a": inner}));
     let mut config_map = json!({"metadata": {"name": "x"}, "data": nest(120)});

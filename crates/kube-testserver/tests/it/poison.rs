@@ -1,4 +1,4 @@
-//! Spoiled objects: in lists, in watches and alone.
+//! Corrupted objects: in lists, in watches and alone.
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -21,7 +21,7 @@ async fn raw(server: &TestServer, path: &str) -> Bytes {
     let request = http::Request::get(path)
         .body(http_body_util::Full::default())
         .expect("a request");
-    let response = call(&server.service(), request).await.expect("an answer");
+    let response = call(&server.service(), request).await.expect("a response");
     response.into_body().collect().await.expect("whole").to_bytes()
 }
 
@@ -30,7 +30,7 @@ fn item(list: &Value, number: usize) -> &Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f13_one_object_of_a_list_is_spoiled_and_no_other() {
+async fn f13_one_object_of_a_list_is_corrupted_and_no_other() {
     let server = shop();
 
     for (poison, spoiled) in [
@@ -55,7 +55,7 @@ async fn f13_one_object_of_a_list_is_spoiled_and_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f13_parts_go_missing() {
+async fn f13_parts_of_an_object_are_missing() {
     let server = shop();
     let spoiled = async |poison: Poison| {
         server.poison("pods", "shop/b", poison);
@@ -87,7 +87,7 @@ async fn f13_parts_go_missing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f39_bytes_are_spoiled_beyond_json() {
+async fn f39_bytes_are_not_json() {
     let server = shop();
 
     server.poison("pods", "shop/b", Poison::InvalidUtf8);
@@ -109,7 +109,7 @@ async fn f39_bytes_are_spoiled_beyond_json() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f14_an_object_is_spoiled_in_an_open_watch() {
+async fn f14_object_is_corrupted_in_an_open_watch() {
     let server = shop();
     let mut watch = Watch::open(&server, "/api/v1/pods?watch=true&resourceVersion=4").await;
     server.modify::<Pod>("shop", "b", |pod| *pod = pod.clone().label("n", "1"));
@@ -123,7 +123,7 @@ async fn f14_an_object_is_spoiled_in_an_open_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f06_an_object_is_recreated_with_another_uid() {
+async fn f06_object_is_recreated_with_another_uid() {
     let server = shop();
     let before = server.get::<Pod>("shop", "b").and_then(|pod| pod.metadata.uid);
     let mut watch = Watch::open(&server, "/api/v1/pods?watch=true&resourceVersion=4").await;

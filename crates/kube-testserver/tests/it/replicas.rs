@@ -6,15 +6,15 @@ use k8s_openapi::api::core::v1::Pod;
 use kube_testserver::builders::pod;
 use kube_testserver::{ReplicaHandle, TestServer};
 
-use crate::common::{Answer, Watch, call, finish, get};
+use crate::common::{FullResponse, Watch, call, finish, get};
 
-async fn ask(replica: &ReplicaHandle, path: &str) -> Answer {
+async fn get_from(replica: &ReplicaHandle, path: &str) -> FullResponse {
     let request = Request::get(path).body(Full::default()).expect("a request");
-    finish(call(&replica.service(), request).await.expect("an answer")).await
+    finish(call(&replica.service(), request).await.expect("an response")).await
 }
 
 #[tokio::test(start_paused = true)]
-async fn f01_a_lagging_replica_shows_the_past() {
+async fn f01_lagging_replica_serves_stale_reads() {
     let server = TestServer::builder().replicas(2).build();
     for name in ["a", "b", "c"] {
         server.create(pod("shop", name));
@@ -23,7 +23,7 @@ async fn f01_a_lagging_replica_shows_the_past() {
     slow.lag(2);
 
     assert_eq!(
-        ask(&slow, "/api/v1/pods?resourceVersion=0").await.items(),
+        get_from(&slow, "/api/v1/pods?resourceVersion=0").await.items(),
         ["shop/a@2"]
     );
     assert_eq!(
@@ -32,13 +32,13 @@ async fn f01_a_lagging_replica_shows_the_past() {
     );
 
     let started = tokio::time::Instant::now();
-    let consistent = ask(&slow, "/api/v1/pods").await;
+    let consistent = get_from(&slow, "/api/v1/pods").await;
     assert_eq!(
         (consistent.items().len(), started.elapsed().as_secs()),
         (3, 3),
-        "past the cache, after a wait"
+        "bypasses the cache after a wait"
     );
-    let too_new = ask(&slow, "/api/v1/pods?resourceVersion=4").await;
+    let too_new = get_from(&slow, "/api/v1/pods?resourceVersion=4").await;
     assert_eq!(
         too_new.error().2,
         "Timeout: Too large resource version: 4, current: 2"
@@ -46,13 +46,16 @@ async fn f01_a_lagging_replica_shows_the_past() {
 
     slow.catch_up();
     assert_eq!(
-        ask(&slow, "/api/v1/pods?resourceVersion=4").await.items().len(),
+        get_from(&slow, "/api/v1/pods?resourceVersion=4")
+            .await
+            .items()
+            .len(),
         3
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_on_a_frozen_replica_waits_until_it_thaws() {
+async fn watch_on_a_frozen_replica_waits_until_it_catches_up() {
     let server = TestServer::builder().replicas(2).build();
     let frozen = server.replica(1);
     frozen.freeze();
@@ -63,7 +66,7 @@ async fn a_watch_on_a_frozen_replica_waits_until_it_thaws() {
     assert_eq!(
         watch.next().await,
         "BOOKMARK @1",
-        "a bookmark does not run ahead of the replica"
+        "a bookmark is not ahead of the replica"
     );
 
     frozen.catch_up();
@@ -72,7 +75,7 @@ async fn a_watch_on_a_frozen_replica_waits_until_it_thaws() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f02_a_watch_list_on_a_replica_that_is_behind_is_refused_in_band() {
+async fn f02_watch_list_on_a_lagging_replica_fails_in_band() {
     let server = TestServer::builder().replicas(2).build();
     server.create(pod("shop", "a"));
     server.replica(1).lag(1);
@@ -89,7 +92,7 @@ async fn f02_a_watch_list_on_a_replica_that_is_behind_is_refused_in_band() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn new_requests_move_to_another_replica() {
+async fn new_requests_are_routed_to_another_replica() {
     let server = TestServer::builder().replicas(2).build();
     server.create(pod("shop", "a"));
     server.replica(1).lag(1);
@@ -104,7 +107,7 @@ async fn new_requests_move_to_another_replica() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f24_a_replica_that_is_not_ready_asks_to_wait() {
+async fn f24_replica_that_is_not_ready_responds_with_retry_after() {
     let server = TestServer::builder().replicas(2).build();
     let unready = server.replica(0);
     let mut watch = Watch::open(&server, "/api/v1/pods?watch=true&resourceVersion=1").await;
@@ -117,13 +120,13 @@ async fn f24_a_replica_that_is_not_ready_asks_to_wait() {
         (refused.status, refused.headers["retry-after"].to_str().ok()),
         (429, Some("7"))
     );
-    assert_eq!(ask(&server.replica(1), "/api/v1/pods").await.status, 200);
+    assert_eq!(get_from(&server.replica(1), "/api/v1/pods").await.status, 200);
     unready.ready();
     assert_eq!(get(&server, "/api/v1/pods").await.status, 200);
 }
 
 #[tokio::test(start_paused = true)]
-async fn f04_a_lost_event_leaves_a_phantom_in_one_cache() {
+async fn f04_lost_event_leaves_a_phantom_in_one_cache() {
     let server = TestServer::builder().replicas(2).build();
     server.create(pod("shop", "a"));
     server.create(pod("shop", "b"));
@@ -139,23 +142,23 @@ async fn f04_a_lost_event_leaves_a_phantom_in_one_cache() {
     assert_eq!(watch.ready().await, ["DELETED shop/b@5"]);
     assert_eq!(good.ready().await, ["DELETED shop/a@4", "DELETED shop/b@5"]);
     assert_eq!(
-        ask(&lossy, "/api/v1/pods?resourceVersion=0").await.items(),
+        get_from(&lossy, "/api/v1/pods?resourceVersion=0").await.items(),
         ["shop/a@2"]
     );
     assert_eq!(
         get(&server, "/api/v1/pods?resourceVersion=0").await.items().len(),
         0
     );
-    let exact = ask(
+    let exact = get_from(
         &lossy,
         "/api/v1/pods?resourceVersion=5&resourceVersionMatch=Exact",
     )
     .await;
-    assert_eq!(exact.items().len(), 0, "an exact read asks the storage");
+    assert_eq!(exact.items().len(), 0, "an exact read uses the storage");
 
     server.create(pod("shop", "a"));
     assert_eq!(
-        ask(&lossy, "/api/v1/pods?resourceVersion=0").await.items(),
+        get_from(&lossy, "/api/v1/pods?resourceVersion=0").await.items(),
         ["shop/a@6"]
     );
 }

@@ -8,11 +8,11 @@ use serde_json::json;
 use crate::common::{Watch, get};
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_watchers_each_get_every_event_once() {
+async fn thousand_watches_each_receive_every_event_once() {
     let server = TestServer::new();
     let mut watches = Vec::new();
     for number in 0..1000 {
-        // Half of them in a namespace of their own, where less happens.
+        // Half of them watch a namespace with fewer changes.
         let path = if number % 2 == 0 {
             "/api/v1/configmaps?watch=true&resourceVersion=1".to_owned()
         } else {
@@ -66,7 +66,7 @@ async fn many_objects_are_loaded_listed_and_paged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_in_a_quiet_namespace_outlives_a_busy_window() {
+async fn watch_of_a_quiet_namespace_survives_a_busy_window() {
     let server = TestServer::builder().watch_window(5_000).build();
     let mut quiet = Watch::open(
         &server,

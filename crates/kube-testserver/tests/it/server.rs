@@ -1,4 +1,4 @@
-//! The handle: direct changes, what was seen, what is open.
+//! The server handle: direct writes, recorded requests, open watches.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, ListParams};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::common::get;
 
 #[tokio::test(start_paused = true)]
-async fn a_kube_client_lists_and_gets() {
+async fn kube_client_lists_and_gets() {
     let server = TestServer::new();
     server.create(pod("shop", "cart").label("app", "cart"));
     let pods: Api<Pod> = Api::namespaced(server.client(), "shop");
@@ -27,7 +27,7 @@ async fn a_kube_client_lists_and_gets() {
 }
 
 #[test]
-fn objects_are_changed_without_http_and_without_a_runtime() {
+fn objects_are_written_without_http_and_without_a_runtime() {
     let server = TestServer::new();
 
     let created: Pod = server.create(pod("shop", "cart"));
@@ -55,7 +55,7 @@ fn objects_are_changed_without_http_and_without_a_runtime() {
 }
 
 #[test]
-fn misuse_is_refused_with_a_clear_error() {
+fn misuse_is_rejected_with_a_clear_error() {
     let server = TestServer::new();
     server.create(pod("shop", "cart"));
 
@@ -76,7 +76,7 @@ fn misuse_is_refused_with_a_clear_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_clients_asked_is_remembered() {
+async fn requests_are_recorded() {
     let server = TestServer::new();
     get(&server, "/api/v1/pods?limit=5").await;
     get(&server, "/api/v1/namespaces/shop/pods/x").await;
@@ -104,7 +104,7 @@ async fn what_clients_asked_is_remembered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_is_asked_for() {
+async fn token_is_required() {
     let server = TestServer::builder().token("secret").build();
 
     let refused = get(&server, "/api/v1/pods").await;
@@ -116,10 +116,10 @@ async fn a_token_is_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn conditions_are_waited_for() {
+async fn wait_for_returns_once_the_condition_holds() {
     let server = TestServer::new();
     let (_, _) = tokio::join!(
-        server.wait_for("a list was asked for", |server| server
+        server.wait_for("a list was requested", |server| server
             .count_requests(Verb::List, "pods")
             == 1),
         get(&server, "/api/v1/pods"),
@@ -133,7 +133,7 @@ async fn wait_for_panics_with_the_name_of_a_condition_that_never_holds() {
 }
 
 #[test]
-fn what_is_secret_is_never_shown() {
+fn debug_output_never_shows_secrets() {
     let server = TestServer::builder().token("t0ken").build();
     server.create(json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": "shop", "name": "key"}, "data": {"a": "czNjcmV0"},
@@ -149,7 +149,7 @@ fn what_is_secret_is_never_shown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_seed_makes_one_story() {
+async fn behaviour_depends_on_the_seed_only() {
     let story = async |seed: u64| {
         let server = TestServer::builder().seed(seed).build();
         get(&server, "/api/v1/pods").await;

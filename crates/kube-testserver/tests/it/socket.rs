@@ -1,4 +1,4 @@
-//! On a socket: real connections, real time. Everything is waited for by name, never by a sleep.
+//! On a socket, in real time. Tests wait for named conditions and never sleep.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -18,13 +18,13 @@ async fn raw(server: &TestServer, request: &str) -> String {
     let mut stream = TcpStream::connect(address).await.expect("a connection");
     stream.write_all(request.as_bytes()).await.expect("sent");
     let mut answer = Vec::new();
-    // A reset is an answer, too; what came before it counts.
+    // The connection may be reset; bytes before the reset count.
     let _ = stream.read_to_end(&mut answer).await;
     String::from_utf8_lossy(&answer).into_owned()
 }
 
 #[tokio::test]
-async fn a_client_lists_creates_and_watches_over_the_socket() {
+async fn client_lists_creates_and_watches_over_the_socket() {
     let server = TestServer::start().await.expect("it listens");
     let pods: Api<Pod> = Api::namespaced(server.client(), "shop");
 
@@ -51,7 +51,7 @@ async fn a_client_lists_creates_and_watches_over_the_socket() {
 }
 
 #[tokio::test]
-async fn watches_end_on_the_servers_word() {
+async fn close_watches_ends_watches_cleanly() {
     let server = TestServer::start().await.expect("it listens");
     let pods: Api<Pod> = Api::all(server.client());
     let mut events = Box::pin(pods.watch(&WatchParams::default(), "1").await.expect("a watch"));
@@ -65,7 +65,7 @@ async fn watches_end_on_the_servers_word() {
 }
 
 #[tokio::test]
-async fn a_broken_body_is_a_broken_connection() {
+async fn broken_body_breaks_the_connection() {
     let server = TestServer::start().await.expect("it listens");
     server.create(pod("shop", "cart"));
     server.fault(RequestMatcher::list("pods"), Fault::cut(100));
@@ -76,12 +76,12 @@ async fn a_broken_body_is_a_broken_connection() {
     assert!(answer.contains("transfer-encoding: chunked"), "{answer}");
     assert!(
         !answer.contains("\r\n0\r\n"),
-        "the last chunk never comes: {answer}"
+        "the last chunk is never sent: {answer}"
     );
 }
 
 #[tokio::test]
-async fn connections_are_refused_and_taken_again() {
+async fn connections_are_refused_and_accepted_again() {
     let server = TestServer::start().await.expect("it listens");
     let pods: Api<Pod> = Api::all(server.client());
 
@@ -94,7 +94,7 @@ async fn connections_are_refused_and_taken_again() {
 }
 
 #[tokio::test]
-async fn the_kubeconfig_leads_to_the_server() {
+async fn kubeconfig_connects_to_the_server() {
     let server = TestServer::builder()
         .token("s3cret")
         .listen("127.0.0.1:0")
@@ -125,7 +125,7 @@ async fn the_kubeconfig_leads_to_the_server() {
 }
 
 #[tokio::test]
-async fn only_loopback_is_listened_on_unless_told_otherwise() {
+async fn only_loopback_is_allowed_by_default() {
     let refused = TestServer::builder()
         .listen("0.0.0.0:0")
         .await
@@ -145,7 +145,7 @@ async fn only_loopback_is_listened_on_unless_told_otherwise() {
 }
 
 #[tokio::test]
-async fn stopping_closes_everything() {
+async fn shutdown_closes_the_socket_and_all_connections() {
     let server = TestServer::start().await.expect("it listens");
     let pods: Api<Pod> = Api::all(server.client());
     let mut events = Box::pin(pods.watch(&WatchParams::default(), "1").await.expect("a watch"));
@@ -162,7 +162,7 @@ async fn stopping_closes_everything() {
 }
 
 #[tokio::test]
-async fn ten_servers_start_side_by_side_and_keep_apart() {
+async fn servers_are_independent() {
     let mut servers = Vec::new();
     for number in 0..10 {
         let server = tokio::time::timeout(Duration::from_secs(5), TestServer::start())
@@ -189,7 +189,7 @@ async fn ten_servers_start_side_by_side_and_keep_apart() {
 }
 
 #[tokio::test]
-async fn nonsense_on_the_socket_is_survived() {
+async fn garbage_on_the_socket_does_not_stop_the_server() {
     let server = TestServer::start().await.expect("it listens");
 
     for nonsense in [
@@ -201,7 +201,7 @@ async fn nonsense_on_the_socket_is_survived() {
         let mut stream = TcpStream::connect(address).await.expect("a connection");
         stream.write_all(nonsense.as_bytes()).await.expect("sent");
         stream.shutdown().await.expect("ended");
-        // Whatever it answers: it must answer and go on.
+        // Any response will do, as long as the server keeps running.
         let _ = stream.read_to_end(&mut Vec::new()).await;
     }
     let odd = raw(
@@ -219,7 +219,7 @@ async fn nonsense_on_the_socket_is_survived() {
 }
 
 #[tokio::test]
-async fn a_server_is_there_at_once() {
+async fn server_starts_quickly() {
     let mut fastest = Duration::MAX;
     for _ in 0..5 {
         let started = tokio::time::Instant::now();

@@ -1,4 +1,4 @@
-//! Tables, as kubectl asks for them.
+//! Tables, as requested by kubectl.
 
 use kube_testserver::TestServer;
 use kube_testserver::builders::pod;
@@ -9,7 +9,7 @@ use crate::common::{Watch, get_as};
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
 #[tokio::test(start_paused = true)]
-async fn a_list_comes_as_a_table() {
+async fn list_is_returned_as_a_table() {
     let server = TestServer::new();
     server.create(pod("shop", "cart"));
     server.create(pod("shop", "till"));
@@ -39,7 +39,7 @@ async fn a_list_comes_as_a_table() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_object_and_a_watch_come_as_tables() {
+async fn object_and_watch_are_returned_as_tables() {
     let server = TestServer::new();
     server.create(pod("shop", "cart"));
 
@@ -57,12 +57,12 @@ async fn one_object_and_a_watch_come_as_tables() {
     let first = watch.frame().await.expect("whole").expect("a frame");
     let second = watch.frame().await.expect("whole").expect("a frame");
     assert!(columns(&first).is_some_and(|count| count > 3));
-    assert_eq!(columns(&second), None, "the columns are described once");
+    assert_eq!(columns(&second), None, "the column definitions are sent once");
     assert_eq!(second["object"]["rows"][0]["cells"][0], "till");
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_and_objects_come_as_yaml() {
+async fn lists_and_objects_are_returned_as_yaml() {
     let server = TestServer::new();
     server.create(pod("shop", "cart"));
 

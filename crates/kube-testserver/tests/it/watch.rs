@@ -9,7 +9,7 @@ use kube_testserver::builders::{Build, config_map, pod};
 use crate::common::{Watch, get};
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_sends_what_follows_its_version() {
+async fn watch_sends_changes_after_its_version() {
     let server = TestServer::new();
     server.create(pod("shop", "a"));
     let mut watch = Watch::open(&server, "/api/v1/pods?watch=true&resourceVersion=2").await;
@@ -26,7 +26,7 @@ async fn a_watch_sends_what_follows_its_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn initial_events_come_sorted_by_key_and_end_with_a_marker() {
+async fn initial_events_are_sorted_by_key_and_end_with_a_marker() {
     let server = TestServer::new();
     for name in ["c", "a", "b"] {
         server.create(pod("shop", name));
@@ -48,7 +48,7 @@ async fn initial_events_come_sorted_by_key_and_end_with_a_marker() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_without_a_version_begins_with_what_there_is() {
+async fn watch_without_a_version_starts_with_initial_events() {
     let server = TestServer::new();
     server.create(pod("shop", "a"));
 
@@ -64,7 +64,7 @@ async fn a_watch_without_a_version_begins_with_what_there_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_leaves_the_selection_is_deleted_with_its_previous_state() {
+async fn object_leaving_the_selection_is_deleted_with_its_previous_state() {
     let server = TestServer::new();
     let path = "/api/v1/pods?watch=true&resourceVersion=1&labelSelector=app%3Dweb";
     let mut watch = Watch::open(&server, path).await;
@@ -85,7 +85,7 @@ async fn an_object_that_leaves_the_selection_is_deleted_with_its_previous_state(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_sees_its_namespace_only() {
+async fn watch_covers_only_its_namespace() {
     let server = TestServer::new();
     let mut watch = Watch::open(
         &server,
@@ -101,7 +101,7 @@ async fn a_watch_sees_its_namespace_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bookmarks_come_every_minute_and_shortly_before_the_end() {
+async fn bookmarks_are_sent_every_minute_and_shortly_before_the_end() {
     let server = TestServer::new();
     let path = "/api/v1/pods?watch=true&resourceVersion=1&allowWatchBookmarks=true&timeoutSeconds=100";
     let mut watch = Watch::open(&server, path).await;
@@ -123,7 +123,7 @@ async fn bookmarks_come_every_minute_and_shortly_before_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_gets_bookmarks_without_asking() {
+async fn bookmarks_are_sent_on_request_only() {
     let server = TestServer::new();
     let mut watch = Watch::open(
         &server,
@@ -135,7 +135,7 @@ async fn nobody_gets_bookmarks_without_asking() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_from_a_forgotten_version_gets_a_410_as_an_event() {
+async fn watch_from_a_compacted_version_receives_a_410_event() {
     let server = TestServer::new();
     for name in ["a", "b", "c"] {
         server.create(pod("shop", name));
@@ -149,7 +149,7 @@ async fn a_watch_from_a_forgotten_version_gets_a_410_as_an_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_small_window_overflows() {
+async fn small_window_expires_watches() {
     let server = TestServer::builder().watch_window(2).build();
     let mut slow = Watch::open(&server, "/api/v1/configmaps?watch=true&resourceVersion=1").await;
     for name in ["a", "b", "c"] {
@@ -162,12 +162,12 @@ async fn a_small_window_overflows() {
     assert_eq!(
         slow.next().await,
         "end",
-        "a watch that was overtaken is closed without a word"
+        "a watch that falls out of the window is closed without an error"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_watch_is_closed() {
+async fn slow_watch_is_closed() {
     let server = TestServer::builder().slow_watch_limit(10).build();
     let mut watch = Watch::open(&server, "/api/v1/configmaps?watch=true&resourceVersion=1").await;
     for number in 0..10 {
@@ -183,7 +183,7 @@ async fn a_slow_watch_is_closed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_from_the_future_is_silent_until_then() {
+async fn watch_from_a_future_version_is_silent_until_that_version() {
     let server = TestServer::new();
     let path = "/api/v1/pods?watch=true&resourceVersion=4&allowWatchBookmarks=true&timeoutSeconds=300";
     let mut watch = Watch::open(&server, path).await;
@@ -199,7 +199,7 @@ async fn a_watch_from_the_future_is_silent_until_then() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_is_no_number_is_a_500_without_a_reason() {
+async fn non_numeric_version_is_a_500_without_a_reason() {
     let server = TestServer::new();
 
     let refused = get(&server, "/api/v1/pods?watch=true&resourceVersion=x").await;
@@ -229,7 +229,7 @@ async fn watches_are_closed_and_broken_on_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_watch_is_noticed_at_once() {
+async fn dropped_watch_is_closed_at_once() {
     let server = TestServer::new();
     let watch = Watch::open(&server, "/api/v1/pods?watch=true&resourceVersion=1").await;
     assert_eq!(
@@ -248,7 +248,7 @@ async fn a_dropped_watch_is_noticed_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_object_is_watched_by_name() {
+async fn single_object_is_watched_by_name() {
     let server = TestServer::new();
     for path in [
         "/api/v1/namespaces/shop/configmaps?watch=true&fieldSelector=metadata.name%3Da",
@@ -275,7 +275,7 @@ async fn one_object_is_watched_by_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_path_of_one_object_shows_it_whatever_is_said_of_watching() {
+async fn watch_parameter_has_no_effect_on_a_get() {
     let server = TestServer::new();
     server.create(config_map("shop", "a"));
 
@@ -288,7 +288,7 @@ async fn the_path_of_one_object_shows_it_whatever_is_said_of_watching() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_restore_a_watch_stays_silent_and_versions_are_given_out_again() {
+async fn restored_backup_silences_watches_and_reuses_versions() {
     let server = TestServer::new();
     server.create(pod("shop", "a"));
     let then = server.resource_version();
@@ -314,7 +314,7 @@ async fn after_a_restore_a_watch_stays_silent_and_versions_are_given_out_again()
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_longest_timeout_a_client_can_write_is_survived() {
+async fn largest_timeout_is_accepted() {
     let server = TestServer::new();
     let path = format!(
         "/api/v1/pods?watch=true&allowWatchBookmarks=true&timeoutSeconds={}",

@@ -1,4 +1,4 @@
-//! Create, update and delete, with a server's rules and its words for breaking them.
+//! Create, update and delete, with the rules and error messages of a real server.
 
 use http::Method;
 use k8s_openapi::api::core::v1::Pod;
@@ -15,7 +15,7 @@ fn cart() -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_created_object_gets_what_only_the_server_gives() {
+async fn create_sets_the_server_owned_fields() {
     let server = TestServer::new();
     let mut body = cart();
     body["metadata"]["uid"] = json!("mine");
@@ -44,7 +44,7 @@ async fn a_created_object_gets_what_only_the_server_gives() {
     assert_eq!(
         pod["status"],
         json!({"phase": "Pending", "qosClass": "BestEffort"}),
-        "status is not the client's to create"
+        "clients cannot set the status on create"
     );
     assert_eq!(pod["metadata"]["managedFields"][0]["operation"], "Update");
     assert_eq!(get(&server, &format!("{PODS}/cart")).await.json(), pod);
@@ -65,7 +65,7 @@ async fn names_are_generated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn creations_are_refused_in_the_words_of_a_server() {
+async fn creates_are_rejected_as_by_a_real_server() {
     let server = TestServer::new();
     server.create(pod("shop", "cart"));
     let refused = async |path: &str, body: Value| send(&server, Method::POST, path, &body).await.error();
@@ -121,7 +121,7 @@ async fn creations_are_refused_in_the_words_of_a_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn namespaces_are_required_only_if_wished() {
+async fn namespaces_must_exist_only_if_enabled() {
     let strict = TestServer::builder().require_namespaces().build();
 
     let refused = send(&strict, Method::POST, PODS, &cart()).await;
@@ -140,7 +140,7 @@ async fn namespaces_are_required_only_if_wished() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_needs_the_present_version() {
+async fn update_requires_the_current_version() {
     let server = TestServer::new();
     let created = send(&server, Method::POST, PODS, &cart()).await.json();
     let mut newer = created.clone();
@@ -164,7 +164,7 @@ async fn an_update_needs_the_present_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_keeps_what_is_not_the_clients() {
+async fn update_keeps_server_owned_fields() {
     let server = TestServer::new();
     server.create(pod("shop", "cart"));
     let mut body = get(&server, &format!("{PODS}/cart")).await.json();
@@ -182,8 +182,11 @@ async fn an_update_keeps_what_is_not_the_clients() {
         updated["metadata"]["creationTimestamp"],
         before["metadata"]["creationTimestamp"]
     );
-    assert_eq!(updated["metadata"]["generation"], 2, "the spec has changed once");
-    assert_eq!(updated["status"]["phase"], "Pending", "status has its own door");
+    assert_eq!(updated["metadata"]["generation"], 2, "the spec changed once");
+    assert_eq!(
+        updated["status"]["phase"], "Pending",
+        "the status is a subresource"
+    );
 
     body["metadata"]["uid"] = json!("another");
     body["metadata"]["resourceVersion"] = updated["metadata"]["resourceVersion"].clone();
@@ -201,7 +204,7 @@ async fn an_update_keeps_what_is_not_the_clients() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_status_has_its_own_door() {
+async fn status_is_written_through_its_subresource() {
     let server = TestServer::new();
     server.create(deployment("shop", "web"));
     let path = "/apis/apps/v1/namespaces/shop/deployments/web";
@@ -228,7 +231,7 @@ async fn the_status_has_its_own_door() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_changes_nothing_is_no_write() {
+async fn no_op_write_keeps_the_version() {
     let server = TestServer::new();
     let created = send(&server, Method::POST, PODS, &cart()).await.json();
 
@@ -241,7 +244,7 @@ async fn a_write_that_changes_nothing_is_no_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dry_run_stores_nothing() {
+async fn dry_run_stores_nothing() {
     let server = TestServer::new();
 
     let tried = send(&server, Method::POST, &format!("{PODS}?dryRun=All"), &cart()).await;
@@ -271,7 +274,7 @@ async fn a_dry_run_stores_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_scale_is_read_and_written() {
+async fn scale_is_read_and_written() {
     let server = TestServer::new();
     server.create(deployment("shop", "web"));
     let path = "/apis/apps/v1/namespaces/shop/deployments/web";
@@ -308,7 +311,7 @@ async fn the_scale_is_read_and_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn deletions_answer_with_the_object_or_a_status() {
+async fn delete_returns_the_object_or_a_status() {
     let server = TestServer::new();
     server.create(pod("shop", "cart"));
     let web = server.create(deployment("shop", "web"));
@@ -336,7 +339,7 @@ async fn deletions_answer_with_the_object_or_a_status() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn preconditions_of_a_deletion_are_checked() {
+async fn delete_preconditions_are_checked() {
     let server = TestServer::new();
     server.create(pod("shop", "cart"));
     let delete = async |preconditions: Value| {
@@ -356,7 +359,7 @@ async fn preconditions_of_a_deletion_are_checked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn finalizers_hold_an_object_until_the_last_is_gone() {
+async fn object_stays_until_its_last_finalizer_is_removed() {
     let server = TestServer::new();
     server.create(pod("shop", "cart").finalizer("example.com/hold"));
     let mut watch = Watch::open(&server, "/api/v1/pods?watch=true&resourceVersion=2").await;
@@ -423,7 +426,7 @@ async fn collections_are_deleted_by_selector() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_on_a_node_are_given_time_if_wished() {
+async fn bound_pods_have_a_grace_period_if_enabled() {
     let server = TestServer::builder().graceful_pods().build();
     server.create(pod("shop", "cart"));
     server.modify::<Pod>("shop", "cart", |pod| {
@@ -478,7 +481,7 @@ async fn pods_are_bound_and_evicted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn plain_secrets_are_kept_encoded() {
+async fn string_data_of_secrets_is_stored_encoded() {
     let server = TestServer::new();
     let body = json!({"metadata": {"name": "key"}, "stringData": {"password": "x"}});
 
@@ -522,7 +525,7 @@ async fn reviews_are_answered_and_not_stored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bodies_have_a_limit_and_a_type() {
+async fn body_size_and_type_are_checked() {
     let server = TestServer::builder().body_limit(1000).build();
     let mut large = cart();
     large["metadata"]["annotations"] = json!({"a": "x".repeat(2000)});
@@ -544,7 +547,7 @@ async fn bodies_have_a_limit_and_a_type() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn several_versions_show_one_object() {
+async fn object_is_served_in_several_versions() {
     let server = TestServer::new();
     let body = json!({"metadata": {"name": "web"},
         "spec": {"maxReplicas": 3, "targetCPUUtilizationPercentage": 80, "scaleTargetRef": {"kind": "Deployment", "name": "web"}}});
@@ -568,7 +571,7 @@ async fn several_versions_show_one_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn yaml_that_multiplies_itself_is_refused() {
+async fn yaml_alias_bombs_are_rejected() {
     let server = TestServer::new();
     let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
     for level in 1..12 {

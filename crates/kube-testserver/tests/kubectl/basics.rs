@@ -1,10 +1,10 @@
-//! Reading with kubectl: what is there and how it looks.
+//! Reading with kubectl.
 
 use serde_json::Value;
 
 use crate::cluster::Cluster;
 
-pub async fn get_prints_the_known_columns() {
+pub async fn get_prints_the_usual_columns() {
     let cluster = Cluster::start(&["--objects", "pods=6,nodes=2,services=1,configmaps=1,secrets=1"]).await;
     let heading = |table: &[Vec<String>]| table.first().cloned().unwrap_or_default();
 
@@ -49,7 +49,7 @@ pub async fn get_prints_the_known_columns() {
     assert!(cluster.ok("get all -A").await.contains("deployment.apps/cart"));
 }
 
-pub async fn objects_are_printed_as_yaml_and_json_with_their_type() {
+pub async fn yaml_and_json_output_includes_the_type() {
     let cluster = Cluster::start(&["--objects", "pods=3,nodes=1"]).await;
 
     let list: Value = serde_json::from_str(&cluster.ok("get pods -n shop -o json").await).unwrap();
@@ -67,7 +67,7 @@ pub async fn objects_are_printed_as_yaml_and_json_with_their_type() {
     assert_eq!(cluster.table("get pods -n shop --chunk-size=1").await.len(), 4);
 }
 
-pub async fn selectors_choose_and_wrong_ones_are_explained() {
+pub async fn selectors_filter_and_invalid_ones_are_reported() {
     let cluster = Cluster::start(&["--objects", "pods=12,nodes=2"]).await;
 
     let of_cart = cluster.ok("get pods -A -l app=cart -o name").await;
@@ -94,7 +94,7 @@ pub async fn selectors_choose_and_wrong_ones_are_explained() {
 
 pub async fn describe_shows_an_object_and_its_events() {
     let cluster = Cluster::start(&["--objects", "pods=2,nodes=1", "--churn", "200/s"]).await;
-    // With a high rate there are soon events about everything.
+    // At a high rate every object soon has events.
     cluster
         .follow("get events -A -w")
         .line_with(&["node/node-000"])
@@ -116,7 +116,7 @@ pub async fn describe_shows_an_object_and_its_events() {
     );
 }
 
-pub async fn a_watch_prints_what_happens() {
+pub async fn watch_prints_changes() {
     let cluster = Cluster::start(&["--objects", "pods=1,nodes=1"]).await;
     let mut follower = cluster.follow("get configmaps -n default -w");
     let first = cluster.write(
@@ -140,7 +140,7 @@ pub async fn a_watch_prints_what_happens() {
     follower.line_with(&["seen", " 2 "]).await;
 }
 
-pub async fn discovery_tells_what_there_is() {
+pub async fn discovery_lists_kinds_and_versions() {
     let cluster = Cluster::start(&[]).await;
 
     let resources = cluster.ok("api-resources").await;

@@ -1,4 +1,4 @@
-//! A running server program and a kubectl that talks to it.
+//! A running server program and a kubectl that uses it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
@@ -14,7 +14,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// The program under test.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_kube-testserver");
 
-/// A directory of its own for each test, removed at the end.
+/// A temporary directory for each test.
 pub struct Scratch(pub PathBuf);
 
 impl Scratch {
@@ -39,7 +39,7 @@ impl Drop for Scratch {
     }
 }
 
-/// What a command said and how it ended.
+/// The output and exit code of a command.
 #[derive(Debug)]
 pub struct Said {
     pub out: String,
@@ -57,7 +57,7 @@ impl Said {
     }
 }
 
-/// Runs a command to its end.
+/// Runs a command to completion.
 pub async fn run(command: &mut Command) -> Said {
     command.stdin(Stdio::null()).kill_on_drop(true);
     let output = tokio::time::timeout(TIMEOUT, command.output()).await;
@@ -68,7 +68,7 @@ pub async fn run(command: &mut Command) -> Said {
     )
 }
 
-/// A server program and what is needed to talk to it.
+/// A running server program with its kubeconfig.
 pub struct Cluster {
     pub scratch: Scratch,
     pub child: Child,
@@ -115,7 +115,7 @@ impl Cluster {
 
     pub fn kubectl(&self) -> Command {
         let mut command = Command::new("kubectl");
-        // Its own home, so that no discovery of another server is remembered.
+        // A separate home, so that no cached discovery of another server is used.
         command
             .env("HOME", &self.scratch.0)
             .env("KUBECONFIG", self.scratch.0.join("config"));
@@ -123,7 +123,7 @@ impl Cluster {
         command
     }
 
-    /// What kubectl prints; fails the test if kubectl fails.
+    /// The output of a successful kubectl.
     pub async fn ok(&self, arguments: &str) -> String {
         self.ok_with(&words(arguments)).await
     }
@@ -140,7 +140,7 @@ impl Cluster {
         said.out
     }
 
-    /// What kubectl complains about; fails the test if it does not.
+    /// The error output of a failing kubectl.
     pub async fn error(&self, arguments: &str) -> String {
         let said = run(self.kubectl().args(words(arguments))).await;
         assert_ne!(
@@ -152,7 +152,7 @@ impl Cluster {
         said.err
     }
 
-    /// Lines of what kubectl prints, cut into columns at two or more spaces.
+    /// The output of kubectl, split into columns at two or more spaces.
     pub async fn table(&self, arguments: &str) -> Vec<Vec<String>> {
         self.ok(arguments).await.lines().map(columns).collect()
     }
@@ -204,7 +204,7 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Reads until a line has all of these words; gives that line.
+    /// Reads until a line contains all of these words; returns that line.
     pub async fn line_with(&mut self, wanted: &[&str]) -> String {
         let reading = async {
             loop {

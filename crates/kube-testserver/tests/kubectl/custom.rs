@@ -46,7 +46,7 @@ metadata: {name: one}
 spec: {color: red, size: 2}
 ";
 
-pub async fn a_custom_kind_lives_from_its_definition_to_its_deletion() {
+pub async fn custom_kind_is_defined_used_and_deleted() {
     let cluster = Cluster::start(&[]).await;
     let (definition, widget) = (
         cluster.write("crd.yaml", DEFINITION),
@@ -133,7 +133,7 @@ pub async fn a_custom_kind_lives_from_its_definition_to_its_deletion() {
     );
 }
 
-pub async fn apply_works_on_custom_kinds_both_ways() {
+pub async fn custom_kinds_support_client_side_and_server_side_apply() {
     let cluster = Cluster::start(&[]).await;
     let (definition, widget) = (
         cluster.write("crd.yaml", DEFINITION),
@@ -164,7 +164,7 @@ pub async fn apply_works_on_custom_kinds_both_ways() {
     assert_eq!(managers, "kubectl");
 }
 
-pub async fn definitions_and_objects_come_from_manifests() {
+pub async fn manifests_create_definitions_and_objects() {
     let scratch = Scratch::new();
     let definition = scratch.write("crd.yaml", DEFINITION);
     let widgets = scratch.write("widgets.yaml", WIDGET);
@@ -197,7 +197,7 @@ pub async fn definitions_and_objects_come_from_manifests() {
     assert_eq!(cluster.ok("get widgets -A -o name").await.lines().count(), 4);
 }
 
-pub async fn a_wrong_definition_is_refused_with_the_fields() {
+pub async fn invalid_definition_is_rejected_with_its_fields() {
     let cluster = Cluster::start(&[]).await;
     let wrong = DEFINITION
         .replace("name: widgets.example.com", "name: gadgets.example.com")

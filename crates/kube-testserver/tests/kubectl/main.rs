@@ -1,6 +1,6 @@
 //! The `kube-testserver` program, on its own and with the real kubectl as its client.
 //!
-//! Tests that need kubectl are reported as ignored where it is not installed, which libtest cannot do at run time.
+//! Tests that need kubectl are reported as ignored if it is not installed, which libtest cannot do at run time.
 
 mod basics;
 mod cluster;
@@ -34,32 +34,32 @@ fn kubectl_is_installed() -> bool {
 
 fn main() -> ExitCode {
     let mut tests = trials![
-        program::unknown_flags_are_named_and_end_with_code_2,
-        program::a_busy_port_is_named_and_ends_with_code_1,
-        program::a_bad_manifest_is_named_with_its_place_and_ends_with_code_1,
-        program::an_unknown_resource_is_named,
-        program::it_says_how_to_use_it_and_stops_when_told,
-        program::without_a_file_the_kubeconfig_is_printed,
+        program::unknown_flags_are_named_and_exit_with_code_2,
+        program::busy_port_is_named_and_exits_with_code_1,
+        program::invalid_manifest_is_named_and_exits_with_code_1,
+        program::unknown_resource_is_named,
+        program::program_prints_usage_and_stops_on_a_signal,
+        program::kubeconfig_is_printed_without_a_file,
     ];
     let with_kubectl = trials![
-        basics::get_prints_the_known_columns,
-        basics::objects_are_printed_as_yaml_and_json_with_their_type,
-        basics::selectors_choose_and_wrong_ones_are_explained,
+        basics::get_prints_the_usual_columns,
+        basics::yaml_and_json_output_includes_the_type,
+        basics::selectors_filter_and_invalid_ones_are_reported,
         basics::describe_shows_an_object_and_its_events,
-        basics::a_watch_prints_what_happens,
-        basics::discovery_tells_what_there_is,
-        custom::a_custom_kind_lives_from_its_definition_to_its_deletion,
-        custom::apply_works_on_custom_kinds_both_ways,
-        custom::definitions_and_objects_come_from_manifests,
-        custom::a_wrong_definition_is_refused_with_the_fields,
-        writes::apply_creates_leaves_alone_and_changes,
-        writes::server_side_apply_tells_conflicts_and_can_force_them,
-        writes::every_kind_of_patch_is_taken,
+        basics::watch_prints_changes,
+        basics::discovery_lists_kinds_and_versions,
+        custom::custom_kind_is_defined_used_and_deleted,
+        custom::custom_kinds_support_client_side_and_server_side_apply,
+        custom::manifests_create_definitions_and_objects,
+        custom::invalid_definition_is_rejected_with_its_fields,
+        writes::apply_creates_keeps_and_changes_objects,
+        writes::server_side_apply_reports_conflicts_and_can_force_them,
+        writes::every_patch_type_is_accepted,
         writes::labels_annotations_scale_images_and_cordons_are_set,
-        writes::what_exists_conflicts_or_is_invalid_is_refused_with_a_reason,
-        writes::deleting_waits_for_finalizers_and_takes_collections,
-        writes::the_create_commands_and_other_protobuf_writers_work,
-        writes::a_living_cluster_follows_what_kubectl_asks_for,
+        writes::duplicate_conflicting_and_invalid_writes_are_rejected_with_a_reason,
+        writes::delete_waits_for_finalizers_and_supports_collections,
+        writes::create_commands_and_other_protobuf_writers_work,
+        writes::churn_reconciles_deployments_of_kubectl,
     ];
     if kubectl_is_installed() {
         tests.extend(with_kubectl);

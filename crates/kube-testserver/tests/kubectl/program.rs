@@ -1,11 +1,11 @@
-//! The program by itself: its flags, its errors, its end.
+//! The program without kubectl: flags, errors, exit.
 
 use tokio::net::TcpListener;
 use tokio::process::Command;
 
 use crate::cluster::{Cluster, PROGRAM, Scratch, run, text};
 
-pub async fn unknown_flags_are_named_and_end_with_code_2() {
+pub async fn unknown_flags_are_named_and_exit_with_code_2() {
     let said = run(Command::new(PROGRAM).arg("--prot=1")).await;
     assert_eq!(said.code, Some(2));
     assert!(
@@ -23,7 +23,7 @@ pub async fn unknown_flags_are_named_and_end_with_code_2() {
     assert!(said.err.contains("write 20/s or 5/m"), "{}", said.err);
 }
 
-pub async fn a_busy_port_is_named_and_ends_with_code_1() {
+pub async fn busy_port_is_named_and_exits_with_code_1() {
     let taken = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let address = taken.local_addr().unwrap();
 
@@ -38,7 +38,7 @@ pub async fn a_busy_port_is_named_and_ends_with_code_1() {
     );
 }
 
-pub async fn a_bad_manifest_is_named_with_its_place_and_ends_with_code_1() {
+pub async fn invalid_manifest_is_named_and_exits_with_code_1() {
     let scratch = Scratch::new();
     let no_kind = scratch.write("no-kind.yaml", "apiVersion: v1\nmetadata: {name: a}\n");
     let no_yaml = scratch.write("no-yaml.yaml", "a: [");
@@ -53,7 +53,7 @@ pub async fn a_bad_manifest_is_named_with_its_place_and_ends_with_code_1() {
 
     for (path, wanted) in [
         (&no_kind, "document 1 has no kind"),
-        (&no_yaml, "this is not valid YAML"),
+        (&no_yaml, "invalid YAML"),
         (&unknown, "object 1 (Gadget \"a\")"),
         (&refused, "object 1 (ConfigMap \"Not_Fine\")"),
     ] {
@@ -73,18 +73,17 @@ pub async fn a_bad_manifest_is_named_with_its_place_and_ends_with_code_1() {
     );
 }
 
-pub async fn an_unknown_resource_is_named() {
+pub async fn unknown_resource_is_named() {
     let said = run(Command::new(PROGRAM).args(["--port", "0", "--objects", "gadgets=1"])).await;
     assert_eq!(said.code, Some(1));
     assert!(
-        said.err
-            .contains("--objects: the server knows no resource \"gadgets\""),
+        said.err.contains("--objects: unknown resource \"gadgets\""),
         "{}",
         said.err
     );
 }
 
-pub async fn it_says_how_to_use_it_and_stops_when_told() {
+pub async fn program_prints_usage_and_stops_on_a_signal() {
     for signal in ["-INT", "-TERM"] {
         let cluster = Cluster::start_in(Scratch::new(), &["--objects", "pods=5,nodes=2"]).await;
         let introduction = cluster.introduction.clone();
@@ -102,7 +101,7 @@ pub async fn it_says_how_to_use_it_and_stops_when_told() {
     }
 }
 
-pub async fn without_a_file_the_kubeconfig_is_printed() {
+pub async fn kubeconfig_is_printed_without_a_file() {
     let mut child = Command::new(PROGRAM)
         .args(["--port", "0", "--token", "open-sesame"])
         .stdout(std::process::Stdio::piped())

@@ -31,7 +31,7 @@ async fn json_of(cluster: &Cluster, object: &str) -> Value {
     serde_json::from_str(&cluster.ok(&format!("get {object} -o json")).await).unwrap()
 }
 
-pub async fn apply_creates_leaves_alone_and_changes() {
+pub async fn apply_creates_keeps_and_changes_objects() {
     let cluster = Cluster::start(&[]).await;
     let path = cluster.write("web.yaml", WEB);
     let apply = format!("apply -f {}", path.display());
@@ -78,7 +78,7 @@ pub async fn apply_creates_leaves_alone_and_changes() {
     );
 }
 
-pub async fn server_side_apply_tells_conflicts_and_can_force_them() {
+pub async fn server_side_apply_reports_conflicts_and_can_force_them() {
     let cluster = Cluster::start(&[]).await;
     let path = cluster.write(
         "conf.yaml",
@@ -105,7 +105,7 @@ pub async fn server_side_apply_tells_conflicts_and_can_force_them() {
     assert_eq!(json_of(&cluster, "cm conf").await["data"], json!({ "a": "2" }));
 }
 
-pub async fn every_kind_of_patch_is_taken() {
+pub async fn every_patch_type_is_accepted() {
     let cluster = Cluster::start(&[]).await;
     let path = cluster.write("web.yaml", WEB);
     cluster.ok(&format!("create -f {}", path.display())).await;
@@ -182,7 +182,7 @@ pub async fn labels_annotations_scale_images_and_cordons_are_set() {
     assert_eq!(cluster.table("get nodes").await[1][1], "Ready,SchedulingDisabled");
 }
 
-pub async fn what_exists_conflicts_or_is_invalid_is_refused_with_a_reason() {
+pub async fn duplicate_conflicting_and_invalid_writes_are_rejected_with_a_reason() {
     let cluster = Cluster::start(&[]).await;
     let path = cluster.write("web.yaml", WEB);
     let create = format!("create -f {}", path.display());
@@ -217,7 +217,7 @@ pub async fn what_exists_conflicts_or_is_invalid_is_refused_with_a_reason() {
     assert!(error.contains("configmaps \"missing\" not found"), "{error}");
 }
 
-pub async fn deleting_waits_for_finalizers_and_takes_collections() {
+pub async fn delete_waits_for_finalizers_and_supports_collections() {
     let cluster = Cluster::start(&[]).await;
     let held = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: held, labels: {set: held}, finalizers: [example.com/hold]}\n";
     let held = cluster.write("held.yaml", held);
@@ -251,7 +251,7 @@ pub async fn deleting_waits_for_finalizers_and_takes_collections() {
     assert_eq!(cluster.ok("get cm -l set=abc -o name").await, "");
 }
 
-pub async fn the_create_commands_and_other_protobuf_writers_work() {
+pub async fn create_commands_and_other_protobuf_writers_work() {
     let cluster = Cluster::start(&[]).await;
     for (arguments, said) in [
         ("create ns team", "namespace/team created"),
@@ -306,13 +306,13 @@ pub async fn the_create_commands_and_other_protobuf_writers_work() {
     assert!(cluster.ok("auth whoami").await.contains("system:masters"));
 }
 
-pub async fn a_living_cluster_follows_what_kubectl_asks_for() {
+pub async fn churn_reconciles_deployments_of_kubectl() {
     let cluster = Cluster::start(&["--objects", "nodes=2", "--churn", "300/s", "--seed", "4"]).await;
     let path = cluster.write("web.yaml", WEB);
     cluster.ok(&format!("apply -f {}", path.display())).await;
 
     cluster.ok("rollout status deploy web --timeout=50s").await;
-    // Pods come and go here, so there may be a moment without any.
+    // The churn replaces pods, so there may be none at this moment.
     let pods = async { while cluster.ok("get pods -l app=web -o name").await.trim().is_empty() {} };
     timeout(Duration::from_secs(50), pods)
         .await

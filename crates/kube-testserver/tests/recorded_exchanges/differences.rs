@@ -1,4 +1,4 @@
-//! What is known to differ from a real server, and why it stays.
+//! Known differences from a real server, with reasons.
 
 use super::Known;
 
@@ -6,18 +6,17 @@ const fn known(exchange: &'static str, at: &'static str, reason: &'static str) -
     Known { exchange, at, reason }
 }
 
-const COLUMNS: &str =
-    "columns are described by their names; the sentences of the API documentation are not kept";
-const NO_PROTOBUF: &str = "no protobuf is written, and none is offered";
-const GO: &str = "the words are those of Go's JSON decoder or type system";
+const COLUMNS: &str = "columns are described by their names, without the sentences of the API documentation";
+const NO_PROTOBUF: &str = "protobuf responses are not supported";
+const GO: &str = "the message is that of Go's JSON decoder or type system";
 const AT_ONCE: &str =
     "a definition is served at once; a real server's controllers accept its names a moment later";
-const AT_ONCE_GONE: &str = "a namespace is emptied and removed at once, as by the controllers that the real server here does not have";
-const BUILD: &str = "it says how the server was built, and this one was built otherwise";
-const HASH: &str = "the hash names a storage format, and nothing is stored here";
-const YAML_ERRORS: &str = "errors are written in JSON, whatever was asked for";
-const NO_SCHEMAS: &str = "objects are not checked against the schema of their kind";
-const TRIAL: &str = "what a trial would have stored carries the present version";
+const AT_ONCE_GONE: &str = "a namespace is emptied and removed at once, which the real server leaves to controllers that do not run here";
+const BUILD: &str = "describes the build of the server";
+const HASH: &str = "the hash identifies a storage format";
+const YAML_ERRORS: &str = "errors are always JSON";
+const NO_SCHEMAS: &str = "built-in objects are not validated by schema";
+const DRY_RUN: &str = "the result of a dry run has the current version";
 
 pub(crate) const KNOWN: &[Known] = &[
     known("*", "body/columnDefinitions/*/description", COLUMNS),
@@ -25,7 +24,7 @@ pub(crate) const KNOWN: &[Known] = &[
     known(
         "bookmarks/daemonsets",
         "body/0/object/metadata/annotations/deprecated.daemonset.template.generation",
-        "the annotation is made by the conversion from a version that is long gone",
+        "the annotation is added by the conversion from a version that no longer exists",
     ),
     known(
         "bookmarks/endpoints",
@@ -79,8 +78,16 @@ pub(crate) const KNOWN: &[Known] = &[
     known("objects/create from a list", "body/message", GO),
     known("patches/merge that is no object", "body/message", GO),
     known("patches/json that is none", "body/message", GO),
-    known("objects/create for trial", "body/metadata/resourceVersion", TRIAL),
-    known("patches/apply for trial", "body/metadata/resourceVersion", TRIAL),
+    known(
+        "objects/create for trial",
+        "body/metadata/resourceVersion",
+        DRY_RUN,
+    ),
+    known(
+        "patches/apply for trial",
+        "body/metadata/resourceVersion",
+        DRY_RUN,
+    ),
     known("objects/get as yaml", "headers/content-type", YAML_ERRORS),
     known("objects/get as yaml", "body", YAML_ERRORS),
     known("watches/yaml", "headers/content-type", YAML_ERRORS),

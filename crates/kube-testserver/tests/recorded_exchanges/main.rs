@@ -1,7 +1,8 @@
-//! The same requests as a real kube-apiserver was asked, and the same answers, up to names, versions and times.
+//! Compares the responses to recorded requests with those of a real kube-apiserver, up to names, versions and times.
 //!
-//! The stories lie in `tests/recorded`, recorded by `e2e/src/bin/record.rs`. Where an answer differs, the server is wrong until
-//! proven otherwise; what is known to differ is listed below with its reason, and has to go when it differs no more.
+//! The recordings are in `tests/recorded`, made by `e2e/src/bin/record.rs`. A difference is a bug of this server until
+//! proven otherwise; known differences are listed with their reason, and a listed difference that no longer occurs
+//! fails the test.
 
 mod differences;
 
@@ -12,25 +13,25 @@ use bytes::Bytes;
 use differences::KNOWN;
 use http::{Method, Request};
 use http_body_util::{BodyExt, Full};
-use kube_exchanges::{Act, Answer, Difference, Sent, Server, Story, User};
+use kube_exchanges::{Difference, Disruption, Recording, Response, Sent, Server, User};
 use kube_testserver::{Fault, RequestMatcher, TestServer};
 use tower_service::Service;
 
 const TOKEN: &str = "admin-token";
 
-/// The embedded server, set up as a real one is.
+/// The embedded server, configured like the real one.
 struct Embedded {
     server: TestServer,
 }
 
 impl Embedded {
-    fn new(story: &Story) -> Embedded {
+    fn new(recording: &Recording) -> Embedded {
         let mut builder = TestServer::builder()
             .token(TOKEN)
             .user_without_permissions("nobody-token", "nobody")
             .require_namespaces()
             .graceful_pods();
-        if story
+        if recording
             .flags
             .iter()
             .any(|flag| flag.contains("ShardedListAndWatch=true"))
@@ -38,19 +39,19 @@ impl Embedded {
             builder = builder.sharding();
         }
         let server = builder.build();
-        // Small versions would be taken for other numbers, those in messages above all.
+        // Small versions could be mistaken for other numbers, especially in messages.
         server.skip_versions(1_000);
         Embedded { server }
     }
 }
 
 impl Server for Embedded {
-    async fn send(&mut self, sent: Sent) -> Result<Answer, String> {
+    async fn send(&mut self, sent: Sent) -> Result<Response, String> {
         let is_watch = sent.is_watch();
         let token = match sent.user {
             User::Admin => TOKEN,
             User::Nobody => "nobody-token",
-            User::Stranger => "nobody-gave-this-token",
+            User::Unauthenticated => "invalid-token",
         };
         let mut request = Request::builder()
             .method(Method::from_bytes(sent.method.as_bytes()).map_err(|error| error.to_string())?)
@@ -62,13 +63,13 @@ impl Server for Embedded {
         let request = request
             .body(Full::new(Bytes::from(sent.body)))
             .map_err(|error| error.to_string())?;
-        let answer = self
+        let response = self
             .server
             .service()
             .call(request)
             .await
             .map_err(|error| error.to_string())?;
-        let (parts, body) = answer.into_parts();
+        let (parts, body) = response.into_parts();
         let bytes = body
             .collect()
             .await
@@ -78,17 +79,17 @@ impl Server for Embedded {
             .headers
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_bytes()));
-        Ok(Answer::new(parts.status.as_u16(), headers, &bytes, is_watch))
+        Ok(Response::new(parts.status.as_u16(), headers, &bytes, is_watch))
     }
 
     async fn pause(&mut self) {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 
-    async fn act(&mut self, act: Act) -> Result<(), String> {
-        match act {
-            Act::Forget => self.server.compact(),
-            Act::Overload => {
+    async fn disrupt(&mut self, disrupt: Disruption) -> Result<(), String> {
+        match disrupt {
+            Disruption::Compact => self.server.compact(),
+            Disruption::Overload => {
                 let refused = "Too many requests, please try again later.\n";
                 self.server.fault(
                     RequestMatcher::any(),
@@ -100,18 +101,18 @@ impl Server for Embedded {
     }
 }
 
-/// One difference that is known: where, and why it stays.
+/// A known difference and its reason.
 struct Known {
-    /// `story/exchange`; a star at the end stands for anything.
+    /// `recording/exchange`; a star at the end matches anything.
     exchange: &'static str,
-    /// The start of the place; a star stands for one step, nothing for the whole answer.
+    /// The start of the path; a star matches one segment, an empty path the whole response.
     at: &'static str,
     reason: &'static str,
 }
 
 impl Known {
-    fn covers(&self, story: &str, difference: &Difference) -> bool {
-        let name = format!("{story}/{}", difference.exchange);
+    fn covers(&self, recording: &str, difference: &Difference) -> bool {
+        let name = format!("{recording}/{}", difference.exchange);
         let named = match self.exchange.strip_suffix('*') {
             Some(start) => name.starts_with(start),
             None => name == self.exchange,
@@ -122,20 +123,20 @@ impl Known {
     }
 }
 
-/// What differs and is not known, and what is known and differs no more.
+/// Differences that are not known, and known differences that no longer occur.
 fn judge(known: &[Known], differences: &[(String, Difference)]) -> Vec<String> {
     let covers = |known: &Known| {
         differences
             .iter()
-            .any(|(story, difference)| known.covers(story, difference))
+            .any(|(recording, difference)| known.covers(recording, difference))
     };
     let unknown = differences
         .iter()
-        .filter(|(story, difference)| !known.iter().any(|known| known.covers(story, difference)))
-        .map(|(story, difference)| format!("{story}/{difference}"));
+        .filter(|(recording, difference)| !known.iter().any(|known| known.covers(recording, difference)))
+        .map(|(recording, difference)| format!("{recording}/{difference}"));
     let gone = known.iter().filter(|known| !covers(known)).map(|known| {
         format!(
-            "{} at {} differs no more ({}): take it off the list",
+            "{} at {} no longer differs ({}): remove it from the list",
             known.exchange, known.at, known.reason
         )
     });
@@ -143,21 +144,24 @@ fn judge(known: &[Known], differences: &[(String, Difference)]) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_embedded_server_answers_as_a_real_one_did() {
+async fn responses_match_a_real_server() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded");
-    let stories = kube_exchanges::read(&directory).expect("the stories can be read");
+    let recordings = kube_exchanges::read(&directory).expect("the recordings can be read");
 
     let mut exchanges = 0;
     let mut differences = Vec::new();
-    for (name, story) in &stories {
-        let unrecorded = story.exchanges.iter().find(|exchange| exchange.answer.is_none());
+    for (name, recording) in &recordings {
+        let unrecorded = recording
+            .exchanges
+            .iter()
+            .find(|exchange| exchange.response.is_none());
         assert!(unrecorded.is_none(), "{name} was not recorded: {unrecorded:?}");
-        let mut server = Embedded::new(story);
-        let answers = kube_exchanges::play(story, &mut server)
+        let mut server = Embedded::new(recording);
+        let responses = kube_exchanges::play(recording, &mut server)
             .await
             .unwrap_or_else(|failed| panic!("{name}: {failed}"));
-        exchanges += answers.len();
-        let found = kube_exchanges::differences(story, &answers);
+        exchanges += responses.len();
+        let found = kube_exchanges::differences(recording, &responses);
         differences.extend(found.into_iter().map(|difference| (name.clone(), difference)));
     }
 
@@ -168,13 +172,13 @@ async fn the_embedded_server_answers_as_a_real_one_did() {
 }
 
 #[test]
-fn what_is_not_listed_and_what_is_listed_in_vain_are_both_found() {
+fn unlisted_and_obsolete_differences_are_reported() {
     let difference = |at: &str| {
         let difference = Difference {
             exchange: "get".into(),
             at: at.into(),
             recorded: Some("1".into()),
-            answered: None,
+            received: None,
         };
         ("lists".to_owned(), difference)
     };
@@ -189,8 +193,8 @@ fn what_is_not_listed_and_what_is_listed_in_vain_are_both_found() {
     assert_eq!(
         judge(&listed, &seen),
         [
-            "lists/get at body/0/name: recorded 1, answered nothing",
-            "* at headers/date differs no more (why): take it off the list",
+            "lists/get at body/0/name: recorded 1, received nothing",
+            "* at headers/date no longer differs (why): remove it from the list",
         ]
     );
     assert!(judge(&[known("lists/get", "")], &seen).is_empty());

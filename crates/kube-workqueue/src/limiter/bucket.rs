@@ -1,27 +1,27 @@
-//! A token bucket: one limit for all keys together.
+//! A token bucket: one limit for all keys.
 
 use super::RateLimiter;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Lets `burst` retries go at once and then `per_second` in each second, over all keys together.
+/// Allows a `burst` of retries and then `per_second` retries per second, over all keys.
 ///
-/// Each call takes one token. If there is none the caller is told to wait for the one that will be its own, so
-/// waits grow while more retries are asked for than the rate allows. It counts no failures per key.
+/// Each call takes one token. If there is none, the delay is the time until the next unassigned token, so delays grow
+/// while retries exceed the rate. It does not count failures per key.
 #[derive(Clone, Debug)]
 #[doc(alias = "BucketRateLimiter")]
 #[doc(alias = "TypedBucketRateLimiter")]
 pub struct Bucket {
     per_second: f64,
     burst: f64,
-    /// Below zero: so many tokens have been promised ahead.
+    /// If negative, the number of tokens assigned in advance.
     tokens: f64,
     filled_at: Option<Instant>,
 }
 
 impl Bucket {
-    /// A full bucket. A rate that is not above zero never refills it: after the burst, keys wait for ever
-    /// (put a [`MaxWait`](super::MaxWait) around it if that is not what you want).
+    /// A full bucket. A rate of zero or less never refills it: after the burst, keys wait forever (wrap it in a
+    /// [`MaxWait`](super::MaxWait) to limit that).
     pub fn new(per_second: f64, burst: u32) -> Self {
         let per_second = if per_second.is_nan() {
             0.0
@@ -39,7 +39,7 @@ impl Bucket {
     fn reserve(&mut self, now: Instant) -> Duration {
         let filled_at = self.filled_at.unwrap_or(now);
         let gained = now.saturating_duration_since(filled_at).as_secs_f64() * self.per_second;
-        // Not NaN, although 0 × ∞ would be: with an infinite rate there is nothing to count.
+        // 0 × ∞ would be NaN: with an infinite rate there is nothing to count.
         let gained = if self.per_second.is_infinite() {
             self.burst
         } else {
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bucket_lets_a_burst_go_then_spaces_by_the_rate() {
+    fn bucket_allows_a_burst_then_spaces_by_the_rate() {
         let now = Instant::now();
         let mut bucket = Bucket::new(10.0, 3);
 
@@ -89,7 +89,7 @@ mod tests {
             bucket.reserve(now);
         }
 
-        // Two tokens are promised ahead; after 200 ms they are paid back, after 300 ms one is there.
+        // Two tokens are assigned in advance; after 200 ms they are paid back, after 300 ms one is available.
         assert_eq!(bucket.reserve(now + Duration::from_millis(300)), Duration::ZERO);
 
         let later = now + Duration::from_secs(3600);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_steps_back_gives_no_tokens() {
+    fn clock_stepping_back_adds_no_tokens() {
         let now = Instant::now() + Duration::from_secs(60);
         let mut bucket = Bucket::new(1.0, 1);
 
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_rates_do_not_panic() {
+    fn unusual_rates_do_not_panic() {
         let now = Instant::now();
         for rate in [0.0, -1.0, f64::NAN, f64::NEG_INFINITY] {
             let mut bucket = Bucket::new(rate, 1);

@@ -1,11 +1,11 @@
-//! Limiters made of other limiters.
+//! Limiters that combine others.
 
 use super::RateLimiter;
 use std::fmt;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Asks several limiters and takes the longest delay.
+/// Uses the longest delay of several limiters.
 ///
 /// ```
 /// use kube_workqueue::limiter::{Bucket, ExponentialBackoff, MaxOf};
@@ -23,12 +23,12 @@ pub struct MaxOf<T> {
 }
 
 impl<T> MaxOf<T> {
-    /// Asks nobody yet: no delay.
+    /// Without limiters: no delay.
     pub fn new() -> Self {
         MaxOf { limiters: Vec::new() }
     }
 
-    /// Asks this limiter too.
+    /// Adds a limiter.
     pub fn and(mut self, limiter: impl RateLimiter<T> + 'static) -> Self {
         self.limiters.push(Box::new(limiter));
         self
@@ -73,7 +73,7 @@ impl<T> fmt::Debug for MaxOf<T> {
     }
 }
 
-/// Asks another limiter, but never waits longer than a given time.
+/// Limits the delay of another limiter.
 #[derive(Clone, Debug)]
 #[doc(alias = "WithMaxWaitRateLimiter")]
 #[doc(alias = "TypedWithMaxWaitRateLimiter")]
@@ -83,7 +83,7 @@ pub struct MaxWait<L> {
 }
 
 impl<L> MaxWait<L> {
-    /// What `limiter` says, but not more than `max`.
+    /// The delay of `limiter`, but not more than `max`.
     pub fn new(limiter: L, max: Duration) -> Self {
         MaxWait { limiter, max }
     }
@@ -114,7 +114,7 @@ mod tests {
 
     /// Upstream: TestMaxOfRateLimiter
     #[test]
-    fn max_of_takes_the_longest_delay_and_forgets_everywhere() {
+    fn max_of_uses_the_longest_delay_and_forgets_in_all_limiters() {
         let now = Instant::now();
         let mut limiter = MaxOf::new()
             .and(FastSlow::new(millis(5), Duration::from_secs(3), 3))
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(limiter.when(&"one", now), millis(5));
     }
 
-    /// Counts calls, not keys: short for the first `threshold` of them, long afterwards.
+    /// Counts calls, not keys: short for the first `threshold` of them, then long.
     struct Step {
         calls: u32,
         threshold: u32,
@@ -158,7 +158,7 @@ mod tests {
 
     /// Upstream: TestWithMaxWaitRateLimiter
     #[test]
-    fn max_wait_cuts_only_the_delays_above_it() {
+    fn max_wait_limits_only_longer_delays() {
         let now = Instant::now();
         let mut limiter = MaxWait::new(
             Step {
@@ -180,7 +180,7 @@ mod tests {
         let first: Vec<Duration> = (0..3).map(|_| limiter.when(&0, now)).collect();
         assert_eq!(first, [5, 10, 20].map(millis));
 
-        // 97 more use up the burst of 100; each key from there on waits 100 ms longer than the one before.
+        // 97 more use up the burst of 100; from then on each key waits 100 ms longer than the one before.
         for item in 1..98 {
             assert_eq!(limiter.when(&item, now), millis(5));
         }

@@ -1,5 +1,5 @@
-//! How long a key has to wait before it is tried again. Limiters are plain state: they get the time, they never
-//! read it, and each has exactly one caller, so they need no lock.
+//! Rate limiters: the delay before a key is retried. Limiters are plain state: they receive the time and never read it,
+//! and each has exactly one caller, so they need no lock.
 
 mod bucket;
 mod combine;
@@ -13,25 +13,24 @@ use std::hash::Hash;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Decides how long a key waits before its next try, and remembers how often it failed.
+/// Decides how long a key waits before its next attempt, and counts its failures.
 ///
-/// The queue calls [`forget`](Self::forget) when a worker says so and when a key leaves the queue altogether.
-/// So what a limiter remembers is bounded by the keys that are queued, delayed or being worked on; it needs no
-/// clean-up of its own. A limiter that is used without a queue has to be told by its user.
+/// The queue calls [`forget`](Self::forget) when a worker reports success and when a key leaves the queue. So the state
+/// of a limiter is bounded by the keys that are queued, delayed or in flight, and needs no clean-up. The user of a
+/// limiter without a queue must call it.
 ///
-/// The queue asks it one question at a time and waits for the answer, so let it be quick, and do not let it call back
-/// into its queue.
+/// The queue calls it synchronously under a lock, so it should be fast, and must not call back into its queue.
 #[doc(alias = "TypedRateLimiter")]
 pub trait RateLimiter<T>: Send {
-    /// Counts one more failure of `item` and tells how long it should wait from `now`.
+    /// Counts one more failure of `item` and returns how long it should wait from `now`.
     #[doc(alias = "When")]
     fn when(&mut self, item: &T, now: Instant) -> Duration;
 
-    /// Starts afresh with `item`: it succeeded, or nobody wants it any more.
+    /// Resets `item`: it succeeded, or is no longer queued.
     #[doc(alias = "Forget")]
     fn forget(&mut self, item: &T);
 
-    /// How often `item` failed since it was last forgotten.
+    /// The number of failures of `item` since it was last forgotten.
     #[doc(alias = "NumRequeues")]
     fn num_requeues(&self, item: &T) -> u32;
 }
@@ -50,8 +49,8 @@ impl<T, L: RateLimiter<T> + ?Sized> RateLimiter<T> for Box<L> {
     }
 }
 
-/// What controllers use if nothing speaks against it: per key 5 ms, doubling up to 1000 s, and over all keys not
-/// more than 10 retries a second after a burst of 100. The numbers are client-go's.
+/// The default for controllers: per key 5 ms, doubling up to 1000 s, and over all keys at most 10 retries per second
+/// after a burst of 100. The numbers are client-go's.
 #[doc(alias = "DefaultControllerRateLimiter")]
 #[doc(alias = "DefaultTypedControllerRateLimiter")]
 pub fn controller_default<T: Clone + Eq + Hash + Send + 'static>() -> MaxOf<T> {

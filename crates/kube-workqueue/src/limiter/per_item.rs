@@ -1,4 +1,4 @@
-//! Limiters that look at one key at a time: how often has it failed?
+//! Limiters that count the failures of each key.
 
 use super::RateLimiter;
 use hashbrown::HashMap;
@@ -7,10 +7,10 @@ use std::hash::Hash;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How often each key failed. Only looked up, never iterated, so its random seed does not show.
+/// The number of failures of each key. Only looked up, never iterated, so the random hash seed has no effect.
 type Failures<T> = HashMap<T, u32, foldhash::fast::RandomState>;
 
-/// Counts a failure and tells how many there were before it.
+/// Counts a failure and returns the number of earlier ones.
 fn count<T: Clone + Eq + Hash>(failures: &mut Failures<T>, item: &T) -> u32 {
     let count = failures.entry_ref(item).or_insert(0);
     let before = *count;
@@ -41,8 +41,8 @@ impl<T> ExponentialBackoff<T> {
         if self.base.is_zero() {
             return Duration::ZERO;
         }
-        // A `Duration` multiplies by a `u32`, so at most 31 doublings at a time; it takes few rounds to pass any
-        // `max`, and what overflows is beyond it.
+        // A `Duration` multiplies by a `u32`, so at most 31 doublings at a time; a few rounds exceed any `max`, and an
+        // overflow is beyond it.
         let (mut delay, mut left) = (self.base, failures);
         while left > 0 && delay < self.max {
             let doublings = left.min(31);
@@ -68,7 +68,7 @@ impl<T: Clone + Eq + Hash + Send> RateLimiter<T> for ExponentialBackoff<T> {
     }
 }
 
-/// Keys stay out of the output: they may be numerous, and they are the user's.
+/// Keys are not printed: they may be numerous, and they belong to the user.
 impl<T> fmt::Debug for ExponentialBackoff<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ExponentialBackoff")
@@ -79,7 +79,7 @@ impl<T> fmt::Debug for ExponentialBackoff<T> {
     }
 }
 
-/// Retries a key quickly for the first few failures, then slowly.
+/// Retries a key quickly for the first failures, then slowly.
 #[doc(alias = "ItemFastSlowRateLimiter")]
 #[doc(alias = "TypedItemFastSlowRateLimiter")]
 pub struct FastSlow<T> {
@@ -119,7 +119,7 @@ impl<T: Clone + Eq + Hash + Send> RateLimiter<T> for FastSlow<T> {
     }
 }
 
-/// Keys stay out of the output: they may be numerous, and they are the user's.
+/// Keys are not printed: they may be numerous, and they belong to the user.
 impl<T> fmt::Debug for FastSlow<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FastSlow")
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tiny_base_doubles_all_the_way_to_its_maximum() {
+    fn tiny_base_doubles_up_to_the_maximum() {
         let mut limiter = ExponentialBackoff::new(Duration::from_nanos(1), Duration::from_secs(1000));
         let delays: Vec<Duration> = (0..60).map(|_| next(&mut limiter, "one")).collect();
 
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn no_delay_stays_no_delay() {
+    fn zero_base_stays_zero() {
         let mut limiter = ExponentialBackoff::new(Duration::ZERO, Duration::from_secs(1));
         assert!((0..100).all(|_| next(&mut limiter, "one").is_zero()));
     }

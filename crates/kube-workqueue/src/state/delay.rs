@@ -1,15 +1,15 @@
-//! The keys that wait for a time: a heap by due time, at most one entry per key, any entry findable and
-//! removable by its slot. Time is compared here, never read.
+//! Delayed keys: a heap by due time with at most one entry per key, indexed by slot. Compares times, never reads the
+//! clock.
 
 use super::list::{NONE, Slot};
 use crate::priority::Priority;
 use tokio::time::Instant;
 
-/// A key that waits.
+/// A delayed key.
 #[derive(Clone, Copy)]
 pub(super) struct Waiting {
     pub(super) due: Instant,
-    /// Orders those due at the same instant: first come, first served.
+    /// Orders keys due at the same instant: first in, first out.
     number: u64,
     pub(super) slot: Slot,
     pub(super) priority: Priority,
@@ -21,13 +21,13 @@ impl Waiting {
     }
 }
 
-/// Children per node. Four keep siblings on one or two cache lines and halve the depth of a binary heap.
+/// Children per node. With four, siblings share one or two cache lines, and the depth is half that of a binary heap.
 const ARITY: usize = 4;
 
-/// So many due keys are always taken one by one.
+/// Up to this number, due keys are popped one by one.
 const FEW: usize = 32;
 
-/// A heap of waiting keys that knows where each slot is.
+/// A heap of delayed keys with an index by slot.
 #[derive(Default)]
 pub(super) struct Delayed {
     heap: Vec<Waiting>,
@@ -42,7 +42,7 @@ impl Delayed {
         self.heap.len()
     }
 
-    /// When the first key is due.
+    /// The earliest due time.
     #[inline]
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.heap.first().map(|first| first.due)
@@ -53,7 +53,7 @@ impl Delayed {
         self.place(slot).is_some()
     }
 
-    /// Lets a slot wait. If it waits already the earlier time and the higher priority win.
+    /// Delays a slot. If it is delayed already, the earlier time and the higher priority win.
     pub(super) fn push(&mut self, slot: Slot, due: Instant, priority: Priority) {
         if let Some(place) = self.place(slot) {
             let waiting = &mut self.heap[place];
@@ -75,12 +75,12 @@ impl Delayed {
         self.sift_up(self.heap.len() - 1);
     }
 
-    /// Removes all that is due at `now` and returns it in the order of its times.
+    /// Removes all keys due at `now` and returns them in order of their times.
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<Waiting> {
         let mut due = Vec::new();
         while self.next_due().is_some_and(|first| first <= now) {
-            // One by one is best for a few. If they turn out to be a good part of all, as after a long pause, it is
-            // several times as fast to sort them and to build the rest anew, and the lock is held that much shorter.
+            // Popping is fastest for a few keys. If a large part is due, as after a long pause, sorting those and
+            // rebuilding the rest is several times faster, which shortens the time under the lock.
             if due.len() >= FEW && due.len() >= self.heap.len() / 32 {
                 let mut rest: Vec<Waiting> = self.heap.extract_if(.., |waiting| waiting.due <= now).collect();
                 rest.sort_unstable_by_key(|waiting| (waiting.due, waiting.number));
@@ -96,7 +96,7 @@ impl Delayed {
         due
     }
 
-    /// Lets a slot wait no longer; false if it did not wait.
+    /// Removes a slot; false if it is not delayed.
     pub(super) fn remove(&mut self, slot: Slot) -> bool {
         match self.place(slot) {
             Some(place) => {
@@ -107,7 +107,7 @@ impl Delayed {
         }
     }
 
-    /// Empties the heap and gives its memory back; returns what waited, in no order.
+    /// Empties the heap, frees its memory and returns its entries, unordered.
     pub(super) fn take_all(&mut self) -> Vec<Waiting> {
         self.places = Vec::new();
         std::mem::take(&mut self.heap)
@@ -118,7 +118,7 @@ impl Delayed {
         self.heap.capacity() + self.places.capacity()
     }
 
-    /// Gives the memory back. Must be empty.
+    /// Frees the memory. Must be empty.
     pub(super) fn reset(&mut self) {
         self.take_all();
     }
@@ -129,10 +129,10 @@ impl Delayed {
         (place != NONE).then_some(place as usize)
     }
 
-    /// Makes a heap of what is in no order.
+    /// Restores the heap order.
     fn rebuild(&mut self) {
         for place in (0..self.heap.len()).rev() {
-            // Also notes the place of those that have nobody below them.
+            // Also sets the index of the leaves.
             self.sift_down(place);
         }
     }
@@ -141,7 +141,7 @@ impl Delayed {
         let removed = self.heap.swap_remove(place);
         self.places[removed.slot as usize] = NONE;
         if place < self.heap.len() {
-            // What came from the end may belong above or below the gap, unless the gap is the root.
+            // The last entry may belong above or below the gap, unless the gap is the root.
             self.sift_down(place);
             self.sift_up(place);
         }
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn those_due_at_the_same_instant_come_in_the_order_they_were_added() {
+    fn keys_due_at_the_same_instant_keep_their_order() {
         let now = Instant::now();
         let mut delayed = Delayed::default();
         for slot in 0..50 {
@@ -218,7 +218,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn heap_gives_what_a_sorted_list_gives(
+        fn heap_matches_a_sorted_list(
             ops in prop::collection::vec((0..300u32, 0..50u64, prop::bool::weighted(0.2)), 0..500),
             looks in prop::collection::vec(0..60u64, 0..4),
         ) {

@@ -1,7 +1,7 @@
-//! Doubly linked lists of slots over one shared vector of links: push, remove and pop in constant time, without
-//! a search. Knows nothing of keys.
+//! Doubly linked lists of slots over one shared vector of links: push, remove and pop in constant time. Independent of
+//! keys.
 
-/// The place of a key in the table; small numbers, reused.
+/// The index of a key in the table; small numbers, reused.
 pub(super) type Slot = u32;
 
 /// No slot: the end of a list.
@@ -18,16 +18,16 @@ const UNLINKED: Link = Link {
     next: NONE,
 };
 
-/// Which of its two links puts a slot into a list. Lists of one kind must not share members.
+/// The two lists that a slot can be in. Lists of the same kind must not share members.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
-    /// Its turn: among the ready keys of a priority, or among those being worked on.
+    /// The order of processing: among the ready keys of a priority, or among those in flight.
     Turn = 0,
-    /// Its age: among all ready keys.
+    /// The order of age among all ready keys.
     Age = 1,
 }
 
-/// The links of every slot, both kinds side by side: with many keys each touch is a cache miss.
+/// The links of every slot, both kinds next to each other: with many keys each access is a cache miss.
 #[derive(Default)]
 pub(super) struct Links(Vec<[Link; 2]>);
 
@@ -46,13 +46,13 @@ impl Links {
         self.0.capacity()
     }
 
-    /// Gives the memory back. Every list over these links must be empty.
+    /// Frees the memory. Every list over these links must be empty.
     pub(super) fn reset(&mut self) {
         self.0 = Vec::new();
     }
 }
 
-/// First, last and number of the members of one list.
+/// First, last and number of members of a list.
 #[derive(Clone, Copy)]
 pub(super) struct List {
     kind: Kind,
@@ -100,7 +100,7 @@ impl List {
         self.len += 1;
     }
 
-    /// Takes out a slot that is a member.
+    /// Removes a slot that is a member.
     #[inline]
     pub(super) fn remove(&mut self, links: &mut Links, slot: Slot) {
         let Link { prev, next } = std::mem::replace(links.at(self.kind, slot), UNLINKED);

@@ -1,9 +1,9 @@
-//! The rules of the queue as a state machine: inputs and the time go in, facts come out. No clock, no lock, no
-//! waker, no randomness that shows, no user code but `Hash`, `Eq` and `Clone` of the key; a simulator can drive it.
+//! The rules of the queue as a state machine over inputs and time. No clock, lock or waker, no observable randomness,
+//! and no user code but `Hash`, `Eq` and `Clone` of the key; a simulator can drive it.
 //!
-//! A key is in the machine while it is *ready*, *running* (being worked on) or *delayed*; it may be delayed and
-//! one of the other two at once. Keys that leave are handed back, so that the caller can drop them, and the
-//! failure counts kept for them, outside its lock.
+//! A key is in the machine while it is *ready*, *running* (in flight) or *delayed*; it may be delayed and one of the
+//! other two at once. Keys that leave are returned, so that the caller can drop them, and their failure counts, outside
+//! its lock.
 
 mod delay;
 mod list;
@@ -21,21 +21,21 @@ use std::time::Duration;
 use table::{Phase, Table};
 use tokio::time::Instant;
 
-/// Above this many slots the memory is given back when the last key leaves, so that a burst is not kept for ever.
+/// Above this number of slots, memory is freed when the last key leaves, so that a burst is not kept forever.
 const KEEP_SLOTS: usize = 4096;
 
-/// No delay is longer than this (about 30 years): `now + delay` must not overflow, whatever the caller asks for.
+/// The maximum delay (about 30 years), so that `now + delay` cannot overflow.
 const LONGEST_DELAY: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 
-/// The work queue without its shell: see the [module](self).
+/// The work queue without clock and waiters: see the [module](self).
 pub struct QueueMachine<T> {
     table: Table<T>,
     ready: Ready,
     delayed: Delayed,
-    /// Those being worked on, the longest running first.
+    /// Keys in flight, the longest running first.
     running: List,
     links: Links,
-    /// Of those running, how many were asked for again.
+    /// The number of running keys that were added again.
     again: usize,
     shutting_down: bool,
     next_run: u64,
@@ -43,7 +43,7 @@ pub struct QueueMachine<T> {
     pub(crate) meter: Meter,
 }
 
-/// One run of a key, from [`take`](QueueMachine::take) to [`finish`](QueueMachine::finish). Numbers are never used twice.
+/// One run of a key, from [`take`](QueueMachine::take) to [`finish`](QueueMachine::finish). Numbers are unique.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     number: u64,
@@ -58,23 +58,23 @@ impl Run {
     }
 }
 
-/// A key that was handed to a worker.
+/// A key taken by a worker.
 #[derive(Clone, Debug)]
 pub struct Taken<T> {
     /// The key.
     pub key: T,
-    /// Names this run to [`finish`](QueueMachine::finish).
+    /// Identifies this run for [`finish`](QueueMachine::finish).
     pub run: Run,
 }
 
-/// What became of an add.
+/// The result of an add.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Added<T> {
-    /// The key was not outstanding; now it is, or it is delayed.
+    /// The key was not outstanding; now it is outstanding or delayed.
     New,
-    /// The key was outstanding or delayed already. The second copy is handed back.
+    /// The key was already outstanding or delayed. The duplicate is returned.
     Merged(T),
-    /// The queue is shutting down. The key is handed back.
+    /// The queue is shutting down. The key is returned.
     Refused(T),
 }
 
@@ -83,29 +83,29 @@ pub enum Added<T> {
 pub struct Gone<T> {
     /// The key.
     pub key: T,
-    /// The rate limiter was asked about it while it was live, so it may hold a failure count.
+    /// Whether the rate limiter was called for it, so that it may hold a failure count.
     pub limited: bool,
 }
 
-/// What became of a key whose run has ended.
+/// The result of a finished run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finished<T> {
-    /// No such run is in progress: it has ended before. Nothing was changed.
+    /// No such run is in progress: it was finished before. Nothing changed.
     Unknown,
-    /// The key lives on: it is ready again, or delayed.
+    /// The key is ready again, or delayed.
     Live,
-    /// Nobody asked for the key again.
+    /// The key has left the machine.
     Gone(Gone<T>),
 }
 
-/// A wish to run a key again after its present run.
+/// A request to run a key again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Again {
-    /// How long after the end of this run.
+    /// The delay after the end of this run.
     pub delay: Duration,
-    /// At which priority.
+    /// The priority.
     pub priority: Priority,
-    /// The delay came from the rate limiter.
+    /// Whether the delay came from the rate limiter.
     pub limited: bool,
 }
 
@@ -120,8 +120,8 @@ impl<T> fmt::Debug for QueueMachine<T> {
 }
 
 impl<T: Clone + Eq + Hash> QueueMachine<T> {
-    /// An empty machine. After the longest waiting key was passed over `ageing` times it goes next; 0: never.
-    /// Without `timings` it takes no note of how long things last, and `now` matters to delays alone.
+    /// An empty machine. The key that has waited longest goes next after it was passed over `ageing` times; 0: never.
+    /// Without `timings` durations are not recorded, and `now` only matters for delays.
     pub fn new(ageing: u32, timings: bool) -> Self {
         QueueMachine {
             table: Table::new(),
@@ -137,37 +137,37 @@ impl<T: Clone + Eq + Hash> QueueMachine<T> {
         }
     }
 
-    /// Asks for a key to be worked on.
+    /// Adds a key.
     #[inline]
     pub fn add(&mut self, key: T, priority: Priority, now: Instant) -> Added<T> {
         self.admit(key, priority, None, false, now)
     }
 
-    /// Asks for a key to be worked on when `delay` has passed. Of two such wishes the earlier one wins.
+    /// Adds a key after a delay. If it is already delayed, the earlier time wins.
     pub fn add_after(&mut self, key: T, again: Again, now: Instant) -> Added<T> {
         self.meter.retries += u64::from(!self.shutting_down);
         self.admit(key, again.priority, due(now, again.delay), again.limited, now)
     }
 
-    /// Makes every delayed key that is due ready. Due means that its time is not after `now`. The inputs that
-    /// queue a key do this first, so that what was due before it goes before it.
+    /// Makes all delayed keys ready that are due at or before `now`. The inputs that queue a key do this first, so that
+    /// keys due before it are queued before it.
     #[inline]
     pub fn advance(&mut self, now: Instant) {
-        // Looked at by nearly every input, and there is nearly never anything to do.
+        // Called by nearly every input, usually with nothing to do.
         if self.delayed.next_due().is_some_and(|due| due <= now) {
             for waiting in self.delayed.take_due(now) {
-                // Outstanding since it was due, not since somebody looked.
+                // Outstanding since its due time, not since this call.
                 self.ask(waiting.slot, waiting.priority, waiting.due);
             }
         }
     }
 
-    /// Hands out the key whose turn it is.
+    /// Takes the next key.
     #[inline]
     pub fn take(&mut self, now: Instant) -> Option<Taken<T>> {
         let slot = self.ready.next()?;
         let entry = self.table.entry_mut(slot);
-        // Cloned before anything is changed: a `Clone` that panics must not take the key with it.
+        // Cloned before anything changes: if `Clone` panics, the key must not be lost.
         let key = entry.key().clone();
         let number = self.next_run;
         self.next_run += 1;
@@ -191,8 +191,8 @@ impl<T: Clone + Eq + Hash> QueueMachine<T> {
         })
     }
 
-    /// Ends a run. If the key was asked for in the meantime it is ready again; `again` asks once more.
-    /// A run that has ended before is ignored.
+    /// Ends a run. If the key was added in the meantime it is ready again; `again` adds it once more. A run that was
+    /// finished before is ignored.
     #[inline]
     pub fn finish(&mut self, run: Run, again: Option<Again>, now: Instant) -> Finished<T> {
         if self.running_key(run).is_none() {
@@ -238,14 +238,13 @@ impl<T: Clone + Eq + Hash> QueueMachine<T> {
             .map(|entry| entry.key())
     }
 
-    /// Lets a delayed key wait no longer. `None`: it was not delayed; `Some(Some(_))`: it has left altogether.
+    /// Cancels a delay. `None`: the key was not delayed; `Some(Some(_))`: it has left the machine.
     pub fn cancel(&mut self, key: &T) -> Option<Option<Gone<T>>> {
         let slot = self.table.find(self.table.hash(key), key)?;
         self.delayed.remove(slot).then(|| self.remove_if_idle(slot))
     }
 
-    /// Accepts nothing from now on, and drops what is delayed. What is ready and what was asked for while running
-    /// stays to be worked off.
+    /// Stops accepting keys and drops the delayed ones. Ready keys, and keys added while running, remain.
     pub fn shutdown(&mut self) -> Vec<Gone<T>> {
         self.shutting_down = true;
         let waiting = self.delayed.take_all();
@@ -256,7 +255,7 @@ impl<T: Clone + Eq + Hash> QueueMachine<T> {
             .collect()
     }
 
-    /// Drops what is outstanding and has not begun.
+    /// Drops outstanding work that has not started.
     pub fn discard(&mut self) -> Vec<Gone<T>> {
         let mut gone = Vec::with_capacity(self.ready.len());
         self.meter.discarded += (self.ready.len() + self.again) as u64;
@@ -273,22 +272,22 @@ impl<T: Clone + Eq + Hash> QueueMachine<T> {
         gone
     }
 
-    /// How many keys are ready.
+    /// The number of ready keys.
     pub fn ready(&self) -> usize {
         self.ready.len()
     }
 
-    /// How many keys are being worked on.
+    /// The number of keys in flight.
     pub fn running(&self) -> usize {
         self.running.len()
     }
 
-    /// How many keys wait for a later time.
+    /// The number of delayed keys.
     pub fn delayed(&self) -> usize {
         self.delayed.len()
     }
 
-    /// How many keys there are, each counted once.
+    /// The number of distinct keys.
     pub fn live(&self) -> usize {
         self.table.len()
     }
@@ -298,17 +297,17 @@ impl<T: Clone + Eq + Hash> QueueMachine<T> {
         self.delayed.next_due()
     }
 
-    /// Nothing is accepted any more.
+    /// Whether keys are no longer accepted.
     pub fn is_shutting_down(&self) -> bool {
         self.shutting_down
     }
 
-    /// Nothing is ready and nothing is being worked on.
+    /// Whether no key is ready or in flight.
     pub fn is_drained(&self) -> bool {
         self.ready.is_empty() && self.running.is_empty()
     }
 
-    /// The numbers of this instant.
+    /// Statistics at this instant.
     pub fn stats(&self, now: Instant) -> Stats {
         let timed = if self.timings { self.running.len() } else { 0 };
         let ages = self.running.iter(&self.links).take(timed);
@@ -369,7 +368,7 @@ impl<T: Clone + Eq + Hash> QueueMachine<T> {
         }
     }
 
-    /// The heart of the matter: makes a live key outstanding, once, however often it is asked for.
+    /// Makes a live key outstanding, once.
     #[inline]
     fn ask(&mut self, slot: Slot, priority: Priority, since: Instant) {
         let entry = self.table.entry_mut(slot);
@@ -389,7 +388,7 @@ impl<T: Clone + Eq + Hash> QueueMachine<T> {
                 entry.phase = Phase::Ready;
                 self.ready.push(&mut self.links, slot, priority);
             }
-            // Not ready before this run has ended: a key is never worked on twice at once.
+            // Not ready before this run ends: a key never has two runs at once.
             Phase::Running => {
                 entry.phase = Phase::RunningAgain;
                 self.again += 1;
@@ -400,7 +399,7 @@ impl<T: Clone + Eq + Hash> QueueMachine<T> {
         self.meter.adds += 1;
     }
 
-    /// Lets a key leave that is neither outstanding nor running nor delayed.
+    /// Removes a key that is neither outstanding nor running nor delayed.
     #[inline]
     fn remove_if_idle(&mut self, slot: Slot) -> Option<Gone<T>> {
         if self.table.entry(slot).phase != Phase::Idle || self.delayed.contains(slot) {
@@ -416,7 +415,7 @@ impl<T: Clone + Eq + Hash> QueueMachine<T> {
     }
 }
 
-/// The instant after `delay`; `None`: at once.
+/// The instant after `delay`; `None` for no delay.
 fn due(now: Instant, delay: Duration) -> Option<Instant> {
     (delay > Duration::ZERO).then(|| now + delay.min(LONGEST_DELAY))
 }
@@ -432,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_of_a_burst_is_given_back_and_the_machine_goes_on() {
+    fn memory_of_a_burst_is_freed_and_the_machine_keeps_working() {
         let now = Instant::now();
         let mut state = QueueMachine::new(16, true);
         let later = Again {
@@ -458,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_run_means_nothing_after_the_memory_was_given_back() {
+    fn stale_run_is_ignored_after_memory_was_freed() {
         let now = Instant::now();
         let mut state = QueueMachine::new(16, true);
         for key in 0..2 * KEEP_SLOTS {

@@ -1,10 +1,10 @@
-//! The order of the keys that are ready to be worked on: by priority, first in first out within one, and every
-//! so often the key that has waited longest, whatever its priority. Takes slots, gives slots; knows no clock.
+//! The order of ready keys: by priority, FIFO within a priority, and periodically the key that has waited longest,
+//! regardless of its priority. Works on slots, without a clock.
 
 use super::list::{Kind, Links, List, Slot};
 use crate::priority::Priority;
 
-/// The keys of one priority, in the order they came to it.
+/// The keys of one priority, in FIFO order.
 struct Band {
     priority: Priority,
     keys: List,
@@ -12,13 +12,13 @@ struct Band {
 
 /// The ready keys in two orders: per priority, and by age over all priorities.
 ///
-/// Ageing counts picks, not seconds. Were it time that raised a key, then a first list that takes longer to work
-/// off than the ageing time would stand before every fresh change for the rest of its run. Counted in picks, the
-/// share of old work is bounded from both sides: with `ageing = n` the longest waiting key goes next after it was
-/// passed over n times, so fresh changes lose at most one pick in n + 1, and a key with m older ones before it is
-/// picked after at most (m + 1)(n + 1) picks.
+/// Ageing counts picks, not seconds. If age in seconds raised a key, an initial list that takes longer to process than
+/// the ageing time would delay every fresh change for the rest of its run. With picks the share of old work is bounded
+/// from both sides: with `ageing = n` the longest waiting key goes next after it was passed over n times, so fresh
+/// changes lose at most one pick in n + 1, and a key with m older ones before it is picked after at most (m + 1)(n + 1)
+/// picks.
 pub(super) struct Ready {
-    /// Ascending, so that the most urgent is the last: pushing and dropping it moves nothing. No band is empty.
+    /// Ascending, so that the most urgent band is last and can be pushed and popped cheaply. No band is empty.
     bands: Vec<Band>,
     by_age: List,
     ageing: u32,
@@ -46,20 +46,20 @@ impl Ready {
         self.by_age.is_empty()
     }
 
-    /// Puts a slot behind all others of its priority.
+    /// Appends a slot to its priority.
     #[inline]
     pub(super) fn push(&mut self, links: &mut Links, slot: Slot, priority: Priority) {
         self.by_age.push_back(links, slot);
         self.push_band(links, slot, priority);
     }
 
-    /// Moves a ready slot behind all others of a higher priority. Its age stays: a key can only gain by it.
+    /// Moves a ready slot to the end of a higher priority. Its age is kept.
     pub(super) fn raise(&mut self, links: &mut Links, slot: Slot, from: Priority, to: Priority) {
         self.remove_band(links, slot, from);
         self.push_band(links, slot, to);
     }
 
-    /// The slot whose turn it is; it stays where it is.
+    /// The next slot, without removing it.
     #[inline]
     pub(super) fn next(&self) -> Option<Slot> {
         let (urgent, oldest) = (self.bands.last()?.keys.first()?, self.by_age.first()?);
@@ -67,7 +67,7 @@ impl Ready {
         Some(if aged { oldest } else { urgent })
     }
 
-    /// Takes out the slot that [`next`](Self::next) named, which was pushed or raised to `priority`.
+    /// Removes the slot returned by [`next`](Self::next), which was pushed or raised to `priority`.
     #[inline]
     pub(super) fn take(&mut self, links: &mut Links, slot: Slot, priority: Priority) {
         self.passed_over = match self.by_age.first() {
@@ -149,19 +149,19 @@ mod tests {
     }
 
     #[test]
-    fn equal_priorities_come_in_the_order_they_were_added() {
+    fn equal_priorities_are_fifo() {
         let priorities = [0; 5];
         assert_eq!(order(filled(2, &priorities), &priorities), [0, 1, 2, 3, 4]);
     }
 
     #[test]
-    fn the_higher_priority_comes_first() {
+    fn higher_priority_comes_first() {
         let priorities = [-100, 0, 100, 0];
         assert_eq!(order(filled(0, &priorities), &priorities), [2, 1, 3, 0]);
     }
 
     #[test]
-    fn after_being_passed_over_often_enough_the_oldest_goes_next() {
+    fn oldest_goes_next_after_being_passed_over() {
         let priorities = [-100, -100, 0, 0, 0, 0, 0, 0];
         assert_eq!(
             order(filled(2, &priorities), &priorities),
@@ -170,19 +170,19 @@ mod tests {
     }
 
     #[test]
-    fn without_ageing_the_oldest_waits_for_all_that_are_more_urgent() {
+    fn without_ageing_the_oldest_waits_for_all_more_urgent_keys() {
         let priorities = [-100, 0, 0, 0];
         assert_eq!(order(filled(0, &priorities), &priorities), [1, 2, 3, 0]);
     }
 
     #[test]
-    fn a_raised_key_joins_the_end_of_its_new_priority() {
+    fn raised_key_joins_the_end_of_its_new_priority() {
         let ready = raised(0, &[-100, -100, 0], 0, 0);
         assert_eq!(order(ready, &[0, -100, 0]), [2, 0, 1]);
     }
 
     #[test]
-    fn a_raised_key_keeps_its_age() {
+    fn raised_key_keeps_its_age() {
         let ready = raised(1, &[-100, 0, 0, 0], 0, 0);
         assert_eq!(order(ready, &[0, 0, 0, 0]), [1, 0, 2, 3]);
     }

@@ -1,5 +1,5 @@
-//! Every live key once, found by its hash and reachable by its slot. A key is live while it is queued, being
-//! worked on or delayed; then it leaves, and nothing about it stays.
+//! Live keys, indexed by hash and by slot. A key is live while it is queued, in flight or delayed; then it leaves, and
+//! no state about it is kept.
 
 use super::list::Slot;
 use crate::priority::Priority;
@@ -7,35 +7,35 @@ use hashbrown::HashTable;
 use std::hash::{BuildHasher, Hash};
 use tokio::time::Instant;
 
-/// Where a key stands. That it also waits for a later time is known to `Delayed` alone.
+/// The phase of a key. Only `Delayed` knows whether it is also delayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Not outstanding; in the table only because it is delayed.
     Idle,
-    /// To be worked on, in the order of `Ready`.
+    /// Ready, in the order of `Ready`.
     Ready,
-    /// Being worked on.
+    /// In flight.
     Running,
-    /// Being worked on and asked for again since: ready once more as soon as this run ends.
+    /// In flight and added again: ready as soon as this run ends.
     RunningAgain,
 }
 
-/// What is known about a live key.
+/// The state of a live key.
 pub(super) struct Entry<T> {
-    /// Empty while the slot is free. The other fields stay as they were: a slot is reused many times, and writing
-    /// only what changes is a good deal cheaper than moving whole entries in and out.
+    /// `None` while the slot is free. The other fields keep their old values: slots are reused often, and writing only
+    /// what changes is much cheaper than moving whole entries.
     key: Option<T>,
     hash: u64,
     pub(super) phase: Phase,
-    /// The rate limiter was asked about this key, so it may hold a failure count for it.
+    /// Whether the rate limiter was called for this key, so that it may hold a failure count.
     pub(super) limited: bool,
     /// The priority of the outstanding work.
     pub(super) priority: Priority,
-    /// When the outstanding work was first asked for.
+    /// When the outstanding work was first added.
     pub(super) since: Instant,
-    /// When the run in progress began.
+    /// When the current run started.
     pub(super) started: Instant,
-    /// The number of the run in progress; 0 if there is none.
+    /// The number of the current run; 0 if there is none.
     pub(super) run: u64,
 }
 
@@ -71,7 +71,7 @@ impl<T: Hash + Eq> Table<T> {
         self.index.len()
     }
 
-    /// How many slots there is memory for.
+    /// The number of allocated slots.
     pub(super) fn capacity(&self) -> usize {
         self.entries.capacity()
     }
@@ -119,7 +119,7 @@ impl<T: Hash + Eq> Table<T> {
         slot
     }
 
-    /// Removes the key of a slot that is in use, is `Idle` and not running; tells whether it was `limited`.
+    /// Removes the key of a slot that is in use, `Idle` and not running; returns whether it was `limited`.
     #[inline]
     pub(super) fn remove(&mut self, slot: Slot) -> (T, bool) {
         let entry = &mut self.entries[slot as usize];
@@ -146,13 +146,13 @@ impl<T: Hash + Eq> Table<T> {
         &mut self.entries[slot as usize]
     }
 
-    /// The entry of a slot that may be free, or never was one.
+    /// The entry of a slot that may be free or unknown.
     #[inline]
     pub(super) fn get(&self, slot: Slot) -> Option<&Entry<T>> {
         self.entries.get(slot as usize)
     }
 
-    /// Gives the memory back. Must be empty.
+    /// Frees the memory. Must be empty.
     pub(super) fn reset(&mut self) {
         self.entries = Vec::new();
         self.free = Vec::new();

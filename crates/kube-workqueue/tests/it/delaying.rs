@@ -1,4 +1,4 @@
-//! Delayed keys: ports of client-go's `delaying_queue_test.go`, and what it leaves open.
+//! Delayed keys: ports of client-go's `delaying_queue_test.go`, and more cases.
 
 use crate::{drain, let_others_run, millis, take};
 use kube_workqueue::{AddOptions, Priority, WorkQueue};
@@ -7,7 +7,7 @@ use tokio::time::{Instant, advance};
 
 /// Upstream: TestSimpleQueue
 #[tokio::test(start_paused = true)]
-async fn a_delayed_key_is_queued_when_its_time_has_come_and_only_once() {
+async fn delayed_key_is_queued_once_when_due() {
     let queue = WorkQueue::default();
     queue.add_after("foo", millis(50));
     assert_eq!(queue.len(), 0);
@@ -23,7 +23,7 @@ async fn a_delayed_key_is_queued_when_its_time_has_come_and_only_once() {
 
 /// Upstream: TestDeduping
 #[tokio::test(start_paused = true)]
-async fn of_two_delays_of_one_key_the_earlier_counts() {
+async fn earlier_of_two_delays_wins() {
     let queue = WorkQueue::default();
     queue.add_after("foo", millis(50));
     queue.add_after("foo", millis(70));
@@ -48,7 +48,7 @@ async fn of_two_delays_of_one_key_the_earlier_counts() {
 
 /// Upstream: TestAddTwoFireEarly
 #[tokio::test(start_paused = true)]
-async fn each_delayed_key_comes_at_its_own_time() {
+async fn each_delayed_key_is_ready_at_its_due_time() {
     let queue = WorkQueue::default();
     queue.add_after("foo", Duration::from_secs(1));
     queue.add_after("bar", millis(50));
@@ -73,7 +73,7 @@ async fn each_delayed_key_comes_at_its_own_time() {
 
 /// Upstream: TestCopyShifting
 #[tokio::test(start_paused = true)]
-async fn keys_that_came_due_meanwhile_come_in_the_order_of_their_times() {
+async fn due_keys_are_ordered_by_due_time() {
     let queue = WorkQueue::default();
     queue.add_after("foo", Duration::from_secs(1));
     queue.add_after("bar", millis(500));
@@ -87,7 +87,7 @@ async fn keys_that_came_due_meanwhile_come_in_the_order_of_their_times() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiting_worker_gets_a_delayed_key_at_its_due_time_and_not_before() {
+async fn waiting_worker_receives_a_delayed_key_exactly_when_due() {
     let queue = WorkQueue::default();
     let start = Instant::now();
     queue.add_after("foo", millis(50));
@@ -99,7 +99,7 @@ async fn a_waiting_worker_gets_a_delayed_key_at_its_due_time_and_not_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_already_waits_notices_an_earlier_time() {
+async fn waiting_worker_notices_an_earlier_due_time() {
     let queue = WorkQueue::default();
     let start = Instant::now();
     queue.add_after("late", Duration::from_secs(60));
@@ -120,7 +120,7 @@ async fn a_worker_that_already_waits_notices_an_earlier_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_delay_means_at_once() {
+async fn zero_delay_queues_at_once() {
     let queue = WorkQueue::default();
     queue.add_after("foo", Duration::ZERO);
     assert_eq!(queue.len(), 1);
@@ -128,7 +128,7 @@ async fn no_delay_means_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_longest_delay_does_not_overflow() {
+async fn maximum_delay_does_not_overflow() {
     let queue = WorkQueue::default();
     queue.add_after("never", Duration::MAX);
     queue.add_after("soon", millis(1));
@@ -140,7 +140,7 @@ async fn the_longest_delay_does_not_overflow() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delayed_key_can_be_cancelled() {
+async fn delayed_key_can_be_cancelled() {
     let queue = WorkQueue::default();
     queue.add_after("foo", millis(50));
     queue.add_after("bar", millis(50));
@@ -151,11 +151,11 @@ async fn a_delayed_key_can_be_cancelled() {
 
     advance(millis(60)).await;
     assert_eq!(drain(&queue), ["bar"]);
-    assert!(!queue.cancel_delayed(&"bar"), "it is no longer delayed");
+    assert!(!queue.cancel_delayed(&"bar"), "the delay was already cancelled");
 }
 
 #[tokio::test(start_paused = true)]
-async fn cancelling_a_delay_leaves_a_queued_or_running_key_alone() {
+async fn cancelling_a_delay_does_not_affect_a_queued_or_running_key() {
     let queue = WorkQueue::default();
     queue.add("queued");
     queue.add_after("queued", millis(50));
@@ -172,7 +172,7 @@ async fn cancelling_a_delay_leaves_a_queued_or_running_key_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delayed_key_that_is_added_meanwhile_runs_now_and_again_later() {
+async fn delayed_key_added_without_delay_runs_now_and_again_when_due() {
     let queue = WorkQueue::default();
     queue.add_after("foo", millis(50));
     queue.add("foo");
@@ -184,7 +184,7 @@ async fn a_delayed_key_that_is_added_meanwhile_runs_now_and_again_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_comes_due_while_worked_on_runs_once_more_afterwards() {
+async fn key_due_while_in_flight_runs_once_more() {
     let queue = WorkQueue::default();
     queue.add("foo");
     let item = take(&queue);
@@ -197,7 +197,7 @@ async fn a_key_that_comes_due_while_worked_on_runs_once_more_afterwards() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_due_goes_before_what_is_added_later_although_nobody_looked() {
+async fn due_keys_precede_later_adds() {
     let queue = WorkQueue::default();
     queue.add_after("due", millis(10));
     advance(millis(20)).await;
@@ -208,7 +208,7 @@ async fn what_was_due_goes_before_what_is_added_later_although_nobody_looked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delayed_key_keeps_the_higher_of_two_priorities() {
+async fn delayed_key_keeps_the_higher_priority() {
     let queue = WorkQueue::default();
     queue.add_with("low", AddOptions::new().priority(Priority::LOW).after(millis(10)));
     queue.add_with(
@@ -226,12 +226,12 @@ async fn a_delayed_key_keeps_the_higher_of_two_priorities() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_delayed_keys_come_in_the_order_of_their_times() {
+async fn many_delayed_keys_are_ordered_by_due_time() {
     let queue = WorkQueue::default();
     let mut expected: Vec<(u64, u32)> = Vec::new();
     let mut delay = 1u64;
     for key in 0..2000 {
-        // A full cycle through the residues of a prime: all different, in no order.
+        // A full cycle through the residues of a prime: all different, unordered.
         delay = delay * 1234 % 10_007;
         expected.push((delay, key));
         queue.add_after(key, millis(delay));
@@ -247,7 +247,7 @@ async fn many_delayed_keys_come_in_the_order_of_their_times() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_timings_delays_are_as_exact() {
+async fn delays_are_exact_without_timings() {
     let queue = WorkQueue::builder().timings(false).build();
     advance(Duration::from_secs(100)).await;
     let start = Instant::now();

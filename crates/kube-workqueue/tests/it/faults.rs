@@ -1,4 +1,4 @@
-//! The catalogued faults of work queues, one by one.
+//! The catalogued faults of work queues.
 
 use crate::{drain, let_others_run, millis, take};
 use kube_workqueue::limiter::ExponentialBackoff;
@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, advance, sleep};
 
 #[tokio::test(start_paused = true)]
-async fn f43_drain_waits_for_queued_keys_not_only_for_those_in_hand() {
+async fn f43_drain_waits_for_queued_keys_and_keys_in_flight() {
     let queue = WorkQueue::default();
     queue.add("queued");
     let drain = tokio::spawn({
@@ -20,7 +20,7 @@ async fn f43_drain_waits_for_queued_keys_not_only_for_those_in_hand() {
     let_others_run().await;
     assert!(
         !drain.is_finished(),
-        "a key is queued, although nobody works on one"
+        "a key is queued, although none is in flight"
     );
 
     let item = take(&queue);
@@ -32,7 +32,7 @@ async fn f43_drain_waits_for_queued_keys_not_only_for_those_in_hand() {
 }
 
 #[test]
-fn f43_a_run_that_has_ended_cannot_end_again_and_queue_its_key_twice() {
+fn f43_finished_run_cannot_finish_again_and_queue_its_key_twice() {
     let now = Instant::now();
     let mut state = QueueMachine::new(0, true);
     state.add("foo", Priority::NORMAL, now);
@@ -41,7 +41,7 @@ fn f43_a_run_that_has_ended_cannot_end_again_and_queue_its_key_twice() {
     state.finish(first.run, None, now);
     assert_eq!(state.ready(), 1);
 
-    // Queued, then in the hands of another: the old run has no say any more.
+    // Queued, then in flight in another worker: the old run has no effect.
     assert_eq!(state.finish(first.run, None, now), Finished::Unknown);
     let second = state.take(now).unwrap();
     assert_eq!(state.finish(first.run, None, now), Finished::Unknown);
@@ -51,7 +51,7 @@ fn f43_a_run_that_has_ended_cannot_end_again_and_queue_its_key_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f43_as_many_waiters_wake_as_there_are_keys() {
+async fn f43_one_waiter_wakes_per_key() {
     let queue = WorkQueue::default();
     let got = Arc::new(Mutex::new(Vec::new()));
     let log = got.clone();
@@ -61,7 +61,7 @@ async fn f43_as_many_waiters_wake_as_there_are_keys() {
     });
     let_others_run().await;
 
-    // All at once, before any worker can run: each key needs a waiter of its own.
+    // All at once, before any worker can run: each key needs its own waiter.
     for key in 0..10 {
         queue.add(key);
     }
@@ -72,7 +72,7 @@ async fn f43_as_many_waiters_wake_as_there_are_keys() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f43_nothing_runs_on_after_a_shutdown() {
+async fn f43_nothing_runs_after_a_shutdown() {
     let queue = WorkQueue::default();
     queue.add_after("foo", Duration::from_secs(60));
     let workers = workers(3, &queue, |_item| sleep(millis(1)));
@@ -82,12 +82,12 @@ async fn f43_nothing_runs_on_after_a_shutdown() {
     queue.shutdown_with_drain().await;
     workers.join().await;
 
-    assert_eq!(start.elapsed(), Duration::ZERO, "nobody waits out a heartbeat");
+    assert_eq!(start.elapsed(), Duration::ZERO, "no worker waits for a heartbeat");
     assert_eq!(Handle::current().metrics().num_alive_tasks(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn f44_delaying_one_key_again_and_again_keeps_one_entry() {
+async fn f44_repeated_delays_of_a_key_keep_one_entry() {
     let queue = WorkQueue::default();
     for n in 0..10_000u64 {
         queue.add_after("foo", millis(10_000 + n));
@@ -105,7 +105,7 @@ async fn f44_failure_counts_do_not_outlive_their_keys() {
     let queue = WorkQueue::new(ExponentialBackoff::new(millis(1), millis(1)));
     for key in 0..10_000 {
         queue.add(key);
-        // Fails once, then nobody cares to forget it.
+        // Fails once and is never forgotten explicitly.
         take(&queue).retry();
         assert_eq!(queue.num_requeues(&key), 1);
         queue.get().await.unwrap().done();
@@ -114,7 +114,7 @@ async fn f44_failure_counts_do_not_outlive_their_keys() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f45_a_failing_key_backs_off_instead_of_running_hot() {
+async fn f45_failing_key_backs_off() {
     let queue = WorkQueue::default();
     let runs = Arc::new(Mutex::new(0u32));
     let count = runs.clone();
@@ -133,7 +133,7 @@ async fn f45_a_failing_key_backs_off_instead_of_running_hot() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f45_a_relist_does_not_hold_up_fresh_changes() {
+async fn f45_relist_does_not_delay_fresh_changes() {
     let queue = WorkQueue::default();
     let done = Arc::new(Mutex::new(Vec::new()));
     let log = done.clone();
@@ -163,12 +163,12 @@ async fn f45_a_relist_does_not_hold_up_fresh_changes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f45_no_key_of_one_priority_is_overtaken_by_a_later_one() {
+async fn f45_keys_of_one_priority_are_fifo() {
     let queue = WorkQueue::default();
     for key in 0..100 {
         queue.add(key);
     }
-    // Key 0 is asked for again each time it was worked on; it has to queue up like everyone else.
+    // Key 0 is added again after each run; it must queue up like all others.
     let mut order = Vec::new();
     for _ in 0..150 {
         let item = take(&queue);

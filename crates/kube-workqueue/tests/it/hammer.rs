@@ -1,5 +1,5 @@
-//! Real threads, real time, everything at once: producers, delays, cancelled workers, panics. What must hold is
-//! that no key is worked on twice at once and that no add is forgotten.
+//! A stress test with real threads and real time: producers, delays, cancelled workers, panics. No key may be in flight
+//! twice, and every add must be followed by a run.
 
 use crate::millis;
 use kube_workqueue::limiter::ExponentialBackoff;
@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 const KEYS: usize = 50;
 
-/// A small generator of its own: the same run of numbers each time.
+/// A small deterministic generator.
 struct Random(u64);
 
 impl Random {
@@ -26,9 +26,9 @@ impl Random {
 
 #[derive(Default)]
 struct Slot {
-    /// Counted up before each add.
+    /// Incremented before each add.
     wanted: AtomicU64,
-    /// What `wanted` was at the start of the latest run that succeeded.
+    /// The value of `wanted` at the start of the latest successful run.
     seen: AtomicU64,
     busy: AtomicBool,
 }
@@ -48,7 +48,7 @@ impl World {
         })
     }
 
-    /// One run of a key: notes what was wanted when it began, and whether anybody else was at it.
+    /// One run of a key: reads what is wanted at its start, and checks that no other run is active.
     async fn run(&self, item: &Item<usize>) -> u64 {
         let slot = &self.slots[**item];
         if slot.busy.swap(true, Ordering::SeqCst) {
@@ -66,7 +66,7 @@ impl World {
     }
 }
 
-/// Marks the slot idle again, also when the run is cancelled or panics.
+/// Marks the slot idle again, even if the run is cancelled or panics.
 struct Idle<'a>(&'a Slot);
 
 impl Drop for Idle<'_> {
@@ -95,7 +95,7 @@ fn queue() -> WorkQueue<usize> {
     WorkQueue::new(ExponentialBackoff::new(Duration::from_micros(50), millis(2)))
 }
 
-/// Waits until nothing is queued, delayed or running.
+/// Waits until no key is queued, delayed or running.
 async fn idle(queue: &WorkQueue<usize>) {
     let calm = async {
         loop {
@@ -115,22 +115,22 @@ fn assert_all_seen(world: &World) {
     assert_eq!(
         world.overlaps.load(Ordering::SeqCst),
         0,
-        "a key was worked on twice at once"
+        "a key was in flight twice"
     );
     for (key, slot) in world.slots.iter().enumerate() {
         let (wanted, seen) = (
             slot.wanted.load(Ordering::SeqCst),
             slot.seen.load(Ordering::SeqCst),
         );
-        assert_eq!(wanted, seen, "an add of key {key} was followed by no run");
+        assert_eq!(wanted, seen, "an add of key {key} was not followed by a run");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn no_add_is_forgotten_although_workers_fail_panic_and_are_cancelled() {
+async fn no_add_is_lost_when_workers_fail_panic_or_are_cancelled() {
     let (queue, world) = (queue(), World::new());
 
-    // Half of the workers are tasks that fail and panic now and then …
+    // Half of the workers are tasks that fail and panic sometimes …
     let failing = {
         let world = world.clone();
         let calls = Arc::new(AtomicU64::new(0));
@@ -147,7 +147,7 @@ async fn no_add_is_forgotten_although_workers_fail_panic_and_are_cancelled() {
             }
         })
     };
-    // … the others give up on `get` and on their work all the time.
+    // … the others cancel `get` and their work all the time.
     let mut hasty = JoinSet::new();
     for seed in 1..5u64 {
         let (queue, world) = (queue.clone(), world.clone());
@@ -187,7 +187,7 @@ async fn no_add_is_forgotten_although_workers_fail_panic_and_are_cancelled() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_drain_among_producers_ends_and_leaves_nothing_undone() {
+async fn drain_during_adds_ends_with_nothing_left() {
     for round in 1..20u64 {
         let (queue, world) = (queue(), World::new());
         let workers = {

@@ -1,4 +1,4 @@
-//! The guard around a key: how a run ends, with and without a verdict.
+//! The guard of a key: how a run ends, with and without a verdict.
 
 use crate::{drain, let_others_run, millis, take};
 use kube_workqueue::limiter::ExponentialBackoff;
@@ -13,8 +13,8 @@ fn queue() -> WorkQueue<&'static str> {
     WorkQueue::new(ExponentialBackoff::new(millis(10), Duration::from_secs(10)))
 }
 
-/// Asserts that `key` is not queued now but comes back after the limiter's delay for `failures` failures.
-async fn assert_comes_back(queue: &WorkQueue<&'static str>, key: &'static str, failures: u32) {
+/// Asserts that `key` is not queued now but retried after the limiter's delay for `failures` failures.
+async fn assert_retried(queue: &WorkQueue<&'static str>, key: &'static str, failures: u32) {
     assert_eq!((queue.len(), queue.stats().running), (0, 0));
     assert_eq!(queue.num_requeues(&key), failures);
     let start = Instant::now();
@@ -41,23 +41,23 @@ async fn every_verdict_ends_the_run() {
     take(&queue).finish(Verdict::RetryAfter(millis(3)));
     advance(millis(3)).await;
     take(&queue).finish(Err::<(), _>("no"));
-    assert_comes_back(&queue, "foo", 1).await;
+    assert_retried(&queue, "foo", 1).await;
     assert_eq!(queue.stats().abandoned, 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_item_dropped_without_a_verdict_comes_back_rate_limited() {
+async fn item_dropped_without_a_verdict_is_retried_rate_limited() {
     let queue = queue();
     queue.add("foo");
 
     drop(take(&queue));
 
     assert_eq!(queue.stats().abandoned, 1);
-    assert_comes_back(&queue, "foo", 1).await;
+    assert_retried(&queue, "foo", 1).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_item_dropped_by_a_panic_comes_back_rate_limited() {
+async fn item_dropped_by_a_panic_is_retried_rate_limited() {
     let queue = queue();
     queue.add("foo");
 
@@ -67,11 +67,11 @@ async fn an_item_dropped_by_a_panic_comes_back_rate_limited() {
     }));
 
     assert!(panic.is_err());
-    assert_comes_back(&queue, "foo", 1).await;
+    assert_retried(&queue, "foo", 1).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_item_dropped_with_a_cancelled_future_comes_back_rate_limited() {
+async fn item_of_a_cancelled_future_is_retried_rate_limited() {
     let queue = queue();
     queue.add("foo");
 
@@ -81,11 +81,11 @@ async fn an_item_dropped_with_a_cancelled_future_comes_back_rate_limited() {
     });
 
     assert!(cancelled.await.is_err());
-    assert_comes_back(&queue, "foo", 1).await;
+    assert_retried(&queue, "foo", 1).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_item_of_an_aborted_task_comes_back_rate_limited() {
+async fn item_of_an_aborted_task_is_retried_rate_limited() {
     let queue = queue();
     queue.add("foo");
     let task = tokio::spawn({
@@ -101,11 +101,11 @@ async fn an_item_of_an_aborted_task_comes_back_rate_limited() {
     task.abort();
 
     assert!(task.await.unwrap_err().is_cancelled());
-    assert_comes_back(&queue, "foo", 1).await;
+    assert_retried(&queue, "foo", 1).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_early_return_brings_the_key_back() {
+async fn item_is_retried_after_an_early_return() {
     async fn worker(queue: &WorkQueue<&'static str>) -> Result<(), &'static str> {
         let item = queue.get().await.ok_or("shut down")?;
         Err("no connection")?;
@@ -117,11 +117,11 @@ async fn an_early_return_brings_the_key_back() {
 
     assert!(worker(&queue).await.is_err());
 
-    assert_comes_back(&queue, "foo", 1).await;
+    assert_retried(&queue, "foo", 1).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_comes_back_while_it_was_asked_for_again_runs_for_both() {
+async fn abandoned_key_added_meanwhile_runs_for_both() {
     let queue = queue();
     queue.add("foo");
     let item = take(&queue);
@@ -131,11 +131,11 @@ async fn a_key_that_comes_back_while_it_was_asked_for_again_runs_for_both() {
 
     assert_eq!(queue.len(), 1);
     take(&queue).done();
-    assert_comes_back(&queue, "foo", 1).await;
+    assert_retried(&queue, "foo", 1).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn process_takes_the_output_of_a_completed_future_as_the_verdict() {
+async fn process_uses_the_output_as_the_verdict() {
     let queue = queue();
 
     queue.add("unit");
@@ -153,7 +153,7 @@ async fn process_takes_the_output_of_a_completed_future_as_the_verdict() {
 
     queue.add("err");
     assert!(queue.process(async |_item| Err::<(), _>("no")).await);
-    assert_comes_back(&queue, "err", 1).await;
+    assert_retried(&queue, "err", 1).await;
 
     assert_eq!(queue.stats().abandoned, 0);
     queue.shutdown();
@@ -161,11 +161,11 @@ async fn process_takes_the_output_of_a_completed_future_as_the_verdict() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_process_the_verdict_of_the_item_goes_before_the_output() {
+async fn verdict_of_the_item_precedes_the_output_of_process() {
     let queue = queue();
     queue.add("foo");
     queue.process(async |item| item.retry()).await;
-    assert_comes_back(&queue, "foo", 1).await;
+    assert_retried(&queue, "foo", 1).await;
 
     queue.add("bar");
     queue
@@ -178,7 +178,7 @@ async fn in_process_the_verdict_of_the_item_goes_before_the_output() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn process_brings_the_key_back_when_it_is_cancelled() {
+async fn cancelled_process_retries_the_key() {
     let queue = queue();
     queue.add("foo");
 
@@ -186,11 +186,11 @@ async fn process_brings_the_key_back_when_it_is_cancelled() {
 
     assert!(cancelled.await.is_err());
     assert_eq!(queue.stats().abandoned, 1);
-    assert_comes_back(&queue, "foo", 1).await;
+    assert_retried(&queue, "foo", 1).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn process_cancelled_while_it_waits_takes_nothing() {
+async fn process_cancelled_while_waiting_takes_no_key() {
     let queue = queue();
     assert!(timeout(millis(1), queue.process(async |_item| {})).await.is_err());
     queue.add("foo");
@@ -198,7 +198,7 @@ async fn process_cancelled_while_it_waits_takes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_item_handed_on_stays_with_its_new_holder() {
+async fn item_passed_on_stays_with_its_new_holder() {
     let queue = queue();
     let mut kept = None;
     queue.add("foo");
@@ -211,15 +211,15 @@ async fn an_item_handed_on_stays_with_its_new_holder() {
     kept.take().unwrap().forget();
     assert_eq!(drain(&queue), ["foo"]);
 
-    // And the new holder's drop counts as any other.
+    // Dropping it in the new holder has the usual effect.
     queue.add("foo");
     queue.process(async |item| kept = Some(item)).await;
     drop(kept);
-    assert_comes_back(&queue, "foo", 1).await;
+    assert_retried(&queue, "foo", 1).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_item_outlives_its_queue_handles() {
+async fn item_outlives_its_queue_handles() {
     let queue = queue();
     queue.add("foo");
     let item = take(&queue);
@@ -238,7 +238,7 @@ impl From<Undecided> for Verdict {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_output_that_panics_instead_of_becoming_a_verdict_loses_no_key() {
+async fn panic_while_converting_the_output_loses_no_key() {
     let queue = queue();
     queue.add("foo");
     let task = tokio::spawn({
@@ -248,7 +248,7 @@ async fn an_output_that_panics_instead_of_becoming_a_verdict_loses_no_key() {
 
     assert!(task.await.unwrap_err().is_panic());
 
-    assert_comes_back(&queue, "foo", 1).await;
+    assert_retried(&queue, "foo", 1).await;
 }
 
 struct Broken;
@@ -266,17 +266,17 @@ impl RateLimiter<&'static str> for Broken {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_limiter_that_panics_loses_no_key() {
+async fn panic_of_the_limiter_loses_no_key() {
     let queue = WorkQueue::new(Broken);
 
-    // A verdict: the caller learns of the panic.
+    // A verdict: the panic reaches the caller.
     queue.add("foo");
     let item = take(&queue);
     assert!(catch_unwind(AssertUnwindSafe(|| item.retry())).is_err());
     assert_eq!(queue.stats().delayed, 1);
     assert_eq!(*queue.get().await.unwrap(), "foo");
 
-    // A drop, also one that is part of a panic already: it must not become an abort.
+    // A drop, even during a panic: it must not abort the process.
     let panic = catch_unwind(AssertUnwindSafe(|| {
         queue.add("bar");
         let _item = take(&queue);

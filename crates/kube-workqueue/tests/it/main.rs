@@ -1,8 +1,5 @@
-//! Behaviour of the work queue as its users see it. One binary, so that it links once.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "tests spawn what they like and await it"
-)]
+//! Behaviour of the work queue. One binary, so that it links once.
+#![allow(clippy::disallowed_methods, reason = "tests spawn tasks and await them")]
 
 mod delaying;
 mod faults;
@@ -26,21 +23,21 @@ const fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Lets every task that can run do so. On a current-thread runtime one turn polls each ready task once; a few
-/// turns let them react to each other.
+/// Lets every ready task run. On a current-thread runtime one turn polls each ready task once; a few turns let them
+/// react to each other.
 async fn let_others_run() {
     for _ in 0..10 {
         tokio::task::yield_now().await;
     }
 }
 
-/// Takes a key that must be there.
+/// Takes a key that must be queued.
 #[track_caller]
 fn take<T: Key + Debug>(queue: &WorkQueue<T>) -> Item<T> {
     queue.try_get().expect("a key should be queued")
 }
 
-/// Works off what is queued and tells in which order it came.
+/// Takes and finishes all queued keys; returns them in order.
 fn drain<T: Key>(queue: &WorkQueue<T>) -> Vec<T> {
     std::iter::from_fn(|| {
         let item = queue.try_get()?;

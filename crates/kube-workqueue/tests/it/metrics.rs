@@ -1,4 +1,4 @@
-//! The queue's numbers: ports of client-go's `metrics_test.go`, and the counters of our own.
+//! Statistics: ports of client-go's `metrics_test.go`, and our own counters.
 
 use crate::{millis, take};
 use kube_workqueue::WorkQueue;
@@ -13,7 +13,7 @@ const fn micros(micros: u64) -> Duration {
 /// Upstream: TestMetricShutdown
 ///
 /// Upstream a goroutine refreshes the gauges and must end with the queue. Here the gauges are computed when they are
-/// read: there is no task before a shutdown, and none after it.
+/// read: there is no task before or after a shutdown.
 #[tokio::test(start_paused = true)]
 async fn gauges_are_computed_when_read_and_no_task_refreshes_them() {
     let queue = WorkQueue::default();
@@ -36,7 +36,7 @@ async fn gauges_are_computed_when_read_and_no_task_refreshes_them() {
 
 /// Upstream: TestMetrics
 #[tokio::test(start_paused = true)]
-async fn depth_adds_latency_and_durations_are_counted_per_distinct_key() {
+async fn depth_adds_latency_and_durations_count_distinct_keys() {
     let queue = WorkQueue::default();
 
     queue.add("foo");
@@ -51,7 +51,7 @@ async fn depth_adds_latency_and_durations_are_counted_per_distinct_key() {
         (micros(50), 1)
     );
 
-    // Adds while it is being worked on are one add.
+    // Adds while it is in flight count once.
     for _ in 0..5 {
         queue.add("foo");
     }
@@ -117,7 +117,7 @@ async fn unfinished_work_is_a_sum_and_longest_running_a_maximum() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delayed_key_waits_from_its_due_time_on() {
+async fn latency_of_a_delayed_key_starts_at_its_due_time() {
     let queue = WorkQueue::default();
     queue.add_after("foo", millis(100));
     advance(millis(130)).await;
@@ -147,7 +147,7 @@ async fn every_delayed_add_counts_as_a_retry() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_timings_there_are_counts_but_no_times() {
+async fn stats_without_timings_have_counts_only() {
     let queue = WorkQueue::builder().name("plain").timings(false).build();
     queue.add("foo");
     advance(millis(5)).await;

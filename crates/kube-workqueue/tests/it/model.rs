@@ -1,12 +1,11 @@
-//! The state machine against a model that is too simple to be wrong: random inputs, invariants Q1–Q10 after each.
+//! Compares the state machine with a simple model: random inputs, invariants Q1–Q10 after each.
 //!
-//! * Q1 a key is queued at most once · Q2 never given to two workers at once · Q3 an add during a run causes
-//!   exactly one more · Q4 every add is followed by a run that starts after it, or a shutdown · Q5 drained means
-//!   nothing queued and nothing running · Q7 delayed keys not before their time, the earlier time wins · Q8 what is
-//!   remembered is bounded by live keys · Q9 an unknown `finish` is ignored · Q10 no key waits behind more than the
-//!   queue held when it was added.
+//! * Q1 a key is queued at most once · Q2 never in flight twice · Q3 an add during a run causes exactly one more run ·
+//! Q4 every add is followed by a run that starts after it, or a shutdown · Q5 drained means nothing queued and nothing
+//! running · Q7 delayed keys are never early, the earlier time wins · Q8 memory is bounded by live keys · Q9 an unknown
+//! `finish` is ignored · Q10 no key waits behind more than the queue held when it was added.
 //!
-//! Q6, that a shutdown wakes every waiter, is a matter of the shell: see `waiters` and `shutdown`.
+//! Q6, that a shutdown wakes every waiter, is tested in `waiters` and `shutdown`.
 
 use kube_workqueue::Priority;
 use kube_workqueue::sim::{Added, Again, Finished, QueueMachine, Run};
@@ -22,9 +21,9 @@ enum Op {
     Add(u8, i32),
     AddAfter(u8, i32, u64),
     Take,
-    /// Ends the nth run in progress; asks for it again after so many milliseconds.
+    /// Ends the nth run in progress; optionally adds the key again after some milliseconds.
     Finish(usize, Option<u64>),
-    /// Ends a run that has ended before.
+    /// Ends a run that was finished before.
     FinishAgain,
     Cancel(u8),
     Pass(u64),
@@ -48,7 +47,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Shutting down ends the interesting part, so it comes late if at all.
+/// A shutdown ends the interesting part, so it comes late if at all.
 fn ops() -> impl Strategy<Value = Vec<Op>> {
     let ending = prop_oneof![
         Just(vec![]),
@@ -67,11 +66,11 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 struct Queued {
     key: u8,
     priority: i32,
-    /// Counts keys as they become outstanding: the smaller, the longer it has waited.
+    /// Increases as keys become outstanding: smaller means older.
     age: u64,
-    /// Counts keys as they come to a priority: the order within one.
+    /// Increases as keys join a priority: the order within it.
     order: u64,
-    /// How many were queued before it, and how many of its priority have gone before it since.
+    /// The number of keys queued before it, and how many of its priority have gone before it since.
     ahead: usize,
     overtaken: usize,
 }
@@ -79,7 +78,7 @@ struct Queued {
 #[derive(Default)]
 struct Model {
     queued: Vec<Queued>,
-    /// Running keys: since when, and at which priority it was asked for again.
+    /// Running keys: since when, and the priority at which they were added again.
     running: BTreeMap<u8, (Run, Option<i32>)>,
     delayed: BTreeMap<u8, (u64, u64, i32)>,
     counter: u64,
@@ -178,7 +177,7 @@ struct Check {
     state: QueueMachine<u8>,
     model: Model,
     ended: Vec<Run>,
-    /// Runs still owed: keys added since their last run began.
+    /// Keys added since their last run started.
     owed: BTreeSet<u8>,
 }
 
@@ -234,7 +233,7 @@ impl Check {
                 let finished = self.state.finish(run, wish, now);
                 self.ended.push(run);
                 self.model.advance(self.now);
-                // The model may have asked for the key just now, because it was due.
+                // The model may have added the key just now, because it was due.
                 let asked = self.model.running.remove(&key).map_or(asked, |(_, asked)| asked);
                 if let Some(priority) = asked {
                     self.model.ask(key, priority);
@@ -260,7 +259,7 @@ impl Check {
                     self.owed.remove(&key);
                 }
             }
-            // Nobody looks: what comes due in this time is noticed by the next input that looks.
+            // Keys that come due now are noticed by a later input.
             Op::Pass(millis) => self.now += millis,
             Op::ShutDown => {
                 self.state.shutdown();
@@ -323,7 +322,7 @@ impl Check {
 
     fn compare(&self) -> Result<(), TestCaseError> {
         let (state, model) = (&self.state, &self.model);
-        // Q1, Q3, Q7: what the model holds in sets the machine holds in equal number, and gives out in equal order.
+        // Q1, Q3, Q7: machine and model hold the same number of keys, and take them in the same order.
         prop_assert_eq!(state.ready(), model.queued.len());
         prop_assert_eq!(state.running(), model.running.len());
         prop_assert_eq!(state.delayed(), model.delayed.len());
@@ -345,7 +344,7 @@ impl Check {
             .filter(|(_, again)| again.is_some())
             .count();
         prop_assert_eq!(stats.depth, model.queued.len() + again);
-        // Q4, as far as it can be said before the end: what is owed is queued, delayed or asked for again.
+        // Q4, as far as it can be checked before the end: owed keys are queued, delayed or added again.
         for key in &self.owed {
             prop_assert!(
                 self.is_outstanding(*key) || model.delayed.contains_key(key),
@@ -356,7 +355,7 @@ impl Check {
         Ok(())
     }
 
-    /// Q4 and Q5: works everything off, and then nothing is left and nothing is owed.
+    /// Q4 and Q5: processes everything; then nothing is left and nothing is owed.
     fn work_off(&mut self) -> Result<(), TestCaseError> {
         while !self.model.running.is_empty() {
             self.step(Op::Finish(0, None))?;

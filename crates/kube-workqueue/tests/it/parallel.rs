@@ -1,4 +1,4 @@
-//! `parallelize`: a port of client-go's `parallelizer_test.go`, and how it ends early.
+//! `parallelize`: a port of client-go's `parallelizer_test.go`, and early termination.
 
 use kube_workqueue::parallelize;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -28,7 +28,7 @@ async fn every_piece_is_visited_exactly_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn odd_numbers_are_taken_for_what_they_mean() {
+async fn zero_and_oversized_arguments_are_valid() {
     for (pieces, workers, chunk) in [
         (0, 10, 1),
         (1, 0, 0),
@@ -47,19 +47,19 @@ async fn odd_numbers_are_taken_for_what_they_mean() {
 }
 
 #[tokio::test]
-async fn a_single_thread_does_it_all() {
+async fn single_thread_processes_all_pieces() {
     assert_eq!(visits(10, 1000, 7).await, vec![1; 1000]);
 }
 
 #[tokio::test]
-async fn dropping_the_future_leaves_out_what_has_not_begun() {
+async fn dropping_the_future_skips_unstarted_pieces() {
     let begun = Arc::new(AtomicUsize::new(0));
     let count = begun.clone();
     let mut work = Box::pin(parallelize(1, 1_000_000, 1, move |_| {
         count.fetch_add(1, Ordering::Relaxed);
     }));
 
-    // One poll: it works until it has used up its share of the thread, then lets others run.
+    // One poll: it works until its budget is used up, then yields.
     std::future::poll_fn(|cx| {
         assert!(work.as_mut().poll(cx).is_pending());
         std::task::Poll::Ready(())
@@ -72,7 +72,7 @@ async fn dropping_the_future_leaves_out_what_has_not_begun() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_panic_of_the_work_reaches_the_caller() {
+async fn panic_reaches_the_caller() {
     let task = tokio::spawn(parallelize(4, 1000, 1, |piece| {
         assert!(piece != 500, "piece 500 is broken");
     }));
@@ -81,13 +81,13 @@ async fn a_panic_of_the_work_reaches_the_caller() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_panic_stops_the_others_within_their_chunk() {
+async fn panic_stops_other_workers_within_their_chunk() {
     const CHUNK: usize = 10_000_000;
     let (begun, both) = (Arc::new(AtomicUsize::new(0)), Arc::new(Barrier::new(2)));
     let count = begun.clone();
     let task = tokio::spawn(parallelize(2, 2 * CHUNK, CHUNK, move |piece| {
         if piece % CHUNK == 0 {
-            // Each of the two has a chunk of its own before one of them fails.
+            // Each of the two workers has its own chunk before one of them fails.
             both.wait();
         }
         assert!(piece != CHUNK, "the second chunk is broken");
@@ -99,6 +99,6 @@ async fn a_panic_stops_the_others_within_their_chunk() {
 
     assert!(
         begun.load(Ordering::Relaxed) < CHUNK,
-        "the first chunk went on to its end"
+        "the first chunk was processed to its end"
     );
 }

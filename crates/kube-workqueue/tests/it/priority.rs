@@ -5,7 +5,7 @@ use kube_workqueue::{AddOptions, Priority, WorkQueue};
 use tokio::time::advance;
 
 #[tokio::test]
-async fn fresh_changes_overtake_the_first_list() {
+async fn fresh_changes_overtake_the_initial_list() {
     let queue = WorkQueue::default();
     for key in 0..1000 {
         queue.add_with(key, Priority::LOW);
@@ -20,7 +20,7 @@ async fn fresh_changes_overtake_the_first_list() {
 }
 
 #[tokio::test]
-async fn the_first_list_gets_its_share_under_a_flood_of_fresh_changes() {
+async fn initial_list_progresses_under_a_flood_of_fresh_changes() {
     let queue = WorkQueue::builder().ageing(3).build();
     for key in 0..5 {
         queue.add_with(key, Priority::LOW);
@@ -38,7 +38,7 @@ async fn the_first_list_gets_its_share_under_a_flood_of_fresh_changes() {
 }
 
 #[tokio::test]
-async fn an_endless_flood_does_not_starve_a_low_key() {
+async fn low_priority_key_is_not_starved() {
     let queue = WorkQueue::default();
     queue.add_with(u32::MAX, Priority::LOW);
 
@@ -55,7 +55,7 @@ async fn an_endless_flood_does_not_starve_a_low_key() {
 }
 
 #[tokio::test]
-async fn a_queued_key_added_at_a_higher_priority_is_raised() {
+async fn queued_key_added_at_a_higher_priority_is_raised() {
     let queue = WorkQueue::default();
     queue.add_with("a", Priority::LOW);
     queue.add_with("b", Priority::LOW);
@@ -68,7 +68,7 @@ async fn a_queued_key_added_at_a_higher_priority_is_raised() {
 }
 
 #[tokio::test]
-async fn a_lower_priority_does_not_lower_a_queued_key() {
+async fn queued_key_keeps_its_higher_priority() {
     let queue = WorkQueue::default();
     queue.add_with("a", Priority::HIGH);
     queue.add("b");
@@ -79,7 +79,7 @@ async fn a_lower_priority_does_not_lower_a_queued_key() {
 }
 
 #[tokio::test]
-async fn a_key_asked_for_again_while_worked_on_takes_the_highest_priority_asked_for() {
+async fn key_added_while_in_flight_uses_the_highest_priority() {
     let queue = WorkQueue::default();
     queue.add("running");
     let item = take(&queue);
@@ -93,7 +93,7 @@ async fn a_key_asked_for_again_while_worked_on_takes_the_highest_priority_asked_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_retry_keeps_the_priority_of_its_item() {
+async fn retry_keeps_the_priority() {
     let queue = WorkQueue::default();
     queue.add_with("low", Priority::LOW);
     let low = take(&queue);
@@ -107,7 +107,7 @@ async fn a_retry_keeps_the_priority_of_its_item() {
 }
 
 #[tokio::test]
-async fn any_number_is_a_priority() {
+async fn every_number_is_a_valid_priority() {
     let queue = WorkQueue::default();
     for priority in [3, i32::MIN, 0, i32::MAX, -7] {
         queue.add_with(priority, Priority(priority));

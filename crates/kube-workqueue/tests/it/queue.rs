@@ -1,4 +1,4 @@
-//! The queue's basic rules: ports of client-go's `queue_test.go`.
+//! The basic rules of the queue: ports of client-go's `queue_test.go`.
 
 use crate::{drain, let_others_run, millis, take};
 use kube_workqueue::{Priority, WorkQueue};
@@ -27,7 +27,7 @@ const ADDED_AFTER_SHUTDOWN: u32 = 1000;
 
 /// Upstream: TestBasic
 #[tokio::test(start_paused = true)]
-async fn many_producers_and_consumers_leave_an_empty_queue_and_nothing_added_after_shutdown() {
+async fn producers_and_consumers_drain_the_queue_and_adds_after_shutdown_are_ignored() {
     for stop in [Stop::ShutDown, Stop::Drain] {
         let queue = WorkQueue::default();
 
@@ -68,7 +68,7 @@ async fn many_producers_and_consumers_leave_an_empty_queue_and_nothing_added_aft
 
 /// Upstream: TestAddWhileProcessing
 #[tokio::test(start_paused = true)]
-async fn keys_added_again_by_their_workers_run_again_and_both_shutdowns_finish() {
+async fn keys_added_by_their_workers_run_again_with_either_shutdown() {
     for stop in [Stop::ShutDown, Stop::Drain] {
         let queue = WorkQueue::default();
 
@@ -122,7 +122,7 @@ async fn len_counts_each_queued_key_once() {
 
 /// Upstream: TestReinsert
 #[tokio::test]
-async fn a_key_added_while_it_is_worked_on_comes_again_after_done() {
+async fn key_added_while_in_flight_is_queued_after_done() {
     let queue = WorkQueue::default();
     queue.add("foo");
     let first = queue.get().await.unwrap();
@@ -140,10 +140,10 @@ async fn a_key_added_while_it_is_worked_on_comes_again_after_done() {
 
 /// Upstream: TestCollapse
 ///
-/// Upstream also asserts that its pluggable order is told of the second add (`Touch`). Here the order is built in,
-/// and what a second add can do to it is to raise the priority.
+/// Upstream also asserts that its pluggable order is notified of the second add (`Touch`). Here the order is built in,
+/// and a second add can only raise the priority.
 #[tokio::test]
-async fn a_key_added_twice_is_delivered_once_and_the_second_add_can_raise_it() {
+async fn key_added_twice_is_delivered_once_and_can_be_raised() {
     let queue = WorkQueue::default();
     queue.add("foo");
     queue.add_with("bar", Priority::LOW);
@@ -155,7 +155,7 @@ async fn a_key_added_twice_is_delivered_once_and_the_second_add_can_raise_it() {
 
 /// Upstream: TestCollapseWhileProcessing
 #[tokio::test]
-async fn adds_while_a_key_is_worked_on_collapse_into_one_run_after_it() {
+async fn adds_while_in_flight_collapse_into_one_run() {
     let queue = WorkQueue::default();
     queue.add("foo");
     let first = queue.get().await.unwrap();
@@ -178,7 +178,7 @@ async fn adds_while_a_key_is_worked_on_collapse_into_one_run_after_it() {
         !finished.load(Ordering::SeqCst),
         "the second worker must wait for the first"
     );
-    // Nothing is queued yet, so there is no order for the second add to touch.
+    // Nothing is queued yet, so the second add cannot affect the order.
     assert_eq!(queue.len(), 0);
     first.done();
     worker.await.unwrap();
@@ -187,7 +187,7 @@ async fn adds_while_a_key_is_worked_on_collapse_into_one_run_after_it() {
 
 /// Upstream: TestQueueDrainageUsingShutDownWithDrain
 #[tokio::test]
-async fn drain_waits_until_the_keys_in_hand_are_done() {
+async fn drain_waits_for_keys_in_flight() {
     let queue = WorkQueue::default();
     queue.add("foo");
     queue.add("bar");
@@ -209,7 +209,7 @@ async fn drain_waits_until_the_keys_in_hand_are_done() {
 
 /// Upstream: TestNoQueueDrainageUsingShutDown
 #[tokio::test]
-async fn shut_down_does_not_wait_for_the_keys_in_hand() {
+async fn shutdown_does_not_wait_for_keys_in_flight() {
     let queue = WorkQueue::default();
     queue.add("foo");
     queue.add("bar");
@@ -224,7 +224,7 @@ async fn shut_down_does_not_wait_for_the_keys_in_hand() {
 
 /// Upstream: TestForceQueueShutdownUsingShutDown
 #[tokio::test]
-async fn shut_down_releases_a_drain_that_waits() {
+async fn shutdown_ends_a_waiting_drain() {
     let queue = WorkQueue::default();
     queue.add("foo");
     queue.add("bar");
@@ -244,7 +244,7 @@ async fn shut_down_releases_a_drain_that_waits() {
 
 /// Upstream: TestQueueDrainageUsingShutDownWithDrainWithDirtyItem
 #[tokio::test]
-async fn drain_delivers_a_key_that_was_added_again_while_worked_on() {
+async fn drain_delivers_a_key_added_while_in_flight() {
     let queue = WorkQueue::default();
     queue.add("foo");
     let gotten = take(&queue);
@@ -271,7 +271,7 @@ async fn drain_delivers_a_key_that_was_added_again_while_worked_on() {
 
 /// Upstream: TestGarbageCollection
 #[tokio::test]
-async fn a_key_that_is_done_is_held_by_nobody() {
+async fn finished_key_is_dropped() {
     let queue = WorkQueue::default();
     let key = Arc::new("hello");
     let watched = Arc::downgrade(&key);
@@ -285,7 +285,7 @@ async fn a_key_that_is_done_is_held_by_nobody() {
 }
 
 #[tokio::test]
-async fn a_copy_that_was_not_needed_is_dropped_at_once() {
+async fn duplicate_key_is_dropped_at_once() {
     let queue = WorkQueue::default();
     let key = Arc::new("hello");
 

@@ -1,4 +1,4 @@
-//! Rate-limited adds: a port of client-go's `rate_limiting_queue_test.go`, and the bound on what is remembered.
+//! Rate-limited adds: a port of client-go's `rate_limiting_queue_test.go`, and the bound on remembered keys.
 
 use crate::{millis, take};
 use kube_workqueue::limiter::ExponentialBackoff;
@@ -13,7 +13,7 @@ fn queue() -> WorkQueue<&'static str> {
     WorkQueue::new(ExponentialBackoff::new(millis(1), Duration::from_secs(1)))
 }
 
-/// How long until the next key comes, and gives it back as done.
+/// The next key and the time until it was available; finishes it.
 async fn next(queue: &WorkQueue<&'static str>) -> (&'static str, Duration) {
     let start = Instant::now();
     let item = queue.get().await.unwrap();
@@ -24,7 +24,7 @@ async fn next(queue: &WorkQueue<&'static str>) -> (&'static str, Duration) {
 
 /// Upstream: TestRateLimitingQueue
 #[tokio::test(start_paused = true)]
-async fn rate_limited_adds_wait_longer_with_each_failure_until_forgotten() {
+async fn rate_limited_delays_grow_with_each_failure_until_forgotten() {
     let queue = queue();
 
     for key in ["one", "two"] {
@@ -59,7 +59,7 @@ async fn forget_leaves_a_delayed_key_delayed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn retry_doubles_the_delay_and_forget_starts_afresh() {
+async fn retry_doubles_the_delay_and_forget_resets_it() {
     let queue = queue();
     queue.add("one");
     for expected in [1, 2, 4, 8] {
@@ -76,7 +76,7 @@ async fn retry_doubles_the_delay_and_forget_starts_afresh() {
     assert_eq!(queue.num_requeues(&"one"), 0);
 }
 
-/// Counts failures, and shows how many keys it remembers.
+/// Counts failures and reports how many keys it remembers.
 #[derive(Clone, Default)]
 struct Counting(Arc<Mutex<HashMap<u32, u32>>>, Arc<AtomicU32>);
 
@@ -107,16 +107,16 @@ impl RateLimiter<u32> for Counting {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_are_forgotten_when_their_key_leaves_the_queue() {
+async fn failures_are_forgotten_when_the_key_leaves_the_queue() {
     let limiter = Counting::default();
     let queue = WorkQueue::new(limiter.clone());
 
-    // Done without a word about the failures, and nobody asks again.
+    // Done without forgetting the failures, and not added again.
     queue.add_rate_limited(1);
     queue.get().await.unwrap().done();
     assert_eq!(limiter.remembered(), 0);
 
-    // Done, but asked for again by hand while it ran: the count goes on, as in client-go.
+    // Done, but added again while it ran: the count continues, as in client-go.
     queue.add_rate_limited(2);
     let item = queue.get().await.unwrap();
     queue.add_rate_limited(2);
@@ -135,7 +135,7 @@ async fn failures_are_forgotten_when_their_key_leaves_the_queue() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_retry_after_the_shutdown_is_dropped_and_so_is_its_count() {
+async fn retry_after_shutdown_is_dropped_with_its_count() {
     let limiter = Counting::default();
     let queue = WorkQueue::new(limiter.clone());
     queue.add(1);
@@ -150,7 +150,7 @@ async fn a_retry_after_the_shutdown_is_dropped_and_so_is_its_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_limiter_is_not_bothered_about_keys_it_never_heard_of() {
+async fn limiter_forgets_only_keys_it_was_called_for() {
     let limiter = Counting::default();
     let queue = WorkQueue::new(limiter.clone());
     queue.add_rate_limited(1);
@@ -166,7 +166,7 @@ async fn the_limiter_is_not_bothered_about_keys_it_never_heard_of() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn success_forgets_the_failures_although_the_key_is_wanted_again() {
+async fn success_forgets_failures_of_a_key_that_is_queued_again() {
     let queue = queue();
     queue.add_rate_limited("one");
     let item = queue.get().await.unwrap();

@@ -1,4 +1,4 @@
-//! How a queue ends, beyond what client-go's tests say.
+//! Shutdown, beyond client-go's tests.
 
 use crate::{let_others_run, millis, take};
 use kube_workqueue::{WorkQueue, workers};
@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 #[tokio::test(start_paused = true)]
-async fn workers_work_off_what_is_queued_before_they_are_told_the_end() {
+async fn workers_process_queued_keys_before_get_returns_none() {
     let queue = WorkQueue::default();
     queue.add("foo");
     queue.add("bar");
@@ -19,7 +19,7 @@ async fn workers_work_off_what_is_queued_before_they_are_told_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shut_down_wakes_every_waiting_worker() {
+async fn shutdown_wakes_every_waiting_worker() {
     let queue = WorkQueue::<u32>::default();
     let tasks: Vec<_> = (0..20)
         .map(|_| {
@@ -54,7 +54,7 @@ async fn delayed_keys_are_dropped_by_a_shutdown_and_counted() {
     assert!(queue.get().await.is_none());
 }
 
-/// Awaits a drain while somebody works the queue off.
+/// Awaits a drain while a worker processes the queue.
 trait WithWorker: Future<Output = ()> + Sized {
     async fn await_with_worker(self, queue: &WorkQueue<&'static str>) {
         let work = async { while queue.process(async |_item| {}).await {} };
@@ -65,7 +65,7 @@ trait WithWorker: Future<Output = ()> + Sized {
 impl<F: Future<Output = ()>> WithWorker for F {}
 
 #[tokio::test(start_paused = true)]
-async fn draining_an_idle_queue_takes_no_time() {
+async fn drain_of_an_idle_queue_returns_at_once() {
     let queue = WorkQueue::<u32>::default();
     queue.add_after(1, millis(10));
     let start = Instant::now();
@@ -74,7 +74,7 @@ async fn draining_an_idle_queue_takes_no_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_drain_begun_after_shut_down_waits_too() {
+async fn drain_after_shutdown_waits() {
     let queue = WorkQueue::default();
     queue.add("foo");
     let item = take(&queue);
@@ -92,7 +92,7 @@ async fn a_drain_begun_after_shut_down_waits_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancelled_drain_leaves_the_queue_shut_down() {
+async fn cancelled_drain_leaves_the_queue_shut_down() {
     let queue = WorkQueue::default();
     queue.add("foo");
     let drain = tokio::time::timeout(millis(1), queue.shutdown_with_drain());
@@ -103,7 +103,7 @@ async fn a_cancelled_drain_leaves_the_queue_shut_down() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shut_down_within_is_a_drain_if_there_is_time() {
+async fn shutdown_within_drains_before_the_timeout() {
     let queue = WorkQueue::default();
     let workers = workers(2, &queue, |_item| sleep(millis(10)));
     for key in 0..10 {
@@ -117,7 +117,7 @@ async fn shut_down_within_is_a_drain_if_there_is_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shut_down_within_drops_what_is_queued_when_the_limit_passes() {
+async fn shutdown_within_drops_queued_keys_at_the_timeout() {
     let queue = WorkQueue::default();
     let workers = workers(2, &queue, |_item| sleep(millis(10)));
     let start = Instant::now();
@@ -130,11 +130,11 @@ async fn shut_down_within_drops_what_is_queued_when_the_limit_passes() {
 
     let undrained = queue.shutdown_within(millis(25)).await.unwrap_err();
 
-    // Key 0 was asked for again while it ran, so there were eleven runs to do. Three rounds of two have begun.
+    // Key 0 was added again while it ran, so there were eleven runs to do. Three rounds of two have started.
     assert_eq!((undrained.queued, undrained.running), (5, 2));
     assert_eq!(
         undrained.to_string(),
-        "work queue not drained: 5 keys queued, 2 being worked on"
+        "work queue not drained: 5 keys queued, 2 in flight"
     );
     assert_eq!(start.elapsed(), millis(25));
     workers.join().await;
@@ -143,7 +143,7 @@ async fn shut_down_within_drops_what_is_queued_when_the_limit_passes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shut_down_within_drops_the_second_run_of_a_key_in_hand() {
+async fn shutdown_within_drops_the_second_run_of_a_key_in_flight() {
     let queue = WorkQueue::default();
     queue.add("foo");
     let item = take(&queue);

@@ -1,4 +1,4 @@
-//! Those who wait in `get`: served in order, none forgotten, whatever the others do.
+//! Waiters in `get`: served in order, without lost wake-ups.
 
 use crate::{drain, let_others_run, millis, take};
 use kube_workqueue::{Item, WorkQueue};
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use tokio::time::{advance, timeout};
 
-/// Remembers that it was woken.
+/// Records that it was woken.
 #[derive(Default)]
 struct Flag(AtomicBool);
 
@@ -21,7 +21,7 @@ impl Wake for Flag {
 
 type Getting = Pin<Box<dyn Future<Output = Option<Item<u32>>>>>;
 
-/// A call of `get`, polled by hand.
+/// A call of `get`, polled manually.
 struct Waiter {
     future: Getting,
     flag: Arc<Flag>,
@@ -42,7 +42,7 @@ impl Waiter {
         self.future.as_mut().poll(&mut Context::from_waker(&waker))
     }
 
-    /// A waiter that has begun to wait.
+    /// A waiter that is waiting.
     fn waiting(queue: &WorkQueue<u32>) -> Self {
         let mut waiter = Self::new(queue);
         assert!(waiter.poll().is_pending());
@@ -68,7 +68,7 @@ impl Waiter {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_key_wakes_one_waiter_the_first() {
+async fn one_key_wakes_the_first_waiter_only() {
     let queue = WorkQueue::default();
     let waiters: Vec<Waiter> = (0..3).map(|_| Waiter::waiting(&queue)).collect();
 
@@ -81,13 +81,13 @@ async fn one_key_wakes_one_waiter_the_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_overtakes_those_who_wait() {
+async fn waiters_are_not_overtaken() {
     let queue = WorkQueue::default();
     let mut first = Waiter::waiting(&queue);
     let mut second = Waiter::waiting(&queue);
     queue.add(1);
 
-    // Neither one behind it, nor a newcomer, nor one who does not wait.
+    // Neither a later waiter, nor a new one, nor `try_get`.
     assert!(second.poll().is_pending());
     let mut newcomer = Waiter::waiting(&queue);
     assert!(queue.try_get().is_none());
@@ -99,14 +99,14 @@ async fn nobody_overtakes_those_who_wait() {
     assert_eq!(
         *take(&queue),
         2,
-        "only what nobody has a claim on: there are three keys for two waiters"
+        "only the unassigned key: there are three keys for two waiters"
     );
     assert_eq!(newcomer.key(), 3);
     assert_eq!(second.key(), 4);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_that_goes_away_passes_its_turn_on() {
+async fn dropped_waiter_passes_its_turn_on() {
     let queue = WorkQueue::default();
     let first = Waiter::waiting(&queue);
     let mut second = Waiter::waiting(&queue);
@@ -120,7 +120,7 @@ async fn a_waiter_that_goes_away_passes_its_turn_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_that_goes_away_passes_the_clock_on() {
+async fn dropped_waiter_passes_the_timer_on() {
     let queue = WorkQueue::default();
     let first = Waiter::waiting(&queue);
     let mut second = Waiter::waiting(&queue);
@@ -138,7 +138,7 @@ async fn a_waiter_that_goes_away_passes_the_clock_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_clock_is_passed_on_by_a_waiter_that_gets_a_key() {
+async fn waiter_that_receives_a_key_passes_the_timer_on() {
     let queue = WorkQueue::default();
     let mut first = Waiter::waiting(&queue);
     let mut second = Waiter::waiting(&queue);
@@ -157,7 +157,7 @@ async fn the_clock_is_passed_on_by_a_waiter_that_gets_a_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_one_waiter_wakes_when_a_time_comes() {
+async fn only_one_waiter_wakes_for_a_due_key() {
     let queue = WorkQueue::default();
     let mut waiters: Vec<Waiter> = (0..10).map(|_| Waiter::waiting(&queue)).collect();
     queue.add_after(1, millis(10));
@@ -170,13 +170,13 @@ async fn only_one_waiter_wakes_when_a_time_comes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_timer_put_away_is_set_again() {
+async fn dropped_timer_is_set_again() {
     let queue = WorkQueue::default();
     let mut waiter = Waiter::waiting(&queue);
     queue.add_after(1, millis(10));
     assert!(waiter.poll().is_pending());
     assert!(queue.cancel_delayed(&1));
-    // Polled for no reason, it finds that there is nothing to wait for.
+    // A spurious poll finds that there is nothing to wait for.
     assert!(waiter.poll().is_pending());
 
     queue.add_after(2, millis(20));
@@ -235,7 +235,7 @@ async fn get_in_a_select_loses_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_always_finds_work_lets_others_run() {
+async fn busy_worker_yields_to_other_tasks() {
     let queue = WorkQueue::default();
     for key in 0..10_000 {
         queue.add(key);
@@ -257,7 +257,7 @@ async fn a_worker_that_always_finds_work_lets_others_run() {
 }
 
 #[test]
-fn without_delays_no_runtime_is_needed() {
+fn no_runtime_is_needed_without_delays() {
     let queue = WorkQueue::default();
     let mut waiter = Waiter::waiting(&queue);
     queue.add(1);
@@ -301,10 +301,10 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 proptest! {
-    /// After every step: each ready key has a woken waiter, as long as there are waiters; keys come out exactly
-    /// once each; and when all delays have passed, whoever still waits has nothing to wait for.
+    /// After every step each ready key has a woken waiter, as long as there are waiters; each key comes out exactly
+    /// once; and after all delays, the remaining waiters have nothing to wait for.
     #[test]
-    fn no_wake_up_is_lost_whoever_comes_and_goes(ops in prop::collection::vec(op(), 0..120)) {
+    fn no_wake_up_is_lost_when_waiters_come_and_go(ops in prop::collection::vec(op(), 0..120)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(tokio::task::unconstrained(check_wake_ups(ops)))?;
     }
@@ -318,7 +318,7 @@ async fn check_wake_ups(ops: Vec<Op>) -> Result<(), TestCaseError> {
     let mut held: Vec<Item<u32>> = Vec::new();
     let (mut out, mut cancelled, mut down) = (Vec::new(), Vec::new(), false);
 
-    // Every waiter that completes leaves the list with its key.
+    // Each waiter that completes is removed with its key.
     let poll = |waiters: &mut Vec<Waiter>, index: usize, held: &mut Vec<Item<u32>>, out: &mut Vec<u32>| {
         match waiters[index].poll() {
             Poll::Ready(item) => {
@@ -393,7 +393,7 @@ async fn check_wake_ups(ops: Vec<Op>) -> Result<(), TestCaseError> {
                 queue.shutdown();
             }
         }
-        // Looking at the numbers would promote what is due; a waiter with a timer must do that without help.
+        // Reading the statistics would promote due keys; a waiter with a timer must do that by itself.
         if matches!(op, Op::Advance(_)) {
             let woken = waiters.iter().filter(|waiter| waiter.woken()).count();
             let stats = queue.stats();
@@ -416,7 +416,7 @@ async fn check_wake_ups(ops: Vec<Op>) -> Result<(), TestCaseError> {
         }
     }
 
-    // All times have passed and all woken waiters were polled, so nobody waits while there is a key.
+    // All delays have passed and all woken waiters were polled, so no waiter is left while there is a key.
     let stats = queue.stats();
     prop_assert!(
         stats.ready == 0 || waiters.is_empty(),

@@ -15,7 +15,7 @@ fn queue() -> WorkQueue<u32> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn workers_work_everything_off_and_end_with_the_queue() {
+async fn workers_process_everything_and_end_with_the_queue() {
     let queue = queue();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let log = seen.clone();
@@ -40,7 +40,7 @@ async fn workers_work_everything_off_and_end_with_the_queue() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn as_many_keys_are_worked_on_at_once_as_there_are_workers() {
+async fn one_key_is_in_flight_per_worker() {
     let queue = queue();
     let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (now, max) = (running.clone(), most.clone());
@@ -63,7 +63,7 @@ async fn as_many_keys_are_worked_on_at_once_as_there_are_workers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_costs_one_run_and_brings_the_key_back() {
+async fn panic_ends_one_run_and_the_key_is_retried() {
     let queue = queue();
     let runs = Arc::new(AtomicU32::new(0));
     let count = runs.clone();
@@ -92,10 +92,10 @@ async fn a_panic_costs_one_run_and_brings_the_key_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_before_the_first_await_is_caught_too() {
+async fn panic_before_the_first_await_is_caught() {
     let queue = queue();
     let workers = workers(1, &queue, |item: Item<u32>| {
-        assert!(*item != 7, "no future is made for 7");
+        assert!(*item != 7, "panics before creating a future for 7");
         async {}
     });
     queue.add(7);
@@ -109,7 +109,7 @@ async fn a_panic_before_the_first_await_is_caught_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_is_retried_until_it_is_none() {
+async fn errors_are_retried_until_success() {
     let queue = queue();
     let runs = Arc::new(AtomicU32::new(0));
     let count = runs.clone();
@@ -133,7 +133,7 @@ async fn an_error_is_retried_until_it_is_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn aborted_workers_give_their_keys_back() {
+async fn keys_of_aborted_workers_are_retried() {
     let queue = queue();
     queue.add(1);
     queue.add(2);
@@ -148,7 +148,7 @@ async fn aborted_workers_give_their_keys_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropped_workers_are_aborted_and_detached_ones_are_not() {
+async fn dropped_workers_are_aborted_and_detached_workers_are_not() {
     let queue = queue();
     drop(workers(2, &queue, |_item| pending::<()>()));
     let_others_run().await;
@@ -162,7 +162,7 @@ async fn dropped_workers_are_aborted_and_detached_ones_are_not() {
     assert_eq!(Handle::current().metrics().num_alive_tasks(), 0);
 }
 
-/// A key that cannot be cloned for long.
+/// A key whose `Clone` panics.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Fragile;
 
@@ -173,7 +173,7 @@ impl Clone for Fragile {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_outside_the_work_ends_the_worker_and_reaches_join() {
+async fn panic_outside_the_work_ends_the_worker_and_reaches_join() {
     let queue = WorkQueue::default();
     queue.add(Fragile);
     let workers = workers(1, &queue, |_item| async {});
@@ -181,6 +181,6 @@ async fn a_panic_outside_the_work_ends_the_worker_and_reaches_join() {
     let joined = tokio::spawn(workers.join()).await;
 
     assert!(joined.unwrap_err().is_panic());
-    // Nobody got the key, so it is still there.
+    // No worker received the key, so it is still queued.
     assert_eq!(queue.len(), 1);
 }

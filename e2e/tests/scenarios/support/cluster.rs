@@ -1,4 +1,4 @@
-//! Objects to play with: namespaces nobody else uses, config maps with a label.
+//! Test objects: unique namespaces, config maps with a label.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::wait_for;
 
-/// A name that no other scenario, and no earlier run against the same cluster, has used.
+/// A unique name, also across runs on the same cluster.
 pub fn unique(prefix: &str) -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -43,7 +43,7 @@ impl Namespace {
         Api::namespaced(self.client.clone(), &self.name)
     }
 
-    /// Marks it for deletion. Without controllers its content stays; where there are some, it goes.
+    /// Marks it for deletion. Without controllers its contents stay.
     pub async fn delete(self) -> Result<(), kube::Error> {
         Api::<NamespaceObject>::all(self.client.clone())
             .delete(&self.name, &DeleteParams::default())
@@ -71,10 +71,10 @@ pub fn labelled(name: &str, label: &str, set: &str, value: usize) -> ConfigMap {
 }
 
 fn from_json<K: serde::de::DeserializeOwned>(value: Value) -> K {
-    serde_json::from_value(value).unwrap_or_else(|error| panic!("an object of the suite itself: {error}"))
+    serde_json::from_value(value).unwrap_or_else(|error| panic!("invalid test object: {error}"))
 }
 
-/// Merges a patch into an object; gives the version that made.
+/// Merges a patch into an object; returns the new version.
 pub async fn merge<K>(api: &Api<K>, name: &str, patch: Value) -> Result<String, kube::Error>
 where
     K: kube::Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug,
@@ -85,12 +85,12 @@ where
     Ok(patched.meta().resource_version.clone().unwrap_or_default())
 }
 
-/// Ends the life of a namespace that is marked for deletion. A cluster with controllers does that by itself; where there
-/// are none, the config maps in it are deleted and its finalizer is taken away here.
+/// Completes the deletion of a namespace. A cluster with controllers does that itself; otherwise the config maps are
+/// deleted and the finalizer is removed here.
 pub async fn finish_deletion(client: &Client, name: &str) -> Result<(), kube::Error> {
     let spaces: Api<NamespaceObject> = Api::all(client.clone());
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), name);
-    wait_for("the namespace is gone", async || {
+    wait_for("the namespace is removed", async || {
         let space = match spaces.get_opt(name).await {
             Ok(None) => return Some(Ok(())),
             Ok(Some(space)) => space,
@@ -104,7 +104,7 @@ pub async fn finish_deletion(client: &Client, name: &str) -> Result<(), kube::Er
         }
         let mut finalized = space;
         finalized.spec.get_or_insert_default().finalizers = Some(Vec::new());
-        // Somebody else may have been faster: then the next look shows it.
+        // If another client was faster, the next attempt sees it.
         let _ = spaces
             .replace_subresource("finalize", name, &PostParams::default(), &finalized)
             .await;

@@ -1,4 +1,4 @@
-//! An informer with a handler whose story is kept, and the comparison with the server.
+//! An informer whose handler logs its events, and the comparison with the server.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -8,30 +8,30 @@ use kube_informers::{Informer, InformerBuilder, Object, ObjectKey, Registration}
 use kube_informers_e2e::TIMEOUT;
 use serde::de::DeserializeOwned;
 
-use super::story::{ObjectState, Story};
+use super::event_log::{EventLog, ObjectState};
 use super::{Outcome, wait_for};
 
-/// A running informer and what its handler was told.
+/// A running informer and the log of its handler.
 pub struct Observed<K: Object> {
     pub informer: Informer<K>,
-    pub story: Story,
+    pub log: EventLog,
     _registration: Registration,
 }
 
 impl<K: Object> Observed<K> {
-    /// Starts the informer, without waiting for it.
+    /// Starts the informer without waiting for it.
     pub fn start(builder: InformerBuilder<K>) -> Result<Observed<K>, kube_informers::error::AddHandlerError> {
         let informer = builder.start();
-        let story = Story::new();
-        let registration = informer.add_event_handler(story.handler())?;
+        let log = EventLog::new();
+        let registration = informer.add_event_handler(log.handler())?;
         Ok(Observed {
             informer,
-            story,
+            log,
             _registration: registration,
         })
     }
 
-    /// Starts the informer and waits for its first list.
+    /// Starts the informer and waits for its initial list.
     pub async fn synced(
         builder: InformerBuilder<K>,
     ) -> Result<Observed<K>, Box<dyn std::error::Error + Send + Sync>> {
@@ -40,7 +40,7 @@ impl<K: Object> Observed<K> {
         Ok(observed)
     }
 
-    /// How often the whole collection was fetched, over all watches.
+    /// The number of full lists, over all watches.
     pub fn lists(&self) -> u64 {
         self.informer
             .stats()
@@ -50,7 +50,7 @@ impl<K: Object> Observed<K> {
             .sum()
     }
 
-    /// How often it listed again for a reason.
+    /// The number of relists with a reason.
     pub fn relists(&self, reason: &str) -> u64 {
         let members = self.informer.stats().members;
         members
@@ -59,7 +59,7 @@ impl<K: Object> Observed<K> {
             .sum()
     }
 
-    /// How many errors of a class it met.
+    /// The number of errors of a class.
     pub fn errors(&self, class: &str) -> u64 {
         let members = self.informer.stats().members;
         members
@@ -68,23 +68,23 @@ impl<K: Object> Observed<K> {
             .sum()
     }
 
-    /// Waits until something is true of the informer.
+    /// Waits for a condition on the informer.
     pub async fn wait_for(&self, what: &str, condition: impl Fn(&Observed<K>) -> bool) {
         wait_for(what, async || condition(self).then_some(())).await;
     }
 
-    /// Waits until a write has arrived here, and the handler has been told.
+    /// Waits until a write has reached the cache and the handler.
     pub async fn reaches(&self, version: &str) -> Outcome {
         self.informer.wait_for(version, TIMEOUT).await?;
-        self.wait_for("the handler has been told", |observed| {
+        self.wait_for("the handler has received it", |observed| {
             observed.informer.stats().backlog() == 0
         })
         .await;
         Ok(())
     }
 
-    /// Checks that the cache is the server's collection, name by name, uid by uid, version by version, and that the
-    /// handler's story is a possible one that ends there. Nobody may write meanwhile.
+    /// Checks that the cache equals the server's collection (names, uids and versions), and that the event log is
+    /// consistent and ends in the same state. No other client may write meanwhile.
     pub async fn assert_exact<S>(&self, apis: &[Api<S>], selection: &ListParams) -> Outcome
     where
         S: kube::Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
@@ -98,9 +98,9 @@ impl<K: Object> Observed<K> {
                     .map(|object| (ObjectKey::of(object), ObjectState::of(object))),
             );
         }
-        self.story
-            .wait_for("the handler knows what is there", |story| {
-                story.believed() == there
+        self.log
+            .wait_for("the handler has received everything", |log| {
+                log.believed() == there
             })
             .await;
         let cached: BTreeMap<ObjectKey, ObjectState> = self
@@ -110,8 +110,8 @@ impl<K: Object> Observed<K> {
             .iter()
             .map(|object| (ObjectKey::of(&**object), ObjectState::of(&**object)))
             .collect();
-        assert_eq!(cached, there, "the cache is not the server's collection");
-        assert_eq!(self.informer.quarantine().len(), 0, "nothing is in quarantine");
+        assert_eq!(cached, there, "the cache differs from the server's collection");
+        assert_eq!(self.informer.quarantine().len(), 0, "an object is quarantined");
         Ok(())
     }
 }

@@ -1,13 +1,13 @@
-//! Plain requests, for what no client library would send: their status and their body.
+//! Raw requests that no client library would send.
 
 use http_body_util::BodyExt;
 use kube::Client;
 use kube::client::Body;
 use serde_json::Value;
 
-/// An answer.
+/// A response.
 #[derive(Debug)]
-pub struct Answer {
+pub struct RawResponse {
     pub code: u16,
     pub content_type: String,
     pub retry_after: Option<String>,
@@ -15,8 +15,8 @@ pub struct Answer {
     pub json: Value,
 }
 
-impl Answer {
-    /// A text inside the body: `answer.text_at("/metadata/resourceVersion")`.
+impl RawResponse {
+    /// A text inside the body: `response.text_at("/metadata/resourceVersion")`.
     pub fn text_at(&self, pointer: &str) -> &str {
         self.json
             .pointer(pointer)
@@ -41,26 +41,26 @@ impl Answer {
 }
 
 /// A GET that accepts JSON.
-pub async fn get(client: &Client, path: &str) -> Result<Answer, kube::Error> {
+pub async fn get(client: &Client, path: &str) -> Result<RawResponse, kube::Error> {
     get_as(client, path, "application/json").await
 }
 
-/// A GET that accepts what is said.
-pub async fn get_as(client: &Client, path: &str, accept: &str) -> Result<Answer, kube::Error> {
+/// A GET with this `Accept` header.
+pub async fn get_as(client: &Client, path: &str, accept: &str) -> Result<RawResponse, kube::Error> {
     let request = http::Request::get(path)
         .header(http::header::ACCEPT, accept)
         .body(Body::empty())
         .map_err(kube::Error::HttpError)?;
-    answer(client, request).await
+    fetch(client, request).await
 }
 
-/// A request with a body, unless that is null.
+/// A request with a body, unless it is null.
 pub async fn send(
     client: &Client,
     method: http::Method,
     path: &str,
     body: &Value,
-) -> Result<Answer, kube::Error> {
+) -> Result<RawResponse, kube::Error> {
     let body = match body {
         Value::Null => Body::empty(),
         body => Body::from(body.to_string().into_bytes()),
@@ -72,17 +72,17 @@ pub async fn send(
         .header(http::header::CONTENT_TYPE, "application/json")
         .body(body)
         .map_err(kube::Error::HttpError)?;
-    answer(client, request).await
+    fetch(client, request).await
 }
 
-async fn answer(client: &Client, request: http::Request<Body>) -> Result<Answer, kube::Error> {
+async fn fetch(client: &Client, request: http::Request<Body>) -> Result<RawResponse, kube::Error> {
     let (head, body) = client.send(request).await?.into_parts();
     let bytes = body.collect().await?.to_bytes();
     let header = |name: http::HeaderName| {
         let value = head.headers.get(name)?;
         Some(String::from_utf8_lossy(value.as_bytes()).into_owned())
     };
-    Ok(Answer {
+    Ok(RawResponse {
         code: head.status.as_u16(),
         content_type: header(http::header::CONTENT_TYPE).unwrap_or_default(),
         retry_after: header(http::header::RETRY_AFTER),
@@ -91,11 +91,11 @@ async fn answer(client: &Client, request: http::Request<Body>) -> Result<Answer,
     })
 }
 
-/// The frames of a watch that ends by itself: give it a `timeoutSeconds`.
+/// The frames of a watch that times out: set `timeoutSeconds`.
 pub async fn frames(client: &Client, path: &str) -> Result<Vec<Value>, kube::Error> {
-    let answer = get(client, path).await?;
-    assert_eq!(answer.code, 200, "{path}: {}", answer.text);
-    Ok(answer
+    let response = get(client, path).await?;
+    assert_eq!(response.code, 200, "{path}: {}", response.text);
+    Ok(response
         .text
         .lines()
         .filter_map(|line| serde_json::from_str(line).ok())

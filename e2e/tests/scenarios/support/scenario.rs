@@ -1,10 +1,10 @@
-//! From a function to two tests.
+//! Turns a scenario into two tests.
 
-/// How a scenario ends: well, or with whatever was in the way.
+/// The result of a scenario.
 pub type Outcome = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
-/// Makes two tests of each function over a server, `name::on_the_embedded_server` and `name::on_the_real_server`, with
-/// what the server must be like.
+/// Makes two tests of each function of a server, `name::on_the_embedded_server` and `name::on_the_real_server`, with
+/// the setup of the server.
 macro_rules! scenarios {
     ($($name:ident: $setup:expr;)*) => {
         $(

@@ -1,4 +1,4 @@
-//! Waiting for a condition by name, and running many things at once.
+//! Waits for named conditions, and runs work concurrently.
 
 use std::future::Future;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use kube_informers_e2e::TIMEOUT;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-/// Asks again and again until the condition gives something. For what no notice is sent of: the state of a server.
+/// Polls until the condition returns a value. For server state without notifications.
 pub async fn wait_for<T, F>(what: &str, mut condition: impl FnMut() -> F) -> T
 where
     F: Future<Output = Option<T>>,
@@ -20,11 +20,11 @@ where
         if let Some(found) = condition().await {
             return found;
         }
-        assert!(Instant::now() < deadline, "{what}: not so after {TIMEOUT:?}");
+        assert!(Instant::now() < deadline, "{what}: not met after {TIMEOUT:?}");
     }
 }
 
-/// Runs the work for each item, at most `at_once` of them at a time; stops at the first failure.
+/// Runs the work for each item, at most `at_once` at a time; stops at the first failure.
 pub async fn all<I, F, E>(
     at_once: usize,
     items: impl IntoIterator<Item = I>,

@@ -1,4 +1,4 @@
-//! A controller of kube-runtime that answers each change of a ConfigMap with one write.
+//! A kube-runtime controller that reconciles each change of a ConfigMap with one write.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options = Options::from_arguments()?;
     let client = Client::try_from(options.config().await?)?;
     let api: Api<ConfigMap> = Api::all(client.clone());
-    // Only to know when the first pass is over: a request more, outside of what is measured.
+    // Only to know when the first pass is over: an additional request, outside of the measurement.
     let selection = kube::api::ListParams::default().labels(SOURCES);
     let objects = api.list_metadata(&selection).await?.items.len();
     let meter = Arc::new(Meter::default());
@@ -54,5 +54,5 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         });
     let mut tasks = tokio::task::JoinSet::new();
     tasks.spawn(running);
-    peer::obey(NoCache, meter).await
+    peer::run_commands(NoCache, meter).await
 }

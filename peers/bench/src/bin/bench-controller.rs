@@ -1,4 +1,4 @@
-//! A controller of this library that answers each change of a ConfigMap with one write.
+//! A controller of this library that reconciles each change of a ConfigMap with one write.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .watches(Watch::object(&sources))
         .workers(WORKERS)
         .start(reconcile)?;
-    peer::obey(NoCache, meter).await?;
+    peer::run_commands(NoCache, meter).await?;
     controller.shutdown().await?;
     Ok(())
 }

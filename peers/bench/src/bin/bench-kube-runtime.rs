@@ -1,4 +1,4 @@
-//! The peer that is kube-runtime: a watcher into a reflector's store, and a loop over what it applied.
+//! The kube-runtime peer: a watcher into a reflector's store, and a loop over its events.
 
 use std::sync::Arc;
 
@@ -47,12 +47,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .reflect(writer);
     let handling = {
         let (meter, reader) = (meter.clone(), reader.clone());
-        let mut told = false;
+        let mut reported = false;
         events.for_each(move |event| {
             match event {
                 Ok(Event::Apply(pod) | Event::InitApply(pod)) => meter.saw(&pod),
-                Ok(Event::InitDone) if !told => {
-                    told = true;
+                Ok(Event::InitDone) =>if !reported => {
+                    reported = true;
                     peer::synced(reader.len());
                 }
                 Ok(_) => {}
@@ -61,8 +61,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             std::future::ready(())
         })
     };
-    // The handler has a task of its own, as a program would give it.
+    // The handler runs in its own task, as in a program.
     let mut tasks = tokio::task::JoinSet::new();
     tasks.spawn(handling);
-    peer::obey(Reflected(reader), meter).await
+    peer::run_commands(Reflected(reader), meter).await
 }

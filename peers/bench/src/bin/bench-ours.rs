@@ -1,4 +1,4 @@
-//! The peer that is this library: an `Informer<Pod>` with one handler and one index.
+//! The peer with this library: an `Informer<Pod>` with one handler and one index.
 
 use std::sync::Arc;
 
@@ -49,5 +49,5 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let store = pods.store();
     peer::synced(store.len());
     let cache = Ours { pods: store, by_node };
-    peer::obey(cache, meter).await
+    peer::run_commands(cache, meter).await
 }

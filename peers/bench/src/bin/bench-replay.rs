@@ -15,7 +15,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .as_slice()
     {
         ["--recording", directory] => recording::load(Path::new(directory))?,
-        ["--make", count] => World::new(Encoded::made(count.parse()?).ok_or("no pods can be made")?, None)?,
+        ["--make", count] => World::new(Encoded::made(count.parse()?).ok_or("cannot generate pods")?, None)?,
         _ => return Err("usage: bench-replay --recording DIR | --make COUNT".into()),
     };
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;

@@ -12,16 +12,16 @@ use super::http::{self, Request};
 use super::template::{self, Encoding};
 use super::world::{Play, Step, World};
 
-/// How many bytes are put together before they are sent.
+/// The number of bytes buffered before they are sent.
 const BLOCK: usize = 256 * 1024;
-/// How many changes are put together while they are told as quickly as they are read.
+/// The number of changes sent in one batch if they are not paced.
 const BATCH: usize = 32;
 
 /// Serves the collection until the program ends.
 ///
 /// # Errors
 ///
-/// No connection can be accepted any more.
+/// Connections can no longer be accepted.
 pub async fn serve(listener: TcpListener, world: Arc<World>) -> io::Result<()> {
     let mut connections = JoinSet::new();
     loop {
@@ -29,7 +29,7 @@ pub async fn serve(listener: TcpListener, world: Arc<World>) -> io::Result<()> {
         stream.set_nodelay(true)?;
         let world = world.clone();
         connections.spawn(async move {
-            // A client that goes away in the middle is how every run ends.
+            // Every run ends with a disconnecting client.
             let _ = connection(stream, &world).await;
         });
         while connections.try_join_next().is_some() {}
@@ -48,7 +48,7 @@ async fn connection(mut stream: TcpStream, world: &World) -> io::Result<()> {
             ("GET", "/api/v1/pods") => list(&request, &mut writer, world).await?,
             ("POST", "/bench/reset") => {
                 world.reset();
-                http::answer(&mut writer, "200 OK", "{}").await?;
+                http::respond(&mut writer, "200 OK", "{}").await?;
             }
             ("POST", "/bench/play") => {
                 let events = number(&request, "events").unwrap_or(0);
@@ -58,20 +58,20 @@ async fn connection(mut stream: TcpStream, world: &World) -> io::Result<()> {
                     events,
                     per_second,
                 });
-                http::answer(&mut writer, "200 OK", "{}").await?;
+                http::respond(&mut writer, "200 OK", "{}").await?;
             }
             ("POST", "/bench/expire") => {
                 world.expire(
                     number(&request, "round").unwrap_or(0),
                     number(&request, "every").unwrap_or(1),
                 );
-                http::answer(&mut writer, "200 OK", "{}").await?;
+                http::respond(&mut writer, "200 OK", "{}").await?;
             }
             (_, path) => {
                 let body = format!(
                     r#"{{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","message":"the replay server has no {path}","code":404}}"#
                 );
-                http::answer(&mut writer, "404 Not Found", &body).await?;
+                http::respond(&mut writer, "404 Not Found", &body).await?;
             }
         }
     }
@@ -82,7 +82,7 @@ fn number<T: std::str::FromStr>(request: &Request, name: &str) -> Option<T> {
     request.query.get(name)?.parse().ok()
 }
 
-/// A page, or everything; always JSON, because client-go lists by watching.
+/// A page, or everything; always JSON, because client-go uses watch-lists.
 async fn list(request: &Request, writer: &mut WriteHalf<'_>, world: &World) -> io::Result<()> {
     let (written, version, _) = world.snapshot();
     let (encoded, _) = world.encoded(Encoding::Json);
@@ -189,8 +189,8 @@ async fn watch(
             }
         };
         let mut byte = [0; 64];
-        // All three may be dropped: a change that was not seen is found by the next turn, and what a client says
-        // while it watches does not matter, only that it has gone.
+        // All branches are cancel-safe: an unseen change is found by the next iteration, and the client's input only
+        // matters as a sign of disconnection.
         tokio::select! {
             changed = changes.changed() => if changed.is_err() { return Ok(()) },
             () = pause => {}

@@ -1,26 +1,26 @@
-//! As much of HTTP/1.1 as the replay server speaks: requests without a body, answers in chunks.
+//! The part of HTTP/1.1 that the replay server needs: requests without a body, chunked responses.
 
 use std::collections::HashMap;
 use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// The longest head of a request that is read.
+/// The maximum length of a request head.
 const LONGEST_HEAD: usize = 64 * 1024;
 
 /// One request.
 pub struct Request {
-    /// GET, say.
+    /// The method.
     pub method: String,
-    /// Without the query.
+    /// The path, without the query.
     pub path: String,
     /// The query, decoded as far as the benchmark's peers encode it.
     pub query: HashMap<String, String>,
-    /// What the client accepts.
+    /// The `Accept` header.
     pub accept: String,
 }
 
-/// Reads one request; nothing if the client has gone.
+/// Reads one request; `None` if the client has disconnected.
 pub async fn read_request(
     stream: &mut (impl AsyncRead + Unpin),
     buffer: &mut Vec<u8>,
@@ -59,23 +59,23 @@ fn parse(head: &str) -> Option<Request> {
     })
 }
 
-/// An answer without chunks.
-pub async fn answer(stream: &mut (impl AsyncWrite + Unpin), status: &str, body: &str) -> io::Result<()> {
+/// A response without chunks.
+pub async fn respond(stream: &mut (impl AsyncWrite + Unpin), status: &str, body: &str) -> io::Result<()> {
     let length = body.len();
-    let answer = format!(
+    let response = format!(
         "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
     );
-    stream.write_all(answer.as_bytes()).await
+    stream.write_all(response.as_bytes()).await
 }
 
-/// The head of an answer in chunks.
+/// The head of a chunked response.
 pub async fn begin(stream: &mut (impl AsyncWrite + Unpin), content_type: &str) -> io::Result<()> {
     let head =
         format!("HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\nTransfer-Encoding: chunked\r\n\r\n");
     stream.write_all(head.as_bytes()).await
 }
 
-/// One chunk; the bytes are gone afterwards, their memory stays for the next.
+/// Sends one chunk and clears the buffer, keeping its memory.
 pub async fn chunk(stream: &mut (impl AsyncWrite + Unpin), bytes: &mut Vec<u8>) -> io::Result<()> {
     if bytes.is_empty() {
         return Ok(());
@@ -88,7 +88,7 @@ pub async fn chunk(stream: &mut (impl AsyncWrite + Unpin), bytes: &mut Vec<u8>) 
     Ok(())
 }
 
-/// The end of an answer in chunks.
+/// The end of a chunked response.
 pub async fn end(stream: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
     stream.write_all(b"0\r\n\r\n").await
 }
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn requests_are_read_one_after_the_other() {
+    async fn consecutive_requests_are_read() {
         let text = b"GET /api/v1/pods?limit=500&watch=1 HTTP/1.1\r\nHost: x\r\naccept: application/json\r\n\r\nPOST /x HTTP/1.1\r\n\r\n";
         let (mut stream, mut buffer) = (&text[..], Vec::new());
 

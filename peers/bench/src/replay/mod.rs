@@ -1,8 +1,8 @@
-//! A server that knows one collection of pods and serves it as quickly as the client reads: encoded objects with two
-//! fields of fixed width, the version and the time of the write, that are written over. What the clients cost shows,
-//! not what encoding, storage and encryption cost.
+//! A server with one collection of pods, which it sends as fast as the client reads: encoded objects in which two
+//! fields of fixed width, the version and the time of the write, are overwritten. So the measurements show the cost of
+//! the clients, not of encoding, storage and encryption.
 //!
-//! Recorded from a real API server in JSON and protobuf, or made in JSON alone.
+//! Recorded from a real API server in JSON and protobuf, or generated in JSON only.
 
 mod connection;
 mod http;

@@ -1,9 +1,9 @@
-//! As much of the protobuf wire format as it takes to look into encoded objects and watch frames, and to write small
-//! ones. Knows field numbers of Kubernetes' types, not the types.
+//! The part of the protobuf wire format needed to read and modify encoded objects and watch frames. Uses the field
+//! numbers of Kubernetes' types.
 
 use bytes::Bytes;
 
-/// What precedes every protobuf object of Kubernetes; a message of type `Unknown` follows.
+/// The prefix of every protobuf object of Kubernetes; a message of type `Unknown` follows.
 pub const MAGIC: &[u8] = b"k8s\0";
 
 fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
@@ -25,13 +25,13 @@ fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Appends a field that has a length: a string, bytes or a message.
+/// Appends a length-delimited field: a string, bytes or a message.
 pub fn put(out: &mut Vec<u8>, field: u64, value: &[u8]) {
     put_head(out, field, value.len());
     out.extend_from_slice(value);
 }
 
-/// Appends what precedes the bytes of such a field.
+/// Appends the head of such a field.
 pub fn put_head(out: &mut Vec<u8>, field: u64, length: usize) {
     put_varint(out, field << 3 | 2);
     put_varint(out, length as u64);
@@ -43,8 +43,7 @@ pub fn put_number(out: &mut Vec<u8>, field: u64, value: u64) {
     put_varint(out, value);
 }
 
-/// The field at the start of a message: its number, the range of its value if it has a length, and where the next
-/// one begins.
+/// The field at `at`: its number, the range of its value if it is length-delimited, and the start of the next one.
 fn next_field(message: &[u8], at: usize) -> Option<(u64, Option<std::ops::Range<usize>>, usize)> {
     let (tag, size) = varint(message.get(at..)?)?;
     let value = at + size;
@@ -63,7 +62,7 @@ fn next_field(message: &[u8], at: usize) -> Option<(u64, Option<std::ops::Range<
     })
 }
 
-/// The value of the first field of that number, if it has a length.
+/// The value of the first field with this number, if it is length-delimited.
 pub fn get(message: &[u8], field: u64) -> Option<&[u8]> {
     let mut at = 0;
     while at < message.len() {
@@ -78,7 +77,7 @@ pub fn get(message: &[u8], field: u64) -> Option<&[u8]> {
     None
 }
 
-/// The message with the value at the end of the path replaced, and all lengths around it corrected.
+/// The message with the value at the path replaced, and all enclosing lengths corrected.
 pub fn replace(message: &[u8], path: &[u64], new: &[u8]) -> Option<Vec<u8>> {
     let (field, rest) = path.split_first()?;
     let mut at = 0;
@@ -104,7 +103,7 @@ pub fn replace(message: &[u8], path: &[u64], new: &[u8]) -> Option<Vec<u8>> {
     None
 }
 
-/// Splits the first frame off a watch stream: four bytes of length, then the event. The type and the object.
+/// Splits the first frame off a watch stream: four bytes of length, then the event. Returns type and object.
 pub fn split_frame(stream: &[u8]) -> Option<(String, Bytes, usize)> {
     let length = u32::from_be_bytes(stream.get(..4)?.try_into().ok()?) as usize;
     let event = stream.get(4..4 + length)?;
@@ -113,7 +112,7 @@ pub fn split_frame(stream: &[u8]) -> Option<(String, Bytes, usize)> {
     Some((kind, object, 4 + length))
 }
 
-/// What precedes an object of that length in a watch stream.
+/// The bytes before an object of this length in a watch stream.
 pub fn frame_head(kind: &str, object: usize) -> Vec<u8> {
     let mut extension = Vec::new();
     put_head(&mut extension, 1, object);
@@ -127,7 +126,7 @@ pub fn frame_head(kind: &str, object: usize) -> Vec<u8> {
     head
 }
 
-/// A `Status` that says that a version is too old.
+/// The `Status` for a version that is too old.
 pub fn expired() -> Vec<u8> {
     let mut status = Vec::new();
     put(&mut status, 2, b"Failure");
@@ -159,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_deep_inside_can_be_replaced_by_a_longer_one() {
+    fn nested_value_can_be_replaced_by_a_longer_one() {
         let changed = replace(&message(), &[1, 6], b"1234567890").unwrap();
 
         let inner = get(&changed, 1).unwrap();
@@ -170,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_was_written_can_be_read() {
+    fn frames_round_trip() {
         let object = message();
         let mut stream = frame_head("MODIFIED", object.len());
         stream.extend_from_slice(&object);
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_off_messages_are_refused_and_do_not_panic() {
+    fn truncated_messages_are_rejected_without_a_panic() {
         let message = message();
         for end in 1..message.len() {
             let _ = get(&message[..end], 9);

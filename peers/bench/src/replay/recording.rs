@@ -1,4 +1,4 @@
-//! Recording what the replay server is to serve: the initial events of a real server's watch, up to the bookmark.
+//! Records the data of the replay server: the initial events of a real server's watch, up to the bookmark.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,15 +18,15 @@ fn file(directory: &Path, encoding: Encoding) -> PathBuf {
     })
 }
 
-/// How often a recording is begun. A server that is still busy with what was written into it ends watches early.
+/// The number of attempts. A server that is still busy with the loaded objects ends watches early.
 const ATTEMPTS: usize = 15;
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Writes both encodings into a directory.
+/// Records both encodings into a directory.
 ///
 /// # Errors
 ///
-/// The server does not answer as one that knows watch-lists, or the files cannot be written.
+/// The server does not support watch-lists, or the files cannot be written.
 pub async fn record(client: &kube::Client, directory: &Path) -> Result<(), Error> {
     for (encoding, accept) in [
         (Encoding::Json, "application/json"),
@@ -51,14 +51,14 @@ pub async fn record(client: &kube::Client, directory: &Path) -> Result<(), Error
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// The stream up to the bookmark; nothing if it ended before.
+/// The stream up to the bookmark; `None` if it ended before.
 async fn read(client: &kube::Client, encoding: Encoding, accept: &str) -> Result<Option<Vec<u8>>, Error> {
     let request = ::http::Request::get(WATCH_LIST).header("Accept", accept);
-    let answer = client.send(request.body(kube::client::Body::empty())?).await?;
-    if !answer.status().is_success() {
-        return Err(format!("the server answers a watch-list with {}", answer.status()).into());
+    let response = client.send(request.body(kube::client::Body::empty())?).await?;
+    if !response.status().is_success() {
+        return Err(format!("the server responds to a watch-list with {}", response.status()).into());
     }
-    let mut body = answer.into_body();
+    let mut body = response.into_body();
     let mut stream = Vec::new();
     let mut complete = 0;
     while let Some(frame) = body.frame().await {
@@ -72,7 +72,7 @@ async fn read(client: &kube::Client, encoding: Encoding, accept: &str) -> Result
     Ok(None)
 }
 
-/// Whether the last complete event is a bookmark; `complete` is where the look at the stream goes on.
+/// Whether the last complete event is a bookmark; `complete` is the position up to which the stream was checked.
 fn ends_with_bookmark(stream: &[u8], complete: &mut usize, encoding: Encoding) -> bool {
     loop {
         let rest = stream.get(*complete..).unwrap_or_default();
@@ -93,7 +93,7 @@ fn ends_with_bookmark(stream: &[u8], complete: &mut usize, encoding: Encoding) -
     }
 }
 
-/// Reads what [`record`] wrote.
+/// Loads a recording.
 ///
 /// # Errors
 ///

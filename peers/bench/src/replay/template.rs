@@ -1,4 +1,4 @@
-//! Encoded objects in which the version and the time of the write can be written over without decoding anything.
+//! Encoded objects whose version and write time can be overwritten without decoding.
 
 use bytes::Bytes;
 use memchr::memmem;
@@ -7,16 +7,16 @@ use serde_json::Value;
 use super::protobuf;
 use crate::pod::{self, NEVER, SENT};
 
-/// The form of what is sent.
+/// The encoding of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
-    /// What the two Rust peers ask for.
+    /// Requested by the two Rust peers.
     Json,
-    /// What client-go asks for by itself.
+    /// Requested by client-go by default.
     Protobuf,
 }
 
-/// Versions have ten digits, from the first on.
+/// All versions have ten digits.
 pub const FIRST_VERSION: u64 = 1_000_000_000;
 
 /// One object in one encoding.
@@ -24,15 +24,14 @@ pub struct Template {
     bytes: Bytes,
     version_at: usize,
     sent_at: Option<usize>,
-    /// How many bytes at the start are left out where the object is an item of a list; an opening brace stands
-    /// for them.
+    /// The number of bytes at the start that are left out in list items and replaced by an opening brace.
     kind: usize,
 }
 
-/// Who wrote an object last, and when.
+/// The last write of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
-    /// The version, of ten digits.
+    /// The version, with ten digits.
     pub version: u64,
     /// The round of the benchmark.
     pub round: u16,
@@ -59,7 +58,7 @@ impl Template {
         })
     }
 
-    /// Of an object as a server sends it in a watch.
+    /// Parses an object from a watch event.
     pub fn json(object: &[u8]) -> Option<Self> {
         let marker = br#""resourceVersion":""#;
         let start = memmem::find(object, marker)? + marker.len();
@@ -70,7 +69,7 @@ impl Template {
         Self::new(bytes, marker, marker.len(), Encoding::Json)
     }
 
-    /// Of an object as a server sends it in a watch.
+    /// Parses an object from a watch event.
     pub fn protobuf(object: &[u8]) -> Option<Self> {
         // Unknown.raw, Pod.metadata, ObjectMeta.resourceVersion.
         let version = FIRST_VERSION.to_string();
@@ -129,7 +128,7 @@ fn end_event(out: &mut Vec<u8>, encoding: Encoding) {
     }
 }
 
-/// Appends the event that says that the version is too old.
+/// Appends the event for an expired version.
 pub fn expired(out: &mut Vec<u8>, encoding: Encoding) {
     let status = match encoding {
         Encoding::Json => br#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version","reason":"Expired","code":410}"#.to_vec(),
@@ -142,14 +141,14 @@ pub fn expired(out: &mut Vec<u8>, encoding: Encoding) {
 
 /// A whole collection in one encoding.
 pub struct Encoded {
-    /// The objects, in the order of their numbers where they have any.
+    /// The objects, in order of their numbers if they have any.
     pub objects: Vec<Template>,
     /// The bookmark that ends the initial events.
     pub bookmark: Template,
 }
 
 impl Encoded {
-    /// Pods that no server has seen.
+    /// Generated pods.
     #[must_use]
     pub fn made(count: usize) -> Option<Self> {
         let with_version = |mut object: Value| {
@@ -168,18 +167,18 @@ impl Encoded {
         })
     }
 
-    /// Of a recorded watch stream that ends with the bookmark. What is wrong with it is said by its position.
+    /// Parses a recorded watch stream that ends with the bookmark. Errors give the position.
     ///
     /// # Errors
     ///
-    /// It is cut off, or something in it is no event of a pod.
+    /// It is truncated, or contains something other than pod events.
     pub fn recorded(stream: &[u8], encoding: Encoding) -> Result<Self, String> {
         let mut objects = Vec::new();
         let mut at = 0;
         while at < stream.len() {
             let rest = stream.get(at..).unwrap_or_default();
-            let (kind, template, length) = Self::next(rest, encoding)
-                .ok_or_else(|| format!("there is no event of a pod at byte {at}"))?;
+            let (kind, template, length) =
+                Self::next(rest, encoding).ok_or_else(|| format!("no pod event at byte {at}"))?;
             at += length;
             match kind.as_str() {
                 "ADDED" if template.sent_at.is_none() => {
@@ -192,7 +191,7 @@ impl Encoded {
                         bookmark: template,
                     });
                 }
-                other => return Err(format!("an event {other:?} is no part of a recording")),
+                other => return Err(format!("unexpected event {other:?} in the recording")),
             }
         }
         Err("the recording ends before its bookmark".to_owned())
@@ -230,7 +229,7 @@ mod tests {
     };
 
     #[test]
-    fn a_made_pod_is_rendered_with_the_version_and_time_that_are_asked_for() {
+    fn generated_pod_is_rendered_with_the_requested_version_and_time() {
         let made = Encoded::made(3).unwrap();
         let mut event = Vec::new();
         made.objects[2].event(&mut event, Encoding::Json, "MODIFIED", WRITTEN);
@@ -251,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_gives_back_what_it_was_made_of() {
+    fn recording_round_trips() {
         let made = Encoded::made(2).unwrap();
         let mut stream = Vec::new();
         for object in &made.objects {

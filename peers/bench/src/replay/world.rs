@@ -1,4 +1,4 @@
-//! What the replay server holds: the objects, who wrote them last, and which changes are still to be told.
+//! The state of the replay server: the objects, their last writes, and the pending changes.
 
 use std::collections::VecDeque;
 
@@ -9,14 +9,14 @@ use tokio::time::{Duration, Instant};
 use super::template::{Encoded, Encoding, FIRST_VERSION, Written};
 use crate::pod::now_nanos;
 
-/// Changes that are to be told to whoever watches.
+/// A series of changes to send to watches.
 #[derive(Clone, Copy, Debug)]
 pub struct Play {
-    /// The round that is written into the objects.
+    /// The round written into the objects.
     pub round: u16,
-    /// How many changes.
+    /// The number of changes.
     pub events: usize,
-    /// How many a second; as quickly as they are read if there is no number.
+    /// Changes per second; `None` for as fast as they are read.
     pub per_second: Option<u32>,
 }
 
@@ -25,7 +25,7 @@ pub struct World {
     json: Encoded,
     protobuf: Option<Encoded>,
     state: Mutex<State>,
-    /// Counts everything that somebody who waits would want to know.
+    /// Incremented on every change, to wake waiters.
     changes: watch::Sender<u64>,
 }
 
@@ -35,17 +35,17 @@ struct State {
     plays: VecDeque<Play>,
     due: Option<Instant>,
     next: usize,
-    /// Watches of an older era are told that their version is too old.
+    /// Watches of an older era receive a 410.
     era: u64,
 }
 
-/// What a watch is to do next.
+/// The next step of a watch.
 pub enum Step {
     /// Send these changes.
     Send(Vec<(usize, Written)>),
-    /// Nothing before this time.
+    /// Wait until this time.
     Wait(Instant),
-    /// Nothing until something changes.
+    /// Wait for a change.
     Idle,
     /// The version is too old.
     Expired,
@@ -91,17 +91,17 @@ impl World {
         }
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     pub fn len(&self) -> usize {
         self.json.objects.len()
     }
 
-    /// Whether there is nothing to serve.
+    /// Whether there are no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Everything as it was in the beginning, and no watch goes on.
+    /// Restores the initial state and ends all watches.
     pub fn reset(&self) {
         {
             let mut state = self.state.lock();
@@ -121,13 +121,13 @@ impl World {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    /// Changes to be told after those that are still to be told.
+    /// Queues changes after the pending ones.
     pub fn play(&self, play: Play) {
         self.state.lock().plays.push_back(play);
         self.changes.send_modify(|count| *count += 1);
     }
 
-    /// Ends all watches, because their version is too old; every so many objects have changed unseen.
+    /// Expires all watches; every `every`-th object has changed in between.
     pub fn expire(&self, round: u16, every: usize) {
         {
             let mut state = self.state.lock();
@@ -146,18 +146,18 @@ impl World {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    /// The collection now: who wrote what, the version, and the era for [`World::next`].
+    /// A snapshot of the collection: last writes, version, and the era for [`World::next`].
     pub fn snapshot(&self) -> (Vec<Written>, u64, u64) {
         let state = self.state.lock();
         (state.written.clone(), state.version, state.era)
     }
 
-    /// The era, for a watch that goes on from a version.
+    /// The era, for a watch that resumes at a version.
     pub fn era(&self) -> u64 {
         self.state.lock().era
     }
 
-    /// What a watch of that era is to do next. Changes that were handed out are the watch's to tell.
+    /// The next step of a watch of this era. Returned changes must be sent by the watch.
     pub fn next(&self, era: u64, batch: usize) -> Step {
         let mut state = self.state.lock();
         if state.era != era {
@@ -201,7 +201,7 @@ impl World {
         Step::Send(changes)
     }
 
-    /// Tells when something has changed.
+    /// Signals changes.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_play_is_told_once_in_rising_versions_and_a_watch_expires_once() {
+    async fn changes_are_sent_once_in_order_and_a_watch_expires_once() {
         let world = World::new(Encoded::made(3).unwrap(), None).unwrap();
         let (_, version, era) = world.snapshot();
         assert!(matches!(world.next(era, 10), Step::Idle));
@@ -223,13 +223,13 @@ mod tests {
             per_second: None,
         });
         let Step::Send(changes) = world.next(era, 10) else {
-            panic!("there is something to send")
+            panic!("expected changes to send")
         };
-        let told: Vec<(usize, u64)> = changes
+        let sent: Vec<(usize, u64)> = changes
             .iter()
             .map(|(index, written)| (*index, written.version - version))
             .collect();
-        assert_eq!(told, [(0, 1), (1, 2), (2, 3), (0, 4)]);
+        assert_eq!(sent, [(0, 1), (1, 2), (2, 3), (0, 4)]);
         assert!(matches!(world.next(era, 10), Step::Idle));
 
         world.expire(6, 2);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_paced_play_waits_between_changes() {
+    async fn paced_changes_wait_in_between() {
         let world = World::new(Encoded::made(1).unwrap(), None).unwrap();
         world.play(Play {
             round: 1,
@@ -255,7 +255,7 @@ mod tests {
 
         assert!(matches!(world.next(era, 10), Step::Send(changes) if changes.len() == 1));
         let Step::Wait(until) = world.next(era, 10) else {
-            panic!("it is too early")
+            panic!("expected to wait")
         };
 
         assert_eq!(until - began, Duration::from_millis(10));

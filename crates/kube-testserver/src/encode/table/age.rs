@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-/// The time since a timestamp in RFC 3339; `<unknown>` if it is empty, `<invalid>` if it is no time.
+/// The time since an RFC 3339 timestamp; `<unknown>` if it is empty, `<invalid>` if it cannot be parsed.
 #[doc(alias = "translateTimestampSince")]
 pub(super) fn since(timestamp: &str, now: Timestamp) -> String {
     if timestamp.is_empty() {
@@ -13,7 +13,7 @@ pub(super) fn since(timestamp: &str, now: Timestamp) -> String {
         .map_or_else(|_| "<invalid>".to_owned(), |then| human(seconds(then, now)))
 }
 
-/// The time between two timestamps, `None` unless both are times.
+/// The time between two timestamps, `None` unless both are valid.
 pub(super) fn between(from: &str, to: &str) -> Option<String> {
     let (from, to) = (from.parse().ok()?, to.parse().ok()?);
     Some(human(seconds(from, to)))
@@ -23,10 +23,10 @@ fn seconds(from: Timestamp, to: Timestamp) -> i64 {
     to.as_second().saturating_sub(from.as_second())
 }
 
-/// A number of seconds in two units at most, the finer the shorter it is.
+/// Seconds in at most two units; shorter durations are more precise.
 #[doc(alias = "HumanDuration")]
 pub(super) fn human(seconds: i64) -> String {
-    // Clocks differ: a second ahead counts as now.
+    // Tolerate clock skew of a second.
     let seconds = match seconds {
         i64::MIN..=-2 => return "<invalid>".to_owned(),
         -1 => 0,
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_read_as_kubectl_prints_them() {
+    fn durations_are_formatted_as_by_kubectl() {
         for (seconds, text) in [
             (-5, "<invalid>"),
             (-1, "0s"),
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_and_broken_times_are_said_so() {
+    fn missing_and_invalid_times_are_marked() {
         let now = Timestamp::UNIX_EPOCH;
         assert_eq!(since("", now), "<unknown>");
         assert_eq!(since("yesterday", now), "<invalid>");

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::age;
 use crate::kinds::selector_text;
 
-/// An object being read.
+/// Reads fields of an object.
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'a>(pub &'a Value);
 
@@ -15,12 +15,12 @@ impl<'a> Reader<'a> {
         self.0.pointer(pointer).filter(|value| !value.is_null())
     }
 
-    /// A text; empty if there is none.
+    /// A string; empty if it is missing.
     pub(super) fn text(self, pointer: &str) -> &'a str {
         self.at(pointer).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// A text or a stand-in.
+    /// A string or a default.
     pub(super) fn text_or(self, pointer: &str, otherwise: &'a str) -> &'a str {
         match self.text(pointer) {
             "" => otherwise,
@@ -28,7 +28,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A number; zero if there is none.
+    /// A number; zero if it is missing.
     pub(super) fn number(self, pointer: &str) -> i64 {
         self.at(pointer).and_then(Value::as_i64).unwrap_or(0)
     }
@@ -51,7 +51,7 @@ impl<'a> Reader<'a> {
             .map_or(0, serde_json::Map::len)
     }
 
-    /// A text, number or flag as text; the stand-in if there is none.
+    /// A string, number or boolean as text; the default if it is missing.
     pub(super) fn scalar_or(self, pointer: &str, otherwise: &str) -> String {
         match self.at(pointer) {
             Some(Value::String(text)) => text.clone(),
@@ -76,7 +76,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The status of a condition, `None` if there is no such condition.
+    /// The status of a condition, `None` if it is missing.
     pub(super) fn condition(self, kind: &str) -> Option<&'a str> {
         let conditions = self.list("/status/conditions").iter().map(Reader);
         conditions
@@ -89,7 +89,7 @@ impl<'a> Reader<'a> {
         self.at("/metadata/deletionTimestamp").is_some()
     }
 
-    /// The names and the images of the containers of a template.
+    /// The names and images of the containers of a pod template.
     pub(super) fn containers(self, pointer: &str) -> [Value; 2] {
         let join = |field: &str| {
             let texts: Vec<&str> = self
@@ -103,7 +103,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The first few of many: `a,b,c + 2 more...`.
+/// The first `max` texts: `a,b,c + 2 more...`.
 pub(super) fn few(texts: &[String], max: usize, none: &str) -> String {
     let shown = texts.get(..max).unwrap_or(texts).join(",");
     match texts.len().checked_sub(max) {

@@ -164,7 +164,7 @@ fn phase(object: Reader<'_>) -> &str {
     }
 }
 
-/// `RWO,ROX`: access modes by their usual letters.
+/// Access modes in their short form: `RWO,ROX`.
 fn access_modes(modes: &[Value]) -> String {
     let known = [
         ("ReadWriteOnce", "RWO"),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// One heading of a table of a built-in kind.
+/// A column of a built-in kind.
 pub(super) struct Column {
     name: &'static str,
     kind: &'static str,
@@ -11,7 +11,7 @@ pub(super) struct Column {
 }
 
 impl Column {
-    /// The name of an object where it is shown with `-o wide` only.
+    /// The name column, shown with `-o wide` only.
     pub(super) const fn wide_name(name: &'static str) -> Self {
         Self {
             name,
@@ -26,7 +26,7 @@ impl Column {
     }
 }
 
-/// A column definition as it is on the wire.
+/// A column definition in wire format.
 pub(super) fn definition(name: &str, kind: &str, format: &str, description: &str, priority: i64) -> Value {
     json!({ "name": name, "type": kind, "format": format, "description": description, "priority": priority })
 }
@@ -40,7 +40,7 @@ pub(super) const NAME: Column = Column {
 };
 /// The time since the object was created.
 pub(super) const AGE: Column = text("Age");
-/// What is shown of a kind that has no columns of its own.
+/// The columns of a kind that defines none.
 pub(super) const CREATED_AT: &[Column] = &[
     NAME,
     Column {
@@ -78,7 +78,7 @@ pub(super) const fn boolean(name: &'static str) -> Column {
     }
 }
 
-/// A column that is shown with `-o wide` only.
+/// A column shown with `-o wide` only.
 pub(super) const fn wide(name: &'static str) -> Column {
     Column {
         name,

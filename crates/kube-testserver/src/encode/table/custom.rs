@@ -48,12 +48,12 @@ pub(super) fn cells(kind: &Kind, object: &Value, now: Timestamp) -> Vec<Value> {
     std::iter::once(name).chain(own).collect()
 }
 
-/// A value as the type of its column wants it; nothing if it does not fit.
+/// Converts a value to the type of its column; null if it does not fit.
 fn cell(kind: &str, value: &Value, now: Timestamp) -> Value {
     match (kind, value) {
         ("integer", Value::Number(number)) => match (number.as_i64(), number.as_f64()) {
             (Some(whole), _) => json!(whole),
-            // A fraction is cut off, as a server does.
+            // Fractions are truncated, as by a real server.
             (None, Some(number)) if number.abs() < 9e15 => json!(number.trunc() as i64),
             _ => Value::Null,
         },
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_follow_the_definition_and_fit_their_type() {
+    fn columns_follow_the_definition_and_its_types() {
         let path = |text: &str| text.parse().unwrap();
         let kind = Kind::new("example.com", "v1", "Widget")
             .column("Size", "integer", path(".spec.size"))
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn without_columns_there_are_name_and_age() {
+    fn default_columns_are_name_and_age() {
         let kind = Kind::new("example.com", "v1", "Widget");
         let object = json!({ "metadata": { "name": "w", "creationTimestamp": "1970-01-01T00:00:00Z" } });
 

@@ -1,7 +1,6 @@
-//! Tables: the answers from which `kubectl get` prints its columns.
+//! Encodes `meta.k8s.io/v1` Tables, from which `kubectl get` prints its columns.
 //!
-//! Takes a kind, objects as the client would see them and the present time; gives `meta.k8s.io/v1` Tables. Every
-//! column is sent, the wide ones with a priority; which of them to show is the client's choice.
+//! Every column is sent, the wide ones with a priority; the client chooses which to show.
 
 mod age;
 mod cells;
@@ -18,7 +17,7 @@ use serde_json::{Value, json};
 use crate::kinds::Kind;
 use columns::Column;
 
-/// What each row says of its object besides the cells: the query parameter `includeObject`.
+/// What a row contains of its object besides the cells: the query parameter `includeObject`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IncludeObject {
     /// Nothing.
@@ -26,7 +25,7 @@ pub enum IncludeObject {
     /// Its metadata, as a `PartialObjectMetadata`.
     #[default]
     Metadata,
-    /// All of it.
+    /// The whole object.
     Object,
 }
 
@@ -42,8 +41,8 @@ impl IncludeObject {
     }
 }
 
-/// A table of objects. `metadata` is that of the list, or only the resource version for one object. With `headers`
-/// the columns are described; a watch does so in its first event only.
+/// A table of objects. `metadata` is the metadata of the list, or only the resource version for one object. With
+/// `headers` the column definitions are included; a watch sends them in its first event only.
 pub fn table<'a>(
     kind: &Kind,
     metadata: Value,
@@ -88,7 +87,7 @@ pub fn table_of_one(
     )
 }
 
-/// The description of the columns of a kind.
+/// The column definitions of a kind.
 pub fn column_definitions(kind: &Kind) -> Vec<Value> {
     if kind.custom {
         return custom::column_definitions(kind);
@@ -96,7 +95,7 @@ pub fn column_definitions(kind: &Kind) -> Vec<Value> {
     columns_of(kind).0.iter().map(Column::definition).collect()
 }
 
-/// One row: the cells of an object and what `include` asks for.
+/// One row: the cells of an object and the part requested by `include`.
 pub fn row(kind: &Kind, object: &Value, include: IncludeObject, now: Timestamp) -> Value {
     let cells = if kind.custom {
         custom::cells(kind, object, now)
@@ -138,7 +137,7 @@ mod tests {
     use super::*;
     use crate::kinds::Registry;
 
-    /// What `kubectl get` would print: headings and cells, wide ones too if asked for.
+    /// The output of `kubectl get`: headings and cells, with the wide columns if requested.
     pub(super) fn printed(group: &str, plural: &str, object: Value, wide: bool) -> Vec<(String, String)> {
         let kind = Registry::builtin().resource(group, "v1", plural).unwrap();
         let now: Timestamp = "2026-01-02T00:00:00Z".parse().unwrap();
@@ -165,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_has_as_many_cells_as_columns_even_for_an_empty_object() {
+    fn every_kind_has_one_cell_per_column_even_for_an_empty_object() {
         let now = Timestamp::UNIX_EPOCH;
         for kind in Registry::builtin_with_previews().iter() {
             for odd in [
@@ -217,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_without_columns_of_their_own_show_when_they_were_created() {
+    fn kinds_without_columns_show_their_creation_time() {
         let role = json!({ "metadata": { "name": "r", "creationTimestamp": "2026-01-01T00:00:00Z" } });
         assert_eq!(
             printed("rbac.authorization.k8s.io", "roles", role, false),
@@ -227,7 +226,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_object_has_its_row(
+        fn arbitrary_objects_have_a_row(
             spec in any_part(), status in any_part(), metadata in any_part(), seconds in -1_000_000_i64..4_000_000_000,
         ) {
             let now = Timestamp::from_second(seconds).unwrap();

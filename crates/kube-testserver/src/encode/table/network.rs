@@ -186,7 +186,7 @@ const EVENT: &[Column] = &[
     Column::wide_name("Name"),
 ];
 
-/// Events of either group: the fields have one name or the other.
+/// Events of both groups, whose field names differ.
 fn event(object: &Value, now: Timestamp) -> Vec<Value> {
     let event = Reader(object);
     let either = |core: &str, events: &'static str| match event.text(core) {
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn events_of_either_group_show_the_same() {
+    fn events_of_both_groups_have_the_same_row() {
         let core = json!({
             "metadata": { "name": "e" }, "type": "Warning", "reason": "BackOff", "message": " waiting \n", "count": 3,
             "involvedObject": { "kind": "Pod", "name": "cart" }, "lastTimestamp": "2026-01-01T23:59:00Z",

@@ -63,7 +63,7 @@ fn readiness_gates(pod: Reader<'_>) -> String {
     format!("{}/{}", open.count(), gates.len())
 }
 
-/// What the containers of a pod say together.
+/// The status columns of a pod, derived from its containers.
 struct PodSummary<'a> {
     status: String,
     ready: usize,
@@ -110,13 +110,13 @@ impl<'a> PodSummary<'a> {
 
     fn count_restarts(&mut self, container: Reader<'a>) {
         self.restarts = self.restarts.saturating_add(container.number("/restartCount"));
-        // Timestamps of one form compare as texts.
+        // Timestamps of the same format compare as strings.
         self.last_restart = self
             .last_restart
             .max(container.text("/lastState/terminated/finishedAt"));
     }
 
-    /// Whether an init container is still at work.
+    /// Returns whether an init container is still running.
     fn read_init_containers(&mut self, pod: Reader<'a>) -> bool {
         let specs = pod.list("/spec/initContainers");
         let statuses = pod.list("/status/initContainerStatuses");
@@ -150,7 +150,7 @@ impl<'a> PodSummary<'a> {
             };
             return true;
         }
-        // Once the pod runs, only restarts of what still runs count.
+        // Once the pod runs, only restarts of running containers count.
         (self.restarts, self.last_restart) = sidecars;
         false
     }
@@ -189,7 +189,7 @@ fn is_sidecar(container: &Value) -> bool {
     Reader(container).text("/restartPolicy") == "Always"
 }
 
-/// Why a container ended.
+/// The reason a container terminated.
 fn ending(terminated: Reader<'_>) -> String {
     match (terminated.text("/reason"), terminated.number("/signal")) {
         ("", 0) => format!("ExitCode:{}", terminated.number("/exitCode")),
@@ -198,7 +198,7 @@ fn ending(terminated: Reader<'_>) -> String {
     }
 }
 
-/// Pods that have ended are marked as such, so that clients can leave them out.
+/// Finished pods are marked, so that clients can hide them.
 pub(super) fn row_conditions(kind: &Kind, object: &Value) -> Option<Value> {
     if (kind.group.as_str(), kind.plural.as_str()) != ("", "pods") {
         return None;
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_running_pod_shows_what_kubectl_users_know() {
+    fn running_pod_has_the_columns_of_kubectl() {
         let pod = json!({
             "metadata": { "name": "cart", "creationTimestamp": "2026-01-01T00:00:00Z" },
             "spec": { "nodeName": "worker-1", "containers": [{ "name": "a" }, { "name": "b" }] },
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn the_status_of_a_pod_tells_the_most_telling_thing() {
+    fn pod_status_shows_the_most_specific_reason() {
         let waiting = |reason: &str| json!({ "state": { "waiting": { "reason": reason } } });
         let ended = |code: i64, reason: &str| json!({ "state": { "terminated": { "exitCode": code, "reason": reason } } });
         let pod = |phase: &str, statuses: Value| json!({ "status": { "phase": phase, "containerStatuses": statuses } });
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn ended_pods_are_marked() {
+    fn finished_pods_are_marked() {
         let kind = crate::kinds::Registry::builtin()
             .resource("", "v1", "pods")
             .unwrap();

@@ -26,7 +26,7 @@ pub(super) fn columns(key: (&str, &str)) -> Option<(&'static [Column], Cells)> {
 
 const TEMPLATE: &str = "/spec/template/spec/containers";
 
-/// The wanted number; a workload that does not say wants one.
+/// The desired replicas, one by default.
 fn wanted(object: Reader<'_>) -> i64 {
     object.at("/spec/replicas").and_then(Value::as_i64).unwrap_or(1)
 }
@@ -226,7 +226,7 @@ fn cron_job(object: &Value, now: Timestamp) -> Vec<Value> {
         "" => "<none>".to_owned(),
         last => age::since(last, now),
     };
-    // A server prints this flag as a word.
+    // A real server prints this flag as a word.
     let suspend = if object.flag("/spec/suspend") {
         "True"
     } else {
@@ -256,7 +256,7 @@ const AUTOSCALER: &[Column] = &[
     AGE,
 ];
 
-/// Autoscalers of either version.
+/// Autoscalers of both versions.
 fn autoscaler(object: &Value, now: Timestamp) -> Vec<Value> {
     let object = Reader(object);
     let target = |name: &str| object.text(&format!("/spec/scaleTargetRef/{name}"));
@@ -297,7 +297,7 @@ fn autoscaler(object: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// `cpu: 40%/80%`: what is measured, what is there, what is wanted.
+/// `cpu: 40%/80%`: the metric with its current and target value.
 fn metric_target(metric: Reader<'_>, current: Reader<'_>) -> String {
     let (source, named) = match metric.text("/type") {
         "Resource" => ("resource", true),
@@ -373,7 +373,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_deployment_shows_how_many_are_ready() {
+    fn deployment_shows_ready_replicas() {
         let deployment = json!({
             "metadata": { "name": "web", "creationTimestamp": "2026-01-01T23:00:00Z" },
             "spec": { "replicas": 3, "selector": { "matchLabels": { "app": "web" } },
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn autoscalers_show_what_is_there_and_what_is_wanted() {
+    fn autoscalers_show_current_and_target_metrics() {
         let v1 = json!({ "spec": { "scaleTargetRef": { "kind": "Deployment", "name": "web" }, "maxReplicas": 5,
             "targetCPUUtilizationPercentage": 80 }, "status": { "currentReplicas": 2 } });
         assert_eq!(

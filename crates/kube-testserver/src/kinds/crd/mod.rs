@@ -1,6 +1,4 @@
-//! CustomResourceDefinitions: what is filled in, what is refused, and the kinds that come out.
-//!
-//! Takes the definition as JSON; gives its defaults, its status and its kinds.
+//! CustomResourceDefinitions as JSON: sets defaults, validates, computes the status and the declared kinds.
 
 mod validate;
 
@@ -15,9 +13,9 @@ pub use validate::{validate_crd, validate_crd_update};
 /// The names of a custom resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
-    /// The resource's name in URLs.
+    /// The resource's name in URLs (plural).
     pub plural: String,
-    /// The name of one object.
+    /// Singular name.
     pub singular: String,
     /// The kind.
     pub kind: String,
@@ -30,7 +28,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// The names in `spec.names` of a definition; what is missing stays empty.
+    /// The names in `spec.names` of a definition; missing ones are empty.
     pub fn of(definition: &Value) -> Self {
         let names = definition.pointer("/spec/names").unwrap_or(&Value::Null);
         Self {
@@ -61,7 +59,7 @@ impl Names {
     }
 }
 
-/// Fills in what a definition may leave out: singular, list kind and conversion strategy.
+/// Sets the defaults of a definition: singular, list kind and conversion strategy.
 #[doc(alias = "SetDefaults_CustomResourceDefinition")]
 pub fn set_crd_defaults(definition: &mut Value) {
     let Some(Value::Object(spec)) = definition.get_mut("spec") else {
@@ -90,8 +88,8 @@ pub fn set_crd_defaults(definition: &mut Value) {
     }
 }
 
-/// The status a server gives to a definition whose names are free (`conflict` is `None`) or taken by another one.
-/// `now` is the time of the change; a condition that does not change keeps its own.
+/// The status of a definition whose names are accepted (`conflict` is `None`) or taken by another one. `now` is the
+/// transition time; an unchanged condition keeps its own.
 pub fn crd_status(definition: &Value, conflict: Option<(&str, String)>, now: &str) -> Value {
     let old = definition.get("status").unwrap_or(&Value::Null);
     let (accepted, established) = match &conflict {
@@ -201,7 +199,7 @@ pub(super) fn kinds(definition: &Value) -> Vec<Kind> {
         .collect()
 }
 
-/// A column, unless its path is one that we cannot follow; a server leaves such a cell empty.
+/// A column; `None` if its path is not supported. A real server leaves such a cell empty.
 fn column(column: &Value) -> Option<Column> {
     Some(Column {
         name: text(column, "name").to_owned(),
@@ -296,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_gives_one_kind_for_each_served_version() {
+    fn definition_declares_one_kind_per_served_version() {
         let mut registry = Registry::builtin();
         let kinds = registry.insert_crd(&widgets()).unwrap();
 
@@ -327,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_definition_replaces_its_versions() {
+    fn changed_definition_replaces_its_versions() {
         let mut registry = Registry::builtin();
         registry.insert_crd(&widgets()).unwrap();
         let mut definition = widgets();
@@ -339,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_but_a_definition_is_refused_without_a_panic() {
+    fn arbitrary_json_is_rejected_without_a_panic() {
         for odd in [
             json!(null),
             json!([]),
@@ -351,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn the_status_says_established_or_which_name_is_taken() {
+    fn status_is_established_or_names_the_conflict() {
         let definition = widgets();
         let status = crd_status(&definition, None, "2026-01-01T00:00:00Z");
         assert_eq!(status["storedVersions"], json!(["v1"]));

@@ -1,7 +1,7 @@
-//! What a server refuses in a CustomResourceDefinition.
+//! Validates CustomResourceDefinitions.
 //!
-//! The rules and texts are those of `apiextensions.k8s.io/v1`; of the schema only the root is checked, and no
-//! expression rules are evaluated.
+//! The rules and messages are those of `apiextensions.k8s.io/v1`. Only the root of the schema is checked, and CEL rules
+//! are not evaluated.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ const COLUMN_FORMATS: &[&str] = &[
 ];
 const MAX_SELECTABLE_FIELDS: usize = 8;
 
-/// What is wrong with a definition; nothing if a server would take it. Defaults must be filled in.
+/// The validation errors of a definition whose defaults are set.
 #[doc(alias = "ValidateCustomResourceDefinition")]
 pub fn validate_crd(definition: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
@@ -95,7 +95,7 @@ pub fn validate_crd(definition: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// What is wrong with replacing `old` by `new`: the rules for a new definition, and what can never change.
+/// The validation errors of replacing `old` by `new`: the rules for a new definition, plus immutable fields.
 #[doc(alias = "ValidateCustomResourceDefinitionUpdate")]
 pub fn validate_crd_update(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = validate_crd(new);
@@ -347,7 +347,7 @@ fn validate_scale_path(
     }
 }
 
-/// Whether a dotted path ends at a string, boolean or integer of the schema.
+/// Whether a dotted path points to a string, boolean or integer of the schema.
 fn is_scalar(schema: &Value, path: &str) -> bool {
     let mut place = Some(schema);
     for name in path.split('.').skip(1) {
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_refuses_is_refused_with_the_field_and_its_words() {
+    fn validation_errors_match_a_real_server() {
         assert_eq!(broken("/spec/group", json!("example.com")), Vec::<String>::new());
         assert_eq!(
             broken("/metadata/name", json!("gadgets.example.com")),
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_never_change_is_immutable() {
+    fn scope_and_names_are_immutable() {
         let mut new = widgets();
         set_crd_defaults(&mut new);
         let mut old = new.clone();

@@ -1,7 +1,7 @@
 //! Objects of custom kinds and their schema: prunes unknown fields, sets defaults, validates.
-//! Knows nothing of requests or storage.
+//! Independent of requests and storage.
 //!
-//! Not looked at: `allOf`, `anyOf`, `oneOf`, `not`, rules in CEL, and formats other than `int32` and `date-time`.
+//! Not evaluated: `allOf`, `anyOf`, `oneOf`, `not`, CEL rules, and formats other than `int32` and `date-time`.
 
 mod patterns;
 mod unknown;
@@ -13,14 +13,14 @@ pub(crate) use patterns::{Patterns, invalid_patterns};
 pub(crate) use unknown::unknown_fields;
 pub(crate) use validate::{check, check_status};
 
-/// The fields that every object has, whatever the schema says.
+/// The fields that every object has, independent of the schema.
 const OF_EVERY_OBJECT: &[&str] = &["apiVersion", "kind", "metadata"];
 
-/// Takes away what the schema does not know and fills in its defaults.
+/// Prunes unknown fields and sets defaults.
 #[doc(alias = "Prune")]
 #[doc(alias = "Default")]
 pub(crate) fn settle(schema: &Value, object: &mut Map<String, Value>) {
-    // Metadata has rules of its own, also where a schema mentions it.
+    // Metadata is never pruned, even if the schema mentions it.
     let metadata = object.remove("metadata");
     settle_object(schema, object, true);
     if let Some(metadata) = metadata {
@@ -37,7 +37,7 @@ fn settle_value(schema: &Value, value: &mut Value) {
             }
         }
         Value::Number(number) if schema_type(schema) == Some("integer") => {
-            // `3.0` is an integer, and is kept as one.
+            // `3.0` is an integer and is stored as one.
             let whole = number
                 .as_f64()
                 .filter(|number| number.fract() == 0.0 && number.abs() < 1e15);
@@ -53,7 +53,7 @@ fn settle_object(schema: &Value, map: &mut Map<String, Value>, is_whole_object: 
     let preserve = flag(schema, "x-kubernetes-preserve-unknown-fields");
     let any = schema.get("additionalProperties") == Some(&Value::Bool(true));
     map.retain(|key, value| match field(schema, key) {
-        // Nothing where nothing may be: gone, or replaced by the default below.
+        // A null that is not nullable is removed, or replaced by the default below.
         Some(schema) => !value.is_null() || flag(schema, "nullable"),
         None => preserve || any || (is_whole_object && OF_EVERY_OBJECT.contains(&key.as_str())),
     });
@@ -71,7 +71,7 @@ fn settle_object(schema: &Value, map: &mut Map<String, Value>, is_whole_object: 
     }
 }
 
-/// The schema of a field: its own, or the one for all fields that have none.
+/// The schema of a field: its own, or `additionalProperties`.
 fn field<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
     let own = schema
         .get("properties")
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_schema_does_not_know_goes() {
+    fn unknown_fields_are_pruned() {
         let object = json!({
             "apiVersion": "v1", "kind": "Widget", "metadata": { "anything": 1 }, "other": 1,
             "spec": { "color": "blue", "extra": 1, "free": { "a": { "b": 1 } }, "items": [{ "key": "k", "value": "w", "z": 1 }] },
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_stand_where_something_is_missing_or_null() {
+    fn defaults_replace_missing_and_null_values() {
         let object = json!({ "spec": { "color": null, "note": null, "size": 3.0, "counts": { "a": {} }, "items": [{}] } });
         assert_eq!(
             settled(object),
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(
             settled(json!({})),
             json!({}),
-            "a default inside of nothing stays there"
+            "nested defaults apply only if the parent exists"
         );
         assert_eq!(
             settled(json!({ "spec": { "size": null } })),

@@ -1,10 +1,10 @@
-//! Fields of a custom object that its schema does not know, reported to clients that request it.
+//! Reports fields of a custom object that its schema does not define, for clients that request it.
 
 use serde_json::{Map, Value};
 
 use super::{OF_EVERY_OBJECT, field, flag};
 
-/// The fields that the schema does not know, by their paths: `spec.shape`, `spec.parts[0].weight`.
+/// The paths of the fields that the schema does not define: `spec.shape`, `spec.parts[0].weight`.
 pub(crate) fn unknown_fields(schema: &Value, object: &Map<String, Value>) -> Vec<String> {
     let mut found = Vec::new();
     in_object(schema, object, true, "", &mut found);
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_no_schema_speaks_of_is_named_by_its_path() {
+    fn unknown_fields_are_reported_by_path() {
         let part = json!({ "type": "object", "properties": { "name": { "type": "string" } } });
         let schema = json!({ "type": "object", "properties": {
             "spec": { "type": "object", "properties": {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{Patterns, field, flag, properties, schema_type};
 use crate::admission::field_error::FieldError;
 
-/// What does not fit the schema. Metadata has rules of its own and is left out.
+/// Validates an object against its schema. Metadata is validated elsewhere.
 pub(crate) fn check(schema: &Value, patterns: &Patterns, object: &Map<String, Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut rest = object.clone();
@@ -17,7 +17,7 @@ pub(crate) fn check(schema: &Value, patterns: &Patterns, object: &Map<String, Va
     errors
 }
 
-/// The same for a write of the status alone, whose complaints leave its name out where they quote the path.
+/// The same for a write of the status subresource, whose errors leave `status.` out where they quote the path.
 pub(crate) fn check_status(
     schema: &Value,
     patterns: &Patterns,
@@ -35,7 +35,7 @@ pub(crate) fn check_status(
     errors
 }
 
-/// Where a value stands: its path, and how complaints call it.
+/// A position in the object: its path, and the name that errors use for it.
 struct Place<'a> {
     path: String,
     body: String,
@@ -151,7 +151,7 @@ fn check_number(
     errors: &mut Vec<FieldError>,
 ) {
     let Some(value) = number.as_f64() else { return };
-    // Rust shows a whole number that came as `1.0` as Go does: without the fraction.
+    // Rust prints a whole number parsed from `1.0` as Go does, without the fraction.
     let limit = |name: &str| {
         let limit = schema.get(name).and_then(Value::as_f64)?;
         Some((limit.to_string(), limit))
@@ -254,7 +254,7 @@ fn check_object(schema: &Value, map: &Map<String, Value>, place: &Place<'_>, err
     for name in required.into_iter().filter(|name| !map.contains_key(*name)) {
         errors.push(FieldError::required(place.field(name).path, ""));
     }
-    // In the order of the schema, then whatever else is there.
+    // In the order of the schema, then all other fields.
     let known = properties(schema).filter_map(|(name, _)| map.get_key_value(name));
     let declared = schema.get("properties");
     let others = map.iter().filter(|(name, _)| {
@@ -314,7 +314,7 @@ mod tests {
         })
     }
 
-    fn complaints(spec: Value) -> Vec<String> {
+    fn errors_for(spec: Value) -> Vec<String> {
         let Value::Object(object) = json!({ "metadata": {}, "spec": spec }) else {
             panic!("an object")
         };
@@ -324,9 +324,9 @@ mod tests {
             .collect()
     }
 
-    /// Each as kube-apiserver 1.37.1 said it.
+    /// Expected messages were recorded from kube-apiserver 1.37.1.
     #[test]
-    fn what_does_not_fit_is_told_in_the_words_of_a_real_server() {
+    fn validation_errors_match_a_real_server() {
         let cases = [
             (
                 json!({ "size": 0 }),
@@ -424,24 +424,24 @@ mod tests {
             ),
         ];
         for (spec, complaint) in cases {
-            assert_eq!(complaints(spec.clone()), [complaint], "{spec}");
+            assert_eq!(errors_for(spec.clone()), [complaint], "{spec}");
         }
         assert_eq!(
-            complaints(json!({})),
+            errors_for(json!({})),
             [
                 "spec.size: Required value",
                 "spec: Invalid value: 0: spec in body should have at least 1 properties"
             ]
         );
         assert_eq!(
-            complaints(json!({ "size": 1.5 })),
+            errors_for(json!({ "size": 1.5 })),
             [
                 "spec.size: Invalid value: \"number\": spec.size in body must be of type integer: \"number\"",
                 "<nil>: Invalid value: \"\": Checked value must be of type integer (default format) in spec.size"
             ]
         );
         assert_eq!(
-            complaints(json!({ "size": 3, "inner": { "a": 1 } })),
+            errors_for(json!({ "size": 3, "inner": { "a": 1 } })),
             [
                 "spec.inner.apiVersion: Required value",
                 "spec.inner.kind: Required value"
@@ -450,18 +450,18 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_taken() {
+    fn valid_objects_are_accepted() {
         for spec in [
             json!({ "size": 3, "either": "5", "when": "2020-01-01T00:00:00Z" }),
             json!({ "size": 3, "part": 2, "fives": 10 }),
             json!({ "size": 3, "map": [{ "k": "a" }, { "k": "b" }], "unknown": true }),
         ] {
-            assert_eq!(complaints(spec.clone()), [] as [&str; 0], "{spec}");
+            assert_eq!(errors_for(spec.clone()), [] as [&str; 0], "{spec}");
         }
     }
 
     #[test]
-    fn a_status_is_checked_alone() {
+    fn status_is_validated_alone() {
         let Value::Object(object) = json!({ "spec": {}, "status": { "ready": "x" } }) else {
             panic!("an object")
         };

@@ -10,13 +10,13 @@ use super::SelectorError;
 pub struct FieldTerm {
     /// The field's name, such as `metadata.name`.
     pub field: String,
-    /// What it is compared with.
+    /// The value it is compared with.
     pub value: String,
     /// Whether the comparison is `=` (or `==`) rather than `!=`.
     pub equal: bool,
 }
 
-/// A conjunction of comparisons; empty means everything.
+/// A conjunction of comparisons; an empty one matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSelector {
     terms: Vec<FieldTerm>,
@@ -44,17 +44,17 @@ impl FieldSelector {
         Ok(Self { terms })
     }
 
-    /// The comparisons, in the order of their text.
+    /// The comparisons, in order.
     pub fn terms(&self) -> &[FieldTerm] {
         &self.terms
     }
 
-    /// Whether every object passes.
+    /// Whether everything matches.
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
 
-    /// The value that `field` must have, if the selector asks for exactly one.
+    /// The value that `field` must have, if the selector requires a single one.
     #[doc(alias = "RequiresExactMatch")]
     pub fn exact(&self, field: &str) -> Option<&str> {
         self.terms
@@ -63,7 +63,7 @@ impl FieldSelector {
             .map(|term| term.value.as_str())
     }
 
-    /// The same selector with each field name replaced by what `rename` gives for it.
+    /// The same selector with field names mapped by `rename`.
     #[doc(alias = "Transform")]
     pub fn rename(
         &self,
@@ -82,7 +82,7 @@ impl FieldSelector {
         Ok(Self { terms })
     }
 
-    /// Whether an object passes; `lookup` gives the value of a field, empty if there is none.
+    /// Whether an object matches; `lookup` returns the value of a field, empty if it is missing.
     pub fn matches<'a>(&self, lookup: impl Fn(&str) -> Cow<'a, str>) -> bool {
         self.terms
             .iter()
@@ -101,7 +101,7 @@ impl fmt::Display for FieldSelector {
     }
 }
 
-/// Splits at commas that are not escaped; the backslashes stay.
+/// Splits at unescaped commas; the backslashes stay.
 fn split_terms(selector: &str) -> Vec<&str> {
     let mut terms = Vec::new();
     let (mut start, mut escaped) = (0, false);
@@ -120,7 +120,7 @@ fn split_terms(selector: &str) -> Vec<&str> {
     terms
 }
 
-/// Splits at the first operator: field, whether it asks for equality, raw value.
+/// Splits at the first operator: field, whether it is equality, raw value.
 fn split_term(term: &str) -> Option<(&str, bool, &str)> {
     for (index, _) in term.char_indices() {
         let (field, rest) = term.split_at(index);
@@ -147,7 +147,7 @@ fn unescape(value: &str) -> Result<String, SelectorError> {
                     )));
                 }
             },
-            // The server prints the character's number here.
+            // A real server prints the character's number here.
             ',' | '=' => {
                 return Err(SelectorError(format!(
                     "invalid field selector: unescaped character in value: {}",
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn terms_are_compared_and_joined_by_and() {
+    fn selector_is_a_conjunction_of_terms() {
         let pod = [("metadata.name", "cart"), ("status.phase", "Running")];
 
         assert!(matches("", &pod));
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_understood_is_named() {
+    fn parse_errors_name_the_invalid_part() {
         let error = |selector: &str| FieldSelector::parse(selector).unwrap_err().0;
 
         assert_eq!(
@@ -223,7 +223,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_parsed_or_refused_without_a_panic(text in "\\PC*") {
+        fn arbitrary_text_is_parsed_or_rejected_without_a_panic(text in "\\PC*") {
             if let Ok(selector) = FieldSelector::parse(&text) {
                 let again = FieldSelector::parse(&selector.to_string()).unwrap();
                 prop_assert_eq!(again.terms().len(), selector.terms().len());
@@ -231,7 +231,7 @@ mod tests {
         }
 
         #[test]
-        fn any_value_survives_escaping(value in "\\PC*") {
+        fn escaping_round_trips(value in "\\PC*") {
             let text = format!("a={}", escape(&value));
             let selector = FieldSelector::parse(&text).unwrap();
             prop_assert_eq!(selector.exact("a"), Some(value.as_str()));

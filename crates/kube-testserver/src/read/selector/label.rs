@@ -7,7 +7,7 @@ use super::SelectorError;
 use crate::admission::field_error::{FieldError, aggregate};
 use crate::admission::names;
 
-/// How a requirement compares.
+/// The operator of a requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
     /// `key=value`
@@ -35,20 +35,20 @@ pub enum Operator {
 pub struct Requirement {
     /// The label's key.
     pub key: String,
-    /// How it is compared.
+    /// The operator.
     pub operator: Operator,
-    /// The values, sorted, without repeats; empty for the two existence operators.
+    /// The values, sorted and deduplicated; empty for the two existence operators.
     pub values: Vec<String>,
 }
 
-/// A conjunction of requirements; empty means everything.
+/// A conjunction of requirements; an empty one matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelSelector {
     requirements: Vec<Requirement>,
 }
 
 impl LabelSelector {
-    /// Parses the text form of a label selector.
+    /// Parses a label selector.
     #[doc(alias = "labels.Parse")]
     pub fn parse(selector: &str) -> Result<Self, SelectorError> {
         let mut requirements = Parser {
@@ -60,12 +60,12 @@ impl LabelSelector {
         Ok(Self { requirements })
     }
 
-    /// Whether every object passes.
+    /// Whether everything matches.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// Whether labels pass; `lookup` gives the value of a label.
+    /// Whether labels match; `lookup` returns the value of a label.
     pub fn matches<'a>(&self, lookup: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements
             .iter()
@@ -162,7 +162,7 @@ impl fmt::Display for Requirement {
     }
 }
 
-/// A decimal integer as Go's `ParseInt` takes it: with an optional sign.
+/// A decimal integer as accepted by Go's `ParseInt`: with an optional sign.
 fn go_int(text: &str) -> Option<i64> {
     text.parse().ok()
 }
@@ -208,7 +208,7 @@ fn is_space(character: char) -> bool {
 
 /// Splits the text into tokens; the last one is always `End`.
 fn scan(selector: &str) -> Vec<Token> {
-    // A NUL ends the text for the server's scanner, wherever it stands.
+    // The server's scanner stops at a NUL.
     let text = selector.split('\0').next().unwrap_or_default();
     let mut rest = text;
     let mut tokens = Vec::new();
@@ -249,7 +249,7 @@ fn scan_word(text: &str) -> (Token, usize) {
     )
 }
 
-/// An operator of two symbols where one fits, else of one.
+/// Prefers an operator of two symbols to one of a single symbol.
 fn scan_symbol(text: &str) -> (Token, usize) {
     let (kind, length) = match text.as_bytes() {
         [b'=', b'=', ..] => (TokenKind::DoubleEquals, 2),
@@ -277,13 +277,13 @@ struct Parser {
 }
 
 impl Parser {
-    /// The token at the position; past the end it stays at `End`.
+    /// The current token; `End` past the end.
     fn peek(&self) -> (TokenKind, &str) {
         let token = self.tokens.get(self.position).or(self.tokens.last());
         token.map_or((TokenKind::End, ""), |token| (token.kind, token.literal.as_str()))
     }
 
-    /// As `peek`, where `in` and `notin` are plain words.
+    /// Like `peek`, with `in` and `notin` as plain words.
     fn peek_value(&self) -> (TokenKind, &str) {
         match self.peek() {
             (TokenKind::In | TokenKind::NotIn, literal) => (TokenKind::Identifier, literal),
@@ -351,7 +351,7 @@ impl Parser {
         }
         let ends = matches!(self.peek_value().0, TokenKind::End | TokenKind::Comma);
         if negated || ends {
-            // After `!key` the server reads nothing more; what follows is refused by the caller.
+            // A real server reads nothing after `!key`; the caller rejects what follows.
             let operator = if negated {
                 Operator::DoesNotExist
             } else {
@@ -405,7 +405,7 @@ impl Parser {
         }
     }
 
-    /// The values up to and including the closing parenthesis; an empty place is the empty value.
+    /// The values up to and including the closing parenthesis; an empty position is the empty value.
     fn values(&mut self) -> Result<BTreeSet<String>, String> {
         let mut values = BTreeSet::new();
         loop {
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn every_operator_matches_as_on_a_server() {
+    fn operators_match_as_on_a_real_server() {
         let web = json!({ "app": "web", "weight": "7" });
 
         for selector in [
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_values_and_keywords_as_values_are_understood() {
+    fn empty_values_and_keywords_are_valid_values() {
         assert!(matches("a in (,x)", json!({ "a": "" })));
         assert!(matches("a in ()", json!({ "a": "" })));
         assert!(matches("a=", json!({ "a": "" })));
@@ -508,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_carry_the_words_of_a_server() {
+    fn errors_match_a_real_server() {
         assert_eq!(error("a,,b"), "found ',', expected: identifier after ','");
         assert_eq!(
             error("a b"),
@@ -543,7 +543,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_parsed_or_refused_without_a_panic(text in "[a-z0-9=!(),<> \\PC]*") {
+        fn arbitrary_text_is_parsed_or_rejected_without_a_panic(text in "[a-z0-9=!(),<> \\PC]*") {
             if let Ok(selector) = LabelSelector::parse(&text) {
                 prop_assert_eq!(LabelSelector::parse(&selector.to_string()).unwrap(), selector);
             }

@@ -1,7 +1,7 @@
-//! Label and field selectors: from the query string to a test on one object.
+//! Parses label and field selectors into predicates on objects.
 //!
-//! Parsing follows the server's grammar and wording, since clients show the message as it is.
-//! Which fields a kind allows in a field selector is the business of [`crate::kinds`].
+//! Parsing follows the server's grammar and wording, since clients show the message unchanged. [`crate::kinds`] defines
+//! which fields a kind supports.
 
 mod field;
 mod label;
@@ -11,7 +11,7 @@ use std::fmt;
 pub use field::FieldSelector;
 pub use label::LabelSelector;
 
-/// A selector that cannot be understood. The text is the message of the 400 answer.
+/// A selector that cannot be parsed. The text is the message of the 400 response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SelectorError(pub String);
 

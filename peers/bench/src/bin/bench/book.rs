@@ -1,22 +1,22 @@
-//! Every figure of every run; the median counts.
+//! The measurements of all runs and their medians.
 
 use std::collections::BTreeMap;
 
 use crate::opponent::Peer;
 
-/// What was measured, by figure and peer.
+/// Measurements by figure and peer.
 #[derive(Default)]
 pub struct Book {
     figures: BTreeMap<(&'static str, Peer), Vec<f64>>,
 }
 
 impl Book {
-    /// Writes down one measurement.
+    /// Records one measurement.
     pub fn add(&mut self, figure: &'static str, peer: Peer, value: f64) {
         self.figures.entry((figure, peer)).or_default().push(value);
     }
 
-    /// The median of what was written down; nothing if nothing was.
+    /// The median of the measurements, if any.
     #[must_use]
     pub fn median(&self, figure: &'static str, peer: Peer) -> Option<f64> {
         let mut values = self.figures.get(&(figure, peer))?.clone();
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_bad_run_does_not_count() {
+    fn outlier_does_not_affect_the_median() {
         let mut book = Book::default();
         for value in [3.0, 100.0, 2.0] {
             book.add("cpu", Peer::Ours, value);

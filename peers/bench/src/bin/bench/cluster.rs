@@ -1,7 +1,7 @@
-//! A real kube-apiserver with pods in it. `e2e/cluster` starts and stops it.
+//! A real kube-apiserver filled with pods. `e2e/cluster` starts and stops it.
 //!
-//! The pods are written into etcd directly, as the server itself would have stored them: thirty times quicker than
-//! through the server, and with a status and managedFields of more than one writer.
+//! The pods are written directly into etcd, as the server would have stored them: thirty times faster than through the
+//! server, and with a status and managedFields of several managers.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,10 +19,10 @@ use tokio::time::Instant;
 use crate::Result;
 use kube_informers_bench::pod;
 
-/// How many writes to etcd are under way at once.
+/// The number of concurrent writes to etcd.
 const WRITERS: usize = 16;
-/// For how long the server may take to show what was written.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The timeout until the server shows all pods.
+const LOAD_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A cluster that runs until it is dropped.
 pub struct Cluster {
@@ -31,7 +31,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts one whose files are in a directory. Nothing if it cannot be built here for want of Go.
+    /// Starts a cluster with its files in a directory. `None` if it cannot be built without Go.
     ///
     /// # Errors
     ///
@@ -74,11 +74,11 @@ impl Cluster {
         Ok(Client::try_from(config)?)
     }
 
-    /// Fills it with so many pods and waits until the server shows them.
+    /// Writes pods and waits until the server shows them.
     ///
     /// # Errors
     ///
-    /// etcd or the server refuse them.
+    /// etcd or the server rejects them.
     pub async fn load(&self, pods: usize) -> Result<()> {
         let client = self.client().await?;
         let namespaces: Api<Namespace> = Api::all(client.clone());
@@ -97,7 +97,7 @@ impl Cluster {
         let port = ports.lines().find_map(|line| line.strip_prefix("etcd_port="));
         let url = format!(
             "http://127.0.0.1:{}",
-            port.ok_or("e2e/cluster did not say where etcd is")?
+            port.ok_or("e2e/cluster did not print the port of etcd")?
         );
         let etcd = Client::try_from(Config::new(url.parse()?))?;
         stream::iter(0..pods)
@@ -110,7 +110,7 @@ impl Cluster {
 }
 
 impl Drop for Cluster {
-    /// However the benchmark ends, the server does not outlive it.
+    /// Stops the server however the benchmark ends.
     fn drop(&mut self) {
         match self.command("down").status() {
             Ok(status) if status.success() => {}
@@ -139,8 +139,8 @@ async fn until_shown(pods: &Api<Pod>, wanted: usize) -> Result<()> {
         if shown >= wanted {
             return Ok(());
         }
-        if began.elapsed() > PATIENCE {
-            return Err(format!("the server shows {shown} of {wanted} pods after {PATIENCE:?}").into());
+        if began.elapsed() > LOAD_TIMEOUT {
+            return Err(format!("the server shows {shown} of {wanted} pods after {LOAD_TIMEOUT:?}").into());
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }

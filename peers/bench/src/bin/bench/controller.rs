@@ -1,4 +1,4 @@
-//! Controllers on the embedded server: from changes to finished work.
+//! Controllers on the embedded server: latency from a change to finished work.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::real::add;
 
 const PER_SECOND: u32 = 1_000;
 
-/// Both controllers, once.
+/// Runs both controllers once.
 ///
 /// # Errors
 ///
@@ -24,7 +24,7 @@ const PER_SECOND: u32 = 1_000;
 pub async fn run(programs: &Programs, quick: bool, work: &Path, book: &mut Book) -> Result<()> {
     let (objects, changes) = if quick { (500, 500) } else { (10_000, 5_000) };
     for peer in [Peer::Ours, Peer::KubeRuntime] {
-        // A server of its own for each: what one has written must not be there for the other.
+        // A separate server for each, so that they do not see each other's objects.
         let server = TestServer::start().await?;
         server
             .try_load((0..objects).map(source))

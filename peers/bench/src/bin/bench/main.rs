@@ -1,5 +1,4 @@
-//! The driver of the benchmark; `peers/bench/run` builds everything it needs and starts it. Runs in the root of the
-//! repository.
+//! The driver of the benchmark; `peers/bench/run` builds everything and starts it in the root of the repository.
 
 mod book;
 mod cluster;
@@ -20,7 +19,7 @@ use opponent::{Programs, Server};
 use replayed::{Amount, Replay};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// What goes wrong ends the benchmark, with a text for whoever started it.
+/// Errors end the benchmark with a message.
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 const USAGE: &str =
@@ -101,7 +100,7 @@ async fn main() -> Result<()> {
     let work = std::env::temp_dir().join(format!("kube-informers-bench-{}", std::process::id()));
     std::fs::create_dir_all(&work)?;
     let mut book = Book::default();
-    // Whatever runs is ended by being dropped.
+    // All processes are ended on drop.
     let result = tokio::select! {
         result = run(&options, &programs, (&repository, &work), &mut book) => result,
         () = interrupted() => Err("interrupted".into()),
@@ -114,7 +113,7 @@ async fn main() -> Result<()> {
             report::tables(&book)
         ),
         Err(error) => {
-            println!("What was measured before it failed:\n\n{}", report::tables(&book));
+            println!("Measurements before the failure:\n\n{}", report::tables(&book));
             return Err(error);
         }
     };
@@ -126,7 +125,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-fn say(text: &str) {
+fn report_progress(text: &str) {
     eprintln!("bench: {text}");
 }
 
@@ -134,7 +133,7 @@ async fn interrupted() {
     let terminated = async {
         match signal(SignalKind::terminate()) {
             Ok(mut signal) => signal.recv().await,
-            // Then the program ends as one does without manners.
+            // Without a signal handler, Ctrl-C kills the program.
             Err(_) => std::future::pending().await,
         }
     };
@@ -144,7 +143,7 @@ async fn interrupted() {
     }
 }
 
-/// Everything that is wanted. The tables of the work queue are its own.
+/// Runs all selected parts. Returns the tables of the work queue.
 async fn run(
     options: &Options,
     programs: &Programs,
@@ -154,7 +153,7 @@ async fn run(
     let mut recorded = None;
     let compares = options.wants("real") || options.wants("replay");
     if compares && options.client_go.is_some() {
-        say("starting a real server");
+        report_progress("starting a real server");
         match Cluster::start(repository, &work.join("cluster")).await? {
             Some(cluster) => {
                 let result = on_real_server(options, programs, &cluster, work, book).await;
@@ -162,28 +161,28 @@ async fn run(
                 result?;
                 recorded = Some(work);
             }
-            None => say("SKIPPED: the real server, which needs a Go toolchain to be built"),
+            None => report_progress("SKIPPED: the real server, which needs a Go toolchain to be built"),
         }
     } else if compares {
-        say("SKIPPED: client-go and the real server, because there is no Go toolchain");
+        report_progress("SKIPPED: client-go and the real server, because there is no Go toolchain");
     }
     if options.wants("replay") {
         let replay = Replay::start(programs, recorded, options.objects).await?;
         for round in 1..=options.runs {
             for peer in programs.peers() {
-                say(&format!("replay server, run {round}: {}", peer.name()));
+                report_progress(&format!("replay server, run {round}: {}", peer.name()));
                 replayed::run(programs, peer, &replay, options.amount(), book).await?;
             }
         }
     }
     if options.wants("controller") {
         for round in 1..=options.runs {
-            say(&format!("controllers, run {round}"));
+            report_progress(&format!("controllers, run {round}"));
             controller::run(programs, options.quick, work, book).await?;
         }
     }
     if options.wants("queue") && !options.quick {
-        say("the work queue");
+        report_progress("the work queue");
         return Ok(format!(
             "### The work queue\n\n{}",
             workqueue::run(repository).await?
@@ -199,10 +198,10 @@ async fn on_real_server(
     work: &Path,
     book: &mut Book,
 ) -> Result<()> {
-    say(&format!("loading {} pods", options.objects));
+    report_progress(&format!("loading {} pods", options.objects));
     cluster.load(options.objects).await?;
     let client = cluster.client().await?;
-    say("recording");
+    report_progress("recording");
     recording::record(&client, work).await?;
     if !options.wants("real") {
         return Ok(());
@@ -213,7 +212,7 @@ async fn on_real_server(
     let mut updates = 0;
     for round in 1..=options.runs {
         for peer in programs.peers() {
-            say(&format!("real server, run {round}: {}", peer.name()));
+            report_progress(&format!("real server, run {round}: {}", peer.name()));
             let kept = real::sync(
                 programs,
                 peer,
@@ -234,7 +233,7 @@ async fn on_real_server(
     Ok(())
 }
 
-/// What was run, when, and with what.
+/// The command, date and versions of the run.
 fn heading(options: &Options, repository: &Path) -> String {
     let version = |program: &str, argument: &str| {
         let output = std::process::Command::new(program).arg(argument).output().ok()?;

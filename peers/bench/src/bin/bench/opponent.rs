@@ -1,4 +1,4 @@
-//! A peer as the driver sees it: a process that says lines and obeys commands.
+//! A peer process: prints lines and executes commands.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -12,24 +12,24 @@ use tokio::time::{Instant, timeout};
 use crate::Result;
 use crate::proc::{self, Usage};
 
-/// For how long a peer may say nothing. The slowest job is the first list of many objects.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// The timeout for the next line of a peer. The slowest job is the initial list of many objects.
+const LINE_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Who takes part.
+/// The peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Peer {
     /// This library.
     Ours,
-    /// client-go as it comes: protobuf.
+    /// client-go with its defaults: protobuf.
     ClientGo,
-    /// client-go that asks for JSON, as the Rust libraries do.
+    /// client-go with JSON, as used by the Rust libraries.
     ClientGoJson,
     /// kube-runtime.
     KubeRuntime,
 }
 
 impl Peer {
-    /// All of them, in the order of the columns.
+    /// All peers, in the order of the columns.
     pub const ALL: [Self; 4] = [Self::Ours, Self::ClientGo, Self::ClientGoJson, Self::KubeRuntime];
 
     /// The name in tables.
@@ -44,17 +44,17 @@ impl Peer {
     }
 }
 
-/// Where the programs are.
+/// The paths of the programs.
 #[derive(Clone, Debug)]
 pub struct Programs {
     /// The directory of the Rust programs.
     pub directory: PathBuf,
-    /// The Go program, where there is one.
+    /// The Go program, if it was built.
     pub client_go: Option<PathBuf>,
 }
 
 impl Programs {
-    /// Those that can take part.
+    /// The available peers.
     #[must_use]
     pub fn peers(&self) -> Vec<Peer> {
         let is_there = |peer: &Peer| match peer {
@@ -73,16 +73,16 @@ impl Programs {
     }
 }
 
-/// Where the server of a run is.
+/// The address of a server.
 #[derive(Clone, Copy, Debug)]
 pub enum Server<'a> {
     /// At a URL, without TLS and credentials.
     Url(&'a str),
-    /// Where a kubeconfig says.
+    /// Given by a kubeconfig.
     Kubeconfig(&'a Path),
 }
 
-/// A peer that runs. It ends when it is dropped.
+/// A running peer. Dropping it ends the process.
 pub struct Opponent {
     peer: Peer,
     child: Child,
@@ -127,7 +127,7 @@ impl Opponent {
             Peer::Ours => "bench-controller",
             Peer::KubeRuntime => "bench-controller-kube-runtime",
             Peer::ClientGo | Peer::ClientGoJson => {
-                return Err("client-go has no controller of its own".into());
+                return Err("there is no controller for client-go".into());
             }
         };
         Self::spawn(peer, Command::new(programs.directory.join(program)), server)
@@ -145,7 +145,7 @@ impl Opponent {
             .kill_on_drop(true)
             .spawn()
             .map_err(|error| format!("cannot start {:?}: {error}", command.as_std().get_program()))?;
-        let pid = child.id().ok_or("a peer ended before it began")?;
+        let pid = child.id().ok_or("a peer ended immediately")?;
         let stdin = child.stdin.take().ok_or("a peer has no standard input")?;
         let stdout = child.stdout.take().ok_or("a peer has no standard output")?;
         Ok(Self {
@@ -158,17 +158,17 @@ impl Opponent {
         })
     }
 
-    /// Waits for a line of that kind.
+    /// Waits for a line with this event.
     ///
     /// # Errors
     ///
     /// Another line came, or none.
     pub async fn says(&mut self, event: &str) -> Result<Value> {
         let name = self.peer.name();
-        let line = timeout(PATIENCE, self.lines.next_line())
+        let line = timeout(LINE_TIMEOUT, self.lines.next_line())
             .await
-            .map_err(|_| format!("{name} did not say {event:?} within {PATIENCE:?}"))??
-            .ok_or_else(|| format!("{name} ended before it said {event:?}"))?;
+            .map_err(|_| format!("{name} did not print {event:?} within {LINE_TIMEOUT:?}"))??
+            .ok_or_else(|| format!("{name} ended before it printed {event:?}"))?;
         let value: Value = serde_json::from_str(&line)?;
         match value.get("event").and_then(Value::as_str) {
             Some(said) if said == event => Ok(value),
@@ -176,11 +176,11 @@ impl Opponent {
         }
     }
 
-    /// Waits until its handler was told of everything; how many seconds after its start, and what it had cost.
+    /// Waits until its handler has received everything; returns the seconds since its start, and its usage.
     ///
     /// # Errors
     ///
-    /// It did not get there, or holds another number of objects.
+    /// It did not sync, or holds another number of objects.
     pub async fn synced(&mut self, objects: usize) -> Result<(f64, Usage)> {
         let said = self.says("synced").await?;
         let measured = (self.began.elapsed().as_secs_f64(), self.usage()?);
@@ -195,39 +195,39 @@ impl Opponent {
         Ok(measured)
     }
 
-    /// Gives a command.
+    /// Sends a command.
     ///
     /// # Errors
     ///
-    /// It has ended.
+    /// The process has ended.
     pub async fn command(&mut self, command: &str) -> Result<()> {
         self.stdin.write_all(format!("{command}\n").as_bytes()).await?;
         Ok(self.stdin.flush().await?)
     }
 
-    /// What it has cost so far.
+    /// Its usage so far.
     ///
     /// # Errors
     ///
-    /// It has ended.
+    /// The process has ended.
     pub fn usage(&self) -> Result<Usage> {
         proc::usage(self.pid)
     }
 
-    /// From now on the peak is that of what follows.
+    /// Resets the peak.
     ///
     /// # Errors
     ///
-    /// It has ended, or a sandbox forbids it.
+    /// The process has ended, or a sandbox forbids it.
     pub fn forget_peak(&self) -> Result<()> {
         proc::forget_peak(self.pid)
     }
 
-    /// Ends it and waits until it is gone, so that it costs the next one nothing.
+    /// Ends the process and waits for its exit, so that it does not affect the next one.
     ///
     /// # Errors
     ///
-    /// It cannot be ended.
+    /// The process cannot be ended.
     pub async fn stop(mut self) -> Result<()> {
         Ok(self.child.kill().await?)
     }

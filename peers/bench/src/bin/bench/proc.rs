@@ -1,38 +1,38 @@
-//! What a process has cost so far, as the kernel counts it.
+//! Resource usage of a process, from the kernel.
 
 use std::fs;
 
 use crate::Result;
 
-/// Clock ticks a second in `/proc`: a constant of Linux' interface on every platform this runs on.
+/// Clock ticks per second in `/proc`: constant on every Linux platform this runs on.
 const TICKS: f64 = 100.0;
 
-/// What a process has cost.
+/// The resource usage of a process.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
-    /// User and system time of all its threads, those that have ended included.
+    /// User and system time of all threads, including finished ones.
     pub cpu_seconds: f64,
     /// Resident memory now.
     pub resident_mb: f64,
-    /// The most resident memory since the start or the last [`forget_peak`].
+    /// Peak resident memory since the start or the last [`forget_peak`].
     pub peak_mb: f64,
 }
 
-/// Reads it.
+/// Reads the usage of a process.
 ///
 /// # Errors
 ///
-/// The process is gone, or the kernel is not Linux.
+/// The process has ended, or the kernel is not Linux.
 pub fn usage(pid: u32) -> Result<Usage> {
     let read = |file: &str| {
         let path = format!("/proc/{pid}/{file}");
         fs::read_to_string(&path).map_err(|error| format!("cannot read {path}: {error}"))
     };
-    parse(&read("stat")?, &read("status")?).ok_or_else(|| format!("/proc/{pid} cannot be understood").into())
+    parse(&read("stat")?, &read("status")?).ok_or_else(|| format!("/proc/{pid} cannot be parsed").into())
 }
 
 fn parse(stat: &str, status: &str) -> Option<Usage> {
-    // The name of the program may hold anything; what follows its closing parenthesis does not.
+    // The program name may contain anything, so parse after its closing parenthesis.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks = |index: usize| fields.get(index)?.parse::<f64>().ok();
     let megabytes = |name: &str| {
@@ -46,11 +46,11 @@ fn parse(stat: &str, status: &str) -> Option<Usage> {
     })
 }
 
-/// From now on the peak is that of what follows.
+/// Resets the peak.
 ///
 /// # Errors
 ///
-/// The process belongs to somebody else, or a sandbox forbids it.
+/// The process belongs to another user, or a sandbox forbids it.
 pub fn forget_peak(pid: u32) -> Result<()> {
     let path = format!("/proc/{pid}/clear_refs");
     fs::write(&path, "5").map_err(|error| format!("cannot write {path}: {error}").into())
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_with_a_strange_name_is_understood() {
+    fn unusual_program_names_are_parsed() {
         let stat = "12 (a) b (c) S 1 1 1 0 -1 4194560 1 0 0 0 250 50 0 0 20 0 4 0 1 1 1";
         let usage = parse(stat, "Name:\tx\nVmHWM:\t  4096 kB\nVmRSS:\t  2048 kB\n").unwrap();
 

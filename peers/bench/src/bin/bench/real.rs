@@ -1,4 +1,4 @@
-//! The jobs on a real server: first lists, and updates that are written through it.
+//! The jobs on a real server: initial lists, and updates written through it.
 
 use std::time::Duration;
 
@@ -14,20 +14,20 @@ use crate::book::Book;
 use crate::opponent::{Opponent, Peer, Programs, Server};
 use kube_informers_bench::pod::{self, SENT, now_nanos};
 
-/// How long after a first list memory is read again.
+/// The time after the initial list at which memory is read again.
 pub const SETTLE: Duration = Duration::from_secs(2);
-/// How many writes may be under way at once.
+/// The number of concurrent writes.
 const WRITERS: usize = 16;
 
-/// The figures of one first list.
+/// The figures of an initial list.
 pub struct SyncFigures {
-    /// CPU seconds until the handler was told of everything.
+    /// CPU seconds until the handler has received everything.
     pub cpu: &'static str,
-    /// Seconds until then, from the start of the process on.
+    /// Seconds until then, since the start of the process.
     pub wall: &'static str,
-    /// The most memory.
+    /// Peak memory.
     pub peak: &'static str,
-    /// Memory when it has settled.
+    /// Memory after [`SETTLE`].
     pub steady: &'static str,
 }
 
@@ -47,7 +47,7 @@ pub const DROPPED: SyncFigures = SyncFigures {
     steady: "real-dropped-steady",
 };
 
-/// Starts a peer, waits for its first list and writes down what it cost. It is left running.
+/// Starts a peer, waits for its initial list and records its usage. It keeps running.
 ///
 /// # Errors
 ///
@@ -70,11 +70,11 @@ pub async fn sync(
     Ok(opponent)
 }
 
-/// Updates through the server at an even rate, and how long they take to the handler.
+/// Updates through the server at an even rate, and their latency to the handler.
 ///
 /// # Errors
 ///
-/// The peer fails, or the server refuses a write.
+/// The peer fails, or the server rejects a write.
 pub async fn updates(
     opponent: &mut Opponent,
     peer: Peer,
@@ -108,7 +108,7 @@ pub async fn updates(
     Ok(())
 }
 
-/// Writes down a number of a line, if it is there.
+/// Records a number of a line, if present.
 pub fn add(book: &mut Book, figure: &'static str, peer: Peer, line: &Value, name: &str, scale: f64) {
     if let Some(value) = line.get(name).and_then(Value::as_f64) {
         book.add(figure, peer, value * scale);

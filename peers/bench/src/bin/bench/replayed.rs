@@ -1,5 +1,4 @@
-//! The jobs on the replay server: first lists, updates as quickly as they are read, reads, and a list of everything
-//! in the middle of updates.
+//! The jobs on the replay server: initial lists, unpaced updates, reads, and a relist during updates.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -31,27 +30,27 @@ const DROPPED: SyncFigures = SyncFigures {
     steady: "replay-dropped-steady",
 };
 
-/// How much is done.
+/// The amount of work.
 #[derive(Clone, Copy, Debug)]
 pub struct Amount {
     /// Objects in the collection.
     pub objects: usize,
-    /// Updates as quickly as they are read.
+    /// Unpaced updates.
     pub storm: usize,
-    /// Updates a second in the paced rounds.
+    /// Updates per second in the paced rounds.
     pub per_second: u32,
-    /// Seconds of a paced round.
+    /// Duration of a paced round in seconds.
     pub seconds: u32,
 }
 
-/// A replay server that runs.
+/// A running replay server.
 pub struct Replay {
     url: String,
     _child: Child,
 }
 
 impl Replay {
-    /// Starts one: of a recording, or of pods that are made.
+    /// Starts one, from a recording or with generated pods.
     ///
     /// # Errors
     ///
@@ -79,11 +78,11 @@ impl Replay {
         })
     }
 
-    async fn tell(&self, command: &str) -> Result<()> {
+    async fn command(&self, command: &str) -> Result<()> {
         let address = self
             .url
             .strip_prefix("http://")
-            .ok_or("the replay server has a strange URL")?;
+            .ok_or("the replay server has an invalid URL")?;
         let mut stream = TcpStream::connect(address).await?;
         stream
             .write_all(format!("POST /bench/{command} HTTP/1.1\r\n\r\n").as_bytes())
@@ -109,11 +108,11 @@ pub async fn run(
     amount: Amount,
     book: &mut Book,
 ) -> Result<()> {
-    replay.tell("reset").await?;
+    replay.command("reset").await?;
     let server = Server::Url(&replay.url);
     let kept = sync(programs, peer, (server, amount.objects, false), &KEPT, book).await?;
     kept.stop().await?;
-    replay.tell("reset").await?;
+    replay.command("reset").await?;
     let mut opponent = sync(programs, peer, (server, amount.objects, true), &DROPPED, book).await?;
     storm(&mut opponent, peer, replay, amount, book).await?;
     paced(&mut opponent, peer, replay, amount, book).await?;
@@ -138,7 +137,7 @@ async fn storm(
     opponent.command(&format!("measure 1 {events}")).await?;
     opponent.says("ready").await?;
     let before = opponent.usage()?;
-    replay.tell(&format!("play?round=1&events={events}")).await?;
+    replay.command(&format!("play?round=1&events={events}")).await?;
     let measured = opponent.says("measured").await?;
     let cpu = opponent.usage()?.cpu_seconds - before.cpu_seconds;
     book.add("storm-cpu", peer, cpu * 1e6 / events as f64);
@@ -168,7 +167,7 @@ async fn paced(
     opponent.says("ready").await?;
     let before = opponent.usage()?;
     replay
-        .tell(&format!(
+        .command(&format!(
             "play?round=2&events={events}&per_second={}",
             amount.per_second
         ))
@@ -191,15 +190,15 @@ async fn listed(
     let events = amount.storm / 2;
     opponent.command(&format!("measure 3 {events} listing")).await?;
     opponent.says("ready").await?;
-    replay.tell(&format!("play?round=3&events={events}")).await?;
+    replay.command(&format!("play?round=3&events={events}")).await?;
     let measured = opponent.says("measured").await?;
     add_rate(book, "listed-rate", peer, &measured, events);
     add(book, "listed-lists", peer, &measured, "lists_per_second", 1.0);
     Ok(())
 }
 
-/// The version expires in the middle of updates, and a tenth of the objects has changed unseen. A last change tells
-/// that the peer has come through.
+/// The version expires during updates, and a tenth of the objects has changed in between. A last change shows that the
+/// peer has recovered.
 async fn relist(
     opponent: &mut Opponent,
     peer: Peer,
@@ -214,14 +213,14 @@ async fn relist(
     opponent.says("ready").await?;
     let events = amount.per_second as usize;
     replay
-        .tell(&format!(
+        .command(&format!(
             "play?round=4&events={events}&per_second={}",
             amount.per_second
         ))
         .await?;
     sleep(Duration::from_millis(500)).await;
-    replay.tell("expire?round=5&every=10").await?;
-    replay.tell("play?round=6&events=1").await?;
+    replay.command("expire?round=5&every=10").await?;
+    replay.command("play?round=6&events=1").await?;
     opponent.says("measured").await?;
     let peak = opponent.usage()?.peak_mb;
     book.add("relist-peak", peer, peak);

@@ -1,24 +1,24 @@
-//! Tables: what each peer costs, how we compare, and which targets are met.
+//! Tables of costs, comparisons and targets.
 
 use std::fmt::Write;
 
 use crate::book::Book;
 use crate::opponent::Peer;
 
-/// What is better.
+/// The better direction of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Better {
     Less,
     More,
 }
 
-/// What a figure is to be.
+/// The target of a figure.
 #[derive(Clone, Copy, Debug)]
 enum Target {
     None,
-    /// Our figure as a part of that of client-go as it comes, and of kube-runtime.
+    /// Our figure relative to client-go's default and to kube-runtime.
     Ratios(Option<f64>, Option<f64>),
-    /// Our figure itself.
+    /// An absolute value.
     AtMost(f64),
 }
 
@@ -66,8 +66,8 @@ struct Section {
 
 const SECTIONS: &[Section] = &[
     Section {
-        title: "First list from a real server, managedFields kept",
-        text: "From the start of the process until the handler was told of everything. TLS, as the server wants it.",
+        title: "Initial list from a real server, managedFields kept",
+        text: "From the start of the process until the handler has received everything. With TLS, as the server requires.",
         figures: &[
             figure("real-kept-cpu", "CPU, s", 2).target(CPU),
             figure("real-kept-wall", "wall, s", 2).target(WALL),
@@ -76,8 +76,8 @@ const SECTIONS: &[Section] = &[
         ],
     },
     Section {
-        title: "First list from a real server, managedFields dropped",
-        text: "Here they are cut before decoding; client-go drops them by a transform, kube-runtime by `modify`.",
+        title: "Initial list from a real server, managedFields dropped",
+        text: "Ours cuts them before decoding; client-go drops them by a transform, kube-runtime by `modify`.",
         figures: &[
             figure("real-dropped-cpu", "CPU, s", 2).target(CPU),
             figure("real-dropped-wall", "wall, s", 2).target(WALL),
@@ -86,8 +86,8 @@ const SECTIONS: &[Section] = &[
         ],
     },
     Section {
-        title: "First list from the replay server, managedFields kept",
-        text: "The same bytes, recorded, without TLS, as quickly as the client reads them.",
+        title: "Initial list from the replay server, managedFields kept",
+        text: "The same bytes, recorded, without TLS, as fast as the client reads them.",
         figures: &[
             figure("replay-kept-cpu", "CPU, s", 2).target(CPU),
             figure("replay-kept-wall", "wall, s", 2).target(WALL),
@@ -96,7 +96,7 @@ const SECTIONS: &[Section] = &[
         ],
     },
     Section {
-        title: "First list from the replay server, managedFields dropped",
+        title: "Initial list from the replay server, managedFields dropped",
         text: "",
         figures: &[
             figure("replay-dropped-cpu", "CPU, s", 2).target(CPU),
@@ -106,7 +106,7 @@ const SECTIONS: &[Section] = &[
         ],
     },
     Section {
-        title: "Updates to a handler, replayed as quickly as they are read",
+        title: "Updates to a handler, replayed as fast as they are read",
         text: "managedFields dropped, here and below.",
         figures: &[
             rate("storm-rate", "events/s").target(RATE),
@@ -132,8 +132,8 @@ const SECTIONS: &[Section] = &[
         ],
     },
     Section {
-        title: "A list of everything in the middle of 2,000 updates a second",
-        text: "The version expires, and a tenth of the objects has changed unseen. Peak memory over what it was just before.",
+        title: "A relist during 2,000 updates per second",
+        text: "The version expires, and a tenth of the objects has changed in between. Peak memory above the value just before.",
         figures: &[
             figure("relist-ratio", "peak / before", 2).target(Target::AtMost(1.15)),
             figure("relist-peak", "peak memory, MB", 0),
@@ -141,7 +141,7 @@ const SECTIONS: &[Section] = &[
     },
     Section {
         title: "Reading the cache",
-        text: "kube-runtime's store has no indexes. An index look-up gives 20 pods; a list is gone through once.",
+        text: "kube-runtime's store has no indexes. An index lookup returns 20 pods; a list is iterated once.",
         figures: &[
             figure("get", "get by key, ns", 0),
             figure("index", "index look-up, ns", 0),
@@ -149,13 +149,13 @@ const SECTIONS: &[Section] = &[
         ],
     },
     Section {
-        title: "Updates as quickly as they are read, while another thread lists everything in a loop",
+        title: "Updates as fast as they are read, while another thread lists everything in a loop",
         text: "",
         figures: &[rate("listed-rate", "events/s"), rate("listed-lists", "lists/s")],
     },
     Section {
         title: "A controller: 1,000 changes a second, 8 workers",
-        text: "10,000 ConfigMaps on the embedded server. Each change is answered by one write of another object: from the \
+        text: "10,000 ConfigMaps on the embedded server. Each change causes one write of another object: from the \
                moment before the change to the end of that write. client-go has no controller of its own.",
         figures: &[
             figure("controller-first", "start to the end of the first pass, s", 2),
@@ -252,7 +252,7 @@ fn verdict(book: &Book, figure: &Figure) -> String {
     }
 }
 
-/// A number with thousands separated, as the other documents have them.
+/// A number with thousands separators.
 fn number(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
     let (whole, rest) = text
@@ -271,15 +271,15 @@ fn number(value: f64, decimals: usize) -> String {
     }
 }
 
-/// The marks around what the benchmark writes into a document.
+/// The markers around the generated section of a document.
 const BEGIN: &str = "<!-- begin: written by peers/bench/run -->\n";
 const END: &str = "<!-- end: written by peers/bench/run -->\n";
 
-/// The document with the section replaced.
+/// Replaces the generated section of a document.
 ///
 /// # Errors
 ///
-/// The document has no place for it.
+/// The document has no markers.
 pub fn insert(document: &str, section: &str) -> Result<String, String> {
     let place = document
         .split_once(BEGIN)
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_are_met_or_missed_by_so_much() {
+    fn targets_are_met_or_missed_by_a_percentage() {
         let text = tables(&book(0.9, 1.0, 2.0, "real-kept-cpu"));
         assert!(
             text.contains("≤ 0.6× client-go: missed by 50 %; ≤ 0.5× kube-runtime: met"),
@@ -322,12 +322,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_not_shown() {
+    fn missing_measurements_are_not_shown() {
         assert_eq!(tables(&Book::default()), "");
     }
 
     #[test]
-    fn the_section_of_a_document_is_replaced_and_nothing_else() {
+    fn only_the_generated_section_is_replaced() {
         let document = format!("before\n{BEGIN}old\n{END}after\n");
 
         let once = insert(&document, "new").unwrap();

@@ -1,4 +1,4 @@
-//! The work queue's own benchmark, which runs client-go's beside ours: its table as Markdown.
+//! Runs the work queue's own benchmark, including client-go's, and returns its table as Markdown.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -7,11 +7,11 @@ use tokio::process::Command;
 
 use crate::Result;
 
-/// Runs it.
+/// Runs the benchmark.
 ///
 /// # Errors
 ///
-/// It fails.
+/// The benchmark fails.
 pub async fn run(repository: &Path) -> Result<String> {
     let output = Command::new("cargo")
         .current_dir(repository)
@@ -39,7 +39,7 @@ pub async fn run(repository: &Path) -> Result<String> {
     Ok(markdown(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// The lines `NAME OURS THEIRS RATIO`; names hold blanks.
+/// The lines `NAME OURS THEIRS RATIO`; names may contain blanks.
 fn markdown(text: &str) -> String {
     let mut out =
         String::from("| ns per operation | here | client-go | / client-go |\n|---|---:|---:|---:|\n");
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lines_of_the_table_are_taken_and_remarks_are_not() {
+    fn table_rows_are_kept_and_remarks_dropped() {
         let text = "benchmark    ns/op    client-go    ratio\nqueue, String keys   19181   16734   1.15\nadd after  10  -  -\nclient-go was not measured: it failed\n";
 
         let table = markdown(text);

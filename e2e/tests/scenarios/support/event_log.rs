@@ -1,4 +1,4 @@
-//! What one handler was told, and whether that is a story that can have happened.
+//! The event log of a handler, with consistency checks.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -34,14 +34,14 @@ pub enum HandlerCall {
 
 /// A log of a handler's calls; clones share it.
 #[derive(Clone, Debug)]
-pub struct Story {
+pub struct EventLog {
     calls: Arc<Mutex<Vec<(ObjectKey, HandlerCall)>>>,
     changes: Arc<watch::Sender<usize>>,
 }
 
-impl Story {
-    pub fn new() -> Story {
-        Story {
+impl EventLog {
+    pub fn new() -> EventLog {
+        EventLog {
             calls: Arc::default(),
             changes: Arc::new(watch::Sender::new(0)),
         }
@@ -49,9 +49,9 @@ impl Story {
 
     /// A handler that writes here.
     pub fn handler<K: Object>(&self) -> impl EventHandler<K> + use<K> {
-        let story = self.clone();
+        let log = self.clone();
         move |event: Event<K>| {
-            let told = match &event {
+            let call = match &event {
                 Event::Added { object, initial } => HandlerCall::Added {
                     now: ObjectState::of(&**object),
                     initial: *initial,
@@ -65,8 +65,8 @@ impl Story {
                     cause: *cause,
                 },
             };
-            story.calls().push((event.key(), told));
-            story.changes.send_modify(|count| *count += 1);
+            log.calls().push((event.key(), call));
+            log.changes.send_modify(|count| *count += 1);
         }
     }
 
@@ -74,15 +74,15 @@ impl Story {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many calls there have been.
+    /// The number of calls so far.
     pub fn len(&self) -> usize {
         self.calls().len()
     }
 
-    /// The calls after the first so many, in short: `added cart`, `updated cart`, `deleted cart (missed)`.
+    /// The calls after the first `first` ones, in short: `added cart`, `updated cart`, `deleted cart (missed)`.
     pub fn since(&self, first: usize) -> Vec<String> {
-        let words = |(key, told): &(ObjectKey, HandlerCall)| {
-            let what = match told {
+        let words = |(key, call): &(ObjectKey, HandlerCall)| {
+            let what = match call {
                 HandlerCall::Added { initial: true, .. } => "added (initial)".to_owned(),
                 HandlerCall::Added { .. } => "added".to_owned(),
                 HandlerCall::Updated { .. } => "updated".to_owned(),
@@ -97,15 +97,15 @@ impl Story {
         self.calls().iter().skip(first).map(words).collect()
     }
 
-    /// The calls about one object.
+    /// The calls for one object.
     pub fn of(&self, name: &str) -> Vec<HandlerCall> {
         let calls = self.calls();
         let of_it = calls.iter().filter(|(key, _)| key.name() == name);
-        of_it.map(|(_, told)| told.clone()).collect()
+        of_it.map(|(_, call)| call.clone()).collect()
     }
 
     /// Waits until the log satisfies a condition.
-    pub async fn wait_for(&self, what: &str, condition: impl Fn(&Story) -> bool) {
+    pub async fn wait_for(&self, what: &str, condition: impl Fn(&EventLog) -> bool) {
         let mut changes = self.changes.subscribe();
         let waited = timeout(TIMEOUT, async {
             loop {
@@ -119,7 +119,7 @@ impl Story {
         });
         if waited.await.is_err() {
             panic!(
-                "{what}: not so after {TIMEOUT:?}; {} calls, the last of them {:?}",
+                "{what}: not met after {TIMEOUT:?}; {} calls, the last of them {:?}",
                 self.len(),
                 self.last(5)
             );
@@ -130,26 +130,26 @@ impl Story {
         self.since(self.len().saturating_sub(count))
     }
 
-    /// What the handler must believe to be there now. Panics where a call contradicts those before it.
+    /// The objects according to the log. Panics if a call contradicts those before it.
     pub fn believed(&self) -> BTreeMap<ObjectKey, ObjectState> {
         let mut there: BTreeMap<ObjectKey, ObjectState> = BTreeMap::new();
         let mut left: BTreeMap<ObjectKey, ObjectState> = BTreeMap::new();
-        for (key, told) in self.calls().iter() {
+        for (key, call) in self.calls().iter() {
             let known = there.get(key);
-            match told {
+            match call {
                 HandlerCall::Added { now, .. } => {
                     assert_eq!(known, None, "{key} was added twice");
                     if let Some(last) = left.get(key) {
                         assert!(
                             is_later(&last.version, &now.version),
-                            "{key} came back older: {last:?}, {now:?}"
+                            "{key} returned older: {last:?}, {now:?}"
                         );
                     }
                     there.insert(key.clone(), now.clone());
                 }
                 HandlerCall::Updated { old, now } => {
-                    assert_eq!(known, Some(old), "{key}: `old` is not what was last told");
-                    assert_eq!(old.uid, now.uid, "{key}: an update joined two objects");
+                    assert_eq!(known, Some(old), "{key}: `old` is not the last delivered state");
+                    assert_eq!(old.uid, now.uid, "{key}: an update merged two objects");
                     assert!(
                         is_later(&old.version, &now.version),
                         "{key} went back: {old:?}, {now:?}"
@@ -167,7 +167,7 @@ impl Story {
                                 "{key}: deleted at {last:?}, known {known:?}"
                             );
                         }
-                        _ => assert_eq!(known, last, "{key}: nobody saw this state"),
+                        _ => assert_eq!(known, last, "{key}: this state was never delivered"),
                     }
                     left.insert(key.clone(), last.clone());
                     there.remove(key);

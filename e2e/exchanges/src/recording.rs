@@ -1,4 +1,4 @@
-//! The form of a story on disk. Knows files, neither servers nor how answers are compared.
+//! The file format of recordings.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,68 +6,69 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Requests that belong together, and what was answered.
+/// Requests that belong together, with their responses.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Story {
-    /// What the story is about, in one sentence.
+pub struct Recording {
+    /// The subject of the recording, in one sentence.
     pub about: String,
-    /// The server that answered, as it calls itself.
+    /// Name and version of the recorded server.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub server: String,
-    /// The flags with which the server has to be started, beyond the usual ones.
+    /// Additional flags of the server.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
-    /// What was asked, in order.
+    /// The exchanges, in order.
     pub exchanges: Vec<Exchange>,
 }
 
-/// One request and its answer.
+/// One request and its response.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Exchange {
-    /// What it shows. Unique in its story.
+    /// What it demonstrates. Unique within its recording.
     pub name: String,
-    /// What happens to the server before the request is sent.
+    /// A disruption of the server before the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub first: Option<Act>,
-    /// Who asks.
+    pub first: Option<Disruption>,
+    /// The sender.
     #[serde(default, skip_serializing_if = "User::is_admin", rename = "as")]
     pub user: User,
-    /// What is asked.
+    /// The request.
     pub request: Request,
-    /// Ask again until the answer has this status: what was made before takes a moment to be there.
+    /// Repeat the request until its response has this status, for objects that take a moment to appear.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<u16>,
-    /// Values of the answer that later requests need: a name, and the JSON pointer to the value.
+    /// Values of the response that later requests need: a name, and the JSON pointer to the value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub keep: BTreeMap<String, String>,
-    /// What was answered; absent until the story was recorded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub answer: Option<Answer>,
+    /// The response; absent until it is recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "answer")]
+    pub response: Option<Response>,
 }
 
-/// Something that is done to the server itself.
+/// A disruption of the server.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Act {
-    /// All history is forgotten: older versions expire, in every cache too.
-    Forget,
-    /// The server has more requests in flight than it may have, until one is refused.
+pub enum Disruption {
+    /// Compacts all history: older versions expire, in every cache too.
+    #[serde(rename = "forget")]
+    Compact,
+    /// Sends more concurrent requests than the server accepts, until one is refused.
     Overload,
 }
 
-/// Who sends a request.
+/// The sender of a request.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum User {
-    /// May do everything.
+    /// Has all permissions.
     #[default]
     Admin,
-    /// Is known and may do nothing.
+    /// Is authenticated and has no permissions.
     Nobody,
-    /// Shows a token that nobody has given out.
-    Stranger,
+    /// Sends an invalid token.
+    Unauthenticated,
 }
 
 impl User {
@@ -76,7 +77,7 @@ impl User {
     }
 }
 
-/// What is asked. `<name>` in path and body stands for a kept value.
+/// A request. `<name>` in path and body is replaced by a kept value.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -84,7 +85,7 @@ pub struct Request {
     pub method: String,
     /// Path and query.
     pub path: String,
-    /// Headers beyond credentials and the name of the client.
+    /// Headers other than credentials and user agent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
     /// A JSON body.
@@ -95,20 +96,20 @@ pub struct Request {
     pub text: Option<String>,
 }
 
-/// What was answered.
+/// A response.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Answer {
+pub struct Response {
     /// The HTTP status.
     pub status: u16,
-    /// The headers, names in lower case; without those that belong to the connection.
+    /// The headers, names in lower case, without connection headers.
     pub headers: BTreeMap<String, String>,
     /// The body.
     #[serde(flatten)]
     pub body: Body,
 }
 
-/// A body by its form.
+/// A body by its format.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Body {
@@ -121,13 +122,13 @@ pub enum Body {
 }
 
 impl Body {
-    /// Takes a body apart: a watch has one JSON value per line.
+    /// Parses a body: a watch has one JSON value per line.
     pub fn read(bytes: &[u8], is_watch: bool) -> Body {
         if is_watch
             && let Ok(events) = serde_json::Deserializer::from_slice(bytes)
                 .into_iter()
                 .collect::<Result<Vec<Value>, _>>()
-            // Whoever asks to watch what cannot be watched may be shown an object.
+            // The response to a watch of something that cannot be watched may be an object.
             && events.iter().all(|event| event.get("type").is_some())
         {
             return Body::Events(events);
@@ -138,7 +139,7 @@ impl Body {
         }
     }
 
-    /// The value at a JSON pointer; in a watch the pointer starts with the number of the event.
+    /// The value at a JSON pointer; for a watch the pointer starts with the index of the event.
     pub fn pointer(&self, pointer: &str) -> Option<&Value> {
         match self {
             Body::Json(value) => value.pointer(pointer),
@@ -153,39 +154,39 @@ impl Body {
     }
 }
 
-/// Reads every story of a directory, by name.
+/// Reads every recording of a directory, by name.
 ///
 /// # Errors
 ///
-/// The directory cannot be read, or a file in it is not a story; the text names the file.
-pub fn read(directory: &Path) -> Result<BTreeMap<String, Story>, String> {
+/// The directory cannot be read, or a file in it is not a recording; the text names the file.
+pub fn read(directory: &Path) -> Result<BTreeMap<String, Recording>, String> {
     let cannot = |what: &Path, why: &dyn std::fmt::Display| format!("cannot read {}: {why}", what.display());
-    let mut stories = BTreeMap::new();
+    let mut recordings = BTreeMap::new();
     for entry in std::fs::read_dir(directory).map_err(|error| cannot(directory, &error))? {
         let path = entry.map_err(|error| cannot(directory, &error))?.path();
         if path.extension().is_none_or(|extension| extension != "json") {
             continue;
         }
         let text = std::fs::read(&path).map_err(|error| cannot(&path, &error))?;
-        let story = serde_json::from_slice(&text).map_err(|error| cannot(&path, &error))?;
+        let recording = serde_json::from_slice(&text).map_err(|error| cannot(&path, &error))?;
         let name = path
             .file_stem()
             .unwrap_or_default()
             .to_string_lossy()
             .into_owned();
-        stories.insert(name, story);
+        recordings.insert(name, recording);
     }
-    Ok(stories)
+    Ok(recordings)
 }
 
-/// Writes a story back to its file.
+/// Writes a recording back to its file.
 ///
 /// # Errors
 ///
 /// The file cannot be written; the text names it.
-pub fn write(directory: &Path, name: &str, story: &Story) -> Result<(), String> {
+pub fn write(directory: &Path, name: &str, recording: &Recording) -> Result<(), String> {
     let path = directory.join(format!("{name}.json"));
-    let mut text = serde_json::to_string_pretty(story).map_err(|error| error.to_string())?;
+    let mut text = serde_json::to_string_pretty(recording).map_err(|error| error.to_string())?;
     text.push('\n');
     std::fs::write(&path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
