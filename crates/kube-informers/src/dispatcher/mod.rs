@@ -55,16 +55,18 @@ enum DispatcherState {
     Closed,
 }
 
-impl<K: Object> Dispatcher<K> {
+impl<K: Object> Default for Dispatcher<K> {
     /// A dispatcher without handlers.
-    pub fn new() -> Self {
+    fn default() -> Self {
         Self {
             entries: Vec::new(),
             next_id: 1,
             state: DispatcherState::New,
         }
     }
+}
 
+impl<K: Object> Dispatcher<K> {
     /// Adds a handler. It receives the objects of `snapshot` as initial events, then everything dispatched from now on.
     /// `synced` says whether the snapshot is the complete initial list.
     ///

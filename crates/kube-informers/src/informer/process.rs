@@ -112,7 +112,7 @@ impl<K: Object> InformerInner<K> {
             store: writer.store(),
             core: Mutex::new(Core {
                 writer,
-                dispatcher: Dispatcher::new(),
+                dispatcher: Dispatcher::default(),
                 synced: vec![false; queues.len()],
                 totals: Totals::default(),
             }),

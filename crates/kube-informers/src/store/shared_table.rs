@@ -174,10 +174,10 @@ impl<V, Q: Hash + Eq + Clone> SharedTable<V, Q> {
         for (slot, object) in bad {
             let unchanged = !written.is_set(slot);
             let key = table.entry(slot).filter(|_| unchanged);
-            if let Some((key, member)) = key.map(|entry| (entry.key.clone(), entry.member)) {
-                if table.bad(&key).is_none() {
-                    table.set_quarantine(&key, BadVersion { object, member });
-                }
+            if let Some((key, member)) = key.map(|entry| (entry.key.clone(), entry.member))
+                && table.bad(&key).is_none()
+            {
+                table.set_quarantine(&key, BadVersion { object, member });
             }
         }
         if let Some(index) = table.index_mut(column) {

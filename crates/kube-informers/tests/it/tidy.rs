@@ -13,7 +13,6 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("selector", &["object"]),
     ("shard", &["object", "quarantine"]),
     ("scope", &["selector", "shard"]),
-    ("sim", &["store"]),
     (
         "source",
         &["codec", "key", "object", "scope", "selector", "shard", "wire"],

@@ -173,7 +173,7 @@ async fn f32_a_handler_that_never_returns_costs_bounded_memory() {
             _alive: alive.clone(),
         })
     };
-    let mut dispatcher = Dispatcher::<Counted>::new();
+    let mut dispatcher = Dispatcher::<Counted>::default();
     let spawner = Spawner::new(Handle::current(), Span::none());
     dispatcher.start(&spawner, Instant::now());
     let mut live: Vec<_> = (0..KEYS).map(|n| make(format!("k{n}"))).collect();

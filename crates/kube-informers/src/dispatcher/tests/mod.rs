@@ -169,7 +169,7 @@ impl Stage {
     /// Not started.
     fn new() -> Self {
         Self {
-            dispatcher: Dispatcher::new(),
+            dispatcher: Dispatcher::default(),
             spawner: Spawner::new(Handle::current(), Span::none()),
         }
     }
