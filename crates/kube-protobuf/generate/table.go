@@ -32,7 +32,7 @@ func table(files []string) {
 	out := bufio.NewWriter(os.Stdout)
 	defer out.Flush()
 	fmt.Fprintln(out, "// Generated from the Go types of Kubernetes by .ci/protobuf-table: do not edit.")
-	fmt.Fprintln(out, "use super::{KEEP, KEY, Kind::*, L, MANAGED, Message, NO_FIELD as A, OMIT_ZERO, OPTIONAL, P, REQUIRED, REQUIRED_BYTES, REQUIRED_LIST, REQUIRED_POINTER, Shape, embedded, field, list, list_of, map, map_of, message, of, scalar};")
+	fmt.Fprintln(out, "use super::{KEEP, Kind::*, L, MANAGED, Message, NO_FIELD as A, OMIT_ZERO, OPTIONAL, P, REQUIRED, REQUIRED_BYTES, REQUIRED_LIST, REQUIRED_POINTER, Shape, embedded, field, key, list, list_of, map, map_of, message, of, scalar};")
 	fmt.Fprintln(out)
 	for _, name := range sorted(all.Messages) {
 		fmt.Fprintf(out, "pub(super) static %s: Message = message(\"%s\", &[", name, readable(name))
@@ -127,7 +127,7 @@ func rust(all Dump, owner string, f Field) string {
 	}
 	for _, element := range all.Messages[f.Message] {
 		if f.Key != "" && element.Name == f.Key {
-			bits += fmt.Sprintf(" | %d * KEY", element.Number)
+			bits += fmt.Sprintf(" | key(%d)", element.Number)
 		}
 	}
 	if f.Message != "" && f.Kind != "Message" {

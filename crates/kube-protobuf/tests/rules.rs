@@ -503,7 +503,9 @@ fn numbers_may_be_packed() {
         expected
     );
     let mut packed = Vec::new();
-    [1, 300, -1_i64].map(|number| put_varint(&mut packed, number.cast_unsigned()));
+    for number in [1, 300, -1_i64] {
+        put_varint(&mut packed, number.cast_unsigned());
+    }
     assert_eq!(pod(Bytes::new().bytes(4, &packed)), expected);
     assert_eq!(pod(Bytes::new().bytes(4, &packed[..3]).number(4, -1)), expected);
 }

@@ -208,10 +208,12 @@ impl<'de> Node<'de> {
         }
         (self.kind, self.number) = (NodeKind::Double, double.to_bits());
         // Go prints whole numbers without a point, and large ones with the fewest digits that identify them.
-        if double.fract() == 0.0 && double.abs() < 2e19 && !(double == 0.0 && double.is_sign_negative()) {
-            if let Ok(integer) = double.to_string().parse::<i64>() {
-                (self.kind, self.number) = (NodeKind::Integer, integer.cast_unsigned());
-            }
+        if double.fract() == 0.0
+            && double.abs() < 2e19
+            && !(double == 0.0 && double.is_sign_negative())
+            && let Ok(integer) = double.to_string().parse::<i64>()
+        {
+            (self.kind, self.number) = (NodeKind::Integer, integer.cast_unsigned());
         }
         Ok(Flow::present_if(keep || double != 0.0))
     }

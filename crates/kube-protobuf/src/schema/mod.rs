@@ -233,6 +233,11 @@ const fn map_of(name: &'static str, message: &'static Message, flags: u16) -> Fi
     field(name, Shape::Map, Kind::Message, message, flags)
 }
 
+/// The number of the field that identifies an element.
+const fn key(number: u16) -> u16 {
+    number * KEY
+}
+
 const fn embedded(message: &'static Message) -> FieldSchema {
     field("", Shape::Embedded, Kind::Message, message, ALWAYS)
 }
