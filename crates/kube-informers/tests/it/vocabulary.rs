@@ -60,8 +60,13 @@ fn visit(directory: &Path, files: &mut Vec<PathBuf>) {
 #[test]
 fn retired_words_appear_nowhere() {
     let root = root();
-    let words = retired_words(&fs::read_to_string(root.join("CONTRIBUTING.md")).expect("CONTRIBUTING.md is readable"));
-    assert!(words.contains(&"told".to_owned()), "the glossary was not parsed: {words:?}");
+    let words = retired_words(
+        &fs::read_to_string(root.join("CONTRIBUTING.md")).expect("CONTRIBUTING.md is readable"),
+    );
+    assert!(
+        words.contains(&"told".to_owned()),
+        "the glossary was not parsed: {words:?}"
+    );
     let mut files = Vec::new();
     visit(&root, &mut files);
 
@@ -71,7 +76,9 @@ fn retired_words_appear_nowhere() {
         if EXEMPT.contains(&&*shown) || shown.ends_with("tests/it/vocabulary.rs") {
             continue;
         }
-        let text = fs::read_to_string(&path).expect("the file is text").to_lowercase();
+        let text = fs::read_to_string(&path)
+            .expect("the file is text")
+            .to_lowercase();
         for (number, line) in text.lines().enumerate() {
             // An identifier's underscores count as spaces: `who_asks` is as retired as `who asks`.
             let line = line.replace('_', " ");
