@@ -119,6 +119,8 @@ mod version;
 mod wire;
 
 pub use client::client;
+#[doc(inline)]
+pub use codec::Encoding;
 pub use event::{Cause, Event};
 #[doc(inline)]
 pub use factory::SharedInformerFactory;
@@ -147,6 +149,8 @@ pub use version::ResourceVersion;
 ///
 /// The name of every error type ends in `Error`, and `source()` leads to the underlying cause.
 pub mod error {
+    pub use crate::codec::NoSchemaError;
+    pub use crate::informer::EncodingError;
     pub use crate::informer::errors::{SetShardError, StoppedError, SyncError, WaitForVersionError};
     pub use crate::key::ParseKeyError;
     pub use crate::registration::{AddHandlerError, HandlerEndedError};

@@ -14,7 +14,7 @@ use crate::wire::{ApiError, Fetched, ListItem, SourceError, WatchItem};
 
 pub(super) struct ListReader<K, F: Format> {
     splitter: F::List,
-    objects: Objects<K, F>,
+    objects: Objects<K>,
 }
 
 impl<K: Object, F: Format> ListReader<K, F> {
@@ -52,7 +52,7 @@ impl<K: Object, F: Format> Decoder<ListItem<K>> for ListReader<K, F> {
 
 pub(super) struct WatchReader<K, F: Format> {
     splitter: F::Watch,
-    objects: Objects<K, F>,
+    objects: Objects<K>,
     /// An event of unknown type without a key has been reported. Later ones are skipped.
     reported_unknown_type: bool,
 }

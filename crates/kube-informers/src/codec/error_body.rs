@@ -1,8 +1,9 @@
 //! Reads the body of an error response: a `Status` object, plain text, HTML, or nothing.
 
-use super::encoding::Encoding;
+use super::encoding::ResponseEncoding;
 use super::format::Format;
 use super::json::{self, Json};
+use super::protobuf::Protobuf;
 use crate::wire::ApiError;
 
 const MAX_TEXT: usize = 200;
@@ -11,8 +12,9 @@ const MAX_TEXT: usize = 200;
 pub(crate) fn error_response(code: u16, content_type: &str, body: &[u8], truncated: bool) -> ApiError {
     let text = body.trim_ascii();
     // Servers and proxies send the wrong content type with errors, so an unsupported one is not an error here.
-    let status = match Encoding::of_content_type(Some(content_type)).unwrap_or(Encoding::Json) {
-        Encoding::Json => Json::status(text),
+    let status = match ResponseEncoding::of_content_type(Some(content_type)) {
+        Ok(ResponseEncoding::Protobuf) => Protobuf::status(body).or_else(|| Json::status(text)),
+        Ok(ResponseEncoding::Json) | Err(_) => Json::status(text),
     };
     if let Some(status) = status {
         return ApiError { code, ..status };

@@ -4,12 +4,23 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use bytes::Bytes;
+use kube_protobuf::schema::Message;
 
 use super::Expected;
 use crate::wire::{ApiError, ListMeta, SourceError};
 
-/// Decodes the bytes of one object. The error names the path and the expected type, and no value.
-pub(super) type Decode<K> = fn(&[u8], &Expected) -> Result<K, String>;
+/// Decodes one object. The error names the path and the expected type, and no value.
+pub(super) type Decode<K> = fn(&RawObject<'_>, DecodeOptions<'_>) -> Result<K, String>;
+
+/// The parameters of [`Decode`].
+pub(super) struct DecodeOptions<'a> {
+    pub expected: &'a Expected,
+    /// Whether to leave out `metadata.managedFields`.
+    pub drop_managed_fields: bool,
+    pub max_object_size: usize,
+    /// A buffer that is kept from object to object.
+    pub scratch: &'a mut Vec<u8>,
+}
 
 /// One encoding.
 pub(super) trait Format: 'static {
@@ -21,9 +32,6 @@ pub(super) trait Format: 'static {
 
     /// Creates the splitter of one watch body. Objects over the limit are not held.
     fn watch(max_object_size: usize) -> Self::Watch;
-
-    /// Writes an object without the range that [`Skim::managed_fields`] names.
-    fn without_managed_fields(object: &[u8], managed_fields: Range<usize>, output: &mut Vec<u8>);
 
     /// Reads the object of a `BOOKMARK` event. An unreadable one has no version.
     fn bookmark(object: &[u8]) -> Bookmark;
@@ -70,6 +78,16 @@ pub(super) struct RawObject<'a> {
     pub size: usize,
     /// Whether the object is over the limit.
     pub too_large: bool,
+    /// For protobuf of a known kind.
+    pub schema: Option<Schema>,
+}
+
+/// The protobuf schema of an object.
+#[derive(Clone, Copy)]
+pub(super) struct Schema {
+    pub message: &'static Message,
+    /// Whether the object's JSON contains its API version and kind. Items of a typed list do not.
+    pub type_in_json: bool,
 }
 
 /// The parts of an object that are read without decoding it.
@@ -83,8 +101,23 @@ pub(super) struct Skim<'a> {
     pub namespace: Text<'a>,
     pub uid: Text<'a>,
     pub resource_version: Text<'a>,
-    /// Where `metadata.managedFields` is. Interpreted by [`Format::without_managed_fields`] only.
+    /// The JSON member `metadata.managedFields`.
     pub managed_fields: Option<Range<usize>>,
+}
+
+impl Skim<'_> {
+    pub fn into_owned(self) -> Skim<'static> {
+        Skim {
+            not_an_object: self.not_an_object,
+            api_version: self.api_version.into_static(),
+            kind: self.kind.into_static(),
+            name: self.name.into_static(),
+            namespace: self.namespace.into_static(),
+            uid: self.uid.into_static(),
+            resource_version: self.resource_version.into_static(),
+            managed_fields: self.managed_fields,
+        }
+    }
 }
 
 /// One text field of a [`Skim`].
@@ -111,6 +144,14 @@ impl<'a> Text<'a> {
         match self {
             Self::Value(text) => Some(text.into_owned()),
             Self::Absent | Self::Unreadable => None,
+        }
+    }
+
+    fn into_static(self) -> Text<'static> {
+        match self {
+            Self::Absent => Text::Absent,
+            Self::Unreadable => Text::Unreadable,
+            Self::Value(text) => Text::Value(text.into_owned().into()),
         }
     }
 

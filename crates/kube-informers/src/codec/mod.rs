@@ -10,7 +10,7 @@
 //! ```
 //!
 //! The request lists the accepted encodings ([`Codec::accept_list`], [`Codec::accept_watch`]). The server may choose
-//! any of them, so the `Content-Type` of the response selects the [`Encoding`] that reads it.
+//! any of them, so the `Content-Type` of the response selects the format that reads it.
 //!
 //! # How to add an encoding
 //!
@@ -19,21 +19,24 @@
 //!      end anywhere, hold at most one object, and stop holding an object that exceeds the size limit.
 //!    - Each object comes with a `Skim`: API version, kind, name, namespace, UID and resource version, read without
 //!      decoding the object. Reuse of cached objects, shard membership and error reports need nothing else.
-//!    - `Format::without_managed_fields` removes `metadata.managedFields` from the bytes of an object.
 //!    - `Format::bookmark` and `Format::status` read the two objects that are not of type `K`.
-//!    - A decode function, `fn(&[u8], &Expected) -> Result<K, String>`, whose error names the path and the expected
-//!      type and never a value: the value may be a Secret.
-//! 2. Add a variant to [`Encoding`]. The compiler then points at the places that choose by encoding: the media types
-//!    in `encoding.rs`, the decoders in [`Codec`], and the `Status` of an error response in `error_body.rs`.
+//!    - A decode function, `Decode<K>`, whose error names the path and the expected type and never a value: the value
+//!      may be a Secret. It leaves out `metadata.managedFields` on request.
+//! 2. Add a variant to `ResponseEncoding`. The compiler then points at the places that choose by encoding: the media
+//!    types in `encoding.rs`, the decoders in [`Codec`], and the `Status` of an error response in `error_body.rs`.
 //!
 //! Nothing outside this module changes.
 
 mod decoder;
+mod dynamic;
 mod encoding;
 mod error_body;
 mod format;
 mod json;
 mod objects;
+mod open;
+mod protobuf;
+mod status;
 #[cfg(test)]
 mod tests;
 
@@ -46,37 +49,68 @@ use crate::object::Object;
 use crate::shard::Shard;
 use crate::wire::{Known, ListItem, SourceError, WatchItem};
 use decoder::{ListReader, WatchReader};
+use encoding::ResponseEncoding;
 use format::Decode;
 use json::Json;
+use protobuf::Protobuf;
 
-pub use encoding::Encoding;
+pub use encoding::{Encoding, NoSchemaError};
 pub(crate) use error_body::error_response;
 
-/// Decodes objects of one type from any [`Encoding`].
+/// Decodes objects of one type from any encoding.
 #[doc(alias = "Serializer")]
 #[doc(alias = "NegotiatedSerializer")]
 pub struct Codec<K> {
+    encoding: Encoding,
+    /// Whether `K` accepts members that it does not declare.
+    is_open: bool,
     json: Decode<K>,
+    protobuf: Decode<K>,
 }
 
 impl<K: Object + DeserializeOwned> Codec<K> {
     /// Creates the codec for `K`.
     pub fn new() -> Self {
         Self {
+            encoding: Encoding::Auto,
+            is_open: open::is_open::<K>(),
             json: json::decode_function(),
+            protobuf: protobuf::decode_function(),
         }
     }
 }
 
 impl<K> Codec<K> {
-    /// The `Accept` header of a list request, for whole objects or for their metadata only.
-    pub fn accept_list(&self, metadata_only: bool) -> &'static str {
-        Encoding::Json.accept_list(metadata_only)
+    /// Sets the requested encoding.
+    #[must_use]
+    pub fn encoding(mut self, encoding: Encoding) -> Self {
+        self.encoding = encoding;
+        self
     }
 
-    /// The `Accept` header of a watch request, for whole objects or for their metadata only.
-    pub fn accept_watch(&self, metadata_only: bool) -> &'static str {
-        Encoding::Json.accept_watch(metadata_only)
+    /// Checks that the requested encoding exists for these objects.
+    ///
+    /// # Errors
+    ///
+    /// The encoding is [`Encoding::Protobuf`], and the kind has no schema.
+    pub fn check(&self, expected: &Expected) -> Result<(), NoSchemaError> {
+        self.encoding.is_protobuf(expected, self.is_open).map(drop)
+    }
+
+    /// The `Accept` header of a list request.
+    pub fn accept_list(&self, expected: &Expected, drop_managed_fields: bool) -> String {
+        self.accept(expected, "PartialObjectMetadataList", drop_managed_fields)
+    }
+
+    /// The `Accept` header of a watch request.
+    pub fn accept_watch(&self, expected: &Expected, drop_managed_fields: bool) -> String {
+        self.accept(expected, "PartialObjectMetadata", drop_managed_fields)
+    }
+
+    fn accept(&self, expected: &Expected, metadata: &str, drop_managed_fields: bool) -> String {
+        let protobuf = self.encoding.is_protobuf(expected, self.is_open).unwrap_or(false);
+        let of = expected.metadata_only.then_some(metadata);
+        encoding::accept(protobuf, of, drop_managed_fields)
     }
 }
 
@@ -91,8 +125,9 @@ impl<K: Object> Codec<K> {
         content_type: Option<&str>,
         decoding: Decoding<K>,
     ) -> Result<Box<dyn Decoder<ListItem<K>>>, SourceError> {
-        Ok(match Encoding::of_content_type(content_type)? {
-            Encoding::Json => Box::new(ListReader::<K, Json>::new(self.json, decoding)),
+        Ok(match ResponseEncoding::of_content_type(content_type)? {
+            ResponseEncoding::Json => Box::new(ListReader::<K, Json>::new(self.json, decoding)),
+            ResponseEncoding::Protobuf => Box::new(ListReader::<K, Protobuf>::new(self.protobuf, decoding)),
         })
     }
 
@@ -106,8 +141,9 @@ impl<K: Object> Codec<K> {
         content_type: Option<&str>,
         decoding: Decoding<K>,
     ) -> Result<Box<dyn Decoder<WatchItem<K>>>, SourceError> {
-        Ok(match Encoding::of_content_type(content_type)? {
-            Encoding::Json => Box::new(WatchReader::<K, Json>::new(self.json, decoding)),
+        Ok(match ResponseEncoding::of_content_type(content_type)? {
+            ResponseEncoding::Json => Box::new(WatchReader::<K, Json>::new(self.json, decoding)),
+            ResponseEncoding::Protobuf => Box::new(WatchReader::<K, Protobuf>::new(self.protobuf, decoding)),
         })
     }
 }
@@ -120,13 +156,15 @@ impl<K: Object + DeserializeOwned> Default for Codec<K> {
 
 impl<K> Clone for Codec<K> {
     fn clone(&self) -> Self {
-        Self { json: self.json }
+        Self { ..*self }
     }
 }
 
 impl<K> fmt::Debug for Codec<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Codec")
+        f.debug_struct("Codec")
+            .field("encoding", &self.encoding)
+            .finish_non_exhaustive()
     }
 }
 

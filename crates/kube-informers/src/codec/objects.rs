@@ -1,8 +1,6 @@
 //! Decodes one object in two stages: its identity first, and the object only if the cache does not hold it.
 
-use std::marker::PhantomData;
-
-use super::format::{Decode, Format, RawObject, Skim, TABLE, Text, malformed, shortened};
+use super::format::{Decode, DecodeOptions, RawObject, Skim, TABLE, Text, malformed, shortened};
 use super::{Decoding, Expected};
 use crate::key::ObjectKey;
 use crate::object::Object;
@@ -11,12 +9,10 @@ use crate::shard::Membership;
 use crate::wire::{Fetched, Identity, SourceError};
 
 /// Decodes objects one by one.
-pub(super) struct Objects<K, F> {
+pub(super) struct Objects<K> {
     decode: Decode<K>,
     decoding: Decoding<K>,
-    /// The buffer for objects without their managedFields.
     scratch: Vec<u8>,
-    format: PhantomData<fn() -> F>,
 }
 
 /// Why there is no object.
@@ -33,13 +29,12 @@ impl Rejected {
     }
 }
 
-impl<K: Object, F: Format> Objects<K, F> {
+impl<K: Object> Objects<K> {
     pub(super) fn new(decode: Decode<K>, decoding: Decoding<K>) -> Self {
         Self {
             decode,
             decoding,
             scratch: Vec::new(),
-            format: PhantomData,
         }
     }
 
@@ -88,15 +83,13 @@ impl<K: Object, F: Format> Objects<K, F> {
                 return Ok(Fetched::Unchanged(object));
             }
         }
-        let bytes = match &skim.managed_fields {
-            Some(range) if self.decoding.drop_managed_fields => {
-                self.scratch.clear();
-                F::without_managed_fields(raw.bytes, range.clone(), &mut self.scratch);
-                &self.scratch
-            }
-            _ => raw.bytes,
+        let options = DecodeOptions {
+            expected: &self.decoding.expected,
+            drop_managed_fields: self.decoding.drop_managed_fields,
+            max_object_size: self.decoding.max_object_size,
+            scratch: &mut self.scratch,
         };
-        match (self.decode)(bytes, &self.decoding.expected) {
+        match (self.decode)(raw, options) {
             Ok(object) if object.object_name().is_empty() => Err(Rejected::object(raw, Problem::Nameless)),
             Ok(object) => Ok(Fetched::New(object)),
             Err(text) => Err(Rejected::object(raw, Problem::Decode(text))),

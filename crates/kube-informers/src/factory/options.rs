@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::SharedInformerFactory;
+use crate::codec::Encoding;
 use crate::informer::{InformerBuilder, QueueKind};
 use crate::object::Object;
 use crate::reflector::{ReflectorConfig, StreamEnd, Transform};
@@ -37,6 +38,7 @@ pub(super) struct FactoryOptions {
     config: ReflectorConfig,
     queue: QueueKind,
     drop_managed_fields: bool,
+    encoding: Encoding,
     hook: Option<RequestHook>,
     on_stream_end: Option<ErrorHook>,
 }
@@ -148,6 +150,13 @@ impl FactoryBuilder {
         self
     }
 
+    /// The encoding to request; see [`ListWatch::encoding`]. With [`Encoding::Protobuf`], the requests of a kind without
+    /// a schema fail.
+    pub fn encoding(mut self, encoding: Encoding) -> Self {
+        self.options.encoding = encoding;
+        self
+    }
+
     /// How informers list, watch and back off.
     pub fn config(mut self, config: ReflectorConfig) -> Self {
         self.options.config = config;
@@ -195,7 +204,9 @@ impl fmt::Debug for FactoryBuilder {
 impl FactoryOptions {
     /// Applies the options of the source.
     pub(super) fn wire<K: Object>(&self, list_watch: ListWatch<K>) -> ListWatch<K> {
-        let list_watch = list_watch.drop_managed_fields(self.drop_managed_fields);
+        let list_watch = list_watch
+            .drop_managed_fields(self.drop_managed_fields)
+            .encoding(self.encoding);
         match &self.hook {
             None => list_watch,
             Some(hook) => {

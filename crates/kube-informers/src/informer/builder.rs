@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use super::process::{InformerInner, InformerParts, InformerTask};
 use super::{Alive, Informer};
+use crate::codec::{Encoding, NoSchemaError};
 use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::queue::{DEFAULT_CAPACITY, DeltaFifo, DeltaQueue, InOrderQueue, KnownKeys};
 use crate::reflector::{Reflector, ReflectorConfig, StreamEnd, StreamEndHook, Transform};
 use crate::shard::{Shard, ShardTracker};
-use crate::source::ListerWatcher;
+use crate::source::{ListWatch, ListerWatcher};
 use crate::store::{DeltaWriter, DuplicateIndexError, Store};
 
 /// Configures an informer. [`start`](Self::start) runs it; [`build`](Self::build) returns it with the task to run.
@@ -19,7 +20,7 @@ use crate::store::{DeltaWriter, DuplicateIndexError, Store};
 #[doc(alias = "InformerOptions")]
 #[must_use = "nothing happens before `start` or `build`"]
 pub struct InformerBuilder<K: Object> {
-    sources: Vec<Arc<dyn ListerWatcher<K>>>,
+    sources: Sources<K>,
     writer: DeltaWriter<K>,
     name: Option<String>,
     config: ReflectorConfig,
@@ -30,6 +31,48 @@ pub struct InformerBuilder<K: Object> {
     on_stream_end: Option<StreamEndHook>,
     shard: Option<Shard>,
     shard_is_fixed: bool,
+}
+
+/// The sources of an informer. A `ListWatch` is kept until the informer is built, so that its options can change.
+enum Sources<K> {
+    ListWatch(Box<ListWatch<K>>),
+    Other(Vec<Arc<dyn ListerWatcher<K>>>),
+}
+
+impl<K: Object> Sources<K> {
+    fn into_vec(self) -> Vec<Arc<dyn ListerWatcher<K>>> {
+        match self {
+            Self::ListWatch(list_watch) => {
+                let members = list_watch.members().into_iter();
+                members
+                    .map(|member| Arc::new(member) as Arc<dyn ListerWatcher<K>>)
+                    .collect()
+            }
+            Self::Other(sources) => sources,
+        }
+    }
+
+    fn describe(&self) -> String {
+        match self {
+            Self::ListWatch(list_watch) => list_watch.describe(),
+            Self::Other(sources) => describe(sources),
+        }
+    }
+}
+
+/// The encoding of an informer was not changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EncodingError {
+    /// The kind has no protobuf schema.
+    #[error(transparent)]
+    NoSchema(#[from] NoSchemaError),
+    /// The informer was not created from a [`ListWatch`], so the source chooses the encoding.
+    #[error("the encoding belongs to the source of {informer}, which is not a ListWatch")]
+    NotAListWatch {
+        /// Which informer.
+        informer: String,
+    },
 }
 
 /// The queue between the watch and the cache.
@@ -70,8 +113,18 @@ impl<K: Object> Informer<K> {
 
     /// One cache over several sources that do not overlap, such as several namespaces.
     pub fn from_sources(sources: impl IntoIterator<Item = Arc<dyn ListerWatcher<K>>>) -> InformerBuilder<K> {
+        Self::builder(Sources::Other(sources.into_iter().collect()))
+    }
+
+    /// The objects of a [`ListWatch`], with its options. Each namespace of the scope has its own watch; all share one
+    /// cache.
+    pub fn from_list_watch(list_watch: ListWatch<K>) -> InformerBuilder<K> {
+        Self::builder(Sources::ListWatch(Box::new(list_watch)))
+    }
+
+    fn builder(sources: Sources<K>) -> InformerBuilder<K> {
         InformerBuilder {
-            sources: sources.into_iter().collect(),
+            sources,
             writer: DeltaWriter::new(),
             name: None,
             config: ReflectorConfig::default(),
@@ -179,6 +232,25 @@ impl<K: Object> InformerBuilder<K> {
         self
     }
 
+    /// The encoding to request; see [`ListWatch::encoding`].
+    ///
+    /// # Errors
+    ///
+    /// The encoding is [`Encoding::Protobuf`] and the kind has no schema, or the source is not a [`ListWatch`].
+    pub fn encoding(mut self, encoding: Encoding) -> Result<Self, EncodingError> {
+        match self.sources {
+            Sources::ListWatch(list_watch) => {
+                let list_watch = list_watch.encoding(encoding);
+                list_watch.check_schema()?;
+                self.sources = Sources::ListWatch(Box::new(list_watch));
+                Ok(self)
+            }
+            Sources::Other(sources) => Err(EncodingError::NotAListWatch {
+                informer: self.name.unwrap_or_else(|| describe(&sources)),
+            }),
+        }
+    }
+
     /// Restricts the informer to a shard, like [`Scope::shard`](crate::Scope::shard) for a source with a scope.
     /// [`Informer::set_shard`] moves it later.
     pub fn shard(mut self, shard: Shard) -> Self {
@@ -200,7 +272,7 @@ impl<K: Object> InformerBuilder<K> {
 
     /// Changes the current name.
     pub(crate) fn rename(mut self, change: impl FnOnce(String) -> String) -> Self {
-        let name = self.name.take().unwrap_or_else(|| describe(&self.sources));
+        let name = self.name.take().unwrap_or_else(|| self.sources.describe());
         self.name = Some(change(name));
         self
     }
@@ -208,15 +280,16 @@ impl<K: Object> InformerBuilder<K> {
     /// Returns the handle and the task to run. Nothing runs yet; handlers can be added.
     pub fn build(self) -> (Informer<K>, InformerTask<K>) {
         let store = self.writer.store();
-        let name = self.name.unwrap_or_else(|| describe(&self.sources));
-        let resource = self.sources.first().and_then(|source| source.resource());
+        let name = self.name.unwrap_or_else(|| self.sources.describe());
+        let sources = self.sources.into_vec();
+        let resource = sources.first().and_then(|source| source.resource());
         let shard = self
             .shard
-            .or_else(|| self.sources.first().and_then(|source| source.shard()));
+            .or_else(|| sources.first().and_then(|source| source.shard()));
         let mut queues = Vec::new();
         let mut reflectors = Vec::new();
         let mut shards = Vec::new();
-        for (member, source) in self.sources.into_iter().enumerate() {
+        for (member, source) in sources.into_iter().enumerate() {
             let queue: Arc<dyn DeltaQueue<K>> = match self.queue {
                 QueueKind::InOrder { capacity } => Arc::new(InOrderQueue::new().capacity(capacity)),
                 QueueKind::Keyed { capacity } => {
@@ -286,7 +359,7 @@ impl<K: Object> fmt::Debug for InformerBuilder<K> {
         f.debug_struct("InformerBuilder")
             .field(
                 "name",
-                &self.name.clone().unwrap_or_else(|| describe(&self.sources)),
+                &self.name.clone().unwrap_or_else(|| self.sources.describe()),
             )
             .field("config", &self.config)
             .field("queue", &self.queue)

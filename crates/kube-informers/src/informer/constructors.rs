@@ -1,14 +1,12 @@
 //! Constructors of `Informer` from a client and a scope.
 
-use std::sync::Arc;
-
 use kube::core::{ApiResource, DynamicObject};
 use serde::de::DeserializeOwned;
 
 use super::{Informer, InformerBuilder};
 use crate::object::Object;
 use crate::scope::Scope;
-use crate::source::{ListWatch, ListerWatcher, ResourceType};
+use crate::source::{ListWatch, ResourceType};
 
 impl<K: Object + DeserializeOwned> Informer<K> {
     /// All objects of a type, in all namespaces.
@@ -77,16 +75,5 @@ impl Informer<DynamicObject> {
         scope: Scope,
     ) -> InformerBuilder<DynamicObject> {
         Self::from_list_watch(ListWatch::for_resource(client, resource, scope))
-    }
-}
-
-impl<K: Object> Informer<K> {
-    /// The objects of a [`ListWatch`], with its options. Each namespace of the scope has its own watch; all share one
-    /// cache.
-    pub fn from_list_watch(list_watch: ListWatch<K>) -> InformerBuilder<K> {
-        let name = list_watch.describe();
-        let members = list_watch.members().into_iter();
-        let sources = members.map(|member| Arc::new(member) as Arc<dyn ListerWatcher<K>>);
-        Self::from_sources(sources).name(name)
     }
 }

@@ -26,7 +26,7 @@ use crate::subscription::Subscription;
 use crate::version::ResourceVersion;
 use process::InformerInner;
 
-pub use builder::{InformerBuilder, QueueKind};
+pub use builder::{EncodingError, InformerBuilder, QueueKind};
 use errors::{StoppedError, SyncError, WaitForVersionError};
 pub use low_level::LowLevelInformer;
 pub use process::InformerTask;

@@ -17,7 +17,7 @@ use super::resource::ResourceType;
 use super::response::{ResponseBody, send};
 use super::shard_support::ShardSelector;
 use super::{ListRequest, ListStream, ListerWatcher, WatchRequest, WatchStream};
-use crate::codec::{Codec, Decoder, Decoding};
+use crate::codec::{Codec, Decoder, Decoding, Encoding, Expected, NoSchemaError};
 use crate::object::Object;
 use crate::scope::Scope;
 use crate::shard::{Membership, Shard, shard_membership};
@@ -32,7 +32,7 @@ use crate::wire::{Known, ListItem, SourceError, WatchItem};
 /// - `Config::read_timeout` ends every watch that is silent for this long, with [`SourceError::Transport`]. The watch
 ///   is resumed. Create the client with [`kube_informers::client`](crate::client), which disables the setting.
 ///
-/// A scope that does not fit the resource is reported by the first request, or by [`check`](Self::check).
+/// A scope or an encoding that does not fit the resource is reported by the first request, or by [`check`](Self::check).
 #[doc(alias = "NewListWatchFromClient")]
 #[doc(alias = "NewFilteredListWatchFromClient")]
 pub struct ListWatch<K> {
@@ -104,6 +104,15 @@ impl<K> ListWatch<K> {
         self
     }
 
+    /// The encoding to request. Default: [`Encoding::Auto`].
+    #[must_use]
+    #[doc(alias = "ContentType")]
+    #[doc(alias = "AcceptContentTypes")]
+    pub fn encoding(mut self, encoding: Encoding) -> Self {
+        self.codec = self.codec.encoding(encoding);
+        self
+    }
+
     /// The size limit of one object. Larger objects are quarantined, not decoded. Default: 32 MiB.
     #[must_use]
     pub fn max_object_size(mut self, bytes: usize) -> Self {
@@ -124,16 +133,20 @@ impl<K> ListWatch<K> {
         self
     }
 
-    /// Checks that the scope fits the resource.
+    /// Checks that the scope and the encoding fit the resource.
     ///
     /// # Errors
     ///
-    /// The scope names a namespace and the resource is cluster-scoped, it names several namespaces, or a namespace
-    /// is invalid.
+    /// The scope names a namespace and the resource is cluster-scoped, it names several namespaces, a namespace
+    /// is invalid, or the encoding is [`Encoding::Protobuf`] and the resource has no schema.
     pub fn check(&self) -> Result<(), SourceError> {
-        path(&self.resource, &self.scope)
-            .map(drop)
-            .map_err(SourceError::Request)
+        path(&self.resource, &self.scope).map_err(SourceError::Request)?;
+        let checked = self.check_schema();
+        checked.map_err(|error| SourceError::Request(error.to_string()))
+    }
+
+    pub(crate) fn check_schema(&self) -> Result<(), NoSchemaError> {
+        self.codec.check(&self.resource.expected())
     }
 
     /// Splits the source into one per namespace of the scope: a request covers one namespace or all of them.
@@ -188,7 +201,7 @@ impl<K> ListWatch<K> {
         &self,
         verb: &str,
         query: Query,
-        accept: &str,
+        accept: fn(&Codec<K>, &Expected, bool) -> String,
         known: Known<K>,
         shard: Option<Shard>,
     ) -> PreparedRequest<K> {
@@ -197,8 +210,15 @@ impl<K> ListWatch<K> {
         let mut query = query.restrict_to(sent);
         let hook = self.hook.as_ref();
         let result = catch_unwind(AssertUnwindSafe(|| hook.map_or((), |hook| hook(&mut query))));
+        let expected = self.resource.expected();
         let request = match result {
-            Ok(()) => query.into_request(&self.resource, &self.scope, accept),
+            Ok(()) => self.check_schema().map_or_else(
+                |error| Err(SourceError::Request(error.to_string())),
+                |()| {
+                    let accept = accept(&self.codec, &expected, self.drop_managed_fields);
+                    query.into_request(&self.resource, &self.scope, &accept)
+                },
+            ),
             Err(_) => Err(SourceError::Request("the options hook panicked".to_owned())),
         };
         PreparedRequest {
@@ -207,7 +227,7 @@ impl<K> ListWatch<K> {
             what: format!("{verb} {}", self.text()),
             codec: self.codec.clone(),
             decoding: Decoding {
-                expected: self.resource.expected(),
+                expected,
                 known,
                 drop_managed_fields: self.drop_managed_fields,
                 max_object_size: self.max_object_size,
@@ -230,7 +250,7 @@ struct PreparedRequest<K> {
 
 impl<K: Object> ListerWatcher<K> for ListWatch<K> {
     fn list(&self, request: ListRequest, known: Known<K>) -> ListStream<K> {
-        let accept = self.codec.accept_list(self.resource.is_metadata_only());
+        let accept = Codec::accept_list;
         let query = Query::list(&request, &self.scope);
         exchange(
             self.prepare("list", query, accept, known, request.shard),
@@ -243,7 +263,7 @@ impl<K: Object> ListerWatcher<K> for ListWatch<K> {
     }
 
     fn watch(&self, request: WatchRequest, known: Known<K>) -> WatchStream<K> {
-        let accept = self.codec.accept_watch(self.resource.is_metadata_only());
+        let accept = Codec::accept_watch;
         let query = Query::watch(&request, &self.scope);
         exchange(
             self.prepare("watch", query, accept, known, request.shard),

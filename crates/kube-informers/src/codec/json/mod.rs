@@ -1,30 +1,27 @@
 //! JSON.
 //!
 //! `scan` finds the end of a value and the identity on the way, `members` walks the object around the items, `list`
-//! and `frames` split bodies, `explain` turns a failed decode into an error without values, `dynamic` decodes
-//! `DynamicObject`.
+//! and `frames` split bodies, `explain` turns a failed decode into an error without values.
 
-mod dynamic;
 pub(super) mod explain;
 pub(super) mod frames;
 pub(super) mod list;
 mod members;
 pub(super) mod scan;
-mod status;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
-use super::Expected;
+use super::dynamic;
 use super::format::{
-    Bookmark, Decode, Format, INITIAL_EVENTS_END, RawEvent, RawObject, Skim, SplitList, SplitWatch, TABLE,
-    Text, check_list_kind, malformed, shortened,
+    Bookmark, Decode, DecodeOptions, Format, INITIAL_EVENTS_END, RawEvent, RawObject, Skim, SplitList,
+    SplitWatch, TABLE, Text, check_list_kind, malformed, shortened,
 };
+use super::status::status;
 use crate::wire::{ApiError, ListMeta, SourceError};
 use explain::explain;
 use frames::FrameSplitter;
@@ -38,13 +35,26 @@ pub(super) struct Json;
 /// Returns the function that decodes `K`.
 pub(super) fn decode_function<K: DeserializeOwned + 'static>() -> Decode<K> {
     if dynamic::is_dynamic::<K>() {
-        dynamic::decode::<K>
+        |raw, options| {
+            let expected = options.expected;
+            dynamic::into(decode(raw, options)?, expected)
+        }
     } else {
         decode::<K>
     }
 }
 
-fn decode<K: DeserializeOwned>(bytes: &[u8], _: &Expected) -> Result<K, String> {
+fn decode<K: DeserializeOwned>(raw: &RawObject<'_>, options: DecodeOptions<'_>) -> Result<K, String> {
+    let bytes = match &raw.skim.managed_fields {
+        Some(range) if options.drop_managed_fields => {
+            let scratch = options.scratch;
+            scratch.clear();
+            scratch.extend_from_slice(raw.bytes.get(..range.start).unwrap_or_default());
+            scratch.extend_from_slice(raw.bytes.get(range.end..).unwrap_or_default());
+            scratch
+        }
+        _ => raw.bytes,
+    };
     serde_json::from_slice(bytes).map_err(|error| explain::<K>(bytes, &error))
 }
 
@@ -63,11 +73,6 @@ impl Format for Json {
 
     fn watch(max_object_size: usize) -> JsonWatch {
         JsonWatch(FrameSplitter::new(max_object_size))
-    }
-
-    fn without_managed_fields(object: &[u8], managed_fields: Range<usize>, output: &mut Vec<u8>) {
-        output.extend_from_slice(object.get(..managed_fields.start).unwrap_or_default());
-        output.extend_from_slice(object.get(managed_fields.end..).unwrap_or_default());
     }
 
     fn bookmark(object: &[u8]) -> Bookmark {
@@ -96,7 +101,7 @@ impl Format for Json {
     }
 
     fn status(object: &[u8]) -> Option<ApiError> {
-        status::status(object)
+        status(&serde_json::from_slice(object).ok()?)
     }
 }
 
@@ -188,6 +193,7 @@ impl SplitWatch for JsonWatch {
                     skim: Skim::default(),
                     size: frame.head.len(),
                     too_large: false,
+                    schema: None,
                 },
             })),
             None => Err(malformed("the watch sent a frame without an event type")),
@@ -257,6 +263,7 @@ fn raw_object(item: RawItem<'_>) -> RawObject<'_> {
         },
         size,
         too_large,
+        schema: None,
     }
 }
 

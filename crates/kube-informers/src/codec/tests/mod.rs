@@ -4,6 +4,7 @@ mod explain;
 mod list;
 mod noise;
 mod objects;
+mod protobuf;
 mod shards;
 mod watch;
 

@@ -156,7 +156,10 @@ async fn a_list_is_told_as_it_arrives() {
         ]
     );
     assert_eq!(seen.uris(), ["/api/v1/namespaces/shop/pods"]);
-    assert_eq!(seen.header("accept").as_deref(), Some("application/json"));
+    assert_eq!(
+        seen.header("accept").as_deref(),
+        Some("application/vnd.kubernetes.protobuf,application/json")
+    );
 }
 
 #[tokio::test]
@@ -217,10 +220,12 @@ async fn every_sort_of_object_has_its_path_and_its_accept_header() {
 
     let metadata = ListWatch::<PartialObjectMeta<Pod>>::new(client.clone(), all());
     assert_eq!(list(&metadata).await[2..4], ["shop/a", "shop/b"]);
-    let list_accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+    let list_accept = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
+                       application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
     assert_eq!(seen.header("accept").as_deref(), Some(list_accept));
     watch(&metadata).await;
-    let watch_accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+    let watch_accept = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,\
+                        application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
     assert_eq!(seen.header("accept").as_deref(), Some(watch_accept));
     assert_eq!(metadata.describe(), "metadata of pods in all namespaces");
 }
@@ -401,4 +406,104 @@ async fn a_source_describes_itself() {
         format!("{:?}", ListWatch::<Node>::new(client, Scope::all())),
         "ListWatch(\"nodes\")"
     );
+}
+
+#[tokio::test]
+async fn protobuf_is_requested_for_kinds_with_a_schema() {
+    const PROTOBUF: &str = "application/vnd.kubernetes.protobuf,application/json";
+    const JSON: &str = "application/json";
+    async fn accept<K: Object>(source: &ListWatch<K>, seen: &Seen) -> String {
+        list(source).await;
+        let of_list = seen.header("accept").unwrap();
+        watch(source).await;
+        assert_eq!(seen.header("accept").as_ref(), Some(&of_list));
+        of_list
+    }
+    let (client, seen) = client(|| ok(TWO_PODS));
+    let dynamic = |group: &str, kind: &str| {
+        let api = ApiResource::from_gvk(&GroupVersionKind::gvk(group, "v1", kind));
+        ListWatch::for_resource(client.clone(), &api, Scope::all())
+    };
+
+    assert_eq!(accept(&pods_of(&client), &seen).await, PROTOBUF);
+    let deployments = ListWatch::<Deployment>::new(client.clone(), Scope::all());
+    assert_eq!(accept(&deployments, &seen).await, PROTOBUF);
+    let json = pods_of(&client).encoding(Encoding::Json);
+    assert_eq!(accept(&json, &seen).await, JSON);
+    assert_eq!(
+        accept(&json.drop_managed_fields(true), &seen).await,
+        "application/json;drop=metadata.managedFields,application/json"
+    );
+    assert_eq!(
+        accept(&pods_of(&client).drop_managed_fields(true), &seen).await,
+        "application/vnd.kubernetes.protobuf;drop=metadata.managedFields,\
+         application/json;drop=metadata.managedFields,application/json"
+    );
+    // Protobuf would lose fields that are newer than the schema.
+    assert_eq!(accept(&dynamic("", "Pod"), &seen).await, JSON);
+    let chosen = dynamic("", "Pod").encoding(Encoding::Protobuf);
+    assert_eq!(accept(&chosen, &seen).await, PROTOBUF);
+    assert_eq!(accept(&dynamic("example.com", "Shop"), &seen).await, JSON);
+}
+
+#[tokio::test]
+async fn protobuf_of_a_kind_without_a_schema_is_an_error() {
+    let (client, seen) = client(|| ok(TWO_PODS));
+    let api = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", "Shop"));
+    let shops = || ListWatch::for_resource(client.clone(), &api, Scope::all());
+    let message = "example.com/v1/Shop has no protobuf schema: request JSON or `Encoding::Auto`";
+
+    let chosen = shops().encoding(Encoding::Protobuf);
+    assert_eq!(chosen.check().unwrap_err().to_string(), message);
+    assert_eq!(list(&chosen).await, [format!("request: {message}")]);
+    let builder = crate::Informer::from_list_watch(shops());
+    let error = builder.encoding(Encoding::Protobuf).unwrap_err();
+    assert_eq!(error.to_string(), message);
+    assert_eq!(seen.uris(), [""; 0]);
+    // Their metadata has one.
+    let resource = ResourceType::from(&api).metadata_only();
+    let metadata =
+        ListWatch::<PartialObjectMeta<DynamicObject>>::projected(client.clone(), resource, Scope::all());
+    assert!(metadata.encoding(Encoding::Protobuf).check().is_ok());
+}
+
+#[tokio::test]
+async fn the_content_type_decides_how_a_response_is_read() {
+    let pod = kube_protobuf::ser::to_body(&json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "a", "namespace": "shop"}}))
+    .unwrap();
+    let frame = kube_protobuf::envelope::to_watch_frame("ADDED", &pod);
+    let (client, _) = client(move || {
+        Response::builder()
+            .header("content-type", "application/vnd.kubernetes.protobuf;stream=watch")
+            .body(whole(frame.clone()))
+            .unwrap()
+    });
+
+    let lines = watch(&pods_of(&client)).await;
+    assert_eq!(
+        (lines[0].as_str(), lines[2].as_str()),
+        ("progress 0", "added shop/a")
+    );
+    let json_was_requested = pods_of(&client).encoding(Encoding::Json);
+    assert_eq!(watch(&json_was_requested).await, lines);
+}
+
+#[tokio::test]
+async fn a_protobuf_status_is_an_error_response() {
+    let status =
+        kube_protobuf::ser::to_body(&json!({"apiVersion": "v1", "kind": "Status", "reason": "Expired",
+        "message": "too old", "details": {"retryAfterSeconds": 2}, "code": 410}))
+        .unwrap();
+    let error = refusal(move || {
+        Response::builder()
+            .status(410)
+            .header("content-type", "application/vnd.kubernetes.protobuf")
+            .body(whole(status.clone()))
+            .unwrap()
+    })
+    .await;
+
+    assert_eq!(error.to_string(), "the server returned 410 Expired: too old");
+    assert_eq!(error.retry_after(), Some(Duration::from_secs(2)));
 }

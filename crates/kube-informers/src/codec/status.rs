@@ -2,15 +2,16 @@
 
 use serde_json::Value;
 
-use crate::codec::error_body::one_line;
+use super::error_body::one_line;
 use crate::wire::{ApiError, StatusCause, retry_after};
 
 const MAX_MESSAGE: usize = 500;
 const MAX_TEXT: usize = 200;
 const MAX_CAUSES: usize = 16;
 
-pub(super) fn status(object: &[u8]) -> Option<ApiError> {
-    let status: Value = serde_json::from_slice(object).ok().filter(Value::is_object)?;
+/// The error that a `Status` describes; `None` if the value is not an object.
+pub(super) fn status(status: &Value) -> Option<ApiError> {
+    let status = Some(status).filter(|status| status.is_object())?;
     let text = |value: &Value, name: &str, length| {
         let text = value.get(name).and_then(Value::as_str).unwrap_or_default();
         one_line(text, length)
@@ -20,8 +21,8 @@ pub(super) fn status(object: &[u8]) -> Option<ApiError> {
     let code = status.get("code").and_then(Value::as_u64);
     Some(ApiError {
         code: code.and_then(|code| code.try_into().ok()).unwrap_or(0),
-        reason: text(&status, "reason", MAX_TEXT),
-        message: text(&status, "message", MAX_MESSAGE),
+        reason: text(status, "reason", MAX_TEXT),
+        message: text(status, "message", MAX_MESSAGE),
         retry_after: details
             .get("retryAfterSeconds")
             .and_then(Value::as_u64)
@@ -42,16 +43,20 @@ pub(super) fn status(object: &[u8]) -> Option<ApiError> {
 mod tests {
     use super::*;
 
+    fn status(json: &str) -> Option<ApiError> {
+        super::status(&serde_json::from_str(json).unwrap())
+    }
+
     #[test]
     fn an_out_of_range_code_is_ignored() {
-        assert_eq!(status(br#"{"code":429}"#).unwrap().code, 429);
-        assert_eq!(status(br#"{"code":70000,"reason":"Expired"}"#).unwrap().code, 0);
-        assert_eq!(status(br#""Expired""#), None);
+        assert_eq!(status(r#"{"code":429}"#).unwrap().code, 429);
+        assert_eq!(status(r#"{"code":70000,"reason":"Expired"}"#).unwrap().code, 0);
+        assert_eq!(status(r#""Expired""#), None);
     }
 
     #[test]
     fn a_member_of_the_wrong_type_does_not_hide_the_others() {
-        let error = status(br#"{"reason":"Expired","message":5,"details":"none","code":"410"}"#).unwrap();
+        let error = status(r#"{"reason":"Expired","message":5,"details":"none","code":"410"}"#).unwrap();
 
         assert_eq!((error.reason.as_str(), error.message.as_str()), ("Expired", ""));
         assert!(error.is_expired());

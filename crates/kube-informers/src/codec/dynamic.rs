@@ -1,4 +1,4 @@
-//! Decodes a `DynamicObject` without its derived `Deserialize`.
+//! Decodes a `DynamicObject` of any encoding without its derived `Deserialize`.
 //!
 //! The derived implementation buffers the whole object twice because of `#[serde(flatten)]`. This one reads each
 //! member once. The result is the same, except that the type is filled in where a list omits it.
@@ -12,32 +12,31 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::explain;
-use crate::codec::Expected;
+use super::Expected;
 
 /// Whether `K` is `DynamicObject`.
 pub(super) fn is_dynamic<K: 'static>() -> bool {
     TypeId::of::<K>() == TypeId::of::<DynamicObject>()
 }
 
-/// Decodes a `DynamicObject`, which the caller knows as `K`.
-pub(super) fn decode<K: 'static>(bytes: &[u8], expected: &Expected) -> Result<K, String> {
-    let read: Read = serde_json::from_slice(bytes).map_err(|error| explain::<Read>(bytes, &error))?;
-    let mut object = Some(read.into_object(expected));
+/// The `DynamicObject` that was decoded, which the caller knows as `K`.
+pub(super) fn into<K: 'static>(members: Members, expected: &Expected) -> Result<K, String> {
+    let mut object = Some(members.into_object(expected));
     (&mut object as &mut dyn Any)
         .downcast_mut::<Option<K>>()
         .and_then(Option::take)
         .ok_or_else(|| "this decoder supports dynamic objects only".to_owned())
 }
 
-struct Read {
+/// The members of an object.
+pub(super) struct Members {
     api_version: Option<String>,
     kind: Option<String>,
     metadata: ObjectMeta,
     data: Map<String, Value>,
 }
 
-impl Read {
+impl Members {
     fn into_object(self, expected: &Expected) -> DynamicObject {
         DynamicObject {
             // The items of a typed list omit both and the events of a watch do not: the object is the same either way.
@@ -51,23 +50,23 @@ impl Read {
     }
 }
 
-impl<'de> Deserialize<'de> for Read {
+impl<'de> Deserialize<'de> for Members {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(ReadVisitor)
+        deserializer.deserialize_map(MembersVisitor)
     }
 }
 
-struct ReadVisitor;
+struct MembersVisitor;
 
-impl<'de> Visitor<'de> for ReadVisitor {
-    type Value = Read;
+impl<'de> Visitor<'de> for MembersVisitor {
+    type Value = Members;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Read, A::Error> {
-        let mut read = Read {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
+        let mut members = Members {
             api_version: None,
             kind: None,
             metadata: ObjectMeta::default(),
@@ -75,15 +74,15 @@ impl<'de> Visitor<'de> for ReadVisitor {
         };
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
-                "apiVersion" => read.api_version = map.next_value()?,
-                "kind" => read.kind = map.next_value()?,
-                "metadata" => read.metadata = map.next_value()?,
+                "apiVersion" => members.api_version = map.next_value()?,
+                "kind" => members.kind = map.next_value()?,
+                "metadata" => members.metadata = map.next_value()?,
                 _ => {
                     let value = map.next_value()?;
-                    read.data.insert(key, value);
+                    members.data.insert(key, value);
                 }
             }
         }
-        Ok(read)
+        Ok(members)
     }
 }
