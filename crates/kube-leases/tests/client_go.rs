@@ -1,37 +1,37 @@
-//! client-go's leader election beside ours: where a Go toolchain is there, and loudly skipped where it is not.
+//! client-go's leader election competes with ours. Reported as ignored if no Go toolchain is installed; a Go program that
+//! does not build is a failure.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
 use kube_leases::{Candidate, Election, ElectionConfig, LeaseName};
 use kube_testserver::TestServer;
+use libtest_mimic::{Arguments, Trial};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Builds the program, or says why not. The first build fetches client-go's modules and takes minutes.
-async fn built() -> Option<PathBuf> {
+/// Builds the Go program. The first build downloads client-go's modules and takes minutes.
+async fn build() -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../peers/leader-election-go");
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("leader-election-go");
-    let build = Command::new("go")
+    let output = Command::new("go")
         .args(["build", "-mod=readonly", "-o"])
         .arg(&program)
         .arg(".")
         .current_dir(source)
         .output()
-        .await;
-    let reason = match build {
-        Ok(output) if output.status.success() => return Some(program),
-        Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
-        Err(error) => format!("go cannot be run: {error}"),
-    };
-    eprintln!(
-        "\n*** SKIPPED: client-go's leader election was not built, so nothing was tested here: {reason} ***\n"
+        .await
+        .expect("go runs");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "client-go's leader election does not build: {errors}"
     );
-    None
+    program
 }
 
 struct GoCandidate {
@@ -53,19 +53,19 @@ impl GoCandidate {
         Self { process, lines }
     }
 
-    /// Waits for a line; others may come before it, since client-go tells of leaders in a task of their own.
-    async fn says(&mut self, expected: &str) {
-        let said = async {
+    /// Waits for a line. Other lines may precede it: client-go reports leaders from a separate goroutine.
+    async fn wait_for_line(&mut self, expected: &str) {
+        let line = async {
             while let Some(line) = self.lines.next_line().await.unwrap() {
                 if line == expected {
                     return;
                 }
             }
-            panic!("it ended without saying {expected:?}");
+            panic!("the program ended without the line {expected:?}");
         };
-        timeout(PATIENCE, said)
+        timeout(TIMEOUT, line)
             .await
-            .unwrap_or_else(|_| panic!("it did not say {expected:?}"));
+            .unwrap_or_else(|_| panic!("no line {expected:?} within the timeout"));
     }
 }
 
@@ -85,37 +85,50 @@ fn candidate(server: &TestServer, identity: &str) -> Candidate {
     .unwrap()
 }
 
-#[tokio::test]
-async fn candidates_of_both_languages_respect_one_another_and_hand_over() {
-    let Some(program) = built().await else { return };
+async fn candidates_of_both_languages_exclude_each_other_and_hand_over() {
+    let program = build().await;
     let server = TestServer::start().await.unwrap();
     let first = candidate(&server, "rust-1");
-    timeout(PATIENCE, first.leading()).await.unwrap().unwrap();
+    timeout(TIMEOUT, first.leading()).await.unwrap().unwrap();
     let mut go = GoCandidate::start(&program, &server);
 
-    go.says("leader rust-1").await;
+    go.wait_for_line("leader rust-1").await;
     assert!(first.is_leader());
     first.shutdown().await;
-    go.says("leads").await;
+    go.wait_for_line("leads").await;
 
     let mut second = candidate(&server, "rust-2");
     while second.leader().as_deref() != Some("go") {
-        timeout(PATIENCE, second.changed()).await.unwrap().unwrap();
+        timeout(TIMEOUT, second.changed()).await.unwrap().unwrap();
     }
     assert!(!second.is_leader());
     drop(go.process.stdin.take());
-    go.says("stopped").await;
-    let leadership = timeout(PATIENCE, second.leading()).await.unwrap().unwrap();
+    go.wait_for_line("stopped").await;
+    let leadership = timeout(TIMEOUT, second.leading()).await.unwrap().unwrap();
     assert!(go.process.wait().await.unwrap().success());
 
-    // One that is killed gives nothing back, and is waited for.
+    // A killed candidate does not release its Lease: the next one waits for it to expire.
     let mut go = GoCandidate::start(&program, &server);
-    go.says("leader rust-2").await;
+    go.wait_for_line("leader rust-2").await;
     assert!(leadership.is_held());
     second.shutdown().await;
-    go.says("leads").await;
+    go.wait_for_line("leads").await;
     go.process.kill().await.unwrap();
     let third = candidate(&server, "rust-3");
-    timeout(PATIENCE, third.leading()).await.unwrap().unwrap();
+    timeout(TIMEOUT, third.leading()).await.unwrap().unwrap();
     third.shutdown().await;
+}
+
+fn main() -> ExitCode {
+    let go = std::process::Command::new("go").arg("version").output();
+    let has_go = go.is_ok_and(|output| output.status.success());
+    let test = Trial::test(
+        "candidates_of_both_languages_exclude_each_other_and_hand_over",
+        || {
+            tokio::runtime::Runtime::new()?
+                .block_on(candidates_of_both_languages_exclude_each_other_and_hand_over());
+            Ok(())
+        },
+    );
+    libtest_mimic::run(&Arguments::from_args(), vec![test.with_ignored_flag(!has_go)]).exit_code()
 }

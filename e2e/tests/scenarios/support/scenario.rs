@@ -18,6 +18,7 @@ macro_rules! scenarios {
                 }
 
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                #[ignore = "needs a real API server: e2e/run starts one"]
                 async fn on_the_real_server() -> Outcome {
                     match Server::real(&$setup).await {
                         Ok(server) => super::$name(&server).await,
