@@ -1,4 +1,4 @@
-//! client-go's leader election beside ours: where a Go toolchain is there, and loudly skipped where it is not.
+//! Elections between client-go and ours, if a Go toolchain is installed.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -10,9 +10,9 @@ use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Builds the program, or says why not. The first build fetches client-go's modules and takes minutes.
+/// Builds the program; prints the reason if it cannot. The first build fetches client-go's modules and takes minutes.
 async fn built() -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../peers/leader-election-go");
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("leader-election-go");
@@ -53,19 +53,19 @@ impl GoCandidate {
         Self { process, lines }
     }
 
-    /// Waits for a line; others may come before it, since client-go tells of leaders in a task of their own.
-    async fn says(&mut self, expected: &str) {
+    /// Waits for a line; others may come before it, since client-go reports leaders in a separate goroutine.
+    async fn wait_for_line(&mut self, expected: &str) {
         let said = async {
             while let Some(line) = self.lines.next_line().await.unwrap() {
                 if line == expected {
                     return;
                 }
             }
-            panic!("it ended without saying {expected:?}");
+            panic!("it ended without printing {expected:?}");
         };
-        timeout(PATIENCE, said)
+        timeout(TIMEOUT, said)
             .await
-            .unwrap_or_else(|_| panic!("it did not say {expected:?}"));
+            .unwrap_or_else(|_| panic!("it did not print {expected:?}"));
     }
 }
 
@@ -86,36 +86,36 @@ fn candidate(server: &TestServer, identity: &str) -> Candidate {
 }
 
 #[tokio::test]
-async fn candidates_of_both_languages_respect_one_another_and_hand_over() {
+async fn go_and_rust_candidates_respect_leases_and_hand_over() {
     let Some(program) = built().await else { return };
     let server = TestServer::start().await.unwrap();
     let first = candidate(&server, "rust-1");
-    timeout(PATIENCE, first.leading()).await.unwrap().unwrap();
+    timeout(TIMEOUT, first.leading()).await.unwrap().unwrap();
     let mut go = GoCandidate::start(&program, &server);
 
-    go.says("leader rust-1").await;
+    go.wait_for_line("leader rust-1").await;
     assert!(first.is_leader());
     first.shutdown().await;
-    go.says("leads").await;
+    go.wait_for_line("leads").await;
 
     let mut second = candidate(&server, "rust-2");
     while second.leader().as_deref() != Some("go") {
-        timeout(PATIENCE, second.changed()).await.unwrap().unwrap();
+        timeout(TIMEOUT, second.changed()).await.unwrap().unwrap();
     }
     assert!(!second.is_leader());
     drop(go.process.stdin.take());
-    go.says("stopped").await;
-    let leadership = timeout(PATIENCE, second.leading()).await.unwrap().unwrap();
+    go.wait_for_line("stopped").await;
+    let leadership = timeout(TIMEOUT, second.leading()).await.unwrap().unwrap();
     assert!(go.process.wait().await.unwrap().success());
 
-    // One that is killed gives nothing back, and is waited for.
+    // A killed candidate releases nothing, so the lease must expire.
     let mut go = GoCandidate::start(&program, &server);
-    go.says("leader rust-2").await;
+    go.wait_for_line("leader rust-2").await;
     assert!(leadership.is_held());
     second.shutdown().await;
-    go.says("leads").await;
+    go.wait_for_line("leads").await;
     go.process.kill().await.unwrap();
     let third = candidate(&server, "rust-3");
-    timeout(PATIENCE, third.leading()).await.unwrap().unwrap();
+    timeout(TIMEOUT, third.leading()).await.unwrap().unwrap();
     third.shutdown().await;
 }

@@ -51,7 +51,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         events.for_each(move |event| {
             match event {
                 Ok(Event::Apply(pod) | Event::InitApply(pod)) => meter.saw(&pod),
-                Ok(Event::InitDone) =>if !reported => {
+                Ok(Event::InitDone) if !reported => {
                     reported = true;
                     peer::synced(reader.len());
                 }
