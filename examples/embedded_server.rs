@@ -1,7 +1,8 @@
-//! A test with the embedded server: a connection breaks, a pod goes unseen, the server forgets; nothing is missed.
+//! Tests with the embedded server: a watch breaks, a pod is deleted meanwhile, the history is compacted; nothing is
+//! missed.
 //!
-//! In a test of your own, put `#[tokio::test(start_paused = true)]` over it. The clock stands still while anything can
-//! run, so that an hour of waiting takes no time and nothing depends on how fast the machine is.
+//! In your own test, use `#[tokio::test(start_paused = true)]`. The clock advances only when no task can run, so that
+//! an hour of waiting takes no time and the result does not depend on the speed of the machine.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use tokio::time::Instant;
 #[tokio::main(flavor = "current_thread", start_paused = true)]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     relist_reports_missing_pods_as_deleted().await?;
-    an_hour_without_a_server_costs_nothing_but_time().await?;
+    informer_backs_off_while_the_server_is_down().await?;
     println!("both tests pass");
     Ok(())
 }
@@ -26,9 +27,9 @@ async fn relist_reports_missing_pods_as_deleted() -> Result<(), Box<dyn std::err
     let mut events = pods.subscribe();
     pods.synced().await?;
 
-    server.delete::<Pod>("shop", "cart"); // the pod goes before anybody looks …
+    server.delete::<Pod>("shop", "cart"); // deleted while no watch can deliver it …
     server.skip_versions(5);
-    server.compact(); // … history is gone …
+    server.compact(); // … the history is compacted …
     server.break_watches(); // … and the connection breaks: the next watch gets a 410
 
     assert_eq!(
@@ -44,7 +45,7 @@ async fn relist_reports_missing_pods_as_deleted() -> Result<(), Box<dyn std::err
     Ok(())
 }
 
-async fn an_hour_without_a_server_costs_nothing_but_time() -> Result<(), Box<dyn std::error::Error>> {
+async fn informer_backs_off_while_the_server_is_down() -> Result<(), Box<dyn std::error::Error>> {
     let server = TestServer::new();
     server.create(pod("shop", "cart"));
     let outage = server.fault(RequestMatcher::any().forever(), Fault::status(503));
@@ -53,16 +54,17 @@ async fn an_hour_without_a_server_costs_nothing_but_time() -> Result<(), Box<dyn
     let error = pods.synced_within(Duration::from_secs(3600)).await.unwrap_err();
     println!("{error}");
     let requests = server.requests().len();
-    assert!(
-        requests < 300,
-        "{requests} requests in an hour: it waits between them"
-    );
+    assert!(requests < 300, "{requests} requests in an hour");
 
     outage.clear();
     let since = Instant::now();
     pods.synced().await?;
     assert!(since.elapsed() < Duration::from_secs(60), "{:?}", since.elapsed());
-    assert_eq!(server.count_requests(Verb::Create, "pods"), 0, "it only reads");
+    assert_eq!(
+        server.count_requests(Verb::Create, "pods"),
+        0,
+        "an informer only reads"
+    );
     pods.shutdown().await;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Finding objects by what they say: indexes by node and by owner, one value or many per object.
+//! Indexes by node and by owner, with one or many values per object.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube_informers::{Informer, Object};

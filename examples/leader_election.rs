@@ -1,4 +1,4 @@
-//! One of two replicas leads and counts. It is asked to stop, and the other one goes on at once.
+//! Two replicas compete for leadership. The leader is stopped gracefully, and the other one takes over at once.
 //!
 //! With `--cluster NAMESPACE` the Lease is in the current cluster; without, in the embedded server.
 
@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// Competes, and counts while it leads. Says how far it came.
+/// Competes, and counts while it leads. Returns the last number.
 async fn replica(
     client: Client,
     lease: LeaseName,
@@ -20,7 +20,7 @@ async fn replica(
     stop: CancellationToken,
 ) -> Result<usize, ConfigError> {
     let ended = Election::new(client, lease, format!("{name}-{}", std::process::id()))
-        // Short, so that the example is; the defaults are 15 s, 10 s and 2 s.
+        // Short for the example; the defaults are 15 s, 10 s and 2 s.
         .config(ElectionConfig {
             lease_duration: Duration::from_secs(3),
             renew_deadline: Duration::from_secs(2),
@@ -31,7 +31,7 @@ async fn replica(
         .run_while_leading(async |leadership| {
             println!("{name} leads");
             leads.send_modify(|leaders| leaders.push(name));
-            assert_eq!(*leads.borrow(), [name], "two lead at once");
+            assert_eq!(*leads.borrow(), [name], "two leaders at once");
             let mut count = 0;
             while timeout(Duration::from_millis(50), leadership.lost())
                 .await
@@ -40,7 +40,7 @@ async fn replica(
                 count += 1;
             }
             leads.send_modify(|leaders| leaders.retain(|leader| *leader != name));
-            println!("{name} has ended its work");
+            println!("{name} has finished its work");
             count
         })
         .await?;
@@ -66,7 +66,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         stop_first.clone(),
     );
     let second = async {
-        // Only when the first leads, so that there is something to wait for.
+        // Only after the first leads, so that the second has to wait.
         second_leader
             .wait_for(|leaders| leaders.contains(&"first"))
             .await
@@ -87,9 +87,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         )
         .await??;
         sleep(Duration::from_secs(1)).await;
-        println!("the first is asked to stop");
+        println!("stopping the first");
         stop_first.cancel();
-        // The Lease is free then, so the second need not wait for the lease duration.
+        // The Lease is released, so the second need not wait for the lease duration.
         let handover = leader.wait_for(|leaders| leaders.contains(&"second"));
         timeout(Duration::from_millis(2500), handover).await??;
         sleep(Duration::from_secs(1)).await;
@@ -98,7 +98,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     };
     let (first, second, scripted) = tokio::join!(first, second, async {
         let scripted = script.await;
-        // Also when something went wrong, so that both end.
+        // Also after an error, so that both end.
         stop_first.cancel();
         stop_second.cancel();
         scripted
@@ -106,6 +106,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     scripted?;
     let (first, second) = (first?, second?);
     println!("the first counted to {first}, the second to {second}");
-    assert!(first > 0 && second > 0, "both have led");
+    assert!(first > 0 && second > 0, "one of them never led");
     Ok(())
 }

@@ -1,14 +1,14 @@
-//! What the example programs share: a cluster to talk to.
+//! Shared code of the examples: a cluster to use.
 //!
-//! With a kubeconfig (or inside a cluster) that one is used; without, or with `KUBE_INFORMERS_EMBEDDED` set, the
-//! embedded server. The programs that write anything use the embedded server always, except the sample controller where
-//! it is given a kubeconfig.
+//! Uses the cluster of the kubeconfig (or the surrounding cluster) if there is one; otherwise, or with
+//! `KUBE_INFORMERS_EMBEDDED` set, the embedded server. Examples that write always use the embedded server, except the
+//! sample controller with a kubeconfig.
 
 use kube::{Client, Config};
 use kube_testserver::TestServer;
 use kube_testserver::churn::{Churn, Population};
 
-/// A client, and the server behind it if it is our own.
+/// A client, and the embedded server if it is used.
 pub struct Cluster {
     /// The client to use.
     pub client: Client,
@@ -27,7 +27,7 @@ pub async fn cluster() -> Result<Cluster, Box<dyn std::error::Error>> {
             server: None,
         });
     }
-    println!("no cluster is configured: using the embedded server, with some pods that come and go");
+    println!("no cluster is configured: using the embedded server, with some changing pods");
     let server = TestServer::new();
     let population = Population::new()
         .with("nodes", 5)
@@ -40,7 +40,7 @@ pub async fn cluster() -> Result<Cluster, Box<dyn std::error::Error>> {
     })
 }
 
-/// Makes clients of one cluster, each on the runtime it is asked from.
+/// Creates clients of one cluster, each on the calling runtime.
 #[derive(Clone)]
 pub struct ClientMaker(Option<TestServer>);
 
@@ -54,7 +54,7 @@ impl ClientMaker {
     }
 }
 
-/// A cluster the program may write to.
+/// A cluster that the program may write to.
 pub struct WritableCluster {
     /// A client of it.
     pub client: Client,
@@ -62,7 +62,7 @@ pub struct WritableCluster {
     pub clients: ClientMaker,
 }
 
-/// With the arguments `--cluster NAMESPACE` the cluster of the current context, to write into that namespace; without,
+/// With the arguments `--cluster NAMESPACE` the cluster of the current context, to write into that namespace; otherwise
 /// the embedded server.
 pub async fn cluster_to_write_to()
 -> Result<(WritableCluster, String), Box<dyn std::error::Error + Send + Sync>> {
@@ -87,8 +87,8 @@ pub async fn cluster_to_write_to()
     Ok((cluster, namespace.to_owned()))
 }
 
-/// The snippets of the README and of the guides, compiled with the tests. They are included here and not in the crates
-/// they are about, because a published crate contains its own files only.
+/// The snippets of the README and the guides, compiled with the tests. They are included here, because a published
+/// crate contains only its own files.
 #[cfg(doctest)]
 mod documents {
     #[doc = include_str!("../README.md")]

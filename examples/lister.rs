@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(pods.list(&front).len(), 3);
     assert_eq!(pods.namespace("shop").list(&front).len(), 2);
 
-    // An Option, or the error kube users know.
+    // As an `Option`, or as a `Result` with kube's 404.
     assert!(pods.namespace("shop").get("cart-1").is_some());
     let missing = match find(&pods, "cart-9") {
         Err(kube::Error::Api(status)) if status.is_not_found() => status.message,

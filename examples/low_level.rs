@@ -1,4 +1,4 @@
-//! No cache and no handlers: a queue and a process function of one's own, with a failure that is tried again.
+//! Without cache and handlers: a queue and a custom process function, with a retried failure.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         server.create(pod("shop", name));
     }
 
-    // What we keep: how often each pod was seen. The first time each fails.
+    // Our own state: how often each pod was seen. The first attempt fails.
     let seen: Arc<Mutex<BTreeMap<String, u32>>> = Arc::default();
     let stop = CancellationToken::new();
     let (counts, done) = (seen.clone(), stop.clone());

@@ -1,4 +1,4 @@
-//! Reading one's own writes from the cache: wait until it has reached the version the server answered with.
+//! Reads one's own writes from the cache: waits until it has reached the version of the write's response.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let version = written
             .metadata
             .resource_version
-            .ok_or("the server gave no version")?;
+            .ok_or("the response has no version")?;
         maps.wait_for(&version, Duration::from_secs(5)).await?;
         assert!(
             maps.store().get(("shop", &name)).is_some(),

@@ -1,7 +1,7 @@
-//! A controller that counts what it made, with a cache that comes late.
+//! A controller that creates pods and has a stale cache.
 //!
-//! Each ConfigMap wants so many pods. Their names are chosen by the server, so a run that does not see the pods of the
-//! run before makes them again. Waiting for the version of the last own write, before anything is decided, is the cure.
+//! Each ConfigMap requests a number of pods. The server generates their names, so a run that does not see the pods of
+//! the previous run creates them again. The fix is to wait for the version of the last own write before deciding.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -23,13 +23,13 @@ struct Replicator {
     client: Client,
     sets: Store<ConfigMap>,
     pods: Informer<Pod>,
-    /// The version of the last own write for each key; `None`: acts on whatever the cache says.
+    /// The version of the last own write for each key; `None`: acts on the cache as it is.
     written: Option<Mutex<HashMap<ObjectKey, String>>>,
 }
 
 impl Replicator {
     async fn reconcile(&self, key: &ObjectKey) -> Result<(), Error> {
-        // First of all, so that it holds after a run that failed half-way, too.
+        // First, so that it also holds after a run that failed half-way.
         self.caught_up(key).await?;
         let Some(set) = self.sets.get(key) else {
             self.forget(key);
@@ -85,14 +85,14 @@ fn pod_of(set: &ConfigMap) -> Pod {
     pod
 }
 
-/// Runs the controller against a server whose watches are late, asks for a run again and again, and tells how many pods
-/// were made.
+/// Runs the controller against a server with delayed watches, adds keys repeatedly, and returns the number of pods
+/// created.
 async fn run(careful: bool) -> Result<usize, Error> {
     let server = TestServer::new();
     let mut set = config_map("shop", "cart");
     set.data = Some([("replicas".to_owned(), WANTED.to_string())].into());
     server.create(set);
-    // Every event of a pod comes 50 ms after the one before it.
+    // Every pod event is delayed by 50 ms.
     server.fault(
         RequestMatcher::watch("pods").forever(),
         Fault::delay_events(Which::All, Duration::from_millis(50)),
@@ -135,15 +135,15 @@ async fn run(careful: bool) -> Result<usize, Error> {
     Ok(server.count_requests(Verb::Create, "pods"))
 }
 
-// On a paused clock, so that the cache is late on every machine, however fast or slow.
+// On a paused clock, so that the cache is stale on every machine.
 #[tokio::main(flavor = "current_thread", start_paused = true)]
 async fn main() -> Result<(), Error> {
     let made = run(true).await?;
-    println!("{WANTED} pods wanted, {made} made by a controller that waits for its own writes");
+    println!("{WANTED} pods wanted, {made} created by a controller that waits for its own writes");
     assert_eq!(made, WANTED);
 
     let made = run(false).await?;
-    println!("{WANTED} pods wanted, {made} made by one that does not");
-    assert!(made > WANTED, "the cache was not late, so this shows nothing");
+    println!("{WANTED} pods wanted, {made} created by one that does not");
+    assert!(made > WANTED, "the cache was not stale, so this proves nothing");
     Ok(())
 }

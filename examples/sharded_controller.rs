@@ -1,9 +1,8 @@
-//! Three replicas of a controller share the objects among them. One is killed without warning, and the others take over
-//! what it had. It is checked that every object is handled and none by two replicas at a time.
+//! Three replicas of a controller share the objects. One is killed, and the others take over its shard. The example
+//! checks that every object is handled and none by two replicas at a time.
 //!
-//! Each replica has a runtime, client, informer, work queue and membership of its own; killing it is ending its runtime in
-//! the middle of whatever it does. With `--cluster NAMESPACE` it runs in the current cluster; without, in the embedded
-//! server.
+//! Each replica has its own runtime, client, informer, work queue and membership; it is killed by dropping its runtime.
+//! With `--cluster NAMESPACE` it runs in the current cluster; otherwise with the embedded server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,7 +26,7 @@ type Error = Box<dyn std::error::Error + Send + Sync>;
 const OBJECTS: usize = 60;
 const LABEL: &str = "example=sharded-controller";
 
-/// Who works on what, and who has handled what: the judge, not part of the controller.
+/// Records which replica handles which object, to check the result. Not part of the controller.
 #[derive(Default)]
 struct Ledger {
     pages: Mutex<Pages>,
@@ -37,12 +36,12 @@ struct Ledger {
 #[derive(Default)]
 struct Pages {
     running: BTreeMap<String, usize>,
-    /// By round and object: who has handled it.
+    /// The replicas that have handled an object, by round and object.
     handled: BTreeMap<(String, String), BTreeSet<usize>>,
     overlaps: Vec<String>,
 }
 
-/// While it lives, a replica works on an object.
+/// While it lives, a replica is processing an object.
 struct Entry<'a> {
     ledger: &'a Ledger,
     name: String,
@@ -73,7 +72,7 @@ impl Ledger {
         self.changed.notify_waiters();
     }
 
-    /// How many objects of a round each replica has handled.
+    /// The number of objects that each replica handled in a round.
     fn count(&self, round: &str) -> (usize, BTreeMap<usize, usize>) {
         self.with(|pages| {
             let of_round = pages.handled.iter().filter(|((of, _), _)| of == round);
@@ -89,7 +88,7 @@ impl Ledger {
         })
     }
 
-    async fn until_all_handled(&self, round: &str) -> Result<(), Error> {
+    async fn wait_for_all_handled(&self, round: &str) -> Result<(), Error> {
         let all = async {
             loop {
                 let changed = self.changed.notified();
@@ -116,7 +115,7 @@ impl Drop for Entry<'_> {
     }
 }
 
-/// One replica, until it is asked to stop.
+/// One replica, until it is stopped.
 async fn replica(
     number: usize,
     clients: ClientMaker,
@@ -137,7 +136,7 @@ async fn replica(
     })?;
 
     let member = ShardGroup::new(client, &namespace, "sharded-example", format!("replica-{number}"))
-        // Short, so that the example is; the defaults are 30 s, 20 s and 5 s.
+        // Short for the example; the defaults are 30 s, 20 s and 5 s.
         .config(ShardConfig {
             lease_duration: Duration::from_secs(3),
             renew_deadline: Duration::from_secs(2),
@@ -150,7 +149,7 @@ async fn replica(
         let (ownership, store, ledger) = (ownership.clone(), store.clone(), ledger.clone());
         async move {
             let Some(map) = store.get(&*item) else { return };
-            // Not owned, or being given up: the new owner receives it from its informer.
+            // Not owned, or being released: the new owner receives it from its informer.
             let Some(permit) = ownership.enter_for(&*map) else {
                 return;
             };
@@ -198,32 +197,32 @@ async fn run(ledger: Arc<Ledger>) -> Result<(), Error> {
         }))?;
         maps.create(&PostParams::default(), &map).await?;
     }
-    ledger.until_all_handled("1").await?;
+    ledger.wait_for_all_handled("1").await?;
     println!("round 1: all {OBJECTS} objects handled");
 
-    // Until everybody has a share, changed objects are handled again.
+    // Changed objects are handled until every replica has a shard.
     let mut round = 1;
     while ledger.count(&round.to_string()).1.len() < 3 {
         round += 1;
         if round > 30 {
-            return Err("not every replica has got a share".into());
+            return Err("not every replica has a shard".into());
         }
         touch(&maps, round).await?;
-        ledger.until_all_handled(&round.to_string()).await?;
+        ledger.wait_for_all_handled(&round.to_string()).await?;
     }
     println!(
         "round {round}: by replica {:?}",
         ledger.count(&round.to_string()).1
     );
 
-    println!("replica 2 is killed without warning");
+    println!("replica 2 is killed");
     touch(&maps, round + 1).await?;
     if let Some(runtime) = replicas.remove(&2) {
         runtime.shutdown_background();
     }
     touch(&maps, round + 2).await?;
     let last = (round + 2).to_string();
-    ledger.until_all_handled(&last).await?;
+    ledger.wait_for_all_handled(&last).await?;
     let (_, by) = ledger.count(&last);
     println!("round {last}: by replica {by:?}");
 

@@ -25,14 +25,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .drop_managed_fields(true)
         .build();
 
-    // Whoever asks for the same objects gets the same watch and the same cache.
+    // Requests for the same objects share one watch and one cache.
     let pods = factory.core().v1().pods();
     let again = factory.informer::<Pod>();
     let system = factory.scoped(Scope::namespace("kube-system")).informer::<Pod>();
     let metadata = factory.informer::<PartialObjectMeta<Pod>>();
     let deployments = factory.for_resource("deployments.v1.apps").await?;
 
-    // A handler keeps its informer alive: nobody has to hold on to a handle.
+    // A handler keeps its informer alive: the program need not keep a handle.
     let nodes_seen = Arc::new(AtomicUsize::new(0));
     let seen = nodes_seen.clone();
     factory
@@ -62,7 +62,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         server.open_watches()
     );
 
-    // Stop the program with a signal in real life; here, after the node was seen.
+    // A real program stops on a signal; this one stops after the node was seen.
     let node_was_seen = async {
         while nodes_seen.load(Ordering::SeqCst) == 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;

@@ -13,8 +13,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut events = pods.subscribe();
     pods.synced().await?;
 
-    // The connection breaks, the pod goes while nobody watches, and the server forgets its history: the next watch
-    // is refused, and only a list shows that the pod is gone.
+    // The connection breaks, the pod is deleted meanwhile, and the server's history is compacted: the next watch is
+    // rejected, and only a list shows that the pod was deleted.
     server.delete::<Pod>("shop", "cart");
     server.create(pod("shop", "till"));
     server.compact();
@@ -27,7 +27,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         match event {
             Event::Deleted {
                 cause: Cause::Missed, ..
-            } => println!("  (nobody saw it happen)"),
+            } => println!("  (missed delete)"),
             Event::Added { initial: false, .. } => break,
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! The way of one object through every stage, as the library tells it at trace level.
+//! Traces one object through every stage, with the library's trace logs.
 
 use std::time::Duration;
 

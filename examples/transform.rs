@@ -1,4 +1,4 @@
-//! Caching less: a transform that drops what is not needed, metadata only, and a struct of one's own.
+//! Caching less: a transform that drops fields, metadata only, and a custom struct.
 
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::core::{ApiResource, PartialObjectMeta};
@@ -6,7 +6,7 @@ use kube_informers::{Informer, ListWatch, Object, Scope};
 use kube_testserver::TestServer;
 use kube_testserver::builders::{pod, secret};
 
-/// A pod, reduced to where it runs.
+/// A pod, reduced to its node.
 #[derive(serde::Deserialize)]
 struct PodNode {
     metadata: Meta,
@@ -57,7 +57,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .transform(|pod| pod.status = None)
         .start();
 
-    // The server sends metadata only: no value of a Secret is ever in this process.
+    // The server sends metadata only: no Secret value is ever in this process.
     let secrets = Informer::<PartialObjectMeta<Secret>>::all(server.client()).start();
 
     // Only the fields of the struct are kept.

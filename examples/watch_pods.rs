@@ -1,4 +1,4 @@
-//! A live view of the pods of a cluster: every change as it happens, and a summary from time to time.
+//! A live view of the pods of a cluster: every change, and a periodic summary.
 //!
 //! `cargo run --release --example watch_pods [-- --seconds N]`
 

@@ -1,6 +1,6 @@
-//! A controller by hand: handlers add keys to a rate-limited queue, workers take them off and try again what fails.
+//! A hand-written controller: handlers add keys to a rate-limited queue, workers process them and retry failures.
 //!
-//! `kube_controller::Controller` does the same with less to write; see the sample controller.
+//! `kube_controller::Controller` does the same with less code; see the sample controller.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use kube_testserver::TestServer;
 use kube_testserver::builders::{deployment, replica_set};
 use kube_workqueue::{Item, WorkQueue, limiter, workers};
 
-/// How often each key was looked into.
+/// The number of runs of each key.
 type Runs = Arc<Mutex<BTreeMap<String, u32>>>;
 
 #[tokio::main]
@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let own = deployments.add_event_handler(move |event: Event<Deployment>| keys.add(event.key()))?;
     let (keys, owners) = (queue.clone(), OwnerKeys::of::<Deployment>());
     let owned = replica_sets.add_event_handler(move |event: Event<ReplicaSet>| {
-        // Of an update the old state, too: it may have had another owner.
+        // Also for the old state of an update, which may have had another owner.
         if let Event::Updated { old, .. } = &event {
             owners.keys(&**old).into_iter().for_each(|owner| keys.add(owner));
         }
@@ -41,7 +41,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             .for_each(|owner| keys.add(owner));
     })?;
     factory.start();
-    // Not before all that was there is queued: a worker must not take an incomplete cache for the truth.
+    // Start after all initial objects are queued: a worker must not act on an incomplete cache.
     own.synced().await?;
     owned.synced().await?;
 
@@ -65,7 +65,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
 
     let count = |key: &str| runs.lock().unwrap().get(key).copied().unwrap_or_default();
-    wait_for("both were looked into", || {
+    wait_for("both were reconciled", || {
         count("shop/cart") == 1 && count("shop/broken") == 6
     })
     .await?;
@@ -97,7 +97,7 @@ fn reconcile(deployments: &Lister<Deployment>, runs: &Runs, key: &ObjectKey) -> 
     Ok(())
 }
 
-/// Looks every 10 ms, for at most 10 s.
+/// Checks every 10 ms, for at most 10 s.
 async fn wait_for(what: &str, condition: impl Fn() -> bool) -> Result<(), String> {
     for _ in 0..1000 {
         if condition() {
@@ -105,5 +105,5 @@ async fn wait_for(what: &str, condition: impl Fn() -> bool) -> Result<(), String
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    Err(format!("{what}: not so after 10 s"))
+    Err(format!("{what}: not met after 10 s"))
 }

@@ -1,4 +1,4 @@
-//! The reconciler takes a key: it hears of deletions, failures wait longer each time, and there is one copy of everything.
+//! The reconciler receives a key: it sees deletions, failures back off, and there is one copy of every object.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use tokio::sync::Notify;
 
 use crate::write_facts;
 
-/// Whether a run has found that its object is gone.
+/// Whether a run has found that its object was deleted.
 #[derive(Clone, Default)]
 pub struct Deletions(Arc<Notify>);
 
 impl Deletions {
-    /// Waits for the first one.
+    /// Waits for the first run.
     pub async fn first(&self) {
         self.0.notified().await;
     }
@@ -38,7 +38,7 @@ pub async fn run(
     let controller = Controller::new("facts")
         .watches(Watch::object(&deployments))
         .watches(Watch::owner::<Deployment>(&maps))
-        // kube-runtime sets no limit of its own.
+        // kube-runtime has no limit by default.
         .workers(16);
     factory.start();
     controller

@@ -1,4 +1,4 @@
-//! As it was: kube-runtime's controller, which watches by itself.
+//! Before: kube-runtime's controller with its own watches.
 
 use std::sync::Arc;
 use std::time::Duration;

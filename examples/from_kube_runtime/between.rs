@@ -1,4 +1,4 @@
-//! The same reconciler and error policy; the objects come from informers, which others may share.
+//! The same reconciler and error policy; the objects come from informers, which can be shared.
 
 use std::sync::Arc;
 

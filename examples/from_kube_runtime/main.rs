@@ -1,10 +1,10 @@
-//! A controller moved from kube-runtime, in the three stages of the move; the same scene is played with each.
+//! A controller migrated from kube-runtime, in the three stages of the migration; the same script runs with each.
 //!
-//! 1. `before.rs`: as it was, with kube-runtime alone.
+//! 1. `before.rs`: with kube-runtime only.
 //! 2. `between.rs`: the same reconciler, fed from informers. Only the construction has changed.
-//! 3. `after.rs`: the reconciler takes a key. kube-runtime is gone.
+//! 3. `after.rs`: the reconciler receives a key. kube-runtime is gone.
 //!
-//! What it does: for each Deployment there is a ConfigMap `<name>-facts` that says how many replicas it wants.
+//! For each Deployment it maintains a ConfigMap `<name>-facts` with the number of replicas.
 
 mod after;
 mod before;
@@ -43,7 +43,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let running = after::run(server.client(), &deletions, async { ended.await.unwrap_or(()) });
     let (outcome, ()) = tokio::join!(running, playing);
     outcome?;
-    println!("after: works, and hears of deletions");
+    println!("after: works, and sees deletions");
     server.assert_nothing_open();
     Ok(())
 }
@@ -52,7 +52,7 @@ fn new_server() -> TestServer {
     TestServer::builder().garbage_collection().build()
 }
 
-/// Somebody makes a Deployment, changes it, and meddles with what belongs to it.
+/// Creates a Deployment, changes it, and interferes with its ConfigMap.
 async fn scene(server: &TestServer) {
     let facts = |server: &TestServer| {
         let facts = server.get::<ConfigMap>("shop", "cart-facts")?;
@@ -64,9 +64,7 @@ async fn scene(server: &TestServer) {
     server.create(deployment("shop", "cart"));
     replicas(server, 2);
     server
-        .wait_for("the facts are there", |server| {
-            facts(server).as_deref() == Some("2")
-        })
+        .wait_for("the facts exist", |server| facts(server).as_deref() == Some("2"))
         .await;
 
     replicas(server, 5);
@@ -78,25 +76,25 @@ async fn scene(server: &TestServer) {
         facts.data = Some([("replicas".to_owned(), "a lie".to_owned())].into());
     });
     server
-        .wait_for("they are put right", |server| {
+        .wait_for("they are corrected", |server| {
             facts(server).as_deref() == Some("5")
         })
         .await;
 
     server.delete::<ConfigMap>("shop", "cart-facts");
     server
-        .wait_for("they are made again", |server| {
+        .wait_for("they are recreated", |server| {
             facts(server).as_deref() == Some("5")
         })
         .await;
 
     server.delete::<Deployment>("shop", "cart");
     server
-        .wait_for("they go with it", |server| facts(server).is_none())
+        .wait_for("they are deleted with it", |server| facts(server).is_none())
         .await;
 }
 
-/// What all stages do for a Deployment, and what did not have to be touched.
+/// The reconciliation shared by all stages, unchanged by the migration.
 async fn write_facts(client: &Client, deployment: &Deployment) -> Result<(), kube::Error> {
     let name = format!("{}-facts", deployment.name_any());
     let replicas = deployment.spec.replicas.unwrap_or(1);

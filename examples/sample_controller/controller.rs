@@ -1,4 +1,4 @@
-//! What is done for a Foo: the one function that matters.
+//! The reconciliation of a Foo.
 
 use std::collections::BTreeMap;
 
@@ -25,17 +25,17 @@ pub struct SampleController {
 }
 
 impl SampleController {
-    /// Makes the Deployment of a Foo what the Foo says, and the status of the Foo what the Deployment says.
+    /// Makes the Deployment of a Foo match its spec, and the status of the Foo match the Deployment.
     pub async fn sync(&self, key: &ObjectKey) -> Result<(), Error> {
         let Some(foo) = self.foos.get(key) else {
-            // Its Deployment is collected by the cluster, because the Foo owns it.
+            // Its Deployment is garbage collected, because the Foo owns it.
             info!(foo = %key, "is gone");
             return Ok(());
         };
         let namespace = key.namespace().unwrap_or_default();
         let name = foo.spec.deployment_name.as_str();
         if name.is_empty() {
-            // Trying again would not help; a change of the Foo will.
+            // Retrying would not help; a change of the Foo will.
             warn!(foo = %key, "has no deployment name");
             return Ok(());
         }
@@ -59,7 +59,7 @@ impl SampleController {
 
         if foo.spec.replicas.is_some() && foo.spec.replicas != deployment.spec.replicas {
             info!(foo = %key, from = deployment.spec.replicas, to = foo.spec.replicas, "scales");
-            // Carries the version that was read, so that nobody's change in between is lost.
+            // Carries the version that was read, so that concurrent changes are not lost.
             deployment.spec.replicas = foo.spec.replicas;
             deployment = api.replace(name, &self.post(), &deployment).await?;
         }
@@ -71,7 +71,7 @@ impl SampleController {
         Ok(())
     }
 
-    /// Writes what is available into the status; false if it says so already.
+    /// Writes the available replicas into the status; false if it is up to date.
     async fn update_status(&self, foo: &Foo, deployment: &Deployment) -> Result<bool, Error> {
         let available = deployment
             .status
@@ -80,7 +80,7 @@ impl SampleController {
         let status = FooStatus {
             available_replicas: available.unwrap_or_default(),
         };
-        // Differs from the one in Go, which writes each time: a write that changes nothing is still a request.
+        // Differs from the Go version, which writes each time: a no-op write is still a request.
         if foo.status.as_ref() == Some(&status) {
             return Ok(false);
         }
@@ -105,7 +105,7 @@ impl SampleController {
         }
     }
 
-    /// The Deployment that a Foo wants.
+    /// The desired Deployment of a Foo.
     fn deployment_of(&self, foo: &Foo) -> Deployment {
         let labels = BTreeMap::from([
             ("app".to_owned(), "nginx".to_owned()),
@@ -120,7 +120,7 @@ impl SampleController {
             metadata: ObjectMeta {
                 name: Some(foo.spec.deployment_name.clone()),
                 namespace: foo.metadata.namespace.clone(),
-                // Whose it is: events of the Deployment find the Foo by this, and it goes when the Foo goes.
+                // The owner: events of the Deployment map to the Foo by this, and it is garbage collected with the Foo.
                 owner_references: Some(Vec::from_iter(foo.controller_owner_ref(&()))),
                 ..ObjectMeta::default()
             },
@@ -147,7 +147,7 @@ impl SampleController {
     }
 }
 
-/// By UID: a Foo that was deleted and made again is another one.
+/// By UID: a recreated Foo is another object.
 fn is_controlled_by(deployment: &Deployment, foo: &Foo) -> bool {
     let mut owners = deployment.object_owners();
     owners.any(|owner| owner.controller && Some(owner.uid) == foo.object_uid())

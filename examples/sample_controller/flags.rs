@@ -8,7 +8,7 @@ const HELP: &str = "usage: sample_controller [--kubeconfig PATH [--install]] [--
   --install          create the definition of Foo there, if it is missing
   --workers N        how many Foos are worked on at a time (2)";
 
-/// What was asked for.
+/// The parsed arguments.
 #[derive(Debug)]
 pub struct Flags {
     pub kubeconfig: Option<PathBuf>,
@@ -17,7 +17,7 @@ pub struct Flags {
 }
 
 impl Flags {
-    /// Reads the arguments; what cannot be understood is answered with a text for the user.
+    /// Parses the arguments; the error is a message for the user.
     pub fn from_arguments(arguments: impl Iterator<Item = String>) -> Result<Self, String> {
         let mut flags = Flags {
             kubeconfig: None,

@@ -1,4 +1,4 @@
-//! The kind `Foo`. In a project of your own `#[derive(kube::CustomResource)]` writes most of this.
+//! The kind `Foo`. In your own project `#[derive(kube::CustomResource)]` generates most of this.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 pub const GROUP: &str = "samplecontroller.k8s.io";
 pub const VERSION: &str = "v1alpha1";
 
-/// A Deployment that should be there.
+/// A Deployment that should exist.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Foo {
     pub metadata: ObjectMeta,
@@ -67,14 +67,14 @@ impl Resource for Foo {
     }
 }
 
-/// What makes a server serve Foos.
+/// The definition that makes a server serve Foos.
 pub fn definition() -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {
             "name": format!("foos.{GROUP}"),
-            // The group is one of Kubernetes' own; a server wants to hear that nobody has approved this.
+            // The group belongs to Kubernetes; a server requires a note that the API is unapproved.
             "annotations": {"api-approved.kubernetes.io": "unapproved, experimental-only"},
         },
         "spec": {
@@ -103,7 +103,7 @@ pub fn definition() -> Value {
     })
 }
 
-/// Creates the definition, if it is missing.
+/// Creates the definition if it is missing.
 pub async fn install(client: &Client) -> Result<(), crate::Error> {
     let definitions = Api::<CustomResourceDefinition>::all(client.clone());
     let definition = serde_json::from_value(definition())?;

@@ -1,7 +1,7 @@
-//! Kubernetes' sample-controller: a kind `Foo` whose objects each own a Deployment of so many replicas.
+//! Kubernetes' sample-controller: a kind `Foo` whose objects each own a Deployment.
 //!
-//! `cargo run --example sample_controller` plays a scene against the embedded server and checks every step of it.
-//! `cargo run --example sample_controller -- --kubeconfig ~/.kube/config --install` works for a cluster until a signal.
+//! `cargo run --example sample_controller` runs a script against the embedded server and checks every step.
+//! `cargo run --example sample_controller -- --kubeconfig ~/.kube/config --install` runs in a cluster until a signal.
 
 #![allow(clippy::disallowed_names, reason = "the kind is called Foo")]
 
@@ -65,9 +65,9 @@ async fn start(flags: Flags) -> Result<(), Error> {
     run(client, &flags).await
 }
 
-/// Works until a signal comes.
+/// Runs until a signal.
 async fn run(client: Client, flags: &Flags) -> Result<(), Error> {
-    // Two factories, because in Go one is generated for the built-in kinds and one for Foo. Here one would do.
+    // Two factories, because Go generates one for the built-in kinds and one for Foo. Here one would suffice.
     let resync = Duration::from_secs(30);
     let kube_factory = SharedInformerFactory::builder(client.clone())
         .resync(resync)
@@ -87,7 +87,7 @@ async fn run(client: Client, flags: &Flags) -> Result<(), Error> {
         .and(Bucket::new(50.0, 300));
     let queue = WorkQueue::builder().name("Foos").limiter(limiter).build();
 
-    // Events are written beside the work: a server that is slow to take them must not hold it up.
+    // Events are written concurrently: a slow server must not delay the work.
     let (recorder, recording) = Recorder::new(client.clone(), "sample-controller");
     let sample = Arc::new(SampleController {
         client,
@@ -98,7 +98,7 @@ async fn run(client: Client, flags: &Flags) -> Result<(), Error> {
 
     let controller = Controller::with_queue("sample-controller", queue)
         .watches(Watch::object(&foos))
-        // A Deployment is nobody's business but its owner's; a resync of it tells nothing new.
+        // Deployments map to their owner; resyncs of them carry no news.
         .watches(Watch::owner::<Foo>(&deployments).when(predicates::resource_version_changed))
         .workers(flags.workers)
         .grace(Duration::from_secs(20));
@@ -108,7 +108,7 @@ async fn run(client: Client, flags: &Flags) -> Result<(), Error> {
     // The first signal shuts down gracefully, the second exits at once.
     let (mut first, mut second) = (Signals::new()?, Signals::new()?);
     let stop = async move { first.next().await };
-    let impatience = async move {
+    let second_signal = async move {
         second.next().await;
         second.next().await;
     };
@@ -117,10 +117,10 @@ async fn run(client: Client, flags: &Flags) -> Result<(), Error> {
         let sample = sample.clone();
         async move { sample.sync(&key).await }
     });
-    // The work takes the last recorder with it when it is done, and that ends the recording after the last event.
+    // The controller drops the last recorder when it is done, which ends the recording after the last event.
     let (outcome, ()) = tokio::select! {
         finished = async { tokio::join!(working, recording) } => finished,
-        () = impatience => return Err("a second signal: ended at once".into()),
+        () = second_signal => return Err("terminated by a second signal".into()),
     };
     kube_factory.shutdown().await;
     foo_factory.shutdown().await;

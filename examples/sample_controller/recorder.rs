@@ -1,6 +1,6 @@
-//! Kubernetes Events about objects: the lines at the end of `kubectl describe`.
+//! Records Kubernetes Events, which `kubectl describe` shows.
 //!
-//! A call never waits. One loop writes the events in order; the same event again becomes a count, not another object.
+//! A call never waits. One loop writes the events in order; a repeated event increases a count.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -14,9 +14,9 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tracing::warn;
 
-/// So many may wait to be written; more are dropped, for events are a courtesy.
+/// The maximum number of pending events; more are dropped, because events are best effort.
 const WAITING: usize = 1000;
-/// So many are remembered to be counted instead of repeated. Forgetting them all now and then costs a few repetitions.
+/// The maximum number of remembered events. Clearing them now and then costs a few duplicates.
 const REMEMBERED: usize = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,7 +25,7 @@ pub enum Severity {
     Warning,
 }
 
-/// Takes events to be written.
+/// Accepts events to be written.
 #[derive(Clone)]
 pub struct Recorder {
     notes: mpsc::Sender<Note>,
@@ -39,18 +39,18 @@ struct Note {
     message: String,
 }
 
-/// What makes two events the same: uid, severity, reason, message.
+/// The identity of an event: uid, severity, reason, message.
 type Identity = (Option<String>, Severity, String, String);
 
 impl Recorder {
-    /// A recorder, and the loop that writes what it takes. The loop ends after the last event when the last clone of the
-    /// recorder is gone.
+    /// A recorder, and the loop that writes its events. The loop ends after the last event once all clones of the
+    /// recorder are dropped.
     pub fn new(client: Client, component: &'static str) -> (Self, impl Future<Output = ()>) {
         let (notes, waiting) = mpsc::channel(WAITING);
         (Self { notes }, write(client, component, waiting))
     }
 
-    /// Tells something about an object.
+    /// Records an event for an object.
     pub fn event<K>(&self, object: &K, severity: Severity, reason: &str, message: &str)
     where
         K: Resource<DynamicType = ()>,
@@ -103,7 +103,7 @@ async fn write(client: Client, component: &'static str, mut waiting: mpsc::Recei
             }
         };
         if let Err(error) = outcome {
-            // An event that expired meanwhile cannot be counted up: the next one is written anew.
+            // An event that expired meanwhile cannot be counted up: the next one is created again.
             written.remove(&identity);
             warn!(%error, "event not written");
         }

@@ -1,6 +1,6 @@
 //! A script for the embedded server: it creates Foos, interferes with them, and checks every step.
 //!
-//! The embedded server runs no controllers, so the scene also plays the one that makes pods of a Deployment.
+//! The embedded server runs no controllers, so the script also plays the deployment controller.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
@@ -13,13 +13,13 @@ use crate::flags::Flags;
 use crate::foo::{Foo, GROUP, VERSION, definition};
 use crate::{Error, run};
 
-/// Runs the controller, plays the scene, and ends both by a signal.
+/// Runs the controller and the script, and ends both by a signal.
 pub async fn play(flags: Flags) -> Result<(), Error> {
     let server = TestServer::builder().garbage_collection().build();
     server.create(definition());
     let playing = async {
         scene(&server).await;
-        println!("the scene is over: sends itself SIGTERM");
+        println!("the script is done: sending SIGTERM");
         terminate().await
     };
     let (outcome, sent) = tokio::join!(run(server.client(), &flags), playing);
@@ -31,14 +31,14 @@ pub async fn play(flags: Flags) -> Result<(), Error> {
 }
 
 async fn scene(server: &TestServer) {
-    println!("a Foo is made, and gets its Deployment");
+    println!("a Foo is created, and gets its Deployment");
     server.create(foo("example", "example-foo", 1));
     server
-        .wait_for("the Deployment is there", |server| {
+        .wait_for("the Deployment exists", |server| {
             replicas(server, "example-foo") == Some(1)
         })
         .await;
-    let owned: Deployment = server.get("default", "example-foo").expect("it is there");
+    let owned: Deployment = server.get("default", "example-foo").expect("it exists");
     let owner = owned
         .metadata
         .owner_references
@@ -51,7 +51,7 @@ async fn scene(server: &TestServer) {
         ("Foo", "example", Some(true))
     );
 
-    println!("its pods come up, and the Foo says so");
+    println!("its pods become ready, and the status of the Foo shows it");
     set_available(server, "example-foo", 1).await;
     server
         .wait_for("the status is written", |server| {
@@ -73,10 +73,12 @@ async fn scene(server: &TestServer) {
     println!("the Deployment is deleted, and the controller creates it again");
     server.delete::<Deployment>("default", "example-foo");
     server
-        .wait_for("it is back", |server| replicas(server, "example-foo") == Some(1))
+        .wait_for("it is recreated", |server| {
+            replicas(server, "example-foo") == Some(1)
+        })
         .await;
 
-    println!("the Foo wants more");
+    println!("the Foo is scaled");
     server.update(foo("example", "example-foo", 3));
     server
         .wait_for("it is scaled", |server| {
@@ -84,7 +86,7 @@ async fn scene(server: &TestServer) {
         })
         .await;
 
-    println!("a Foo wants a Deployment that is not its own, and is refused");
+    println!("a Foo names a Deployment of another owner, and is rejected");
     let mut taken = deployment("default", "taken");
     taken.spec.replicas = Some(5);
     server.create(taken);
@@ -97,23 +99,23 @@ async fn scene(server: &TestServer) {
         .objects("events")
         .into_iter()
         .find(|event| event["reason"] == "ErrResourceExists");
-    let warning = warning.expect("it is there");
+    let warning = warning.expect("it exists");
     assert_eq!(warning["type"], "Warning");
     assert_eq!(warning["involvedObject"]["name"], "greedy");
 
-    println!("it is tried again and again, and that is one event with a count");
+    println!("it is retried, which is one event with a count");
     server
         .wait_for("it is counted", |server| count(server, "ErrResourceExists") > 1)
         .await;
     assert_eq!(events(server, "ErrResourceExists"), 1);
 
-    println!("the other Deployment goes, and the Foo gets its own at last");
+    println!("the other Deployment is deleted, and the Foo gets its own");
     server.delete::<Deployment>("default", "taken");
     server
-        .wait_for("it is made", |server| replicas(server, "taken") == Some(1))
+        .wait_for("it is created", |server| replicas(server, "taken") == Some(1))
         .await;
 
-    println!("the Foo goes, and its Deployment with it");
+    println!("the Foo is deleted, and its Deployment with it");
     server.delete::<Foo>("default", "example");
     server
         .wait_for("it is collected", |server| {
@@ -159,7 +161,7 @@ async fn set_available(server: &TestServer, name: &str, available: i32) {
     outcome.expect("the status can be written");
 }
 
-/// What `kill` or a kubelet would do.
+/// Like `kill` or a kubelet.
 async fn terminate() -> Result<(), Error> {
     let kill = format!("kill -TERM {}", std::process::id());
     let status =

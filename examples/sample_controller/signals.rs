@@ -3,7 +3,7 @@
 #[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Waits for signals, as often as it is asked.
+/// Waits for signals, repeatedly.
 pub struct Signals {
     #[cfg(unix)]
     interrupt: Signal,
@@ -22,7 +22,7 @@ impl Signals {
         })
     }
 
-    /// The next one.
+    /// Waits for the next signal.
     #[cfg(unix)]
     pub async fn next(&mut self) {
         tokio::select! {
@@ -31,7 +31,7 @@ impl Signals {
         }
     }
 
-    /// The next one.
+    /// Waits for the next signal.
     #[cfg(not(unix))]
     pub async fn next(&mut self) {
         tokio::signal::ctrl_c().await.ok();

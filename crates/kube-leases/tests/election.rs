@@ -40,13 +40,13 @@ fn holder(server: &TestServer) -> String {
         .to_owned()
 }
 
-/// Lets the clock run on, and everybody do what is due.
+/// Advances the clock and lets all tasks do what is due.
 async fn pass(duration: Duration) {
     sleep_until(Instant::now() + duration).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_candidate_leads_and_the_second_sees_who_does() {
+async fn first_candidate_leads_and_the_second_observes_it() {
     let server = TestServer::new();
     let first = start(&server, "first");
     first.leading().await.unwrap();
@@ -68,13 +68,13 @@ async fn the_first_candidate_leads_and_the_second_sees_who_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_released_lease_is_taken_within_a_jittered_retry_period() {
+async fn released_lease_is_acquired_within_a_jittered_retry_period() {
     let server = TestServer::new();
     let first = start(&server, "first");
     first.leading().await.unwrap();
     let second = start(&server, "second");
     pass(LEASE * 2).await;
-    assert!(first.is_leader(), "renewing goes on");
+    assert!(first.is_leader(), "the lease is renewed");
 
     first.shutdown().await;
     assert_eq!(holder(&server), "");
@@ -91,7 +91,7 @@ async fn a_released_lease_is_taken_within_a_jittered_retry_period() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_vanishes_is_replaced_only_after_the_lease_duration() {
+async fn crashed_leader_is_replaced_only_after_the_lease_duration() {
     let server = TestServer::new();
     let config = ElectionConfig {
         release_on_stop: false,
@@ -114,7 +114,7 @@ async fn a_leader_that_vanishes_is_replaced_only_after_the_lease_duration() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_without_a_server_steps_down_at_the_renew_deadline() {
+async fn leader_without_a_server_steps_down_at_the_renew_deadline() {
     let server = TestServer::new();
     let leader = start(&server, "leader");
     let leadership = leader.leading().await.unwrap();
@@ -139,13 +139,13 @@ async fn a_leader_without_a_server_steps_down_at_the_renew_deadline() {
     assert_eq!(
         lease(&server)["spec"]["leaseTransitions"],
         0,
-        "nobody else had it"
+        "no other candidate held it"
     );
     leader.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_hanging_request_does_not_cost_the_leadership() {
+async fn one_hanging_request_does_not_lose_the_leadership() {
     let server = TestServer::new();
     let leader = start(&server, "leader");
     let leadership = leader.leading().await.unwrap();
@@ -159,7 +159,7 @@ async fn one_hanging_request_does_not_cost_the_leadership() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_response_to_a_successful_write_does_not_cost_the_leadership() {
+async fn lost_response_to_a_successful_write_does_not_lose_the_leadership() {
     let server = TestServer::new();
     let leader = start(&server, "leader");
     let leadership = leader.leading().await.unwrap();
@@ -177,7 +177,7 @@ async fn a_lost_response_to_a_successful_write_does_not_cost_the_leadership() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn conflicts_and_what_others_wrote_into_the_lease_are_survived_and_kept() {
+async fn conflicts_are_retried_and_foreign_fields_are_kept() {
     let server = TestServer::new();
     let leader = election(&server, "leader").label("team", "shop").start().unwrap();
     let leadership = leader.leading().await.unwrap();
@@ -200,7 +200,7 @@ async fn conflicts_and_what_others_wrote_into_the_lease_are_survived_and_kept() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn wall_clocks_hours_apart_do_not_elect_two() {
+async fn clock_skew_does_not_elect_two_leaders() {
     let server = TestServer::new();
     let hours = |hours: u64| SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000 + hours * 3600);
     let first = election(&server, "first")
@@ -225,7 +225,7 @@ async fn wall_clocks_hours_apart_do_not_elect_two() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_processes_with_one_identity_only_one_leads() {
+async fn only_one_of_two_processes_with_the_same_identity_leads() {
     let server = TestServer::new();
     let first = start(&server, "twin");
     first.leading().await.unwrap();
@@ -241,7 +241,7 @@ async fn of_two_processes_with_one_identity_only_one_leads() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_names_the_verb_and_the_resource() {
+async fn forbidden_request_names_the_verb_and_the_resource() {
     let server = TestServer::new();
     server.fault(RequestMatcher::get("leases").forever(), Fault::status(403));
     let mut candidate = start(&server, "candidate");
@@ -265,7 +265,7 @@ async fn a_refusal_names_the_verb_and_the_resource() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn settings_that_cannot_work_are_refused_before_anything_is_asked() {
+async fn invalid_settings_are_rejected_before_any_request() {
     let server = TestServer::new();
     let name = |namespace: &str, name: &str, identity: &str| {
         Election::new(server.client(), LeaseName::new(namespace, name), identity)
@@ -295,7 +295,7 @@ async fn settings_that_cannot_work_are_refused_before_anything_is_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_writes_once_per_retry_period_and_reads_never() {
+async fn leader_writes_once_per_retry_period_and_never_reads() {
     let server = TestServer::new();
     let leader = start(&server, "leader");
     leader.leading().await.unwrap();
@@ -310,7 +310,7 @@ async fn a_leader_writes_once_per_retry_period_and_reads_never() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_that_ends_releases_the_lease_after_it() {
+async fn finished_work_releases_the_lease() {
     let server = TestServer::new();
     let seen = server.clone();
 
@@ -329,7 +329,7 @@ async fn work_that_ends_releases_the_lease_after_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_lets_the_work_end_before_the_lease_is_released() {
+async fn shutdown_lets_the_work_end_before_the_lease_is_released() {
     let server = TestServer::new();
     let stop = CancellationToken::new();
     let asked = stop.clone();
@@ -349,13 +349,13 @@ async fn a_stop_lets_the_work_end_before_the_lease_is_released() {
     assert_eq!(
         ended,
         Ended::Finished(("worker".to_owned(), true)),
-        "renewed until the work had ended"
+        "renewed until the work ended"
     );
     assert_eq!(holder(&server), "");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_before_election_runs_no_work() {
+async fn shutdown_before_election_runs_no_work() {
     let server = TestServer::new();
     let first = start(&server, "first");
     first.leading().await.unwrap();
@@ -372,7 +372,7 @@ async fn a_stop_before_election_runs_no_work() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_that_goes_on_after_the_loss_is_dropped_before_another_can_lead() {
+async fn work_is_dropped_after_a_loss_before_another_can_lead() {
     let server = TestServer::new();
     let refused = server.clone();
     let began = Instant::now();
@@ -386,7 +386,7 @@ async fn work_that_goes_on_after_the_loss_is_dropped_before_another_can_lead() {
         .unwrap();
 
     assert_eq!(ended, Ended::Lost(None));
-    // The loss, half of the rest, and the attempts to release: at most another renew deadline.
+    // The loss, half of the rest, and the release attempts: at most another renew deadline.
     assert!(
         began.elapsed() < RENEW + (LEASE - RENEW) / 2 + RENEW + RETRY,
         "{:?}",
@@ -395,7 +395,7 @@ async fn work_that_goes_on_after_the_loss_is_dropped_before_another_can_lead() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_that_panics_releases_the_lease() {
+async fn panicking_work_releases_the_lease() {
     let server = TestServer::new();
     let running = Arc::new(AtomicUsize::new(0));
     struct Running(Arc<AtomicUsize>);
@@ -430,7 +430,7 @@ async fn work_that_panics_releases_the_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_candidate_gives_the_lease_back() {
+async fn dropped_candidate_releases_the_lease() {
     let server = TestServer::new();
     let first = start(&server, "first");
     let leadership = first.leading().await.unwrap();

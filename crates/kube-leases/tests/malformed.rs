@@ -1,5 +1,4 @@
-//! Leases with arbitrary content. Whatever a Lease contains, at most one candidate leads, no slot has two owners, and
-//! the error says what is wrong.
+//! Leases with arbitrary content. At most one candidate leads, no slot has two owners, and errors name the problem.
 
 use std::time::Duration;
 
@@ -34,7 +33,7 @@ fn arbitrary(rng: &mut Rng, depth: u8) -> Value {
     }
 }
 
-/// A spec that is no object, or one in which each field may be missing, well-formed, extreme or of the wrong type.
+/// A spec that is not an object, or in which each field may be missing, well-formed, extreme or of the wrong type.
 fn arbitrary_spec(rng: &mut Rng) -> Value {
     if rng.u8(0..4) == 0 {
         return arbitrary(rng, 2);
@@ -91,7 +90,7 @@ fn arbitrary_spec(rng: &mut Rng) -> Value {
     Value::Object(spec)
 }
 
-/// Whether a spec says that nobody holds the Lease. Writing one by hand is a release, and the Lease is free at once.
+/// Whether a spec has no holder. Writing one by hand is a release, and the Lease is free at once.
 fn is_release(spec: &Value) -> bool {
     match spec {
         Value::Null => true,
@@ -124,7 +123,7 @@ fn candidate(server: &TestServer, identity: &str) -> Candidate {
         .unwrap()
 }
 
-/// Lets time pass and checks on the way that at most one candidate leads.
+/// Advances the clock and checks that at most one candidate leads.
 async fn watch_leaders(seed: u64, candidates: [&Candidate; 2], duration: Duration) {
     let end = Instant::now() + duration;
     while Instant::now() < end {
@@ -135,7 +134,7 @@ async fn watch_leaders(seed: u64, candidates: [&Candidate; 2], duration: Duratio
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_candidates_never_lead_at_once_whatever_the_lease_contains() {
+async fn at_most_one_candidate_leads_with_an_arbitrary_lease() {
     for seed in 0..40 {
         let mut rng = Rng::with_seed(seed);
         let server = TestServer::new();
@@ -167,7 +166,7 @@ async fn two_candidates_never_lead_at_once_whatever_the_lease_contains() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_malformed_lease_is_reported_and_repaired_after_the_lease_duration() {
+async fn malformed_lease_is_reported_and_repaired_after_the_lease_duration() {
     for (spec, field) in [
         (json!("text"), "spec"),
         (json!({ "holderIdentity": 7 }), "spec.holderIdentity"),
@@ -209,7 +208,7 @@ async fn a_malformed_lease_is_reported_and_repaired_after_the_lease_duration() {
 
 /// A holder whose records cannot be parsed still renews: every change restarts the wait.
 #[tokio::test(start_paused = true)]
-async fn a_malformed_lease_that_keeps_changing_is_never_taken_over() {
+async fn malformed_lease_that_keeps_changing_is_never_taken_over() {
     let server = TestServer::new();
     let candidate = candidate(&server, "first");
     for renewal in 0..60 {
@@ -232,7 +231,7 @@ fn member(server: &TestServer, identity: &str) -> ShardMember {
         .unwrap()
 }
 
-/// Lets time pass, follows all changes, and checks on the way that no slot has two owners.
+/// Advances the clock, processes all changes, and checks that no slot has two owners.
 async fn watch_owners(seed: u64, members: &mut [ShardMember; 2], duration: Duration) {
     let end = Instant::now() + duration;
     while Instant::now() < end {
@@ -248,7 +247,7 @@ async fn watch_owners(seed: u64, members: &mut [ShardMember; 2], duration: Durat
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_slot_has_two_owners_whatever_the_leases_contain() {
+async fn no_slot_has_two_owners_with_arbitrary_leases() {
     for seed in 0..20 {
         let mut rng = Rng::with_seed(seed);
         let server = TestServer::new();
@@ -265,7 +264,7 @@ async fn no_slot_has_two_owners_whatever_the_leases_contain() {
             }
         }
 
-        // The remedy: stop every replica, delete the Leases of the group, start the replicas again.
+        // The documented fix: stop every replica, delete the Leases of the group, start the replicas again.
         for member in members {
             member.shutdown().await;
         }
@@ -299,7 +298,7 @@ fn damage_member(server: &TestServer, name: &str, rng: &mut Rng) {
     write(server, name, arbitrary_spec(rng), Some(annotations));
 }
 
-/// Makes the table unreadable, or its version the highest there is.
+/// Makes the table unreadable, or sets its version to the maximum.
 fn damage_table(server: &TestServer, rng: &mut Rng) {
     const TABLE: &str = "kube-leases/slots";
     let Some(lease) = server.object(LEASES, "shop/cart") else {

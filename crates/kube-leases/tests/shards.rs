@@ -28,7 +28,7 @@ async fn pass(duration: Duration) {
     sleep_until(Instant::now() + duration).await;
 }
 
-/// How many of eight slots a shard has.
+/// The number of slots of a shard, out of eight.
 fn size(shard: &Shard) -> usize {
     let slots = ShardRange::ALL.split(8);
     slots
@@ -37,8 +37,8 @@ fn size(shard: &Shard) -> usize {
         .count()
 }
 
-/// Reads changes and lets go of what shall be given up, until this replica has so many slots.
-async fn until_size(member: &mut ShardMember, slots: usize) {
+/// Processes changes and releases slots until this replica has this number of slots.
+async fn wait_for_size(member: &mut ShardMember, slots: usize) {
     timeout(Duration::from_secs(300), async {
         while size(&member.shard()) != slots {
             assert!(member.next().await.is_some(), "the member has left");
@@ -48,7 +48,7 @@ async fn until_size(member: &mut ShardMember, slots: usize) {
     .unwrap_or_else(|_| panic!("{} slots instead of {slots}", size(&member.shard())));
 }
 
-/// Lets go of what shall be given up so far.
+/// Processes the pending changes and releases slots.
 async fn read_changes(member: &mut ShardMember) {
     while let Ok(change) = timeout(Duration::from_millis(1), member.next()).await {
         drop(change);
@@ -60,34 +60,34 @@ fn assert_shared(members: &[&ShardMember]) {
     for member in members {
         assert!(
             all.intersection(&member.shard()).unwrap().is_empty(),
-            "two own the same"
+            "a slot has two owners"
         );
         all = all.union(&member.shard()).unwrap();
     }
-    assert!(all.is_everything(), "{all} is owned, and not everything");
+    assert!(all.is_everything(), "only {all} is owned");
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_replica_owns_everything_and_a_second_gets_half() {
+async fn first_replica_owns_everything_and_a_second_gets_half() {
     let server = TestServer::new();
     let mut first = join(&server, "first");
-    until_size(&mut first, 8).await;
+    wait_for_size(&mut first, 8).await;
 
     let mut second = join(&server, "second");
-    until_size(&mut first, 4).await;
-    until_size(&mut second, 4).await;
+    wait_for_size(&mut first, 4).await;
+    wait_for_size(&mut second, 4).await;
 
     assert_shared(&[&first, &second]);
     assert_eq!(first.shard().ranges().len(), 1, "{}", first.shard());
     first.shutdown().await;
-    until_size(&mut second, 8).await;
+    wait_for_size(&mut second, 8).await;
     second.shutdown().await;
-    assert_eq!(server.count(LEASES), 1, "only the table is left");
+    assert_eq!(server.count(LEASES), 1, "only the table remains");
     server.assert_nothing_open();
 }
 
 #[tokio::test(start_paused = true)]
-async fn three_replicas_differ_by_one_slot_at_most() {
+async fn shares_of_three_replicas_differ_by_at_most_one_slot() {
     let server = TestServer::new();
     let mut members = vec![join(&server, "a"), join(&server, "b"), join(&server, "c")];
     for _ in 0..20 {
@@ -108,10 +108,10 @@ async fn three_replicas_differ_by_one_slot_at_most() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slot_moves_only_when_its_guard_is_dropped_and_its_last_permit_is_back() {
+async fn slot_moves_only_after_its_guard_and_permits_are_dropped() {
     let server = TestServer::new();
     let mut first = join(&server, "first");
-    until_size(&mut first, 8).await;
+    wait_for_size(&mut first, 8).await;
     let ownership = first.ownership();
     let permits: Vec<_> = ShardRange::ALL
         .split(8)
@@ -126,17 +126,20 @@ async fn a_slot_moves_only_when_its_guard_is_dropped_and_its_last_permit_is_back
     assert_eq!(size(&given), 4);
     assert!(
         ownership.enter(given.ranges()[0].start()).is_none(),
-        "nothing new begins in it"
+        "no new permit is granted"
     );
     pass(LEASE * 3).await;
     assert_eq!(size(&second.shard()), 0, "the guard is not dropped");
     drop(guard);
     pass(LEASE * 3).await;
-    assert_eq!(size(&second.shard()), 0, "permits are out");
-    assert!(permits.iter().all(|permit| permit.is_valid()), "and still good");
+    assert_eq!(size(&second.shard()), 0, "permits are in flight");
+    assert!(
+        permits.iter().all(|permit| permit.is_valid()),
+        "permits in flight stay valid"
+    );
     drop(permits);
     let dropped = Instant::now();
-    until_size(&mut second, 4).await;
+    wait_for_size(&mut second, 4).await;
 
     assert!(dropped.elapsed() <= RETRY * 2, "{:?}", dropped.elapsed());
     first.shutdown().await;
@@ -144,30 +147,30 @@ async fn a_slot_moves_only_when_its_guard_is_dropped_and_its_last_permit_is_back
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_replica_owned_that_left_is_taken_within_two_retry_periods() {
+async fn slots_of_a_leaving_replica_are_acquired_within_two_retry_periods() {
     let server = TestServer::new();
     let mut first = join(&server, "first");
-    until_size(&mut first, 8).await;
+    wait_for_size(&mut first, 8).await;
     let mut second = join(&server, "second");
-    until_size(&mut first, 4).await;
-    until_size(&mut second, 4).await;
+    wait_for_size(&mut first, 4).await;
+    wait_for_size(&mut second, 4).await;
 
     first.shutdown().await;
     let left = Instant::now();
-    until_size(&mut second, 8).await;
+    wait_for_size(&mut second, 8).await;
 
     assert!(left.elapsed() <= RETRY * 2, "{:?}", left.elapsed());
     second.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replica_cut_off_from_the_server_loses_everything_before_others_take_it() {
+async fn disconnected_replica_loses_its_slots_before_others_acquire_them() {
     let server = TestServer::builder().replicas(2).build();
     let mut lost = group(server.replica(1).client(), "lost").start().unwrap();
-    until_size(&mut lost, 8).await;
+    wait_for_size(&mut lost, 8).await;
     let mut other = group(server.replica(0).client(), "other").start().unwrap();
-    until_size(&mut lost, 4).await;
-    until_size(&mut other, 4).await;
+    wait_for_size(&mut lost, 4).await;
+    wait_for_size(&mut other, 4).await;
     let mine = lost.shard();
     let permit = lost.ownership().enter(mine.ranges()[0].start()).unwrap();
 
@@ -183,27 +186,27 @@ async fn a_replica_cut_off_from_the_server_loses_everything_before_others_take_i
         permit.deadline() > Instant::now() && permit.deadline() - Instant::now() <= Duration::from_secs(5)
     );
     assert_eq!(size(&lost.shard()), 0);
-    assert_eq!(size(&other.shard()), 4, "nobody owns it meanwhile");
+    assert_eq!(size(&other.shard()), 4, "it has no owner meanwhile");
     assert!(matches!(lost.next().await, Some(Change::Revoked(shard)) if shard == mine));
-    until_size(&mut other, 8).await;
+    wait_for_size(&mut other, 8).await;
     let taken = cut.elapsed();
     assert!(taken > LEASE - RETRY && taken < LEASE + RETRY * 3, "{taken:?}");
 
-    // It comes back as a new member.
+    // It rejoins as a new member.
     server.clear_faults();
     drop(permit);
-    until_size(&mut other, 4).await;
-    until_size(&mut lost, 4).await;
+    wait_for_size(&mut other, 4).await;
+    wait_for_size(&mut lost, 4).await;
     assert_shared(&[&lost, &other]);
     lost.shutdown().await;
     other.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_short_outage_costs_no_ownership() {
+async fn short_outage_loses_no_ownership() {
     let server = TestServer::new();
     let mut member = join(&server, "member");
-    until_size(&mut member, 8).await;
+    wait_for_size(&mut member, 8).await;
 
     server.refuse_connections(true);
     pass(Duration::from_secs(12)).await;
@@ -219,14 +222,14 @@ async fn a_short_outage_costs_no_ownership() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lost_responses_to_successful_writes_cost_no_ownership() {
+async fn lost_responses_to_successful_writes_lose_no_ownership() {
     let server = TestServer::new();
     server.fault(RequestMatcher::resource("leases").every(3), Fault::cut(5));
     let mut first = join(&server, "first");
-    until_size(&mut first, 8).await;
+    wait_for_size(&mut first, 8).await;
     let mut second = join(&server, "second");
-    // Chance may cut one renewal after the other until the renew deadline; then a half is owned by nobody for a while. So both
-    // halves must be owned at one time, not from some time on.
+    // By chance several renewals in a row may be cut until the renew deadline; then a half has no owner for a while. So
+    // both halves must be owned at one time, not from some time on.
     timeout(Duration::from_secs(600), async {
         while (size(&first.shard()), size(&second.shard())) != (4, 4) {
             read_changes(&mut first).await;
@@ -235,7 +238,7 @@ async fn lost_responses_to_successful_writes_cost_no_ownership() {
         }
     })
     .await
-    .expect("each has its half");
+    .expect("each owns its half");
 
     assert_shared(&[&first, &second]);
     server.clear_faults();
@@ -245,10 +248,10 @@ async fn lost_responses_to_successful_writes_cost_no_ownership() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_process_of_one_name_waits_until_the_first_is_gone() {
+async fn second_process_with_the_same_name_waits_for_the_first() {
     let server = TestServer::new();
     let mut first = join(&server, "twin");
-    until_size(&mut first, 8).await;
+    wait_for_size(&mut first, 8).await;
     let mut second = join(&server, "twin");
 
     pass(LEASE * 4).await;
@@ -256,15 +259,15 @@ async fn a_second_process_of_one_name_waits_until_the_first_is_gone() {
     let error = second.last_error().map(|error| error.failure);
     assert!(matches!(error, None | Some(Failure::Exists)), "{error:?}");
     first.shutdown().await;
-    until_size(&mut second, 8).await;
+    wait_for_size(&mut second, 8).await;
     second.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_calm_replica_writes_once_and_lists_once_per_retry_period() {
+async fn idle_replica_writes_once_and_lists_once_per_retry_period() {
     let server = TestServer::new();
     let mut member = join(&server, "member");
-    until_size(&mut member, 8).await;
+    wait_for_size(&mut member, 8).await;
     pass(RETRY).await;
     server.clear_requests();
 
@@ -312,7 +315,7 @@ async fn invalid_settings_are_rejected() {
         "{error}"
     );
     server.clear_faults();
-    until_size(&mut forbidden, 8).await;
+    wait_for_size(&mut forbidden, 8).await;
 
     let mut other = group(server.client(), "other").slots(16).start().unwrap();
     let error = error_of(&mut other).await;
@@ -324,7 +327,7 @@ async fn invalid_settings_are_rejected() {
     forbidden.shutdown().await;
 }
 
-/// Waits for an error that stays.
+/// Waits for a permanent error.
 async fn error_of(member: &mut ShardMember) -> String {
     for _ in 0..100 {
         pass(Duration::from_millis(500)).await;
@@ -336,7 +339,7 @@ async fn error_of(member: &mut ShardMember) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn informers_follow_and_every_object_is_in_one_cache() {
+async fn every_object_is_in_exactly_one_cache() {
     let server = TestServer::builder().sharding().build();
     for number in 0..200 {
         server.create(config_map("shop", &format!("map-{number}")));
@@ -368,7 +371,7 @@ async fn informers_follow_and_every_object_is_in_one_cache() {
     assert!(sizes.0.abs_diff(sizes.1) < 60, "{sizes:?}");
     stop_first.cancel();
     tasks.join_next().await.unwrap().unwrap();
-    assert_eq!(first.store().len(), 0, "what was given up has left the cache");
+    assert_eq!(first.store().len(), 0, "released objects have left the cache");
     pass(RETRY * 3).await;
     assert_eq!(second.store().len(), 200);
     stop_second.cancel();
@@ -376,24 +379,24 @@ async fn informers_follow_and_every_object_is_in_one_cache() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_whose_history_is_set_back_is_survived_without_two_owners() {
+async fn restored_server_backup_causes_no_two_owners() {
     let server = TestServer::new();
     let mut first = join(&server, "first");
-    until_size(&mut first, 8).await;
+    wait_for_size(&mut first, 8).await;
     let mut second = join(&server, "second");
     pass(RETRY).await;
-    // Both are members, and everything is still the first one's.
+    // Both are members, and the first still owns everything.
     let before = server.resource_version();
-    until_size(&mut first, 4).await;
+    wait_for_size(&mut first, 4).await;
     read_changes(&mut first).await;
-    until_size(&mut second, 4).await;
+    wait_for_size(&mut second, 4).await;
 
     server.rewind(before);
     for _ in 0..200 {
         read_changes(&mut first).await;
         read_changes(&mut second).await;
         let both = first.shard().intersection(&second.shard()).unwrap();
-        assert!(both.is_empty(), "{both} is owned by two");
+        assert!(both.is_empty(), "{both} has two owners");
         pass(Duration::from_secs(1)).await;
     }
 
@@ -404,7 +407,7 @@ async fn a_server_whose_history_is_set_back_is_survived_without_two_owners() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_foreign_lease_with_the_name_of_the_group_is_reported_and_not_retried_without_pause() {
+async fn foreign_lease_with_the_group_name_is_reported_and_retried_with_backoff() {
     let server = TestServer::new();
     server.load([serde_json::json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": { "namespace": "shop", "name": "cart" },

@@ -165,7 +165,7 @@ fn broken_bytes_are_an_error_or_a_value() {
     assert!(errors > count / 20 && errors < count, "{errors} of {count}");
 }
 
-/// The paths of all members of a tree, with what is there.
+/// The paths of all members of a tree, with their values.
 fn paths(path: &str, value: &Value, out: &mut Vec<(String, Value)>) {
     if !path.is_empty() {
         out.push((path.to_owned(), value.clone()));

@@ -10,7 +10,7 @@ use kube_testserver::builders::pod;
 use crate::support::*;
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_stops_ends_the_controller_after_what_runs() {
+async fn stopped_informer_ends_the_controller_after_runs_in_flight() {
     let server = TestServer::new();
     server.create(pod("shop", "cart"));
     let (pods, maps, runs) = (pods(&server), maps(&server), Runs::new());
@@ -19,7 +19,7 @@ async fn an_informer_that_stops_ends_the_controller_after_what_runs() {
         .watches(Watch::object(&maps))
         .start(runs.taking(secs(30)))
         .unwrap();
-    runs.until_count(1).await;
+    runs.wait_for_count(1).await;
 
     maps.shutdown().await;
     let error = soon("it ends", controller.wait_for_end()).await.unwrap_err();
@@ -28,14 +28,18 @@ async fn an_informer_that_stops_ends_the_controller_after_what_runs() {
     let cause = std::error::Error::source(&error).unwrap().to_string();
     assert!(cause.contains("test/configmaps"), "{cause}");
     assert_eq!(runs.finished(), 1);
-    assert_eq!(pods.stats().handlers.len(), 0, "nothing is left at the other one");
-    // Asked again, it says the same.
+    assert_eq!(
+        pods.stats().handlers.len(),
+        0,
+        "its handler at the other informer is removed"
+    );
+    // Further calls return the same result.
     assert!(controller.wait_for_end().await.is_err());
     assert!(controller.shutdown().await.is_err());
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_stops_before_it_is_synced_ends_the_controller() {
+async fn informer_stopped_before_sync_ends_the_controller() {
     let server = TestServer::new();
     server.fault(
         kube_testserver::RequestMatcher::resource("pods").forever(),
@@ -60,14 +64,14 @@ async fn an_informer_that_stops_before_it_is_synced_ends_the_controller() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_queue_that_is_shut_down_by_somebody_else_ends_it_when_it_is_empty() {
+async fn queue_shut_down_elsewhere_ends_the_controller_when_empty() {
     let runs = Runs::new();
     let controller = Controller::new("test");
     for name in ["a", "b", "c"] {
         controller.queue().add(ObjectKey::cluster(name));
     }
     let mut controller = controller.start(runs.taking(secs(10))).unwrap();
-    runs.until_count(1).await;
+    runs.wait_for_count(1).await;
 
     controller.queue().shutdown();
     soon("it ends", controller.wait_for_end()).await.unwrap();
@@ -76,7 +80,7 @@ async fn a_queue_that_is_shut_down_by_somebody_else_ends_it_when_it_is_empty() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_panics_when_it_is_cloned_is_an_error_and_no_silence() {
+async fn panic_in_clone_of_a_key_is_reported_as_an_error() {
     #[derive(Debug, PartialEq, Eq, Hash)]
     struct Bad;
     impl Clone for Bad {

@@ -21,7 +21,7 @@ fn controller() -> Controller {
     Controller::with_queue("test", queue)
 }
 
-/// A reconciler whose first runs end as `outcome` says, and all others well.
+/// A reconciler whose first runs return `outcome`, and all others succeed.
 fn failing(
     runs: &Runs,
     times: usize,
@@ -41,7 +41,7 @@ fn failing(
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_is_retried_with_growing_pauses() {
+async fn errors_are_retried_with_backoff() {
     let runs = Runs::new();
     let controller = controller()
         .start(failing(&runs, 8, |_| Err("not yet".to_owned())))
@@ -55,7 +55,7 @@ async fn an_error_is_retried_with_growing_pauses() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_is_retried_with_growing_pauses() {
+async fn panics_are_retried_with_backoff() {
     let runs = Runs::new();
     let controller = controller()
         .start(failing(&runs, 4, |_| panic!("on purpose")))
@@ -70,7 +70,7 @@ async fn a_panic_is_retried_with_growing_pauses() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_before_the_first_await_is_a_panic_like_any_other() {
+async fn panic_before_the_first_await_is_retried() {
     let runs = Runs::new();
     let log = runs.clone();
     let controller = controller()
@@ -88,7 +88,7 @@ async fn a_panic_before_the_first_await_is_a_panic_like_any_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_does_not_hold_up_other_keys() {
+async fn panic_does_not_delay_other_keys() {
     let runs = Runs::new();
     let log = runs.clone();
     let controller = controller();
@@ -110,9 +110,9 @@ async fn a_panic_does_not_hold_up_other_keys() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn success_makes_the_next_failure_a_first_one() {
+async fn success_resets_the_backoff() {
     let runs = Runs::new();
-    // Fails three times, asks for another run, fails again.
+    // Fails three times, requests another run, fails again.
     let controller = controller()
         .start(failing(&runs, 5, |count| match count {
             4 => Ok(Action::RequeueAfter(secs(100))),
@@ -127,7 +127,7 @@ async fn success_makes_the_next_failure_a_first_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_is_given_up_after_so_many_retries_until_it_is_asked_for_again() {
+async fn key_is_dropped_after_max_retries_until_added_again() {
     for panics in [false, true] {
         let runs = Runs::new();
         let outcome = move |_| match panics {
@@ -151,7 +151,7 @@ async fn a_key_is_given_up_after_so_many_retries_until_it_is_asked_for_again() {
     }
 }
 
-/// Everything that was logged on this thread.
+/// Everything logged on this thread.
 #[derive(Clone, Default)]
 struct Logged(Arc<Mutex<Vec<u8>>>);
 
@@ -195,8 +195,8 @@ async fn failures_are_logged_with_the_key_and_without_the_message_of_a_panic() {
         .with_ansi(false)
         .with_writer(move || writer.clone())
         .finish();
-    // With a single subscriber in the process, tracing asks whichever thread meets a log line first whether anybody
-    // wants it, and remembers the answer of a thread without one. A second subscriber makes it ask them all.
+    // With a single subscriber in the process, tracing caches the interest of whichever thread reaches a log line
+    // first, which may have none. A second subscriber makes it check every time.
     let _second = tracing::Dispatch::new(tracing_subscriber::fmt().finish());
     let _guard = tracing::subscriber::set_default(subscriber);
     let runs = Runs::new();

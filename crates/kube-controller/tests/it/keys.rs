@@ -1,4 +1,4 @@
-//! From events to keys: the object, its owner, or whatever a function says.
+//! Mapping of events to keys: the object, its owner, or a custom function.
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -10,7 +10,7 @@ use kube_testserver::builders::{Build, config_map, deployment, pod, replica_set}
 use crate::support::*;
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_appears_changes_and_goes_is_looked_into_each_time() {
+async fn added_updated_and_deleted_objects_are_reconciled() {
     let server = TestServer::new();
     let (pods, runs) = (pods(&server), Runs::new());
     let controller = Controller::new("test")
@@ -34,7 +34,7 @@ async fn an_object_that_appears_changes_and_goes_is_looked_into_each_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_nobody_saw_reaches_the_reconciler() {
+async fn missed_delete_reaches_the_reconciler() {
     let server = TestServer::new();
     server.create(pod("shop", "cart"));
     let (pods, runs) = (pods(&server), Runs::new());
@@ -42,7 +42,7 @@ async fn a_deletion_nobody_saw_reaches_the_reconciler() {
         .watches(Watch::object(&pods))
         .start(runs.reconciler())
         .unwrap();
-    runs.until_count(1).await;
+    runs.wait_for_count(1).await;
     runs.take();
 
     server.delete::<Pod>("shop", "cart");
@@ -50,14 +50,14 @@ async fn a_deletion_nobody_saw_reaches_the_reconciler() {
     server.compact();
     server.break_watches();
 
-    runs.until_count(1).await;
+    runs.wait_for_count(1).await;
     assert_eq!(runs.take(), ["shop/cart"]);
     assert!(pods.store().is_empty());
     controller.shutdown().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_came_and_went_at_once_is_looked_into() {
+async fn object_created_and_deleted_at_once_is_reconciled() {
     let server = TestServer::new();
     let (pods, runs) = (pods(&server), Runs::new());
     let controller = Controller::new("test")
@@ -84,14 +84,14 @@ async fn two_informers_feed_one_controller() {
         .watches(Watch::owner::<ReplicaSet>(&pods))
         .start(runs.reconciler())
         .unwrap();
-    runs.until_count(1).await;
+    runs.wait_for_count(1).await;
     runs.take();
 
     server.create(owned(pod("shop", "cart-1"), &cart));
     settle().await;
     assert_eq!(runs.take(), ["shop/cart"]);
 
-    // One that nobody owns, and one that somebody else owns.
+    // One without an owner, and one with another owner.
     server.create(pod("shop", "lonely"));
     let other = server.create(deployment("shop", "other"));
     server.create(owned(pod("shop", "other-1"), &other));
@@ -105,7 +105,7 @@ async fn two_informers_feed_one_controller() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_that_moves_an_owner_tells_both() {
+async fn update_of_the_owner_reconciles_both_owners() {
     let server = TestServer::new();
     let (old, new) = (
         server.create(replica_set("shop", "old")),
@@ -117,7 +117,7 @@ async fn an_update_that_moves_an_owner_tells_both() {
         .watches(Watch::owner::<ReplicaSet>(&pods))
         .start(runs.reconciler())
         .unwrap();
-    runs.until_count(1).await;
+    runs.wait_for_count(1).await;
     assert_eq!(runs.take(), ["shop/old"]);
 
     give::<Pod>(&server, "cart-1", &new);
@@ -128,7 +128,7 @@ async fn an_update_that_moves_an_owner_tells_both() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_that_does_not_control_is_told_if_that_is_asked_for() {
+async fn non_controller_owner_is_reconciled_if_enabled() {
     let server = TestServer::new();
     let cart = server.create(replica_set("shop", "cart"));
     let (pods, runs, any) = (pods(&server), Runs::new(), Runs::new());
@@ -146,7 +146,7 @@ async fn an_owner_that_does_not_control_is_told_if_that_is_asked_for() {
         owner.controller = None;
     }
     server.create(shared);
-    any.until_count(1).await;
+    any.wait_for_count(1).await;
 
     assert_eq!(any.take(), ["shop/cart"]);
     assert!(runs.take().is_empty());
@@ -155,7 +155,7 @@ async fn an_owner_that_does_not_control_is_told_if_that_is_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_function_maps_both_states_of_an_object_to_any_keys() {
+async fn function_maps_both_states_of_an_object_to_keys() {
     let server = TestServer::new();
     let (maps, runs) = (maps(&server), Runs::new());
     let users = |map: &ConfigMap| -> Vec<ObjectKey> {
@@ -183,7 +183,7 @@ async fn a_function_maps_both_states_of_an_object_to_any_keys() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_function_of_the_event_decides_alone() {
+async fn function_of_the_event_determines_the_keys() {
     let server = TestServer::new();
     let (pods, runs) = (pods(&server), Runs::new());
     let controller = Controller::new("test")
@@ -231,13 +231,13 @@ async fn keys_may_be_of_any_type() {
         })
         .unwrap();
 
-    runs.until_count(2).await;
+    runs.wait_for_count(2).await;
     assert_eq!(runs.take_set(), ["map cart", "pod shop/cart"]);
     controller.shutdown().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_may_come_from_elsewhere() {
+async fn keys_can_be_added_from_outside() {
     let runs = Runs::new();
     let controller = Controller::new("test");
     let queue = controller.queue().clone();
@@ -252,7 +252,7 @@ async fn keys_may_come_from_elsewhere() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_of_a_kind_known_at_run_time_is_found() {
+async fn owner_of_a_dynamic_kind_is_found() {
     let server = TestServer::new();
     let cart = server.create(deployment("shop", "cart"));
     let (pods, runs) = (pods(&server), Runs::new());
@@ -264,13 +264,13 @@ async fn an_owner_of_a_kind_known_at_run_time_is_found() {
         .unwrap();
 
     server.create(owned(pod("shop", "cart-1"), &cart));
-    runs.until_count(1).await;
+    runs.wait_for_count(1).await;
 
     assert_eq!(runs.take(), ["shop/cart"]);
     controller.shutdown().await.unwrap();
 }
 
-/// An informer whose transform drops an object that is retired: it leaves the scope and lives on.
+/// An informer whose transform drops retired objects: they leave the scope but still exist.
 fn active_pods(server: &TestServer) -> Informer<Pod> {
     Informer::<Pod>::scoped(server.client(), Scope::all())
         .try_transform(|pod| Ok(Some(pod).filter(|pod| Object::object_label(pod, "retired").is_none())))
@@ -278,7 +278,7 @@ fn active_pods(server: &TestServer) -> Informer<Pod> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_left_the_scope_is_not_mistaken_for_a_deleted_one() {
+async fn object_that_left_the_scope_is_not_mistaken_for_a_deleted_one() {
     let server = TestServer::new();
     server.create(pod("shop", "cart"));
     let (pods, runs, all) = (active_pods(&server), Runs::new(), Runs::new());
@@ -290,7 +290,7 @@ async fn an_object_that_left_the_scope_is_not_mistaken_for_a_deleted_one() {
         .watches(Watch::object(&pods).with_left_scope())
         .start(all.reconciler())
         .unwrap();
-    runs.until_count(1).await;
+    runs.wait_for_count(1).await;
     runs.take();
     all.take();
 
@@ -305,7 +305,7 @@ async fn an_object_that_left_the_scope_is_not_mistaken_for_a_deleted_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mapping_that_panics_costs_the_event_and_nothing_else() {
+async fn panic_in_a_mapping_loses_only_its_event() {
     let server = TestServer::new();
     server.create(pod("shop", "bad"));
     server.create(pod("shop", "good"));
@@ -318,9 +318,9 @@ async fn a_mapping_that_panics_costs_the_event_and_nothing_else() {
         .start(runs.reconciler())
         .unwrap();
 
-    runs.until_count(1).await;
+    runs.wait_for_count(1).await;
     server.create(pod("shop", "better"));
-    runs.until_count(2).await;
+    runs.wait_for_count(2).await;
 
     assert_eq!(runs.take_set(), ["shop/better", "shop/good"]);
     assert_eq!(pods.stats().handlers[0].panics, 1);

@@ -1,4 +1,4 @@
-//! The controller as a user sees it: on the embedded server, on a paused clock. One binary.
+//! Behaviour of the controller on the embedded server, on a paused clock. One binary.
 
 mod ends;
 mod failures;

@@ -1,4 +1,4 @@
-//! Which events count.
+//! Filtering of events.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
@@ -25,7 +25,7 @@ fn scale(server: &TestServer, replicas: i32) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_predicate_suppresses_updates_of_the_status_only() {
+async fn predicate_filters_status_only_updates() {
     let server = TestServer::new();
     server.create(deployment("shop", "cart"));
     let (deployments, runs, all) = (informer::<Deployment>(&server), Runs::new(), Runs::new());
@@ -37,7 +37,7 @@ async fn a_predicate_suppresses_updates_of_the_status_only() {
         .watches(Watch::object(&deployments))
         .start(all.reconciler())
         .unwrap();
-    runs.until_count(1).await;
+    runs.wait_for_count(1).await;
     runs.take();
     all.take();
 
@@ -52,13 +52,13 @@ async fn a_predicate_suppresses_updates_of_the_status_only() {
 
     server.delete::<Deployment>("shop", "cart");
     settle().await;
-    assert_eq!(runs.take(), ["shop/cart"], "a deletion is not held back");
+    assert_eq!(runs.take(), ["shop/cart"], "deletions are not filtered");
     picky.shutdown().await.unwrap();
     curious.shutdown().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_predicate_sees_old_and_new_and_all_of_several_must_hold() {
+async fn predicates_receive_old_and_new_and_all_must_hold() {
     let server = TestServer::new();
     server.create(deployment("shop", "cart"));
     let (deployments, runs) = (informer::<Deployment>(&server), Runs::new());
@@ -75,10 +75,7 @@ async fn a_predicate_sees_old_and_new_and_all_of_several_must_hold() {
         .start(runs.reconciler())
         .unwrap();
     settle().await;
-    assert!(
-        runs.take().is_empty(),
-        "the second one does not let additions pass"
-    );
+    assert!(runs.take().is_empty(), "the second one filters additions");
 
     scale(&server, 5);
     settle().await;
@@ -90,7 +87,7 @@ async fn a_predicate_sees_old_and_new_and_all_of_several_must_hold() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resync_passes_the_predicates_unless_one_asks_for_a_change() {
+async fn resync_passes_predicates_unless_one_requires_a_change() {
     let server = TestServer::new();
     server.create(deployment("shop", "cart"));
     let (deployments, runs, changes) = (informer::<Deployment>(&server), Runs::new(), Runs::new());
@@ -110,7 +107,7 @@ async fn a_resync_passes_the_predicates_unless_one_asks_for_a_change() {
         )
         .start(changes.reconciler())
         .unwrap();
-    runs.until_count(1).await;
+    runs.wait_for_count(1).await;
     runs.take();
     changes.take();
 

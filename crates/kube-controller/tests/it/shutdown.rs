@@ -1,4 +1,4 @@
-//! Ending: what runs is finished, what is queued is not begun, and nothing is left.
+//! Shutdown: runs in flight finish, queued keys do not start, and nothing is left behind.
 
 use kube_controller::{Controller, RunError, Watch};
 use kube_informers::ObjectKey;
@@ -19,7 +19,7 @@ fn with_pods(count: usize) -> TestServer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_finishes_what_runs_and_begins_nothing() {
+async fn shutdown_finishes_runs_in_flight_and_starts_none() {
     let server = with_pods(10);
     let (pods, runs) = (pods(&server), Runs::new());
     let controller = Controller::new("test")
@@ -27,7 +27,7 @@ async fn a_shutdown_finishes_what_runs_and_begins_nothing() {
         .workers(2)
         .start(runs.taking(secs(60)))
         .unwrap();
-    runs.until_count(2).await;
+    runs.wait_for_count(2).await;
     pass(secs(10)).await;
 
     let began = Instant::now();
@@ -37,9 +37,9 @@ async fn a_shutdown_finishes_what_runs_and_begins_nothing() {
     assert_eq!((runs.count(), runs.finished(), runs.inside()), (2, 2, 0));
     assert!(began.elapsed() > secs(40) && began.elapsed() < secs(60));
     assert_eq!(queue.stats().discarded, 8);
-    assert_eq!(pods.stats().handlers.len(), 0, "its handler is gone");
+    assert_eq!(pods.stats().handlers.len(), 0, "its handler is removed");
 
-    // The informer is not the controller's, and lives on.
+    // The informer does not belong to the controller and keeps running.
     server.create(pod("shop", "late"));
     settle().await;
     assert_eq!(pods.store().len(), 11);
@@ -47,7 +47,7 @@ async fn a_shutdown_finishes_what_runs_and_begins_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_during_the_shutdown_is_not_retried() {
+async fn failure_during_shutdown_is_not_retried() {
     let runs = Runs::new();
     let log = runs.clone();
     let controller = Controller::new("test");
@@ -62,7 +62,7 @@ async fn a_failure_during_the_shutdown_is_not_retried() {
             }
         })
         .unwrap();
-    runs.until_count(1).await;
+    runs.wait_for_count(1).await;
 
     soon("it ends", controller.shutdown()).await.unwrap();
     pass(secs(600)).await;
@@ -71,7 +71,7 @@ async fn a_failure_during_the_shutdown_is_not_retried() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_limited_shutdown_cancels_what_takes_longer() {
+async fn shutdown_within_cancels_longer_runs() {
     let server = with_pods(3);
     let (pods, runs) = (pods(&server), Runs::new());
     let controller = Controller::new("test")
@@ -79,13 +79,13 @@ async fn a_limited_shutdown_cancels_what_takes_longer() {
         .workers(3)
         .start(runs.taking(secs(3600)))
         .unwrap();
-    runs.until_count(3).await;
+    runs.wait_for_count(3).await;
 
     let began = Instant::now();
     let error = controller.shutdown_within(secs(20)).await.unwrap_err();
 
     assert_eq!(began.elapsed(), secs(20));
-    assert_eq!((runs.finished(), runs.inside()), (0, 0), "they are gone");
+    assert_eq!((runs.finished(), runs.inside()), (0, 0), "they were cancelled");
     let RunError::Aborted { running, grace, .. } = &error else {
         panic!("{error}")
     };
@@ -97,9 +97,9 @@ async fn a_limited_shutdown_cancels_what_takes_longer() {
     );
 }
 
-/// On threads and on the real clock: nothing can be cancelled that does not await.
+/// On threads and the real clock: code that does not await cannot be cancelled.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_that_blocks_a_thread_does_not_hold_up_a_limited_shutdown() {
+async fn blocking_run_does_not_delay_shutdown_within() {
     let (begun, mut has_begun) = tokio::sync::mpsc::unbounded_channel();
     let (release, released) = std::sync::mpsc::channel::<()>();
     let released = parking_lot::Mutex::new(released);
@@ -123,7 +123,7 @@ async fn a_run_that_blocks_a_thread_does_not_hold_up_a_limited_shutdown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_ends_within_the_limit_is_no_error() {
+async fn runs_that_end_within_the_timeout_are_no_error() {
     let server = with_pods(1);
     let (pods, runs) = (pods(&server), Runs::new());
     let controller = Controller::new("test")
@@ -131,7 +131,7 @@ async fn what_ends_within_the_limit_is_no_error() {
         .grace(secs(60))
         .start(runs.taking(secs(30)))
         .unwrap();
-    runs.until_count(1).await;
+    runs.wait_for_count(1).await;
 
     controller.shutdown().await.unwrap();
 
@@ -139,7 +139,7 @@ async fn what_ends_within_the_limit_is_no_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_signal_ends_it_where_it_runs() {
+async fn signal_shuts_the_controller_down() {
     let server = with_pods(1);
     let (pods, runs) = (pods(&server), Runs::new());
     let (signal, signalled) = oneshot::channel::<()>();
@@ -148,7 +148,7 @@ async fn a_signal_ends_it_where_it_runs() {
         .run_until(async { signalled.await.unwrap_or(()) }, runs.taking(secs(30)));
 
     let signalling = async {
-        runs.until_count(1).await;
+        runs.wait_for_count(1).await;
         signal.send(()).unwrap();
     };
     let (outcome, ()) = soon("it ends", async { tokio::join!(running, signalling) }).await;
@@ -158,7 +158,7 @@ async fn a_signal_ends_it_where_it_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_grace_of_the_settings_holds_for_a_signal() {
+async fn configured_grace_applies_to_a_signal() {
     let server = with_pods(1);
     let (pods, runs) = (pods(&server), Runs::new());
     let outcome = Controller::new("test")
@@ -175,7 +175,7 @@ async fn the_grace_of_the_settings_holds_for_a_signal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropping_the_future_leaves_nothing_behind() {
+async fn dropping_the_future_removes_handlers_and_tasks() {
     let server = with_pods(4);
     let (pods, runs) = (pods(&server), Runs::new());
     soon("synced", pods.synced()).await.unwrap();
@@ -195,14 +195,14 @@ async fn dropping_the_future_leaves_nothing_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropping_the_handle_ends_it_after_what_runs() {
+async fn dropping_the_handle_ends_the_controller_after_runs_in_flight() {
     let server = with_pods(4);
     let (pods, runs) = (pods(&server), Runs::new());
     let controller = Controller::new("test")
         .watches(Watch::object(&pods))
         .start(runs.taking(secs(30)))
         .unwrap();
-    runs.until_count(1).await;
+    runs.wait_for_count(1).await;
     let tasks = Handle::current().metrics().num_alive_tasks();
 
     drop(controller);

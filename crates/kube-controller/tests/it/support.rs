@@ -1,4 +1,4 @@
-//! What the tests share: informers on a server, a reconciler that keeps a log, virtual time.
+//! Shared helpers: informers on a server, a reconciler with a log, virtual time.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -24,21 +24,21 @@ pub const fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-/// Lets so much virtual time pass. On the paused clock it passes only while nothing can run.
+/// Advances virtual time. On the paused clock it advances only while no task can run.
 pub async fn pass(time: Duration) {
     tokio::time::sleep(time).await;
 }
 
-/// Lets everything run that can run now.
+/// Lets every ready task run.
 pub async fn settle() {
     pass(ms(1)).await;
 }
 
-/// What `future` gives, or a panic after five virtual minutes.
+/// The output of `future`; panics after five virtual minutes.
 pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     match tokio::time::timeout(secs(300), future).await {
         Ok(outcome) => outcome,
-        Err(_) => panic!("{what}: not so after five minutes"),
+        Err(_) => panic!("{what}: not met after five minutes"),
     }
 }
 
@@ -77,7 +77,7 @@ where
     });
 }
 
-/// The log of a reconciler, and who is inside it.
+/// The log of a reconciler, and its runs in flight.
 #[derive(Clone)]
 pub struct Runs(Arc<Mutex<State>>);
 
@@ -102,7 +102,7 @@ impl Runs {
         })))
     }
 
-    /// Notes that a run begins; it ends when the guard is dropped.
+    /// Records the start of a run; it ends when the guard is dropped.
     pub fn enter(&self, key: &ObjectKey) -> Inside {
         let mut state = self.0.lock();
         let began = state.began.elapsed();
@@ -115,12 +115,12 @@ impl Runs {
         }
     }
 
-    /// A reconciler that does nothing but keep the log.
+    /// A reconciler that only keeps the log.
     pub fn reconciler(&self) -> impl Reconcile<ObjectKey> + use<> {
         self.taking(Duration::ZERO)
     }
 
-    /// A reconciler that takes so long.
+    /// A reconciler with runs of this duration.
     pub fn taking(&self, time: Duration) -> impl Reconcile<ObjectKey> + use<> {
         let runs = self.clone();
         move |key: ObjectKey| {
@@ -136,13 +136,13 @@ impl Runs {
         }
     }
 
-    /// The keys in the order of their runs, since the last look.
+    /// The keys in the order of their runs, since the last call.
     pub fn take(&self) -> Vec<String> {
         let log = std::mem::take(&mut self.0.lock().log);
         log.into_iter().map(|(_, key)| key).collect()
     }
 
-    /// The same in alphabetical order, each once.
+    /// The same, sorted and deduplicated.
     pub fn take_set(&self) -> Vec<String> {
         let keys: BTreeSet<String> = self.take().into_iter().collect();
         keys.into_iter().collect()
@@ -152,13 +152,13 @@ impl Runs {
         self.0.lock().log.len()
     }
 
-    /// The pauses between one run and the next.
+    /// The pauses between consecutive runs.
     pub fn gaps(&self) -> Vec<Duration> {
         let log = &self.0.lock().log;
         log.windows(2).map(|pair| pair[1].0 - pair[0].0).collect()
     }
 
-    /// How many runs came to their end.
+    /// The number of completed runs.
     pub fn finished(&self) -> usize {
         self.0.lock().finished
     }
@@ -167,19 +167,19 @@ impl Runs {
         self.0.lock().inside.len()
     }
 
-    /// How many runs there were at most at a time.
+    /// The maximum number of concurrent runs.
     pub fn most(&self) -> usize {
         self.0.lock().most
     }
 
-    /// Whether one key ran twice at a time.
+    /// Whether one key had two concurrent runs.
     pub fn twice(&self) -> bool {
         self.0.lock().twice
     }
 
-    /// Waits until there have been so many runs since the last look.
-    pub async fn until_count(&self, count: usize) {
-        soon("so many runs", async {
+    /// Waits for a number of runs since the last call of [`Runs::take`].
+    pub async fn wait_for_count(&self, count: usize) {
+        soon("the number of runs", async {
             while self.count() < count {
                 settle().await;
             }
@@ -188,7 +188,7 @@ impl Runs {
     }
 }
 
-/// A run that is under way.
+/// A run in flight.
 pub struct Inside {
     runs: Runs,
     key: String,

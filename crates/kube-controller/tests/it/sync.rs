@@ -1,4 +1,4 @@
-//! Before the first run: caches are complete, and all that is there is queued.
+//! Before the first run: caches are complete, and all initial objects are queued.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube_controller::{Controller, RunError, Watch};
@@ -24,22 +24,22 @@ async fn nothing_runs_before_every_cache_is_complete() {
         .watches(Watch::object(&maps))
         .start(runs.reconciler())
         .unwrap();
-    soon("the pods are there", pods.synced()).await.unwrap();
+    soon("the pods are synced", pods.synced()).await.unwrap();
     pass(secs(60)).await;
 
     assert_eq!(runs.count(), 0);
-    assert_eq!(controller.stats().ready, 1, "it is queued, and waits");
+    assert_eq!(controller.stats().ready, 1, "it is queued and not started");
     assert!(!maps.has_synced());
 
     down.clear();
-    runs.until_count(2).await;
+    runs.wait_for_count(2).await;
     assert!(maps.has_synced());
     assert_eq!(runs.take_set(), ["shop/cart", "shop/prices"]);
     controller.shutdown().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_run_sees_every_object_that_was_there() {
+async fn first_run_sees_every_initial_object() {
     let server = TestServer::new();
     for number in 0..50 {
         server.create(pod("shop", &format!("cart-{number}")));
@@ -67,14 +67,14 @@ async fn the_first_run_sees_every_object_that_was_there() {
         .watches(Watch::object(&maps))
         .start(reconciler)
         .unwrap();
-    seen.until_count(100).await;
+    seen.wait_for_count(100).await;
 
-    assert_eq!(controller.stats().retries, 0, "no run found a cache incomplete");
+    assert_eq!(controller.stats().retries, 0, "no run found an incomplete cache");
     controller.shutdown().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cache_that_does_not_come_ends_it_with_what_is_in_the_way() {
+async fn cache_sync_timeout_reports_the_cause() {
     let server = TestServer::new();
     server.fault(RequestMatcher::resource("pods").forever(), Fault::status(403));
     let (pods, runs) = (pods(&server), Runs::new());
@@ -92,7 +92,7 @@ async fn a_cache_that_does_not_come_ends_it_with_what_is_in_the_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_can_be_ended_while_it_waits_for_a_cache() {
+async fn controller_can_be_shut_down_while_waiting_for_a_cache() {
     let server = TestServer::new();
     server.fault(RequestMatcher::resource("pods").forever(), Fault::hang());
     let (pods, runs) = (pods(&server), Runs::new());
@@ -104,11 +104,11 @@ async fn it_can_be_ended_while_it_waits_for_a_cache() {
     pass(secs(1)).await;
 
     soon("it ends", controller.shutdown()).await.unwrap();
-    assert_eq!(pods.stats().handlers.len(), 0, "its handler is gone");
+    assert_eq!(pods.stats().handlers.len(), 0, "its handler is removed");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_may_be_started_after_the_controller() {
+async fn informer_can_be_started_after_the_controller() {
     let server = TestServer::new();
     server.create(pod("shop", "cart"));
     let factory = kube_informers::SharedInformerFactory::new(server.client());
@@ -123,14 +123,14 @@ async fn an_informer_may_be_started_after_the_controller() {
     assert_eq!(runs.count(), 0);
 
     factory.start();
-    runs.until_count(1).await;
+    runs.wait_for_count(1).await;
     controller.shutdown().await.unwrap();
     factory.shutdown().await;
     server.assert_nothing_open();
 }
 
 #[tokio::test(start_paused = true)]
-async fn fresh_changes_go_before_the_first_list_and_resyncs() {
+async fn fresh_changes_precede_initial_list_and_resyncs() {
     let server = TestServer::new();
     for number in 0..5 {
         server.create(pod("shop", &format!("old-{number}")));
@@ -142,24 +142,24 @@ async fn fresh_changes_go_before_the_first_list_and_resyncs() {
         .watches(Watch::object(&pods).resync(secs(600)))
         .start(runs.taking(secs(10)))
         .unwrap();
-    runs.until_count(1).await;
+    runs.wait_for_count(1).await;
     server.create(pod("shop", "fresh"));
-    runs.until_count(6).await;
+    runs.wait_for_count(6).await;
     assert_eq!(runs.take()[1], "shop/fresh");
 
-    // The resync asks for all of them once more, and again a change goes first.
+    // The resync adds all of them once more, and again a change goes first.
     pass(secs(500)).await;
     assert_eq!(runs.count(), 0);
-    runs.until_count(1).await;
+    runs.wait_for_count(1).await;
     server.create(pod("shop", "fresher"));
-    runs.until_count(3).await;
+    runs.wait_for_count(3).await;
     let order = runs.take();
     assert_eq!(order[1], "shop/fresher", "{order:?}");
     controller.shutdown().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stopped_informer_is_refused_at_the_start() {
+async fn stopped_informer_is_rejected_at_the_start() {
     let server = TestServer::new();
     let (pods, maps, runs) = (pods(&server), maps(&server), Runs::new());
     pods.shutdown().await;
@@ -175,5 +175,9 @@ async fn a_stopped_informer_is_refused_at_the_start() {
         error.to_string(),
         "controller test cannot start: one of its informers has stopped"
     );
-    assert_eq!(maps.stats().handlers.len(), 0, "nothing is left at the other one");
+    assert_eq!(
+        maps.stats().handlers.len(),
+        0,
+        "its handler at the other informer is removed"
+    );
 }

@@ -1,4 +1,4 @@
-//! How keys are worked off: so many at a time, one never twice.
+//! Concurrency: a limited number of runs, never two of one key.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube_controller::{Action, Controller, Watch};
@@ -9,7 +9,7 @@ use kube_testserver::builders::{Build, pod};
 use crate::support::*;
 
 #[tokio::test(start_paused = true)]
-async fn the_limit_is_reached_and_never_exceeded() {
+async fn concurrency_limit_is_reached_and_never_exceeded() {
     let server = TestServer::new();
     for number in 0..40 {
         server.create(pod("shop", &format!("cart-{number}")));
@@ -21,7 +21,7 @@ async fn the_limit_is_reached_and_never_exceeded() {
         .start(runs.taking(secs(1)))
         .unwrap();
 
-    runs.until_count(40).await;
+    runs.wait_for_count(40).await;
 
     assert_eq!(runs.most(), 4);
     controller.shutdown().await.unwrap();
@@ -29,7 +29,7 @@ async fn the_limit_is_reached_and_never_exceeded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_key_never_runs_twice_at_a_time_in_a_storm() {
+async fn one_key_never_has_two_concurrent_runs() {
     let server = TestServer::new();
     for number in 0..3 {
         server.create(pod("shop", &format!("cart-{number}")));
@@ -40,7 +40,7 @@ async fn one_key_never_runs_twice_at_a_time_in_a_storm() {
         .workers(16)
         .start(runs.taking(ms(70)))
         .unwrap();
-    runs.until_count(1).await;
+    runs.wait_for_count(1).await;
 
     for change in 0..500 {
         let name = format!("cart-{}", change % 3);
@@ -50,8 +50,8 @@ async fn one_key_never_runs_twice_at_a_time_in_a_storm() {
         pass(ms(10)).await;
     }
     let last = controller.stats();
-    assert!(last.running > 0, "the storm lasts to the end");
-    soon("all is worked off", async {
+    assert!(last.running > 0, "keys are added until the end");
+    soon("the queue is empty", async {
         while controller.stats().depth > 0 {
             settle().await;
         }
@@ -60,13 +60,13 @@ async fn one_key_never_runs_twice_at_a_time_in_a_storm() {
     controller.shutdown().await.unwrap();
 
     assert!(!runs.twice());
-    assert_eq!(runs.most(), 3, "different keys do run at a time");
+    assert_eq!(runs.most(), 3, "different keys run concurrently");
     assert!(runs.count() > 100, "{} runs", runs.count());
     assert_eq!(runs.finished(), runs.count());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_during_a_run_brings_exactly_one_more() {
+async fn change_during_a_run_causes_exactly_one_more() {
     let server = TestServer::new();
     server.create(pod("shop", "cart"));
     let (pods, runs) = (pods(&server), Runs::new());
@@ -75,7 +75,7 @@ async fn a_change_during_a_run_brings_exactly_one_more() {
         .workers(2)
         .start(runs.taking(secs(10)))
         .unwrap();
-    runs.until_count(1).await;
+    runs.wait_for_count(1).await;
 
     for change in 0..5 {
         server.modify::<Pod>("shop", "cart", |pod| {
@@ -90,7 +90,7 @@ async fn a_change_during_a_run_brings_exactly_one_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_may_ask_for_another_one_later() {
+async fn run_can_request_a_later_run() {
     let server = TestServer::new();
     server.create(pod("shop", "cart"));
     let (pods, runs) = (pods(&server), Runs::new());
@@ -114,7 +114,7 @@ async fn a_run_may_ask_for_another_one_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_workers_are_one_worker() {
+async fn zero_workers_mean_one_worker() {
     let runs = Runs::new();
     let controller = Controller::new("test").workers(0);
     controller.queue().add(ObjectKey::cluster("a"));

@@ -176,13 +176,13 @@ fn dispatch() {
             let informer = Informer::from_source(Storm { events: EVENTS })
                 .configure(|config| config.watch_list = false)
                 .build();
-            let told = Arc::new(AtomicU64::new(0));
+            let delivered = Arc::new(AtomicU64::new(0));
             for _ in 0..handlers {
-                let told = told.clone();
+                let delivered = delivered.clone();
                 informer
                     .0
                     .add_event_handler(move |event: Event<Small>| {
-                        told.fetch_add(event.object().version.len() as u64, Ordering::Relaxed);
+                        delivered.fetch_add(event.object().version.len() as u64, Ordering::Relaxed);
                     })
                     .expect("not stopped");
             }

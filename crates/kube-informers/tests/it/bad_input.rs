@@ -52,7 +52,7 @@ async fn struck(fault: Fault, build: fn(&TestServer) -> InformerBuilder<Pod>) ->
     server.create(pod("ns", "b"));
     for _ in 0..10 {
         pass(minutes(1)).await;
-        assert!(informer.store().contains("ns/a"), "an emptied cache");
+        assert!(informer.store().contains("ns/a"), "the cache was emptied");
     }
     assert_gentle(&server);
     trouble.clear();
@@ -214,7 +214,7 @@ async fn a_truncated_watch_frame_is_discarded() {
         server.create(pod("ns", "b"));
         server.create(pod("ns", "c"));
 
-        wait_for("it comes by the third watch", || {
+        wait_for("the third watch delivers it", || {
             names(&informer) == ["a", "b", "c"]
         })
         .await;
@@ -241,7 +241,7 @@ async fn an_object_without_a_name_does_not_affect_the_others() {
 
             assert_eq!(names(&informer), ["a", "c"]);
             let stats = informer.stats();
-            assert_eq!(stats.members[0].reflector.unreadable, 1, "it is counted");
+            assert_eq!(stats.members[0].reflector.unreadable, 1, "the object is counted");
 
             // The same on a live watch.
             server.create(pod("ns", "d"));
@@ -281,7 +281,7 @@ async fn an_object_of_20_mb_is_cached_and_one_over_the_limit_is_quarantined() {
         // A version within the limit ends the quarantine.
         server.cure("pods", "ns/big");
         server.modify::<Pod>("ns", "big", |pod| *pod = pod.clone().label("small", "now"));
-        wait_for("it is there", || names(&small) == ["a", "big"]).await;
+        wait_for("it is cached", || names(&small) == ["a", "big"]).await;
         assert!(small.quarantine().is_empty());
     }
 }
@@ -306,8 +306,8 @@ async fn a_rejected_page_token_leads_to_a_list_without_pages_and_then_to_backoff
     // Rejected as invalid: backoff, and no hot loop.
     server.clear_faults();
     server.clear_requests();
-    let nonsense = Fault::error(ApiError::bad_request("continue key is not valid"));
-    let trouble = server.fault(RequestMatcher::list("pods").continued().forever(), nonsense);
+    let invalid_token = Fault::error(ApiError::bad_request("continue key is not valid"));
+    let trouble = server.fault(RequestMatcher::list("pods").continued().forever(), invalid_token);
     let informer = paged().start();
     let sentence = complaint(&informer).await;
     assert_says(&sentence, &["400 BadRequest", "continue key is not valid"]);
@@ -355,14 +355,14 @@ async fn bytes_that_break_a_list_never_empty_the_cache() {
         for poison in [
             Poison::GarbageAfter("}}{".into()),
             Poison::Raw("{\"metadata\":".into()),
-            Poison::Raw("nonsense".into()),
+            Poison::Raw("invalid_token".into()),
             Poison::StatusObject,
         ] {
             let server = TestServer::new();
             server.create(pod("ns", "a"));
             let informer = synced(build(&server)).await;
             server.create(pod("ns", "b"));
-            wait_for("both are there", || informer.store().len() == 2).await;
+            wait_for("both are cached", || informer.store().len() == 2).await;
 
             server.poison("pods", "ns/b", poison.clone());
             server.modify::<Pod>("ns", "b", |pod| *pod = pod.clone().label("x", "y"));
@@ -401,7 +401,7 @@ async fn a_list_of_unidentifiable_items_does_not_empty_the_cache() {
                 server.poison("pods", name, Poison::Null);
             }
             force_relist(&server);
-            wait_for("it has listed again", || {
+            wait_for("it has relisted", || {
                 informer.stats().members[0].reflector.lists == 2
             })
             .await;
@@ -415,7 +415,7 @@ async fn a_list_of_unidentifiable_items_does_not_empty_the_cache() {
             server.clear_faults();
             server.poison("pods", "ns/a", Poison::MissingName);
             force_relist(&server);
-            wait_for("it has listed again", || {
+            wait_for("it has relisted", || {
                 informer.stats().members[0].reflector.lists == 3
             })
             .await;
@@ -425,7 +425,7 @@ async fn a_list_of_unidentifiable_items_does_not_empty_the_cache() {
 
             server.clear_faults();
             force_relist(&server);
-            wait_for("all is well", || informer.quarantine().is_empty()).await;
+            wait_for("the quarantine ends", || informer.quarantine().is_empty()).await;
             assert_eq!(cached(&informer), stored(&server, "pods"));
             assert_eq!(log.all(), [""; 0]);
         }

@@ -31,17 +31,17 @@ async fn finding_01_a_create_delete_race_blocks_neither_subscriber_nor_cache() {
 
     // Nothing has been read so far: an unread subscription delays nothing.
     assert_eq!((every.pending(), newest.pending()), (30, 28));
-    assert_eq!(told(&every.next().await.unwrap()), "added ns/a");
-    assert_eq!(told(&every.next().await.unwrap()), "deleted ns/a");
+    assert_eq!(event_text(&every.next().await.unwrap()), "added ns/a");
+    assert_eq!(event_text(&every.next().await.unwrap()), "deleted ns/a");
     for number in 0..28 {
         let expected = format!("added ns/p{number}");
-        assert_eq!(told(&every.next().await.unwrap()), expected);
-        assert_eq!(told(&newest.next().await.unwrap()), expected);
+        assert_eq!(event_text(&every.next().await.unwrap()), expected);
+        assert_eq!(event_text(&newest.next().await.unwrap()), expected);
     }
     // Both are woken by the next event.
     server.create(pod("ns", "late"));
-    assert_eq!(told(&every.next().await.unwrap()), "added ns/late");
-    assert_eq!(told(&newest.next().await.unwrap()), "added ns/late");
+    assert_eq!(event_text(&every.next().await.unwrap()), "added ns/late");
+    assert_eq!(event_text(&newest.next().await.unwrap()), "added ns/late");
 }
 
 /// In kube-runtime: 102 lists in 120 seconds, at most 1.6 s apart.
@@ -58,7 +58,7 @@ async fn finding_02_failing_lists_back_off() {
     let gaps = gaps(&requests);
     assert!(
         gaps.iter().skip(5).all(|gap| *gap >= secs(25)),
-        "the pauses grow to half a minute: {gaps:?}"
+        "the delays grow to half a minute: {gaps:?}"
     );
     let error = informer.synced_within(Duration::ZERO).await.unwrap_err();
     assert_eq!(error.attempts as usize, requests.len());
@@ -137,19 +137,19 @@ async fn finding_05_a_list_or_watch_without_a_response_is_abandoned() {
     server.break_watches();
     server.create(pod("ns", "b"));
     let asked = tokio::time::Instant::now();
-    until_long("the watch is given up", || informer.store().len() == 2).await;
+    wait_for_an_hour("the watch is abandoned", || informer.store().len() == 2).await;
     assert!(asked.elapsed() <= secs(610), "{:?}", asked.elapsed());
 }
 
 /// Waits up to an hour of virtual time.
-async fn until_long(what: &str, condition: impl Fn() -> bool) {
+async fn wait_for_an_hour(what: &str, condition: impl Fn() -> bool) {
     for _ in 0..3600 {
         if condition() {
             return;
         }
         pass(secs(1)).await;
     }
-    panic!("{what}: not so after an hour");
+    panic!("{what}: not met after an hour");
 }
 
 /// In kube-runtime: `resourceVersion=0` is dropped because of the default page size.
@@ -194,7 +194,7 @@ async fn finding_07_a_failed_watch_list_is_replaced_by_a_list_and_remembered() {
         // Relists within the next ten minutes do not try a watch-list.
         pass(minutes(1)).await;
         force_relist(&server);
-        wait_for("it has listed again", || {
+        wait_for("it has relisted", || {
             informer.stats().members[0].reflector.lists == 2
         })
         .await;
@@ -224,11 +224,14 @@ async fn finding_08_objects_missing_from_a_relist_are_delivered_as_deleted() {
     server.delete::<Pod>("ns", "b");
     server.compact();
 
-    wait_for("the deletion is told", || log.len() > 0).await;
+    wait_for("the deletion is delivered", || log.len() > 0).await;
     assert_eq!(log.all(), ["deleted ns/b (missed)"]);
     assert_eq!(names(&informer), ["a"]);
-    let told_last = [events.next().await, events.next().await, events.next().await];
-    assert_eq!(told(told_last[2].as_ref().unwrap()), "deleted ns/b (missed)");
+    let last_three = [events.next().await, events.next().await, events.next().await];
+    assert_eq!(
+        event_text(last_three[2].as_ref().unwrap()),
+        "deleted ns/b (missed)"
+    );
 }
 
 /// In kube-runtime: one backoff covers all watches of a controller, and events of a healthy watch are 10 to 21 s late.
@@ -250,7 +253,7 @@ async fn finding_09_a_failing_watch_does_not_delay_others() {
         healthy
             .wait_for(&version, Duration::from_millis(100))
             .await
-            .expect("it is there at once");
+            .expect("it is delivered at once");
     }
     assert!(matches!(failing.state(), ReflectorState::BackingOff { .. }));
     assert_eq!(healthy.stats().members[0].reflector.errors.len(), 0);
@@ -290,7 +293,7 @@ async fn finding_10_one_decoded_object_without_managed_fields_is_shared_by_all_a
     }
 
     server.modify::<ConfigMap>("ns", "b", |config| config.data = Some(Default::default()));
-    wait_for("the change is told", || {
+    wait_for("the change is delivered", || {
         seen.iter().all(|seen| seen.lock().len() == 3)
     })
     .await;
@@ -300,7 +303,7 @@ async fn finding_10_one_decoded_object_without_managed_fields_is_shared_by_all_a
 
     let reused = informer.stats().members[0].reflector.reused;
     force_relist(&server);
-    wait_for("it has listed again", || {
+    wait_for("it has relisted", || {
         informer.stats().members[0].reflector.lists == 2
     })
     .await;

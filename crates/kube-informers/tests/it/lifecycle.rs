@@ -1,4 +1,4 @@
-//! Lifecycle: nothing runs before the start, everything ends at the stop, and no task is left.
+//! Lifecycle: nothing runs before the start, everything ends at shutdown, and no task is left.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -57,7 +57,7 @@ impl Stage {
                 informer.state(),
                 ReflectorState::Stopped | ReflectorState::Idle
             ));
-            self.nothing_is_left();
+            self.assert_nothing_left();
             let requests = self.server.requests().len();
             pass(minutes(10)).await;
             assert_eq!(self.server.requests().len(), requests, "{caller}");
@@ -65,7 +65,7 @@ impl Stage {
     }
 
     #[track_caller]
-    fn nothing_is_left(&self) {
+    fn assert_nothing_left(&self) {
         self.server.assert_nothing_open();
         assert_eq!(Handle::current().metrics().num_alive_tasks(), self.tasks);
     }
@@ -76,7 +76,7 @@ fn panics(_: Event<Pod>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_runs_before_it_is_started() {
+async fn nothing_runs_before_the_start() {
     let stage = Stage::new(TestServer::new()).await;
 
     let builder = stage.pods();
@@ -90,12 +90,12 @@ async fn nothing_runs_before_it_is_started() {
     pass(minutes(5)).await;
 
     assert_eq!(stage.server.requests().len(), 0);
-    stage.nothing_is_left();
+    stage.assert_nothing_left();
     assert!(!informer.has_started() && !informer.is_stopped());
     assert!(matches!(informer.state(), ReflectorState::Idle));
     assert!(!handler.has_synced());
 
-    // Stopped before it was started: the task does nothing, and no handler can be added.
+    // Shut down before the start: the task returns, and no handler can be added.
     let since = Instant::now();
     informer.shutdown().await;
     task.run().await.expect("no task died");
@@ -104,11 +104,11 @@ async fn nothing_runs_before_it_is_started() {
     assert!(informer.synced().await.is_err());
     let refused = informer.add_event_handler(|_: Event<Pod>| {}).unwrap_err();
     assert!(refused.to_string().contains("has stopped already"), "{refused}");
-    stage.nothing_is_left();
+    stage.assert_nothing_left();
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_stops_at_once_while_a_list_is_not_answered_or_not_complete() {
+async fn informer_stops_at_once_during_a_list() {
     for fault in [
         Fault::hang(),
         Fault::stall(100),
@@ -127,7 +127,7 @@ async fn it_stops_at_once_while_a_list_is_not_answered_or_not_complete() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_stops_at_once_in_the_middle_of_a_watch_list() {
+async fn informer_stops_at_once_during_a_watch_list() {
     for fault in [
         Fault::hang(),
         Fault::stall(100),
@@ -150,7 +150,7 @@ async fn it_stops_at_once_in_the_middle_of_a_watch_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_stops_at_once_while_it_watches() {
+async fn informer_stops_at_once_during_a_watch() {
     for paged in [true, false] {
         let stage = Stage::new(TestServer::new()).await;
         let builder = if paged { stage.paged() } else { stage.pods() };
@@ -164,7 +164,7 @@ async fn it_stops_at_once_while_it_watches() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_stops_at_once_while_it_backs_off() {
+async fn informer_stops_at_once_during_backoff() {
     for (on, synced) in [
         (RequestMatcher::resource("pods"), false),
         (RequestMatcher::plain_watch("pods"), true),
@@ -181,7 +181,7 @@ async fn it_stops_at_once_while_it_backs_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_stops_at_once_with_a_full_queue_and_undelivered_events() {
+async fn informer_stops_at_once_with_a_full_queue_and_backlog() {
     for queue in [
         QueueKind::InOrder { capacity: 1 },
         QueueKind::Keyed { capacity: 1 },
@@ -201,16 +201,16 @@ async fn it_stops_at_once_with_a_full_queue_and_undelivered_events() {
             let since = Instant::now();
             informer.shutdown().await;
             assert!(since.elapsed() <= Duration::from_millis(100));
-            let told = log.len();
+            let calls = log.len();
             pass(secs(1)).await;
-            assert_eq!(log.len(), told, "no call after the end");
-            stage.nothing_is_left();
+            assert_eq!(log.len(), calls, "no call after the end");
+            stage.assert_nothing_left();
         }
     }
 }
 
-/// A handler that lets go of the last handle in the middle of its call is not told everything that waits for it: it
-/// is stopped at the next occasion the runtime has to let others run.
+/// A handler that drops the last handle during a call does not receive its whole backlog: it is stopped when the
+/// runtime next yields.
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_stops_the_informer_is_stopped_too() {
     let stage = Stage::new(TestServer::new()).await;
@@ -231,11 +231,11 @@ async fn a_handler_that_stops_the_informer_is_stopped_too() {
 
     task.run().await.expect("no task died");
 
-    let told = calls.load(Ordering::SeqCst);
-    assert!((1..300).contains(&told), "{told} calls");
-    stage.nothing_is_left();
+    let count = calls.load(Ordering::SeqCst);
+    assert!((1..300).contains(&count), "{count} calls");
+    stage.assert_nothing_left();
     pass(minutes(1)).await;
-    assert_eq!(calls.load(Ordering::SeqCst), told);
+    assert_eq!(calls.load(Ordering::SeqCst), count);
 }
 
 #[tokio::test(start_paused = true)]
@@ -279,7 +279,7 @@ async fn an_asynchronous_handler_may_wait_for_the_end_of_its_own_informer() {
 
     wait_for("it has stopped", || informer.is_stopped()).await;
     settle().await;
-    stage.nothing_is_left();
+    stage.assert_nothing_left();
 }
 
 #[tokio::test(start_paused = true)]
@@ -309,16 +309,16 @@ async fn blocking_handler_that_does_not_return_is_abandoned_and_not_called_again
     }
     tokio::time::advance(Duration::from_millis(101)).await;
     stopped.await;
-    stage.nothing_is_left();
+    stage.assert_nothing_left();
 
     drop(release);
-    // The thread ends by itself: its sender goes with the handler.
+    // The thread ends by itself: its sender is dropped with the handler.
     assert_eq!(is_in.recv().await, None);
     assert_eq!(calls.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn any_handle_keeps_it_alive_and_dropping_the_last_one_stops_it() {
+async fn any_handle_keeps_the_informer_alive_and_dropping_the_last_stops_it() {
     type Keep = fn(&Informer<Pod>) -> Box<dyn std::any::Any>;
     let keeps: [(&str, Keep); 6] = [
         ("informer", |informer| Box::new(informer.clone())),
@@ -351,12 +351,12 @@ async fn any_handle_keeps_it_alive_and_dropping_the_last_one_stops_it() {
 
         drop(kept);
         pass(Duration::from_millis(100)).await;
-        stage.nothing_is_left();
+        stage.assert_nothing_left();
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_an_object_or_a_view_of_statistics_keeps_nothing_alive() {
+async fn snapshots_objects_and_stats_do_not_keep_the_informer_alive() {
     let stage = Stage::new(TestServer::new()).await;
     stage.server.create(pod("ns", "a"));
     let informer = synced(stage.pods()).await;
@@ -367,13 +367,13 @@ async fn a_snapshot_an_object_or_a_view_of_statistics_keeps_nothing_alive() {
     drop(informer);
     pass(Duration::from_millis(100)).await;
 
-    stage.nothing_is_left();
+    stage.assert_nothing_left();
     assert_eq!(snapshot.len(), 1);
     assert!(object.is_some());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_panics_and_ends_leaves_the_informer_alone() {
+async fn panicking_handler_that_ends_does_not_affect_the_informer() {
     let stage = Stage::new(TestServer::new()).await;
     let informer = synced(stage.pods()).await;
     let options = HandlerOptions::default().on_panic(OnPanic::End);
@@ -382,12 +382,12 @@ async fn a_handler_that_panics_and_ends_leaves_the_informer_alone() {
     wait_for("it has ended", || ended.ended().is_some()).await;
 
     stage.server.create(pod("ns", "b"));
-    wait_for("the cache goes on", || informer.store().len() == 2).await;
+    wait_for("the cache is still updated", || informer.store().len() == 2).await;
     stage.stops(informer).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn draining_delivers_what_was_received_and_sends_no_request() {
+async fn drain_delivers_the_backlog_and_sends_no_request() {
     let stage = Stage::new(TestServer::new()).await;
     let informer = synced(stage.pods()).await;
     let log = Log::new();
@@ -413,11 +413,11 @@ async fn draining_delivers_what_was_received_and_sends_no_request() {
     assert_eq!(log.len(), 20);
     assert!(since.elapsed() < secs(1), "{:?}", since.elapsed());
     assert!(informer.is_stopped());
-    stage.nothing_is_left();
+    stage.assert_nothing_left();
 }
 
 #[tokio::test(start_paused = true)]
-async fn draining_ends_in_time_even_if_a_handler_does_not() {
+async fn drain_times_out_if_a_handler_does_not_end() {
     let stage = Stage::new(TestServer::new()).await;
     let informer = synced(stage.pods()).await;
     informer
@@ -430,11 +430,11 @@ async fn draining_ends_in_time_even_if_a_handler_does_not() {
     informer.drain_within(secs(2)).await;
 
     assert!((secs(2)..=Duration::from_millis(2100)).contains(&since.elapsed()));
-    stage.nothing_is_left();
+    stage.assert_nothing_left();
 }
 
 #[tokio::test(start_paused = true)]
-async fn draining_before_the_start_or_after_the_end_returns() {
+async fn drain_before_the_start_or_after_the_end_returns() {
     let stage = Stage::new(TestServer::new()).await;
     let (informer, task) = stage.pods().build();
     informer.drain_within(secs(5)).await;
@@ -446,11 +446,11 @@ async fn draining_before_the_start_or_after_the_end_returns() {
         informer.shutdown(),
         informer.drain_within(secs(1))
     );
-    stage.nothing_is_left();
+    stage.assert_nothing_left();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_is_dropped_instead_of_run_stops_the_informer() {
+async fn dropping_the_task_before_run_stops_the_informer() {
     let stage = Stage::new(TestServer::new()).await;
     let (informer, task) = stage.pods().build();
     let mut events = informer.subscribe();
@@ -466,7 +466,7 @@ async fn a_task_that_is_dropped_instead_of_run_stops_the_informer() {
     assert!(events.next().await.is_none());
     assert!(handler.synced().await.is_err());
     informer.shutdown().await;
-    stage.nothing_is_left();
+    stage.assert_nothing_left();
 }
 
 #[tokio::test(start_paused = true)]
@@ -485,7 +485,7 @@ async fn dropping_a_running_task_stops_everything() {
 
     let mut run = Box::pin(task.run());
     tokio::select! {
-        _ = &mut run => panic!("nobody stopped it"),
+        _ = &mut run => panic!("it stopped early"),
         () = wait_for("the handler is called", || begun.load(Ordering::SeqCst) == 1) => {}
     }
     assert_eq!(stage.server.open_watches(), 1);
@@ -493,12 +493,8 @@ async fn dropping_a_running_task_stops_everything() {
     informer.shutdown().await;
 
     assert!(informer.is_stopped());
-    stage.nothing_is_left();
-    assert_eq!(
-        informer.store().len(),
-        1,
-        "what is in the cache can still be read"
-    );
+    stage.assert_nothing_left();
+    assert_eq!(informer.store().len(), 1, "the cache can still be read");
 }
 
 #[tokio::test(start_paused = true)]
@@ -512,15 +508,15 @@ async fn two_informers_on_one_client_stop_independently() {
     first.shutdown().await;
     assert_eq!(stage.server.open_watches(), 2);
     stage.server.create(pod("ns", "a"));
-    wait_for("the other one goes on", || third.store().len() == 1).await;
+    wait_for("the other informer continues", || third.store().len() == 1).await;
     assert!(first.store().is_empty());
 
     tokio::join!(second.shutdown(), third.shutdown());
-    stage.nothing_is_left();
+    stage.assert_nothing_left();
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_callers_are_woken_when_it_stops() {
+async fn waiting_callers_are_woken_by_shutdown() {
     let stage = Stage::new(TestServer::new()).await;
     stage
         .server
@@ -546,7 +542,7 @@ async fn waiting_callers_are_woken_when_it_stops() {
     assert_eq!(since.elapsed(), Duration::ZERO);
     assert!(synced.is_err() && within.is_err() && reached.is_err() && event.is_none());
     assert_eq!(stage.server.count_requests(Verb::Watch, "pods"), 1);
-    stage.nothing_is_left();
+    stage.assert_nothing_left();
 }
 
 #[tokio::test(start_paused = true)]

@@ -42,8 +42,8 @@ impl Object for Counted {
     }
 }
 
-/// Upstream: TestListAll. With 100,000 objects in each case, where client-go takes a million in two of them: what
-/// is proven is which labels are read, and that does not depend on the number.
+/// Upstream: TestListAll. With 100,000 objects in each case, where client-go uses a million in two of them: the test
+/// proves which labels are read, which does not depend on the number.
 #[test]
 fn a_selector_reads_labels_only_if_needed() {
     const OBJECTS: usize = 100_000;
@@ -202,22 +202,19 @@ async fn owners_and_owned_objects_are_found_without_a_scan() {
     let pod = pods.get("shop/cart-1-b").unwrap();
     assert!(
         sets.controller_of(&*pod).is_none(),
-        "it owns, but does not manage"
+        "an owner that is not the controller"
     );
     assert_eq!(sets.owners_of(&*pod).len(), 1);
     let stray = pods.get("shop/stray").unwrap();
     assert!(
         sets.controller_of(&*stray).is_none(),
-        "the owner is gone, another has its name"
+        "the owner was recreated with another UID"
     );
 
     assert_eq!(pods.owned_by(&uid).len(), 2);
     assert_eq!(pods.controlled_by(&*set_of(&sets)).len(), 1);
     assert!(pods.owned_by("nobody").is_empty());
-    assert!(
-        pods.store().index(indexes::OWNER_UID).is_some(),
-        "an index does it"
-    );
+    assert!(pods.store().index(indexes::OWNER_UID).is_some(), "found by index");
 }
 
 fn set_of(sets: &Lister<ReplicaSet>) -> Arc<ReplicaSet> {

@@ -1,4 +1,4 @@
-//! The library as a user sees it. One binary.
+//! Tests of the public API. One binary.
 
 mod bad_input;
 mod exact;

@@ -1,4 +1,4 @@
-//! The structure of the library: which module may import which, and what appears in one place only.
+//! The structure of the library: which module may import which, and code that must be in one place only.
 
 use std::collections::BTreeSet;
 use std::fs;

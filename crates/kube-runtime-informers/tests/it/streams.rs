@@ -40,7 +40,7 @@ async fn the_main_kind_is_held_twice_and_an_owned_one_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_is_in_the_store_before_it_is_told() {
+async fn object_is_in_the_store_before_it_is_delivered() {
     let server = TestServer::new();
     server.create(pod("shop", "cart"));
     let pods = synced_pods(&server).await;

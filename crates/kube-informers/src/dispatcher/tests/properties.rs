@@ -274,7 +274,7 @@ fn run(ops: &[Op], keep_others: bool) -> Result<Vec<Vec<String>>, TestCaseError>
 
 proptest! {
     #[test]
-    fn every_listener_is_told_a_history_that_holds_the_invariants(ops in prop::collection::vec(op(), 0..150)) {
+    fn every_listener_receives_a_history_that_holds_the_invariants(ops in prop::collection::vec(op(), 0..150)) {
         let last_delivered = run(&ops, true)?;
 
         // H10: without the others, the first two are last_delivered the very same.

@@ -41,9 +41,9 @@ async fn it_is_a_stream_that_ends_when_the_informer_stops() {
     stage.dispatch([added(&thing("b", 1))]);
     drop(stage.dispatcher.close(true));
 
-    let told: Vec<String> = subscription.map(|event| text(&event)).collect().await;
+    let events: Vec<String> = subscription.map(|event| text(&event)).collect().await;
 
-    assert_eq!(told, ["initial a1", "add b1"]);
+    assert_eq!(events, ["initial a1", "add b1"]);
     stage.stop(true).await;
 }
 

@@ -8,7 +8,7 @@ use kube_informers::shard::{ShardField, shard_hash};
 use kube_testserver::TestServer;
 use kube_testserver::builders::{Build, pod};
 
-/// A small generator (splitmix64), so that a seed always gives the same run.
+/// A small generator (splitmix64), so that a run is determined by its seed.
 pub struct Rng(pub u64);
 
 impl Rng {
@@ -176,7 +176,7 @@ impl Model {
             }
             (Some(_), 2..=3) => {
                 self.server.delete::<Pod>(namespace, &name);
-                self.note(format!("delete {namespace}/{name}, to be made again"));
+                self.note(format!("delete {namespace}/{name}, to be recreated"));
                 self.server.create(pod(namespace, &name).label("app", "x"));
                 self.note(format!("recreate {namespace}/{name}"));
             }

@@ -11,10 +11,10 @@ use super::model::Collection;
 
 /// The state that follows from the events of one handler, and the violations found.
 #[derive(Clone)]
-pub struct Observer(Arc<Mutex<Told>>);
+pub struct Observer(Arc<Mutex<Delivered>>);
 
 #[derive(Default)]
-struct Told {
+struct Delivered {
     name: &'static str,
     objects: BTreeMap<String, Arc<Pod>>,
     /// The highest delivered version of each object, including deleted ones.
@@ -29,9 +29,9 @@ struct Told {
 
 impl Observer {
     pub fn new(name: &'static str) -> Self {
-        Self(Arc::new(Mutex::new(Told {
+        Self(Arc::new(Mutex::new(Delivered {
             name,
-            ..Told::default()
+            ..Delivered::default()
         })))
     }
 
@@ -78,7 +78,7 @@ fn ident(pod: &Pod) -> (String, String) {
     )
 }
 
-impl Told {
+impl Delivered {
     fn tell(&mut self, event: &Event<Pod>) {
         self.events += 1;
         self.log.push(event.to_string());

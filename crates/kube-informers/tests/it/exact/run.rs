@@ -269,7 +269,7 @@ impl<'a> Run<'a> {
             self.same("C3: cache and collection", self.cached(), expected);
         } else {
             let never = self.reported == 0 || self.plan.keyed;
-            self.demand(never, "the version was forgotten");
+            self.demand(never, "the version was lost");
         }
         for (observer, registration) in &self.observers {
             if let Some(wrong) = observer.wrong() {
@@ -290,7 +290,7 @@ impl<'a> Run<'a> {
         while self.informer.shard().is_some_and(|shard| shard.is_empty()) {
             self.move_shard();
         }
-        let patience = if self.slow { minutes(12) } else { minutes(3) };
+        let timeout = if self.slow { minutes(12) } else { minutes(3) };
         let healed_at = tokio::time::Instant::now();
         loop {
             pass(Duration::from_millis(500)).await;
@@ -308,7 +308,7 @@ impl<'a> Run<'a> {
                 break;
             }
             let waited = healed_at.elapsed();
-            if waited > patience {
+            if waited > timeout {
                 self.demand(self.informer.has_synced(), "C7: it is not synced after healing");
                 self.demand(
                     self.informer.quarantine().is_empty(),
@@ -318,7 +318,7 @@ impl<'a> Run<'a> {
                 for (observer, _) in &self.observers {
                     self.same("H1: fold and server", observer.fold(), self.wanted());
                 }
-                self.demand(false, "something is pending for ever");
+                self.demand(false, "a backlog is never delivered");
             }
         }
         for (observer, _) in &self.observers {
@@ -371,7 +371,7 @@ impl<'a> Run<'a> {
             .iter()
             .map(|(observer, _)| observer.events())
             .collect();
-        self.demand(delivered == after, "C8: events although nothing happened");
+        self.demand(delivered == after, "C8: events without a change");
         let mut per_minute = std::collections::BTreeMap::<u64, usize>::new();
         for request in self.model.server.requests() {
             // The pages of one list count as one request.

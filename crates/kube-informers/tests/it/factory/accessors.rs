@@ -1,4 +1,4 @@
-//! `factory.core().v1().pods()` and its like.
+//! The accessors, such as `factory.core().v1().pods()`.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
@@ -38,7 +38,7 @@ async fn accessor_returns_the_informer_of_its_type() {
     );
     assert_eq!(names(&deployments), ["cart"]);
     assert_eq!(names(&elsewhere), [""; 0]);
-    wait_for("the handler was told", || log.len() == 1).await;
+    wait_for("the handler is called", || log.len() == 1).await;
     assert_eq!(factory.informers(), 4);
     factory.shutdown().await;
 }

@@ -1,4 +1,4 @@
-//! A custom kind whose definition appears later, goes away, or changes its version.
+//! A custom kind whose definition is created later, deleted, or changes its version.
 
 use kube::core::{ApiResource, GroupVersionKind};
 use kube_informers::Informer;
@@ -90,7 +90,7 @@ async fn last_state_stays_and_is_reported_when_the_definition_is_deleted() {
     factory.start();
     factory.wait_for_sync_within(secs(30)).await.unwrap();
 
-    // Nobody sees the objects go: the watch is down when they do.
+    // The objects are deleted while the watch is down.
     server.refuse_connections(true);
     server.break_watches();
     settle().await;
@@ -109,11 +109,11 @@ async fn last_state_stays_and_is_reported_when_the_definition_is_deleted() {
 
     server.create(definition(&["v1"]));
     server.create(widget("v1", "door"));
-    wait_for("it is back", || names(&widgets) == ["door"]).await;
+    wait_for("it has recovered", || names(&widgets) == ["door"]).await;
 
-    let mut told = log.all();
-    told.sort();
-    assert_eq!(told, ["added shop/door", "deleted shop/wheel (missed)"]);
+    let mut events = log.all();
+    events.sort();
+    assert_eq!(events, ["added shop/door", "deleted shop/wheel (missed)"]);
     factory.shutdown().await;
 }
 
@@ -140,7 +140,7 @@ async fn informer_switches_to_the_version_that_is_served() {
     assert_eq!(door.types.as_ref().unwrap().api_version, "example.com/v2");
     assert!(
         is_waiting(&pinned),
-        "who asked for a version gets that or nothing: {}",
+        "an explicit version is never replaced: {}",
         pinned.state()
     );
     server.create(widget("v2", "bolt"));

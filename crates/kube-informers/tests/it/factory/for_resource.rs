@@ -32,7 +32,7 @@ async fn a_built_in_kind_with_its_version_needs_no_request() {
         (names(&by_gvr), names(&nodes)),
         (vec!["cart".to_owned()], vec!["worker-1".to_owned()])
     );
-    assert_eq!(factory.informers(), 2, "both names mean one informer");
+    assert_eq!(factory.informers(), 2, "both names share one informer");
     let error = by_text.lister().namespace("shop").try_get("gone").unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -180,7 +180,7 @@ async fn missing_namespace_is_reported_by_check_namespaces() {
         .unwrap();
     factory.scoped(Scope::all()).check_namespaces().await.unwrap();
 
-    // It is no error for an informer, which sees the namespace when it comes.
+    // It is not an error for an informer, which sees the namespace once it is created.
     let maps = factory.informer::<ConfigMap>();
     factory.start();
     factory.wait_for_sync_within(secs(30)).await.unwrap();

@@ -1,4 +1,4 @@
-//! Which requests share an informer, and which do not.
+//! Which requests share an informer.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
@@ -108,7 +108,7 @@ async fn one_factory_serves_typed_dynamic_metadata_only_and_projected_objects() 
     factory.start();
     factory.wait_for_sync_within(secs(30)).await.unwrap();
 
-    assert_eq!(factory.informers(), 4, "one for each form");
+    assert_eq!(factory.informers(), 4, "one for each representation");
     assert_eq!(names(&typed), ["cart"]);
     assert_eq!(names(&metadata), ["cart"]);
     assert_eq!(names(&projected), ["cart"]);

@@ -1,4 +1,4 @@
-//! How long an informer of a factory lives.
+//! The lifetime of a factory's informers.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ async fn handler_added_before_the_start_works_without_a_handle() {
     factory.wait_for_sync_within(secs(30)).await.unwrap();
     server.create(pod("shop", "db"));
 
-    wait_for("it is told", || log.len() == 2).await;
+    wait_for("it is delivered", || log.len() == 2).await;
     assert_eq!(log.all(), ["added shop/cart (initial)", "added shop/db"]);
     pass(secs(600)).await;
     assert_eq!(server.open_watches(), 1, "a handler keeps it alive");
@@ -58,7 +58,7 @@ async fn unused_informer_stops_at_the_start() {
     factory.wait_for_sync_within(secs(1)).await.unwrap();
 }
 
-/// Each thing that a user may hold, and the informer it keeps alive.
+/// The handles of an informer that keep it alive.
 #[tokio::test(start_paused = true)]
 async fn dropping_the_last_handle_of_any_type_stops_it() {
     type Handle = Box<dyn std::any::Any>;
@@ -120,7 +120,7 @@ async fn a_handler_that_is_removed_or_ended_keeps_nothing_alive() {
     wait_for("it has ended", || registration.ended().is_some()).await;
     drop(registration);
     settle().await;
-    assert_eq!(server.open_watches(), 0, "ended by its panic");
+    assert_eq!(server.open_watches(), 0, "its panic ended it");
 }
 
 #[tokio::test(start_paused = true)]
@@ -242,9 +242,9 @@ async fn informer_outlives_its_factory() {
     running.synced_within(secs(30)).await.unwrap();
     unstarted.synced_within(secs(30)).await.unwrap();
     server.create(pod("shop", "cart"));
-    wait_for("it is seen", || names(&running) == ["cart"]).await;
+    wait_for("it is cached", || names(&running) == ["cart"]).await;
 
-    assert!(late.synced().await.is_err(), "nobody is left to start it");
+    assert!(late.synced().await.is_err(), "it can no longer be started");
 }
 
 #[tokio::test(start_paused = true)]
@@ -260,7 +260,7 @@ async fn run_until_ends_with_the_signal() {
     server.assert_nothing_open();
 }
 
-/// A source with a fault of the kind the library must notice in itself.
+/// A source with a bug that the library must detect.
 struct Broken;
 
 impl ListerWatcher<ConfigMap> for Broken {

@@ -13,7 +13,7 @@ use kube_informers::factory::FactoryBuilder;
 use kube_informers::reflector::Jitter;
 use kube_testserver::TestServer;
 
-/// A factory whose jitter can be repeated.
+/// A factory with reproducible jitter.
 pub fn builder(server: &TestServer) -> FactoryBuilder {
     SharedInformerFactory::builder(server.client()).configure(|config| config.jitter = Jitter::Seeded(7))
 }

@@ -1,4 +1,4 @@
-//! What is chosen once for a whole factory.
+//! Options of a factory.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube_informers::{HandlerOptions, Scope};
@@ -36,7 +36,7 @@ async fn resyncs_are_those_of_the_factory_of_the_type_or_of_the_handler() {
 
     pass(secs(61)).await;
 
-    let resyncs = |log: &Log| log.all().iter().filter(|told| told.contains("resync")).count();
+    let resyncs = |log: &Log| log.all().iter().filter(|line| line.contains("resync")).count();
     assert_eq!((resyncs(&pods), resyncs(&maps), resyncs(&own)), (1, 3, 4));
     factory.shutdown().await;
 }
@@ -103,14 +103,14 @@ async fn selectors_of_the_factory_are_checked_when_it_is_built() {
     server.create(pod("shop", "db"));
 
     let Err(error) = builder(&server).labels("app==web==x") else {
-        panic!("that is no selector")
+        panic!("an invalid selector was accepted")
     };
     assert_eq!(
         error.to_string(),
         "\"app==web==x\" is not a label selector: expected `,` or the end at position 9"
     );
     let Err(error) = builder(&server).fields("status.phase") else {
-        panic!("that is no selector")
+        panic!("an invalid selector was accepted")
     };
     assert!(
         error

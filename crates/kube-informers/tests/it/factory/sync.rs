@@ -56,7 +56,7 @@ async fn an_informer_that_was_not_started_is_an_error_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_goes_on_through_errors_and_ends_with_a_shutdown() {
+async fn sync_waits_through_errors_and_ends_with_a_shutdown() {
     let server = TestServer::new();
     server.refuse_connections(true);
     let factory = factory(&server);
@@ -88,7 +88,7 @@ async fn unused_informers_are_not_waited_for() {
     let secrets = factory.informer::<Secret>();
     factory.start();
     let let_go = async {
-        wait_for("pods are there", || pods.has_synced()).await;
+        wait_for("pods are synced", || pods.has_synced()).await;
         settle().await;
         drop(secrets);
     };
@@ -118,7 +118,7 @@ async fn informer_that_was_shut_down_is_reported() {
     assert!(error.contains("1 of 1 informers are not synced"), "{error}");
     assert!(
         factory.informer::<Pod>().add_event_handler(|_| ()).is_ok(),
-        "a fresh one"
+        "a new informer"
     );
     factory.shutdown().await;
 }

@@ -49,7 +49,7 @@ async fn f02_a_lagging_replica_does_not_revert_the_cache() {
             informer.add_event_handler(log.handler()).unwrap();
             server.create(pod("ns", "b"));
             server.delete::<Pod>("ns", "a");
-            wait_for("it has both", || names(&informer) == ["b"]).await;
+            wait_for("both changes are cached", || names(&informer) == ["b"]).await;
             let version = informer.store().resource_version().unwrap();
             log.take();
 
@@ -70,7 +70,7 @@ async fn f02_a_lagging_replica_does_not_revert_the_cache() {
 
             server.replica(1).catch_up();
             server.create(pod("ns", "c"));
-            wait_for("it goes on", || names(&informer) == ["b", "c"]).await;
+            wait_for("the watch continues", || names(&informer) == ["b", "c"]).await;
             assert_eq!(log.take(), ["added ns/c"]);
         }
     }
@@ -89,26 +89,26 @@ async fn f05_a_delete_is_not_lost_in_the_race_with_a_relist() {
         log.take();
 
         server.create(pod("ns", "k"));
-        // Whether the creation has reached the queue, the cache or the handler.
+        // The creation may have reached the queue, the cache or the handler.
         for _ in 0..turns {
             tokio::task::yield_now().await;
         }
         server.delete::<Pod>("ns", "k");
         server.compact();
         server.break_watches();
-        wait_for("it has listed again", || {
+        wait_for("it has relisted", || {
             informer.stats().members[0].reflector.lists >= 2
         })
         .await;
         settle().await;
 
         assert_eq!(names(&informer), ["a"]);
-        let told = log.all();
+        let events = log.all();
         assert!(
-            told.is_empty()
-                || told == ["added ns/k", "deleted ns/k"]
-                || told == ["added ns/k", "deleted ns/k (missed)"],
-            "{told:?}"
+            events.is_empty()
+                || events == ["added ns/k", "deleted ns/k"]
+                || events == ["added ns/k", "deleted ns/k (missed)"],
+            "{events:?}"
         );
     }
 }
@@ -127,16 +127,16 @@ async fn f06_the_same_name_with_a_new_uid_is_a_delete_and_an_add() {
     server.break_watches();
     server.recreate("pods", "ns/a");
     server.compact();
-    wait_for("it is told", || log.len() == 2).await;
+    wait_for("it is delivered", || log.len() == 2).await;
     assert_eq!(log.take(), ["deleted ns/a (missed)", "added ns/a"]);
 
     // In a gap after which the watch resumes, and on a live watch.
     server.break_watches();
     server.recreate("pods", "ns/a");
-    wait_for("it is told", || log.len() == 2).await;
+    wait_for("it is delivered", || log.len() == 2).await;
     assert_eq!(log.take(), ["deleted ns/a", "added ns/a"]);
     server.recreate("pods", "ns/b");
-    wait_for("it is told", || log.len() == 2).await;
+    wait_for("it is delivered", || log.len() == 2).await;
     assert_eq!(log.take(), ["deleted ns/b", "added ns/b"]);
     assert_eq!(cached(&informer), stored(&server, "pods"));
 }
@@ -202,7 +202,7 @@ async fn f10_an_object_with_a_non_numeric_version_does_not_change_the_version() 
         let version = informer.store().resource_version();
         server.poison("pods", "ns/odd", poison);
         server.create(pod("ns", "odd"));
-        wait_for("it is there", || informer.store().len() == 2).await;
+        wait_for("it is cached", || informer.store().len() == 2).await;
         assert_eq!(informer.store().resource_version(), version);
 
         server.break_watches();
@@ -231,11 +231,11 @@ async fn f10_a_bookmark_of_another_kind_is_ignored() {
     assert_eq!(
         server.count_requests(Verb::List, "pods"),
         1,
-        "by a list, in the end"
+        "it falls back to a list"
     );
 
     server.create(pod("ns", "a"));
-    wait_for("it goes on", || informer.store().len() == 1).await;
+    wait_for("the watch continues", || informer.store().len() == 1).await;
     assert!(informer.quarantine().is_empty());
     let stats = informer.stats().members[0].reflector.clone();
     assert!(stats.unreadable > 2 && stats.lists == 1, "{stats:?}");
@@ -335,7 +335,7 @@ async fn f14_an_undecodable_object_on_a_watch_keeps_its_last_good_version_and_is
     // A deletion whose object cannot be decoded deletes by its key.
     server.delete::<Pod>("ns", "b");
     server.delete::<Pod>("ns", "a");
-    wait_for("both are gone", || names(&informer) == ["c"]).await;
+    wait_for("both are deleted", || names(&informer) == ["c"]).await;
     assert!(informer.quarantine().is_empty());
     assert_eq!(log.take(), ["added ns/c", "deleted ns/b", "deleted ns/a"]);
     assert_eq!(informer.stats().members[0].reflector.lists, 1);

@@ -61,7 +61,10 @@ async fn f39_a_body_in_chunks_of_any_size_is_decoded() {
             server.create(pod("ns", "b").annotation("quote", "\"}]{[\\\"\n"));
             server.modify::<Pod>("ns", "a", |pod| *pod = pod.clone().annotation("x", "ß"));
 
-            wait_for("it is read", || cached(&informer) == stored(&server, "pods")).await;
+            wait_for("everything is cached", || {
+                cached(&informer) == stored(&server, "pods")
+            })
+            .await;
             assert!(informer.stats().members[0].reflector.errors.is_empty());
         }
     }
@@ -87,7 +90,7 @@ async fn f42_objects_that_enter_or_leave_a_selector_are_added_or_deleted() {
         };
         flip("out", "x");
         flip("in", "y");
-        wait_for("it is told", || log.len() == 2).await;
+        wait_for("it is delivered", || log.len() == 2).await;
         assert_eq!(log.take(), ["added ns/out", "deleted ns/in"]);
         assert_eq!(names(&informer), ["out"]);
 
@@ -96,7 +99,7 @@ async fn f42_objects_that_enter_or_leave_a_selector_are_added_or_deleted() {
         flip("out", "y");
         flip("in", "x");
         server.compact();
-        wait_for("it is told", || log.len() == 2).await;
+        wait_for("it is delivered", || log.len() == 2).await;
         assert_eq!(log.take(), ["deleted ns/out (missed)", "added ns/in"]);
         assert_eq!(names(&informer), ["in"]);
     }
@@ -120,7 +123,7 @@ async fn f42_an_object_of_the_same_name_in_two_namespaces_is_two_objects() {
 
     server.delete::<Pod>("a", "same");
     server.delete::<Pod>("c", "same");
-    wait_for("it is told", || log.len() == 1).await;
+    wait_for("it is delivered", || log.len() == 1).await;
     assert_eq!(log.take(), ["deleted a/same"]);
     assert_eq!(informer.store().namespace("b").len(), 1);
     assert_eq!(informer.store().len(), 1);

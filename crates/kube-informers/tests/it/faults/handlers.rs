@@ -33,7 +33,7 @@ async fn f27_a_panicking_handler_skips_its_event_and_affects_no_other() {
         server.create(pod("ns", name));
     }
 
-    wait_for("all are told", || {
+    wait_for("all events are delivered", || {
         [&first, &panicking, &last]
             .iter()
             .all(|handler| handler.delivered() == 3)
@@ -48,7 +48,7 @@ async fn f27_a_panicking_handler_skips_its_event_and_affects_no_other() {
     );
     // A skipped event counts as delivered: the next event is an update.
     server.modify::<Pod>("ns", "b", |pod| *pod = pod.clone().label("x", "y"));
-    wait_for("it is told", || logs[1].len() == 3).await;
+    wait_for("it is delivered", || logs[1].len() == 3).await;
     assert_eq!(logs[1].all()[2], "updated ns/b");
 }
 
@@ -146,11 +146,11 @@ async fn f30_handlers_added_at_any_time_receive_no_gap_and_no_duplicate() {
         joined.push((informer.add_event_handler(log.handler()).unwrap(), log));
         tokio::task::yield_now().await;
     }
-    wait_for("all is there", || informer.store().len() == 35).await;
+    wait_for("everything is cached", || informer.store().len() == 35).await;
     for (handler, log) in &joined {
         handler.synced().await.unwrap();
-        wait_for("all is told", || handler.pending() == 0).await;
-        let mut told: Vec<_> = log
+        wait_for("the backlog is empty", || handler.pending() == 0).await;
+        let mut keys: Vec<_> = log
             .all()
             .iter()
             .map(|line| {
@@ -159,8 +159,8 @@ async fn f30_handlers_added_at_any_time_receive_no_gap_and_no_duplicate() {
                     .to_owned()
             })
             .collect();
-        told.sort();
-        assert_eq!(told, names(&informer));
+        keys.sort();
+        assert_eq!(keys, names(&informer));
     }
 }
 
@@ -172,14 +172,14 @@ async fn f30_a_removed_handler_is_not_called_again_and_the_others_are() {
     informer.add_event_handler(stays.handler()).unwrap();
     let leaving = informer.add_event_handler(goes.handler()).unwrap();
     server.create(pod("ns", "a"));
-    wait_for("both are told", || goes.len() == 1 && stays.len() == 1).await;
+    wait_for("both handlers are called", || goes.len() == 1 && stays.len() == 1).await;
 
     server.create(pod("ns", "b"));
     leaving.remove().await;
-    let told = goes.len();
+    let calls = goes.len();
     server.create(pod("ns", "c"));
-    wait_for("the other one is told", || stays.len() == 3).await;
-    assert_eq!(goes.len(), told);
+    wait_for("the other handler is called", || stays.len() == 3).await;
+    assert_eq!(goes.len(), calls);
     assert!(leaving.is_removed());
     assert_eq!(informer.stats().handlers.len(), 1);
 }
@@ -188,8 +188,8 @@ async fn f30_a_removed_handler_is_not_called_again_and_the_others_are() {
 async fn f32_the_backlog_of_a_coalescing_handler_is_bounded_by_the_live_objects() {
     let server = TestServer::new();
     let informer = synced_pods(&server).await;
-    let told = Arc::new(AtomicUsize::new(0));
-    let count = told.clone();
+    let calls = Arc::new(AtomicUsize::new(0));
+    let count = calls.clone();
     let options = HandlerOptions::default().backlog(Backlog::CoalesceByKey);
     let slow = informer
         .add_event_handler_with(options, move |_: Event<Pod>| {
@@ -210,11 +210,11 @@ async fn f32_the_backlog_of_a_coalescing_handler_is_bounded_by_the_live_objects(
         assert!(slow.pending() <= 11, "{} pending", slow.pending());
     }
     // It received one object. The others were added and deleted within its backlog.
-    assert_eq!(told.load(Ordering::SeqCst), 1);
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
     for number in 0..10 {
         server.delete::<Pod>("ns", &format!("p{number}"));
     }
-    wait_for("all are gone", || informer.store().is_empty()).await;
+    wait_for("all are deleted", || informer.store().is_empty()).await;
     assert!(slow.pending() <= 2, "{} pending", slow.pending());
     // The cache was not delayed.
     assert_eq!(informer.stats().members[0].queue.len, 0);

@@ -83,7 +83,7 @@ async fn f23_pages_of_different_versions_are_discarded() {
     informer
         .synced_within(secs(10))
         .await
-        .expect("the next attempt is fine");
+        .expect("the next attempt succeeds");
     assert_eq!(cached(&informer), stored(&server, "pods"));
 }
 
@@ -130,7 +130,7 @@ async fn f34_a_relist_of_cached_objects_decodes_nothing_and_delivers_nothing() {
         }
         server.delete::<Pod>("ns", "p499");
         server.compact();
-        wait_for("it has listed again", || {
+        wait_for("it has relisted", || {
             informer.stats().members[0].reflector.lists == 2
         })
         .await;

@@ -36,18 +36,18 @@ async fn f16_a_watch_list_without_an_end_is_abandoned_and_remembered() {
 
         pass(minutes(2)).await;
         force_relist(&server);
-        wait_for("it has listed again", || {
+        wait_for("it has relisted", || {
             informer.stats().members[0].reflector.lists == 2
         })
         .await;
-        assert_eq!(watch_lists(&server), 1, "the verdict is remembered");
+        assert_eq!(watch_lists(&server), 1, "the failure is remembered");
         assert_gentle(&server);
 
         // After ten minutes it is tried again.
         pass(minutes(10)).await;
         server.clear_faults();
         force_relist(&server);
-        wait_for("it has listed again", || {
+        wait_for("it has relisted", || {
             informer.stats().members[0].reflector.lists == 3
         })
         .await;
@@ -68,7 +68,7 @@ async fn f16_a_busy_watch_list_without_an_end_marker_is_abandoned() {
     let informer = pods(&server).start();
     let begin = Instant::now();
     while !informer.has_synced() {
-        assert!(begin.elapsed() <= secs(26), "it waits for ever");
+        assert!(begin.elapsed() <= secs(26), "it is abandoned");
         server.modify::<Pod>("ns", "a", |pod| {
             let time = begin.elapsed().as_secs().to_string();
             pod.metadata
@@ -78,7 +78,10 @@ async fn f16_a_busy_watch_list_without_an_end_marker_is_abandoned() {
         });
         pass(secs(1)).await;
     }
-    wait_for("it keeps up", || cached(&informer) == stored(&server, "pods")).await;
+    wait_for("the cache catches up", || {
+        cached(&informer) == stored(&server, "pods")
+    })
+    .await;
 }
 
 /// A large collection that arrives slowly is not abandoned.
@@ -92,7 +95,7 @@ async fn f16_a_slow_watch_list_that_makes_progress_is_not_abandoned() {
     let informer = pods(&server).start();
 
     informer.synced_within(minutes(10)).await.expect("it syncs");
-    assert_eq!(server.requests().len(), 1, "by the one watch-list");
+    assert_eq!(server.requests().len(), 1, "a single watch-list");
     assert!(informer.stats().members[0].reflector.last_list_duration > secs(60));
 }
 
@@ -165,7 +168,7 @@ async fn f18_the_objects_of_a_broken_watch_list_are_discarded() {
         let log = Log::new();
         let handler = informer.add_event_handler(log.handler()).unwrap();
         settle().await;
-        assert!(informer.store().is_empty(), "nobody sees half a list");
+        assert!(informer.store().is_empty(), "a partial list is not visible");
         server.delete::<Pod>("ns", "a");
 
         informer.synced_within(secs(30)).await.unwrap();

@@ -27,7 +27,7 @@ async fn f15_a_half_open_watch_is_detected_by_its_missing_bookmarks() {
 
     let begin = Instant::now();
     server.create(pod("ns", "a"));
-    wait_for("it is noticed", || informer.store().len() == 1).await;
+    wait_for("the silent watch is replaced", || informer.store().len() == 1).await;
 
     // There is a short delay before the next one.
     assert!(begin.elapsed() <= secs(153), "{:?}", begin.elapsed());
@@ -214,7 +214,7 @@ async fn f24_throttling_is_respected_and_never_leads_to_a_list() {
         }
         assert_eq!(server.count_requests(Verb::List, "pods"), 0);
     }
-    // The same for a first list.
+    // The same for an initial list.
     let server = TestServer::new();
     server.fault(
         RequestMatcher::resource("pods").times(3),
@@ -278,17 +278,17 @@ async fn f26_a_resource_that_is_deleted_and_recreated_is_delivered_as_a_differen
         assert_eq!(log.all(), [""; 0]);
 
         server.clear_faults();
-        wait_for("it is told", || log.len() == 4).await;
-        let mut told = log.take();
-        let position = |told: &[String], what: &str| told.iter().position(|line| line == what).unwrap();
+        wait_for("it is delivered", || log.len() == 4).await;
+        let mut events = log.take();
+        let position = |events: &[String], what: &str| events.iter().position(|line| line == what).unwrap();
         assert_eq!(
-            position(&told, "deleted ns/b (missed)") + 1,
-            position(&told, "added ns/b"),
-            "{told:?}"
+            position(&events, "deleted ns/b (missed)") + 1,
+            position(&events, "added ns/b"),
+            "{events:?}"
         );
-        told.sort();
+        events.sort();
         assert_eq!(
-            told,
+            events,
             [
                 "added ns/b",
                 "added ns/c",

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use crate::support::*;
 
-/// Counts the events that reach the handler inside, of either kind.
+/// Counts the events that reach the inner handler, synchronous or asynchronous.
 struct Counted<H> {
     handler: H,
     seen: Arc<AtomicUsize>,
@@ -107,7 +107,7 @@ async fn an_adapter_wraps_synchronous_asynchronous_and_blocking_handlers() {
     assert_eq!(logs[0].take(), ["added ns/a (initial)", "added ns/b (initial)"]);
     assert_eq!(logs[1].take(), ["added ns/a (initial)"]);
     assert_eq!(logs[2].take(), ["added ns/a (initial)"]);
-    // The filter is outside of two of the three.
+    // The filter wraps two of the three.
     assert_eq!(seen.load(Ordering::Relaxed), 4);
     assert!(thread.lock().is_some_and(|id| id != std::thread::current().id()));
     informer.shutdown().await;

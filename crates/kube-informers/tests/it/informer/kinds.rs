@@ -1,4 +1,4 @@
-//! What an informer can hold: typed, dynamic, metadata only, or a struct of the user's own.
+//! The representations of objects: typed, dynamic, metadata only, or a user-defined struct.
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
@@ -8,8 +8,8 @@ use kube_testserver::{Poison, TestServer, Verb};
 
 use crate::support::*;
 
-/// Runs an informer of any kind through a creation, a change, a relist and a deletion.
-async fn goes_the_way<K: Object>(server: &TestServer, informer: Informer<K>) {
+/// Takes an informer of any representation through a creation, a change, a relist and a deletion.
+async fn check_lifecycle<K: Object>(server: &TestServer, informer: Informer<K>) {
     let log = Log::new();
     let handler = informer.add_event_handler(log.handler()).unwrap();
     handler.synced().await.unwrap();
@@ -17,14 +17,14 @@ async fn goes_the_way<K: Object>(server: &TestServer, informer: Informer<K>) {
 
     server.create(pod("ns", "b"));
     server.modify::<Pod>("ns", "a", |pod| *pod = pod.clone().label("app", "y"));
-    wait_for("it is told", || log.len() == 2).await;
+    wait_for("it is delivered", || log.len() == 2).await;
     assert_eq!(log.take(), ["added ns/b", "updated ns/a"]);
     assert_eq!(cached(&informer), stored(server, "pods"));
 
     server.break_watches();
     server.delete::<Pod>("ns", "b");
     server.compact();
-    wait_for("it is told", || log.len() == 1).await;
+    wait_for("it is delivered", || log.len() == 1).await;
     assert_eq!(log.take(), ["deleted ns/b (missed)"]);
     assert_eq!(cached(&informer), stored(server, "pods"));
 }
@@ -41,7 +41,7 @@ async fn typed_objects_reach_cache_and_handlers() {
     let informer = synced(Informer::<Pod>::all(server.client())).await;
     let a = informer.store().get(("ns", "a")).unwrap();
     assert_eq!(a.spec.as_ref().unwrap().containers[0].name, "main");
-    goes_the_way(&server, informer).await;
+    check_lifecycle(&server, informer).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -52,7 +52,7 @@ async fn cluster_scoped_objects_have_no_namespace() {
     assert_eq!(informer.name(), "nodes");
     assert!(informer.store().get((None, "n1")).is_some());
     server.delete::<Node>(None, "n1");
-    wait_for("it is gone", || informer.store().is_empty()).await;
+    wait_for("it is deleted", || informer.store().is_empty()).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -68,10 +68,10 @@ async fn dynamic_objects_reach_cache_and_handlers() {
     let a = informer.store().get(("ns", "a")).unwrap();
     assert_eq!(a.data["spec"]["containers"][0]["name"], "main");
     assert_eq!(a.types.as_ref().unwrap().kind, "Pod");
-    goes_the_way(&server, informer).await;
+    check_lifecycle(&server, informer).await;
 }
 
-/// A dynamic object holds everything, so what is nested too deep for any stack is refused.
+/// A dynamic object keeps all fields, so objects nested too deeply for the stack are rejected.
 #[tokio::test(start_paused = true)]
 async fn a_dynamic_object_that_is_nested_too_deep_is_quarantined() {
     let server = with_one_pod();
@@ -87,7 +87,7 @@ async fn a_dynamic_object_that_is_nested_too_deep_is_quarantined() {
     assert_eq!(names(&informer), ["a"]);
     assert_eq!(informer.quarantine()[0].key.as_str(), "ns/deep");
 
-    // A typed object leaves it out, and is fine.
+    // A typed object skips the field and is decoded.
     let typed = synced(Informer::<Pod>::all(server.client())).await;
     assert_eq!(names(&typed), ["a", "deep"]);
 }
@@ -108,10 +108,10 @@ async fn metadata_only_objects_are_requested_and_reach_cache_and_handlers() {
         }
     }
     let informer = synced(Informer::<PartialObjectMeta<Pod>>::all(server.client())).await;
-    goes_the_way(&server, informer).await;
+    check_lifecycle(&server, informer).await;
 }
 
-/// Only what it wants of a pod.
+/// A projection of a pod.
 #[derive(serde::Deserialize)]
 struct Image {
     metadata: Meta,
@@ -172,7 +172,7 @@ async fn user_defined_structs_reach_cache_and_handlers() {
         })
         .unwrap();
     assert_eq!(by_image.get("registry.example/main:1").len(), 1);
-    goes_the_way(&server, informer).await;
+    check_lifecycle(&server, informer).await;
     assert_eq!(by_image.count("registry.example/main:1"), 1);
 }
 
@@ -185,7 +185,7 @@ async fn one_client_serves_informers_of_all_kinds() {
     let dynamic = synced(Informer::for_resource(client.clone(), &resource, Scope::all())).await;
     let metadata = synced(Informer::<PartialObjectMeta<Pod>>::all(client)).await;
     server.create(pod("ns", "b"));
-    wait_for("all have it", || {
+    wait_for("all caches have it", || {
         typed.store().len() == 2 && dynamic.store().len() == 2 && metadata.store().len() == 2
     })
     .await;

@@ -1,4 +1,4 @@
-//! Quarantine from outside: what it lists, when it ends, and what the cache serves meanwhile.
+//! Quarantine: what it lists, when it ends, and what the cache serves meanwhile.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube_informers::informer::QueueKind;
@@ -44,7 +44,7 @@ async fn a_bad_version_is_listed_and_a_good_one_recovers_it_by_watch_or_by_list(
                     server.modify::<Pod>("ns", name, |pod| *pod = pod.clone().label("x", "2"));
                 }
             }
-            wait_for("both are well", || informer.quarantine().is_empty()).await;
+            wait_for("both have recovered", || informer.quarantine().is_empty()).await;
             assert_eq!(cached(&informer), stored(&server, "pods"));
             assert_eq!(informer.stats().totals.recovered, 2);
         }
@@ -62,7 +62,7 @@ async fn a_relist_that_lacks_a_quarantined_key_ends_its_quarantine() {
     server.break_watches();
     server.delete::<Pod>("ns", "a");
     server.compact();
-    wait_for("it is over", || informer.quarantine().is_empty()).await;
+    wait_for("the quarantine ends", || informer.quarantine().is_empty()).await;
 }
 
 /// A quarantined object causes no request: its next version arrives when it changes.

@@ -1,4 +1,4 @@
-//! The read side: late handlers and indexes, own writes, the keyed queue.
+//! Reading: late handlers and indexes, own writes, the keyed queue.
 
 use std::time::Duration;
 
@@ -17,17 +17,17 @@ async fn late_handler_receives_snapshot_then_changes() {
     server.create(pod("ns", "a"));
     let informer = synced_pods(&server).await;
     server.create(pod("ns", "b"));
-    wait_for("it is there", || informer.store().len() == 2).await;
+    wait_for("it is cached", || informer.store().len() == 2).await;
     let log = Log::new();
     let late = informer.add_event_handler(log.handler()).unwrap();
     assert!(!late.has_synced());
     late.synced().await.unwrap();
-    let mut told = log.take();
-    told.sort();
-    assert_eq!(told, ["added ns/a (initial)", "added ns/b (initial)"]);
+    let mut events = log.take();
+    events.sort();
+    assert_eq!(events, ["added ns/a (initial)", "added ns/b (initial)"]);
 
     server.create(pod("ns", "c"));
-    wait_for("it is told", || log.len() == 1).await;
+    wait_for("it is delivered", || log.len() == 1).await;
     assert_eq!(log.take(), ["added ns/c"]);
 }
 
@@ -46,11 +46,11 @@ async fn late_index_holds_all_objects_and_follows_changes() {
 
     server.modify::<Pod>("ns", "p0", |pod| *pod = pod.clone().label("team", "odd"));
     server.delete::<Pod>("ns", "p1");
-    wait_for("it keeps up", || {
+    wait_for("the index follows", || {
         (index.count("even"), index.count("odd")) == (4, 5)
     })
     .await;
-    // A handler finds the index as new as its event.
+    // The index is as new as the event when a handler is called.
     let (sender, mut seen) = tokio::sync::mpsc::unbounded_channel();
     let from_handler = index.clone();
     let handler = informer
@@ -72,7 +72,7 @@ async fn late_index_holds_all_objects_and_follows_changes() {
 async fn own_write_can_be_awaited_and_read_back() {
     let server = TestServer::new();
     let informer = synced_pods(&server).await;
-    // The event is on its way for a while.
+    // The event is delayed.
     server.fault(
         RequestMatcher::plain_watch("pods"),
         Fault::delay_events(kube_testserver::Which::All, secs(2)),
@@ -93,11 +93,11 @@ async fn own_write_can_be_awaited_and_read_back() {
     informer
         .wait_for(&written, Duration::ZERO)
         .await
-        .expect("it is there already");
+        .expect("the version is already reached");
     informer
         .wait_for("1", Duration::ZERO)
         .await
-        .expect("older than what is there");
+        .expect("an older version is already reached");
 
     let error = informer.wait_for("99999", secs(3)).await.unwrap_err();
     assert_eq!(
@@ -121,7 +121,7 @@ async fn waiting_for_a_version_before_the_first_list_works_too() {
     informer
         .wait_for(&written, secs(5))
         .await
-        .expect("the list has it");
+        .expect("the list includes it");
     assert_eq!(names(&informer), ["a"]);
 }
 
@@ -152,7 +152,7 @@ async fn keyed_queue_leads_to_the_same_cache_and_reports_a_version_when_empty() 
         for _ in 0..round {
             tokio::task::yield_now().await;
             if let Some(version) = keyed.store().resource_version() {
-                // Whenever it names a version, it holds what the other holds at that version.
+                // Whenever it reports a version, it equals the other cache at that version.
                 if in_order.store().resource_version().as_ref() == Some(&version) {
                     assert_eq!(cached(&keyed), cached(&in_order));
                 }
@@ -160,8 +160,11 @@ async fn keyed_queue_leads_to_the_same_cache_and_reports_a_version_when_empty() 
         }
     }
     let last = server.resource_version().to_string();
-    keyed.wait_for(&last, secs(5)).await.expect("it is drained");
-    in_order.wait_for(&last, secs(5)).await.expect("it is there");
+    keyed
+        .wait_for(&last, secs(5))
+        .await
+        .expect("the queue is drained");
+    in_order.wait_for(&last, secs(5)).await.expect("it is cached");
     assert_eq!(cached(&keyed), stored(&server, "pods"));
     assert_eq!(cached(&keyed), cached(&in_order));
     assert_eq!(keyed.store().resource_version(), Some(last));
@@ -182,8 +185,5 @@ async fn resyncs_are_per_handler_and_exact() {
     pass(secs(305)).await;
     assert_eq!([&default, &own, &never].map(Log::len), [1 + 3, 1 + 30, 1]);
     assert_eq!(default.all()[1], "updated ns/a (resync)");
-    assert!(
-        server.requests().len() <= 2,
-        "a resync asks the server for nothing"
-    );
+    assert!(server.requests().len() <= 2, "a resync sends no request");
 }

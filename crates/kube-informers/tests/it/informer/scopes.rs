@@ -1,4 +1,4 @@
-//! Which objects: selectors, one namespace, several namespaces.
+//! Scopes: selectors, one namespace, several namespaces.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube_informers::error::WaitForVersionError;
@@ -34,7 +34,7 @@ async fn field_selector_is_sent_and_objects_enter_and_leave_its_scope() {
     server.create(on_node("ns", "new", "n1"));
     server.create(on_node("ns", "other", "n2"));
     server.delete::<Pod>("ns", "here");
-    wait_for("it is told", || log.len() == 2).await;
+    wait_for("it is delivered", || log.len() == 2).await;
     assert_eq!(log.take(), ["added ns/new", "deleted ns/here"]);
 }
 
@@ -67,7 +67,7 @@ async fn several_namespaces_are_one_cache_with_one_version_each() {
     assert_eq!(
         informer.store().resource_version(),
         None,
-        "there is no single one"
+        "there is no single version"
     );
     assert!(informer.store().resource_versions().iter().all(Option::is_some));
     let log = Log::new();
@@ -75,7 +75,7 @@ async fn several_namespaces_are_one_cache_with_one_version_each() {
     handler.synced().await.unwrap();
     log.take();
 
-    // One of the two has to list again, and finds a deletion. The other does not notice.
+    // One of the two must relist, and notices a deletion. The other is not affected.
     let other = informer.stats().members[1].reflector.clone();
     server.fault(
         RequestMatcher::plain_watch("pods").namespace("a"),
@@ -83,7 +83,7 @@ async fn several_namespaces_are_one_cache_with_one_version_each() {
     );
     server.break_watches();
     server.delete::<Pod>("a", "x");
-    wait_for("it is told", || log.len() == 1).await;
+    wait_for("it is delivered", || log.len() == 1).await;
     assert_eq!(log.take(), ["deleted a/x (missed)"]);
     assert_eq!(informer.store().namespace("b").len(), 1);
     pass(secs(10)).await;
@@ -91,14 +91,14 @@ async fn several_namespaces_are_one_cache_with_one_version_each() {
     assert_eq!(members[0].reflector.lists, 2);
     assert_eq!((members[1].reflector.lists, other.lists), (1, 1));
 
-    // Reading one's own write needs all members: the other one learns of it by a bookmark.
+    // Reading one's own write requires all members: the other one reaches the version by a bookmark.
     let written = server.create(pod("a", "y")).metadata.resource_version.unwrap();
     let early = informer.wait_for(&written, secs(5)).await.unwrap_err();
     assert!(matches!(early, WaitForVersionError::Deadline { .. }), "{early}");
     informer
         .wait_for(&written, minutes(3))
         .await
-        .expect("a bookmark comes");
+        .expect("a bookmark arrives");
 }
 
 #[tokio::test(start_paused = true)]
@@ -118,13 +118,13 @@ async fn forbidden_namespace_is_reported_while_the_others_are_cached() {
     assert_eq!(
         informer.store().namespace("a").len(),
         1,
-        "what is there can be read"
+        "the other namespaces are cached"
     );
     trouble.clear();
     informer
         .synced_within(minutes(2))
         .await
-        .expect("then all are there");
+        .expect("then all are synced");
     assert_eq!(informer.store().len(), 2);
 }
 

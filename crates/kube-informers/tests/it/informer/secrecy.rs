@@ -1,4 +1,4 @@
-//! Logs, errors and `Debug` never show what is in an object, nor credentials.
+//! Logs, errors and `Debug` never show the content of objects, nor credentials.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::support::*;
 
 const CANARY: &str = "canary-7f3a9";
 
-/// Everything that is logged, in memory.
+/// Captures all logs in memory.
 #[derive(Clone, Default)]
 struct Captured(Arc<Mutex<Vec<u8>>>);
 
@@ -46,7 +46,7 @@ fn full_of_secrets(name: &str) -> Secret {
     object
 }
 
-/// Once through everything that logs, with a canary in every place a secret can be.
+/// Exercises everything that logs, with a canary in every place a secret can be.
 async fn through_everything(texts: Arc<Mutex<Vec<String>>>) {
     let server = TestServer::builder().token(CANARY).build();
     let seen = texts.clone();
@@ -98,7 +98,7 @@ async fn through_everything(texts: Arc<Mutex<Vec<String>>>) {
         }
         server.modify::<Secret>("ns", "bad", |object| object.type_ = None);
         pass(secs(1)).await;
-        // Whatever a server or proxy may answer with in the middle of it.
+        // Unexpected responses of a server or proxy.
         let page = format!("<html>{CANARY}</html>");
         for fault in [
             Fault::status(500).html(page.clone()),
@@ -124,7 +124,7 @@ async fn through_everything(texts: Arc<Mutex<Vec<String>>>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_canary_is_ever_seen_in_logs_errors_or_debug_output() {
+async fn logs_errors_and_debug_output_never_contain_a_canary() {
     let log = Captured::default();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing::Level::TRACE)
@@ -132,9 +132,9 @@ async fn no_canary_is_ever_seen_in_logs_errors_or_debug_output() {
         .with_ansi(false)
         .finish();
     let texts = Arc::new(Mutex::new(Vec::new()));
-    // Tasks are started inside, and take the subscriber of the default of their thread: set it for all of it.
-    // With a single subscriber in the process, tracing asks whichever thread meets a log line first whether anybody
-    // wants it, and remembers the answer of a thread without one. A second subscriber makes it ask them all.
+    // Tasks are spawned inside and use the default subscriber of their thread, so it is set for the whole test. With a
+    // single subscriber in the process, tracing caches the interest of whichever thread reaches a log line first, which
+    // may have none. A second subscriber makes it check every time.
     let _second = tracing::Dispatch::new(tracing_subscriber::fmt().finish());
     let guard = tracing::subscriber::set_default(subscriber);
     through_everything(texts.clone()).with_current_subscriber().await;

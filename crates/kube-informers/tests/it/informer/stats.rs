@@ -1,4 +1,4 @@
-//! What an informer says about itself: counters, state, the end of every stream, the consistency check.
+//! Observability: counters, state, the end of every stream, the consistency check.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use crate::support::*;
 
 #[tokio::test(start_paused = true)]
-async fn counters_count_what_happened() {
+async fn counters_match_the_operations() {
     let server = TestServer::new();
     for number in 0..5 {
         server.create(pod("ns", &format!("p{number}")));
@@ -39,12 +39,12 @@ async fn counters_count_what_happened() {
     );
     server.break_watches();
     server.delete::<Pod>("ns", "p0");
-    wait_for("it has listed again", || {
+    wait_for("it has relisted", || {
         informer.stats().members[0].reflector.lists == 2
     })
     .await;
     server.create(pod("ns", "new"));
-    wait_for("it goes on", || informer.store().len() == 5).await;
+    wait_for("the watch continues", || informer.store().len() == 5).await;
     pass(minutes(5)).await;
 
     let stats = informer.stats();
@@ -70,7 +70,7 @@ async fn counters_count_what_happened() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_time_of_lists_and_watches_is_counted() {
+async fn durations_of_lists_and_watches_are_counted() {
     let server = TestServer::new();
     server.fault(RequestMatcher::list("pods"), Fault::delay(secs(7)));
     let informer = synced(paged_pods(&server)).await;
@@ -143,7 +143,7 @@ async fn stream_end_hook_receives_every_end_and_what_follows() {
         ]
     );
 
-    // The normal end of a watch is seen too, without an error.
+    // The normal end of a watch is reported too, without an error.
     pass(secs(60)).await;
     server.close_watches();
     pass(secs(5)).await;
@@ -172,7 +172,7 @@ async fn panicking_hook_does_not_affect_the_informer() {
     let informer = synced(pods(&server).on_stream_end(|_| panic!("on purpose"))).await;
     server.break_watches();
     server.create(pod("ns", "a"));
-    wait_for("it goes on", || informer.store().len() == 1).await;
+    wait_for("the watch continues", || informer.store().len() == 1).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -196,10 +196,14 @@ async fn consistency_check_reports_a_wrong_watch_list() {
         RequestMatcher::watch_list("pods"),
         Fault::drop_events(kube_testserver::Which::Object("ns/b".to_owned())),
     );
-    let deceived = synced(checked()).await;
+    let inconsistent = synced(checked()).await;
     pass(secs(5)).await;
-    assert_eq!(deceived.stats().members[0].reflector.inconsistencies, 1);
-    assert_eq!(names(&deceived), ["a", "c"], "it is reported, not repaired");
+    assert_eq!(inconsistent.stats().members[0].reflector.inconsistencies, 1);
+    assert_eq!(
+        names(&inconsistent),
+        ["a", "c"],
+        "the difference is reported, not repaired"
+    );
     server.create(pod("ns", "d"));
-    wait_for("it goes on", || deceived.store().len() == 3).await;
+    wait_for("the watch continues", || inconsistent.store().len() == 3).await;
 }

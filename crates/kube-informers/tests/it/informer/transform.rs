@@ -40,16 +40,20 @@ async fn transform_runs_once_per_version_also_across_a_relist() {
         assert!(informer.store().list().iter().all(|pod| pod.spec.is_none()));
 
         label(&server, "a", "1");
-        wait_for("it is told", || log.len() == 1).await;
+        wait_for("it is delivered", || log.len() == 1).await;
         assert_eq!(calls.load(Ordering::SeqCst), 3);
 
         force_relist(&server);
-        wait_for("it has listed again", || {
+        wait_for("it has relisted", || {
             informer.stats().members[0].reflector.lists == 2
         })
         .await;
         settle().await;
-        assert_eq!(calls.load(Ordering::SeqCst), 3, "what is known went through it");
+        assert_eq!(
+            calls.load(Ordering::SeqCst),
+            3,
+            "known versions are not transformed again"
+        );
         assert_eq!(log.len(), 1);
     }
 }
@@ -75,20 +79,20 @@ async fn dropped_object_leaves_the_cache_and_can_return() {
         assert_eq!(log.take(), ["added ns/a (initial)"]);
 
         label(&server, "a", "hide");
-        wait_for("it is told", || log.len() == 1).await;
+        wait_for("it is delivered", || log.len() == 1).await;
         assert_eq!(log.take(), ["deleted ns/a (left scope)"]);
         assert!(informer.store().is_empty() && informer.quarantine().is_empty());
         label(&server, "a", "hide");
         label(&server, "hidden", "show");
         label(&server, "a", "show");
-        wait_for("it is told", || log.len() == 2).await;
+        wait_for("it is delivered", || log.len() == 2).await;
         assert_eq!(log.take(), ["added ns/hidden", "added ns/a"]);
 
         // Dropped, then deleted at the server: delivered once.
         label(&server, "a", "hide");
         server.delete::<Pod>("ns", "a");
         server.delete::<Pod>("ns", "hidden");
-        wait_for("it is told", || log.len() == 2).await;
+        wait_for("it is delivered", || log.len() == 2).await;
         assert_eq!(log.take(), ["deleted ns/a (left scope)", "deleted ns/hidden"]);
         assert_eq!(informer.stats().members[0].reflector.lists, 1);
     }
@@ -115,7 +119,7 @@ async fn rejected_object_is_quarantined_and_recovers() {
         let informer = synced(builder).await;
         assert_eq!(names(&informer), ["a"]);
         label(&server, "a", "bad");
-        wait_for("both are in quarantine", || informer.quarantine().len() == 2).await;
+        wait_for("both are quarantined", || informer.quarantine().len() == 2).await;
         for bad in informer.quarantine() {
             assert_eq!(
                 bad.object.problem,
@@ -127,7 +131,7 @@ async fn rejected_object_is_quarantined_and_recovers() {
 
         label(&server, "a", "good");
         label(&server, "b", "good");
-        wait_for("both are there", || cached(&informer) == stored(&server, "pods")).await;
+        wait_for("both are cached", || cached(&informer) == stored(&server, "pods")).await;
         assert!(informer.quarantine().is_empty());
         assert!(!informer.store().is_stale("ns/a"));
     }

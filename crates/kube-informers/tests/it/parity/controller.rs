@@ -1,4 +1,4 @@
-//! controller_test.go: the low-level informer, and what becomes of lists, updates and transforms.
+//! controller_test.go: the low-level informer, and how lists, updates and transforms are delivered.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use kube_informers::{Cause, Event, HandlerOptions, Informer, Object, ObjectKey};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{
-    Recorded, Tasks, Told, api, list_first, not_within, pod, pod_at, seconds, text_of, within,
+    Delivered, Recorded, Tasks, api, list_first, not_within, pod, pod_at, seconds, text_of, within,
 };
 
 fn queues() -> [QueueKind; 2] {
@@ -68,9 +68,9 @@ async fn hammered_source_and_cache_end_up_equal() {
             let script = script.clone();
             hammers.spawn(async move {
                 for n in 0..100_u32 {
-                    let dice = (n * 3 + hammer).wrapping_mul(2_654_435_761) >> 16;
-                    let name = format!("pod-{}", dice % 10);
-                    match dice / 10 % 3 {
+                    let random = (n * 3 + hammer).wrapping_mul(2_654_435_761) >> 16;
+                    let name = format!("pod-{}", random % 10);
+                    match random / 10 % 3 {
                         0 => script.add(pod(&name)),
                         1 => script.modify(pod(&name)),
                         _ => script.delete(pod(&name)),
@@ -101,7 +101,7 @@ async fn updates_go_forward_only_and_every_deletion_arrives() {
     let script = Script::new();
     script.add(phase("other", "FROM"));
     let informer = Informer::from_source(script.clone()).start();
-    let log = Told::new();
+    let log = Delivered::new();
     let handler = log.handler_of(|event| match event {
         Event::Updated { old, new, .. } => format!("{} -> {}", phase_of(old), phase_of(new)),
         Event::Deleted { object, .. } => format!("deleted {}", object.object_name()),
@@ -151,10 +151,10 @@ async fn panic_of_the_process_function_propagates_from_run() {
 
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"just a test"));
     assert_eq!(source.script().open_watches(), 0);
-    assert_eq!(queue.len(), 1, "what was being processed is not lost");
+    assert_eq!(queue.len(), 1, "the batch in flight is requeued");
 }
 
-/// What an informer's transform does to pods: upper-case labels.
+/// The transform of the informer: upper-case labels.
 fn shout(pod: &mut Pod) {
     let labels = pod.metadata.labels.get_or_insert_default();
     let phase = labels.get("phase").cloned().unwrap_or_default();
@@ -173,7 +173,7 @@ async fn every_event_and_the_store_show_transformed_objects() {
             .queue(queue)
             .transform(shout)
             .start();
-        let log = Told::new();
+        let log = Delivered::new();
         let store = informer.store();
         let handler = log.handler_of(move |event| {
             let stored = store.get(&event.key());
@@ -246,8 +246,8 @@ fn tombstone(pod: Option<&Pod>) -> Delta<Pod> {
     })
 }
 
-/// Differs from client-go: a key is a type of its own and never a text to be parsed, and a deletion told to a
-/// handler always carries the last state that was known.
+/// Differs from client-go: a key is a separate type and never parsed from text, and a delivered deletion always carries
+/// the last known state.
 ///
 /// Upstream: TestDeletionHandlingObjectToName, TestDeletedObjectGetObjectName, TestDeletedObjectGetKey
 #[test]
@@ -320,7 +320,7 @@ async fn list_is_delivered_as_deletes_then_changes_after_the_store_is_updated() 
                 .config(list_first())
                 .start();
             informer.synced().await.unwrap();
-            let log = Told::new();
+            let log = Delivered::new();
             let store = informer.store();
             let handler = log.handler_of(move |event| {
                 let stored = store
@@ -332,15 +332,15 @@ async fn list_is_delivered_as_deletes_then_changes_after_the_store_is_updated() 
             registration.synced().await.unwrap();
             log.take(before.len()).await;
 
-            let mut told = log.take(expected.len()).await;
+            let mut events = log.take(expected.len()).await;
 
             let mut expected = expected.to_vec();
             if matches!(queue, QueueKind::Keyed { .. }) {
                 // This queue keeps no order across objects.
-                told.sort();
+                events.sort();
                 expected.sort_unstable();
             }
-            assert_eq!(told, expected);
+            assert_eq!(events, expected);
             let mut left: Vec<String> = after
                 .iter()
                 .map(|(name, version)| format!("{name}@{version}"))
@@ -362,7 +362,7 @@ async fn events_of_a_relist_are_not_initial() {
             .queue(queue)
             .config(list_first())
             .start();
-        let log = Told::new();
+        let log = Delivered::new();
         informer.add_event_handler(log.handler()).unwrap();
         assert_eq!(log.take(1).await, ["added pod-1 (initial)"]);
 
@@ -391,7 +391,7 @@ async fn the_store_reports_the_version_of_the_last_change() {
             .hang(),
     );
     let informer = Informer::from_source(source).config(list_first()).start();
-    let log = Told::new();
+    let log = Delivered::new();
     let store = informer.store();
     let handler = log.handler_of(move |event| {
         let version = store.resource_version();
@@ -427,7 +427,7 @@ async fn objects_without_a_version_leave_the_version_of_the_store_alone() {
         .config(list_first())
         .transform(|pod: &mut Pod| pod.metadata.resource_version = None)
         .start();
-    let log = Told::new();
+    let log = Delivered::new();
     informer.add_event_handler(log.handler()).unwrap();
     let version = || informer.store().resource_version();
 
@@ -435,7 +435,7 @@ async fn objects_without_a_version_leave_the_version_of_the_store_alone() {
     assert_eq!(version().as_deref(), Some("1"));
     assert_eq!(log.take(1).await, ["updated pod ? -> ?"]);
     assert_eq!(version().as_deref(), Some("1"));
-    // The position of the watch does not depend on what the transform leaves.
+    // The position of the watch does not depend on the result of the transform.
     assert_eq!(source.seen(3).await[2], "list rv=2+");
     source.seen(4).await;
     informer.wait_for("3", seconds(60)).await.unwrap();
@@ -443,7 +443,7 @@ async fn objects_without_a_version_leave_the_version_of_the_store_alone() {
     informer.shutdown().await;
 }
 
-/// The example program of controller_test.go: what it sees, it deletes.
+/// The example program of controller_test.go: deletes every object it sees.
 #[tokio::test(start_paused = true)]
 async fn a_low_level_informer_that_deletes_what_it_sees() {
     let script = Script::new();

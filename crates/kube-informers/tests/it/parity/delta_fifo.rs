@@ -116,8 +116,8 @@ async fn all_deltas_of_a_key_are_one_pop() {
 
 /// Upstream: TestDeltaFIFO_transformer
 ///
-/// Objects are transformed once, before they reach a queue; what is left to show is that the queue hands on the
-/// very objects it got, and which.
+/// Objects are transformed once, before they reach a queue; the test shows that the queue returns the same objects, and
+/// which ones.
 #[test]
 fn popped_deltas_and_tombstones_hold_the_same_objects() {
     let queue = DeltaFifo::new();

@@ -1,4 +1,4 @@
-//! typed_test.go and event_handler_name_test.go: handlers made of functions, filters, and what they are called.
+//! typed_test.go and event_handler_name_test.go: handlers made of functions, filters, and handler names.
 
 use std::sync::{Arc, Mutex};
 
@@ -34,7 +34,7 @@ fn deleted(pod: &Arc<Pod>) -> Event<Pod> {
     }
 }
 
-/// What the functions of a handler were called with.
+/// The calls of a handler's functions.
 #[derive(Clone, Default)]
 struct Calls(Arc<Mutex<Vec<String>>>);
 
@@ -105,21 +105,21 @@ fn crossing_a_filter_is_an_add_or_a_delete() {
         calls.handlers(),
     );
     let (within, without) = (pod("in"), pod("out"));
-    let mut told = |event| {
+    let mut calls_for = |event| {
         handler.on_event(event);
         calls.take()
     };
 
-    assert_eq!(told(added(&within, true)), ["add in true"]);
-    assert!(told(added(&without, true)).is_empty());
-    assert_eq!(told(deleted(&within)), ["delete in Observed"]);
-    assert!(told(deleted(&without)).is_empty());
+    assert_eq!(calls_for(added(&within, true)), ["add in true"]);
+    assert!(calls_for(added(&without, true)).is_empty());
+    assert_eq!(calls_for(deleted(&within)), ["delete in Observed"]);
+    assert!(calls_for(deleted(&without)).is_empty());
 
-    assert_eq!(told(updated(&within, &pod("in-2"))), ["update in in-2"]);
-    assert_eq!(told(updated(&without, &within)), ["add in false"]);
-    // With the last state that passed; it lives on, so it did not vanish but leave.
-    assert_eq!(told(updated(&within, &without)), ["delete in LeftScope"]);
-    assert!(told(updated(&without, &pod("out-2"))).is_empty());
+    assert_eq!(calls_for(updated(&within, &pod("in-2"))), ["update in in-2"]);
+    assert_eq!(calls_for(updated(&without, &within)), ["add in false"]);
+    // With the last state that passed. The object still exists, so it left the scope.
+    assert_eq!(calls_for(updated(&within, &without)), ["delete in LeftScope"]);
+    assert!(calls_for(updated(&without, &pod("out-2"))).is_empty());
 }
 
 #[test]
@@ -177,7 +177,7 @@ impl EventHandler<Pod> for MyHandler {
 
 fn on_add(_: Arc<Pod>, _: bool) {}
 
-/// Closures go by the function they are written in, functions by their own name, handlers by their type.
+/// Closures are named after the enclosing function, functions by their own name, handlers by their type.
 ///
 /// Upstream: TestNameForHandler
 #[test]
@@ -208,7 +208,7 @@ fn handlers_are_named_after_their_code() {
             .starts_with("kube_informers::handler::funcs::Handlers<")
     );
 
-    // Whatever is around a handler does not rename it.
+    // Adapters do not rename a handler.
     let wrapped = filtered(|_: &Pod| true, blocking(MyHandler));
     assert_eq!(
         EventHandler::<Pod>::name(&wrapped),

@@ -60,7 +60,7 @@ fn synced_after_every_started_item_is_finished() {
 
 /// Upstream: TestSingleFileCounting
 ///
-/// One finish too many, upstream's panic, cannot be written: a batch is consumed by its end.
+/// One finish too many, which panics upstream, is impossible here: finishing consumes the batch.
 #[test]
 fn a_hundred_started_items_require_a_hundred_finished_ones() {
     let names: Vec<String> = (0..100).map(|number| format!("foo{number}")).collect();

@@ -40,7 +40,8 @@ fn a_list_follows_the_deletion_before_it() {
 
 /// Upstream: TestRealFIFOW_ReplaceMakesDeletionsForObjectsOnlyInQueue
 ///
-/// Upstream's non-atomic queue makes the deletions itself. Here each list arrives whole, behind what it deletes.
+/// Upstream's non-atomic queue generates the deletions itself. Here each list is one delta, after the objects it
+/// deletes.
 #[test]
 fn a_list_is_popped_after_the_objects_it_deletes() {
     let add = || added("foo", 2);
@@ -98,8 +99,8 @@ async fn every_change_of_a_key_is_kept_and_popped() {
 
 /// Upstream: TestRealFIFO_transformer
 ///
-/// Objects are transformed once, before they reach a queue; what is left to show is that the queue hands on the
-/// very objects it got, in order.
+/// Objects are transformed once, before they reach a queue; the test shows that the queue returns the same objects, in
+/// order.
 #[test]
 fn popped_deltas_hold_the_same_objects() {
     let objects = [
@@ -204,8 +205,8 @@ fn an_addition_and_a_deletion_are_both_queued() {
 
 /// Upstream: TestRealFIFO_ReplaceMakesDeletions
 ///
-/// Upstream's non-atomic queue makes the deletions itself. Here the store finds them when it applies the list,
-/// which it can because the list arrives whole and behind all that came before it.
+/// Upstream's non-atomic queue generates the deletions itself. Here the store detects them when it applies the list,
+/// which is one delta after all earlier ones.
 #[test]
 fn a_list_is_one_delta_in_order() {
     let foo = || replaced(&[("foo", 5)]);
@@ -246,7 +247,7 @@ fn a_list_follows_a_deletion_with_the_new_state() {
 
 /// Upstream: TestRealFIFO_ResyncNonExisting
 ///
-/// The resync comes behind the deletion, so that the store no longer holds the object when it is applied.
+/// The resync comes after the deletion, so the store no longer holds the object when it is applied.
 #[test]
 fn a_resync_follows_an_earlier_deletion() {
     let queue = filled([deleted("foo", 10), Delta::SyncAll]);
@@ -311,8 +312,7 @@ fn objects_and_tombstones_have_keys() {
 
 /// Upstream: TestRealFIFO_HasSynced
 ///
-/// A list is one pop here, however many objects it holds, and an empty one too is synced when it has been
-/// processed.
+/// A list is one pop here, regardless of its size, and an empty one also counts as synced once it is processed.
 #[test]
 fn synced_when_the_first_list_has_been_popped() {
     let two = || replaced(&[("a", 1), ("b", 2)]);
@@ -355,8 +355,8 @@ async fn closing_ends_all_blocked_pops() {
 
 /// Upstream: TestRealFIFO_PopMultipleDeltaInBatch
 ///
-/// The first list is one delta, so that only its end and the size split a batch. Two changes of one key go
-/// together: the store applies a batch in order.
+/// The initial list is one delta, so only its end and the size split a batch. Two changes of one key can be in one
+/// batch: the store applies a batch in order.
 #[test]
 fn a_batch_ends_with_the_initial_population_or_at_its_size() {
     let update = |name: &str| updated(name, 5);
@@ -435,7 +435,7 @@ fn a_batch_ends_with_the_initial_population_or_at_its_size() {
         let flags: Vec<bool> = batches.iter().map(|(_, initial)| *initial).collect();
         let texts: Vec<Vec<String>> = batches.into_iter().map(|(texts, _)| texts).collect();
         assert_eq!(texts, case.expected);
-        // Exactly the first list is initial.
+        // Only the initial list is initial.
         assert_eq!(
             flags,
             (0..flags.len()).map(|number| number == 0).collect::<Vec<_>>()
@@ -445,8 +445,8 @@ fn a_batch_ends_with_the_initial_population_or_at_its_size() {
 
 /// Upstream: TestRealFIFO_PopBrokenItemsInBatch
 ///
-/// Upstream ends a batch at an item whose key function fails. Here such an item is an unreadable object without
-/// a name, it is in its place in the batch, and costs nobody anything.
+/// Upstream ends a batch at an item whose key function fails. Here such an item is an unreadable object without a name;
+/// it keeps its position in the batch and affects no other item.
 #[test]
 fn an_item_without_a_key_is_part_of_its_batch() {
     let broken = || Delta::Unreadable(bad("", None));

@@ -9,7 +9,7 @@ use crate::support::{
     Recorded, Sink, Tasks, api, list_first, ms, not_within, pod_at, reflect, refused, seconds,
 };
 
-/// Runs a reflector, stops it after `delay`, and asserts that it returns at that very moment with nothing open.
+/// Runs a reflector, stops it after `delay`, and asserts that it returns at that moment with nothing open.
 async fn stop_after(delay: std::time::Duration, source: &Recorded, sink: &Sink) {
     let tasks = Tasks::now();
     let started = Instant::now();
@@ -29,7 +29,7 @@ async fn stop_after(delay: std::time::Duration, source: &Recorded, sink: &Sink) 
     tasks.assert_gone();
 }
 
-/// Differs from client-go: the end is told to the error hook, because an error nobody sees is not handled.
+/// Differs from client-go: the end is reported to the stream-end hook, because an unreported error cannot be handled.
 ///
 /// Upstream: TestCloseWatchChannelOnError
 #[tokio::test(start_paused = true)]
@@ -44,7 +44,7 @@ async fn a_watch_that_reports_an_error_is_closed() {
         assert_eq!(
             run.source.requests().len(),
             2,
-            "it is closed before anything else is asked for"
+            "it is closed before the next request"
         );
         assert_eq!(run.ends().len(), 1);
         assert!(
@@ -111,7 +111,11 @@ async fn a_watch_without_a_response_is_closed_by_a_stop() {
 async fn a_stop_is_prompt_in_every_state() {
     let page = || ListAnswer::page_before([pod_at("a", "1")], "1", "C1");
     let states: [(&str, Vec<ListAnswer<_>>, Vec<WatchAnswer<_>>); 6] = [
-        ("before the list is answered", vec![ListAnswer::silence()], vec![]),
+        (
+            "before the response to a list",
+            vec![ListAnswer::silence()],
+            vec![],
+        ),
         (
             "within a list",
             vec![ListAnswer::new().objects([pod_at("a", "1")]).hang()],
@@ -119,17 +123,17 @@ async fn a_stop_is_prompt_in_every_state() {
         ),
         ("between two pages", vec![page(), ListAnswer::silence()], vec![]),
         (
-            "in the pause after a failed list",
+            "in the delay after a failed list",
             vec![ListAnswer::error(refused())],
             vec![],
         ),
         (
-            "in the pause after a failed watch",
+            "in the delay after a failed watch",
             vec![ListAnswer::page([], "1")],
             vec![WatchAnswer::error(refused())],
         ),
         (
-            "while events flow",
+            "while events arrive",
             vec![ListAnswer::page([], "1")],
             vec![
                 WatchAnswer::new()
@@ -170,8 +174,8 @@ async fn the_target_receives_a_resync_every_period() {
     .await;
 }
 
-/// Differs from client-go: the watch that a refused resync ends is resumed at its version; the collection is not
-/// listed again, because nothing of it was lost.
+/// Differs from client-go: the watch that a rejected resync ends is resumed at its version; the collection is not
+/// listed again, because nothing was lost.
 ///
 /// Upstream: TestReflectorResync
 #[tokio::test(start_paused = true)]
@@ -197,7 +201,7 @@ async fn a_rejected_resync_ends_the_watch_which_is_resumed() {
         );
         assert_eq!(run.handle.stats().target_errors, 1);
 
-        // And it goes on as before.
+        // The reflector continues.
         assert_eq!(run.sink.seen(5).await[4], "sync");
     })
     .await;
@@ -205,8 +209,8 @@ async fn a_rejected_resync_ends_the_watch_which_is_resumed() {
 
 /// Upstream: TestReflectorHandleWatchResultChanClosedBefore, TestReflectorHandleWatchResultChanClosedAfter
 ///
-/// Differs from client-go: the watch is tried again after a pause and nothing is listed, because an early end says
-/// nothing about the version.
+/// Differs from client-go: the watch is retried after a delay and nothing is listed, because an early end says nothing
+/// about the version.
 #[tokio::test(start_paused = true)]
 async fn a_short_watch_without_events_is_an_error_that_names_the_resource() {
     for delay in [ms(0), ms(10)] {

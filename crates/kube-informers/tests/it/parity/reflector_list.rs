@@ -1,6 +1,6 @@
-//! reflector_test.go: which version a list asks for, in pages or whole, and what becomes of it.
+//! reflector_test.go: the version that a list requests, with or without pages.
 //!
-//! client-go asks for version "0" first; here that is `InitialList::AnyCached`.
+//! client-go requests version "0" first; here that is `InitialList::AnyCached`.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ fn pods(from: usize, to: usize) -> Vec<Pod> {
         .collect()
 }
 
-/// A watch that says at once that its version has expired, which leads to a list.
+/// A watch that expires at once, which causes a list.
 fn expired() -> WatchAnswer<Pod> {
     WatchAnswer::error(api(410, "Expired"))
 }
@@ -127,8 +127,8 @@ async fn a_relist_requests_at_least_the_last_version() {
     .await;
 }
 
-/// Differs from client-go: without `AnyCached` the first list is consistent, so that a restart never shows a past
-/// that was left behind.
+/// Differs from client-go: without `AnyCached` the initial list is consistent, so that a restart never observes an
+/// older state.
 ///
 /// Upstream: TestReflectorResyncWithResourceVersion
 #[tokio::test(start_paused = true)]
@@ -190,7 +190,11 @@ async fn an_expired_page_leads_to_one_list_without_pages_at_the_same_version() {
                 "list rv=10+",
             ]
         );
-        assert_eq!(run.sink.pods().len(), 8, "nothing of the torn list is left");
+        assert_eq!(
+            run.sink.pods().len(),
+            8,
+            "no objects of the aborted list are left"
+        );
         assert_eq!(run.sink.log().len(), 2);
     })
     .await;

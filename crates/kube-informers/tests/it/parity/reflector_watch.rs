@@ -1,4 +1,4 @@
-//! reflector_test.go: what each event of a watch does, and what each way of ending leads to.
+//! reflector_test.go: the effect of each watch event, and of each way a watch ends.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use crate::support::{
 
 const RELIST: Resume = Resume::Relist(RelistReason::ErrorEvent);
 
-/// Differs from client-go: an object of another kind is handed on as one that cannot be read, so that it is
-/// counted and reported, and the position is the newest version seen, because versions never go back.
+/// Differs from client-go: an object of another kind is passed on as unreadable, so that it is counted and reported,
+/// and the position is the newest version seen, because versions never go back.
 ///
 /// Upstream: TestReflectorWatchHandler
 #[tokio::test(start_paused = true)]
@@ -127,7 +127,7 @@ async fn a_watch_list_delivers_everything_once_and_in_order() {
     .await;
 }
 
-/// Differs from client-go: one reflector lives through all of it, and each error is told to the hook. The broken
+/// Differs from client-go: one reflector runs through all of it, and each error is reported to the hook. The broken
 /// watch is resumed at its version; upstream lists after it.
 ///
 /// Upstream: TestReflectorListAndWatchWithErrors
@@ -191,14 +191,14 @@ async fn errors_between_lists_and_watches_lose_nothing() {
     .await;
 }
 
-/// Pauses of 1, 2, 4 … and then `last` for so many refusals.
+/// Delays of 1, 2, 4 … and then `last`, for this number of refusals.
 fn doubling(initial: Duration, last: Duration, count: u32) -> Vec<Duration> {
     (0..count)
         .map(|n| (initial * 2_u32.pow(n.min(20))).min(last))
         .collect()
 }
 
-/// Differs from client-go: the sequence does not start over every two minutes while failures go on.
+/// Differs from client-go: the sequence does not restart every two minutes while failures continue.
 ///
 /// Upstream: TestReflectorListAndWatchInitConnBackoff
 #[tokio::test(start_paused = true)]
@@ -223,8 +223,8 @@ async fn refused_connections_are_retried_with_growing_delays_and_never_lead_to_a
     }
 }
 
-/// Differs from client-go: however short the chosen pauses are, watches are started at most 24 times a minute
-/// after the first five.
+/// Differs from client-go: regardless of the configured delays, watches are started at most 24 times a minute after the
+/// first five.
 ///
 /// Upstream: TestNewReflectorWithCustomBackoff
 #[tokio::test(start_paused = true)]
@@ -245,7 +245,7 @@ async fn delays_can_be_configured() {
     reflect(config, &source, &Sink::new(), async |run| {
         run.source.seen(7).await;
         assert_eq!(run.pauses(), [10, 20, 40, 80, 100].map(ms));
-        // The fifth watch begins after 10 + 20 + 40 + 80 ms; the sixth waits for its turn.
+        // The fifth watch starts after 10 + 20 + 40 + 80 ms; the sixth waits for a token.
         let times = run.source.times();
         assert_eq!(times[5], ms(150));
         assert!(times[6] >= ms(2400) && times[6] <= ms(2500), "{:?}", times[6]);
@@ -317,7 +317,7 @@ async fn an_internal_error_inside_a_watch_leads_to_a_list() {
     .await;
 }
 
-/// Differs from client-go: there is a pause before each watch, so that fewer of them fit into the window.
+/// Differs from client-go: there is a delay before each watch, so that fewer of them fit into the window.
 ///
 /// Upstream: TestRetryInternalError
 #[tokio::test(start_paused = true)]
@@ -333,8 +333,8 @@ async fn internal_errors_lead_to_a_new_watch_within_the_window() {
     config.backoff.max = seconds(4);
 
     reflect(config, &source, &Sink::new(), async |run| {
-        // Errors come at 1 s, and then 1 s after pauses of 0.8, 1.6, 3.2, 4, 4 … s: at 2.8, 5.4, 9.6, 14.6, 19.6,
-        // 24.6, 29.6 and 34.6 s. The window opened with the first is closed at 31 s.
+        // Errors occur at 1 s, and then 1 s after delays of 0.8, 1.6, 3.2, 4, 4 … s: at 2.8, 5.4, 9.6, 14.6, 19.6,
+        // 24.6, 29.6 and 34.6 s. The window that starts with the first ends at 31 s.
         let requests = run.source.seen(10).await;
         assert_eq!(requests[1..9], ["watch rv=1"; 8]);
         assert_eq!(run.source.seen(11).await[10], "list rv=1+");

@@ -19,7 +19,7 @@ use crate::support::{
     text_of, watch_list_first, within,
 };
 
-/// client-go's first list after a watch-list that does not work: of any version.
+/// client-go's initial list after a failed watch-list: of any version.
 fn then_any_cached() -> ReflectorConfig {
     let mut config = watch_list_first();
     config.initial_list = InitialList::AnyCached;
@@ -43,8 +43,8 @@ async fn a_watch_list_is_used_if_configuration_and_source_support_it() {
     }
 }
 
-/// Differs from client-go: a watch-list that does not end is not only warned about, a list takes its place. Events
-/// put that off.
+/// Differs from client-go: a watch-list that does not end is not only reported, but replaced by a list. Events extend
+/// the deadline.
 ///
 /// Upstream: TestInitialEventsEndBookmarkTicker
 #[tokio::test(start_paused = true)]
@@ -94,7 +94,7 @@ async fn there_is_no_version_before_the_end_of_the_initial_events() {
     .await;
 }
 
-/// Case 1: nothing is told before the collection is complete.
+/// Case 1: nothing is delivered before the collection is complete.
 ///
 /// Upstream: TestWatchList
 #[tokio::test(start_paused = true)]
@@ -222,8 +222,8 @@ async fn a_watch_list_is_retried_after_too_many_requests_and_refused_connections
     .await;
 }
 
-/// Case 8. Differs from client-go, which asks for the watch-list again, without a pause and without end: a server
-/// that ends a watch-list early, cleanly, does not know how to do one.
+/// Case 8. Differs from client-go, which repeats the watch-list without a delay and without end: a server that ends a
+/// watch-list early and cleanly does not support it.
 ///
 /// Upstream: TestWatchList
 #[tokio::test(start_paused = true)]
@@ -241,13 +241,13 @@ async fn a_watch_list_that_ends_early_is_replaced_by_a_list() {
         assert_eq!(
             run.sink.log(),
             ["replaced @1 [p1@1]"],
-            "what came before is forgotten"
+            "the earlier objects are discarded"
         );
     })
     .await;
 }
 
-/// Case 8, when the connection breaks: that says nothing about watch-lists.
+/// Case 8, if the connection breaks: that says nothing about watch-list support.
 ///
 /// Upstream: TestWatchList
 #[tokio::test(start_paused = true)]
@@ -291,7 +291,7 @@ async fn the_stream_of_a_watch_list_is_resumed_by_a_plain_watch() {
     .await;
 }
 
-/// Case 10. What the collection held stays until the new one is complete.
+/// Case 10. The collection keeps its objects until the new list is complete.
 ///
 /// Upstream: TestWatchList
 #[tokio::test(start_paused = true)]
@@ -339,7 +339,7 @@ async fn a_plain_bookmark_does_not_end_the_initial_events() {
     .await;
 }
 
-/// Adds a label, and counts how often it was asked to.
+/// Adds a label, and counts its calls.
 fn labelling(calls: &Arc<AtomicUsize>) -> Transform<Pod> {
     let calls = calls.clone();
     Arc::new(move |mut pod: Pod| {
@@ -353,8 +353,8 @@ fn labelling(calls: &Arc<AtomicUsize>) -> Transform<Pod> {
     })
 }
 
-/// Differs from client-go: each object is transformed once. Upstream transforms those of the initial list twice,
-/// so that a transform has to understand its own output.
+/// Differs from client-go: each object is transformed once. Upstream transforms those of the initial list twice, so
+/// that a transform has to accept its own output.
 ///
 /// Upstream: TestReflectorRespectStoreTransformer
 #[tokio::test(start_paused = true)]
@@ -443,7 +443,7 @@ async fn the_consistency_check_passes_for_equal_contents() {
     }
 }
 
-/// Differs from client-go: a difference is counted and reported, and the informer goes on; upstream panics.
+/// Differs from client-go: a difference is counted and reported, and the informer continues; upstream panics.
 ///
 /// Upstream: TestReflectorDataConsistencyDetector
 #[tokio::test(start_paused = true)]

@@ -11,7 +11,7 @@ use kube_informers::source::{ListerWatcher, Script, SourceError};
 use kube_informers::{Event, HandlerOptions, Informer, blocking};
 use tokio::time::Instant;
 
-use crate::support::{Recorded, Tasks, Told, api, list_first, ms, not_within, pod, seconds, within};
+use crate::support::{Delivered, Recorded, Tasks, api, list_first, ms, not_within, pod, seconds, within};
 
 /// A source with these pods.
 fn source(names: &[&str]) -> Script<Pod> {
@@ -78,7 +78,7 @@ async fn indexes_are_complete_whenever_they_are_added() {
     informer.shutdown().await;
 }
 
-/// Differs from client-go: there is no untyped informer below, and functions of indexes cannot return errors.
+/// Differs from client-go: there is no untyped informer below, and index functions cannot return errors.
 ///
 /// Upstream: TestTypedIndexer, TestTypedSharedIndexInformerAddTypedIndexers,
 /// Upstream: TestTypedSharedIndexInformerGetTypedIndexer, TestTypedIndexersToIndexers
@@ -108,7 +108,7 @@ async fn each_handler_resyncs_at_its_own_period() {
     let (informer, task) = Informer::from_source(script).resync(seconds(1)).build();
     let periods = [Duration::ZERO, seconds(2), seconds(3)];
     let logs = periods.map(|period| {
-        let log = Told::new();
+        let log = Delivered::new();
         let options = HandlerOptions::default().resync(period);
         informer.add_event_handler_with(options, log.handler()).unwrap();
         log
@@ -142,7 +142,7 @@ async fn handlers_may_be_added_while_the_informer_starts() {
     for _ in 0..50 {
         let script = source(&["pod1"]);
         let (informer, task) = Informer::from_source(script).build();
-        let log = Told::new();
+        let log = Delivered::new();
         let joining = informer.clone();
         let handler = log.handler();
         let mut racing = tokio::task::JoinSet::new();
@@ -168,7 +168,7 @@ async fn handlers_may_be_added_while_the_informer_starts() {
 async fn changes_missed_by_a_broken_watch_are_delivered_after_it() {
     let script = source(&["pod1", "pod2"]);
     let informer = Informer::from_source(script.clone()).config(list_first()).start();
-    let (plain, resyncing) = (Told::new(), Told::new());
+    let (plain, resyncing) = (Delivered::new(), Delivered::new());
     informer.add_event_handler(plain.handler()).unwrap();
     let options = HandlerOptions::default().resync(seconds(1));
     informer
@@ -183,9 +183,9 @@ async fn changes_missed_by_a_broken_watch_are_delivered_after_it() {
 
     assert_eq!(plain.take(2).await, ["updated pod2 2 -> 4", "added pod3"]);
     not_within(seconds(60), plain.take(1)).await;
-    let mut told = resyncing.take(5).await;
-    told.sort();
-    told.dedup();
+    let mut events = resyncing.take(5).await;
+    events.sort();
+    events.dedup();
     for expected in [
         "added pod3",
         "updated pod1 (resync)",
@@ -194,8 +194,8 @@ async fn changes_missed_by_a_broken_watch_are_delivered_after_it() {
         "updated pod3 (resync)",
     ] {
         assert!(
-            told.iter().any(|line| line == expected),
-            "{expected} is not in {told:?}"
+            events.iter().any(|line| line == expected),
+            "{expected} is not in {events:?}"
         );
     }
     informer.shutdown().await;
@@ -206,7 +206,7 @@ async fn changes_missed_by_a_broken_watch_are_delivered_after_it() {
 async fn denied_list_reaches_the_stream_end_hook_at_once() {
     let script = source(&["pod1"]);
     script.fail_lists(ApiError::new(403, "Forbidden", "Access Denied"));
-    let log = Told::new();
+    let log = Delivered::new();
     let hook = log.clone();
     let informer = Informer::from_source(script.clone())
         .config(list_first())
@@ -238,7 +238,7 @@ async fn handlers_and_store_see_transformed_objects_only() {
             pod.metadata.name = pod.metadata.name.take().map(|name| name.to_uppercase());
         })
         .start();
-    let log = Told::new();
+    let log = Delivered::new();
     informer.add_event_handler(log.handler()).unwrap();
 
     assert_eq!(
@@ -257,8 +257,8 @@ async fn handlers_and_store_see_transformed_objects_only() {
 async fn a_removed_handler_is_no_longer_counted() {
     let informer = Informer::from_source(source(&["pod1"])).start();
     let handlers = || informer.stats().handlers.len();
-    let first = informer.add_event_handler(Told::new().handler()).unwrap();
-    let second = informer.add_event_handler(Told::new().handler()).unwrap();
+    let first = informer.add_event_handler(Delivered::new().handler()).unwrap();
+    let second = informer.add_event_handler(Delivered::new().handler()).unwrap();
 
     assert_eq!(handlers(), 2);
     second.remove().await;
@@ -280,7 +280,7 @@ async fn handlers_come_and_go_during_events_and_shutdown() {
         workers.spawn(async move {
             let mut kept = Vec::new();
             for round in 0.. {
-                // Some wait for the removal, some do not, some never remove.
+                // Some wait for the removal, some do not, and some are never removed.
                 match informer.add_event_handler(|_: Event<Pod>| {}) {
                     Ok(registration) if (worker + round) % 3 == 0 => registration.remove().await,
                     Ok(registration) if (worker + round) % 3 == 1 => drop(registration.remove()),
@@ -340,14 +340,14 @@ async fn an_informer_knows_whether_it_was_started_and_stopped() {
 #[tokio::test(start_paused = true)]
 async fn stopped_informer_rejects_and_drops_handlers() {
     let informer = Informer::from_source(source(&["pod1"])).start();
-    let registration = informer.add_event_handler(Told::new().handler()).unwrap();
+    let registration = informer.add_event_handler(Delivered::new().handler()).unwrap();
     informer.synced().await.unwrap();
 
     informer.shutdown().await;
 
     let options = HandlerOptions::default().name("late");
     let refused = informer
-        .add_event_handler_with(options, Told::new().handler())
+        .add_event_handler_with(options, Delivered::new().handler())
         .unwrap_err();
     let refused = refused.to_string();
     assert!(
@@ -363,7 +363,7 @@ async fn stopped_informer_rejects_and_drops_handlers() {
 async fn handlers_join_and_leave_while_the_informer_runs() {
     let script = source(&["pod1"]);
     let (informer, task) = Informer::from_source(script.clone()).build();
-    let (first, second) = (Told::new(), Told::new());
+    let (first, second) = (Delivered::new(), Delivered::new());
     let early = informer.add_event_handler(first.handler()).unwrap();
     assert!(!early.has_synced());
 
@@ -372,7 +372,7 @@ async fn handlers_join_and_leave_while_the_informer_runs() {
         assert!(early.has_synced());
         assert_eq!(first.take(1).await, ["added pod1 (initial)"]);
 
-        // The second one is held up in its first call.
+        // The second one blocks in its first call.
         let (release, released) = std::sync::mpsc::channel::<()>();
         let log = second.clone();
         let handler = blocking(move |event: Event<Pod>| {
@@ -399,7 +399,7 @@ async fn handlers_join_and_leave_while_the_informer_runs() {
     ended.unwrap();
 }
 
-/// Every test of an informer here ends without a task of its own left; this one looks at each way of ending.
+/// Every informer test here ends without a task left; this one covers each way of ending.
 ///
 /// Upstream: TestMain, TestShutdown
 #[tokio::test(start_paused = true)]
@@ -408,7 +408,7 @@ async fn no_task_is_left_after_a_shutdown() {
     let tasks = Tasks::now();
     let script = source(&["pod1"]);
     let (informer, task) = Informer::from_source(script.clone()).build();
-    informer.add_event_handler(Told::new().handler()).unwrap();
+    informer.add_event_handler(Delivered::new().handler()).unwrap();
     let (ended, ()) = tokio::join!(task.run(), async {
         informer.synced().await.unwrap();
         informer.shutdown().await;
@@ -420,7 +420,7 @@ async fn no_task_is_left_after_a_shutdown() {
     // A handler after the sync.
     let informer = Informer::from_source(script.clone()).start();
     informer.synced().await.unwrap();
-    let registration = informer.add_event_handler(Told::new().handler()).unwrap();
+    let registration = informer.add_event_handler(Delivered::new().handler()).unwrap();
     registration.synced().await.unwrap();
     informer.shutdown().await;
     tasks.assert_gone();
@@ -428,13 +428,13 @@ async fn no_task_is_left_after_a_shutdown() {
 
     // Never started: shut down, or just dropped.
     let (informer, task) = Informer::from_source(script.clone()).build();
-    informer.add_event_handler(Told::new().handler()).unwrap();
+    informer.add_event_handler(Delivered::new().handler()).unwrap();
     informer.shutdown().await;
     task.run().await.unwrap();
     drop(Informer::from_source(script.clone()).build());
     tasks.assert_gone();
 
-    // Every handle gone.
+    // Every handle is dropped.
     let informer = Informer::from_source(script.clone()).start();
     informer.synced().await.unwrap();
     assert_eq!(script.open_watches(), 1);
@@ -449,7 +449,7 @@ async fn a_shutdown_returns_when_the_last_task_has_ended() {
         let source: Arc<dyn ListerWatcher<Pod>> = Arc::new(source(&["pod1"]));
         let held = Arc::downgrade(&source);
         let informer = Informer::from_sources([source]).start();
-        informer.add_event_handler(Told::new().handler()).unwrap();
+        informer.add_event_handler(Delivered::new().handler()).unwrap();
 
         within(seconds(60), informer.shutdown()).await;
 
@@ -457,7 +457,7 @@ async fn a_shutdown_returns_when_the_last_task_has_ended() {
     }
 }
 
-/// A list that is answered after a while.
+/// A list whose response is delayed.
 fn slow(after: Duration) -> Recorded {
     let source = Recorded::new();
     source.on_list(
@@ -487,7 +487,7 @@ async fn several_informers_are_waited_for_without_polling() {
     assert_eq!(synced_at, [seconds(10), seconds(5), seconds(0)]);
     for informer in informers {
         informer.shutdown().await;
-        // What is done stays done.
+        // A synced informer stays synced.
         informer.synced().await.unwrap();
     }
 }
@@ -496,7 +496,7 @@ async fn several_informers_are_waited_for_without_polling() {
 #[tokio::test(start_paused = true)]
 async fn timed_out_wait_reports_which_informer_is_not_synced_and_why() {
     let never = Informer::from_source(slow(seconds(3600))).name("never").start();
-    // The deadline between two pieces of a list is half a minute.
+    // The deadline between two parts of a list is half a minute.
     let error = never.synced_within(seconds(10)).await.unwrap_err();
     assert_eq!(error.after, seconds(10));
     assert_eq!(

@@ -1,4 +1,4 @@
-//! reflector_test.go: what a source calls its objects, and which objects it takes for its own.
+//! reflector_test.go: how a source names its objects, and which objects it accepts.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
@@ -7,7 +7,7 @@ use kube_informers::codec::Expected;
 use kube_informers::source::ListerWatcher;
 use kube_informers::source::{Known, ListRequest, ListStream, ResourceType, WatchRequest, WatchStream};
 
-/// A source that says nothing about itself.
+/// A source without a description.
 struct Nameless;
 
 impl ListerWatcher<Pod> for Nameless {
@@ -24,8 +24,8 @@ fn widgets() -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk("mygroup", "v1", "MyKind"))
 }
 
-/// Differs from client-go: objects are called by their resource, as kubectl does, and not by the type of the
-/// program; a dynamic object without a resource cannot be asked for at all.
+/// Differs from client-go: objects are named by their resource, as in kubectl, and not by their type; a dynamic object
+/// without a resource cannot be requested at all.
 ///
 /// Upstream: TestGetTypeDescriptionFromObject
 #[test]
@@ -48,8 +48,8 @@ fn expected(resource: &ResourceType) -> Expected {
     }
 }
 
-/// Differs from client-go: every source knows its kind, also one of typed objects, and what an object says about
-/// itself is always compared; upstream can do so for dynamic objects only.
+/// Differs from client-go: every source knows its kind, also one of typed objects, and always compares the type of an
+/// object with it; upstream does so for dynamic objects only.
 ///
 /// Upstream: TestGetExpectedGVKFromObject
 #[test]
@@ -57,7 +57,7 @@ fn the_type_of_an_object_is_compared_with_the_requested_type() {
     let pods = expected(&ResourceType::of::<Pod>());
     assert_eq!(pods.to_string(), "v1/Pod");
     assert!(pods.admits(Some("v1"), Some("Pod")));
-    assert!(pods.admits(None, None), "items of a list need not say it");
+    assert!(pods.admits(None, None), "list items may omit their type");
     assert!(!pods.admits(Some("v1"), Some("Service")));
     assert!(!pods.admits(Some("mygroup/v1"), Some("Pod")));
 

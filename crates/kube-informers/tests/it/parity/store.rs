@@ -325,33 +325,33 @@ fn a_replacement_delivers_deletions_then_updates_and_additions_in_list_order() {
 
         // When an event is delivered, the store is in the state after all of them.
         let store = writer.store();
-        let told: Vec<String> = events
+        let texts: Vec<String> = events
             .iter()
             .map(|event: &Event<Pod>| {
-                let told = event.object().metadata.resource_version.clone();
+                let delivered = event.object().metadata.resource_version.clone();
                 let held = store.get(&event.key());
                 let held = held.and_then(|pod| pod.metadata.resource_version.clone());
                 format!(
-                    "{event}; told {}, held {}",
-                    told.unwrap(),
+                    "{event}; delivered {}, held {}",
+                    delivered.unwrap(),
                     held.unwrap_or("-".into())
                 )
             })
             .collect();
         assert_eq!(store.len(), after.len());
         assert_eq!(store.resource_version().as_deref(), Some(version));
-        told
+        texts
     };
 
     assert_eq!(
         replace(&[], &[("pod-1", "1")], "1"),
-        ["added default/pod-1; told 1, held 1"]
+        ["added default/pod-1; delivered 1, held 1"]
     );
     assert_eq!(
         replace(&[("pod-1", "1"), ("pod-3", "2")], &[], "2"),
         [
-            "deleted default/pod-1 (missed); told 1, held -",
-            "deleted default/pod-3 (missed); told 2, held -"
+            "deleted default/pod-1 (missed); delivered 1, held -",
+            "deleted default/pod-3 (missed); delivered 2, held -"
         ]
     );
     assert_eq!(
@@ -361,10 +361,10 @@ fn a_replacement_delivers_deletions_then_updates_and_additions_in_list_order() {
             "6"
         ),
         [
-            "deleted default/pod-3 (missed); told 3, held -",
-            "updated default/pod-1 1 -> 4; told 4, held 4",
-            "updated default/pod-2 2 -> 5; told 5, held 5",
-            "added default/pod-4; told 6, held 6"
+            "deleted default/pod-3 (missed); delivered 3, held -",
+            "updated default/pod-1 1 -> 4; delivered 4, held 4",
+            "updated default/pod-2 2 -> 5; delivered 5, held 5",
+            "added default/pod-4; delivered 6, held 6"
         ]
     );
 }
@@ -427,8 +427,8 @@ fn a_failing_object_of_a_batch_suppresses_only_its_own_event() {
         let prepared = writer.prepare(Origin::default(), deltas);
         let applied = writer.apply(prepared, &mut events);
 
-        let told: Vec<String> = events.iter().map(ToString::to_string).collect();
-        assert_eq!(told, expected);
+        let texts: Vec<String> = events.iter().map(ToString::to_string).collect();
+        assert_eq!(texts, expected);
         assert_eq!(applied.quarantined, batch.len() - expected.len());
         assert_eq!(applied.problems.len(), applied.quarantined);
     }

@@ -167,7 +167,7 @@ fn a_bookmark_is_popped_immediately_if_the_queue_is_empty() {
     assert_eq!(drain(&queue, 1), [["Bookmark@7"]]);
 
     accept(&queue, [bookmark(7)]);
-    assert!(try_pop(&queue, 1).is_none(), "told already");
+    assert!(try_pop(&queue, 1).is_none(), "already reported");
 }
 
 #[test]

@@ -225,7 +225,7 @@ impl World {
             }
         }
         let synced = self.queue.has_synced();
-        assert!(synced || !self.synced, "sync was taken back");
+        assert!(synced || !self.synced, "has_synced went back to false");
         self.synced = synced;
     }
 }
@@ -239,7 +239,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn a_told_version_is_always_exact(ops in prop::collection::vec(op(), 1..80)) {
+    fn reported_version_is_always_exact(ops in prop::collection::vec(op(), 1..80)) {
         let held = Held::default();
         let mut world = World {
             server: Server::default(),

@@ -83,7 +83,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn an_in_order_queue_is_a_line(ops in prop::collection::vec(op(), 1..80)) {
+    fn in_order_queue_matches_a_list(ops in prop::collection::vec(op(), 1..80)) {
         const CAPACITY: usize = 5;
         let queue = InOrderQueue::new().capacity(CAPACITY);
         let mut model: VecDeque<Line> = VecDeque::new();
@@ -215,7 +215,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn a_fifo_is_a_line_of_distinct_keys(ops in prop::collection::vec(fifo_op(), 1..60)) {
+    fn fifo_matches_a_list_of_distinct_keys(ops in prop::collection::vec(fifo_op(), 1..60)) {
         let fifo = Fifo::new(|item: &(u8, u64)| item.0);
         let mut model = FifoModel::default();
 

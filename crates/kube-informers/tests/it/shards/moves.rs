@@ -51,9 +51,9 @@ async fn giving_up_a_range_takes_effect_at_once_and_makes_no_request() {
         let gone = eighths(0..6).difference(&eighths(1..3)).unwrap();
         assert_eq!(handler.pending(), stored_in(&server, &gone).len());
         wait_for("the handler is idle", || handler.pending() == 0).await;
-        let mut told = log.take();
-        told.sort();
-        assert_eq!(told, lines("deleted", keys_in(&server, &gone), " (left scope)"));
+        let mut events = log.take();
+        events.sort();
+        assert_eq!(events, lines("deleted", keys_in(&server, &gone), " (left scope)"));
         assert_eq!(informer.store().resource_version(), version);
 
         // Changes in the given-up range are ignored; others are delivered.
@@ -67,7 +67,7 @@ async fn giving_up_a_range_takes_effect_at_once_and_makes_no_request() {
             .unwrap();
         informer.wait_for(&kept, secs(5)).await.unwrap();
         assert_eq!(cached(&informer), stored_in(&server, &eighths(1..3)));
-        assert_eq!(server.requests().len(), before, "not one request");
+        assert_eq!(server.requests().len(), before, "no request is sent");
 
         // The next watch requests only the remaining ranges.
         server.close_watches();
@@ -101,10 +101,10 @@ async fn gaining_a_range_delivers_only_new_objects() {
             assert_eq!(cached(&informer), stored_in(&server, &eighths(1..5)));
             let mut expected = lines("deleted", keys_in(&server, &eighths(0..1)), " (left scope)");
             expected.extend(lines("added", keys_in(&server, &eighths(2..5)), ""));
-            let mut told = log.take();
-            told.sort();
+            let mut events = log.take();
+            events.sort();
             expected.sort();
-            assert_eq!(told, expected);
+            assert_eq!(events, expected);
             // Objects that stayed are the same allocation.
             for pod in first.iter().filter(|pod| contains(&eighths(1..2), &***pod)) {
                 let key = kube_informers::ObjectKey::of(&**pod);
@@ -156,7 +156,7 @@ async fn an_empty_shard_makes_no_request() {
         informer
             .synced_within(secs(1))
             .await
-            .expect("nothing is all there");
+            .expect("an empty shard is complete");
         handler.synced().await.unwrap();
         informer.shard_settled().await.unwrap();
         assert!(
@@ -167,7 +167,7 @@ async fn an_empty_shard_makes_no_request() {
         informer
             .wait_for("999999", secs(1))
             .await
-            .expect("of nothing nothing is missing");
+            .expect("an empty shard is synced");
         pass(minutes(30)).await;
         assert_eq!(server.requests().len(), 0);
 
@@ -293,7 +293,7 @@ async fn a_stopped_informer_cannot_be_moved() {
     settle().await;
     let waiting = informer.clone();
     let (settled, ()) = tokio::join!(waiting.shard_settled(), informer.shutdown());
-    assert!(settled.is_err(), "it never got there");
+    assert!(settled.is_err(), "the move never completed");
     trouble.clear();
 
     let error = informer.set_shard(eighths(0..1)).unwrap_err();
@@ -346,20 +346,20 @@ async fn an_object_recreated_outside_the_shard_is_a_deletion() {
         let log = Log::new();
         informer.add_event_handler(log.handler()).unwrap();
         create_in(&server, &eighths(0..4), "cart");
-        wait_for("it is there", || log.len() == 1).await;
+        wait_for("it is delivered", || log.len() == 1).await;
         server.delete::<Pod>("a", "cart");
         create_in(&server, &eighths(4..8), "cart");
-        wait_for("it is gone", || informer.store().is_empty()).await;
+        wait_for("it is evicted", || informer.store().is_empty()).await;
 
-        // And back, while the watch is broken.
+        // Recreated inside the shard, while the watch is broken.
         create_in_place(&server, &eighths(0..4));
-        wait_for("it is there again", || informer.store().len() == 1).await;
+        wait_for("it is cached again", || informer.store().len() == 1).await;
         log.take();
         server.skip_versions(5);
         server.delete::<Pod>("a", "cart");
         create_in(&server, &eighths(4..8), "cart");
         crate::support::force_relist(&server);
-        wait_for("it is gone again", || informer.store().is_empty()).await;
+        wait_for("it is evicted again", || informer.store().is_empty()).await;
     }
 }
 
@@ -429,8 +429,8 @@ async fn concurrent_moves_end_with_the_last_shard() {
             let (what, key) = (words.next().unwrap(), words.next().unwrap().to_owned());
             match what {
                 "added" => assert!(there.insert(key), "{line}: twice"),
-                "deleted" => assert!(there.remove(&key), "{line}: it was not there"),
-                _ => assert!(there.contains(&key), "{line}: it was not there"),
+                "deleted" => assert!(there.remove(&key), "{line}: it did not exist"),
+                _ => assert!(there.contains(&key), "{line}: it did not exist"),
             }
         }
         let mut keys = keys_in(&server, &shard);

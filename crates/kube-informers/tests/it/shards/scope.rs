@@ -22,7 +22,7 @@ fn support<K: Object>(informer: &Informer<K>) -> ShardSupport {
 /// The cache equals the shard after creations, changes, deletions and a relist.
 async fn holds_its_shard<K: Object>(server: &TestServer, informer: &Informer<K>, shard: &Shard) {
     assert_eq!(cached(informer), stored_in(server, shard));
-    assert!(!cached(informer).is_empty(), "there is something to hold");
+    assert!(!cached(informer).is_empty(), "the shard is not empty");
     for round in 0..3 {
         for number in 0..10 {
             let name = format!("r{round}-{number}");
@@ -69,7 +69,7 @@ async fn the_cache_does_not_depend_on_shard_support_of_the_server() {
     }
     assert!(
         bytes[0] * 3 < bytes[2] && bytes[1] * 3 < bytes[3],
-        "a quarter costs less: {bytes:?}"
+        "a quarter transfers fewer bytes: {bytes:?}"
     );
 }
 
@@ -116,7 +116,7 @@ async fn stats_report_the_shard_support_of_the_server() {
         let builder = Informer::<Pod>::scoped(server.client(), scope.clone())
             .configure(|config| config.watch_list = false);
         let informer = synced(builder).await;
-        assert_eq!(support(&informer), expected, "a list of whole objects says so");
+        assert_eq!(support(&informer), expected, "a list of whole objects shows it");
 
         // A watch-list has no echo; only an object outside the shard shows that the selector was ignored.
         let streamed = synced(Informer::<Pod>::scoped(server.client(), scope)).await;
@@ -129,7 +129,7 @@ async fn stats_report_the_shard_support_of_the_server() {
     }
     let server = server(true, 10);
     let whole = synced(Informer::<Pod>::all(server.client())).await;
-    assert_eq!(support(&whole), ShardSupport::Unknown, "nothing was asked for");
+    assert_eq!(support(&whole), ShardSupport::Unknown, "no selector was sent");
     assert_eq!(whole.stats().members[0].shard, None);
 }
 
@@ -232,22 +232,22 @@ async fn a_server_that_rejects_the_selector_is_requested_without_it() {
         let on = RequestMatcher::resource("pods")
             .param("shardSelector", &selector)
             .forever();
-        let trouble = server.fault(on, Fault::error(error));
+        let fault = server.fault(on, Fault::error(error));
         let builder = Informer::<Pod>::scoped(server.client(), Scope::all().shard(shard.clone()))
             .configure(|config| config.watch_list = watch_list);
         let informer = synced(builder).await;
 
         assert_eq!(cached(&informer), stored_in(&server, &shard));
         assert_eq!(support(&informer), ShardSupport::Ignored);
-        assert_eq!(trouble.struck(), 1, "asked once");
+        assert_eq!(fault.struck(), 1, "asked once");
         holds_its_shard(&server, &informer, &shard).await;
-        assert_eq!(trouble.struck(), 1);
+        assert_eq!(fault.struck(), 1);
         pass(minutes(11)).await;
         server.close_watches();
         settle().await;
-        assert!(trouble.struck() > 1, "and some time later once more");
+        assert!(fault.struck() > 1, "the selector is tried again later");
         let wanted = stored_in(&server, &shard);
-        wait_for("it gets over that, too", || cached(&informer) == wanted).await;
+        wait_for("the cache recovers", || cached(&informer) == wanted).await;
     }
 }
 
@@ -283,7 +283,7 @@ async fn an_event_outside_the_shard_advances_the_version() {
     informer
         .wait_for(&written, secs(1))
         .await
-        .expect("at once, not with the next bookmark");
+        .expect("before the next bookmark");
 
     assert_eq!(informer.store().resource_version(), Some(written));
     assert_eq!(cached(&informer), stored_in(&server, &shard));
@@ -301,7 +301,7 @@ async fn a_source_without_shard_support_is_filtered() {
     let uid = |half: usize| {
         let mut numbers = (0..1000).map(|number| format!("{number:08x}-5f1c-4b7e-9d3a-c0ffee123456"));
         let inside = numbers.find(|uid| halves[half].contains(kube_informers::shard::shard_hash(uid)));
-        inside.expect("one of them")
+        inside.expect("a pod inside the shard")
     };
     let script = Script::new();
     script.on_list(ListAnswer::page(

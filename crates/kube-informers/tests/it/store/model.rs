@@ -72,7 +72,7 @@ struct Server {
     history: Vec<Happened>,
     uids: u32,
     /// How much of the history the client has received.
-    told: usize,
+    received: usize,
 }
 
 impl Server {
@@ -82,7 +82,7 @@ impl Server {
             states: vec![State::new()],
             history: Vec::new(),
             uids: 0,
-            told: 0,
+            received: 0,
         }
     }
 
@@ -123,7 +123,7 @@ impl Server {
     }
 
     fn list(&mut self, rotate: usize) -> Delta<Thing> {
-        self.told = self.history.len();
+        self.received = self.history.len();
         let state = self.states.last().unwrap();
         let mut good: Vec<_> = (state.iter())
             .filter(|(_, made)| !made.poisoned)
@@ -136,24 +136,24 @@ impl Server {
             shard: None,
             objects: good,
             unreadable: bad.map(|(key, made)| made.bad(key)).collect(),
-            resource_version: Some(self.told.to_string()),
+            resource_version: Some(self.received.to_string()),
         })
     }
 
     fn watch(&mut self, events: usize) -> Vec<Delta<Thing>> {
-        let until = (self.told + events).min(self.history.len());
-        let deltas = self.history[self.told..until]
+        let until = (self.received + events).min(self.history.len());
+        let deltas = self.history[self.received..until]
             .iter()
             .map(Happened::delta)
             .collect();
-        self.told = until;
+        self.received = until;
         deltas
     }
 
     /// Repeats earlier events.
     fn replay(&self, back: usize, events: usize) -> Vec<Delta<Thing>> {
-        let from = self.told.saturating_sub(back);
-        let until = (from + events).min(self.told);
+        let from = self.received.saturating_sub(back);
+        let until = (from + events).min(self.received);
         self.history[from..until].iter().map(Happened::delta).collect()
     }
 
@@ -255,7 +255,7 @@ impl World {
                 return vec![server.list(0)];
             }
             Action::Bookmark => {
-                let version = server.told.to_string();
+                let version = server.received.to_string();
                 return vec![Delta::Bookmark {
                     resource_version: version,
                 }];
@@ -322,7 +322,7 @@ impl World {
                 Event::Deleted { .. } => {
                     prop_assert!(
                         self.folded.remove(&key).is_some(),
-                        "H13: deleted what was not told"
+                        "H13: deleted an object that was not delivered"
                     );
                 }
             }
@@ -352,9 +352,9 @@ impl World {
         let mut poisoned = BTreeSet::new();
         for (member, server) in self.servers.iter().enumerate() {
             let version = versions.get(member).cloned().flatten();
-            let told = version.map_or(0, |version| version.parse().unwrap());
-            prop_assert_eq!(told, server.told, "C5");
-            for (key, made) in &server.states[told] {
+            let reported = version.map_or(0, |version| version.parse().unwrap());
+            prop_assert_eq!(reported, server.received, "C5");
+            for (key, made) in &server.states[reported] {
                 if made.poisoned {
                     poisoned.insert(key.clone());
                 } else {

@@ -1,10 +1,10 @@
 //! Shared by the tests of reflectors and informers: pods, a source that logs its requests, a target that logs
 //! its deltas, and a check that no task is left running.
 
+mod delivered;
 mod recorded;
 mod server;
 mod sink;
-mod told;
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};
@@ -19,13 +19,13 @@ use tokio::runtime::Handle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+pub use delivered::Delivered;
 pub use recorded::Recorded;
 pub use server::*;
 pub use sink::Sink;
-pub use told::Told;
 
 /// The virtual time after which waiting for a condition fails.
-const PATIENCE: Duration = Duration::from_secs(24 * 3600);
+const TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
 pub fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
@@ -164,7 +164,7 @@ pub async fn reflect_with<T>(
     };
     let stop = CancellationToken::new();
     let testing = async {
-        let outcome = within(PATIENCE, test(&reflected)).await;
+        let outcome = within(TIMEOUT, test(&reflected)).await;
         stop.cancel();
         outcome
     };
@@ -175,19 +175,16 @@ pub async fn reflect_with<T>(
 }
 
 /// Waits for `future`, and panics after this virtual time.
-pub async fn within<T>(patience: Duration, future: impl Future<Output = T>) -> T {
-    match timeout(patience, future).await {
+pub async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> T {
+    match timeout(limit, future).await {
         Ok(outcome) => outcome,
-        Err(_) => panic!("what the test waits for has not happened after {patience:?}"),
+        Err(_) => panic!("the awaited condition was not met after {limit:?}"),
     }
 }
 
 /// Asserts that `future` is not ready within this virtual time.
 pub async fn not_within<T>(time: Duration, future: impl Future<Output = T>) {
-    assert!(
-        timeout(time, future).await.is_err(),
-        "what must not happen has happened"
-    );
+    assert!(timeout(time, future).await.is_err(), "the future became ready");
 }
 
 /// The tasks of the runtime at one moment.

@@ -110,7 +110,7 @@ impl ListerWatcher<Pod> for Recorded {
             false => "watch",
         };
         let version = request.resource_version.as_deref().unwrap_or("-");
-        assert!(request.bookmarks, "bookmarks are always asked for");
+        assert!(request.bookmarks, "bookmarks are always requested");
         self.note(format!("{operation} rv={version}"));
         self.script.watch(request, known)
     }

@@ -62,7 +62,7 @@ pub fn wait_for<'a>(what: &'a str, condition: impl Fn() -> bool + 'a) -> impl Fu
         while !condition() {
             assert!(
                 tokio::time::Instant::now() < deadline,
-                "{what}: not so after five minutes ({caller})"
+                "{what}: not met after five minutes ({caller})"
             );
             pass(Duration::from_millis(10)).await;
         }
@@ -154,7 +154,7 @@ impl Log {
     }
 
     pub fn push<K: Object>(&self, event: &Event<K>) {
-        self.0.lock().push(told(event));
+        self.0.lock().push(event_text(event));
     }
 
     pub fn all(&self) -> Vec<String> {
@@ -171,7 +171,7 @@ impl Log {
 }
 
 /// `updated shop/cart` for `updated shop/cart 7 -> 9`.
-pub fn told<K: Object>(event: &Event<K>) -> String {
+pub fn event_text<K: Object>(event: &Event<K>) -> String {
     match event {
         Event::Updated { resync: false, .. } => format!("updated {}", event.key()),
         _ => event.to_string(),

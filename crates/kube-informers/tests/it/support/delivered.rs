@@ -8,12 +8,12 @@ use tokio::sync::watch;
 
 /// A log of events. Clones are handles to the same log.
 #[derive(Clone)]
-pub struct Told {
+pub struct Delivered {
     events: Arc<Mutex<Vec<String>>>,
     changes: Arc<watch::Sender<u64>>,
 }
 
-impl Told {
+impl Delivered {
     pub fn new() -> Self {
         Self {
             events: Arc::default(),
