@@ -1,7 +1,7 @@
 //! Which objects belong to the shard of an informer, and which part of a shard each watch has in the cache.
 //!
-//! The shard types come from the crate `kube-shards`. [`membership`] is the one decision about an object: the codec, the
-//! source and the store all call it. [`ShardTracker`] is the state of one watch.
+//! The shard types come from the crate `kube-shards`. [`Shard::membership`] is the one decision about an object; the
+//! codec, the source and the store all use it. `ShardTracker` is the state of one watch.
 
 mod tracker;
 
