@@ -42,9 +42,8 @@
 //! - **Observation.** [`TestServer::requests`], [`TestServer::open_watches`], [`TestServer::wait_for`].
 //! - **Socket.** [`TestServer::start`] listens on loopback; [`TestServer::kubeconfig`] configures kubectl for it.
 //!
-//! Limitations: no controllers beyond deletion; metadata is validated, the specs of built-in kinds are not; responses are
-//! JSON or YAML, never protobuf (which is accepted in requests); no RBAC: every client with the token may do everything,
-//! and a [user without permissions](TestServerBuilder::user_without_permissions) nothing.
+//! Limitations: no controllers beyond deletion; metadata is validated, the specs of built-in kinds are not; no RBAC:
+//! every client with the token may do everything, and a [user without permissions](TestServerBuilder::user_without_permissions) nothing.
 //!
 //! The feature `cli` adds the `kube-testserver` program and the module `program`, which depend on clap.
 
@@ -62,7 +61,6 @@ pub mod manifest;
 mod patch;
 #[cfg(feature = "cli")]
 pub mod program;
-mod protobuf;
 mod read;
 mod server;
 mod storage;

@@ -7,13 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::SharedInformerFactory;
-use crate::codec::Encoding;
 use crate::informer::{InformerBuilder, QueueKind};
 use crate::object::Object;
 use crate::reflector::{ReflectorConfig, StreamEnd, Transform};
 use crate::scope::Scope;
 use crate::selector::ParseSelectorError;
-use crate::source::{ListWatch, Query};
+use crate::source::{Encoding, ListWatch, Query};
 
 /// Configures a factory: [`SharedInformerFactory::builder`].
 #[doc(alias = "SharedInformerOption")]

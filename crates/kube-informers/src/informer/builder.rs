@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use super::process::{InformerInner, InformerParts, InformerTask};
 use super::{Alive, Informer};
-use crate::codec::{Encoding, NoSchemaError};
 use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::queue::{DEFAULT_CAPACITY, DeltaFifo, DeltaQueue, InOrderQueue, KnownKeys};
 use crate::reflector::{Reflector, ReflectorConfig, StreamEnd, StreamEndHook, Transform};
 use crate::shard::{Shard, ShardTracker};
-use crate::source::{ListWatch, ListerWatcher};
+use crate::source::{Encoding, ListWatch, ListerWatcher, NoSchemaError};
 use crate::store::{DeltaWriter, DuplicateIndexError, Store};
 
 /// Configures an informer. [`start`](Self::start) runs it; [`build`](Self::build) returns it with the task to run.

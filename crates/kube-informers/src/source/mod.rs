@@ -17,6 +17,7 @@ use futures_core::stream::BoxStream;
 
 use crate::shard::Shard;
 
+pub use crate::codec::{Encoding, NoSchemaError};
 pub use crate::wire::{
     ApiError, Fetched, Identity, Known, KnownObjects, ListItem, ListMeta, SourceError, StatusCause, WatchItem,
 };

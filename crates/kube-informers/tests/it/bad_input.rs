@@ -195,7 +195,7 @@ async fn html_instead_of_a_watch_does_not_lead_to_lists() {
 #[tokio::test(start_paused = true)]
 async fn a_truncated_list_is_discarded() {
     for build in [pods, paged_pods] {
-        for fault in [Fault::truncate(300), Fault::cut(300), Fault::stall(300)] {
+        for fault in [Fault::truncate(200), Fault::cut(200), Fault::stall(200)] {
             let sentence = refused(fault.clone(), build).await;
             assert_says(&sentence, &["failed attempts"]);
             struck(fault, build).await;

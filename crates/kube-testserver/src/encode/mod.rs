@@ -1,6 +1,7 @@
 //! Encodes stored objects: as they are, metadata only, as rows of a table, in another version, or corrupted on purpose.
 //! Returns the bytes of list items and watch frames. Does not decide which objects are encoded.
 
+mod protobuf;
 pub(crate) mod table;
 
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use crate::kinds::{Kind, empty_parts};
 use crate::server::clock::Clock;
 use crate::server::state::ServerState;
 use crate::storage::{Change, Stored};
+use crate::transport::accept::{Accepted, Encoding};
 use table::IncludeObject;
 
 /// The types of watch events.
@@ -52,6 +54,7 @@ pub(crate) struct Encoder {
     /// The storage version of the kind, if it differs from the requested version.
     stored_as: Option<Arc<Kind>>,
     form: Form,
+    encoding: Encoding,
     collection: Arc<str>,
     /// Objects corrupted by a fault in this response, and those corrupted everywhere.
     poison: Vec<(String, Poison)>,
@@ -62,13 +65,14 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
-    pub(crate) fn new(state: &ServerState, kind: &Arc<Kind>, form: Form) -> Encoder {
+    pub(crate) fn new(state: &ServerState, kind: &Arc<Kind>, accepted: Accepted) -> Encoder {
         let stored_as = Some(state.registry.read().stored(kind));
         Encoder {
             kind: kind.clone(),
             stored_as: stored_as
                 .filter(|stored| stored.version != kind.version || stored.group != kind.group),
-            form,
+            form: accepted.form,
+            encoding: accepted.encoding,
             collection: ServerState::collection_of(kind),
             poison: Vec::new(),
             poisons: state.poisons.clone(),
@@ -87,20 +91,29 @@ impl Encoder {
         self.form
     }
 
-    /// Whether the last page of a list has an empty continue token.
+    pub(crate) fn is_protobuf(&self) -> bool {
+        self.encoding == Encoding::Protobuf
+    }
+
+    /// Whether a list says that nothing follows, by an empty continue token.
     pub(crate) fn says_end(&self) -> bool {
         self.kind.custom && self.form == Form::Object
     }
 
     /// The JSON before the metadata of a list.
     pub(crate) fn list_head(&self) -> String {
-        let (api_version, kind) = match self.form {
+        let (api_version, kind) = self.list_type();
+        let (kind, api_version) = (json_string(kind), json_string(&api_version));
+        format!("{{\"kind\":{kind},\"apiVersion\":{api_version},\"metadata\":")
+    }
+
+    /// The API version and the kind of a list.
+    pub(crate) fn list_type(&self) -> (String, &str) {
+        match self.form {
             Form::Object => (self.kind.api_version(), self.kind.list_kind.as_str()),
             Form::Metadata => ("meta.k8s.io/v1".to_owned(), "PartialObjectMetadataList"),
             Form::Table(_) => ("meta.k8s.io/v1".to_owned(), "Table"),
-        };
-        let (kind, api_version) = (json_string(kind), json_string(&api_version));
-        format!("{{\"kind\":{kind},\"apiVersion\":{api_version},\"metadata\":")
+        }
     }
 
     /// The JSON between the metadata and the items of a list, including the bracket.
@@ -177,13 +190,34 @@ impl Encoder {
 
     /// One frame of a watch.
     pub(crate) fn event(&self, event: EventType, object: &Stored) -> Bytes {
+        if self.is_protobuf() {
+            let message = self.message(object);
+            return protobuf::event(event.as_str(), message.type_meta(), &message.bytes);
+        }
         frame(event.as_str(), &self.object(object))
     }
 
-    /// The frame of a change for a watch without selector; encoded once and shared by all such watches.
+    /// One frame of a watch, of an object that is not stored: a bookmark or a `Status`.
+    pub(crate) fn frame(&self, event: &str, object: &Value) -> Bytes {
+        if self.is_protobuf() {
+            return protobuf::frame(event, object);
+        }
+        frame(event, object.to_string().as_bytes())
+    }
+
+    /// The object as a protobuf message.
+    pub(crate) fn message(&self, object: &Stored) -> protobuf::Encoded {
+        let whole = self.whole(object);
+        match self.poison_of(object) {
+            None => protobuf::encode(&whole),
+            Some(poison) => protobuf::spoiled(&whole, &poison),
+        }
+    }
+
+    /// The frame of a change for a watch that sees every object; encoded once for all such watches.
     pub(crate) fn shared_event(&self, event: EventType, object: &Stored, change: &Change) -> Bytes {
         if self.form == Form::Object && self.stored_as.is_none() && self.poison_of(object).is_none() {
-            change.shared_frame(|| frame(event.as_str(), object.bytes()))
+            change.shared_frame(self.encoding, || self.event(event, object))
         } else {
             self.event(event, object)
         }
@@ -229,7 +263,7 @@ impl Encoder {
 }
 
 /// One frame: the event's type, the object, and the newline at the end.
-pub(crate) fn frame(event: &str, object: &[u8]) -> Bytes {
+fn frame(event: &str, object: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(object.len() + 40);
     out.extend_from_slice(b"{\"type\":\"");
     out.extend_from_slice(event.as_bytes());

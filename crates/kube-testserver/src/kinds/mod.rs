@@ -15,6 +15,7 @@ pub(crate) mod structural;
 
 use std::sync::{Arc, OnceLock};
 
+use kube_protobuf::schema::{self, Message};
 use serde_json::Value;
 
 pub use crate::kinds::jsonpath::{JsonPath, JsonPathError};
@@ -325,7 +326,14 @@ impl Kind {
         })
     }
 
-    /// Whether list items contain `kind` and `apiVersion`: true for custom kinds, false for built-in ones.
+    /// Its protobuf message. Custom kinds have none.
+    pub(crate) fn message(&self) -> Option<&'static Message> {
+        let has_schema = !self.custom;
+        schema::lookup(&self.api_version(), &self.kind).filter(|_| has_schema)
+    }
+
+    /// Whether items of a list carry `kind` and `apiVersion`: those of custom kinds do, those of built-in kinds do
+    /// not.
     pub fn items_carry_type(&self) -> bool {
         self.custom
     }

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use kube_protobuf::TypeMeta;
+use kube_protobuf::envelope::{ListMeta, to_list_body};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
@@ -252,6 +254,9 @@ fn signed(revision: u64) -> i64 {
 /// Encodes a page: type, list metadata, items.
 pub(crate) fn write(page: Page, encoder: Encoder, fault: &ListFault) -> TestBody {
     let revision = page.revision.saturating_add_signed(fault.version_shift);
+    if encoder.is_protobuf() {
+        return write_protobuf(page, revision, &encoder);
+    }
     let mut head = encoder.list_head();
     head.push_str(&format!("{{\"resourceVersion\":\"{revision}\""));
     match page.continue_token {
@@ -277,7 +282,26 @@ pub(crate) fn write(page: Page, encoder: Encoder, fault: &ListFault) -> TestBody
     TestBody::list(ListBody::new(head, page.items, encoder))
 }
 
-/// The start of the next page and its version; opaque to clients.
+/// The length of a list comes first, so a protobuf list is written as a whole.
+fn write_protobuf(page: Page, revision: u64, encoder: &Encoder) -> TestBody {
+    let mut meta = ListMeta::new(revision.to_string());
+    meta.continue_token = page.continue_token.unwrap_or_default();
+    meta.remaining_item_count = page.remaining.and_then(|remaining| remaining.try_into().ok());
+    meta.shard_selector = page.shard.filter(|_| encoder.form() == Form::Object);
+    let items: Vec<_> = page.items.iter().map(|object| encoder.message(object)).collect();
+    let (api_version, kind) = encoder.list_type();
+    let type_meta = TypeMeta {
+        api_version: &api_version,
+        kind,
+    };
+    TestBody::bytes(to_list_body(
+        type_meta,
+        &meta,
+        items.iter().map(|item| item.bytes.as_slice()),
+    ))
+}
+
+/// Where the next page begins and which state it belongs to; opaque to clients.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct ContinueToken {
     #[serde(default)]

@@ -40,11 +40,11 @@ pub(crate) struct Target<'a> {
 
 impl Target<'_> {
     fn encoder(&self, state: &ServerState, accepted: Accepted) -> Encoder {
-        Encoder::new(state, self.kind, accepted.form).corrupting(self.fault.poison.clone())
+        Encoder::new(state, self.kind, accepted).corrupting(self.fault.poison.clone())
     }
 
     fn accepted(&self, streaming: bool) -> Result<Accepted, ApiError> {
-        Accepted::choose(self.accept, streaming)?.including(self.query)
+        Accepted::choose(self.accept, streaming, self.kind.message().is_some())?.including(self.query)
     }
 
     fn selection(&self, state: &ServerState, options: &ListOptions) -> Result<Selection, ApiError> {
@@ -179,7 +179,7 @@ pub(crate) async fn watch(
         fault,
     };
     let body = TestBody::watch(WatchBody::new(spec, start));
-    Ok(response::reply(StatusCode::OK, "application/json", body))
+    Ok(response::watch(accepted, body))
 }
 
 /// The initial objects of a watch: as new as the requested version, or as of the latest write.

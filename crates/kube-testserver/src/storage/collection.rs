@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 
 use super::object::Stored;
+use crate::transport::accept::Encoding;
 
 /// A change of one object. Shared by all watches, so that it is encoded once and not once per watch.
 #[derive(Debug)]
@@ -18,6 +19,7 @@ pub(crate) struct Change {
     pub(crate) new: Option<Arc<Stored>>,
     last_known: OnceLock<Option<Arc<Stored>>>,
     frame: OnceLock<Bytes>,
+    protobuf_frame: OnceLock<Bytes>,
 }
 
 impl Change {
@@ -28,6 +30,7 @@ impl Change {
             new,
             last_known: OnceLock::new(),
             frame: OnceLock::new(),
+            protobuf_frame: OnceLock::new(),
         }
     }
 
@@ -53,9 +56,13 @@ impl Change {
             .as_ref()
     }
 
-    /// The frame of this change for watches without a selector, encoded by the first of them.
-    pub(crate) fn shared_frame(&self, encode: impl FnOnce() -> Bytes) -> Bytes {
-        self.frame.get_or_init(encode).clone()
+    /// The frame of this change for watchers without a selector, encoded by the first of them.
+    pub(crate) fn shared_frame(&self, encoding: Encoding, encode: impl FnOnce() -> Bytes) -> Bytes {
+        let frame = match encoding {
+            Encoding::Protobuf => &self.protobuf_frame,
+            Encoding::Json | Encoding::Yaml => &self.frame,
+        };
+        frame.get_or_init(encode).clone()
     }
 }
 

@@ -1,39 +1,60 @@
 //! Content negotiation: the `Accept` header, interpreted as an API server does.
 
+use kube_protobuf::MEDIA_TYPE;
+
 use crate::admission::field_error::FieldError;
 use crate::encode::Form;
 use crate::encode::table::IncludeObject;
 use crate::transport::request::Query;
 use crate::transport::status::ApiError;
 
-/// The supported media types.
-pub(crate) const WRITTEN: &[&str] = &["application/json", "application/yaml"];
+/// The media types the server writes.
+const WRITTEN: &[&str] = &["application/json", "application/yaml", MEDIA_TYPE];
+/// Those of custom resources, which have no protobuf schema.
+const WRITTEN_CUSTOM: &[&str] = &["application/json", "application/yaml"];
 
-/// The negotiated representation.
+/// The encodings of responses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    Json,
+    Yaml,
+    Protobuf,
+}
+
+/// The chosen form and encoding of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Accepted {
     pub(crate) form: Form,
-    pub(crate) yaml: bool,
+    pub(crate) encoding: Encoding,
 }
 
 impl Accepted {
-    /// The first clause the server can serve, best quality first. No header means JSON.
-    pub(crate) fn choose(accept: Option<&str>, streaming: bool) -> Result<Accepted, ApiError> {
+    /// The first clause the server can serve, best quality first. No header means JSON. `schema` is whether the objects
+    /// have a protobuf schema; their metadata always has one.
+    pub(crate) fn choose(accept: Option<&str>, streaming: bool, schema: bool) -> Result<Accepted, ApiError> {
         let json = Accepted {
             form: Form::Object,
-            yaml: false,
+            encoding: Encoding::Json,
         };
         let Some(accept) = accept.filter(|accept| !accept.trim().is_empty()) else {
             return Ok(json);
         };
         let mut clauses: Vec<(f32, Accepted)> = accept.split(',').filter_map(clause).collect();
-        clauses.retain(|(quality, accepted)| *quality > 0.0 && !(streaming && accepted.yaml));
-        // Stable, so that the first of several equal clauses wins.
+        clauses.retain(|(quality, accepted)| {
+            let can_write = match (accepted.encoding, accepted.form) {
+                (Encoding::Json, _) | (Encoding::Protobuf, Form::Metadata) => true,
+                (Encoding::Yaml, _) => !streaming,
+                (Encoding::Protobuf, Form::Object) => schema,
+                (Encoding::Protobuf, Form::Table(_)) => false,
+            };
+            *quality > 0.0 && can_write
+        });
+        // Stable, so that of equal clauses the first wins.
         clauses.sort_by(|(a, _), (b, _)| b.total_cmp(a));
         clauses
             .first()
             .map(|(_, accepted)| *accepted)
-            .ok_or_else(|| ApiError::not_acceptable(WRITTEN))
+            .ok_or_else(|| ApiError::not_acceptable(if schema { WRITTEN } else { WRITTEN_CUSTOM }))
     }
 }
 
@@ -54,9 +75,10 @@ impl Accepted {
 
 fn clause(clause: &str) -> Option<(f32, Accepted)> {
     let mut parts = clause.split(';').map(str::trim);
-    let yaml = match parts.next()?.to_ascii_lowercase().as_str() {
-        "application/json" | "application/*" | "*/*" => false,
-        "application/yaml" => true,
+    let encoding = match parts.next()?.to_ascii_lowercase().as_str() {
+        "application/json" | "application/*" | "*/*" => Encoding::Json,
+        "application/yaml" => Encoding::Yaml,
+        MEDIA_TYPE => Encoding::Protobuf,
         _ => return None,
     };
     let (mut quality, mut form, mut group_version) = (1.0, Form::Object, (None, None));
@@ -72,7 +94,7 @@ fn clause(clause: &str) -> Option<(f32, Accepted)> {
         }
     }
     let known = matches!(group_version, (None | Some("meta.k8s.io"), None | Some("v1")));
-    (form == Form::Object || known).then_some((quality, Accepted { form, yaml }))
+    (form == Form::Object || known).then_some((quality, Accepted { form, encoding }))
 }
 
 #[cfg(test)]
@@ -80,7 +102,7 @@ mod tests {
     use super::*;
 
     fn form(accept: &str) -> Option<Form> {
-        Accepted::choose(Some(accept), false)
+        Accepted::choose(Some(accept), false, true)
             .ok()
             .map(|accepted| accepted.form)
     }
@@ -97,7 +119,8 @@ mod tests {
             form("application/vnd.kubernetes.protobuf, application/json"),
             Some(Form::Object)
         );
-        assert_eq!(form("application/vnd.kubernetes.protobuf"), None);
+        assert_eq!(form("application/vnd.kubernetes.protobuf;as=Table;v=v1"), None);
+        assert_eq!(form("application/cbor"), None);
         assert_eq!(form("application/json;as=Soup;v=v1;g=meta.k8s.io"), None);
         assert_eq!(
             form("application/json;q=0.1,application/json;as=PartialObjectMetadata;v=v1"),
@@ -106,8 +129,28 @@ mod tests {
     }
 
     #[test]
-    fn watch_is_never_yaml() {
-        assert!(Accepted::choose(Some("application/yaml"), true).is_err());
-        assert!(Accepted::choose(Some("application/yaml"), false).is_ok_and(|accepted| accepted.yaml));
+    fn a_stream_is_never_yaml() {
+        assert!(Accepted::choose(Some("application/yaml"), true, true).is_err());
+        let list = Accepted::choose(Some("application/yaml"), false, true);
+        assert!(list.is_ok_and(|accepted| accepted.encoding == Encoding::Yaml));
+    }
+
+    #[test]
+    fn protobuf_requires_a_schema() {
+        let encoding = |accept: &str, schema: bool| {
+            Accepted::choose(Some(accept), true, schema)
+                .ok()
+                .map(|accepted| accepted.encoding)
+        };
+        let both = "application/vnd.kubernetes.protobuf,application/json";
+
+        assert_eq!(encoding(both, true), Some(Encoding::Protobuf));
+        assert_eq!(encoding(both, false), Some(Encoding::Json));
+        assert_eq!(encoding("application/vnd.kubernetes.protobuf", false), None);
+        let metadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+        assert_eq!(encoding(metadata, false), Some(Encoding::Protobuf));
+        // Unknown parameters are ignored, as a real server does.
+        let drop = "application/vnd.kubernetes.protobuf;drop=metadata.managedFields,application/json";
+        assert_eq!(encoding(drop, true), Some(Encoding::Protobuf));
     }
 }

@@ -61,6 +61,11 @@ impl TestBody {
         }
     }
 
+    /// Whether it is neither a list nor a watch.
+    pub(crate) fn is_bytes(&self) -> bool {
+        matches!(self.source, Source::Bytes(_))
+    }
+
     pub(crate) fn is_watch(&self) -> bool {
         matches!(self.source, Source::Watch(_))
     }
@@ -102,7 +107,7 @@ impl TestBody {
 impl Source {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Chunk> {
         match self {
-            Source::Bytes(bytes) => Poll::Ready(bytes.take().map(Ok)),
+            Source::Bytes(bytes) => Poll::Ready(next_piece(bytes).map(Ok)),
             Source::List(list) => Poll::Ready(list.next_chunk().map(Ok)),
             Source::Watch(watch) => watch.poll(cx),
         }
@@ -114,6 +119,15 @@ impl Source {
             Source::List(list) => list.is_done(),
             Source::Watch(_) => false,
         }
+    }
+}
+
+/// The next part of a body that is in memory.
+fn next_piece(bytes: &mut Option<Bytes>) -> Option<Bytes> {
+    let rest = bytes.as_mut().filter(|rest| rest.len() > CHUNK);
+    match rest {
+        Some(rest) => Some(rest.split_to(CHUNK)),
+        None => bytes.take(),
     }
 }
 

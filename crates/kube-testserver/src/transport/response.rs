@@ -3,11 +3,13 @@
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
+use kube_protobuf::MEDIA_TYPE;
+use kube_protobuf::envelope::WATCH_MEDIA_TYPE;
 
 use crate::encode::Encoder;
 use crate::server::state::ServerState;
 use crate::storage::Stored;
-use crate::transport::accept::Accepted;
+use crate::transport::accept::{Accepted, Encoding};
 use crate::transport::body::TestBody;
 use crate::transport::status::ApiError;
 
@@ -38,18 +40,57 @@ pub(crate) fn object(
     object: &Stored,
 ) -> Response<TestBody> {
     let bytes = encoder.object(object);
-    if accepted.yaml {
+    if accepted.encoding == Encoding::Yaml {
         return yaml(status, &bytes);
     }
+    // Protobuf is made of it in `negotiated`.
     json(status, bytes)
 }
 
-/// A list. Lists are streamed as JSON only; for YAML the whole list is converted.
+/// A list. A client that wants YAML gets it converted as a whole.
 pub(crate) fn list(accepted: Accepted, body: TestBody) -> Response<TestBody> {
-    if accepted.yaml {
-        return yaml(StatusCode::OK, &body.into_bytes());
+    match accepted.encoding {
+        Encoding::Json => reply(StatusCode::OK, "application/json", body),
+        Encoding::Yaml => yaml(StatusCode::OK, &body.into_bytes()),
+        Encoding::Protobuf => reply(StatusCode::OK, MEDIA_TYPE, body),
     }
-    reply(StatusCode::OK, "application/json", body)
+}
+
+/// A watch.
+pub(crate) fn watch(accepted: Accepted, body: TestBody) -> Response<TestBody> {
+    let content_type = match accepted.encoding {
+        Encoding::Json | Encoding::Yaml => "application/json",
+        Encoding::Protobuf => WATCH_MEDIA_TYPE,
+    };
+    reply(StatusCode::OK, content_type, body)
+}
+
+/// Rewrites a single object, such as a `Status`, as protobuf if the client prefers that and the kind has a schema.
+pub(crate) fn negotiated(accept: Option<&str>, response: Response<TestBody>) -> Response<TestBody> {
+    let is_json = response
+        .headers()
+        .get(CONTENT_TYPE)
+        .is_some_and(|value| value == "application/json");
+    let prefers_protobuf = || {
+        Accepted::choose(accept, false, true).is_ok_and(|accepted| accepted.encoding == Encoding::Protobuf)
+    };
+    if !is_json || !response.body().is_bytes() || !prefers_protobuf() {
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    let bytes = body.into_bytes();
+    let encoded = serde_json::from_slice::<serde_json::Value>(&bytes)
+        .ok()
+        .and_then(|object| kube_protobuf::ser::to_body(&object).ok());
+    match encoded {
+        Some(encoded) => {
+            parts
+                .headers
+                .insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+            Response::from_parts(parts, TestBody::bytes(encoded))
+        }
+        None => Response::from_parts(parts, TestBody::bytes(bytes)),
+    }
 }
 
 /// JSON rewritten as YAML.

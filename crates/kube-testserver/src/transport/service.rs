@@ -130,7 +130,7 @@ where
             response
         }
         None => match auth::refusal(&state, authenticated, &parts.headers, path.as_ref(), &seen) {
-            Some(refusal) => response::error(&refusal),
+            Some(refusal) => response::negotiated(seen.accept.as_deref(), response::error(&refusal)),
             None => {
                 let body = read_body(&state, &parts.method, body).await;
                 let incoming = Incoming {
@@ -139,7 +139,8 @@ where
                     seen,
                     body,
                 };
-                dispatch(&state, &incoming, &fault).await
+                let response = dispatch(&state, &incoming, &fault).await;
+                response::negotiated(incoming.seen.accept.as_deref(), response)
             }
         },
     };

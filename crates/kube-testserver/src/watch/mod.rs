@@ -13,7 +13,7 @@ use bytes::Bytes;
 use serde_json::json;
 use tokio::time::{Instant, Sleep};
 
-use crate::encode::{Encoder, EventType, frame};
+use crate::encode::{Encoder, EventType};
 use crate::fault::{BookmarkForm, WatchFault, broken};
 use crate::read::selection::Selection;
 use crate::server::state::ServerState;
@@ -262,7 +262,7 @@ impl WatchBody {
         match &mut self.phase {
             Phase::Ended => false,
             Phase::Failed(error) => {
-                let frame = frame("ERROR", error.to_value().to_string().as_bytes());
+                let frame = self.spec.encoder.frame("ERROR", &error.to_value());
                 self.ready.push_back(frame);
                 self.phase = Phase::Ended;
                 true
@@ -418,7 +418,7 @@ impl WatchBody {
         {
             map.remove("metadata");
         }
-        frame("BOOKMARK", object.to_string().as_bytes())
+        self.spec.encoder.frame("BOOKMARK", &object)
     }
 
     /// The number of events to read at once: one if edits are active, so that each passes them in order.

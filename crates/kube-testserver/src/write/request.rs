@@ -6,13 +6,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::WARNING;
 use http::{HeaderValue, Response, StatusCode};
+use kube_protobuf::{MEDIA_TYPE, Options, from_body};
 use serde_json::{Value, json};
 
 use crate::admission::field_error::{FieldError, quote};
 use crate::encode::{Encoder, Form};
 use crate::kinds::{Kind, structural};
 use crate::patch::{self, Manager, PatchType};
-use crate::protobuf;
 use crate::read::selection::Selection;
 use crate::server::state::ServerState;
 use crate::storage::Stored;
@@ -306,7 +306,11 @@ impl Writing<'_> {
             }
             Ok((deleted, store.revision()))
         })?;
-        let encoder = Encoder::new(self.state, self.kind, Form::Object);
+        let accepted = Accepted {
+            form: Form::Object,
+            ..self.accepted()?
+        };
+        let encoder = Encoder::new(self.state, self.kind, accepted);
         let page = crate::read::list::Page {
             items: deleted,
             revision,
@@ -315,12 +319,17 @@ impl Writing<'_> {
             shard: None,
         };
         let body = crate::read::list::write(page, encoder, &crate::fault::ListFault::default());
-        Ok(response::reply(StatusCode::OK, "application/json", body))
+        Ok(response::list(accepted, body))
+    }
+
+    fn accepted(&self) -> Result<Accepted, ApiError> {
+        let schema = self.kind.message().is_some();
+        Accepted::choose(self.seen.accept.as_deref(), false, schema)?.including(&self.seen.query)
     }
 
     fn show(&self, status: StatusCode, object: &Stored) -> Result<Response<TestBody>, ApiError> {
-        let accepted = Accepted::choose(self.seen.accept.as_deref(), false)?.including(&self.seen.query)?;
-        let encoder = Encoder::new(self.state, self.kind, accepted.form);
+        let accepted = self.accepted()?;
+        let encoder = Encoder::new(self.state, self.kind, accepted);
         Ok(response::object(status, accepted, &encoder, object))
     }
 
@@ -396,11 +405,11 @@ impl Writing<'_> {
     }
 
     fn json(&self) -> Result<Value, ApiError> {
-        const READ: &[&str] = &["application/json", "application/yaml", protobuf::MEDIA_TYPE];
+        const READ: &[&str] = &["application/json", "application/yaml", MEDIA_TYPE];
         let content_type = self.seen.content_type.as_deref().unwrap_or("application/json");
         match content_type.split(';').next().unwrap_or_default().trim() {
             "" | "application/json" | "application/yaml" | "*/*" => self.parse_body(),
-            protobuf::MEDIA_TYPE if !self.kind.custom => protobuf::decode(self.body).map_err(|error| {
+            MEDIA_TYPE if !self.kind.custom => from_body(self.body, &Options::new()).map_err(|error| {
                 ApiError::bad_request(format!("the object provided is unrecognized: {error}"))
             }),
             _ => Err(ApiError::unsupported_media_type(READ)),
