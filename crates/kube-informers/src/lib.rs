@@ -150,7 +150,7 @@ pub use version::ResourceVersion;
 /// The name of every error type ends in `Error`, and `source()` leads to the underlying cause.
 pub mod error {
     pub use crate::codec::NoSchemaError;
-    pub use crate::informer::EncodingError;
+    pub use crate::informer::{EncodingError, NotReadyError};
     pub use crate::informer::errors::{SetShardError, StoppedError, SyncError, WaitForVersionError};
     pub use crate::key::ParseKeyError;
     pub use crate::registration::{AddHandlerError, HandlerEndedError};
@@ -161,6 +161,7 @@ pub mod error {
 
 /// Counters of an informer, its watches and its handlers: [`Informer::stats`].
 pub mod stats {
+    pub use crate::informer::audit::{AuditStats, Drift};
     pub use crate::informer::stats::{HandlerStats, InformerStats, MemberStats, Totals};
 }
 

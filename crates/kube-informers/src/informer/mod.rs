@@ -1,10 +1,13 @@
 //! `Informer`: the user-facing handle of one cache, its watches and its handlers.
 
+pub(crate) mod audit;
 mod builder;
 mod constructors;
 pub(crate) mod errors;
+mod freshness;
 mod low_level;
 mod process;
+mod readiness;
 mod sharding;
 pub(crate) mod stats;
 mod weak;
@@ -30,6 +33,7 @@ pub use builder::{EncodingError, InformerBuilder, QueueKind};
 use errors::{StoppedError, SyncError, WaitForVersionError};
 pub use low_level::LowLevelInformer;
 pub use process::InformerTask;
+pub use readiness::{InformerHealth, NotReadyError, Observed, Problem as ReadinessProblem, Readiness};
 use stats::InformerStats;
 pub(crate) use weak::{SyncOutcome, WeakInformer};
 

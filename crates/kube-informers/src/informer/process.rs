@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span, debug, info_span, warn};
 
+use super::audit::{AuditStats, Auditor, SharedAuditStats, Tracking};
 use super::errors::{SetShardError, StoppedError, SyncError, WaitForVersionError};
 use super::stats::{HandlerStats, InformerStats, MemberStats, Totals};
 use crate::delta::Delta;
@@ -43,7 +44,12 @@ pub(super) struct InformerInner<K: Object> {
     pub(super) queues: Vec<Arc<dyn DeltaQueue<K>>>,
     pub(super) reflectors: Vec<ReflectorHandle>,
     /// The shard of each of them. Moved and applied under `core`.
-    shards: Vec<ShardTracker>,
+    pub(super) shards: Vec<ShardTracker>,
+    /// The changes of each of them during an audit, and the counters of the audits.
+    pub(super) tracking: Vec<Tracking>,
+    pub(super) audits: Vec<SharedAuditStats>,
+    /// The last proof that each of them is current which the store has caught up with.
+    pub(super) proofs: Mutex<Vec<Option<Instant>>>,
     /// Stop now.
     pub(super) stop: CancellationToken,
     /// Close the watches and deliver what has been received. A child of `stop`.
@@ -116,6 +122,9 @@ impl<K: Object> InformerInner<K> {
                 synced: vec![false; queues.len()],
                 totals: Totals::default(),
             }),
+            tracking: queues.iter().map(|_| Tracking::default()).collect(),
+            audits: queues.iter().map(|_| SharedAuditStats::default()).collect(),
+            proofs: Mutex::new(vec![None; queues.len()]),
             queues,
             reflectors,
             shards,
@@ -181,7 +190,7 @@ impl<K: Object> InformerInner<K> {
     }
 
     /// The version of each member watch; the store knows only those that have delivered something.
-    fn versions(&self) -> Vec<Option<String>> {
+    pub(super) fn versions(&self) -> Vec<Option<String>> {
         let mut versions = self.store.resource_versions();
         versions.resize(self.queues.len(), None);
         versions
@@ -248,7 +257,11 @@ impl<K: Object> InformerInner<K> {
                     resource_version,
                     queue: queue.stats(),
                     reflector: reflector.stats(),
+                    audit: AuditStats::default(),
+                    freshness: None,
                 })
+                .zip(0..)
+                .map(|(stats, member)| self.add_health(member, stats))
                 .collect(),
         }
     }
@@ -282,7 +295,7 @@ impl<K: Object> InformerInner<K> {
     }
 
     /// Applies the batches of the queues until they are closed, and runs the resyncs of handlers.
-    async fn process(&self) {
+    async fn process(&self, auditors: Vec<Auditor<K>>) {
         let members = self.queues.iter().enumerate();
         let members = join_all(members.map(|(member, queue)| self.process_member(member, queue)));
         // All branches are cancel-safe: a dropped pop has removed nothing, and a batch is applied without awaiting.
@@ -291,6 +304,7 @@ impl<K: Object> InformerInner<K> {
             () = self.stop.cancelled() => {}
             _ = members => {}
             () = self.resyncs() => {}
+            () = self.audit(auditors) => {}
         }
     }
 
@@ -309,7 +323,10 @@ impl<K: Object> InformerInner<K> {
                 }
             };
             let Some(batch) = batch else { break };
+            // If it is the last one, the store is then as current as the reflector.
+            let proof = queue.is_empty().then(|| self.last_proof(member)).flatten();
             self.apply(member, queue, batch);
+            self.note_proof(member, proof);
             // A busy informer must not starve other tasks of the runtime.
             tokio::task::yield_now().await;
         }
@@ -326,6 +343,8 @@ impl<K: Object> InformerInner<K> {
             initial: batch.initial,
             in_order: queue.in_order(),
         };
+        let tracking = self.tracking.get(member);
+        let recorded = tracking.is_some_and(|tracking| tracking.record(&deltas));
         // Index functions are user code: they run here, before any lock is taken.
         let prepared = Prepared::new(&self.store, origin, deltas);
         let mut events = Vec::new();
@@ -347,6 +366,9 @@ impl<K: Object> InformerInner<K> {
         batch.done();
         let newly_synced = core.note_synced(member, queue);
         drop(core);
+        if let Some(tracking) = tracking {
+            tracking.applied(recorded);
+        }
 
         for problem in &applied.problems {
             warn!(informer = %self.name, "{problem}; its last good version stays");
@@ -381,6 +403,7 @@ impl<K: Object> InformerInner<K> {
         for tracker in &self.shards {
             tracker.move_to(shard)?;
         }
+        self.tracking.iter().for_each(Tracking::disturb);
         let mut events = Vec::new();
         let applied = core.writer.evict_outside(shard, &mut events);
         core.totals.add(&applied);
@@ -451,6 +474,7 @@ impl<K: Object> Core<K> {
 #[must_use = "an informer does nothing until its task is run"]
 pub struct InformerTask<K: Object> {
     reflectors: Vec<Reflector<K>>,
+    auditors: Vec<Auditor<K>>,
     guard: StopOnDrop<K>,
 }
 
@@ -472,9 +496,14 @@ impl<K: Object> Drop for StopOnDrop<K> {
 }
 
 impl<K: Object> InformerTask<K> {
-    pub(super) fn new(shared: Arc<InformerInner<K>>, reflectors: Vec<Reflector<K>>) -> Self {
+    pub(super) fn new(
+        shared: Arc<InformerInner<K>>,
+        reflectors: Vec<Reflector<K>>,
+        auditors: Vec<Auditor<K>>,
+    ) -> Self {
         Self {
             reflectors,
+            auditors,
             guard: StopOnDrop(shared),
         }
     }
@@ -488,7 +517,11 @@ impl<K: Object> InformerTask<K> {
     /// One of the library's own tasks panicked.
     #[doc(alias = "RunWithContext")]
     pub async fn run(self) -> Result<(), TaskPanicError> {
-        let Self { reflectors, guard } = self;
+        let Self {
+            reflectors,
+            auditors,
+            guard,
+        } = self;
         let shared = guard.0.clone();
         if shared.stop.is_cancelled() {
             return Ok(());
@@ -514,7 +547,7 @@ impl<K: Object> InformerTask<K> {
         let died = tokio::select! {
             biased;
             died = spawner.died() => Some(died),
-            () = shared.process().instrument(span) => None,
+            () = shared.process(auditors).instrument(span) => None,
         };
         if died.is_none() && !shared.stop.is_cancelled() {
             // The queues are drained: deliver what was dispatched, until the informer is stopped.

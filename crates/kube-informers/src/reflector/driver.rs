@@ -143,6 +143,9 @@ impl<K: Object> Driver<K> {
         let read = tokio::select! {
             biased;
             () = self.parts.shard.moved() => return self.shard_changed().await,
+            (reason, error) = self.status.oversight.relist_requested(), if self.machine.is_watching() => {
+                return self.step(Input::RelistRequested(reason), Some(error)).await;
+            }
             read = next => read,
         };
         match read {
@@ -241,6 +244,9 @@ impl<K: Object> Driver<K> {
     fn actions(&mut self, input: Input<'_>) -> Vec<Action> {
         let mut context = Context::new(Instant::now(), self.jitter.next());
         self.machine.step(input, &mut context);
+        if let Some(doubt) = self.machine.take_doubt() {
+            self.status.oversight.doubt(doubt);
+        }
         context.actions
     }
 
@@ -307,7 +313,7 @@ impl<K: Object> Driver<K> {
                     commit = Some((resource_version, by));
                 }
                 Action::Bookmark { resource_version } => {
-                    self.status.version(Some(&resource_version));
+                    self.status.version(Some(&resource_version), now);
                     self.offer(Delta::Bookmark { resource_version });
                 }
                 Action::Report(report) => self.report(now, report, error.as_ref()),
@@ -379,7 +385,8 @@ impl<K: Object> Driver<K> {
         self.synced = true;
         self.resync_at = self.parts.config.resync.map(|period| now + period);
         let took = self.trace.finish(&self.resource, objects);
-        self.status.version(resource_version.as_deref());
+        self.status.version(resource_version.as_deref(), now);
+        self.status.oversight.settle();
         self.status.count(|stats| {
             stats.lists += 1;
             stats.watch_lists += u64::from(by == Operation::WatchList);
@@ -512,8 +519,13 @@ impl<K: Object> Driver<K> {
             let version = delta.object().and_then(|object| object.object_version());
             trace!(resource = %self.resource, %key, version, delta = delta.name(), "received");
         }
-        self.status.event(self.machine.last_version());
+        self.status.event(self.machine.last_version(), self.proof());
         self.offer(delta);
+    }
+
+    /// The time of the current event, if it proves that the target is current.
+    fn proof(&self) -> Option<Instant> {
+        (!self.machine.receives_older_events()).then_some(self.trace.last_data)
     }
 
     fn offer(&mut self, delta: Delta<K>) {

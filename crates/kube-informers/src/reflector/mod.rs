@@ -9,6 +9,7 @@ mod consistency;
 mod driver;
 mod gather;
 mod machine;
+mod oversight;
 mod report;
 mod status;
 mod trace;
@@ -29,7 +30,9 @@ use status::ReflectorStatus;
 
 pub(crate) use backoff::Backoff;
 pub use backoff::BackoffConfig;
-pub use config::{Deadlines, InitialList, Jitter, ReflectorConfig};
+pub(crate) use oversight::Doubt;
+pub(crate) use config::JitterRng;
+pub use config::{AuditConfig, Deadlines, InitialList, Jitter, ReflectorConfig};
 pub use report::{Operation, ReflectorState, RelistReason, Resume, StreamEnd};
 pub use status::{ReflectorHandle, ReflectorStats, ShardSupport};
 pub use transform::Transform;

@@ -16,8 +16,9 @@ use super::request::{Query, path};
 use super::resource::ResourceType;
 use super::response::{ResponseBody, send};
 use super::shard_support::ShardSelector;
-use super::{ListRequest, ListStream, ListerWatcher, WatchRequest, WatchStream};
+use super::{ListRequest, ListStream, ListerWatcher, ObjectIdentity, WatchRequest, WatchStream};
 use crate::codec::{Codec, Decoder, Decoding, Encoding, Expected, NoSchemaError};
+use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::scope::Scope;
 use crate::shard::{Membership, Shard, shard_membership};
@@ -273,6 +274,28 @@ impl<K: Object> ListerWatcher<K> for ListWatch<K> {
                 within: watched_within,
             },
         )
+    }
+
+    fn identities(
+        &self,
+        request: ListRequest,
+        only: Option<&ObjectKey>,
+    ) -> Option<ListStream<ObjectIdentity>> {
+        let scope = match only {
+            Some(key) => self.scope.clone().of_object(key.namespace(), key.name()),
+            None => self.scope.clone(),
+        };
+        let source = ListWatch {
+            client: self.client.clone(),
+            resource: self.resource.clone().metadata_only(),
+            scope,
+            codec: Codec::<ObjectIdentity>::new(),
+            drop_managed_fields: true,
+            max_object_size: self.max_object_size,
+            hook: self.hook.clone(),
+            shard_selector: self.shard_selector.clone(),
+        };
+        Some(source.list(request, None))
     }
 
     fn describe(&self) -> String {

@@ -3,6 +3,7 @@
 //! A source lists one page or opens one watch per call. It makes no decisions: the reflector decides when to list,
 //! from which version, and how to react to a failure.
 
+mod identity;
 mod listwatch;
 mod request;
 mod resource;
@@ -15,12 +16,14 @@ use std::time::Duration;
 
 use futures_core::stream::BoxStream;
 
+use crate::key::ObjectKey;
 use crate::shard::Shard;
 
 pub use crate::codec::{Encoding, NoSchemaError};
 pub use crate::wire::{
     ApiError, Fetched, Identity, Known, KnownObjects, ListItem, ListMeta, SourceError, StatusCause, WatchItem,
 };
+pub use identity::ObjectIdentity;
 pub use listwatch::ListWatch;
 pub use request::Query;
 pub use resource::ResourceType;
@@ -56,6 +59,19 @@ pub trait ListerWatcher<K>: Send + Sync + 'static {
     #[doc(alias = "IsWatchListSemanticsUnSupported")]
     fn watch_list(&self) -> WatchListSupport {
         WatchListSupport::Probe
+    }
+
+    /// Requests one page of the collection without the bodies of the objects, of all objects or of `only` one.
+    ///
+    /// An informer compares it with its cache, to detect a server whose history was replaced and events that were lost.
+    /// `None`, the default, if the source does not support it: the cache is then not verified.
+    fn identities(
+        &self,
+        request: ListRequest,
+        only: Option<&ObjectKey>,
+    ) -> Option<ListStream<ObjectIdentity>> {
+        let _ = (request, only);
+        None
     }
 
     /// A description of the objects for logs and errors: `pods in shop`.

@@ -8,6 +8,7 @@
 
 pub(crate) mod delta_writer;
 mod error;
+mod held;
 mod index;
 mod index_values;
 mod lookup;
@@ -22,6 +23,7 @@ mod ttl;
 mod writer;
 
 pub(crate) use delta_writer::{Applied, DeltaWriter, Origin, Prepared};
+pub(crate) use held::Held;
 pub use error::{DuplicateIndexError, IndexPanicError, TransactionError, UnknownIndexError};
 pub use index::Index;
 pub use lookup::{KeyRef, Lookup};

@@ -110,6 +110,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "factory",
         &[
             "informer",
+            "key",
             "object",
             "reflector",
             "scope",
