@@ -150,8 +150,8 @@ pub use version::ResourceVersion;
 /// The name of every error type ends in `Error`, and `source()` leads to the underlying cause.
 pub mod error {
     pub use crate::codec::NoSchemaError;
-    pub use crate::informer::{EncodingError, NotReadyError};
     pub use crate::informer::errors::{SetShardError, StoppedError, SyncError, WaitForVersionError};
+    pub use crate::informer::{EncodingError, NotReadyError};
     pub use crate::key::ParseKeyError;
     pub use crate::registration::{AddHandlerError, HandlerEndedError};
     pub use crate::selector::ParseSelectorError;

@@ -16,8 +16,8 @@ use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::shard::Shard;
 use crate::source::{
-    Known, ListRequest, ListStream, ListWatch, ListerWatcher, ObjectIdentity, ResourceType, SourceError, WatchRequest,
-    WatchStream,
+    Known, ListRequest, ListStream, ListWatch, ListerWatcher, ObjectIdentity, ResourceType, SourceError,
+    WatchRequest, WatchStream,
 };
 
 pub(super) struct Following<K> {

@@ -31,7 +31,8 @@ impl<K: Object> Informer<K> {
 impl<K: Object> InformerInner<K> {
     pub(super) fn freshness(&self) -> Option<Duration> {
         // An empty shard is the same at every version.
-        let watched = (0..self.queues.len()).filter(|member| !self.shards.get(*member).is_some_and(|s| s.is_empty()));
+        let watched =
+            (0..self.queues.len()).filter(|member| !self.shards.get(*member).is_some_and(|s| s.is_empty()));
         let ages: Option<Vec<Duration>> = watched.map(|member| self.freshness_of(member)).collect();
         ages.map(|ages| ages.into_iter().max().unwrap_or_default())
             .filter(|_| self.life.borrow().synced)
@@ -86,7 +87,8 @@ impl<K: Object> InformerInner<K> {
         let has_reached = || {
             let present = self.versions().into_iter().nth(member).flatten();
             present.is_some_and(|present| {
-                present == version || ResourceVersion::compare(&present, version).is_some_and(|order| order.is_gt())
+                present == version
+                    || ResourceVersion::compare(&present, version).is_some_and(|order| order.is_gt())
             })
         };
         let mut applied = self.applied.subscribe();

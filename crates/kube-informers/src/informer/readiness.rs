@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::weak::WeakInformer;
 use super::Informer;
+use super::weak::WeakInformer;
 use crate::object::Object;
 use crate::reflector::ReflectorState;
 
@@ -97,7 +97,11 @@ impl fmt::Display for Problem {
             Self::NotSynced(health) => write!(f, "{} is not synced: {}", health.informer, health.state),
             Self::Stale(health) => {
                 let age = health.freshness.unwrap_or_default().as_secs();
-                write!(f, "{} may be stale for {age} s: {}", health.informer, health.state)
+                write!(
+                    f,
+                    "{} may be stale for {age} s: {}",
+                    health.informer, health.state
+                )
             }
             Self::Stopped(health) => write!(f, "{} has stopped", health.informer),
         }
@@ -113,7 +117,10 @@ impl NotReadyError {
 
 impl Readiness {
     /// With the default limit of 3 min. Ready as long as nothing is added.
-    #[allow(clippy::new_without_default, reason = "the limit is a decision that the caller should see")]
+    #[allow(
+        clippy::new_without_default,
+        reason = "the limit is a decision that the caller should see"
+    )]
     pub fn new() -> Self {
         Self::with_max_age(MAX_AGE)
     }

@@ -330,7 +330,8 @@ impl<K: Object> Driver<K> {
 
     fn report(&mut self, now: Instant, report: Report, error: Option<&Arc<SourceError>>) {
         let violation = report.violation.map(|violation| Arc::new(violation.into_error()));
-        let error = violation.as_ref().or(error);
+        // The regular end of a watch is not an error, even if a deadline caused it.
+        let error = violation.as_ref().or(error).filter(|_| report.attempts > 0);
         let rewinds = self.machine.rewinds();
         self.status.count(|stats| stats.rewinds = rewinds);
         // The next stream is opened by a later action.

@@ -30,9 +30,9 @@ use status::ReflectorStatus;
 
 pub(crate) use backoff::Backoff;
 pub use backoff::BackoffConfig;
-pub(crate) use oversight::Doubt;
 pub(crate) use config::JitterRng;
 pub use config::{AuditConfig, Deadlines, InitialList, Jitter, ReflectorConfig};
+pub(crate) use oversight::Doubt;
 pub use report::{Operation, ReflectorState, RelistReason, Resume, StreamEnd};
 pub use status::{ReflectorHandle, ReflectorStats, ShardSupport};
 pub use transform::Transform;

@@ -23,8 +23,8 @@ mod ttl;
 mod writer;
 
 pub(crate) use delta_writer::{Applied, DeltaWriter, Origin, Prepared};
-pub(crate) use held::Held;
 pub use error::{DuplicateIndexError, IndexPanicError, TransactionError, UnknownIndexError};
+pub(crate) use held::Held;
 pub use index::Index;
 pub use lookup::{KeyRef, Lookup};
 pub use overlay::{Overlay, OverlayOptions};

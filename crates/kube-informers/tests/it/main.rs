@@ -4,6 +4,7 @@ mod bad_input;
 mod exact;
 mod factory;
 mod faults;
+mod faults_page;
 mod informer;
 mod kube_rs_findings;
 mod lifecycle;

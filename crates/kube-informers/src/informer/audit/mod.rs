@@ -30,7 +30,9 @@ use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::reflector::{AuditConfig, Doubt, JitterRng, ReflectorHandle, ReflectorState, RelistReason};
 use crate::shard::Shard;
-use crate::source::{Fetched, ListItem, ListRequest, ListStream, ListerWatcher, ObjectIdentity, SourceError, VersionMatch};
+use crate::source::{
+    Fetched, ListItem, ListRequest, ListStream, ListerWatcher, ObjectIdentity, SourceError, VersionMatch,
+};
 use crate::store::Held;
 use crate::version::ResourceVersion;
 use page::{Page, compare, summary};
@@ -83,9 +85,15 @@ pub struct AuditStats {
 #[derive(Debug)]
 enum Verdict {
     Agrees,
-    Differs { version: String, found: Vec<Drift> },
+    Differs {
+        version: String,
+        found: Vec<Drift>,
+    },
     /// The newest version of the server is older than the cache.
-    Rewound { server: String, cached: String },
+    Rewound {
+        server: String,
+        cached: String,
+    },
     Inconclusive(String),
 }
 
@@ -171,11 +179,13 @@ impl<K: Object> Auditor<K> {
     }
 
     async fn probe(&mut self, informer: &InformerInner<K>, reflector: &ReflectorHandle, doubt: Doubt) {
-        let delayed = Instant::now() + PROBE_DELAY + PROBE_SPREAD.mul_f64(self.rng.next());
+        let began = Instant::now();
+        let delayed = began + PROBE_DELAY + PROBE_SPREAD.mul_f64(self.rng.next());
         let earliest = self.last_probe.map_or(delayed, |last| last + PROBE_INTERVAL);
         sleep_until(delayed.max(earliest)).await;
-        // If the watch was interrupted again, so was the doubt renewed.
-        if !matches!(reflector.state(), ReflectorState::Watching { .. }) {
+        // If the watch was interrupted again, there is a new doubt as soon as it is open. A watch that never lasts is not
+        // verified: its requests use up the budget.
+        if !matches!(reflector.state(), ReflectorState::Watching { since } if since <= began) {
             return;
         }
         self.last_probe = Some(Instant::now());
@@ -187,8 +197,9 @@ impl<K: Object> Auditor<K> {
         let mut verdict = self.sample(informer, PROBE_LIMIT, None).await;
         if matches!(verdict, Verdict::Agrees) {
             // What changed last is what a restored backup does not have.
-            let is_newer =
-                |left: &str, right: &str| ResourceVersion::compare(left, right) == Some(std::cmp::Ordering::Greater);
+            let is_newer = |left: &str, right: &str| {
+                ResourceVersion::compare(left, right) == Some(std::cmp::Ordering::Greater)
+            };
             if let Some(newest) = informer.store.newest_of_member(self.member, is_newer) {
                 verdict = self.sample(informer, 1, Some(&newest)).await;
             }
@@ -208,7 +219,8 @@ impl<K: Object> Auditor<K> {
         };
         let verdict = self.verify(informer, &start, &page, is_newest, None, only).await;
         let is_large = limit < LARGE_PROBE_LIMIT && page.token.is_some();
-        let may_differ = matches!(verdict, Verdict::Agrees) && only.is_none() && start.shard.is_none() && is_large;
+        let may_differ =
+            matches!(verdict, Verdict::Agrees) && only.is_none() && start.shard.is_none() && is_large;
         if may_differ && self.sizes_differ(informer, &page) {
             // The number is an estimate, so it proves nothing. A larger sample may.
             return Box::pin(self.sample(informer, LARGE_PROBE_LIMIT, None)).await;
@@ -244,9 +256,18 @@ impl<K: Object> Auditor<K> {
         };
         informer.audit_stats(self.member, |stats| stats.pages += 1);
         let is_repaired = matches!(verdict, Verdict::Differs { .. } | Verdict::Rewound { .. });
+        let is_outdated = self.touched(informer, touched::Touched::is_everything);
         self.conclude(informer, reflector, verdict, RelistReason::Drift);
         if is_repaired {
             return self.end_pass(informer, began);
+        }
+        if is_outdated {
+            // The cache was replaced: the changes since the first page are not known. Start over.
+            self.pass = Pass {
+                began: Some(began),
+                ..Pass::default()
+            };
+            return next;
         }
         self.pass.after = page.last().or(self.pass.after.take());
         self.pass.token = page.token;
@@ -291,7 +312,10 @@ impl<K: Object> Auditor<K> {
             }
             _ => {
                 let start = self.start(informer).ok_or_else(no_version)?;
-                let (page, is_newest) = self.read(&start, limit, None).await?;
+                // The pages of each pass end at other objects: one that follows an expired token may be served from the
+                // server's watch cache, which does not reveal what that cache lost.
+                let first = limit - (f64::from(limit / 2) * self.rng.next()) as u32;
+                let (page, is_newest) = self.read(&start, first.max(1), None).await?;
                 (start, page, is_newest)
             }
         };
@@ -393,7 +417,9 @@ impl<K: Object> Auditor<K> {
                     return differs(version, found);
                 }
                 if !informer.reaches(self.member, version, CATCH_UP_TIMEOUT).await {
-                    return Verdict::Inconclusive(format!("the cache did not reach version {version} in time"));
+                    return Verdict::Inconclusive(format!(
+                        "the cache did not reach version {version} in time"
+                    ));
                 }
             }
             Some(std::cmp::Ordering::Equal) => {}
@@ -422,7 +448,8 @@ impl<K: Object> Auditor<K> {
         items: impl Iterator<Item = &'a ObjectIdentity>,
     ) -> Vec<Drift> {
         // A transform that drops objects leaves no trace of them.
-        let drops = (informer.reflectors.get(self.member)).is_some_and(|reflector| reflector.stats().dropped > 0);
+        let drops =
+            (informer.reflectors.get(self.member)).is_some_and(|reflector| reflector.stats().dropped > 0);
         let found = items.filter_map(|item| {
             let key = ObjectKey::of(item);
             let drift = compare(item, &informer.store.held(&key))?;
@@ -446,17 +473,20 @@ impl<K: Object> Auditor<K> {
         };
         let mut listed: HashSet<ObjectKey> = page.items.iter().map(ObjectKey::of).collect();
         listed.extend(page.unreadable.iter().cloned());
-        let is_absent =
-            |key: &ObjectKey| only.is_none_or(|only| only == key) && range.contains(key) && !listed.contains(key);
+        let is_absent = |key: &ObjectKey| {
+            only.is_none_or(|only| only == key) && range.contains(key) && !listed.contains(key)
+        };
         let (absent, _) = informer.store.keys_of_member(self.member, is_absent);
-        let ghosts = absent.into_iter().filter_map(|key| match informer.store.held(&key) {
-            Held::Object(cached) => Some(Drift {
-                key,
-                cached: cached.object_version().map(str::to_owned),
-                server: None,
-            }),
-            Held::Quarantined | Held::Nothing => None,
-        });
+        let ghosts = absent
+            .into_iter()
+            .filter_map(|key| match informer.store.held(&key) {
+                Held::Object(cached) => Some(Drift {
+                    key,
+                    cached: cached.object_version().map(str::to_owned),
+                    server: None,
+                }),
+                Held::Quarantined | Held::Nothing => None,
+            });
         ghosts.collect()
     }
 
@@ -496,7 +526,9 @@ impl<K: Object> Auditor<K> {
             }
             Verdict::Differs { version, found } => {
                 let cause = match reason {
-                    RelistReason::Rewind => "the server's history was replaced, for example by a restored backup",
+                    RelistReason::Rewind => {
+                        "the server's history was replaced, for example by a restored backup"
+                    }
                     _ => "an event was lost",
                 };
                 let text = format!(
@@ -511,8 +543,8 @@ impl<K: Object> Auditor<K> {
             }
         };
         let now = Instant::now();
-        let is_repeated = (self.last_relist)
-            .is_some_and(|last| now.saturating_duration_since(last) < RELIST_INTERVAL);
+        let is_repeated =
+            (self.last_relist).is_some_and(|last| now.saturating_duration_since(last) < RELIST_INTERVAL);
         if is_repeated {
             warn!(informer = %name, "{text}; it was listed again recently and is not listed now");
             return;

@@ -39,9 +39,12 @@ impl Page {
     /// key, or a server that does not sort.
     pub(super) fn range(&self, after: Option<&ObjectKey>) -> Option<KeyRange> {
         let keys: Vec<ObjectKey> = self.items.iter().map(ObjectKey::of).collect();
-        let is_sorted = keys.windows(2).all(|pair| storage_order(&pair[0]) < storage_order(&pair[1]))
+        let is_sorted = keys
+            .windows(2)
+            .all(|pair| storage_order(&pair[0]) < storage_order(&pair[1]))
             && after.is_none_or(|after| {
-                keys.first().is_none_or(|first| storage_order(after) < storage_order(first))
+                keys.first()
+                    .is_none_or(|first| storage_order(after) < storage_order(first))
             });
         if self.unidentified || !is_sorted && (after.is_some() || self.token.is_some()) {
             return None;

@@ -56,7 +56,11 @@ impl Machine {
 
     /// An event did not advance the version.
     pub(super) fn older_event(&mut self, version: &str) {
-        if self.last.as_deref().is_some_and(|last| is_step_back(last, version)) {
+        if self
+            .last
+            .as_deref()
+            .is_some_and(|last| is_step_back(last, version))
+        {
             self.credibility.older_events += 1;
             if self.credibility.older_events == OLDER_EVENTS {
                 self.credibility.doubt = Some(Doubt::OlderEvents);

@@ -278,7 +278,7 @@ impl Machine {
                 deadline: watch.end_marker_deadline(&self.config.deadlines),
             },
             Phase::Watching(watch) => Next::Read {
-                deadline: (watch.activity + self.watch_idle()).min(watch.ends_by()),
+                deadline: (watch.activity + self.watch_idle()).min(watch.ends_by),
             },
         }
     }
@@ -306,7 +306,9 @@ impl Machine {
             Input::TargetWasFull => {
                 match &mut self.phase {
                     Phase::Listing(listing) => listing.restart_deadline(cx.now),
-                    Phase::Initial(watch) | Phase::Watching(watch) => watch.activity = cx.now,
+                    Phase::Initial(watch) | Phase::Watching(watch) => {
+                        watch.restart_deadline(cx.now, self.config.deadlines.watch_idle);
+                    }
                     Phase::Idle | Phase::Resting | Phase::Waiting { .. } => {}
                 }
                 return;

@@ -26,6 +26,8 @@ const MAX_BROKEN_WATCH_LISTS: u32 = 2;
 pub(super) struct Watching {
     request: WatchRequest,
     started: Instant,
+    /// The time by which the server must have ended the watch, whatever it sends.
+    pub(super) ends_by: Instant,
     opened: bool,
     /// The time of the last data; for a watch-list, of the last initial event.
     pub(super) activity: Instant,
@@ -49,8 +51,9 @@ impl Watching {
                 .as_deref()
                 .is_none_or(|v| v.is_empty() || v == "0");
         Self {
-            request,
             started: now,
+            ends_by: now + request.timeout + GRACE,
+            request,
             opened: false,
             activity: now,
             live: false,
@@ -72,9 +75,10 @@ impl Watching {
         }
     }
 
-    /// The time by which the server must have ended the watch, whatever it sends.
-    pub(super) fn ends_by(&self) -> Instant {
-        self.started + self.request.timeout + GRACE
+    /// Nothing was read for a while, through no fault of the server: what it sent meanwhile is still to be read.
+    pub(super) fn restart_deadline(&mut self, now: Instant, idle: Duration) {
+        self.activity = now;
+        self.ends_by = self.ends_by.max(now + idle);
     }
 
     /// F16: the end marker is due within 20 s, or 5 s after the last initial event, whichever is later.
@@ -397,7 +401,7 @@ impl Machine {
         self.watch_interrupted();
         // A server that ignores the timeout, or one that never sends bookmarks and has nothing to send: neither is a
         // failure. A server that does not even respond is one.
-        if cx.now >= watch.ends_by() || watch.opened && !self.bookmarks_seen {
+        if cx.now >= watch.ends_by || watch.opened && !self.bookmarks_seen {
             self.rewatch(cx);
         } else {
             self.rewatch_later(None, None, cx);
