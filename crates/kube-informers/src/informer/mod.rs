@@ -33,7 +33,7 @@ pub use builder::{EncodingError, InformerBuilder, QueueKind};
 use errors::{StoppedError, SyncError, WaitForVersionError};
 pub use low_level::LowLevelInformer;
 pub use process::InformerTask;
-pub use readiness::{InformerHealth, NotReadyError, Observed, Problem as ReadinessProblem, Readiness};
+pub use readiness::{InformerHealth, NotReadyError, Observed, Readiness, ReadinessProblem};
 use stats::InformerStats;
 pub(crate) use weak::{SyncOutcome, WeakInformer};
 
@@ -51,8 +51,10 @@ pub(crate) use weak::{SyncOutcome, WeakInformer};
 /// - **Faults are contained.** One bad object affects that object only, one bad handler that handler only.
 /// - **Low load.** One watch, resumed where it broke; the collection is listed again only for a
 ///   [`RelistReason`](crate::reflector::RelistReason).
+/// - **Never silently stale.** Every wait has a deadline. [`freshness`](Self::freshness) is the age of the last proof that the
+///   cache is current. A server whose history was replaced, and a cache that lost an event, are detected and repaired.
 ///
-/// Like any cache it may be stale; see [`wait_for`](Self::wait_for) to read your own writes.
+/// Use [`wait_for`](Self::wait_for) to read your own writes.
 ///
 /// # Lifetimecycle
 ///

@@ -76,13 +76,13 @@ pub struct InformerHealth {
 #[error("{}", self.describe())]
 pub struct NotReadyError {
     /// One entry for each of them.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<ReadinessProblem>,
 }
 
 /// Why an informer is not ready.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Problem {
+pub enum ReadinessProblem {
     /// Its initial list is not in the cache.
     NotSynced(InformerHealth),
     /// There was no proof for too long that its cache is current.
@@ -91,7 +91,7 @@ pub enum Problem {
     Stopped(InformerHealth),
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ReadinessProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotSynced(health) => write!(f, "{} is not synced: {}", health.informer, health.state),
@@ -110,17 +110,13 @@ impl fmt::Display for Problem {
 
 impl NotReadyError {
     fn describe(&self) -> String {
-        let problems: Vec<String> = self.problems.iter().map(Problem::to_string).collect();
+        let problems: Vec<String> = self.problems.iter().map(ReadinessProblem::to_string).collect();
         problems.join("; ")
     }
 }
 
 impl Readiness {
     /// With the default limit of 3 min. Ready as long as nothing is added.
-    #[allow(
-        clippy::new_without_default,
-        reason = "the limit is a decision that the caller should see"
-    )]
     pub fn new() -> Self {
         Self::with_max_age(MAX_AGE)
     }
@@ -164,11 +160,11 @@ impl Readiness {
         for health in self.health() {
             let age = health.freshness.unwrap_or(Duration::MAX);
             if health.stopped {
-                problems.push(Problem::Stopped(health));
+                problems.push(ReadinessProblem::Stopped(health));
             } else if !health.synced {
-                problems.push(Problem::NotSynced(health));
+                problems.push(ReadinessProblem::NotSynced(health));
             } else if age > self.max_age {
-                problems.push(Problem::Stale(health));
+                problems.push(ReadinessProblem::Stale(health));
             } else {
                 oldest = oldest.max(age);
             }
@@ -178,6 +174,12 @@ impl Readiness {
         } else {
             Err(NotReadyError { problems })
         }
+    }
+}
+
+impl Default for Readiness {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

@@ -350,9 +350,10 @@ impl<K: Object> Driver<K> {
         };
         // Logged at powers of two: a resource that cannot be listed must not fill the log. Many servers do not support
         // watch-lists, so the fallback is not a warning.
-        if report.resume == Resume::ListInstead {
+        if report.resume == Resume::ListInstead && report.attempts.is_power_of_two() {
             info!(resource = %self.resource, "{end}");
-        } else if error.is_some() && report.attempts.is_power_of_two() {
+        } else if report.resume != Resume::ListInstead && error.is_some() && report.attempts.is_power_of_two()
+        {
             warn!(resource = %self.resource, attempts = report.attempts, "{end}");
         } else {
             debug!(resource = %self.resource, attempts = report.attempts, "{end}");

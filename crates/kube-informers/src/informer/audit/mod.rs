@@ -161,10 +161,11 @@ impl<K: Object> Auditor<K> {
                 biased;
                 doubt = reflector.doubted() => {
                     if self.config.probe {
-                        self.probe(informer, reflector, doubt).await;
+                        // Boxed, like the page: an audit that rests must not occupy the memory of one that runs.
+                        Box::pin(self.probe(informer, reflector, doubt)).await;
                     }
                 }
-                () = page_due => page_at = Some(self.page(informer, reflector).await),
+                () = page_due => page_at = Some(Box::pin(self.page(informer, reflector)).await),
             }
         }
     }

@@ -35,7 +35,7 @@ impl Page {
         Some(self.items.len() as u64 + rest)
     }
 
-    /// The keys that a page after `after` must contain if they exist. `None` if that cannot be told: an object without a
+    /// The keys that a page after `after` must contain if they exist. `None` if that is unknown: an object without a
     /// key, or a server that does not sort.
     pub(super) fn range(&self, after: Option<&ObjectKey>) -> Option<KeyRange> {
         let keys: Vec<ObjectKey> = self.items.iter().map(ObjectKey::of).collect();

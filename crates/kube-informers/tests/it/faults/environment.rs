@@ -60,6 +60,7 @@ async fn f25_a_refusal_is_reported_to_the_waiting_caller_and_does_not_fill_the_l
     let text = lines.text();
     let refusals = text.lines().filter(|line| line.contains("403")).count();
     assert!((1..=20).contains(&refusals), "{refusals} lines in a day");
+    measured("F25", format!("{refusals} log lines in a day of refusals"));
 }
 
 /// kube's client speaks HTTP/1.1: each watch has a connection of its own, so there is no limit of streams per connection.

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use delivered::Delivered;
 pub use logs::CapturedLogs;
-pub use pages::{defines_test, workspace};
+pub use pages::{defines_test, measured, workspace};
 pub use recorded::Recorded;
 pub use server::*;
 pub use sink::Sink;

@@ -7,6 +7,11 @@ pub fn workspace() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
+/// Prints a figure for `docs/faults.md`; visible with `--nocapture`.
+pub fn measured(fault: &str, figure: impl std::fmt::Display) {
+    println!("{fault} measured: {figure}");
+}
+
 /// Whether a source file defines a test of this name: a function with a `#[test]` or `#[tokio::test]` attribute.
 pub fn defines_test(source: &str, name: &str) -> bool {
     let lines: Vec<&str> = source.lines().map(str::trim).collect();
