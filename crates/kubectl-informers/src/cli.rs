@@ -202,7 +202,7 @@ pub struct WatchArgs {
     )]
     pub output: Output,
 
-    /// Leave out what is there already: only changes after the initial list
+    /// Omit the initial objects: print only changes after the initial list
     #[arg(long)]
     pub since_sync: bool,
 

@@ -120,7 +120,7 @@ impl Cluster {
         options: &Connection,
     ) -> Result<Self, Failure> {
         let namespace = config.default_namespace.clone();
-        // So that those who run the server can tell who asks.
+        // So that operators of the server can identify the client.
         let agent = concat!("kubectl-informers/", env!("CARGO_PKG_VERSION"));
         config
             .headers

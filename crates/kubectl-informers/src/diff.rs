@@ -18,14 +18,14 @@ pub struct FieldChange {
     pub path: String,
     /// What was there; `None` if nothing was.
     pub old: Option<Value>,
-    /// What is there now; `None` if nothing is.
+    /// The new value; `None` if it was removed.
     pub new: Option<Value>,
 }
 
 /// What is left out unless asked for: it changes with every write and says nothing about it.
 const NOISE: [&str; 2] = ["/metadata/managedFields", "/metadata/resourceVersion"];
 
-/// Fields by which elements of lists are told apart, the best first. One is used if every element has it and no two
+/// Fields that identify the elements of a list, the best first. One is used if every element has it and no two
 /// elements have the same.
 const KEYS: [&[&str]; 9] = [
     &["uid"],

@@ -90,7 +90,7 @@ async fn serve_command(command: Command, global: &Global) -> Result<Exit, Failur
     }
 }
 
-/// A session of a dashboard: everywhere unless told otherwise.
+/// A session of a dashboard: all namespaces by default.
 async fn open(kinds: &str, global: &Global) -> Result<(Session, crate::session::Feed), Failure> {
     let notes = Notes::new(&global.showing);
     let cluster = Cluster::connect(&global.connection, &notes).await?;

@@ -40,7 +40,7 @@ pub struct Feed {
 
 /// One thing they tell.
 #[allow(clippy::large_enum_variant)] // Changes are most of them, and are passed on at once.
-pub enum Told {
+pub enum FeedItem {
     /// An object changed.
     Change(Change),
     /// Something about an informer.
@@ -51,24 +51,24 @@ pub enum Told {
 
 impl Feed {
     /// The next of either; `None` when the session has ended. Cancel-safe.
-    pub async fn next(&mut self) -> Option<Told> {
+    pub async fn next(&mut self) -> Option<FeedItem> {
         // Both are cancel-safe: a message is either returned or kept. Notes first, since they are few and explain what
         // follows.
         if let Some(coalesced) = self.changes.take_coalesced() {
-            return Some(Told::Coalesced(coalesced));
+            return Some(FeedItem::Coalesced(coalesced));
         }
         tokio::select! {
             biased;
-            Some(note) = self.notes.recv() => Some(Told::Note(note)),
-            change = self.changes.recv() => change.map(Told::Change),
+            Some(note) = self.notes.recv() => Some(FeedItem::Note(note)),
+            change = self.changes.recv() => change.map(FeedItem::Change),
         }
     }
 
     /// What can be had without waiting.
-    pub fn try_next(&mut self) -> Option<Told> {
+    pub fn try_next(&mut self) -> Option<FeedItem> {
         match self.notes.try_recv() {
-            Ok(note) => Some(Told::Note(note)),
-            Err(_) => self.changes.try_recv().map(Told::Change),
+            Ok(note) => Some(FeedItem::Note(note)),
+            Err(_) => self.changes.try_recv().map(FeedItem::Change),
         }
     }
 

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 /// After this time a change counts half.
 const HALF_LIFE: Duration = Duration::from_secs(60);
 
-/// Below this a rate is too old a story to be told: one change about four minutes ago.
+/// Rates below this are not shown: one change about four minutes ago.
 const SILENT: f64 = 0.05;
 
 /// Counts of things.

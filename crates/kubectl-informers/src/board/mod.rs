@@ -21,7 +21,7 @@ pub(crate) use log::weight;
 pub use log::{Entry, Log, Missed};
 pub use series::Series;
 
-/// How many objects and fields are told apart when it comes to who is churning. The quietest are forgotten first.
+/// The number of objects and fields whose churn is counted separately. The quietest are forgotten first.
 const CHURNERS: usize = 1024;
 
 /// Which object.
@@ -46,7 +46,7 @@ pub struct FieldId {
 pub struct KindBoard {
     /// What it is called, here and in addresses: `pods`, `deployments.apps`.
     pub id: String,
-    /// The same as short as can be told apart: `deployments`.
+    /// The shortest unambiguous form: `deployments`.
     pub short: String,
     /// The kind.
     pub kind: Arc<Kind>,
@@ -55,7 +55,7 @@ pub struct KindBoard {
     /// Events and lag of the last minutes.
     pub series: Series,
     /// Changes by what they were: added, updated, deleted; the initial list left out.
-    pub told: [u64; 3],
+    pub delivered: [u64; 3],
 }
 
 /// What is shown.
@@ -93,7 +93,7 @@ impl Board {
                     kind,
                     view: None,
                     series: Series::default(),
-                    told: [0; 3],
+                    delivered: [0; 3],
                 })
                 .collect(),
             log: Log::default(),
@@ -103,7 +103,7 @@ impl Board {
         }
     }
 
-    /// Something happened. What was there at the start, and what is told again without being new, is no change.
+    /// Applies an event. Initial objects and resyncs are not changes.
     /// Gives the entry made of it, if one was made.
     pub fn apply(&mut self, change: Change, now: Instant) -> Option<Arc<Entry>> {
         let kind = self.kinds.iter().position(|known| known.kind == change.kind)?;
@@ -113,7 +113,7 @@ impl Board {
         let Some(key) = change.key.clone() else {
             return Some(self.log.push(kind, change));
         };
-        let told = match change.event {
+        let delivered = match change.event {
             What::Added { .. } => 0,
             What::Updated { .. } => 1,
             What::Deleted { .. } | What::Synced { .. } => 2,
@@ -121,7 +121,7 @@ impl Board {
         if let Some(count) = self
             .kinds
             .get_mut(kind)
-            .and_then(|known| known.told.get_mut(told))
+            .and_then(|known| known.delivered.get_mut(delivered))
         {
             *count += 1;
         }
@@ -249,7 +249,7 @@ mod tests {
             key: "shop/cart".parse().unwrap(),
         };
         assert_eq!(board.log.len(), 2);
-        assert_eq!(board.kinds[0].told, [0, 1, 1]);
+        assert_eq!(board.kinds[0].delivered, [0, 1, 1]);
         let history = board.history.of(&id).unwrap();
         assert_eq!((history.total, history.entries().count()), (2, 2));
         assert!(history.last_state.is_some(), "what it was last can still be seen");

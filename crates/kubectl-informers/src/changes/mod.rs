@@ -12,7 +12,7 @@ use crate::diff::{self, FieldChange};
 use crate::item::Item;
 use crate::kinds::Kind;
 
-/// One change of one object, or the news that the initial list has been told.
+/// One change of one object, or the end of the initial list.
 #[derive(Clone)]
 pub struct Change {
     /// When this program learnt of it.
@@ -49,7 +49,7 @@ pub enum What {
     },
     /// An object changed.
     Updated {
-        /// Nothing changed, it is told again.
+        /// A resync: nothing changed.
         resync: bool,
     },
     /// An object is gone.
@@ -57,7 +57,7 @@ pub enum What {
         /// How we know.
         cause: Cause,
     },
-    /// Everything that was there has been told. Once for each kind.
+    /// The initial list is complete. Sent once per kind.
     Synced {
         /// How many objects there were.
         objects: usize,
@@ -99,7 +99,7 @@ impl What {
 }
 
 impl Change {
-    /// What an informer told us. The diff is made here, once for all who show it.
+    /// Converts an event of an informer. The diff is computed here, once for all views.
     pub fn of(event: &Event<Item>, kind: &Arc<Kind>, noise: bool) -> Self {
         let object = event.object();
         let (what, old, diff) = match event {
@@ -128,7 +128,7 @@ impl Change {
         }
     }
 
-    /// Everything that was there has been told.
+    /// The initial list is complete.
     pub fn synced(kind: &Arc<Kind>, objects: usize, resource_version: Option<String>) -> Self {
         Self {
             when: Timestamp::now(),

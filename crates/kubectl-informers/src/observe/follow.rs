@@ -50,7 +50,7 @@ impl Follow {
                 event = self.subscription.next() => {
                     let Some(event) = event else { return };
                     initial += usize::from(event.is_initial());
-                    // What is not initial comes after the list, and so after the news that it has been told. With several
+                    // What is not initial comes after the end of the initial list. With several
                     // namespaces, one may have changes while another is still being listed.
                     let after_list = !event.is_initial() && (!several || self.subscription.has_synced());
                     if after_list && !told_synced {
@@ -79,11 +79,11 @@ impl Follow {
     }
 
     /// Objects that cannot be read are missing from all that is shown, so that is said, once for each.
-    fn look_for_unreadable(&self, told: &mut BTreeSet<ObjectKey>) {
+    fn look_for_unreadable(&self, reported: &mut BTreeSet<ObjectKey>) {
         let unreadable = self.informer.quarantine();
-        told.retain(|key| unreadable.iter().any(|bad| bad.key == *key));
+        reported.retain(|key| unreadable.iter().any(|bad| bad.key == *key));
         for bad in unreadable {
-            if told.insert(bad.key.clone()) {
+            if reported.insert(bad.key.clone()) {
                 self.tell(NoteText::Trouble(format!(
                     "{} {} is not shown: it {}",
                     self.kind.label(),

@@ -54,7 +54,7 @@ pub(super) struct Trouble {
     /// When it began, and when it last failed.
     pub(super) times: Option<(Instant, Instant)>,
     pub(super) text: Option<String>,
-    /// Refusals are told once.
+    /// Refusals are reported once.
     pub(super) refused: bool,
 }
 
@@ -69,7 +69,7 @@ pub(super) struct Hook {
 }
 
 impl Hook {
-    /// The end of a list or watch: told if it is trouble, and if it has not been told before.
+    /// The end of a list or watch: reported if it is a failure that has not been reported before.
     pub(super) fn ended(&self, end: &StreamEnd<'_>) {
         let Some(error) = end.error else { return };
         // Asking in another way is not trouble: older servers refuse the newer ones.

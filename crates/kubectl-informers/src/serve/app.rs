@@ -126,7 +126,7 @@ impl App {
         match &note.text {
             NoteText::Forbidden(_) | NoteText::Hopeless(_) => self.remarks.lock().insert(place, note.text()),
             NoteText::Recovered(_) => self.remarks.lock().remove(&place),
-            // What may pass by itself is told by the view of the informer, while it lasts.
+            // Temporary failures are shown by the view of the informer while they last.
             NoteText::Trouble(_) => None,
         };
     }

@@ -155,7 +155,7 @@ fn render(kinds: &[KindBoard]) -> String {
         "Changes of objects, the initial list left out.",
     );
     for board in kinds {
-        for (event, count) in ["added", "updated", "deleted"].iter().zip(board.told) {
+        for (event, count) in ["added", "updated", "deleted"].iter().zip(board.delivered) {
             let _ = writeln!(text, "{name}{{{},event=\"{event}\"}} {count}", labels(board));
         }
     }

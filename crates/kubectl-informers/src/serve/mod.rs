@@ -27,7 +27,7 @@ use crate::cli::{Global, ServeArgs};
 use crate::failure::{Exit, Failure};
 use crate::notes::Notes;
 use crate::output::Output;
-use crate::session::{Feed, Session, Told};
+use crate::session::{Feed, FeedItem, Session};
 use crate::signals;
 
 use app::App;
@@ -37,7 +37,7 @@ use listen::Listening;
 /// How often the informers are looked at.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Serves until told to stop.
+/// Serves until it is stopped.
 ///
 /// # Errors
 ///
@@ -74,9 +74,9 @@ pub async fn run(
                 out.submit();
             }
             _ = tick.tick() => app.tick(session.informers(), feed.coalesced()),
-            told = feed.next(), if open => match told {
-                Some(Told::Change(change)) => app.apply(change),
-                Some(Told::Note(note)) => {
+            item = feed.next(), if open => match item {
+                Some(FeedItem::Change(change)) => app.apply(change),
+                Some(FeedItem::Note(note)) => {
                     app.note(&note);
                     // While standard error is blocked notes are shown on the page only.
                     if !out.is_busy() {
@@ -84,7 +84,7 @@ pub async fn run(
                         out.submit();
                     }
                 }
-                Some(Told::Coalesced(_)) => {}
+                Some(FeedItem::Coalesced(_)) => {}
                 None => open = false,
             },
         }

@@ -46,7 +46,7 @@ pub(super) fn list(app: &App, place: usize, served: &Served, query: Option<&str>
         Some("rows") => true,
         Some(other) => return Err(bad(format!("view must be objects or rows, not {other:?}"))),
     };
-    // Before the objects: who goes on watching from there may be told something twice, but misses nothing.
+    // Read before the objects: a client that continues watching from this position may receive a change twice, but misses none.
     let cursor = stream::cursor(&app.epoch, app.board.lock().log.last());
     let mut found = selected(served, &query)?;
     found.sort_by(|a, b| {

@@ -27,7 +27,7 @@ pub(super) fn status(app: &App) -> Value {
 
 fn kind(board: &KindBoard, remark: Option<String>) -> Value {
     let kind = &board.kind;
-    let told = |place: usize| board.told.get(place).copied().unwrap_or_default();
+    let delivered = |place: usize| board.delivered.get(place).copied().unwrap_or_default();
     let mut value = json!({
         "id": board.id,
         "kind": kind.kind,
@@ -38,9 +38,9 @@ fn kind(board: &KindBoard, remark: Option<String>) -> Value {
         "remark": remark,
         "rate": board.series.rate(),
         "lastSecond": board.series.last().map(|sample| sample.events),
-        "added": told(0),
-        "updated": told(1),
-        "deleted": told(2),
+        "added": delivered(0),
+        "updated": delivered(1),
+        "deleted": delivered(2),
     });
     let Some(view) = &board.view else { return value };
     let more = json!({

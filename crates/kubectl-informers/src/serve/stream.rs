@@ -1,5 +1,5 @@
 //! What changes, as server-sent events. Every reader has a place in one log and no buffer of its own: who is too slow
-//! is told how much it missed, and costs nothing.
+//! receives the number of missed changes, and costs nothing.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -186,10 +186,10 @@ struct Reader {
     app: Arc<App>,
     beats: watch::Receiver<Beat>,
     wanted: Wanted,
-    /// The last change it was told.
+    /// The last change it received.
     number: u64,
     with_status: bool,
-    /// The last status it was told.
+    /// The last status it received.
     ticks: u64,
     /// Whether it knows nothing yet; taken once it was greeted.
     hello: Option<bool>,
@@ -236,7 +236,7 @@ impl Reader {
         }
     }
 
-    /// What it has not been told yet, or as much of it as goes into one piece.
+    /// What it has not received yet, up to the size of one chunk.
     fn changes(&mut self) -> String {
         let mut piece = String::new();
         loop {

@@ -70,7 +70,7 @@ fn changes(model: &Model, width: usize, most: usize) -> Vec<Line<'static>> {
         let text = match (model.filter.is_empty(), model.board.is_synced()) {
             (false, _) => "nothing that changed has these words",
             (true, true) => "nothing has changed yet",
-            (true, false) => "what is there is being listed; changes follow",
+            (true, false) => "the initial list is being read; changes follow",
         };
         lines.push(Line::styled(text, model.look.dim()));
     }

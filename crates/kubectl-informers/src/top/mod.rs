@@ -30,7 +30,7 @@ pub use model::Model;
 /// What is watched unless kinds are given.
 pub const KINDS: &str = "pods,nodes,deployments,events";
 
-/// Shows the dashboard until told to stop: on a terminal as a screen, else as lines.
+/// Shows the dashboard until it is stopped: on a terminal as a screen, else as lines.
 ///
 /// # Errors
 ///

@@ -10,7 +10,7 @@ use crate::board::{Board, Churner, Entry, FieldId, KindBoard, ObjectId};
 use crate::changes::Change;
 use crate::observe::{InformerView, Note, NoteText};
 
-/// Notes kept: trouble is told on the screen while it lasts, and in the list of changes afterwards.
+/// The number of notes kept: failures are shown on the screen while they last, and in the list of changes afterwards.
 const NOTES: usize = 50;
 /// Rows of the lists of those that change most; no screen shows more.
 const CHURNERS: usize = 50;

@@ -17,7 +17,7 @@ use super::{Model, Outcome, draw};
 use crate::board::Board;
 use crate::cli::Global;
 use crate::failure::{Exit, Failure};
-use crate::session::{Feed, Session, Told};
+use crate::session::{Feed, FeedItem, Session};
 use crate::signals;
 use crate::style::Colours;
 
@@ -64,7 +64,7 @@ impl Drop for Screen {
     }
 }
 
-/// Shows the screen until told to stop.
+/// Shows the screen until it is stopped.
 ///
 /// # Errors
 ///
@@ -129,15 +129,15 @@ async fn show(
                 screen.draw(&model)?;
                 dirty = false;
             }
-            told = feed.next(), if open => {
-                open = told.is_some();
+            item = feed.next(), if open => {
+                open = item.is_some();
                 let more = std::iter::from_fn(|| feed.try_next()).take(BATCH);
-                for told in told.into_iter().chain(more) {
-                    match told {
-                        Told::Change(change) => model.apply(change, Instant::now()),
-                        Told::Note(note) => model.note(&note, Timestamp::now()),
+                for item in item.into_iter().chain(more) {
+                    match item {
+                        FeedItem::Change(change) => model.apply(change, Instant::now()),
+                        FeedItem::Note(note) => model.note(&note, Timestamp::now()),
                         // The log of changes is shorter than the queue: what was merged would not be shown anyway.
-                        Told::Coalesced(_) => {}
+                        FeedItem::Coalesced(_) => {}
                     }
                 }
                 dirty = true;

@@ -1,4 +1,4 @@
-//! The table of what is there, printed when all of a kind is known.
+//! The table of the initial objects of a kind, printed when its list is complete.
 
 use std::collections::BTreeMap;
 

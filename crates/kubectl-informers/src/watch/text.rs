@@ -103,7 +103,7 @@ fn story(change: &Change) -> Option<String> {
 fn remark(change: &Change) -> Option<&'static str> {
     match change.event {
         What::Added { initial: true } => Some("(was there)"),
-        What::Updated { resync: true } => Some("(told again)"),
+        What::Updated { resync: true } => Some("(resync)"),
         What::Updated { .. } if change.diff.is_empty() => Some("(no field that is shown)"),
         What::Deleted { .. } => match change.event.cause() {
             Some("missed") => Some("(while the connection was down)"),

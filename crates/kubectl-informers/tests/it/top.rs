@@ -23,7 +23,7 @@ async fn without_a_terminal_it_prints_changes_and_summaries() {
     program.line_with("ADDED   pod shop/new").await;
     assert!(
         !program.everything().contains("shop/cart"),
-        "what was there is not told"
+        "initial objects are not printed"
     );
 }
 

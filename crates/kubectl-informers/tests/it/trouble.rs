@@ -53,10 +53,10 @@ async fn a_server_that_restarts_without_its_memory_is_listed_again_and_deletions
     again.create(pod("default", "new"));
     again.compact();
 
-    let mut told = Vec::new();
-    while told.len() < 3 {
+    let mut reported = Vec::new();
+    while reported.len() < 3 {
         let event = program.event().await;
-        told.push((
+        reported.push((
             event["event"].clone(),
             event["name"].clone(),
             event["cause"].clone(),
@@ -67,7 +67,7 @@ async fn a_server_that_restarts_without_its_memory_is_listed_again_and_deletions
         (json!("deleted"), json!("stays"), json!("missed")),
         (json!("added"), json!("new"), json!(null)),
     ] {
-        assert!(told.contains(&expected), "{expected:?} in {told:?}");
+        assert!(reported.contains(&expected), "{expected:?} in {reported:?}");
     }
     program.says("again after").await;
     again.delete::<Pod>("default", "new");
