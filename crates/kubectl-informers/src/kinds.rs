@@ -1,6 +1,6 @@
-//! Kinds, by every name a user may give them: plural, singular, short name, `kind.group`, `resource.version.group`.
+//! Looks up kinds by plural, singular, short name, `kind.group` or `resource.version.group`.
 //!
-//! Takes what discovery found, gives the kind that is meant. The rules are kubectl's; no requests are made here.
+//! The rules are kubectl's. Works on discovery results; makes no requests.
 
 use kube::core::ApiResource;
 use kube_informers::source::ResourceType;
@@ -14,19 +14,19 @@ pub struct Kind {
     pub group: String,
     /// The version.
     pub version: String,
-    /// What objects call themselves: `Deployment`.
+    /// The kind: `Deployment`.
     pub kind: String,
-    /// What the collection is called: `deployments`.
+    /// The plural: `deployments`.
     pub plural: String,
-    /// What one of them is called: `deployment`.
+    /// The singular: `deployment`.
     pub singular: String,
-    /// Shorter names: `deploy`.
+    /// Short names: `deploy`.
     pub short_names: Vec<String>,
-    /// Groups of kinds it is part of: `all`.
+    /// Its categories: `all`.
     pub categories: Vec<String>,
-    /// Whether the objects live in namespaces.
+    /// Whether it is namespaced.
     pub namespaced: bool,
-    /// What can be done: `list`, `watch` …
+    /// The supported verbs: `list`, `watch` …
     pub verbs: Vec<String>,
 }
 
@@ -59,7 +59,7 @@ impl Kind {
         }
     }
 
-    /// Whether its values must not be shown. By name in any group: a copy of the API is no less secret.
+    /// Whether its values are redacted. Decided by name in any group: a copy of the API is equally secret.
     pub fn is_secret(&self) -> bool {
         self.kind == "Secret"
     }
@@ -125,7 +125,7 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// The kinds meant by `pods,deploy`, in the order given and each once.
+    /// The kinds that `pods,deploy` refers to, in the order given, without duplicates.
     ///
     /// # Errors
     ///
@@ -147,7 +147,7 @@ impl Catalogue {
         Ok(found)
     }
 
-    /// The kinds meant by one name: one, or all of a category.
+    /// The kinds that a name refers to: one, or all of a category.
     fn find(&self, name: &str) -> Result<Vec<Kind>, Failure> {
         if let Some(kind) = self.lookup(name) {
             return match kind.is_watchable() {
@@ -195,7 +195,7 @@ impl Catalogue {
             .or_else(|| self.lookup_in(resource, |group| !rest.is_empty() && group.starts_with(rest)))
     }
 
-    /// Names go before short names, preferred versions before others.
+    /// Names take precedence over short names, preferred versions over others.
     fn lookup_in(&self, name: &str, group: impl Fn(&str) -> bool) -> Option<&Kind> {
         let in_group = |kind: &&Kind| group(&kind.group);
         self.preferred()

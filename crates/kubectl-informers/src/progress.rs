@@ -25,7 +25,7 @@ pub struct ProgressLine {
 }
 
 impl ProgressLine {
-    /// As the options say. Call [`show`](Self::show) a few times a second.
+    /// Configured by the options. Call [`show`](Self::show) a few times a second.
     pub fn new(showing: &Showing) -> Self {
         let now = Instant::now();
         Self {

@@ -1,4 +1,4 @@
-//! `bench`: syncs everything of some kinds, counts events for a while, and prints what it took.
+//! `bench`: syncs some kinds, counts events for a while, and prints the cost.
 
 mod child;
 mod report;
@@ -22,14 +22,14 @@ use child::ServerProcess;
 use report::Report;
 use usage::Usage;
 
-/// How often the bar is drawn.
+/// The interval of the progress bar.
 const REDRAW: Duration = Duration::from_millis(100);
 
 /// Measures and prints.
 ///
 /// # Errors
 ///
-/// The server cannot be asked.
+/// The server cannot be reached.
 pub async fn run(args: BenchArgs, global: &Global) -> Result<Exit, Failure> {
     let stopped = signals::stopped();
     // Both are cancel-safe: what is measured is thrown away, and the signal is waited for once.
@@ -56,7 +56,7 @@ async fn measure(args: &BenchArgs, global: &Global) -> Result<Report, Failure> {
         let started = ServerProcess::start(&objects, churn).await?;
         global.connection.embedded = false;
         global.connection.kubeconfig = Some(started.kubeconfig());
-        // Every server is another one: nothing to remember.
+        // Each run has a new server: nothing to cache.
         global.connection.cache_dir = Some(started.kubeconfig().with_file_name("cache"));
         server = Some(started);
     }
@@ -138,7 +138,7 @@ async fn sync(session: &Session, feed: &mut Feed, known: Option<u64>, quiet: boo
                 let listed: u64 = views.iter().filter_map(|view| Some(view.progress?.items)).sum();
                 let of = total.or_else(|| views.iter().map(|view| view.progress?.of).sum());
                 let line = progress::bar(listed.max(delivered), of, began.elapsed());
-                // Who closes standard error does not want to know.
+                // A closed standard error is not an error.
                 let _ = write!(io::stderr().lock(), "\r\u{1b}[K{line}").and_then(|()| io::stderr().flush());
             }
         }
@@ -149,7 +149,7 @@ async fn sync(session: &Session, feed: &mut Feed, known: Option<u64>, quiet: boo
     Ok(())
 }
 
-/// How many changes come in this time.
+/// The number of changes in this time.
 async fn count(feed: &mut Feed, time: Duration) -> Result<u64, Failure> {
     let mut events = 0;
     let end = Instant::now() + time;

@@ -1,5 +1,5 @@
-//! What the dashboards show: takes changes and, once a second, how the informers are doing; keeps what can be shown of
-//! it, in bounded memory. Knows neither terminal nor web page, and asks no clock.
+//! The data behind the dashboards: consumes changes and, once a second, the state of the informers, and keeps what is
+//! displayed in bounded memory. Knows neither terminal nor web page, and reads no clock.
 
 mod churn;
 mod history;
@@ -27,7 +27,7 @@ const CHURNERS: usize = 1024;
 /// Which object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectId {
-    /// The kind, as a place in the list of kinds.
+    /// The kind, as an index into the list of kinds.
     pub kind: usize,
     /// Namespace and name.
     pub key: ObjectKey,
@@ -36,7 +36,7 @@ pub struct ObjectId {
 /// Which field of which kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FieldId {
-    /// The kind, as a place in the list of kinds.
+    /// The kind, as an index into the list of kinds.
     pub kind: usize,
     /// The field as a JSON pointer, with `*` for the places in lists.
     pub path: String,
@@ -50,11 +50,11 @@ pub struct KindBoard {
     pub short: String,
     /// The kind.
     pub kind: Arc<Kind>,
-    /// How its informer was doing at the last tick.
+    /// The state of its informer at the last tick.
     pub view: Option<InformerView>,
     /// Events and lag of the last minutes.
     pub series: Series,
-    /// Changes by what they were: added, updated, deleted; the initial list left out.
+    /// The number of changes by type: added, updated, deleted, without the initial list.
     pub delivered: [u64; 3],
 }
 
@@ -62,7 +62,7 @@ pub struct KindBoard {
 pub struct Board {
     /// When it began.
     pub started: Instant,
-    /// The kinds, in the order they were asked for.
+    /// The kinds, in the order requested.
     pub kinds: Vec<KindBoard>,
     /// The last changes of all kinds.
     pub log: Log,
@@ -104,7 +104,7 @@ impl Board {
     }
 
     /// Applies an event. Initial objects and resyncs are not changes.
-    /// Gives the entry made of it, if one was made.
+    /// Returns the log entry, if there is one.
     pub fn apply(&mut self, change: Change, now: Instant) -> Option<Arc<Entry>> {
         let kind = self.kinds.iter().position(|known| known.kind == change.kind)?;
         if change.event.is_initial() || change.event.is_resync() {
@@ -139,7 +139,7 @@ impl Board {
         Some(entry)
     }
 
-    /// A second has passed: how the informers are doing now, in the order of the kinds.
+    /// Called once a second with the state of the informers, in the order of the kinds.
     pub fn tick(&mut self, views: Vec<InformerView>, now: Instant) {
         for (board, view) in self.kinds.iter_mut().zip(views) {
             board.series.tick(view.events, view.version_age, now);
@@ -147,7 +147,7 @@ impl Board {
         }
     }
 
-    /// Whether everything that was there is in the caches.
+    /// Whether all caches hold their initial lists.
     pub fn is_synced(&self) -> bool {
         self.kinds
             .iter()

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 /// Seconds kept: ten minutes.
 pub const SAMPLES: usize = 600;
-/// Seconds the current rate is taken from: fewer are restless, more are late.
+/// The window of the current rate in seconds: shorter windows jitter, longer ones lag.
 const RECENT: usize = 5;
 
 /// One second.
@@ -27,7 +27,7 @@ pub struct Series {
 }
 
 impl Series {
-    /// Another second: the number of events so far, and the lag now.
+    /// Appends one second: the number of events so far, and the current lag.
     pub fn tick(&mut self, events: u64, lag: Option<Duration>, now: Instant) {
         if let Some((before, at)) = self.last {
             // Ticks may come late; what counts is events a second.

@@ -1,4 +1,4 @@
-//! `Change`: something that happened to an object, ready to be shown.
+//! `Change`: a change of an object, ready to be displayed.
 
 pub mod json;
 
@@ -15,13 +15,13 @@ use crate::kinds::Kind;
 /// One change of one object, or the end of the initial list.
 #[derive(Clone)]
 pub struct Change {
-    /// When this program learnt of it.
+    /// When this program received it.
     pub when: Timestamp,
     /// Of which kind.
     pub kind: Arc<Kind>,
     /// What happened.
     pub event: What,
-    /// To whom; `None` for [`What::Synced`].
+    /// The object's key; `None` for [`What::Synced`].
     pub key: Option<ObjectKey>,
     /// The UID of the object.
     pub uid: Option<String>,
@@ -44,7 +44,7 @@ pub struct Change {
 pub enum What {
     /// An object appeared.
     Added {
-        /// It was there when we came.
+        /// It is part of the initial list.
         initial: bool,
     },
     /// An object changed.
@@ -85,7 +85,7 @@ impl What {
         matches!(self, Self::Updated { resync: true })
     }
 
-    /// How a deletion came to be known: `observed`, `missed`, `leftScope`.
+    /// The cause of a deletion: `observed`, `missed`, `leftScope`.
     pub fn cause(self) -> Option<&'static str> {
         match self {
             Self::Deleted { cause } => Some(match cause {
@@ -145,7 +145,7 @@ impl Change {
         }
     }
 
-    /// What an Event says, reason and message; `None` for other kinds.
+    /// The reason and message of an Event; `None` for other kinds.
     pub fn story(&self) -> Option<String> {
         let object = self.object.as_ref().filter(|_| self.kind.kind == "Event")?;
         let object = object.peek();

@@ -1,4 +1,4 @@
-//! Reads from one informer: makes changes of its events, and looks whether trouble has ended.
+//! Follows one informer: converts its events into changes, and notices when a failure has ended.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::item::Item;
 use crate::kinds::Kind;
 use crate::queue::{ChangeSender, Closed};
 
-/// How often is looked whether trouble has ended.
+/// The interval of checks whether a failure has ended.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// Reads from one informer.
@@ -33,7 +33,7 @@ pub(super) struct Follow {
 }
 
 impl Follow {
-    /// Until the informer stops or nobody wants to know any more.
+    /// Runs until the informer stops or the receiver is gone.
     pub(super) async fn run(mut self) {
         let several = self.informer.stats().members.len() > 1;
         let synced = self.subscription.synced();
@@ -78,7 +78,7 @@ impl Follow {
         self.changes.send(Change::synced(&self.kind, objects, version))
     }
 
-    /// Objects that cannot be read are missing from all that is shown, so that is said, once for each.
+    /// Objects that cannot be decoded are missing from every view, so each is reported once.
     fn look_for_unreadable(&self, reported: &mut BTreeSet<ObjectKey>) {
         let unreadable = self.informer.quarantine();
         reported.retain(|key| unreadable.iter().any(|bad| bad.key == *key));

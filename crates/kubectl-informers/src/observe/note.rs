@@ -1,4 +1,4 @@
-//! What an informer has to say that is no change of an object: what went wrong, and that it works again.
+//! Messages of an informer that are not changes of objects: failures and recoveries.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use crate::refusal;
 /// Failures in a row before the first success after which the connection is reported as failed.
 const MAX_INITIAL_FAILURES: u32 = 3;
 
-/// Something about an informer that is no change of an object.
+/// A message about an informer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// Of which kind.
@@ -28,11 +28,11 @@ pub struct Note {
 /// What a note says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoteText {
-    /// A list or watch failed; why, and what is done about it.
+    /// A list or watch failed: the cause, and what happens next.
     Trouble(String),
-    /// The user may not do this; which permission is missing and how to grant it.
+    /// Permission is missing: which one, and how to grant it.
     Forbidden(String),
-    /// The first list failed. It is tried again all the same, for those who want to wait.
+    /// The first list failed. It is retried nevertheless.
     Hopeless(Failure),
     /// It works again.
     Recovered(String),
@@ -48,7 +48,7 @@ impl Note {
     }
 }
 
-/// The trouble an informer is in, if it is.
+/// The current failure of an informer.
 #[derive(Default)]
 pub(super) struct Trouble {
     /// When it began, and when it last failed.
@@ -58,7 +58,7 @@ pub(super) struct Trouble {
     pub(super) refused: bool,
 }
 
-/// Sees how lists and watches end.
+/// Observes the ends of lists and watches.
 pub(super) struct Hook {
     pub(super) kind: Arc<Kind>,
     pub(super) namespaces: Option<Vec<String>>,

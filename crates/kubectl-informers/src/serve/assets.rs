@@ -1,4 +1,4 @@
-//! The page: files that are part of the program.
+//! The files of the page, embedded in the program.
 
 use http::StatusCode;
 

@@ -12,7 +12,7 @@ use crate::observe::InformerView;
 
 type Read = fn(&InformerView) -> f64;
 
-/// Name, type, what it is, where it comes from.
+/// Name, type, help text, value.
 const METRICS: [(&str, &str, &str, Read); 13] = [
     ("objects", "gauge", "Objects in the cache.", |view| {
         view.objects as f64

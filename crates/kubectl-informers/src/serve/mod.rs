@@ -34,7 +34,7 @@ use app::App;
 use gate::Gate;
 use listen::Listening;
 
-/// How often the informers are looked at.
+/// The interval at which informers are polled.
 const TICK: Duration = Duration::from_secs(1);
 
 /// Serves until it is stopped.
@@ -48,13 +48,13 @@ pub async fn run(
     session: Session,
     mut feed: Feed,
 ) -> Result<Exit, Failure> {
-    // Before anything is begun that has to be ended.
+    // Before anything starts that needs a shutdown.
     let stopped = signals::stopped();
     tokio::pin!(stopped);
     let gate = Gate::new(&args)?;
     let notes = Notes::new(&global.showing);
     let app = Arc::new(App::new(&session));
-    // The first visitor sees how they are doing, and not that nothing is known.
+    // The first request already sees the state of the informers.
     app.tick(session.informers(), feed.coalesced());
     let listening = Listening::start(&args, gate, app.clone()).await?;
     let mut out = Output::start()?;

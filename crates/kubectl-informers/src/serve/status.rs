@@ -1,4 +1,4 @@
-//! How the informers are doing, as JSON: for the page, and for scripts.
+//! The state of the informers as JSON, for the page and for scripts.
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -6,10 +6,10 @@ use tokio::time::Instant;
 use super::app::{App, now};
 use crate::board::{Board, KindBoard};
 
-/// How many of those that change most are shown.
+/// The length of the lists of what changes most.
 const CHURNERS: usize = 8;
 
-/// Everything the overview shows.
+/// The data of the overview.
 pub(super) fn status(app: &App) -> Value {
     let board = app.board.lock();
     let (watches, bytes) = board.cost();

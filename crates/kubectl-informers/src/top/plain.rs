@@ -1,4 +1,4 @@
-//! `top` without a terminal: changes as they come, and a summary every few seconds, as lines.
+//! `top` without a terminal: changes as they arrive and a summary every few seconds, as lines.
 
 use std::io;
 use std::time::Duration;
@@ -22,7 +22,7 @@ const BATCH: usize = 1000;
 ///
 /// # Errors
 ///
-/// Nothing can be written any more.
+/// The output is closed.
 pub async fn run(args: TopArgs, global: &Global, session: Session, mut feed: Feed) -> Result<Exit, Failure> {
     let texts = Texts {
         colours: Colours::on(&io::stdout(), global.showing.color),

@@ -1,4 +1,4 @@
-//! The terminal: takes it, draws on it, reads keys, and gives it back however the program ends.
+//! The terminal: sets it up, draws on it, reads keys, and restores it however the program ends.
 
 use std::io;
 use std::panic;
@@ -21,14 +21,14 @@ use crate::session::{Feed, FeedItem, Session};
 use crate::signals;
 use crate::style::Colours;
 
-/// How often the informers are looked at.
+/// The interval at which informers are polled.
 const TICK: Duration = Duration::from_secs(1);
-/// How often the screen is drawn at most; more cannot be read, and costs the terminal.
+/// The minimum interval between two frames; more cannot be read, and loads the terminal.
 const DRAW: Duration = Duration::from_millis(100);
-/// Changes taken between two looks at the clock and the keys.
+/// The number of changes applied before timers and keys are checked again.
 const BATCH: usize = 256;
 
-/// The terminal in our hands. Dropping it gives it back.
+/// The terminal in raw mode. Dropping it restores the terminal.
 struct Screen {
     terminal: DefaultTerminal,
     panicked: Arc<AtomicBool>,

@@ -1,4 +1,4 @@
-//! The screen at many sizes, in every state, and what keys do to it.
+//! The screen at many sizes and in every state, and the effects of keys.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -30,7 +30,7 @@ const REDRAW: Duration = Duration::from_millis(100);
 ///
 /// # Errors
 ///
-/// A kind is unknown or may not be watched, or the server cannot be asked.
+/// A kind is unknown or may not be watched, or the server cannot be reached.
 pub async fn run(args: WatchArgs, global: &Global) -> Result<Exit, Failure> {
     let (kinds, name) = target(&args)?;
     let mut global = global.clone();

@@ -12,11 +12,11 @@ use crate::style::{ADDED, Colours, DELETED, DIM, FIELD, UPDATED};
 pub struct Texts {
     /// With or without colours.
     pub colours: Colours,
-    /// Whether the kind must be named.
+    /// Whether lines name the kind.
     pub several_kinds: bool,
 }
 
-/// Longer values are cut: a diff is to be read.
+/// Longer values are truncated.
 const LONGEST_VALUE: usize = 100;
 
 impl Texts {
@@ -95,7 +95,7 @@ impl Texts {
     }
 }
 
-/// What an Event says: its name says nothing.
+/// The reason and message of an Event: its name is meaningless.
 fn story(change: &Change) -> Option<String> {
     change.story().map(|story| shortened(&clean(&story)))
 }
