@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_shows_what_keeps_it_from_running() {
+    fn a_pod_shows_why_it_is_not_running() {
         let pod = json!({
             "metadata": { "name": "cart", "namespace": "shop" },
             "spec": { "containers": [{ "name": "a" }, { "name": "b" }] },

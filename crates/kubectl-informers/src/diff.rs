@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_has_its_old_index() {
+    fn removed_elements_have_their_old_index() {
         let old = json!([{ "type": "Ready", "status": "True" }, { "type": "Old", "status": "True" }]);
         let new = json!([{ "type": "Ready", "status": "False" }]);
 
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_are_told_apart_by_number_and_protocol() {
+    fn ports_are_identified_by_number_and_protocol() {
         let old =
             json!([{ "containerPort": 53, "protocol": "TCP" }, { "containerPort": 53, "protocol": "UDP" }]);
         let new = json!([
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn another_order_of_the_same_is_a_change() {
+    fn a_reordered_list_is_a_change() {
         let list = |names: [&str; 2]| json!(names.map(|name| json!({ "name": name })));
 
         assert_eq!(
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn another_type_is_a_change_of_the_whole() {
+    fn a_change_of_type_is_one_change() {
         assert_eq!(
             lines(json!({ "a": [1] }), json!({ "a": { "b": 1 } })),
             ["/a: [1] -> {\"b\":1}"]

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_has_no_name() {
+    fn a_value_that_is_not_an_object_has_no_name() {
         for text in ["null", "[]", "7", "{\"metadata\": 3}"] {
             let item: Item = serde_json::from_str(text).unwrap();
             assert_eq!(
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_admitted_can_be_looked_into_in_every_way() {
+    fn an_admitted_object_is_readable_in_every_way() {
         let mut item: Item =
             serde_json::from_value(json!({ "metadata": { "name": "cart" }, "spec": { "size": 1.5 } }))
                 .unwrap();

@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn custom_kinds_are_found_in_the_version_asked_for() {
+    fn custom_kinds_are_found_in_the_requested_version() {
         assert_eq!(found("widgets"), "widgets.example.com v2");
         assert_eq!(found("widgets.example.com"), "widgets.example.com v2");
         assert_eq!(found("widget.v1.example.com"), "widgets.example.com v1");
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_category_is_all_of_its_kinds() {
+    fn a_category_selects_all_of_its_kinds() {
         assert_eq!(
             found("all"),
             "pods v1, events v1, deployments.apps v1, events.events.k8s.io v1, widgets.example.com v2"
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_refused_in_the_words_of_kubectl() {
+    fn missing_objects_are_reported_in_the_wording_of_kubectl() {
         assert_eq!(
             found("gadgets"),
             "error: the server doesn't have a resource type \"gadgets\""

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn no_value_of_a_secret_stays() {
+    fn no_value_of_a_secret_remains() {
         let mut object = secret("correct horse");
 
         Redaction::on().apply(&secret_kind(), &mut object);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_taken_out_too() {
+    fn values_that_are_not_text_are_redacted() {
         let mut object = json!({ "data": { "number": 4711, "flag": true, "none": null } });
 
         Redaction::on().apply(&secret_kind(), &mut object);
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_equal_length_leaves_another_mark() {
+    fn a_redacted_change_of_equal_length_has_another_hash() {
         let redaction = Redaction::on();
         let marks = |password: &str| redaction.apply(&secret_kind(), &mut secret(password));
 
@@ -321,14 +321,14 @@ mod tests {
     }
 
     #[test]
-    fn marks_cannot_be_compared_across_processes() {
+    fn hashes_cannot_be_compared_across_processes() {
         let marks = |redaction: Redaction| redaction.apply(&secret_kind(), &mut secret("aaaa"));
 
         assert_ne!(marks(Redaction::on()), marks(Redaction::on()));
     }
 
     #[test]
-    fn of_other_kinds_only_the_copy_is_taken_out() {
+    fn other_kinds_lose_only_the_last_applied_copy() {
         let mut object = json!({
             "metadata": { "annotations": { LAST_APPLIED: "{}", "packed": "{}" } },
             "data": { "colour": "blue" },
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_stays_for_those_who_ask() {
+    fn everything_is_shown_on_request() {
         let mut object = secret("correct horse");
 
         let marks = Redaction::off().apply(&secret_kind(), &mut object);
@@ -370,7 +370,7 @@ mod tests {
     proptest::proptest! {
         /// Any value anywhere in the Secret is redacted.
         #[test]
-        fn no_value_stays_wherever_it_stands(
+        fn no_value_remains_wherever_it_is(
             value in "[a-zA-Z0-9+/=:{}\"é -]{6,40}",
             place in 0..5usize,
             field in "[a-z~/.]{1,8}",

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_permission_comes_with_the_lines_that_grant_it() {
+    fn a_missing_permission_comes_with_the_commands_that_grant_it() {
         let kind = Kind::for_tests("apps", "v1", "Deployment", "deployments");
         let error =
             forbidden("deployments.apps is forbidden: User \"jane\" cannot list resource \"deployments\"");
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_name_never_becomes_more_than_a_word_of_the_command() {
+    fn a_user_name_cannot_inject_into_the_suggested_command() {
         assert_eq!(subject("User \"a; rm -rf\" cannot"), "--user=USER");
         assert_eq!(
             subject("User \"jane@example.com\" cannot"),
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_read_as_kubectls() {
+    fn failures_have_the_wording_of_kubectl() {
         let text = |error: RequestError| error.into_failure("https://10.0.0.1:6443").to_string();
         assert_eq!(
             text(RequestError::Refused),

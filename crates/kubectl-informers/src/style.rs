@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn the_option_goes_before_the_terminal() {
+    fn the_option_overrides_the_terminal() {
         let file = std::fs::File::open("/dev/null");
         if let Ok(file) = file {
             assert_eq!(Colours::on(&file, When::Always), Colours::new(true));

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_busy_one_is_not_forgotten_among_many_quiet_ones() {
+    async fn busy_keys_survive_among_many_quiet_ones() {
         let mut churning = Churning::new(16, Instant::now());
         for number in 0..1000 {
             churning.count("busy".to_owned(), Instant::now());

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_changed_longest_ago_are_forgotten_first() {
+    fn the_oldest_changes_are_dropped_first() {
         let (mut log, mut history) = (Log::default(), History::default());
         history.most_bytes = 40_000;
         for number in 0..200 {

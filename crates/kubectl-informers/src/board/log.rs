@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_goes_on_where_it_was() {
+    fn a_reader_resumes_at_its_position() {
         let mut log = Log::default();
         for _ in 0..5 {
             log.push(0, updated("pods", "shop", "cart", &["/a"]));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_is_too_late_is_told_how_much_it_missed() {
+    fn a_late_reader_receives_the_number_of_missed_changes() {
         let mut log = Log::default();
         for _ in 0..(MOST + 10) {
             log.push(0, updated("pods", "shop", "cart", &["/a"]));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn large_changes_leave_sooner() {
+    fn large_changes_are_dropped_sooner() {
         let mut log = Log {
             most_bytes: 10_000,
             ..Log::default()

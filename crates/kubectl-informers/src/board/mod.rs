@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_there_at_the_start_is_no_change() {
+    async fn initial_objects_are_not_changes() {
         let mut board = board();
         assert!(
             board
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_change_of_a_kind_that_was_not_asked_for_is_ignored() {
+    async fn a_change_of_an_unrequested_kind_is_ignored() {
         let mut board = board();
         assert!(
             board

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_counter_that_starts_again_is_no_burst() {
+    async fn a_counter_reset_is_not_a_burst() {
         let mut series = Series::default();
         series.tick(100, None, Instant::now());
         tokio::time::advance(Duration::from_secs(1)).await;

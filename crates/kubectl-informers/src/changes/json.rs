@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn additions_deletions_and_the_end_of_the_list_carry_what_is_theirs() {
+    fn additions_deletions_and_the_end_of_the_list_have_their_fields() {
         let added = change(Event::Added {
             object: pod("7", "Pending"),
             initial: true,

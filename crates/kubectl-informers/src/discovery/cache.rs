@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_again() {
+    fn written_documents_are_read_back() {
         let directory = tempfile::tempdir().unwrap();
         let cache = Cache::new(directory.path(), "https://10.0.0.1:6443");
         assert_eq!(cache.read(), None);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_broken_missing_or_old_does_not_count() {
+    fn broken_missing_or_old_entries_are_ignored() {
         let directory = tempfile::tempdir().unwrap();
         let cache = Cache::new(directory.path(), "http://h:1");
         let file = cache.directory.join("apps/v1/serverresources.json");
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_version_cannot_lead_out_of_the_cache() {
+    fn a_group_version_cannot_escape_the_cache_directory() {
         let cache = Cache::new(Path::new("/cache"), "http://h:1");
         for outside in ["../v1", "a/b/c", "..", "/v1", "a//b", ""] {
             assert_eq!(cache.resources_file(outside), None, "{outside}");

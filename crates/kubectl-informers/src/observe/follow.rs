@@ -38,8 +38,8 @@ impl Follow {
         let several = self.informer.stats().members.len() > 1;
         let synced = self.subscription.synced();
         tokio::pin!(synced);
-        let mut told_synced = false;
-        let mut told_unreadable = BTreeSet::new();
+        let mut reported_synced = false;
+        let mut reported_unreadable = BTreeSet::new();
         let mut initial = 0;
         let mut look = interval(LOOK);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -53,20 +53,20 @@ impl Follow {
                     // What is not initial comes after the end of the initial list. With several
                     // namespaces, one may have changes while another is still being listed.
                     let after_list = !event.is_initial() && (!several || self.subscription.has_synced());
-                    if after_list && !told_synced {
-                        told_synced = true;
+                    if after_list && !reported_synced {
+                        reported_synced = true;
                         if self.tell_synced(initial).is_err() { return }
                     }
                     let change = Change::of(&event, &self.kind, self.noise);
                     if self.changes.send(change).is_err() { return }
                 }
-                _ = &mut synced, if !told_synced => {
-                    told_synced = true;
+                _ = &mut synced, if !reported_synced => {
+                    reported_synced = true;
                     if self.tell_synced(initial).is_err() { return }
                 }
                 _ = look.tick() => {
                     self.look_for_recovery();
-                    self.look_for_unreadable(&mut told_unreadable);
+                    self.report_unreadable(&mut reported_unreadable);
                 }
             }
         }
@@ -79,7 +79,7 @@ impl Follow {
     }
 
     /// Objects that cannot be decoded are missing from every view, so each is reported once.
-    fn look_for_unreadable(&self, reported: &mut BTreeSet<ObjectKey>) {
+    fn report_unreadable(&self, reported: &mut BTreeSet<ObjectKey>) {
         let unreadable = self.informer.quarantine();
         reported.retain(|key| unreadable.iter().any(|bad| bad.key == *key));
         for bad in unreadable {

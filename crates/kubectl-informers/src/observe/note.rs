@@ -95,14 +95,14 @@ impl Hook {
                 SourceError::Request(_) => true,
                 other => other.is_connection_refused() || end.attempts >= MAX_INITIAL_FAILURES,
             };
-        let told_before = {
+        let reported_before = {
             let mut trouble = self.trouble.lock();
             let began = trouble.times.map_or(now, |(began, _)| began);
             trouble.times = Some((began, now));
             trouble.text = Some(text.clone());
             std::mem::replace(&mut trouble.refused, hopeless || forbidden.is_some()) && trouble.refused
         };
-        if told_before {
+        if reported_before {
             // It is tried again and again; once is enough to know.
             return;
         }

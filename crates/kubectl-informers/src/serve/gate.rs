@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn only_our_own_names_are_answered() {
+    fn only_our_own_host_names_are_accepted() {
         let gate = gate("127.0.0.1", None);
         for host in ["localhost:8090", "LOCALHOST", "127.0.0.1:9", "[::1]:8090"] {
             assert_eq!(code(&gate, "/", &[("host", host)]), 200, "{host}");
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_loopback_there_is_a_token_or_nothing() {
+    fn addresses_beyond_loopback_require_a_token() {
         let refused = |bind, token| {
             Gate::new(&args(bind, token))
                 .err()
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn the_token_opens_as_bearer_cookie_or_once_in_the_address() {
+    fn the_token_is_accepted_as_bearer_cookie_or_once_in_the_url() {
         let gate = gate("0.0.0.0", Some(TOKEN));
         let host = ("host", "192.168.1.4:8090");
         assert_eq!(code(&gate, "/", &[host]), 401);

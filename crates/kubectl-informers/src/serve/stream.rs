@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_of_another_run_is_none_of_ours() {
+    fn a_cursor_of_another_run_is_rejected() {
         assert_eq!(number_of("abc", &cursor("abc", 7)), Some(7));
         for text in ["abd-7", "abc7", "abc-", "abc-x", "7", "", "abc--7"] {
             assert_eq!(number_of("abc", text), None, "{text}");

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_an_object_does_not_steer_the_terminal() {
+    fn content_of_objects_does_not_control_the_terminal() {
         assert_eq!(
             value_text(&json!("a\u{1b}[31mb\nc\td\u{9b}")),
             "a\u{fffd}[31mb⏎c d\u{fffd}"

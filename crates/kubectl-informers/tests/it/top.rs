@@ -36,7 +36,7 @@ async fn it_is_the_default_command() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kind_that_may_not_be_listed_is_said_and_the_others_go_on() {
+async fn a_forbidden_kind_is_reported_and_the_others_continue() {
     use kube_testserver::{Fault, RequestMatcher};
     let cluster = Cluster::new().await;
     cluster
