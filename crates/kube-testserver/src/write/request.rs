@@ -16,7 +16,7 @@ use crate::patch::{self, Manager, PatchType};
 use crate::read::selection::Selection;
 use crate::server::state::ServerState;
 use crate::storage::Stored;
-use crate::transport::accept::Accepted;
+use crate::transport::accept::{Accepted, Offer};
 use crate::transport::body::TestBody;
 use crate::transport::journal::SeenRequest;
 use crate::transport::request::{ListOptions, Verb};
@@ -324,7 +324,7 @@ impl Writing<'_> {
 
     fn accepted(&self) -> Result<Accepted, ApiError> {
         let schema = self.kind.message().is_some();
-        Accepted::choose(self.seen.accept.as_deref(), false, schema)?.including(&self.seen.query)
+        Accepted::choose(self.seen.accept.as_deref(), Offer::object(schema))?.including(&self.seen.query)
     }
 
     fn show(&self, status: StatusCode, object: &Stored) -> Result<Response<TestBody>, ApiError> {

@@ -7,7 +7,6 @@ const fn known(exchange: &'static str, at: &'static str, reason: &'static str) -
 }
 
 const COLUMNS: &str = "columns are described by their names, without the sentences of the API documentation";
-const NO_PROTOBUF: &str = "protobuf responses are not supported";
 const GO: &str = "the message is that of Go's JSON decoder or type system";
 const AT_ONCE: &str =
     "a definition is served at once; a real server's controllers accept its names a moment later";
@@ -38,8 +37,6 @@ pub(crate) const KNOWN: &[Known] = &[
         AT_ONCE,
     ),
     known("custom/the definition", "body/metadata/managedFields", AT_ONCE),
-    known("custom/list as protobuf", "headers/content-type", NO_PROTOBUF),
-    known("custom/list as protobuf", "body", NO_PROTOBUF),
     known(
         "custom/resources of the group",
         "body/resources/*/storageVersionHash",
@@ -64,13 +61,6 @@ pub(crate) const KNOWN: &[Known] = &[
     known("discovery/the version of the server", "body/gitTreeState", BUILD),
     known("discovery/the version of the server", "body/goVersion", BUILD),
     known("discovery/the version of the server", "body/platform", BUILD),
-    known("lists/a form nobody knows", "body/details", NO_PROTOBUF),
-    known("lists/a form nobody knows", "body/message", NO_PROTOBUF),
-    known("lists/a transformation nobody knows", "body/message", NO_PROTOBUF),
-    known("objects/get in a form nobody knows", "body/details", NO_PROTOBUF),
-    known("objects/get in a form nobody knows", "body/message", NO_PROTOBUF),
-    known("watches/a form nobody knows", "body/details", NO_PROTOBUF),
-    known("watches/a form nobody knows", "body/message", NO_PROTOBUF),
     known("objects/create another kind", "body/message", GO),
     known("objects/create another version", "body/message", GO),
     known("objects/create from an empty body", "body/message", GO),
