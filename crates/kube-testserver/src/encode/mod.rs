@@ -246,10 +246,8 @@ impl Encoder {
         match self.form {
             Form::Object => {
                 let mut object = json!({ "kind": self.kind.kind, "apiVersion": self.kind.api_version(), "metadata": metadata });
-                if let (Some(object), Value::Object(parts)) =
-                    (object.as_object_mut(), empty_parts(&self.kind))
-                {
-                    object.extend(parts);
+                if let Some(object) = object.as_object_mut() {
+                    object.extend(empty_parts(&self.kind));
                 }
                 object
             }

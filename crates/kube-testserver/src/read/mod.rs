@@ -120,6 +120,7 @@ pub(crate) fn scale(state: &ServerState, target: Target<'_>) -> Result<Response<
         namespace: target.namespace,
         name: target.name.unwrap_or_default(),
         origin: Origin::Client,
+        conformant: false,
         dry_run: true,
         manager: None,
     };

@@ -14,7 +14,6 @@ const AT_ONCE_GONE: &str = "a namespace is emptied and removed at once, which th
 const BUILD: &str = "describes the build of the server";
 const HASH: &str = "the hash identifies a storage format";
 const YAML_ERRORS: &str = "errors are always JSON";
-const NO_SCHEMAS: &str = "built-in objects are not validated by schema";
 const DRY_RUN: &str = "the result of a dry run has the current version";
 
 pub(crate) const KNOWN: &[Known] = &[
@@ -92,18 +91,6 @@ pub(crate) const KNOWN: &[Known] = &[
         "headers/x-kubernetes-pf-prioritylevel-uid",
         "the real server had its queues switched off to be overloaded more easily",
     ),
-    known(
-        "schemas/create a built-in kind with an unknown field, strictly",
-        "",
-        NO_SCHEMAS,
-    ),
-    known(
-        "schemas/create a built-in kind with an unknown field, with a warning",
-        "",
-        NO_SCHEMAS,
-    ),
-    known("schemas/a lease of no duration", "", NO_SCHEMAS),
-    known("schemas/a lease with a bad time", "", NO_SCHEMAS),
     known("schemas/define", "body/status", AT_ONCE),
     known(
         "schemas/define",
