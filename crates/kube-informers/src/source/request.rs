@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_sends_what_it_was_told_and_nothing_else() {
+    fn a_list_sends_only_the_given_parameters() {
         let list = |request: ListRequest| uri(Query::list(&request, &Scope::all()), &Scope::all()).unwrap();
 
         assert_eq!(list(ListRequest::default()), "/api/v1/pods");
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_sends_what_it_was_told_and_nothing_else() {
+    fn a_watch_sends_only_the_given_parameters() {
         let scope = Scope::namespace("shop").labels("app in (a,b)").unwrap();
         let watch = |request: WatchRequest| uri(Query::watch(&request, &scope), &scope).unwrap();
         let labels = "labelSelector=app+in+%28a%2Cb%29";
