@@ -341,6 +341,7 @@ impl<K: Object> Driver<K> {
         if let Some((Some(version), Operation::WatchList)) = commit
             && self.parts.config.consistency_check
         {
+            self.flush();
             self.check_consistency(&version).await;
         }
     }
