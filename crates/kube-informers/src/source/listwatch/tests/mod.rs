@@ -1,5 +1,6 @@
 //! `ListWatch` against an in-process service with responses set by the test.
 
+mod compressed;
 mod errors;
 
 use std::convert::Infallible;
@@ -85,7 +86,7 @@ fn pods_of(client: &kube::Client) -> ListWatch<Pod> {
 
 fn object<K: Object>(object: &Fetched<K>) -> String {
     match object {
-        Fetched::New(object) => ObjectKey::of(object).to_string(),
+        Fetched::New(object) => ObjectKey::of(&**object).to_string(),
         Fetched::Unchanged(object) => format!("{} unchanged", ObjectKey::of(&**object)),
     }
 }
