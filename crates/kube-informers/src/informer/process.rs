@@ -21,7 +21,9 @@ use super::stats::{HandlerStats, InformerStats, MemberStats, Totals};
 use crate::delta::Delta;
 use crate::dispatcher::Dispatcher;
 use crate::handler::{ErasedHandler, HandlerOptions};
+use crate::log_limit::LogLimit;
 use crate::object::Object;
+use crate::quarantine::BadObject;
 use crate::queue::{Batch, DEFAULT_BATCH, DeltaQueue};
 use crate::reflector::{Reflector, ReflectorHandle, ReflectorState};
 use crate::registration::{AddHandlerError, Registration};
@@ -61,6 +63,7 @@ pub(super) struct InformerInner<K: Object> {
     /// Whether moving the shard is rejected.
     pub(super) shard_is_fixed: bool,
     resyncs_changed: Notify,
+    problem_log: Mutex<LogLimit>,
     /// Starts the reflectors and the handlers.
     spawner: OnceLock<Spawner>,
     /// Spawned the informer's own task, unless the user runs it.
@@ -131,6 +134,7 @@ impl<K: Object> InformerInner<K> {
             handlers_keep_alive,
             shard_is_fixed,
             resyncs_changed: Notify::new(),
+            problem_log: Mutex::new(LogLimit::default()),
             spawner: OnceLock::new(),
             starter: OnceLock::new(),
         })
@@ -257,23 +261,23 @@ impl<K: Object> InformerInner<K> {
         }
     }
 
-    /// Waits until all tasks of the informer have ended.
-    pub(super) async fn ended(self: &Arc<Self>) {
-        if !self.life.borrow().started {
-            // It was never run; a task that is run later finds the token cancelled.
-            self.finish();
-        }
-        let mut life = self.life.subscribe();
-        let _ = life.wait_for(|life| life.stopped).await;
-        // The informer's own task first: if it was spawned but never polled, it still holds the reflectors and their
-        // sources.
-        for spawner in [self.starter.get(), self.spawner.get()].into_iter().flatten() {
-            spawner.wait().await;
-        }
+    /// The names of the handlers whose call has not returned although the informer has stopped.
+    pub(super) fn left_behind(&self) -> Vec<Arc<str>> {
+        self.core.lock().dispatcher.left_behind()
+    }
+
+    /// The spawners of the informer's own task and of all others.
+    pub(super) fn spawners(&self) -> impl Iterator<Item = &Spawner> {
+        [self.starter.get(), self.spawner.get()].into_iter().flatten()
+    }
+
+    /// The number of reflectors and handlers that have not ended.
+    pub(super) fn running_tasks(&self) -> usize {
+        self.spawner.get().map_or(0, Spawner::running)
     }
 
     /// Ends the informer. Idempotent.
-    fn finish(&self) {
+    pub(super) fn finish(&self) {
         self.stop.cancel();
         for queue in &self.queues {
             queue.close();
@@ -358,10 +362,29 @@ impl<K: Object> InformerInner<K> {
         let newly_synced = core.note_synced(member, queue);
         drop(core);
 
-        for problem in &applied.problems {
-            warn!(informer = %self.name, "{problem}; its last good version stays");
-        }
+        self.report_problems(&applied.problems);
         self.announce(newly_synced);
+    }
+
+    /// Logs the objects that could not be used, at most ten per minute.
+    fn report_problems(&self, problems: &[BadObject]) {
+        let mut limit = self.problem_log.lock();
+        for (logged, problem) in problems.iter().enumerate() {
+            let Some(suppressed) = limit.admit(Instant::now()) else {
+                limit.suppress(problems.len() - logged - 1);
+                return;
+            };
+            let is_cached = problem.key.as_ref().is_some_and(|key| self.store.contains(key));
+            let rest = match is_cached {
+                true => "; its last good version stays",
+                false => "; it is not cached",
+            };
+            let more = match suppressed {
+                0 => String::new(),
+                more => format!("; {more} more since the last message"),
+            };
+            warn!(informer = %self.name, "{problem}{rest}{more}");
+        }
     }
 
     /// Records that a member is synced when there was nothing to apply.
@@ -537,7 +560,12 @@ impl<K: Object> InformerTask<K> {
             }
         }
         drop(guard);
-        spawner.wait().await;
+        // Both only wait, so dropping them loses nothing.
+        tokio::select! {
+            biased;
+            () = spawner.wait() => {}
+            () = shared.unresponsive_handlers() => {}
+        }
         died.map_or(Ok(()), Err)
     }
 

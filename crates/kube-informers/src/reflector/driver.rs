@@ -1,6 +1,7 @@
 //! Runs the machine: performs its actions, waits for what it waits for, and reports each input to it.
 
 mod outbox;
+mod loading;
 mod shards;
 
 use std::future::poll_fn;
@@ -14,6 +15,7 @@ use tracing::{debug, info, trace, warn};
 
 use super::config::JitterRng;
 use super::gather::Gathered;
+use super::load::Load;
 use super::machine::{Action, Context, EventKind, Input, Machine, Next, Report};
 use super::report::{Operation, Resume, StreamEnd, Violation};
 use super::status::ReflectorStatus;
@@ -21,11 +23,11 @@ use super::trace::ListTrace;
 use super::transform::{Transformed, transformed};
 use super::{ReflectorParts, consistency};
 use crate::delta::Delta;
-use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::quarantine::{BadObject, Problem};
 use crate::shard::Shard;
 use crate::source::{ListStream, WatchStream};
+use crate::time::after;
 use crate::wire::{Fetched, ListItem, SourceError, WatchItem};
 use outbox::Outbox;
 
@@ -49,7 +51,11 @@ pub(super) struct Driver<K> {
     stream: OpenStream<K>,
     gathered: Gathered<K>,
     outbox: Outbox<K>,
+    /// The cost of the current fetch.
+    load: Load,
     resource: String,
+    /// The only namespace of the source, if there is one.
+    namespace: Option<String>,
     /// Whether lists report the shard selector they applied.
     echoes_shard: bool,
     /// The shard of the current or last fetch.
@@ -70,6 +76,7 @@ impl<K: Object> Driver<K> {
             machine: Machine::new(parts.config.clone(), watch_list),
             jitter: JitterRng::new(parts.config.jitter),
             resource: parts.source.describe(),
+            namespace: parts.source.namespace(),
             echoes_shard: (parts.source.resource()).is_some_and(|resource| !resource.is_metadata_only()),
             requested: None,
             parts,
@@ -77,6 +84,7 @@ impl<K: Object> Driver<K> {
             stream: OpenStream::Closed,
             gathered: Gathered::new(),
             outbox: Outbox::new(),
+            load: Load::default(),
             resync_at: None,
             synced: false,
             failing: false,
@@ -172,10 +180,8 @@ impl<K: Object> Driver<K> {
             Ok(Read::Watch(item)) => self.watch_item(item).await,
             Err(_) if resync_at.is_some_and(|at| at <= Instant::now()) => self.resync().await,
             Err(_) => {
-                let error = SourceError::Deadline {
-                    what: self.machine.awaited(),
-                    after: deadline.saturating_duration_since(self.trace.last_data),
-                };
+                let silence = deadline.saturating_duration_since(self.trace.last_data);
+                let error = self.machine.overdue(Instant::now(), silence);
                 self.step(Input::DeadlinePassed, Some(error)).await;
             }
         }
@@ -187,15 +193,20 @@ impl<K: Object> Driver<K> {
             Some(Ok(ListItem::Progress { bytes })) => self.progress(bytes).await,
             Some(Ok(ListItem::Object(fetched))) => {
                 self.step(Input::ListedObject, None).await;
-                self.gather(EventKind::Added, fetched);
+                if self.is_foreign(fetched.object().object_namespace()) {
+                    self.foreign();
+                } else {
+                    self.gather(EventKind::Added, fetched);
+                }
             }
             Some(Ok(ListItem::Unreadable(bad))) => {
                 self.step(Input::ListedObject, None).await;
                 self.unreadable(&bad);
-                self.gathered.put_unreadable(bad);
+                self.gather_unreadable(bad);
             }
             Some(Ok(ListItem::Outside)) => {
                 self.step(Input::ListedObject, None).await;
+                self.load.object(true);
                 self.outside();
             }
             Some(Ok(ListItem::End(meta))) => {
@@ -207,6 +218,7 @@ impl<K: Object> Driver<K> {
             Some(Err(error)) => self.failed(error).await,
             None => self.step(Input::Ended, None).await,
         }
+        self.enforce_limits().await;
     }
 
     async fn watch_item(&mut self, item: Option<Result<WatchItem<K>, SourceError>>) {
@@ -246,11 +258,7 @@ impl<K: Object> Driver<K> {
             Some(Err(error)) => self.failed(error).await,
             None => self.step(Input::Ended, None).await,
         }
-    }
-
-    async fn progress(&mut self, bytes: usize) {
-        self.status.count(|stats| stats.bytes += bytes as u64);
-        self.step(Input::Progress, None).await;
+        self.enforce_limits().await;
     }
 
     async fn failed(&mut self, error: SourceError) {
@@ -289,6 +297,7 @@ impl<K: Object> Driver<K> {
                 Action::List(mut request) => {
                     if request.continue_token.is_none() {
                         self.requested = self.parts.shard.target();
+                        self.load = Load::default();
                     }
                     request.shard = self.requested.clone();
                     debug!(resource = %self.resource, ?request, "listing");
@@ -298,6 +307,7 @@ impl<K: Object> Driver<K> {
                 }
                 Action::Watch(mut request) => {
                     if request.initial_events {
+                        self.load = Load::default();
                         self.requested = self.parts.shard.target();
                         request.shard = self.requested.clone();
                     } else {
@@ -320,10 +330,9 @@ impl<K: Object> Driver<K> {
                     self.status.discarded();
                 }
                 Action::Commit { resource_version, by } => {
-                    if !self.commit(resource_version.clone(), by) {
+                    if let Err(error) = self.commit(resource_version.clone(), by) {
                         // The remaining actions, which follow a successful commit, are dropped.
                         let actions = self.actions(Input::CommitRejected(by));
-                        let error = SourceError::Malformed("the target rejected the list".to_owned());
                         Box::pin(self.perform(actions, Some(Arc::new(error)))).await;
                         return;
                     }
@@ -381,9 +390,10 @@ impl<K: Object> Driver<K> {
         }
     }
 
-    /// Sends the gathered collection to the target; `false` if the target rejected it.
-    fn commit(&mut self, resource_version: Option<String>, by: Operation) -> bool {
+    /// Sends the gathered collection to the target.
+    fn commit(&mut self, resource_version: Option<String>, by: Operation) -> Result<(), SourceError> {
         let now = Instant::now();
+        self.check_readable()?;
         let replacement = self
             .gathered
             .take(resource_version.clone(), self.requested.clone());
@@ -397,12 +407,12 @@ impl<K: Object> Driver<K> {
         if let Err(error) = self.parts.target.accept(Delta::ReplacedAll(replacement)) {
             self.status.count(|stats| stats.target_errors += 1);
             warn!(resource = %self.resource, objects, %error, "the target rejected the list");
-            return false;
+            return Err(SourceError::Malformed("the target rejected the list".to_owned()));
         }
         self.parts.shard.mark_fetched(self.requested.as_ref());
         self.trace.note("accepted by the target");
         self.synced = true;
-        self.resync_at = self.parts.config.resync.map(|period| now + period);
+        self.resync_at = self.parts.config.resync.map(|period| after(now, period));
         let took = self.trace.finish(&self.resource, objects);
         self.status.version(resource_version.as_deref());
         self.status.count(|stats| {
@@ -413,12 +423,16 @@ impl<K: Object> Driver<K> {
         });
         self.status.watching(now);
         debug!(resource = %self.resource, objects, version = resource_version, by = %by, "collection is complete");
-        true
+        Ok(())
     }
 
     async fn resync(&mut self) {
         self.flush();
-        self.resync_at = self.parts.config.resync.map(|period| Instant::now() + period);
+        self.resync_at = self
+            .parts
+            .config
+            .resync
+            .map(|period| after(Instant::now(), period));
         if let Err(error) = self.parts.target.accept(Delta::SyncAll) {
             self.status.count(|stats| stats.target_errors += 1);
             let error = SourceError::Malformed(format!("the target rejected a resync: {error}"));
@@ -426,38 +440,10 @@ impl<K: Object> Driver<K> {
         }
     }
 
-    fn gather(&mut self, kind: EventKind, fetched: Fetched<K>) {
-        let reused = matches!(fetched, Fetched::Unchanged(_));
-        self.status.item(reused);
-        match transformed(self.parts.transform.as_ref(), fetched) {
-            Transformed::Object(object) if kind == EventKind::Deleted => {
-                self.gathered.remove(&ObjectKey::of(&*object));
-            }
-            Transformed::Object(object) => {
-                trace!(resource = %self.resource, key = %ObjectKey::of(&*object), version = object.object_version(), reused, "decoded");
-                if kind == EventKind::Modified {
-                    // Replaces the state received earlier in the same watch-list.
-                    self.gathered.remove(&ObjectKey::of(&*object));
-                }
-                self.gathered.put(object);
-            }
-            Transformed::Dropped { key, .. } => {
-                self.status.count(|stats| stats.dropped += 1);
-                self.gathered.remove(&key);
-            }
-            Transformed::Bad(bad) if kind == EventKind::Deleted => {
-                if let Some(key) = &bad.key {
-                    self.gathered.remove(key);
-                }
-            }
-            Transformed::Bad(bad) => {
-                self.unreadable(&bad);
-                self.gathered.put_unreadable(bad);
-            }
-        }
-    }
-
     fn event(&mut self, kind: EventKind, fetched: Fetched<K>) {
+        if self.is_foreign(fetched.object().object_namespace()) {
+            return self.foreign_event(kind, &fetched);
+        }
         let version = fetched.object().object_version().map(str::to_owned);
         if !self.is_forwarded(kind, version.as_deref()) {
             return self.gather(kind, fetched);
@@ -503,32 +489,6 @@ impl<K: Object> Driver<K> {
             }
         };
         self.forward(delta);
-    }
-
-    /// Handles an unreadable event. A deletion counts whatever the object claims to be, because it came on this watch.
-    fn unreadable_event(&mut self, deleted: bool, bad: BadObject) {
-        let kind = if deleted {
-            EventKind::Deleted
-        } else {
-            EventKind::Modified
-        };
-        let version = bad.resource_version.clone();
-        self.unreadable(&bad);
-        match (self.is_forwarded(kind, version.as_deref()), deleted) {
-            (true, true) => self.forward(Delta::DeletedUnreadable(bad)),
-            (true, false) => self.forward(Delta::Unreadable(bad)),
-            (false, true) => {
-                if let Some(key) = &bad.key {
-                    self.gathered.remove(key);
-                }
-            }
-            (false, false) => self.gathered.put_unreadable(bad),
-        }
-    }
-
-    fn unreadable(&self, bad: &BadObject) {
-        self.status.count(|stats| stats.unreadable += 1);
-        warn!(resource = %self.resource, "{bad}; it is skipped");
     }
 
     fn forward(&mut self, delta: Delta<K>) {

@@ -297,6 +297,16 @@ impl<K: Object> ListerWatcher<K> for ListWatch<K> {
         Some(self.resource.clone())
     }
 
+    fn namespace(&self) -> Option<String> {
+        if self.resource.is_namespaced() == Some(false) {
+            return None;
+        }
+        let namespaces = self.scope.selected_namespaces()?;
+        let mut names = namespaces.iter();
+        let only = names.next()?;
+        names.next().is_none().then(|| only.to_string())
+    }
+
     fn shard(&self) -> Option<Shard> {
         self.scope.selected_shard().cloned()
     }

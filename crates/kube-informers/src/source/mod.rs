@@ -20,7 +20,8 @@ use crate::shard::Shard;
 
 pub use crate::codec::{Encoding, NoSchemaError};
 pub use crate::wire::{
-    ApiError, Fetched, Identity, Known, KnownObjects, ListItem, ListMeta, SourceError, StatusCause, WatchItem,
+    ApiError, Fetched, Identity, Known, KnownObjects, LimitExceeded, ListItem, ListMeta, SourceError,
+    StatusCause, WatchItem,
 };
 pub use listwatch::ListWatch;
 pub use request::Query;
@@ -66,6 +67,11 @@ pub trait ListerWatcher<K>: Send + Sync + 'static {
 
     /// The API resource of the objects, if any. Errors about single objects name it.
     fn resource(&self) -> Option<ResourceType> {
+        None
+    }
+
+    /// The only namespace it delivers, if it delivers one. Objects of other namespaces are ignored and counted.
+    fn namespace(&self) -> Option<String> {
         None
     }
 

@@ -3,7 +3,9 @@
 //! A codec produces them, a source passes them on, a reflector consumes them. They carry no trace of the
 //! encoding they were decoded from.
 
+mod cause;
 mod error;
+mod limit;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,6 +15,7 @@ use crate::quarantine::BadObject;
 
 pub(crate) use error::retry_after;
 pub use error::{ApiError, SourceError, StatusCause};
+pub use limit::LimitExceeded;
 
 /// One item of the response to a list request.
 #[derive(Debug)]

@@ -222,7 +222,7 @@ async fn a_watch_list_delivers_each_object_once_in_its_last_state() {
     let testing = async {
         assert_eq!(
             within(seconds(60), sink.seen(1)).await,
-            ["replaced @9 [b@6 a@7 c@9]"]
+            ["replaced @9 [a@7 b@6 c@9]"]
         );
         stop.cancel();
     };
