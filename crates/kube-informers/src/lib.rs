@@ -102,6 +102,7 @@ pub mod indexes;
 pub mod informer;
 mod key;
 pub mod lister;
+mod log_limit;
 pub mod object;
 pub mod quarantine;
 pub mod queue;
@@ -115,6 +116,7 @@ pub mod store;
 mod subscription;
 pub mod target;
 mod task;
+mod time;
 mod version;
 mod wire;
 

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::key::InformerKey;
 use crate::informer::errors::SyncError;
-use crate::informer::{Informer, InformerHealth, InformerTask, SyncOutcome, WeakInformer};
+use crate::informer::{Informer, InformerHealth, InformerTask, ShutdownReport, SyncOutcome, WeakInformer};
 use crate::object::Object;
 use crate::task::Spawner;
 use futures_core::future::BoxFuture;
@@ -25,7 +25,7 @@ pub(super) trait AnyInformer: Send + Sync {
     fn not_synced(&self, after: Duration) -> Option<SyncError>;
     /// How it is doing; `None` if it is unused.
     fn health(&self) -> Option<InformerHealth>;
-    fn shutdown(&self) -> BoxFuture<'_, ()>;
+    fn shutdown(&self) -> BoxFuture<'_, ShutdownReport>;
     fn as_any(&self) -> &dyn Any;
 }
 
@@ -78,12 +78,13 @@ impl<K: Object> AnyInformer for InformerSlot<K> {
         self.informer.health()
     }
 
-    fn shutdown(&self) -> BoxFuture<'_, ()> {
+    fn shutdown(&self) -> BoxFuture<'_, ShutdownReport> {
         // Dropped outside of the lock, because it may hold handlers that were never started.
         let waiting = self.waiting.lock().take();
         Box::pin(async move {
-            self.informer.shutdown().await;
+            let report = self.informer.shutdown().await;
             drop(waiting);
+            report
         })
     }
 

@@ -11,26 +11,31 @@ use futures_util::future::join_all;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
+use tokio::task::{coop, yield_now};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span, debug, info_span, warn};
 
 use super::audit::{AuditStats, Auditor, SharedAuditStats, Tracking};
-use super::errors::{SetShardError, StoppedError, SyncError, WaitForVersionError};
+use super::errors::SetShardError;
 use super::stats::{HandlerStats, InformerStats, MemberStats, Totals};
 use crate::delta::Delta;
 use crate::dispatcher::Dispatcher;
 use crate::handler::{ErasedHandler, HandlerOptions};
+use crate::log_limit::LogLimit;
 use crate::object::Object;
+use crate::quarantine::BadObject;
 use crate::queue::{Batch, DEFAULT_BATCH, DeltaQueue};
-use crate::reflector::{Reflector, ReflectorHandle, ReflectorState};
+use crate::reflector::{Reflector, ReflectorHandle};
 use crate::registration::{AddHandlerError, Registration};
 use crate::shard::{Shard, ShardTracker};
 use crate::source::ResourceType;
 use crate::store::{DeltaWriter, Origin, Prepared, Store};
 use crate::subscription::Subscription;
 use crate::task::{Spawner, TaskPanicError};
-use crate::version::ResourceVersion;
+
+/// A batch of fewer deltas takes less than 100 µs.
+const SMALL_BATCH: usize = 64;
 
 /// The state shared by all handles of an informer and its task.
 pub(super) struct InformerInner<K: Object> {
@@ -63,6 +68,7 @@ pub(super) struct InformerInner<K: Object> {
     /// Whether moving the shard is rejected.
     pub(super) shard_is_fixed: bool,
     resyncs_changed: Notify,
+    problem_log: Mutex<LogLimit>,
     /// Starts the reflectors and the handlers.
     spawner: OnceLock<Spawner>,
     /// Spawned the informer's own task, unless the user runs it.
@@ -136,6 +142,7 @@ impl<K: Object> InformerInner<K> {
             handlers_keep_alive,
             shard_is_fixed,
             resyncs_changed: Notify::new(),
+            problem_log: Mutex::new(LogLimit::default()),
             spawner: OnceLock::new(),
             starter: OnceLock::new(),
         })
@@ -171,62 +178,6 @@ impl<K: Object> InformerInner<K> {
         drop(core);
         self.resyncs_changed.notify_one();
         Subscription::new(listener)
-    }
-
-    /// Whether every member watch has reached the version.
-    pub(super) fn has_reached(&self, wanted: &ResourceVersion) -> Result<bool, WaitForVersionError> {
-        for (version, shard) in self.versions().into_iter().zip(&self.shards) {
-            // An empty shard is the same at every version.
-            if shard.is_empty() {
-                continue;
-            }
-            let Some(version) = version else { return Ok(false) };
-            let version: ResourceVersion = version.parse().map_err(WaitForVersionError::NotComparable)?;
-            if version < *wanted {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// The version of each member watch; the store knows only those that have delivered something.
-    pub(super) fn versions(&self) -> Vec<Option<String>> {
-        let mut versions = self.store.resource_versions();
-        versions.resize(self.queues.len(), None);
-        versions
-    }
-
-    /// The state of the least healthy watch.
-    pub(super) fn state(&self) -> ReflectorState {
-        let rank = |state: &ReflectorState| match state {
-            ReflectorState::BackingOff { .. } => 4,
-            ReflectorState::Listing { .. } => 3,
-            ReflectorState::Idle => 2,
-            ReflectorState::Watching { .. } => 1,
-            ReflectorState::Resting | ReflectorState::Stopped => 0,
-        };
-        let states = self.reflectors.iter().map(ReflectorHandle::state);
-        states.max_by_key(rank).unwrap_or(ReflectorState::Idle)
-    }
-
-    pub(super) fn stopped_error(&self) -> StoppedError {
-        StoppedError {
-            informer: self.name.clone(),
-        }
-    }
-
-    pub(super) fn not_synced(&self, after: Duration) -> SyncError {
-        let failed = self.reflectors.iter().filter_map(ReflectorHandle::last_error);
-        let (last_error, attempts) = failed
-            .max_by_key(|(_, attempts)| *attempts)
-            .map_or((None, 0), |(error, n)| (Some(error), n));
-        SyncError {
-            informer: self.name.clone(),
-            after,
-            state: self.state(),
-            last_error,
-            attempts,
-        }
     }
 
     pub(super) fn stats(&self) -> InformerStats {
@@ -266,23 +217,23 @@ impl<K: Object> InformerInner<K> {
         }
     }
 
-    /// Waits until all tasks of the informer have ended.
-    pub(super) async fn ended(self: &Arc<Self>) {
-        if !self.life.borrow().started {
-            // It was never run; a task that is run later finds the token cancelled.
-            self.finish();
-        }
-        let mut life = self.life.subscribe();
-        let _ = life.wait_for(|life| life.stopped).await;
-        // The informer's own task first: if it was spawned but never polled, it still holds the reflectors and their
-        // sources.
-        for spawner in [self.starter.get(), self.spawner.get()].into_iter().flatten() {
-            spawner.wait().await;
-        }
+    /// The names of the handlers whose call has not returned although the informer has stopped.
+    pub(super) fn left_behind(&self) -> Vec<Arc<str>> {
+        self.core.lock().dispatcher.left_behind()
+    }
+
+    /// The spawners of the informer's own task and of all others.
+    pub(super) fn spawners(&self) -> impl Iterator<Item = &Spawner> {
+        [self.starter.get(), self.spawner.get()].into_iter().flatten()
+    }
+
+    /// The number of reflectors and handlers that have not ended.
+    pub(super) fn running_tasks(&self) -> usize {
+        self.spawner.get().map_or(0, Spawner::running)
     }
 
     /// Ends the informer. Idempotent.
-    fn finish(&self) {
+    pub(super) fn finish(&self) {
         self.stop.cancel();
         for queue in &self.queues {
             queue.close();
@@ -323,12 +274,18 @@ impl<K: Object> InformerInner<K> {
                 }
             };
             let Some(batch) = batch else { break };
+            let is_small = batch.deltas.len() < SMALL_BATCH;
             // If it is the last one, the store is then as current as the reflector.
             let proof = queue.is_empty().then(|| self.last_proof(member)).flatten();
             self.apply(member, queue, batch);
             self.note_proof(member, proof);
-            // A busy informer must not starve other tasks of the runtime.
-            tokio::task::yield_now().await;
+            // A busy informer must not starve other tasks of the runtime. But yielding makes the worker poll for I/O, which
+            // costs more than applying an event.
+            if is_small {
+                coop::consume_budget().await;
+            } else {
+                yield_now().await;
+            }
         }
     }
 
@@ -370,10 +327,29 @@ impl<K: Object> InformerInner<K> {
             tracking.applied(recorded);
         }
 
-        for problem in &applied.problems {
-            warn!(informer = %self.name, "{problem}; its last good version stays");
-        }
+        self.report_problems(&applied.problems);
         self.announce(newly_synced);
+    }
+
+    /// Logs the objects that could not be used, at most ten per minute.
+    fn report_problems(&self, problems: &[BadObject]) {
+        let mut limit = self.problem_log.lock();
+        for (logged, problem) in problems.iter().enumerate() {
+            let Some(suppressed) = limit.admit(Instant::now()) else {
+                limit.suppress(problems.len() - logged - 1);
+                return;
+            };
+            let is_cached = problem.key.as_ref().is_some_and(|key| self.store.contains(key));
+            let rest = match is_cached {
+                true => "; its last good version stays",
+                false => "; it is not cached",
+            };
+            let more = match suppressed {
+                0 => String::new(),
+                more => format!("; {more} more since the last message"),
+            };
+            warn!(informer = %self.name, "{problem}{rest}{more}");
+        }
     }
 
     /// Records that a member is synced when there was nothing to apply.
@@ -560,7 +536,12 @@ impl<K: Object> InformerTask<K> {
             }
         }
         drop(guard);
-        spawner.wait().await;
+        // Both only wait, so dropping them loses nothing.
+        tokio::select! {
+            biased;
+            () = spawner.wait() => {}
+            () = shared.unresponsive_handlers() => {}
+        }
         died.map_or(Ok(()), Err)
     }
 

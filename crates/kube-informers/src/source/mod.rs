@@ -3,6 +3,7 @@
 //! A source lists one page or opens one watch per call. It makes no decisions: the reflector decides when to list,
 //! from which version, and how to react to a failure.
 
+mod gzip;
 mod identity;
 mod listwatch;
 mod request;
@@ -21,7 +22,8 @@ use crate::shard::Shard;
 
 pub use crate::codec::{Encoding, NoSchemaError};
 pub use crate::wire::{
-    ApiError, Fetched, Identity, Known, KnownObjects, ListItem, ListMeta, SourceError, StatusCause, WatchItem,
+    ApiError, Fetched, Identity, Known, KnownObjects, LimitExceeded, ListItem, ListMeta, SourceError,
+    StatusCause, WatchItem,
 };
 pub use identity::ObjectIdentity;
 pub use listwatch::ListWatch;
@@ -81,6 +83,11 @@ pub trait ListerWatcher<K>: Send + Sync + 'static {
 
     /// The API resource of the objects, if any. Errors about single objects name it.
     fn resource(&self) -> Option<ResourceType> {
+        None
+    }
+
+    /// The only namespace it delivers, if it delivers one. Objects of other namespaces are ignored and counted.
+    fn namespace(&self) -> Option<String> {
         None
     }
 

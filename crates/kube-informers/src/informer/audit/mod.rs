@@ -14,14 +14,13 @@
 //! compared when the cache has reached it.
 
 mod page;
+mod stats;
 mod touched;
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{debug, warn};
 
@@ -30,14 +29,14 @@ use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::reflector::{AuditConfig, Doubt, JitterRng, ReflectorHandle, ReflectorState, RelistReason};
 use crate::shard::Shard;
-use crate::source::{
-    Fetched, ListItem, ListRequest, ListStream, ListerWatcher, ObjectIdentity, SourceError, VersionMatch,
-};
+use crate::source::{ListRequest, ListerWatcher, ObjectIdentity, SourceError, VersionMatch};
 use crate::store::Held;
 use crate::version::ResourceVersion;
-use page::{Page, compare, summary};
+use page::{Page, collect, compare, summary};
 
 pub use page::Drift;
+pub use stats::AuditStats;
+pub(super) use stats::SharedAuditStats;
 pub(super) use touched::Tracking;
 
 /// The number of objects that a probe compares at first.
@@ -58,28 +57,6 @@ const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(150);
 const RELIST_INTERVAL: Duration = Duration::from_secs(600);
 /// The number of failed pages after which a pass is abandoned.
 const MAX_FAILURES: u32 = 3;
-
-/// Counters of the audit of one watch.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct AuditStats {
-    /// Probes: comparisons of a sample, after an interruption of the watch.
-    pub probes: u64,
-    /// Pages of complete passes that were compared.
-    pub pages: u64,
-    /// Complete passes over the collection.
-    pub passes: u64,
-    /// Objects compared.
-    pub objects: u64,
-    /// Comparisons without a result: a request failed, or the collection changed too quickly.
-    pub inconclusive: u64,
-    /// Objects that differed.
-    pub drifted: u64,
-    /// The objects of the last comparison that differed, with both versions. At most 100.
-    pub last_drift: Vec<Drift>,
-    /// The time at which the last pass was completed.
-    pub last_pass: Option<Instant>,
-}
 
 /// The result of a comparison.
 #[derive(Debug)]
@@ -570,32 +547,3 @@ fn page_request(start: &Start, limit: u32) -> ListRequest {
         ..ListRequest::default()
     }
 }
-
-async fn collect(mut items: ListStream<ObjectIdentity>) -> Result<Page, SourceError> {
-    let mut page = Page::default();
-    while let Some(item) = items.next().await {
-        match item? {
-            ListItem::Progress { .. } | ListItem::Outside => {}
-            ListItem::Object(Fetched::New(object)) => page.items.push(object),
-            ListItem::Object(Fetched::Unchanged(object)) => page.items.push((*object).clone()),
-            ListItem::Unreadable(bad) => match bad.key {
-                Some(key) => {
-                    page.unreadable.insert(key);
-                }
-                None => page.unidentified = true,
-            },
-            ListItem::End(meta) => {
-                page.version = meta.resource_version;
-                page.token = meta.continue_token.filter(|token| !token.is_empty());
-                page.remaining = meta.remaining;
-                return Ok(page);
-            }
-        }
-    }
-    Err(SourceError::Malformed(
-        "the list ended before it was complete".to_owned(),
-    ))
-}
-
-/// The counters of the audit of one watch, shared with readers.
-pub(super) type SharedAuditStats = Mutex<AuditStats>;

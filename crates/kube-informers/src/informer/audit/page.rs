@@ -3,9 +3,11 @@
 use std::collections::HashSet;
 use std::fmt;
 
+use futures_util::StreamExt;
+
 use crate::key::ObjectKey;
 use crate::object::Object;
-use crate::source::ObjectIdentity;
+use crate::source::{Fetched, ListItem, ListStream, ObjectIdentity, SourceError};
 use crate::store::Held;
 
 /// A page of a collection, without the bodies of its objects.
@@ -59,6 +61,33 @@ impl Page {
             upto,
         })
     }
+}
+
+/// Reads a page to its end.
+pub(super) async fn collect(mut items: ListStream<ObjectIdentity>) -> Result<Page, SourceError> {
+    let mut page = Page::default();
+    while let Some(item) = items.next().await {
+        match item? {
+            ListItem::Progress { .. } | ListItem::Outside => {}
+            ListItem::Object(Fetched::New(object)) => page.items.push(*object),
+            ListItem::Object(Fetched::Unchanged(object)) => page.items.push((*object).clone()),
+            ListItem::Unreadable(bad) => match bad.key {
+                Some(key) => {
+                    page.unreadable.insert(key);
+                }
+                None => page.unidentified = true,
+            },
+            ListItem::End(meta) => {
+                page.version = meta.resource_version;
+                page.token = meta.continue_token.filter(|token| !token.is_empty());
+                page.remaining = meta.remaining;
+                return Ok(page);
+            }
+        }
+    }
+    Err(SourceError::Malformed(
+        "the list ended before it was complete".to_owned(),
+    ))
 }
 
 /// The storage of the server sorts by namespace and name as one text.

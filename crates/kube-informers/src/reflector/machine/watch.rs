@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::flow::Flow;
+use super::list::retry_after;
 use super::{Action, AfterPause, Context, EventKind, Input, Machine, Phase, VersionCheck, relist_reason};
 use crate::reflector::config::{Deadlines, ReflectorConfig};
 use crate::reflector::report::{Operation, RelistReason, Resume, Violation};
 use crate::source::WatchRequest;
+use crate::time::{after, times};
 use crate::version::is_step_back;
 use crate::wire::{ApiError, SourceError};
 
@@ -31,6 +34,8 @@ pub(super) struct Watching {
     opened: bool,
     /// The time of the last data; for a watch-list, of the last initial event.
     pub(super) activity: Instant,
+    /// Until the end of the initial events.
+    pub(super) flow: Flow,
     /// A watch-list has sent an event that is not an initial event: the end marker is due.
     live: bool,
     events: u64,
@@ -52,10 +57,11 @@ impl Watching {
                 .is_none_or(|v| v.is_empty() || v == "0");
         Self {
             started: now,
-            ends_by: now + request.timeout + GRACE,
+            ends_by: after(now, request.timeout.saturating_add(GRACE)),
             request,
             opened: false,
             activity: now,
+            flow: Flow::new(now),
             live: false,
             events: 0,
             progressed: false,
@@ -78,12 +84,15 @@ impl Watching {
     /// Nothing was read for a while, through no fault of the server: what it sent meanwhile is still to be read.
     pub(super) fn restart_deadline(&mut self, now: Instant, idle: Duration) {
         self.activity = now;
-        self.ends_by = self.ends_by.max(now + idle);
+        self.flow.restart(now);
+        self.ends_by = self.ends_by.max(after(now, idle));
     }
 
     /// F16: the end marker is due within 20 s, or 5 s after the last initial event, whichever is later.
     pub(super) fn end_marker_deadline(&self, deadlines: &Deadlines) -> Instant {
-        (self.started + deadlines.end_marker).max(self.activity + deadlines.end_marker_quiet)
+        let due = after(self.started, deadlines.end_marker);
+        let quiet = after(self.activity, deadlines.end_marker_quiet);
+        due.max(quiet).min(self.flow.deadline(deadlines))
     }
 }
 
@@ -91,7 +100,7 @@ impl Machine {
     pub(super) fn watch_idle(&self) -> Duration {
         let max = self.config.deadlines.watch_idle;
         match self.bookmark_gap {
-            Some(gap) => gap.mul_f64(2.5).max(MIN_IDLE).min(max),
+            Some(gap) => times(gap, 2.5).max(MIN_IDLE).min(max),
             None if self.bookmarks_seen => max,
             None => self.config.deadlines.first_bookmark.min(max),
         }
@@ -102,7 +111,7 @@ impl Machine {
             .config
             .min_watch_timeout
             .max(ReflectorConfig::MIN_WATCH_TIMEOUT);
-        Duration::from_secs(min.mul_f64(1.0 + cx.jitter).as_secs())
+        Duration::from_secs(times(min, 1.0 + cx.jitter).as_secs())
     }
 
     pub(super) fn start_watch_list(&mut self, cx: &mut Context) {
@@ -182,8 +191,9 @@ impl Machine {
 
     pub(super) fn step_initial(&mut self, mut watch: Watching, input: Input<'_>, cx: &mut Context) {
         match input {
-            Input::Progress => {
+            Input::Progress { bytes } => {
                 watch.initial_progress(cx.now, false);
+                watch.flow.received(bytes, &self.config.deadlines, cx.now);
                 self.phase = Phase::Initial(watch);
             }
             Input::Bookmark {
@@ -213,7 +223,8 @@ impl Machine {
                 if watch.opened {
                     self.disable_watch_lists(cx);
                 }
-                self.list_instead(Some(Violation::NoEndMarker), cx);
+                let limit = watch.flow.exceeded(&self.config.deadlines, cx.now);
+                self.list_instead(limit.is_none().then_some(Violation::NoEndMarker), cx);
             }
             _ => self.phase = Phase::Initial(watch),
         }
@@ -276,6 +287,14 @@ impl Machine {
         match error {
             // The response is not a watch. A list may work.
             SourceError::Malformed(_) => self.list_instead(None, cx),
+            // A list of the same collection would exceed the same limit.
+            SourceError::Limit(limit) if limit.is_of_the_collection() => {
+                self.retry_sync(retry_after(error), Operation::WatchList, None, cx);
+            }
+            SourceError::Limit(_) => {
+                self.disable_watch_lists(cx);
+                self.list_instead(None, cx);
+            }
             _ if watch.opened && self.broken_watch_lists + 1 >= MAX_BROKEN_WATCH_LISTS => {
                 self.disable_watch_lists(cx);
                 self.list_instead(None, cx);
@@ -291,7 +310,7 @@ impl Machine {
 
     fn disable_watch_lists(&mut self, cx: &mut Context) {
         self.broken_watch_lists = 0;
-        self.watch_list_disabled_until = Some(cx.now + self.config.deadlines.watch_list_refused);
+        self.watch_list_disabled_until = Some(after(cx.now, self.config.deadlines.watch_list_refused));
     }
 
     fn list_instead(&mut self, violation: Option<Violation>, cx: &mut Context) {
@@ -303,7 +322,7 @@ impl Machine {
 
     pub(super) fn step_watch(&mut self, mut watch: Watching, input: Input<'_>, cx: &mut Context) {
         match input {
-            Input::Progress => {
+            Input::Progress { .. } => {
                 if !watch.opened {
                     self.watch_accepted();
                 }
@@ -389,7 +408,7 @@ impl Machine {
         } else if !watch.progressed && lasted < UNPRODUCTIVE {
             self.rewatch_later(None, None, cx);
         } else {
-            if cx.now + GRACE < watch.started + watch.request.timeout {
+            if after(cx.now, GRACE) < after(watch.started, watch.request.timeout) {
                 self.watch_interrupted();
             }
             self.rewatch(cx);

@@ -13,7 +13,7 @@ fn bookmark(version: &str) -> Input<'_> {
 #[test]
 fn an_interrupted_watch_is_doubted_once_the_server_accepts_it() {
     let mut harness = Harness::watching(list_only(), "10");
-    harness.step(Input::Progress);
+    harness.step(Input::Progress { bytes: 0 });
     assert_eq!(
         harness.machine.take_doubt(),
         None,
@@ -23,9 +23,9 @@ fn an_interrupted_watch_is_doubted_once_the_server_accepts_it() {
     harness.step(Input::Failed(&broken()));
     assert_eq!(harness.machine.take_doubt(), None, "there is no server to ask");
     harness.wake();
-    harness.step(Input::Progress);
+    harness.step(Input::Progress { bytes: 0 });
     assert_eq!(harness.machine.take_doubt(), Some(Doubt::Reconnected));
-    harness.step(Input::Progress);
+    harness.step(Input::Progress { bytes: 0 });
     assert_eq!(harness.machine.take_doubt(), None);
 }
 
@@ -33,13 +33,13 @@ fn an_interrupted_watch_is_doubted_once_the_server_accepts_it() {
 fn a_watch_that_ends_at_its_timeout_is_not_doubted_and_an_earlier_end_is() {
     for (lasted, expected) in [(299, None), (120, Some(Doubt::Reconnected))] {
         let mut harness = Harness::watching(list_only(), "10");
-        harness.step(Input::Progress);
+        harness.step(Input::Progress { bytes: 0 });
         harness.advance(Duration::from_secs(lasted));
         assert_eq!(
             harness.step(Input::Ended),
             ["watch ended, watching from the last version", "watch rv=10"]
         );
-        harness.step(Input::Progress);
+        harness.step(Input::Progress { bytes: 0 });
         assert_eq!(harness.machine.take_doubt(), expected, "after {lasted} s");
     }
 }
@@ -103,7 +103,7 @@ fn drift_lists_exactly_the_last_version() {
 #[test]
 fn f15_a_watch_without_bookmarks_reconnects_after_90_s_and_that_is_no_failure() {
     let mut harness = Harness::watching(list_only(), "10");
-    harness.step(Input::Progress);
+    harness.step(Input::Progress { bytes: 0 });
     harness.advance(Duration::from_secs(90));
     assert_eq!(
         harness.step(Input::DeadlinePassed),
@@ -123,7 +123,7 @@ fn f15_a_watch_without_bookmarks_reconnects_after_90_s_and_that_is_no_failure() 
 fn f15_a_watch_ends_5_s_after_its_timeout_whatever_it_sends() {
     let mut harness = Harness::watching(list_only(), "10");
     for _ in 0..30 {
-        harness.step(Input::Progress);
+        harness.step(Input::Progress { bytes: 0 });
         harness.advance(Duration::from_secs(10));
     }
     assert_eq!(harness.timeout(), Duration::from_secs(5));
