@@ -262,6 +262,11 @@ impl<K: Object> InformerInner<K> {
         self.core.lock().dispatcher.left_behind()
     }
 
+    /// The number of handler tasks that cannot end before a call returns.
+    pub(super) fn stuck(&self) -> usize {
+        self.core.lock().dispatcher.stuck()
+    }
+
     /// The spawners of the informer's own task and of all others.
     pub(super) fn spawners(&self) -> impl Iterator<Item = &Spawner> {
         [self.starter.get(), self.spawner.get()].into_iter().flatten()
