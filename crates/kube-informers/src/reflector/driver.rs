@@ -1,9 +1,12 @@
 //! Runs the machine: performs its actions, waits for what it waits for, and reports each input to it.
 
+mod outbox;
 mod loading;
 mod shards;
 
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
@@ -26,6 +29,7 @@ use crate::shard::Shard;
 use crate::source::{ListStream, WatchStream};
 use crate::time::after;
 use crate::wire::{Fetched, ListItem, SourceError, WatchItem};
+use outbox::Outbox;
 
 enum OpenStream<K> {
     Closed,
@@ -46,6 +50,7 @@ pub(super) struct Driver<K> {
     jitter: JitterRng,
     stream: OpenStream<K>,
     gathered: Gathered<K>,
+    outbox: Outbox<K>,
     /// The cost of the current fetch.
     load: Load,
     resource: String,
@@ -78,6 +83,7 @@ impl<K: Object> Driver<K> {
             status,
             stream: OpenStream::Closed,
             gathered: Gathered::new(),
+            outbox: Outbox::new(),
             load: Load::default(),
             resync_at: None,
             synced: false,
@@ -101,6 +107,7 @@ impl<K: Object> Driver<K> {
             }
             match self.machine.next(Instant::now()) {
                 Next::Sleep { until } => {
+                    self.flush();
                     self.status.backing_off(Instant::now(), until);
                     // Both are cancel-safe: the time does not change, and the tracker keeps its notification.
                     tokio::select! {
@@ -110,6 +117,7 @@ impl<K: Object> Driver<K> {
                     }
                 }
                 Next::Rest => {
+                    self.flush();
                     self.status.resting();
                     self.parts.shard.moved().await;
                     self.shard_changed().await;
@@ -117,6 +125,7 @@ impl<K: Object> Driver<K> {
                 Next::Read { mut deadline } => {
                     // A full target stops the reading, so that the server holds the data back.
                     if !self.parts.target.has_room() {
+                        self.flush();
                         tokio::select! {
                             biased;
                             () = self.parts.shard.moved() => {
@@ -139,19 +148,32 @@ impl<K: Object> Driver<K> {
     async fn read(&mut self, deadline: Instant) {
         let resync_at = self.resync_at.filter(|_| self.synced);
         let until = resync_at.map_or(deadline, |at| at.min(deadline));
-        let stream = &mut self.stream;
-        let next = async {
-            match stream {
-                OpenStream::List(stream) => timeout_at(until, stream.next()).await.map(Read::List),
-                OpenStream::Watch(stream) => timeout_at(until, stream.next()).await.map(Read::Watch),
-                OpenStream::Closed => Ok(Read::Watch(None)),
+        let (stream, outbox) = (&mut self.stream, &mut self.outbox);
+        let read = {
+            let mut next = pin!(async {
+                match stream {
+                    OpenStream::List(stream) => timeout_at(until, stream.next()).await.map(Read::List),
+                    OpenStream::Watch(stream) => timeout_at(until, stream.next()).await.map(Read::Watch),
+                    OpenStream::Closed => Ok(Read::Watch(None)),
+                }
+            });
+            let next = poll_fn(|cx| {
+                let read = next.as_mut().poll(cx);
+                if read.is_pending() {
+                    let version = self.machine.last_version();
+                    outbox.flush(&*self.parts.target, &self.status, &self.resource, version);
+                }
+                read
+            });
+            // Cancel-safe: `next` loses nothing if it is dropped before it is ready.
+            tokio::select! {
+                biased;
+                () = self.parts.shard.moved() => None,
+                read = next => Some(read),
             }
         };
-        // Cancel-safe: `next` loses nothing if it is dropped before it is ready.
-        let read = tokio::select! {
-            biased;
-            () = self.parts.shard.moved() => return self.shard_changed().await,
-            read = next => read,
+        let Some(read) = read else {
+            return self.shard_changed().await;
         };
         match read {
             Ok(Read::List(item)) => self.list_item(item).await,
@@ -266,6 +288,8 @@ impl<K: Object> Driver<K> {
     }
 
     async fn perform(&mut self, actions: Vec<Action>, error: Option<Arc<SourceError>>) {
+        // Whatever follows, the target receives the events before it first.
+        self.flush();
         let now = Instant::now();
         let mut commit = None;
         for action in actions {
@@ -316,7 +340,6 @@ impl<K: Object> Driver<K> {
                     commit = Some((resource_version, by));
                 }
                 Action::Bookmark { resource_version } => {
-                    self.status.version(Some(&resource_version));
                     self.offer(Delta::Bookmark { resource_version });
                 }
                 Action::Report(report) => self.report(now, report, error.as_ref()),
@@ -327,6 +350,7 @@ impl<K: Object> Driver<K> {
         if let Some((Some(version), Operation::WatchList)) = commit
             && self.parts.config.consistency_check
         {
+            self.flush();
             self.check_consistency(&version).await;
         }
     }
@@ -378,6 +402,7 @@ impl<K: Object> Driver<K> {
             self.watch_listed = Some(consistency::contents(&replacement.objects));
         }
         self.trace.note("decoded");
+        self.flush();
         self.parts.shard.admit(self.requested.as_ref());
         if let Err(error) = self.parts.target.accept(Delta::ReplacedAll(replacement)) {
             self.status.count(|stats| stats.target_errors += 1);
@@ -402,6 +427,7 @@ impl<K: Object> Driver<K> {
     }
 
     async fn resync(&mut self) {
+        self.flush();
         self.resync_at = self
             .parts
             .config
@@ -472,15 +498,8 @@ impl<K: Object> Driver<K> {
             let version = delta.object().and_then(|object| object.object_version());
             trace!(resource = %self.resource, %key, version, delta = delta.name(), "received");
         }
-        self.status.event(self.machine.last_version());
+        self.status.count(|stats| stats.events += 1);
         self.offer(delta);
-    }
-
-    fn offer(&mut self, delta: Delta<K>) {
-        if let Err(error) = self.parts.target.accept(delta) {
-            self.status.count(|stats| stats.target_errors += 1);
-            warn!(resource = %self.resource, %error, "the target rejected a delta");
-        }
     }
 
     async fn check_consistency(&mut self, version: &str) {

@@ -90,8 +90,8 @@ pub enum WatchItem<K> {
 
 /// An object of a list or watch.
 pub enum Fetched<K> {
-    /// A newly decoded object.
-    New(K),
+    /// A newly decoded object. Boxed, because it is passed on several times and a pod is 2.4 kB.
+    New(Box<K>),
     /// The cache already holds this version of the object, so it was not decoded.
     Unchanged(Arc<K>),
 }
@@ -118,7 +118,7 @@ impl<K> Fetched<K> {
 
 impl<K> From<K> for Fetched<K> {
     fn from(object: K) -> Self {
-        Self::New(object)
+        Self::New(Box::new(object))
     }
 }
 

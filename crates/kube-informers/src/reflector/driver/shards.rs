@@ -33,6 +33,7 @@ impl<K: Object> Driver<K> {
                 shard: self.parts.shard.target(),
             };
             self.offer(Delta::ReplacedAll(nothing));
+            self.flush();
             self.synced = true;
         }
     }

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn refusals_are_told_by_code_and_reason() {
+async fn refusals_carry_code_and_reason() {
     let status_of = |code: u16, reason: &str| {
         json!({"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": "no"})
             .to_string()
@@ -42,7 +42,7 @@ async fn refusals_are_told_by_code_and_reason() {
 }
 
 #[tokio::test]
-async fn a_rejected_page_token_is_told_as_the_server_tells_it() {
+async fn a_rejected_page_token_keeps_the_server_message() {
     let body = json!({"kind": "Status", "code": 410, "reason": "Expired",
         "message": "The provided continue parameter is too old", "metadata": {"continue": "other"}})
     .to_string();
