@@ -241,7 +241,7 @@ impl<K: Object> InformerInner<K> {
         drop(core);
         InformerStats {
             objects: self.store.len(),
-            quarantined: self.store.quarantine().len(),
+            quarantined: self.store.quarantine_len(),
             totals,
             handlers,
             members: self

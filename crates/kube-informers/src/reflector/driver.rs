@@ -1,7 +1,7 @@
 //! Runs the machine: performs its actions, waits for what it waits for, and reports each input to it.
 
-mod outbox;
 mod loading;
+mod outbox;
 mod shards;
 
 use std::future::poll_fn;

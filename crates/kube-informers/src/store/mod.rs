@@ -14,6 +14,7 @@ mod lookup;
 mod overlay;
 mod plan;
 mod progress;
+mod quarantined;
 mod read;
 mod shared_table;
 mod snapshot;
@@ -26,7 +27,7 @@ pub use error::{DuplicateIndexError, IndexPanicError, TransactionError, UnknownI
 pub use index::Index;
 pub use lookup::{KeyRef, Lookup};
 pub use overlay::{Overlay, OverlayOptions};
-pub use read::{NAMESPACE_INDEX, Quarantined, Served, Store};
+pub use read::{NAMESPACE_INDEX, QuarantineChanges, Quarantined, Served, Store};
 pub use snapshot::Snapshot;
 pub use ttl::TtlStore;
 pub use writer::{StoreWriter, Transaction};

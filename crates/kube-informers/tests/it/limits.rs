@@ -8,9 +8,10 @@ use kube_informers::delta::Delta;
 use kube_informers::quarantine::{BadObject, Problem};
 use kube_informers::reflector::{ReflectorConfig, Resume};
 use kube_informers::source::{
-    Fetched, Known, LimitExceeded, ListAnswer, ListItem, ListMeta, ListRequest, ListStream, ListerWatcher,
-    Script, SourceError, WatchAnswer, WatchItem, WatchRequest, WatchStream,
+    Known, LimitExceeded, ListAnswer, ListItem, ListMeta, ListRequest, ListStream, ListerWatcher, Script,
+    SourceError, WatchAnswer, WatchItem, WatchRequest, WatchStream,
 };
+use kube_informers::store::QuarantineChanges;
 use kube_informers::{Informer, ObjectKey};
 
 use crate::support::*;
@@ -318,7 +319,7 @@ async fn objects_of_other_namespaces_are_ignored_and_counted() {
     script.on_watch(
         WatchAnswer::new()
             .added(pod_in("kube-system", "c", "3"))
-            .item(WatchItem::Deleted(Fetched::New(pod_in("other", "a", "4"))))
+            .deleted(pod_in("other", "a", "4"))
             .added(pod_in("shop", "d", "5"))
             .added(pod_in("kube-system", "e", "6"))
             .hang(),
@@ -374,4 +375,63 @@ impl<F: Fn(&Delta<Pod>) + Send + Sync + 'static> kube_informers::target::Target<
         (self.0)(&delta);
         Ok(())
     }
+}
+
+fn bad_event(name: &str, version: &str) -> WatchItem<Pod> {
+    WatchItem::Unreadable {
+        deleted: false,
+        object: BadObject {
+            resource_version: Some(version.to_owned()),
+            ..bad(Some(name), 2)
+        },
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_changes_of_the_quarantine_since_a_position_can_be_read() {
+    let source = Recorded::new();
+    source.on_list(ListAnswer::page([pod_at("a", "1")], "1"));
+    source.on_watch(
+        WatchAnswer::new()
+            .item(bad_event("a", "2"))
+            .item(bad_event("b", "3"))
+            .after(seconds(10))
+            .modified(pod_at("a", "4"))
+            .item(bad_event("c", "5"))
+            .hang(),
+    );
+    let informer = Informer::from_source(source).config(list_first()).start();
+    let store = informer.store();
+    let keys = |changes: &QuarantineChanges| -> Vec<String> {
+        changes
+            .quarantined
+            .iter()
+            .map(|bad| bad.key.to_string())
+            .collect()
+    };
+    wait_for("two are quarantined", || store.quarantine_len() == 2).await;
+
+    let first = store.quarantine_since(0);
+    assert!(first.is_complete && first.released.is_empty());
+    assert_eq!(keys(&first), ["a", "b"]);
+    let unchanged = store.quarantine_since(first.position);
+    assert_eq!(
+        (unchanged.position, unchanged.is_complete),
+        (first.position, false)
+    );
+    assert!(unchanged.quarantined.is_empty() && unchanged.released.is_empty());
+
+    wait_for("all events are applied", || {
+        store.resource_version().as_deref() == Some("5")
+    })
+    .await;
+    let second = store.quarantine_since(first.position);
+    assert!(!second.is_complete);
+    assert_eq!(keys(&second), ["c"]);
+    assert_eq!(second.released, [ObjectKey::cluster("a")]);
+    assert!(
+        store.quarantine_since(u64::MAX).is_complete,
+        "a position of another store"
+    );
+    informer.shutdown().await;
 }
