@@ -40,7 +40,9 @@ pub struct Listener<K> {
     delivered: AtomicU64,
     panics: AtomicU64,
     ended: AtomicBool,
-    /// Its thread runs a call that did not return in time.
+    /// Its calls are made on a thread, whose end the worker supervises.
+    on_thread: AtomicBool,
+    /// The thread runs a call that did not return in time.
     abandoned: AtomicBool,
     panic_log: Mutex<LogLimit>,
     progress: watch::Sender<Progress>,
@@ -66,6 +68,7 @@ impl<K: Object> Listener<K> {
             delivered: AtomicU64::new(0),
             panics: AtomicU64::new(0),
             ended: AtomicBool::new(false),
+            on_thread: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
             panic_log: Mutex::new(LogLimit::default()),
             progress: watch::Sender::new(Progress::default()),
@@ -138,7 +141,17 @@ impl<K: Object> Listener<K> {
         is_calling || self.abandoned.load(Ordering::Acquire)
     }
 
+    /// Whether its worker cannot end before a call returns. A worker that supervises a thread can.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.is_left_behind() && !self.on_thread.load(Ordering::Acquire)
+    }
+
     // Called by the consumer.
+
+    /// The handler has a thread.
+    pub(super) fn runs_on_thread(&self) {
+        self.on_thread.store(true, Ordering::Release);
+    }
 
     /// The thread of the handler is no longer waited for.
     pub(super) fn abandon(&self) {

@@ -249,6 +249,14 @@ impl<K: Object> Dispatcher<K> {
             .collect()
     }
 
+    /// The number of workers that cannot end before a call returns.
+    pub(crate) fn stuck(&self) -> usize {
+        self.entries
+            .iter()
+            .filter(|entry| entry.listener.is_stuck())
+            .count()
+    }
+
     /// A listener that is ending stays until its last call has returned, so that a close can reach it.
     fn forget_ended(&mut self) {
         self.entries.retain(|entry| !entry.listener.has_ended());

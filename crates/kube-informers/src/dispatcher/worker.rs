@@ -128,6 +128,7 @@ async fn finish<K: Object>(listener: &Listener<K>, mut future: BoxFuture<'_, ()>
 }
 
 async fn blocking<K: Object>(listener: &Arc<Listener<K>>, mut call: Call<K>, spawner: &Spawner) {
+    listener.runs_on_thread();
     let (rounds, begin) = mpsc::channel::<oneshot::Sender<()>>();
     let for_thread = listener.clone();
     let thread = spawner.spawn_thread(listener.name(), move || {

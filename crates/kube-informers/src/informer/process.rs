@@ -193,7 +193,7 @@ impl<K: Object> InformerInner<K> {
         drop(core);
         InformerStats {
             objects: self.store.len(),
-            quarantined: self.store.quarantine().len(),
+            quarantined: self.store.quarantine_len(),
             totals,
             handlers,
             members: self
@@ -220,6 +220,11 @@ impl<K: Object> InformerInner<K> {
     /// The names of the handlers whose call has not returned although the informer has stopped.
     pub(super) fn left_behind(&self) -> Vec<Arc<str>> {
         self.core.lock().dispatcher.left_behind()
+    }
+
+    /// The number of handler tasks that cannot end before a call returns.
+    pub(super) fn stuck(&self) -> usize {
+        self.core.lock().dispatcher.stuck()
     }
 
     /// The spawners of the informer's own task and of all others.

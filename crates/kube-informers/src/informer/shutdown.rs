@@ -121,7 +121,7 @@ impl<K: Object> InformerInner<K> {
         let stopped = Instant::now();
         sleep(grace).await;
         loop {
-            let stuck = self.left_behind().len();
+            let stuck = self.stuck();
             // Tasks that are not stuck are about to end: a busy runtime may need longer than `grace` to run them.
             let is_all = stuck > 0 && self.running_tasks() <= stuck;
             if is_all || stopped.elapsed() >= UNRESPONSIVE {

@@ -90,7 +90,7 @@ pub struct Deadlines {
     /// Between two chunks of a list. Default: 30 s.
     pub list_idle: Duration,
     /// The minimum throughput of a list and of the initial events of a watch-list, in bytes per second: a response that
-    /// delivers less on average over a minute is ended. 0 disables it. Default: 1024, less than a modem.
+    /// delivers less on average over a minute is ended. 0 disables it. Default: 64.
     pub min_throughput: u32,
     /// For fetching a whole collection, all pages of a list included. Default: 2 h. A list of 200,000 pods of 20 kB over
     /// 10 Mbit/s takes 53 minutes.
@@ -114,7 +114,7 @@ impl Default for Deadlines {
         Self {
             list_headers: Duration::from_secs(60),
             list_idle: Duration::from_secs(30),
-            min_throughput: 1024,
+            min_throughput: 64,
             list_total: Duration::from_secs(2 * 60 * 60),
             watch_idle: Duration::from_secs(150),
             first_bookmark: Duration::from_secs(90),

@@ -81,7 +81,8 @@ impl Follow {
     /// Objects that cannot be decoded are missing from every view, so each is reported once.
     fn report_unreadable(&self, reported: &mut BTreeSet<ObjectKey>) {
         let unreadable = self.informer.quarantine();
-        reported.retain(|key| unreadable.iter().any(|bad| bad.key == *key));
+        let current: BTreeSet<&ObjectKey> = unreadable.iter().map(|bad| &bad.key).collect();
+        reported.retain(|key| current.contains(key));
         for bad in unreadable {
             if reported.insert(bad.key.clone()) {
                 self.tell(NoteText::Trouble(format!(

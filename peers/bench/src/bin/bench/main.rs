@@ -273,7 +273,10 @@ fn heading(options: &Options, repository: &Path, load: &str) -> String {
         version("rustc", "--version"),
         version("go", "version"),
     ];
-    let only = options.only.as_ref().map_or(String::new(), |only| format!(" --only {only}"));
+    let only = options
+        .only
+        .as_ref()
+        .map_or(String::new(), |only| format!(" --only {only}"));
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let quick = if options.quick {
         "A smoke run: its figures mean nothing. "

@@ -308,10 +308,7 @@ mod tests {
         );
 
         let text = tables(&book(30_000.0, 20_000.0, 10_000.0, "storm-rate"));
-        assert!(
-            text.contains("≥ 1.5× client-go: met |"),
-            "{text}"
-        );
+        assert!(text.contains("≥ 1.5× client-go: met |"), "{text}");
         assert!(text.contains("| events/s | 30,000 | 20,000 |"), "{text}");
     }
 
