@@ -321,6 +321,10 @@ impl<K: Object> InformerInner<K> {
             Delta::ReplacedAll(list) => Some(list.shard.clone()),
             _ => None,
         });
+        let reflector = self.reflectors.get(member).filter(|_| listed.is_some());
+        if let Some(reflector) = reflector {
+            reflector.list_dequeued(Instant::now());
+        }
         let origin = Origin {
             member,
             initial: batch.initial,
@@ -348,6 +352,9 @@ impl<K: Object> InformerInner<K> {
         let newly_synced = core.note_synced(member, queue);
         drop(core);
 
+        if let Some(reflector) = reflector {
+            reflector.list_applied(Instant::now());
+        }
         for problem in &applied.problems {
             warn!(informer = %self.name, "{problem}; its last good version stays");
         }

@@ -9,6 +9,7 @@ mod consistency;
 mod driver;
 mod gather;
 mod machine;
+mod recovery;
 mod report;
 mod status;
 mod trace;
@@ -30,6 +31,7 @@ use status::ReflectorStatus;
 pub(crate) use backoff::Backoff;
 pub use backoff::BackoffConfig;
 pub use config::{Deadlines, InitialList, Jitter, ReflectorConfig};
+pub use recovery::RecoveryGroup;
 pub use report::{Operation, ReflectorState, RelistReason, Resume, StreamEnd};
 pub use status::{ReflectorHandle, ReflectorStats, ShardSupport};
 pub use transform::Transform;
@@ -46,6 +48,7 @@ struct ReflectorParts<K> {
     known: Known<K>,
     on_stream_end: Option<StreamEndHook>,
     shard: ShardTracker,
+    group: RecoveryGroup,
 }
 
 /// Keeps a [`Target`] equal to the collection of a [`ListerWatcher`]: lists once, then watches, and lists again only
@@ -57,7 +60,7 @@ struct ReflectorParts<K> {
 ///   It never receives a part of a list.
 /// - After a lost connection the watch resumes at the last version. The collection is fetched again only for a
 ///   [`RelistReason`].
-/// - Failures are retried forever, with growing delays. Each is passed to [`on_stream_end`](Self::on_stream_end).
+/// - Failures are retried forever, with growing delays, and never more than 30 requests per minute. Each is passed to [`on_stream_end`](Self::on_stream_end).
 ///
 /// It does nothing before [`run`](Self::run), and leaves nothing behind when that future is dropped.
 ///
@@ -116,6 +119,7 @@ impl<K: Object> Reflector<K> {
             transform: None,
             known: None,
             on_stream_end: None,
+            group: RecoveryGroup::new(),
         };
         Self {
             parts,
@@ -153,6 +157,12 @@ impl<K: Object> Reflector<K> {
 
     pub(crate) fn on_stream_end_shared(mut self, hook: Option<StreamEndHook>) -> Self {
         self.parts.on_stream_end = hook;
+        self
+    }
+
+    /// Sets the group with which it recovers from an outage. Default: a group of its own.
+    pub fn recovery(mut self, group: RecoveryGroup) -> Self {
+        self.parts.group = group;
         self
     }
 
