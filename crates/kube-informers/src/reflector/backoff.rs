@@ -150,6 +150,14 @@ impl Failure {
         }
     }
 
+    /// The server may have worked on the request, although the error says otherwise.
+    pub(crate) fn served(self) -> Self {
+        Self {
+            class: FailureClass::Served,
+            ..self
+        }
+    }
+
     /// The attempt took this long. Attempts to connect are spaced by their starts: one that took five seconds is repeated
     /// without a further delay.
     pub(crate) fn after(self, spent: Duration) -> Self {
@@ -345,7 +353,9 @@ mod tests {
         };
 
         let mut spread = |jitter: f64| {
-            let pauses = (0..5).map(|_| delays.next(refused, jitter).as_secs_f64()).collect();
+            let pauses = (0..5)
+                .map(|_| delays.next(refused, jitter).as_secs_f64())
+                .collect();
             delays.reset();
             pauses
         };

@@ -11,9 +11,9 @@ use futures_util::StreamExt;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tracing::{debug, info, trace, warn};
 
+use super::backoff::{Failure, FailureClass};
 use super::config::JitterRng;
 use super::gather::Gathered;
-use super::backoff::{Failure, FailureClass};
 use super::machine::{Action, Context, EventKind, Input, Machine, Next, Report};
 use super::recovery::{GroupMember, Turn};
 use super::report::{Operation, Resume, StreamEnd, Violation};

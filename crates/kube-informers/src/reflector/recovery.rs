@@ -81,7 +81,9 @@ impl RecoveryGroup {
         }
         *announced = Some(now);
         drop(announced);
-        self.inner.reached.send_modify(|count| *count = count.wrapping_add(1));
+        self.inner
+            .reached
+            .send_modify(|count| *count = count.wrapping_add(1));
     }
 }
 
@@ -127,7 +129,9 @@ impl GroupMember {
     /// Takes a turn to load a collection, if one is free.
     pub(super) fn try_turn(&self) -> Option<Turn> {
         let permit = self.group.inner.loads.clone().try_acquire_owned();
-        permit.ok().map(|permit| Turn { _permit: Some(permit) })
+        permit.ok().map(|permit| Turn {
+            _permit: Some(permit),
+        })
     }
 
     /// Waits for a turn to load a collection, in the order of the calls. Cancel-safe.

@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::trace::AcceptedList;
 use super::report::{ReflectorState, RelistReason, Resume};
+use super::trace::AcceptedList;
 use crate::wire::SourceError;
 
 /// The counters of a reflector.

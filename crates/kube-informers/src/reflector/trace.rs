@@ -129,7 +129,12 @@ impl ListTrace {
     }
 
     /// The target has accepted the list. Returns its duration, and the trace of what follows.
-    pub(super) fn accepted(&mut self, now: Instant, resource: &str, objects: usize) -> (Duration, AcceptedList) {
+    pub(super) fn accepted(
+        &mut self,
+        now: Instant,
+        resource: &str,
+        objects: usize,
+    ) -> (Duration, AcceptedList) {
         self.open = false;
         let accepted = AcceptedList {
             resource: resource.to_owned(),

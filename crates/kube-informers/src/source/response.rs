@@ -70,7 +70,10 @@ pub(super) async fn send(
         .map_err(|error| match error {
             SendError::Failed(error) => transport(&format!("cannot {what}"), error),
             SendError::NotConnected => SourceError::Transport {
-                context: format!("cannot {what}: no connection within {} s", connect_timeout.as_secs_f64()),
+                context: format!(
+                    "cannot {what}: no connection within {} s",
+                    connect_timeout.as_secs_f64()
+                ),
                 refused: false,
                 source: Box::new(io::Error::from(io::ErrorKind::TimedOut)),
             },

@@ -261,7 +261,7 @@ impl Machine {
             let spent = cx.now.saturating_duration_since(listing.started);
             let failure = match Failure::of(error) {
                 // A connection that breaks in the middle of a list has cost the server a part of it.
-                failure if listing.has_started() && failure.class == FailureClass::Unreachable => Failure::SERVED,
+                failure if listing.has_started() => failure.served(),
                 failure => failure.after(spent),
             };
             self.not_found = failure.class == FailureClass::NotFound;

@@ -277,7 +277,7 @@ impl Machine {
                 let spent = cx.now.saturating_duration_since(watch.started);
                 // A connection that breaks among the initial events has cost the server a part of them.
                 let failure = match watch.opened {
-                    true => Failure::SERVED,
+                    true => Failure::of(error).served(),
                     false => Failure::of(error).after(spent),
                 };
                 self.retry_sync(failure, Operation::WatchList, None, cx);
@@ -420,7 +420,8 @@ impl Machine {
         if reason != RelistReason::Expired && reason != RelistReason::ErrorEvent {
             self.last_unavailable = true;
         }
-        let failure = Failure::of_api(error);
+        // The list that follows costs the server more than the watch, also if the watch was not found.
+        let failure = Failure::of_api(error).served();
         let pause = match reason {
             // The server is there and has said what it needs: any delay would only make the cache staler.
             RelistReason::Expired if !self.expired && error.retry_after.is_none() => Duration::ZERO,

@@ -175,7 +175,10 @@ async fn a_thousand_informers_resume_within_seconds_without_a_list() {
 
     let requests = server.requests();
     let after = &requests[attempts..];
-    assert!(after.iter().all(|request| request.verb == Verb::Watch), "nothing is listed");
+    assert!(
+        after.iter().all(|request| request.verb == Verb::Watch),
+        "nothing is listed"
+    );
     let first = after[0].at;
     let mut per_second = vec![0; 20];
     for request in after {
@@ -183,10 +186,19 @@ async fn a_thousand_informers_resume_within_seconds_without_a_list() {
     }
     let mut times: Vec<Duration> = recovered.into_iter().flatten().collect();
     times.sort();
-    let (median, p99, last) = (times[INFORMERS / 2], times[INFORMERS * 99 / 100], times[INFORMERS - 1]);
-    println!("{INFORMERS} informers current again: median {median:?}, 99th percentile {p99:?}, last {last:?}");
+    let (median, p99, last) = (
+        times[INFORMERS / 2],
+        times[INFORMERS * 99 / 100],
+        times[INFORMERS - 1],
+    );
+    println!(
+        "{INFORMERS} informers current again: median {median:?}, 99th percentile {p99:?}, last {last:?}"
+    );
     println!("requests per second after the first: {:?}", &per_second[..8]);
-    assert!(median <= secs(5) && p99 <= secs(8), "median {median:?}, 99th percentile {p99:?}");
+    assert!(
+        median <= secs(5) && p99 <= secs(8),
+        "median {median:?}, 99th percentile {p99:?}"
+    );
     assert_eq!(after.len(), INFORMERS, "one request each");
     factory.shutdown().await;
 }

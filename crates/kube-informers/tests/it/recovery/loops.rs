@@ -7,8 +7,8 @@ use futures_util::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube_informers::reflector::ReflectorStats;
 use kube_informers::source::{
-    Fetched, Known, ListItem, ListMeta, ListRequest, ListStream, ListerWatcher, SourceError, WatchListSupport,
-    WatchRequest, WatchStream,
+    Fetched, Known, ListItem, ListMeta, ListRequest, ListStream, ListerWatcher, SourceError,
+    WatchListSupport, WatchRequest, WatchStream,
 };
 use kube_informers::{Informer, InformerBuilder};
 use parking_lot::Mutex;
@@ -32,7 +32,9 @@ impl<F: Fn(&ListRequest, usize) -> Page + Send + Sync + 'static> ListerWatcher<P
         let items = match (self.page)(&request, number) {
             Err(error) => vec![Err(error)],
             Ok((pods, version, token)) => {
-                let objects = pods.into_iter().map(|pod| Ok(ListItem::Object(Fetched::New(pod))));
+                let objects = pods
+                    .into_iter()
+                    .map(|pod| Ok(ListItem::Object(Fetched::New(pod))));
                 let end = ListItem::End(ListMeta {
                     resource_version: Some(version.to_owned()),
                     continue_token: token,
@@ -157,7 +159,10 @@ async fn f23_endless_pages_with_new_objects_end_at_the_limit_and_are_reported() 
 
     assert_ceiling(&times[100..]);
     assert!(stats.endless_lists >= 1, "{}", stats.endless_lists);
-    assert!(text.contains("more than 100 pages") && text.contains("max_pages"), "{text}");
+    assert!(
+        text.contains("more than 100 pages") && text.contains("max_pages"),
+        "{text}"
+    );
 }
 
 #[tokio::test(start_paused = true)]

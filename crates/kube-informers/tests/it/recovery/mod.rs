@@ -16,6 +16,9 @@ fn assert_ceiling(times: &[Duration]) {
             .iter()
             .take_while(|at| **at - *first < Duration::from_secs(60));
         let count = minute.count();
-        assert!(count <= CEILING, "{count} requests within a minute, from {first:?} on");
+        assert!(
+            count <= CEILING,
+            "{count} requests within a minute, from {first:?} on"
+        );
     }
 }

@@ -54,12 +54,18 @@ fn a_second_page_that_always_expires_obeys_the_ceiling() {
 fn a_second_page_that_always_breaks_obeys_the_ceiling_after_three_lists() {
     let mut lists = 0;
     // The second pages of the first three lists follow a page that made progress.
-    assert_ceiling_after(3, list_only(), |harness, request| match request.contains("token") {
-        true => harness.step(Input::Failed(&broken())),
-        false => {
-            lists += 1;
-            assert_eq!(request.contains("limit"), lists <= 3, "then without pages: {request}");
-            harness.page_with_object("7", "c")
+    assert_ceiling_after(3, list_only(), |harness, request| {
+        match request.contains("token") {
+            true => harness.step(Input::Failed(&broken())),
+            false => {
+                lists += 1;
+                assert_eq!(
+                    request.contains("limit"),
+                    lists <= 3,
+                    "then without pages: {request}"
+                );
+                harness.page_with_object("7", "c")
+            }
         }
     });
 }
@@ -165,7 +171,10 @@ fn a_user_can_end_a_pause_but_not_the_pacing() {
         watches += 1;
     }
     let minutes = (harness.now - start).as_secs_f64() / 60.0;
-    assert!(f64::from(watches) <= 5.0 + minutes * 24.0 + 1.0, "{watches} in {minutes} min");
+    assert!(
+        f64::from(watches) <= 5.0 + minutes * 24.0 + 1.0,
+        "{watches} in {minutes} min"
+    );
 }
 
 #[test]
@@ -183,8 +192,16 @@ fn reaching_the_server_ends_pauses_of_failed_connections_only() {
         harness.request_after(Input::Failed(&refused()));
     }
     harness.step(Input::Failed(&refused()));
-    assert_eq!(reached(&mut harness, 0.9), Duration::from_millis(2500), "never later");
-    assert_eq!(reached(&mut harness, 0.1), Duration::from_millis(500), "spread over five seconds");
+    assert_eq!(
+        reached(&mut harness, 0.9),
+        Duration::from_millis(2500),
+        "never later"
+    );
+    assert_eq!(
+        reached(&mut harness, 0.1),
+        Duration::from_millis(500),
+        "spread over five seconds"
+    );
 
     let mut harness = Harness::watching(list_only(), "10");
     harness.step(Input::Failed(&api(429, "TooManyRequests")));

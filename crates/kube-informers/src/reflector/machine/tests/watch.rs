@@ -33,11 +33,7 @@ fn f20_a_version_rejected_by_http_status_leads_to_a_list() {
     ];
     for (error, expected) in cases {
         let mut harness = Harness::watching(list_only(), "10");
-        assert_eq!(
-            harness.request_after(Input::Failed(&error)),
-            expected,
-            "{error}"
-        );
+        assert_eq!(harness.request_after(Input::Failed(&error)), expected, "{error}");
     }
 }
 
@@ -107,7 +103,10 @@ fn f19_a_server_that_rejects_every_watch_is_not_listed_in_a_tight_loop() {
     harness.event(EventKind::Modified, "11");
     let expired = ApiError::new(410, "Expired", "");
     assert_eq!(
-        harness.step(Input::ErrorEvent(&expired)).last().map(String::as_str),
+        harness
+            .step(Input::ErrorEvent(&expired))
+            .last()
+            .map(String::as_str),
         Some("list rv=11+"),
         "progress makes it immediate again"
     );

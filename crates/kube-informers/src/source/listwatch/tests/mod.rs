@@ -1,5 +1,6 @@
 //! `ListWatch` against an in-process service with responses set by the test.
 
+mod connecting;
 mod errors;
 
 use std::convert::Infallible;
