@@ -4,10 +4,12 @@
 //! failure itself (back off, relist) is decided by the reflector, as for every source.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use kube::discovery::Scope as KindScope;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
+use tokio::time::Instant;
 use tracing::info;
 
 use super::resource::rediscover;
@@ -20,9 +22,15 @@ use crate::source::{
     WatchRequest, WatchStream,
 };
 
+/// Discovery takes several requests. While a resource does not exist, it is repeated at this interval, so that the
+/// requests of an informer stay below their limit.
+const DISCOVERY_INTERVAL: Duration = Duration::from_secs(15);
+
 pub(super) struct Following<K> {
     client: kube::Client,
     current: Arc<RwLock<ListWatch<K>>>,
+    /// The time of the last discovery.
+    discovered: Arc<Mutex<Option<Instant>>>,
 }
 
 impl<K: Object> Following<K> {
@@ -33,6 +41,7 @@ impl<K: Object> Following<K> {
             let following = Self {
                 client: client.clone(),
                 current: Arc::new(RwLock::new(member)),
+                discovered: Arc::default(),
             };
             Arc::new(following) as Arc<dyn ListerWatcher<K>>
         });
@@ -43,9 +52,22 @@ impl<K: Object> Following<K> {
         self.current.read().clone()
     }
 
+    fn may_discover(&self) -> bool {
+        let now = Instant::now();
+        let mut discovered = self.discovered.lock();
+        let due = discovered.is_none_or(|last| now.saturating_duration_since(last) >= DISCOVERY_INTERVAL);
+        if due {
+            *discovered = Some(now);
+        }
+        due
+    }
+
     /// Discovers another version if this one is not served.
     async fn failed(&self, requested: &ResourceType, error: &SourceError) {
         if error.api().is_none_or(|error| error.code != 404) {
+            return;
+        }
+        if !self.may_discover() {
             return;
         }
         let api = requested.api();
@@ -120,6 +142,7 @@ impl<K> Clone for Following<K> {
         Self {
             client: self.client.clone(),
             current: self.current.clone(),
+            discovered: self.discovered.clone(),
         }
     }
 }

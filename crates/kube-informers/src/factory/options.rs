@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::SharedInformerFactory;
 use crate::informer::{InformerBuilder, QueueKind};
 use crate::object::Object;
-use crate::reflector::{ReflectorConfig, StreamEnd, Transform};
+use crate::reflector::{RecoveryGroup, ReflectorConfig, StreamEnd, Transform};
 use crate::scope::Scope;
 use crate::selector::ParseSelectorError;
 use crate::source::{Encoding, ListWatch, Query};
@@ -41,6 +41,7 @@ pub(super) struct FactoryOptions {
     gzip: bool,
     hook: Option<RequestHook>,
     on_stream_end: Option<ErrorHook>,
+    recovery: RecoveryGroup,
 }
 
 impl FactoryBuilder {
@@ -188,6 +189,13 @@ impl FactoryBuilder {
         self
     }
 
+    /// The informers with which those of this factory recover from an outage. Default: the informers of this factory form
+    /// a group. Pass the same group to all factories that read from one server.
+    pub fn recovery(mut self, group: RecoveryGroup) -> Self {
+        self.options.recovery = group;
+        self
+    }
+
     /// The factory. Nothing runs yet.
     pub fn build(self) -> SharedInformerFactory {
         SharedInformerFactory::from_options(self.client, self.scope, self.options)
@@ -226,7 +234,10 @@ impl FactoryOptions {
     /// Applies the options of the informer.
     pub(super) fn apply<K: Object>(&self, builder: InformerBuilder<K>) -> InformerBuilder<K> {
         let kind = TypeId::of::<K>();
-        let mut builder = builder.config(self.config.clone()).queue(self.queue);
+        let mut builder = builder
+            .config(self.config.clone())
+            .queue(self.queue)
+            .recovery(self.recovery.clone());
         if let Some(period) = self.resync_of.get(&kind).copied().unwrap_or(self.resync) {
             builder = builder.resync(period);
         }

@@ -10,7 +10,9 @@ use super::{Alive, Informer};
 use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::queue::{DEFAULT_CAPACITY, DeltaFifo, DeltaQueue, InOrderQueue, KnownKeys};
-use crate::reflector::{JitterRng, Reflector, ReflectorConfig, StreamEnd, StreamEndHook, Transform};
+use crate::reflector::{
+    JitterRng, RecoveryGroup, Reflector, ReflectorConfig, StreamEnd, StreamEndHook, Transform,
+};
 use crate::shard::{Shard, ShardTracker};
 use crate::source::{Encoding, ListWatch, ListerWatcher, NoSchemaError};
 use crate::store::{DeltaWriter, DuplicateIndexError, Store};
@@ -31,6 +33,7 @@ pub struct InformerBuilder<K: Object> {
     on_stream_end: Option<StreamEndHook>,
     shard: Option<Shard>,
     shard_is_fixed: bool,
+    group: RecoveryGroup,
 }
 
 /// The sources of an informer. A `ListWatch` is kept until the informer is built, so that its options can change.
@@ -135,6 +138,7 @@ impl<K: Object> Informer<K> {
             on_stream_end: None,
             shard: None,
             shard_is_fixed: false,
+            group: RecoveryGroup::new(),
         }
     }
 }
@@ -232,6 +236,13 @@ impl<K: Object> InformerBuilder<K> {
         self
     }
 
+    /// The informers with which it recovers from an outage. Default: only its own watches; in a factory, all informers
+    /// of the factory.
+    pub fn recovery(mut self, group: RecoveryGroup) -> Self {
+        self.group = group;
+        self
+    }
+
     /// The encoding to request; see [`ListWatch::encoding`].
     ///
     /// # Errors
@@ -312,9 +323,13 @@ impl<K: Object> InformerBuilder<K> {
                 })
                 .known(Arc::new(store.clone()))
                 .shard(tracker.clone())
+                .recovery(self.group.clone())
                 .on_stream_end_shared(self.on_stream_end.clone());
             if let Some(transform) = &self.transform {
                 reflector = reflector.transform(transform.clone());
+            }
+            if queue.in_order() {
+                reflector.handle().expect_list_applied();
             }
             shards.push(tracker);
             queues.push(queue);

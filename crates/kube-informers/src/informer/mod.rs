@@ -325,6 +325,14 @@ impl<K: Object> Informer<K> {
         }
     }
 
+    /// Ends the pause after a failure: the next attempt follows at once, or as soon as the limit of requests per minute
+    /// allows. Has no effect on an informer that is not [backing off](ReflectorState::BackingOff).
+    pub fn retry_now(&self) {
+        for reflector in &self.shared.reflectors {
+            reflector.retry_now();
+        }
+    }
+
     /// Objects that could not be decoded, transformed or indexed. The cache holds an older version of them, or none.
     pub fn quarantine(&self) -> Vec<Quarantined> {
         self.shared.store.quarantine()

@@ -300,6 +300,10 @@ impl<K: Object> InformerInner<K> {
             Delta::ReplacedAll(list) => Some(list.shard.clone()),
             _ => None,
         });
+        let reflector = self.reflectors.get(member).filter(|_| listed.is_some());
+        if let Some(reflector) = reflector {
+            reflector.list_dequeued(Instant::now());
+        }
         let origin = Origin {
             member,
             initial: batch.initial,
@@ -328,6 +332,9 @@ impl<K: Object> InformerInner<K> {
         batch.done();
         let newly_synced = core.note_synced(member, queue);
         drop(core);
+        if let Some(reflector) = reflector {
+            reflector.list_applied(Instant::now());
+        }
         if let Some(tracking) = tracking {
             tracking.applied(recorded);
         }

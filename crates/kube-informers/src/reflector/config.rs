@@ -25,6 +25,18 @@ pub struct ReflectorConfig {
     pub min_watch_timeout: Duration,
     /// The delays after failures.
     pub backoff: BackoffConfig,
+    /// The maximum delay, with jitter, after a failure that cost the API server nothing: a connection that was refused,
+    /// reset or not established in time, a name that was not resolved, and 502, 503 or 504 without Retry-After, which a
+    /// proxy returns while the server is down. Default: 5 s, so that the cache is current again within seconds after an
+    /// outage of any length.
+    pub max_unreachable_delay: Duration,
+    /// The maximum delay, with jitter, while the resource does not exist (404). Default: 8 s, so that a custom resource
+    /// whose definition is created later is picked up soon.
+    pub max_not_found_delay: Duration,
+    /// The maximum number of pages of one list. A list with more pages is abandoned, reported and counted as
+    /// [`endless_lists`](super::ReflectorStats::endless_lists). Default: 10,000, which is five million objects in pages of
+    /// the default size.
+    pub max_pages: u32,
     /// For how long an internal error of the server inside a watch leads to a new watch instead of a list. Default:
     /// zero, because such an error may hide a lost deletion.
     #[doc(alias = "MaxInternalErrorRetryDuration")]
@@ -54,6 +66,9 @@ impl Default for ReflectorConfig {
             page_size: None,
             min_watch_timeout: Self::MIN_WATCH_TIMEOUT,
             backoff: BackoffConfig::default(),
+            max_unreachable_delay: Duration::from_secs(5),
+            max_not_found_delay: Duration::from_secs(8),
+            max_pages: 10_000,
             internal_error_window: Duration::ZERO,
             deadlines: Deadlines::default(),
             limits: LoadLimits::default(),

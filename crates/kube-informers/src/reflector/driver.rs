@@ -5,22 +5,26 @@ mod outbox;
 mod shards;
 
 use std::future::poll_fn;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tracing::{debug, info, trace, warn};
 
+use super::backoff::{Failure, FailureClass};
 use super::config::JitterRng;
 use super::gather::Gathered;
 use super::load::Load;
 use super::machine::{Action, Context, EventKind, Input, Machine, Next, Report};
+use super::recovery::{GroupMember, Turn};
 use super::report::{Operation, RelistReason, Resume, StreamEnd, Violation};
 use super::status::ReflectorStatus;
-use super::trace::ListTrace;
+use super::trace::{ListTrace, Received};
 use super::transform::{Transformed, transformed};
 use super::{ReflectorParts, consistency};
 use crate::delta::Delta;
@@ -76,10 +80,21 @@ pub(super) struct Driver<K> {
     /// The contents of the last watch-list, until they are checked.
     watch_listed: Option<consistency::Contents>,
     trace: ListTrace,
+    /// No object of the current page has been received.
+    page_starts: bool,
+    group: GroupMember,
+    /// Held while the collection is being loaded.
+    turn: Option<Turn>,
+    /// The last attempt did not reach the server.
+    unreachable: bool,
 }
+
+/// A load that has received nothing for this long gives up its turn.
+const LOAD_QUIET: Duration = Duration::from_secs(2);
 
 impl<K: Object> Driver<K> {
     pub(super) fn new(parts: ReflectorParts<K>, status: Arc<ReflectorStatus>, watch_list: bool) -> Self {
+        let group = parts.group.member();
         Self {
             machine: Machine::new(parts.config.clone(), watch_list),
             jitter: JitterRng::new(parts.config.jitter),
@@ -98,6 +113,10 @@ impl<K: Object> Driver<K> {
             failing: false,
             watch_listed: None,
             trace: ListTrace::default(),
+            page_starts: true,
+            group,
+            turn: None,
+            unreachable: false,
         }
     }
 
@@ -116,11 +135,17 @@ impl<K: Object> Driver<K> {
             match self.machine.next(Instant::now()) {
                 Next::Sleep { until } => {
                     self.flush();
-                    self.status.backing_off(Instant::now(), until);
-                    // Both are cancel-safe: the time does not change, and the tracker keeps its notification.
+                    // Between two pages it is still listing.
+                    if !self.machine.is_fetching() {
+                        self.status.backing_off(Instant::now(), until);
+                    }
+                    // All are cancel-safe: the time does not change, the tracker and the group keep their notifications,
+                    // and a request to retry is meant for a pause.
                     tokio::select! {
                         biased;
                         () = self.parts.shard.moved() => self.shard_changed().await,
+                        () = self.status.retry_requested() => self.step(Input::RetryNow, None).await,
+                        () = self.group.reached() => self.step(Input::ServerReached, None).await,
                         () = sleep_until(until) => self.step(Input::Woken, None).await,
                     }
                 }
@@ -134,6 +159,8 @@ impl<K: Object> Driver<K> {
                     // A full target stops the reading, so that the server holds the data back.
                     if !self.parts.target.has_room() {
                         self.flush();
+                        // Others may load meanwhile.
+                        self.turn = None;
                         tokio::select! {
                             biased;
                             () = self.parts.shard.moved() => {
@@ -156,6 +183,10 @@ impl<K: Object> Driver<K> {
     async fn read(&mut self, deadline: Instant) {
         let resync_at = self.resync_at.filter(|_| self.synced);
         let until = resync_at.map_or(deadline, |at| at.min(deadline));
+        let until = match self.turn {
+            Some(_) => until.min(Instant::now() + LOAD_QUIET),
+            None => until,
+        };
         let (stream, outbox) = (&mut self.stream, &mut self.outbox);
         let proof = (!self.machine.receives_older_events()).then_some(self.trace.last_data);
         let woken = {
@@ -196,6 +227,7 @@ impl<K: Object> Driver<K> {
             Ok(Read::List(item)) => self.list_item(item).await,
             Ok(Read::Watch(item)) => self.watch_item(item).await,
             Err(_) if resync_at.is_some_and(|at| at <= Instant::now()) => self.resync().await,
+            Err(_) if Instant::now() < deadline => self.turn = None,
             Err(_) => {
                 let silence = deadline.saturating_duration_since(self.trace.last_data);
                 let error = self.machine.overdue(Instant::now(), silence);
@@ -204,33 +236,50 @@ impl<K: Object> Driver<K> {
         }
     }
 
+    /// A response was received. If the server was unreachable before, the other reflectors of the group learn that it
+    /// is back.
+    fn answered(&mut self, error: Option<&SourceError>) {
+        let unreachable = error.is_some_and(|error| Failure::of(error).class == FailureClass::Unreachable);
+        if std::mem::replace(&mut self.unreachable, unreachable) && !unreachable {
+            self.group.announce();
+        }
+    }
+
     async fn list_item(&mut self, item: Option<Result<ListItem<K>, SourceError>>) {
-        self.trace.last_data = Instant::now();
+        self.answered(item.as_ref().and_then(|item| item.as_ref().err()));
+        let received = match &item {
+            Some(Ok(ListItem::Progress { .. })) => Received::Bytes,
+            _ => Received::Item,
+        };
+        self.trace.received(Instant::now(), received);
         match item {
             Some(Ok(ListItem::Progress { bytes })) => self.progress(bytes).await,
             Some(Ok(ListItem::Object(fetched))) => {
-                self.step(Input::ListedObject, None).await;
-                if self.is_foreign(fetched.object().object_namespace()) {
+                let object = fetched.object();
+                self.listed(Some((object.object_namespace(), object.object_name())));
+                if self.is_foreign(object.object_namespace()) {
                     self.foreign();
                 } else {
                     self.gather(EventKind::Added, fetched);
                 }
             }
             Some(Ok(ListItem::Unreadable(bad))) => {
-                self.step(Input::ListedObject, None).await;
+                let key = bad.key.as_ref();
+                self.listed(key.map(|key| (key.namespace(), key.name())));
                 self.unreadable(&bad);
                 self.gather_unreadable(bad);
             }
             Some(Ok(ListItem::Outside)) => {
-                self.step(Input::ListedObject, None).await;
+                self.listed(None::<()>);
                 self.load.object(true);
                 self.outside();
             }
             Some(Ok(ListItem::End(meta))) => {
                 self.judge_shard(&meta);
                 self.status.page(meta.remaining);
-                self.trace.note("page");
                 self.step(Input::PageEnd(&meta), None).await;
+                let paced = self.machine.paced_pages();
+                self.status.count(|stats| stats.paced_pages = paced);
             }
             Some(Err(error)) => self.failed(error).await,
             None => self.step(Input::Ended, None).await,
@@ -239,7 +288,12 @@ impl<K: Object> Driver<K> {
     }
 
     async fn watch_item(&mut self, item: Option<Result<WatchItem<K>, SourceError>>) {
-        self.trace.last_data = Instant::now();
+        self.answered(item.as_ref().and_then(|item| item.as_ref().err()));
+        let received = match &item {
+            Some(Ok(WatchItem::Progress { .. })) => Received::Bytes,
+            _ => Received::Item,
+        };
+        self.trace.received(Instant::now(), received);
         match item {
             Some(Ok(WatchItem::Progress { bytes })) => self.progress(bytes).await,
             Some(Ok(WatchItem::Added(fetched))) => self.event(EventKind::Added, fetched),
@@ -278,6 +332,17 @@ impl<K: Object> Driver<K> {
         self.enforce_limits().await;
     }
 
+    /// An object of a list with this key was received.
+    fn listed(&mut self, key: Option<impl Hash>) {
+        let first_key = key.filter(|_| self.page_starts).map(|key| {
+            let mut hasher = DefaultHasher::new();
+            key.hash(&mut hasher);
+            hasher.finish()
+        });
+        self.page_starts = false;
+        self.actions(Input::ListedObject { first_key });
+    }
+
     async fn failed(&mut self, error: SourceError) {
         let error = Arc::new(error);
         let actions = self.actions(Input::Failed(&error));
@@ -310,11 +375,11 @@ impl<K: Object> Driver<K> {
     async fn perform(&mut self, actions: Vec<Action>, error: Option<Arc<SourceError>>) {
         // Whatever follows, the target receives the events before it first.
         self.flush();
-        let now = Instant::now();
         let mut commit = None;
         for action in actions {
             match action {
                 Action::List(mut request) => {
+                    let now = self.take_turn().await;
                     if request.continue_token.is_none() {
                         self.requested = self.parts.shard.target();
                         self.load = Load::default();
@@ -322,10 +387,18 @@ impl<K: Object> Driver<K> {
                     request.shard = self.requested.clone();
                     debug!(resource = %self.resource, ?request, "listing");
                     self.status.listing(now);
-                    self.trace.begin(now, &self.resource, "list");
+                    self.page_starts = true;
+                    match request.continue_token {
+                        None => self.trace.begin(now, &self.resource, "list"),
+                        Some(_) => self.trace.next_request(now),
+                    }
                     self.stream = OpenStream::List(self.parts.source.list(request, self.parts.known.clone()));
                 }
                 Action::Watch(mut request) => {
+                    let now = match request.initial_events {
+                        true => self.take_turn().await,
+                        false => Instant::now(),
+                    };
                     if request.initial_events {
                         self.load = Load::default();
                         self.requested = self.parts.shard.target();
@@ -340,8 +413,8 @@ impl<K: Object> Driver<K> {
                         self.trace.begin(now, &self.resource, "watch-list");
                     } else {
                         self.status.watching(now);
+                        self.trace.last_data = now;
                     }
-                    self.trace.last_data = now;
                     self.stream =
                         OpenStream::Watch(self.parts.source.watch(request, self.parts.known.clone()));
                 }
@@ -362,10 +435,13 @@ impl<K: Object> Driver<K> {
                 Action::Bookmark { resource_version } => {
                     self.offer(Delta::Bookmark { resource_version });
                 }
-                Action::Report(report) => self.report(now, report, error.as_ref()),
+                Action::Report(report) => self.report(Instant::now(), report, error.as_ref()),
                 // Handled by `is_forwarded`.
                 Action::Gather | Action::Forward => {}
             }
+        }
+        if !self.machine.is_fetching() {
+            self.turn = None;
         }
         if let Some((Some(version), Operation::WatchList)) = commit
             && self.parts.config.consistency_check
@@ -375,12 +451,33 @@ impl<K: Object> Driver<K> {
         }
     }
 
+    /// Waits for a turn to load the collection, unless this reflector has one. Returns the time of the request.
+    async fn take_turn(&mut self) -> Instant {
+        if self.turn.is_none() {
+            self.turn = self.group.try_turn();
+        }
+        if self.turn.is_none() {
+            self.status.listing(Instant::now());
+            self.turn = Some(self.group.turn().await);
+            self.actions(Input::RequestSent);
+        }
+        Instant::now()
+    }
+
     fn report(&mut self, now: Instant, report: Report, error: Option<&Arc<SourceError>>) {
         let violation = report.violation.map(|violation| Arc::new(violation.into_error()));
         // The regular end of a watch is not an error, even if a deadline caused it.
         let error = violation.as_ref().or(error).filter(|_| report.attempts > 0);
         let rewinds = self.machine.rewinds();
-        self.status.count(|stats| stats.rewinds = rewinds);
+        let endless = matches!(
+            report.violation,
+            Some(Violation::RepeatedToken | Violation::TooManyPages(_))
+        );
+        self.status.count(|stats| {
+            stats.rewinds = rewinds;
+            stats.endless_lists += u64::from(endless);
+        });
+        self.group.ignore_earlier();
         // The next stream is opened by a later action.
         if report.violation != Some(Violation::Rewind) {
             self.stream = OpenStream::Closed;
@@ -423,19 +520,19 @@ impl<K: Object> Driver<K> {
         if self.parts.config.consistency_check && by == Operation::WatchList {
             self.watch_listed = Some(consistency::contents(&replacement.objects));
         }
-        self.trace.note("decoded");
         self.flush();
         self.parts.shard.admit(self.requested.as_ref());
+        // Before the target has it: the informer may apply it at once.
+        let (took, accepted) = self.trace.accepted(now, &self.resource, objects);
+        self.status.list_accepted(accepted);
         if let Err(error) = self.parts.target.accept(Delta::ReplacedAll(replacement)) {
             self.status.count(|stats| stats.target_errors += 1);
             warn!(resource = %self.resource, objects, %error, "the target rejected the list");
             return Err(SourceError::Malformed("the target rejected the list".to_owned()));
         }
         self.parts.shard.mark_fetched(self.requested.as_ref());
-        self.trace.note("accepted by the target");
         self.synced = true;
         self.resync_at = self.parts.config.resync.map(|period| after(now, period));
-        let took = self.trace.finish(&self.resource, objects);
         self.status.version(resource_version.as_deref(), Some(now));
         self.status.oversight.settle();
         self.status.count(|stats| {

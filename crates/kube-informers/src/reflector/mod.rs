@@ -11,6 +11,7 @@ mod gather;
 mod load;
 mod machine;
 mod oversight;
+mod recovery;
 mod report;
 mod status;
 mod trace;
@@ -35,6 +36,7 @@ pub(crate) use config::JitterRng;
 pub use config::{AuditConfig, Deadlines, InitialList, Jitter, ReflectorConfig};
 pub use load::LoadLimits;
 pub(crate) use oversight::Doubt;
+pub use recovery::RecoveryGroup;
 pub use report::{Operation, ReflectorState, RelistReason, Resume, StreamEnd};
 pub use status::{ReflectorHandle, ReflectorStats, ShardSupport};
 pub use transform::Transform;
@@ -51,6 +53,7 @@ struct ReflectorParts<K> {
     known: Known<K>,
     on_stream_end: Option<StreamEndHook>,
     shard: ShardTracker,
+    group: RecoveryGroup,
 }
 
 /// Keeps a [`Target`] equal to the collection of a [`ListerWatcher`]: lists once, then watches, and lists again only
@@ -62,7 +65,7 @@ struct ReflectorParts<K> {
 ///   It never receives a part of a list.
 /// - After a lost connection the watch resumes at the last version. The collection is fetched again only for a
 ///   [`RelistReason`].
-/// - Failures are retried forever, with growing delays. Each is passed to [`on_stream_end`](Self::on_stream_end).
+/// - Failures are retried forever, with growing delays, and never more than 30 requests per minute. Each is passed to [`on_stream_end`](Self::on_stream_end).
 ///
 /// It does nothing before [`run`](Self::run), and leaves nothing behind when that future is dropped.
 ///
@@ -121,6 +124,7 @@ impl<K: Object> Reflector<K> {
             transform: None,
             known: None,
             on_stream_end: None,
+            group: RecoveryGroup::new(),
         };
         Self {
             parts,
@@ -158,6 +162,12 @@ impl<K: Object> Reflector<K> {
 
     pub(crate) fn on_stream_end_shared(mut self, hook: Option<StreamEndHook>) -> Self {
         self.parts.on_stream_end = hook;
+        self
+    }
+
+    /// Sets the group with which it recovers from an outage. Default: a group of its own.
+    pub fn recovery(mut self, group: RecoveryGroup) -> Self {
+        self.parts.group = group;
         self
     }
 

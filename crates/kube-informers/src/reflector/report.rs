@@ -159,6 +159,7 @@ pub(crate) enum Violation {
     Truncated,
     PagesDiffer,
     RepeatedToken,
+    TooManyPages(u32),
     StaleList,
     Rewind,
 }
@@ -171,7 +172,13 @@ impl Violation {
                 Self::NoEndMarker => "the watch-list did not mark the end of its initial events",
                 Self::Truncated => "the list ended before it was complete",
                 Self::PagesDiffer => "the pages of the list are of different versions",
-                Self::RepeatedToken => "the server returned a page with the continue token of the same page",
+                Self::RepeatedToken => "the server returned a continue token for the second time in one list",
+                Self::TooManyPages(limit) => {
+                    return SourceError::Malformed(format!(
+                        "the list has more than {limit} pages: raise `ReflectorConfig::max_pages` or the page size if \
+                         the collection is that large, otherwise check the server"
+                    ));
+                }
                 Self::StaleList => "the list is older than the requested version and was discarded",
                 Self::Rewind => {
                     "the newest version of the server is older than a version it sent before: its history was \

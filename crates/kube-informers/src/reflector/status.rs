@@ -7,10 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::oversight::{Doubt, Oversight};
 use super::report::{ReflectorState, RelistReason, Resume};
+use super::trace::AcceptedList;
 use crate::wire::SourceError;
 
 /// The counters of a reflector.
@@ -23,11 +25,16 @@ pub struct ReflectorStats {
     pub watch_lists: u64,
     /// Pages fetched.
     pub list_pages: u64,
+    /// Pages that were delayed because the pages before them made no progress, or because lists kept failing.
+    pub paced_pages: u64,
+    /// Lists that were abandoned because they did not end: they returned a continue token twice, or exceeded
+    /// [`max_pages`](super::ReflectorConfig::max_pages).
+    pub endless_lists: u64,
     /// Objects received by lists and watch-lists.
     pub list_items: u64,
-    /// Total duration of the completed lists.
+    /// Total duration of the completed lists, from the request to the last object, without failed attempts and pauses.
     pub list_duration: Duration,
-    /// Duration of the last completed list.
+    /// Duration of the last completed list, measured in the same way.
     pub last_list_duration: Duration,
     /// Watches opened.
     pub watches: u64,
@@ -122,6 +129,32 @@ impl ReflectorHandle {
         inner.has_version.then(|| inner.last_version.clone())
     }
 
+    /// Ends the current pause: the next attempt follows at once, or as soon as the limit of requests per minute allows.
+    /// Has no effect unless the reflector is waiting after a failure.
+    pub fn retry_now(&self) {
+        self.status.retry.notify_waiters();
+    }
+
+    /// The target calls [`list_dequeued`](Self::list_dequeued) and [`list_applied`](Self::list_applied).
+    pub(crate) fn expect_list_applied(&self) {
+        self.status.inner.lock().reports_applied = true;
+    }
+
+    /// The last list has left the queue.
+    pub(crate) fn list_dequeued(&self, now: Instant) {
+        if let Some(accepted) = &mut self.status.inner.lock().accepted {
+            accepted.dequeued(now);
+        }
+    }
+
+    /// The last list is in the store.
+    pub(crate) fn list_applied(&self, now: Instant) {
+        let accepted = self.status.inner.lock().accepted.take();
+        if let Some(accepted) = accepted {
+            accepted.applied(now);
+        }
+    }
+
     /// The counters.
     pub fn stats(&self) -> ReflectorStats {
         self.status.inner.lock().stats.clone()
@@ -153,6 +186,8 @@ impl ReflectorHandle {
 pub(super) struct ReflectorStatus {
     inner: Mutex<StatusInner>,
     pub(super) oversight: Oversight,
+    /// The user requests an attempt now.
+    retry: Notify,
 }
 
 struct StatusInner {
@@ -168,6 +203,10 @@ struct StatusInner {
     opened: Option<Instant>,
     /// The time of the last proof that the target is current.
     proof: Option<Instant>,
+    /// The target reports when it has applied a list.
+    reports_applied: bool,
+    /// The list that the target has accepted and not applied yet.
+    accepted: Option<AcceptedList>,
 }
 
 impl ReflectorStatus {
@@ -184,14 +223,33 @@ impl ReflectorStatus {
                 attempts: 0,
                 opened: None,
                 proof: None,
+                reports_applied: false,
+                accepted: None,
             }),
             oversight: Oversight::default(),
+            retry: Notify::new(),
         })
+    }
+
+    /// Waits until the user requests an attempt. Cancel-safe.
+    pub(super) async fn retry_requested(&self) {
+        self.retry.notified().await;
     }
 
     /// Changes the counters.
     pub(super) fn count(&self, count: impl FnOnce(&mut ReflectorStats)) {
         count(&mut self.inner.lock().stats);
+    }
+
+    /// The target is about to receive a list.
+    pub(super) fn list_accepted(&self, list: AcceptedList) {
+        let mut inner = self.inner.lock();
+        if inner.reports_applied {
+            inner.accepted = Some(list);
+        } else {
+            drop(inner);
+            list.log_if_slow();
+        }
     }
 
     /// Counts an object of a list or watch-list.

@@ -1,83 +1,232 @@
-//! The trace of one list: a span, and its steps in the log if it was slow.
+//! The trace of one list: a span, and the time of each stage in the log if it was slow.
+//!
+//! A trace covers one successful attempt: failed attempts before it and the pauses between requests are not part of it.
 
+use std::fmt;
 use std::time::Duration;
 
 use tokio::time::Instant;
 use tracing::{Span, debug, info_span, warn};
 
-/// The steps of a list that takes longer than this are logged, as in client-go.
+/// A list that takes longer than this is logged, as in client-go.
 const SLOW_LIST: Duration = Duration::from_secs(10);
 
-/// The steps of fetching a collection, with their times.
+/// The time spent in each stage of a list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct ListTimes {
+    /// Waiting for the responses to start.
+    request: Duration,
+    /// Waiting for more of them.
+    receive: Duration,
+    /// Decoding and transforming the objects.
+    decode: Duration,
+    /// Waiting in the queue; `None` if the target is not an informer's.
+    queue: Option<Duration>,
+    /// Applying the list to the store.
+    apply: Option<Duration>,
+    requests: u32,
+}
+
+impl ListTimes {
+    /// The time until the list was complete.
+    fn fetch(&self) -> Duration {
+        self.request + self.receive + self.decode
+    }
+
+    fn total(&self) -> Duration {
+        self.fetch() + self.queue.unwrap_or_default() + self.apply.unwrap_or_default()
+    }
+}
+
+impl fmt::Display for ListTimes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stages = [
+            ("request", Some(self.request)),
+            ("receive", Some(self.receive)),
+            ("decode", Some(self.decode)),
+            ("queue", self.queue),
+            ("apply", self.apply),
+        ];
+        for (stage, time) in stages {
+            if let Some(time) = time {
+                write!(f, "{stage} {:.1} s, ", time.as_secs_f64())?;
+            }
+        }
+        match self.requests {
+            1 => f.write_str("1 request"),
+            requests => write!(f, "{requests} requests"),
+        }
+    }
+}
+
+/// What was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Received {
+    /// The start of a response, or more bytes of it.
+    Bytes,
+    /// A decoded item.
+    Item,
+}
+
+/// The stages of the list that is being fetched.
 pub(super) struct ListTrace {
     pub(super) last_data: Instant,
-    started: Instant,
+    /// A list is being fetched.
+    open: bool,
+    /// The current response has started.
+    answered: bool,
     what: &'static str,
-    steps: Vec<(&'static str, Instant)>,
-    dropped: usize,
+    times: ListTimes,
     span: Span,
 }
 
 impl Default for ListTrace {
     fn default() -> Self {
-        let now = Instant::now();
         Self {
-            last_data: now,
-            started: now,
+            last_data: Instant::now(),
+            open: false,
+            answered: false,
             what: "list",
-            steps: Vec::new(),
-            dropped: 0,
+            times: ListTimes::default(),
             span: Span::none(),
         }
     }
 }
 
 impl ListTrace {
-    /// Later steps are counted only.
-    const MAX_STEPS: usize = 50;
-
+    /// A new attempt starts, with its first request.
     pub(super) fn begin(&mut self, now: Instant, resource: &str, what: &'static str) {
+        let span = info_span!("list", resource, by = what);
+        *self = Self {
+            what,
+            span,
+            ..Self::default()
+        };
+        self.open = true;
+        self.next_request(now);
+    }
+
+    /// The next page of the same attempt is requested.
+    pub(super) fn next_request(&mut self, now: Instant) {
         self.last_data = now;
-        if self.steps.is_empty() || self.what != what {
-            let span = info_span!("list", resource, by = what);
-            *self = Self {
-                last_data: now,
-                started: now,
-                what,
-                steps: Vec::new(),
-                dropped: 0,
-                span,
-            };
-        }
-        self.note("requested");
+        self.answered = false;
+        self.times.requests += 1;
+        debug!(parent: &self.span, request = self.times.requests, "requested");
     }
 
-    pub(super) fn note(&mut self, step: &'static str) {
-        debug!(parent: &self.span, "{step}");
-        if self.steps.len() < Self::MAX_STEPS {
-            self.steps.push((step, Instant::now()));
-        } else {
-            self.dropped += 1;
+    pub(super) fn received(&mut self, now: Instant, received: Received) {
+        let time = now.saturating_duration_since(self.last_data);
+        self.last_data = now;
+        if !self.open {
+            return;
         }
+        match received {
+            _ if !self.answered => self.times.request += time,
+            Received::Bytes => self.times.receive += time,
+            Received::Item => self.times.decode += time,
+        }
+        self.answered = true;
     }
 
-    pub(super) fn finish(&mut self, resource: &str, objects: usize) -> Duration {
-        let took = Instant::now().saturating_duration_since(self.started);
-        if took > SLOW_LIST {
-            let mut text = String::new();
-            for (step, at) in &self.steps {
-                let after = at.saturating_duration_since(self.started).as_secs_f64();
-                text.push_str(&format!("{step} at {after:.1} s, "));
-            }
-            if self.dropped > 0 {
-                text.push_str(&format!("{} more steps, ", self.dropped));
-            }
-            text.push_str(&format!("complete at {:.1} s", took.as_secs_f64()));
-            warn!(parent: &self.span, resource, objects, seconds = took.as_secs_f64(), "slow {}: {text}", self.what);
+    /// The target has accepted the list. Returns its duration, and the trace of what follows.
+    pub(super) fn accepted(
+        &mut self,
+        now: Instant,
+        resource: &str,
+        objects: usize,
+    ) -> (Duration, AcceptedList) {
+        self.open = false;
+        let accepted = AcceptedList {
+            resource: resource.to_owned(),
+            what: self.what,
+            objects,
+            times: self.times,
+            since: now,
+            span: std::mem::replace(&mut self.span, Span::none()),
+        };
+        debug!(parent: &accepted.span, "accepted by the target");
+        (self.times.fetch(), accepted)
+    }
+}
+
+/// A list on its way to the store.
+pub(super) struct AcceptedList {
+    resource: String,
+    what: &'static str,
+    objects: usize,
+    times: ListTimes,
+    /// The start of the current stage.
+    since: Instant,
+    span: Span,
+}
+
+impl AcceptedList {
+    /// The list has left the queue.
+    pub(super) fn dequeued(&mut self, now: Instant) {
+        self.times.queue = Some(now.saturating_duration_since(self.since));
+        self.since = now;
+    }
+
+    /// The list is in the store.
+    pub(super) fn applied(mut self, now: Instant) {
+        self.times.apply = Some(now.saturating_duration_since(self.since));
+        self.log_if_slow();
+    }
+
+    pub(super) fn log_if_slow(self) {
+        let Self {
+            resource,
+            what,
+            objects,
+            times,
+            span,
+            ..
+        } = self;
+        debug!(parent: &span, "{what} complete: {times}");
+        let total = times.total();
+        if total > SLOW_LIST {
+            let seconds = total.as_secs_f64();
+            warn!(parent: &span, %resource, objects, seconds, "slow {what}: {times}");
         }
-        self.steps.clear();
-        self.dropped = 0;
-        self.span = Span::none();
-        took
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn each_stage_has_its_own_time_and_pauses_have_none() {
+        let mut now = Instant::now();
+        let mut after = |milliseconds: u64| {
+            now += Duration::from_millis(milliseconds);
+            now
+        };
+        let mut trace = ListTrace::default();
+        trace.begin(after(0), "pods", "list");
+        trace.received(after(9000), Received::Bytes);
+        // The attempt failed. The next one starts after a pause.
+        trace.begin(after(30_000), "pods", "list");
+        trace.received(after(4000), Received::Bytes);
+        trace.received(after(2000), Received::Bytes);
+        trace.received(after(500), Received::Item);
+        trace.received(after(500), Received::Item);
+        // A pause between two pages.
+        trace.next_request(after(60_000));
+        trace.received(after(1000), Received::Bytes);
+        trace.received(after(100), Received::Item);
+
+        let (took, mut accepted) = trace.accepted(after(0), "pods", 3);
+        accepted.dequeued(after(3000));
+        assert_eq!(took, Duration::from_millis(8100));
+        let times = ListTimes {
+            apply: Some(Duration::from_millis(700)),
+            ..accepted.times
+        };
+        assert_eq!(
+            times.to_string(),
+            "request 5.0 s, receive 2.0 s, decode 1.1 s, queue 3.0 s, apply 0.7 s, 2 requests"
+        );
+        assert_eq!(times.total(), Duration::from_millis(11_800));
     }
 }

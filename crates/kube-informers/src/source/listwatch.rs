@@ -6,6 +6,7 @@ mod tests;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_core::stream::BoxStream;
 use futures_util::stream;
@@ -46,12 +47,15 @@ pub struct ListWatch<K> {
     max_object_size: usize,
     hook: Option<Hook>,
     shard_selector: ShardSelector,
+    connect_timeout: Duration,
 }
 
 type Hook = Arc<dyn Fn(&mut Query) + Send + Sync>;
 
 /// The default limit. etcd rejects requests over 1.5 MiB by default.
 const MAX_OBJECT_SIZE: usize = 32 << 20;
+/// Lets the cache be current again within seconds after an outage.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl<K: Object + DeserializeOwned> ListWatch<K> {
     /// Creates a source for a type: `ListWatch::<Pod>::new(client, Scope::namespace("shop"))`. For
@@ -84,6 +88,7 @@ impl<K: Object + DeserializeOwned> ListWatch<K> {
             max_object_size: MAX_OBJECT_SIZE,
             hook: None,
             shard_selector: ShardSelector::default(),
+            connect_timeout: CONNECT_TIMEOUT,
         }
     }
 }
@@ -132,6 +137,14 @@ impl<K> ListWatch<K> {
     #[must_use]
     pub fn max_object_size(mut self, bytes: usize) -> Self {
         self.max_object_size = bytes;
+        self
+    }
+
+    /// The time within which a request must get a connection, whatever the timeout of the client is. Default: 5 s. Raise it
+    /// if refreshing the credentials takes longer, because that counts as connecting.
+    #[must_use]
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
         self
     }
 
@@ -249,6 +262,7 @@ impl<K> ListWatch<K> {
                 shard,
             },
             shard_selector: self.shard_selector.clone(),
+            connect_timeout: self.connect_timeout,
         }
     }
 }
@@ -261,6 +275,7 @@ struct PreparedRequest<K> {
     codec: Codec<K>,
     decoding: Decoding<K>,
     shard_selector: ShardSelector,
+    connect_timeout: Duration,
 }
 
 impl<K: Object> ListerWatcher<K> for ListWatch<K> {
@@ -377,7 +392,13 @@ fn exchange<K: Object, T: Send + 'static>(
                 Exchange::Done => Ok(None),
                 Exchange::Start(request) => {
                     let shard = request.decoding.shard.clone();
-                    let sent = send(&request.client, request.request?, request.what).await;
+                    let sent = send(
+                        &request.client,
+                        request.request?,
+                        request.what,
+                        request.connect_timeout,
+                    )
+                    .await;
                     let response = sent.map_err(|error| request.shard_selector.judge(error))?;
                     let decoder = decoder(&request.codec, response.content_type.as_deref(), request.decoding)
                         .map_err(|error| response.add_context(error))?;
@@ -455,6 +476,7 @@ impl<K> Clone for ListWatch<K> {
             max_object_size: self.max_object_size,
             hook: self.hook.clone(),
             shard_selector: self.shard_selector.clone(),
+            connect_timeout: self.connect_timeout,
         }
     }
 }

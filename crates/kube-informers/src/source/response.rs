@@ -7,12 +7,15 @@ use std::error::Error as StdError;
 use std::future::{Ready, ready};
 use std::io;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION, RETRY_AFTER};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty};
+use hyper_util::client::legacy::connect::capture_connection;
 use kube::client::Body;
+use tokio::time::sleep;
 use tower_service::Service;
 
 use super::gzip::Gunzip;
@@ -80,13 +83,23 @@ pub(super) async fn send(
     client: &kube::Client,
     request: Request<()>,
     what: String,
+    connect_timeout: Duration,
 ) -> Result<ResponseBody, SourceError> {
     let accepts_gzip = header(request.headers(), ACCEPT_ENCODING.as_str()).as_deref() == Some(GZIP);
     let body = unrepeatable_body().await;
-    let response = client
-        .send(request.map(|()| body))
+    let response = connect_within(connect_timeout, client, request.map(|()| body))
         .await
-        .map_err(|error| transport(&format!("cannot {what}"), error))?;
+        .map_err(|error| match error {
+            SendError::Failed(error) => transport(&format!("cannot {what}"), error),
+            SendError::NotConnected => SourceError::Transport {
+                context: format!(
+                    "cannot {what}: no connection within {} s",
+                    connect_timeout.as_secs_f64()
+                ),
+                refused: false,
+                source: Box::new(io::Error::from(io::ErrorKind::TimedOut)),
+            },
+        })?;
     let (parts, body) = response.into_parts();
     let content_type = header(&parts.headers, CONTENT_TYPE.as_str());
     let malformed = |text: String| Err(SourceError::Malformed(format!("cannot {what}: {text}")));
@@ -122,6 +135,40 @@ pub(super) async fn send(
         body,
         gunzip,
     })
+}
+
+enum SendError {
+    Failed(kube::Error),
+    NotConnected,
+}
+
+/// Sends a request that must get a connection within `timeout`. The response may take longer.
+///
+/// The connection timeout of a client is 30 s by default and cannot be changed after the client was built. After an outage
+/// in which packets were dropped, a cache would be stale for that long although the server is back: a connection attempt
+/// repeats its first packet at ever longer intervals.
+async fn connect_within(
+    timeout: Duration,
+    client: &kube::Client,
+    mut request: Request<Body>,
+) -> Result<Response<Body>, SendError> {
+    let mut connection = capture_connection(&mut request);
+    let mut sending = std::pin::pin!(client.send(request));
+    let not_connected = async {
+        // kube runs credential plugins while it is polled for the first time. That is not connecting.
+        tokio::task::yield_now().await;
+        // An in-process server, which has no connection, ends this too: it drops the extension of the request.
+        let connected = async { drop(connection.wait_for_connection_metadata().await) };
+        tokio::select! {
+            () = connected => std::future::pending().await,
+            () = sleep(timeout) => {}
+        }
+    };
+    tokio::select! {
+        biased;
+        response = &mut sending => response.map_err(SendError::Failed),
+        () = not_connected => Err(SendError::NotConnected),
+    }
 }
 
 fn header(headers: &HeaderMap, name: &str) -> Option<String> {

@@ -14,6 +14,7 @@ mod lister;
 mod parity;
 mod parity_page;
 mod queue;
+mod recovery;
 mod reflector;
 mod shards;
 mod shutdown;

@@ -94,7 +94,9 @@ where
     } = service;
     let replica = replica.unwrap_or_else(|| state.replicas.chosen());
     let in_flight = state.hub.enter();
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
+    // A client may wait for its connection through an extension of the request. Here is none to wait for.
+    parts.extensions.clear();
     let path = ResourcePath::parse(parts.uri.path());
     let head = parts.method == Method::HEAD;
     let seen = seen(

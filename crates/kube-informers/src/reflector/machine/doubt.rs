@@ -1,6 +1,6 @@
 //! Doubts about a watch that looks healthy, and the lists that an audit requests.
 
-use super::{Action, Context, Machine};
+use super::{Context, Machine, Upcoming};
 use crate::reflector::oversight::Doubt;
 use crate::reflector::report::{Operation, RelistReason, Resume};
 use crate::version::is_step_back;
@@ -90,7 +90,7 @@ impl Machine {
             self.credibility.repair = true;
         }
         let report = self.report(Operation::Watch, Resume::Relist(reason));
-        cx.actions.push(Action::Report(report));
-        self.start_list(cx);
+        let listing = self.new_list(cx);
+        self.proceed(Upcoming::Page(Box::new(listing)), report, cx);
     }
 }

@@ -1,11 +1,18 @@
 //! Lists: which version to request, in pages or as a whole, and how to react to a failed page.
+//!
+//! The next page of a list is requested at once if the page before it made progress: it has objects, and does not start
+//! with the same object as an earlier page. All other requests are paced. Lists that fail after their first page cannot be
+//! used to get around this: after an expired token, or three failures in a row, the collection is requested without pages,
+//! and a server that returns pages all the same gets each request at the paced rate.
 
-use std::time::Duration;
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use tokio::time::Instant;
 
 use super::flow::Flow;
-use super::{Action, Context, Input, Machine, Phase, VersionCheck, relist_reason};
+use super::{Action, Context, Input, Machine, Phase, Upcoming, VersionCheck, relist_reason};
+use crate::reflector::backoff::{Failure, FailureClass};
 use crate::reflector::config::{Deadlines, InitialList};
 use crate::reflector::report::{Operation, Resume, Violation};
 use crate::source::{ListRequest, VersionMatch};
@@ -14,17 +21,25 @@ use crate::wire::{ListMeta, SourceError};
 
 /// client-go's page size for reads from the server's storage.
 const PAGE: u32 = 500;
+/// The number of lists that may fail after their first page before the collection is requested without pages.
+const MAX_FAILED_PAGES: u32 = 3;
 
-/// An open list.
+/// A list, possibly between two pages.
 pub(super) struct Listing {
     /// The request for the first page.
     first: ListRequest,
+    /// The request for the page that is being read or comes next.
+    request: ListRequest,
     /// The number of complete pages.
     pages: u32,
     /// The version of the first page, which is that of the list.
     version: Option<String>,
-    /// The token of the page being read.
-    token: Option<String>,
+    /// Hashes of the continue tokens of this list.
+    tokens: HashSet<u64>,
+    /// Hashes of the keys of the first objects of its pages.
+    first_keys: HashSet<u64>,
+    /// The page being read made progress.
+    progressed: bool,
     started: Instant,
     activity: Option<Instant>,
     pub(super) flow: Flow,
@@ -35,15 +50,29 @@ pub(super) struct Listing {
 impl Listing {
     fn new(first: ListRequest, now: Instant) -> Self {
         Self {
+            request: first.clone(),
             first,
             pages: 0,
             version: None,
-            token: None,
+            tokens: HashSet::new(),
+            first_keys: HashSet::new(),
+            progressed: false,
             started: now,
             activity: None,
             flow: Flow::new(now),
             fell_back: false,
         }
+    }
+
+    /// Records an object. `first_key` is given for the first object of a page.
+    pub(super) fn object(&mut self, first_key: Option<u64>, now: Instant) {
+        self.progress(now);
+        self.progressed |= first_key.is_none_or(|key| self.first_keys.insert(key));
+    }
+
+    /// Whether a page has been received.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.pages > 0
     }
 
     pub(super) fn progress(&mut self, now: Instant) {
@@ -73,19 +102,24 @@ impl Listing {
         idle.min(self.flow.deadline(deadlines))
     }
 
-    /// Starts the next page or attempt.
-    fn reopened(&mut self, now: Instant) {
+    /// The request for the next page was sent.
+    pub(super) fn reopened(&mut self, now: Instant) {
         self.started = now;
         self.activity = None;
         self.flow.reopened();
+        self.progressed = false;
     }
 }
 
 impl Machine {
-    pub(super) fn start_list(&mut self, cx: &mut Context) {
-        let request = self.list_request();
-        cx.actions.push(Action::List(request.clone()));
-        self.phase = Phase::Listing(Listing::new(request, cx.now));
+    pub(super) fn new_list(&self, cx: &Context) -> Listing {
+        Listing::new(self.list_request(), cx.now)
+    }
+
+    pub(super) fn open_page(&mut self, mut listing: Listing, cx: &mut Context) {
+        cx.actions.push(Action::List(listing.request.clone()));
+        listing.reopened(cx.now);
+        self.phase = Phase::Listing(listing);
     }
 
     fn list_request(&self) -> ListRequest {
@@ -105,6 +139,7 @@ impl Machine {
         }
         let from_memory = resource_version.as_deref().is_some_and(|version| version != "0");
         let limit = match self.config.page_size {
+            _ if self.failed_pages >= MAX_FAILED_PAGES => None,
             Some(size) => Some(size),
             None if self.always_paged || !from_memory => Some(PAGE),
             None => None,
@@ -130,10 +165,8 @@ impl Machine {
             }
             Input::PageEnd(meta) => self.page_ended(listing, meta, cx),
             Input::Failed(error) => self.list_failed(listing, error, cx),
-            Input::DeadlinePassed => self.retry_sync(None, Operation::List, None, cx),
-            Input::Ended => {
-                self.retry_sync(None, Operation::List, Some(Violation::Truncated), cx);
-            }
+            Input::DeadlinePassed => self.retry_list(&listing, Failure::SERVED, None, cx),
+            Input::Ended => self.retry_list(&listing, Failure::SERVED, Some(Violation::Truncated), cx),
             _ => self.phase = Phase::Listing(listing),
         }
     }
@@ -144,30 +177,55 @@ impl Machine {
         } else if meta.resource_version != listing.version {
             // Pages of different versions do not form a collection that ever existed.
             let violation = Some(Violation::PagesDiffer);
-            return self.retry_sync(None, Operation::List, violation, cx);
+            return self.retry_list(&listing, Failure::SERVED, violation, cx);
         }
         listing.pages += 1;
 
         let Some(token) = meta.continue_token.clone().filter(|token| !token.is_empty()) else {
             return self.list_complete(listing, cx);
         };
-        if listing.token.as_ref() == Some(&token) {
-            let violation = Some(Violation::RepeatedToken);
-            return self.retry_sync(None, Operation::List, violation, cx);
+        // A list that comes back to a token never ends.
+        let violation = if !listing.tokens.insert(hash(&token)) {
+            Some(Violation::RepeatedToken)
+        } else if listing.pages >= self.config.max_pages {
+            Some(Violation::TooManyPages(self.config.max_pages))
+        } else {
+            None
+        };
+        if violation.is_some() {
+            self.distrust_pages = true;
+            return self.retry_list(&listing, Failure::SERVED, violation, cx);
         }
         if listing.first.resource_version.as_deref() == Some("0") && self.config.page_size.is_none() {
             self.always_paged = true;
         }
-        cx.actions.push(Action::List(ListRequest {
+        listing.request = ListRequest {
             limit: listing.first.limit,
-            continue_token: Some(token.clone()),
+            continue_token: Some(token),
             resource_version: None,
             version_match: None,
             shard: None,
-        }));
-        listing.token = Some(token);
-        listing.reopened(cx.now);
-        self.phase = Phase::Listing(listing);
+        };
+        let next = Upcoming::Page(Box::new(listing));
+        match &next {
+            Upcoming::Page(listing) if listing.progressed && !self.distrust_pages => self.open(next, cx),
+            _ => self.request(next, cx),
+        }
+    }
+
+    /// Starts over after a failed list.
+    fn retry_list(
+        &mut self,
+        listing: &Listing,
+        failure: Failure,
+        violation: Option<Violation>,
+        cx: &mut Context,
+    ) {
+        if listing.is_under_way() {
+            self.failed_pages += 1;
+            self.distrust_pages |= self.failed_pages >= MAX_FAILED_PAGES;
+        }
+        self.retry_sync(failure, Operation::List, violation, cx);
     }
 
     fn list_complete(&mut self, listing: Listing, cx: &mut Context) {
@@ -176,7 +234,7 @@ impl Machine {
             VersionCheck::Stale => {
                 self.last_unavailable = true;
                 let violation = Some(Violation::StaleList);
-                return self.retry_sync(None, Operation::List, violation, cx);
+                return self.retry_sync(Failure::SERVED, Operation::List, violation, cx);
             }
             VersionCheck::Rewound => self.report_rewind(Operation::List, cx),
             VersionCheck::Accept => {}
@@ -186,7 +244,7 @@ impl Machine {
             by: Operation::List,
         });
         self.committed(version);
-        self.start_watch(cx);
+        self.request(Upcoming::Watch, cx);
     }
 
     pub(super) fn report_rewind(&mut self, operation: Operation, cx: &mut Context) {
@@ -195,54 +253,52 @@ impl Machine {
         cx.actions.push(Action::Report(report));
     }
 
-    fn list_failed(&mut self, mut listing: Listing, error: &SourceError, cx: &mut Context) {
+    fn list_failed(&mut self, listing: Listing, error: &SourceError, cx: &mut Context) {
         let reason = error.api().and_then(relist_reason);
-        if listing.pages > 0 && error.is_expired() {
+        if listing.is_under_way() && error.is_expired() {
             // The list took longer than the server keeps its history. A list without pages, at the version first
             // requested, has no tokens that could expire.
             let request = ListRequest {
                 limit: None,
-                continue_token: None,
-                ..listing.first.clone()
+                ..listing.first
             };
-            let report = self.report(Operation::List, Resume::RetryWhole);
-            cx.actions.extend([
-                Action::Discard,
-                Action::Report(report),
-                Action::List(request.clone()),
-            ]);
-            listing.first = request;
-            listing.pages = 0;
-            listing.token = None;
-            listing.version = None;
-            listing.reopened(cx.now);
-            self.phase = Phase::Listing(listing);
+            self.failed_pages = MAX_FAILED_PAGES;
+            let resume = match self.distrust_pages {
+                false => Resume::RetryWhole,
+                // The server returns pages although none were requested, and lets them expire.
+                true => return self.retry_sync(Failure::SERVED, Operation::List, None, cx),
+            };
+            self.distrust_pages = true;
+            let fell_back = listing.fell_back;
+            self.list_again(request, fell_back, resume, cx);
         } else if reason.is_some() && listing.first.resource_version.is_some() && !listing.fell_back {
             // The version is expired, too new or invalid: request the newest version, once.
             self.last_unavailable = true;
-            let request = self.list_request();
-            let report = self.report(Operation::List, Resume::RetryNewest);
-            cx.actions.extend([
-                Action::Discard,
-                Action::Report(report),
-                Action::List(request.clone()),
-            ]);
-            listing = Listing::new(request, cx.now);
-            listing.fell_back = true;
-            self.phase = Phase::Listing(listing);
+            self.list_again(self.list_request(), true, Resume::RetryNewest, cx);
         } else {
-            self.retry_sync(retry_after(error), Operation::List, None, cx);
+            let spent = cx.now.saturating_duration_since(listing.started);
+            let failure = match Failure::of(error) {
+                // A connection that breaks in the middle of a list has cost the server a part of it.
+                failure if listing.has_started() => failure.served(),
+                failure => failure.after(spent),
+            };
+            self.not_found = failure.class == FailureClass::NotFound;
+            self.retry_list(&listing, failure, None, cx);
         }
+    }
+
+    /// Replaces a failed list by another one, without a pause.
+    fn list_again(&mut self, request: ListRequest, fell_back: bool, resume: Resume, cx: &mut Context) {
+        cx.actions.push(Action::Discard);
+        let report = self.report(Operation::List, resume);
+        let mut listing = Listing::new(request, cx.now);
+        listing.fell_back = fell_back;
+        self.proceed(Upcoming::Page(Box::new(listing)), report, cx);
     }
 }
 
-/// A collection that exceeds a limit will most likely do so again, and every attempt costs as much as the limit allows.
-const OVER_THE_LIMIT: Duration = Duration::from_secs(60);
-
-/// The minimum delay after an error.
-pub(super) fn retry_after(error: &SourceError) -> Option<Duration> {
-    match error {
-        SourceError::Limit(_) => Some(OVER_THE_LIMIT),
-        error => error.retry_after(),
-    }
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
 }

@@ -19,7 +19,7 @@
 //! | `Listing` | `Action::List` | `Progress`, `ListedObject`, `PageEnd`, `Ended`, `Failed`, `DeadlinePassed` |
 //! | `Initial` | `Action::Watch` with initial events | `Progress`, `Event`, `Bookmark`, `ErrorEvent`, `Ended`, `Failed`, `DeadlinePassed` |
 //! | `Watching` | `Action::Watch`, or the end of the initial events | the same, and `ResyncRejected` |
-//! | `Waiting` | a failure, or the pacing of watches | `Woken` |
+//! | `Waiting` | a failure, or the pacing of requests | `Woken`, `RetryNow`, `ServerReached` |
 //! | `Resting` | `ShardEmpty` | `ShardMoved` |
 //!
 //! Rules for the driver:
@@ -30,6 +30,11 @@
 //!   that step are dropped.
 //! - `ShardMoved`, `ShardEmpty`, `CommitRejected` and `TargetWasFull` are valid in every phase. An input that the
 //!   current phase does not react to changes nothing.
+//!
+//! # Pacing
+//!
+//! Every request takes a token of one bucket, so that no loop of requests exceeds the ceiling, whatever the server does.
+//! The exception is the next page of a list that makes progress.
 //!
 //! The decisions about lists are in `list.rs`, those about watches in `watch.rs`.
 
@@ -45,7 +50,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::backoff::{Backoff, Pace, RetryWindow};
+use super::backoff::{Backoff, Delays, Failure, FailureClass, Pace, RetryWindow};
 use super::config::ReflectorConfig;
 use super::report::{Operation, RelistReason, Resume, Violation};
 use crate::source::{ListRequest, WatchRequest};
@@ -56,6 +61,9 @@ use doubt::Credibility;
 use list::Listing;
 use watch::Watching;
 
+/// The time over which the reflectors of a process spread their requests when the server is reachable again.
+const SPREAD: Duration = Duration::from_secs(5);
+
 /// Something that happened.
 pub(crate) enum Input<'a> {
     /// The reflector was started.
@@ -64,8 +72,8 @@ pub(crate) enum Input<'a> {
     Woken,
     /// The response has started, or more of it has arrived.
     Progress { bytes: usize },
-    /// An object of a list was received.
-    ListedObject,
+    /// An object of a list was received. The first object of a page carries a hash of its key, if it has one.
+    ListedObject { first_key: Option<u64> },
     /// A page of a list is complete.
     PageEnd(&'a ListMeta),
     /// An event of a watch was received.
@@ -94,6 +102,12 @@ pub(crate) enum Input<'a> {
     ResyncRejected,
     /// The target had no room, so nothing was read for a while. The silence was not the server's.
     TargetWasFull,
+    /// The request was sent only now, because others had to finish first.
+    RequestSent,
+    /// The user requests an attempt now.
+    RetryNow,
+    /// Another reflector has reached the server again.
+    ServerReached,
     /// The shard has moved, and a part of it must be fetched.
     ShardMoved,
     /// The shard is empty: there is nothing to request.
@@ -173,25 +187,40 @@ impl Context {
     }
 }
 
-/// What follows a pause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum AfterPause {
+/// The next request.
+enum Upcoming {
     /// Fetch the whole collection, by watch-list or list.
     Sync,
+    /// Fetch the whole collection by watch-list; `fell_back` if this is the retry at the newest version.
+    WatchList { fell_back: bool },
+    /// The next page of this list, which may be its first.
+    Page(Box<Listing>),
     /// Watch from the last version.
     Watch,
-    /// The same, with the pacing token already taken.
-    PacedWatch,
+}
+
+/// A pause before the next request.
+struct Waiting {
+    until: Instant,
+    then: Upcoming,
+    /// The token of the request has been taken.
+    paced: bool,
+    /// The failure that caused the pause.
+    class: Option<FailureClass>,
+}
+
+impl Waiting {
+    /// Whether the pause is between two pages of a list.
+    fn is_within_list(&self) -> bool {
+        matches!(&self.then, Upcoming::Page(listing) if listing.is_under_way())
+    }
 }
 
 enum Phase {
     Idle,
     /// The shard is empty.
     Resting,
-    Waiting {
-        until: Instant,
-        then: AfterPause,
-    },
+    Waiting(Waiting),
     Listing(Listing),
     /// A watch-list before the end of its initial events.
     Initial(Watching),
@@ -207,14 +236,26 @@ pub(crate) struct Machine {
     last_unavailable: bool,
     /// The server returned pages although it could have served the list from memory: it has no watch cache.
     always_paged: bool,
+    /// The last list failed because the resource does not exist. It is requested by list until it does, because a rejected
+    /// watch-list is followed by a list.
+    not_found: bool,
     /// Whether the source supports watch-lists.
     watch_list: bool,
     watch_list_disabled_until: Option<Instant>,
     broken_watch_lists: u32,
-    list_backoff: Backoff,
-    watch_backoff: Backoff,
+    list_delays: Delays,
+    watch_delays: Delays,
+    /// The delays of lists after a version expired repeatedly.
+    expired_backoff: Backoff,
+    /// A version has expired since the last progress of a watch.
+    expired: bool,
     internal_errors: RetryWindow,
     pace: Pace,
+    /// The number of lists that failed after their first page, since the last complete list.
+    failed_pages: u32,
+    /// The pages of the next list are paced, even if they make progress.
+    distrust_pages: bool,
+    paced_pages: u64,
     /// The longest gap between two bookmarks of one watch.
     bookmark_gap: Option<Duration>,
     bookmarks_seen: bool,
@@ -229,8 +270,10 @@ impl Machine {
     pub(crate) fn new(config: ReflectorConfig, watch_list_supported: bool) -> Self {
         Self {
             watch_list: config.watch_list && watch_list_supported,
-            list_backoff: Backoff::new(config.backoff),
-            watch_backoff: Backoff::new(config.backoff),
+            list_delays: Delays::new(&config),
+            watch_delays: Delays::new(&config),
+            expired_backoff: Backoff::new(config.backoff),
+            expired: false,
             internal_errors: RetryWindow::new(config.internal_error_window),
             pace: Pace::new(),
             config,
@@ -238,8 +281,12 @@ impl Machine {
             last: None,
             last_unavailable: false,
             always_paged: false,
+            not_found: false,
             watch_list_disabled_until: None,
             broken_watch_lists: 0,
+            failed_pages: 0,
+            distrust_pages: false,
+            paced_pages: 0,
             bookmark_gap: None,
             bookmarks_seen: false,
             attempts: 0,
@@ -267,12 +314,17 @@ impl Machine {
         self.rewinds
     }
 
+    /// The number of pages that were delayed.
+    pub(crate) fn paced_pages(&self) -> u64 {
+        self.paced_pages
+    }
+
     /// What to wait for until the next input.
     pub(crate) fn next(&self, now: Instant) -> Next {
         match &self.phase {
             Phase::Idle => Next::Sleep { until: now },
             Phase::Resting => Next::Rest,
-            Phase::Waiting { until, .. } => Next::Sleep { until: *until },
+            Phase::Waiting(waiting) => Next::Sleep { until: waiting.until },
             Phase::Listing(listing) => Next::Read {
                 deadline: listing.deadline(&self.config.deadlines),
             },
@@ -316,9 +368,17 @@ impl Machine {
     pub(crate) fn step(&mut self, input: Input<'_>, cx: &mut Context) {
         match input {
             Input::Event { kind, version } => return self.event(kind, version, cx),
-            Input::ListedObject => {
+            Input::ListedObject { first_key } => {
                 if let Phase::Listing(listing) = &mut self.phase {
-                    listing.progress(cx.now);
+                    listing.object(first_key, cx.now);
+                }
+                return;
+            }
+            Input::RequestSent => {
+                match &mut self.phase {
+                    Phase::Listing(listing) => listing.reopened(cx.now),
+                    Phase::Initial(watch) | Phase::Watching(watch) => watch.sent(cx.now),
+                    Phase::Idle | Phase::Resting | Phase::Waiting(_) => {}
                 }
                 return;
             }
@@ -328,18 +388,21 @@ impl Machine {
                     Phase::Initial(watch) | Phase::Watching(watch) => {
                         watch.restart_deadline(cx.now, self.config.deadlines.watch_idle);
                     }
-                    Phase::Idle | Phase::Resting | Phase::Waiting { .. } => {}
+                    Phase::Idle | Phase::Resting | Phase::Waiting(_) => {}
                 }
                 return;
             }
             Input::Committed => {
                 // The next failure starts with the shortest pause again.
-                self.list_backoff.reset();
+                self.list_delays.reset();
                 self.attempts = 0;
+                self.failed_pages = 0;
+                self.distrust_pages = false;
+                self.not_found = false;
                 return;
             }
             // Replaces what was to follow the commit: a watch, or the wait for its turn.
-            Input::CommitRejected(operation) => return self.retry_sync(None, operation, None, cx),
+            Input::CommitRejected(operation) => return self.retry_sync(Failure::SERVED, operation, None, cx),
             Input::ShardMoved => return self.shard_moved(false, cx),
             Input::ShardEmpty => return self.shard_moved(true, cx),
             _ => {}
@@ -347,21 +410,56 @@ impl Machine {
         match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Idle => {
                 if matches!(input, Input::Start) {
-                    self.start_sync(cx);
+                    self.request(Upcoming::Sync, cx);
                 }
             }
             Phase::Resting => self.phase = Phase::Resting,
-            Phase::Waiting { until, then } => match input {
-                Input::Woken => match then {
-                    AfterPause::Sync => self.start_sync(cx),
-                    AfterPause::Watch => self.start_watch(cx),
-                    AfterPause::PacedWatch => self.open_watch(cx),
-                },
-                _ => self.phase = Phase::Waiting { until, then },
-            },
+            Phase::Waiting(waiting) => self.step_waiting(waiting, input, cx),
             Phase::Listing(listing) => self.step_list(listing, input, cx),
             Phase::Initial(watch) => self.step_initial(watch, input, cx),
             Phase::Watching(watch) => self.step_watch(watch, input, cx),
+        }
+    }
+
+    fn step_waiting(&mut self, mut waiting: Waiting, input: Input<'_>, cx: &mut Context) {
+        match input {
+            Input::Woken if waiting.paced => self.open(waiting.then, cx),
+            Input::Woken => self.request(waiting.then, cx),
+            // The pause ends, but the pacing of requests holds.
+            Input::RetryNow if !waiting.paced => self.request(waiting.then, cx),
+            Input::ServerReached if waiting.class == Some(FailureClass::Unreachable) => {
+                // Spread out: all reflectors of the process receive this at the same time.
+                let spread = cx.now + SPREAD.mul_f64(cx.jitter);
+                waiting.until = waiting.until.min(spread);
+                self.phase = Phase::Waiting(waiting);
+            }
+            _ => self.phase = Phase::Waiting(waiting),
+        }
+    }
+
+    /// Sends the next request as soon as the pacing allows.
+    fn request(&mut self, then: Upcoming, cx: &mut Context) {
+        let at = self.pace.take(cx.now);
+        if at <= cx.now {
+            return self.open(then, cx);
+        }
+        if matches!(&then, Upcoming::Page(listing) if listing.is_under_way()) {
+            self.paced_pages += 1;
+        }
+        self.phase = Phase::Waiting(Waiting {
+            until: at,
+            then,
+            paced: true,
+            class: None,
+        });
+    }
+
+    fn open(&mut self, then: Upcoming, cx: &mut Context) {
+        match then {
+            Upcoming::Sync => self.open_sync(cx),
+            Upcoming::WatchList { fell_back } => self.open_watch_list(fell_back, cx),
+            Upcoming::Page(listing) => self.open_page(*listing, cx),
+            Upcoming::Watch => self.open_watch(cx),
         }
     }
 
@@ -376,7 +474,8 @@ impl Machine {
             Phase::Listing(_) => Some(Operation::List),
             Phase::Initial(_) => Some(Operation::WatchList),
             Phase::Watching(_) => Some(Operation::Watch),
-            Phase::Idle | Phase::Resting | Phase::Waiting { .. } => None,
+            Phase::Waiting(waiting) if waiting.is_within_list() => Some(Operation::List),
+            Phase::Idle | Phase::Resting | Phase::Waiting(_) => None,
         };
         if let Some(operation) = operation {
             cx.actions.push(Action::Discard);
@@ -390,14 +489,18 @@ impl Machine {
         }
         match &mut self.phase {
             phase if is_empty => *phase = Phase::Resting,
-            Phase::Waiting { then, .. } => *then = AfterPause::Sync,
-            _ => self.start_sync(cx),
+            Phase::Waiting(waiting) => waiting.then = Upcoming::Sync,
+            _ => self.request(Upcoming::Sync, cx),
         }
     }
 
     /// Whether the whole collection is being fetched.
     pub(crate) fn is_fetching(&self) -> bool {
-        matches!(self.phase, Phase::Listing(_) | Phase::Initial(_))
+        match &self.phase {
+            Phase::Listing(_) | Phase::Initial(_) => true,
+            Phase::Waiting(waiting) => waiting.is_within_list(),
+            Phase::Idle | Phase::Resting | Phase::Watching(_) => false,
+        }
     }
 
     /// Whether a watch is open whose collection is complete.
@@ -406,24 +509,43 @@ impl Machine {
     }
 
     /// Fetches the whole collection, by watch-list if possible.
-    fn start_sync(&mut self, cx: &mut Context) {
+    fn open_sync(&mut self, cx: &mut Context) {
         let disabled = self.watch_list_disabled_until.is_some_and(|until| cx.now < until);
-        if self.watch_list && !disabled && !self.is_repairing() {
+        if self.watch_list && !disabled && !self.not_found && !self.is_repairing() {
             self.watch_list_disabled_until = None;
-            self.start_watch_list(cx);
+            self.open_watch_list(false, cx);
         } else {
-            self.start_list(cx);
+            let listing = self.new_list(cx);
+            self.open_page(listing, cx);
         }
     }
 
-    /// Reports the end of a stream and waits before the next one.
-    fn pause(&mut self, pause: Duration, then: AfterPause, mut report: Report, cx: &mut Context) {
-        report.pause = pause;
+    /// Reports the end of a stream and sends the next request after a pause.
+    fn pause(
+        &mut self,
+        pause: Duration,
+        class: Option<FailureClass>,
+        then: Upcoming,
+        mut report: Report,
+        cx: &mut Context,
+    ) {
+        let until = after(cx.now, pause).max(self.pace.ready_at(cx.now));
+        report.pause = until.saturating_duration_since(cx.now);
         cx.actions.push(Action::Report(report));
-        self.phase = Phase::Waiting {
-            until: after(cx.now, pause),
+        if until <= cx.now {
+            return self.request(then, cx);
+        }
+        self.phase = Phase::Waiting(Waiting {
+            until,
             then,
-        };
+            paced: false,
+            class,
+        });
+    }
+
+    /// Reports the end of a stream and sends the next request at once, if the pacing allows.
+    fn proceed(&mut self, then: Upcoming, report: Report, cx: &mut Context) {
+        self.pause(Duration::ZERO, None, then, report, cx);
     }
 
     fn report(&mut self, operation: Operation, resume: Resume) -> Report {
@@ -440,16 +562,16 @@ impl Machine {
     /// Starts over with the whole collection after a pause.
     fn retry_sync(
         &mut self,
-        retry_after: Option<Duration>,
+        failure: Failure,
         operation: Operation,
         violation: Option<Violation>,
         cx: &mut Context,
     ) {
         cx.actions.push(Action::Discard);
-        let pause = self.list_backoff.next(cx.jitter, retry_after);
+        let pause = self.list_delays.next(failure, cx.jitter);
         let mut report = self.report(operation, Resume::RetrySync);
         report.violation = violation;
-        self.pause(pause, AfterPause::Sync, report, cx);
+        self.pause(pause, Some(failure.class), Upcoming::Sync, report, cx);
     }
 
     /// Compares the version of a complete collection with the last version.
@@ -492,7 +614,9 @@ impl Machine {
 
     /// Records progress of a watch: the next failure starts with the shortest pause again.
     fn watch_progress(&mut self) {
-        self.watch_backoff.reset();
+        self.watch_delays.reset();
+        self.expired_backoff.reset();
+        self.expired = false;
         self.attempts = 0;
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::flow::Flow;
-use super::list::retry_after;
-use super::{Action, AfterPause, Context, EventKind, Input, Machine, Phase, VersionCheck, relist_reason};
+use super::{Action, Context, EventKind, Input, Machine, Phase, Upcoming, VersionCheck, relist_reason};
+use crate::reflector::backoff::Failure;
 use crate::reflector::config::{Deadlines, ReflectorConfig};
 use crate::reflector::report::{Operation, RelistReason, Resume, Violation};
 use crate::source::WatchRequest;
@@ -71,6 +71,18 @@ impl Watching {
         }
     }
 
+    /// The request was sent only now.
+    pub(super) fn sent(&mut self, now: Instant) {
+        self.started = now;
+        self.activity = now;
+    }
+
+    /// Whether the watch has proved itself: a short watch without progress delays the next one.
+    fn is_productive(&self, now: Instant) -> bool {
+        let lasted = now.saturating_duration_since(self.started);
+        self.progressed || self.opened && lasted >= UNPRODUCTIVE
+    }
+
     /// Records data before the end marker. Live events and bookmarks do not extend the deadline: on a busy collection
     /// whose end marker was lost they never stop.
     fn initial_progress(&mut self, now: Instant, live: bool) {
@@ -114,7 +126,7 @@ impl Machine {
         Duration::from_secs(times(min, 1.0 + cx.jitter).as_secs())
     }
 
-    pub(super) fn start_watch_list(&mut self, cx: &mut Context) {
+    pub(super) fn open_watch_list(&mut self, fell_back: bool, cx: &mut Context) {
         let resource_version = if self.last_unavailable {
             None
         } else {
@@ -128,22 +140,13 @@ impl Machine {
             shard: None,
         };
         cx.actions.push(Action::Watch(request.clone()));
-        self.phase = Phase::Initial(Watching::new(request, cx.now));
+        self.phase = Phase::Initial(Watching {
+            fell_back,
+            ..Watching::new(request, cx.now)
+        });
     }
 
-    /// Watches from the last version, as soon as the pacing allows.
-    pub(super) fn start_watch(&mut self, cx: &mut Context) {
-        let at = self.pace.take(cx.now);
-        if at <= cx.now {
-            self.open_watch(cx);
-        } else {
-            self.phase = Phase::Waiting {
-                until: at,
-                then: AfterPause::PacedWatch,
-            };
-        }
-    }
-
+    /// Watches from the last version.
     pub(super) fn open_watch(&mut self, cx: &mut Context) {
         let request = WatchRequest {
             resource_version: self.last.clone(),
@@ -235,7 +238,7 @@ impl Machine {
             VersionCheck::Stale => {
                 self.last_unavailable = true;
                 let violation = Some(Violation::StaleList);
-                return self.retry_sync(None, Operation::WatchList, violation, cx);
+                return self.retry_sync(Failure::SERVED, Operation::WatchList, violation, cx);
             }
             VersionCheck::Rewound => self.report_rewind(Operation::WatchList, cx),
             VersionCheck::Accept => {}
@@ -258,20 +261,17 @@ impl Machine {
         if version_rejected && watch.request.resource_version.is_some() && !watch.fell_back {
             self.last_unavailable = true;
             let report = self.report(Operation::WatchList, Resume::RetryNewest);
-            cx.actions.extend([Action::Discard, Action::Report(report)]);
-            self.start_watch_list(cx);
-            if let Phase::Initial(watch) = &mut self.phase {
-                watch.fell_back = true;
-            }
+            cx.actions.push(Action::Discard);
+            self.proceed(Upcoming::WatchList { fell_back: true }, report, cx);
         } else if error.is_too_many_requests() {
-            self.retry_sync(error.retry_after, Operation::WatchList, None, cx);
+            self.retry_sync(Failure::of_api(error), Operation::WatchList, None, cx);
         } else if error.retry_after.is_some() {
             // The requested delay also applies to the list that replaces a watch-list that keeps failing.
             self.broken_watch_lists += 1;
             if self.broken_watch_lists >= MAX_BROKEN_WATCH_LISTS {
                 self.disable_watch_lists(cx);
             }
-            self.retry_sync(error.retry_after, Operation::WatchList, None, cx);
+            self.retry_sync(Failure::of_api(error), Operation::WatchList, None, cx);
         } else {
             // The server does not support the parameters for this resource. Other errors may affect the list as well,
             // and the next cycle then tries a watch-list again. A replica that lags behind even the newest version
@@ -289,7 +289,7 @@ impl Machine {
             SourceError::Malformed(_) => self.list_instead(None, cx),
             // A list of the same collection would exceed the same limit.
             SourceError::Limit(limit) if limit.is_of_the_collection() => {
-                self.retry_sync(retry_after(error), Operation::WatchList, None, cx);
+                self.retry_sync(Failure::of(error), Operation::WatchList, None, cx);
             }
             SourceError::Limit(_) => {
                 self.disable_watch_lists(cx);
@@ -303,7 +303,13 @@ impl Machine {
                 if watch.opened {
                     self.broken_watch_lists += 1;
                 }
-                self.retry_sync(None, Operation::WatchList, None, cx);
+                let spent = cx.now.saturating_duration_since(watch.started);
+                // A connection that breaks among the initial events has cost the server a part of them.
+                let failure = match watch.opened {
+                    true => Failure::of(error).served(),
+                    false => Failure::of(error).after(spent),
+                };
+                self.retry_sync(failure, Operation::WatchList, None, cx);
             }
         }
     }
@@ -316,8 +322,9 @@ impl Machine {
     fn list_instead(&mut self, violation: Option<Violation>, cx: &mut Context) {
         let mut report = self.report(Operation::WatchList, Resume::ListInstead);
         report.violation = violation;
-        cx.actions.extend([Action::Discard, Action::Report(report)]);
-        self.start_list(cx);
+        cx.actions.push(Action::Discard);
+        let listing = self.new_list(cx);
+        self.proceed(Upcoming::Page(Box::new(listing)), report, cx);
     }
 
     pub(super) fn step_watch(&mut self, mut watch: Watching, input: Input<'_>, cx: &mut Context) {
@@ -334,10 +341,20 @@ impl Machine {
                 self.bookmark(&mut watch, resource_version, cx);
                 self.phase = Phase::Watching(watch);
             }
-            Input::ErrorEvent(error) => self.watch_error_event(error, cx),
+            Input::ErrorEvent(error) => {
+                if watch.is_productive(cx.now) {
+                    self.watch_progress();
+                }
+                self.watch_error_event(error, cx);
+            }
             Input::Failed(SourceError::Api(error)) => self.watch_rejected(error, cx),
+            Input::Failed(_) if watch.is_productive(cx.now) => self.watch_lost(cx),
+            Input::Failed(error) => {
+                let spent = cx.now.saturating_duration_since(watch.started);
+                self.rewatch_later(Failure::of(error).after(spent), None, cx);
+            }
             Input::DeadlinePassed => self.watch_silent(&watch, cx),
-            Input::Failed(_) | Input::ResyncRejected => self.rewatch_later(None, None, cx),
+            Input::ResyncRejected => self.rewatch_later(Failure::SERVED, None, cx),
             Input::RelistRequested(reason) => self.relist_requested(reason, cx),
             Input::Ended => self.watch_ended(&watch, cx),
             _ => self.phase = Phase::Watching(watch),
@@ -380,10 +397,10 @@ impl Machine {
         let version_is_valid =
             error.is_too_many_requests() || error.is_internal() && self.internal_errors.allows(cx.now);
         if version_is_valid {
-            self.rewatch_later(error.retry_after, None, cx);
+            self.rewatch_later(Failure::of_api(error), None, cx);
         } else {
             let reason = relist_reason(error).unwrap_or(RelistReason::ErrorEvent);
-            self.relist_later(error.retry_after, reason, cx);
+            self.relist(error, reason, cx);
         }
     }
 
@@ -396,17 +413,26 @@ impl Machine {
             None => None,
         };
         match reason {
-            Some(reason) => self.relist_later(error.retry_after, reason, cx),
-            None => self.rewatch_later(error.retry_after, None, cx),
+            Some(reason) => self.relist(error, reason, cx),
+            None => self.rewatch_later(Failure::of_api(error), None, cx),
         }
+    }
+
+    /// The connection of a productive watch was lost. The next one is opened at once: the server has proved that it
+    /// serves watches, and what happened in between may soon expire.
+    fn watch_lost(&mut self, cx: &mut Context) {
+        self.watch_interrupted();
+        self.watch_progress();
+        let report = self.report(Operation::Watch, Resume::Rewatch);
+        self.proceed(Upcoming::Watch, report, cx);
     }
 
     fn watch_ended(&mut self, watch: &Watching, cx: &mut Context) {
         let lasted = cx.now.saturating_duration_since(watch.started);
         if watch.events == 0 && !watch.progressed && lasted < VERY_SHORT {
-            self.rewatch_later(None, Some(Violation::ShortWatch), cx);
+            self.rewatch_later(Failure::SERVED, Some(Violation::ShortWatch), cx);
         } else if !watch.progressed && lasted < UNPRODUCTIVE {
-            self.rewatch_later(None, None, cx);
+            self.rewatch_later(Failure::SERVED, None, cx);
         } else {
             if after(cx.now, GRACE) < after(watch.started, watch.request.timeout) {
                 self.watch_interrupted();
@@ -417,48 +443,52 @@ impl Machine {
 
     /// Nothing was received until the deadline, or the watch outlived its timeout.
     fn watch_silent(&mut self, watch: &Watching, cx: &mut Context) {
-        self.watch_interrupted();
         // A server that ignores the timeout, or one that never sends bookmarks and has nothing to send: neither is a
         // failure. A server that does not even respond is one.
         if cx.now >= watch.ends_by || watch.opened && !self.bookmarks_seen {
+            self.watch_interrupted();
             self.rewatch(cx);
+        } else if watch.is_productive(cx.now) {
+            self.watch_lost(cx);
         } else {
-            self.rewatch_later(None, None, cx);
+            self.rewatch_later(Failure::SERVED, None, cx);
         }
     }
 
     /// Opens the next watch after the regular end of one, which is not a failure.
     fn rewatch(&mut self, cx: &mut Context) {
         let mut report = self.report(Operation::Watch, Resume::Rewatch);
-        self.attempts = 0;
+        self.watch_progress();
         report.attempts = 0;
-        cx.actions.push(Action::Report(report));
-        self.start_watch(cx);
+        self.proceed(Upcoming::Watch, report, cx);
     }
 
-    fn rewatch_later(
-        &mut self,
-        retry_after: Option<Duration>,
-        violation: Option<Violation>,
-        cx: &mut Context,
-    ) {
+    fn rewatch_later(&mut self, failure: Failure, violation: Option<Violation>, cx: &mut Context) {
         self.watch_interrupted();
-        let pause = self.watch_backoff.next(cx.jitter, retry_after);
+        let pause = self.watch_delays.next(failure, cx.jitter);
         let mut report = self.report(Operation::Watch, Resume::Rewatch);
         report.violation = violation;
-        self.pause(pause, AfterPause::Watch, report, cx);
+        self.pause(pause, Some(failure.class), Upcoming::Watch, report, cx);
     }
 
-    fn relist_later(&mut self, retry_after: Option<Duration>, reason: RelistReason, cx: &mut Context) {
+    fn relist(&mut self, error: &ApiError, reason: RelistReason, cx: &mut Context) {
         // An expired version is merely old: a list that is not older suffices and is served from memory. Otherwise
         // the version itself is in doubt.
         if reason != RelistReason::Expired && reason != RelistReason::ErrorEvent {
             self.last_unavailable = true;
         }
-        // The pause grows with each failed watch and is not reset by the list that follows. Otherwise a server that
-        // rejects every watch would be listed in a tight loop.
-        let pause = self.watch_backoff.next(cx.jitter, retry_after);
+        // The list that follows costs the server more than the watch, also if the watch was not found.
+        let failure = Failure::of_api(error).served();
+        let pause = match reason {
+            // The server is there and has said what it needs: any delay would only make the cache staler.
+            RelistReason::Expired if !self.expired && error.retry_after.is_none() => Duration::ZERO,
+            // The pause grows with each expired watch and is not reset by the list that follows. Otherwise a server
+            // that rejects every watch would be listed in a tight loop.
+            RelistReason::Expired => self.expired_backoff.next(cx.jitter, error.retry_after),
+            _ => self.watch_delays.next(failure, cx.jitter),
+        };
+        self.expired |= reason == RelistReason::Expired;
         let report = self.report(Operation::Watch, Resume::Relist(reason));
-        self.pause(pause, AfterPause::Sync, report, cx);
+        self.pause(pause, None, Upcoming::Sync, report, cx);
     }
 }

@@ -311,7 +311,9 @@ async fn f25_a_permanent_rejection_is_reported_in_the_state() {
         assert!(since.elapsed() > minutes(59), "{:?}", since.elapsed());
         let requests = server.requests().len();
         assert_eq!(attempts as usize, requests);
-        assert!(requests <= 130, "{code}: {requests} requests in an hour");
+        // A resource that does not exist may be created soon.
+        let limit = if code == 404 { 900 } else { 130 };
+        assert!(requests <= limit, "{code}: {requests} requests in an hour");
         informer.shutdown().await;
     }
 }

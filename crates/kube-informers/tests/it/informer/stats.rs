@@ -72,10 +72,17 @@ async fn counters_match_the_operations() {
 #[tokio::test(start_paused = true)]
 async fn durations_of_lists_and_watches_are_counted() {
     let server = TestServer::new();
-    server.fault(RequestMatcher::list("pods"), Fault::delay(secs(7)));
+    // Failed attempts and the pauses after them are not part of a list.
+    let slow_failure = Fault::status(500).and(Fault::delay(secs(3)));
+    server.fault(RequestMatcher::list("pods").times(2), slow_failure);
+    server.fault(
+        RequestMatcher::list("pods").after(2).times(1),
+        Fault::delay(secs(7)),
+    );
     let informer = synced(paged_pods(&server)).await;
     let reflector = informer.stats().members[0].reflector.clone();
     assert_eq!(reflector.last_list_duration.as_secs(), 7);
+    assert_eq!(reflector.list_duration.as_secs(), 7);
     pass(secs(100)).await;
     server.close_watches();
     settle().await;

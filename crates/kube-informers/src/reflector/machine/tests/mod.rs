@@ -2,6 +2,7 @@
 
 mod doubt;
 mod list;
+mod pacing;
 mod shards;
 mod watch;
 mod watch_list;
@@ -125,6 +126,26 @@ impl Harness {
             next => panic!("expected a pause, not {next:?}"),
         }
         self.step(Input::Woken)
+    }
+
+    /// Handles an input and waits for the request that follows.
+    fn request_after(&mut self, input: Input<'_>) -> String {
+        let mut actions = self.step(input);
+        loop {
+            let is_request = |action: &String| action.contains("rv=");
+            match actions.into_iter().find(is_request) {
+                Some(request) => return request,
+                None => actions = self.wake(),
+            }
+        }
+    }
+
+    /// A page with one object, which is new.
+    fn page_with_object(&mut self, version: &str, token: &str) -> Vec<String> {
+        self.step(Input::ListedObject {
+            first_key: Some(fastrand::u64(..)),
+        });
+        self.step(Input::PageEnd(&page(version, token)))
     }
 
     fn advance(&mut self, time: Duration) {

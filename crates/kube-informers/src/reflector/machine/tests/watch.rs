@@ -16,8 +16,8 @@ fn a_lost_connection_resumes_at_the_last_version_and_never_lists() {
         let mut harness = Harness::watching(list_only(), "10");
         harness.event(EventKind::Modified, "12");
         for _ in 0..20 {
-            harness.step(Input::Failed(&error));
-            assert_eq!(harness.wake(), ["watch rv=12"], "{error}");
+            let request = harness.request_after(Input::Failed(&error));
+            assert_eq!(request, "watch rv=12", "{error}");
         }
     }
 }
@@ -33,8 +33,7 @@ fn f20_a_version_rejected_by_http_status_leads_to_a_list() {
     ];
     for (error, expected) in cases {
         let mut harness = Harness::watching(list_only(), "10");
-        harness.step(Input::Failed(&error));
-        assert_eq!(harness.wake(), [expected], "{error}");
+        assert_eq!(harness.request_after(Input::Failed(&error)), expected, "{error}");
     }
 }
 
@@ -68,13 +67,29 @@ fn internal_errors_lead_to_a_new_watch_within_the_window_only() {
 }
 
 #[test]
+fn an_expired_version_is_listed_at_once_also_after_an_outage() {
+    let mut harness = Harness::watching(list_only(), "10");
+    for _ in 0..20 {
+        harness.request_after(Input::Failed(&refused()));
+    }
+
+    assert_eq!(
+        harness.step(Input::Failed(&api(410, "Expired"))),
+        [
+            "watch ended, listing again because the last version has expired",
+            "list rv=10+"
+        ]
+    );
+}
+
+#[test]
 fn f19_a_server_that_rejects_every_watch_is_not_listed_in_a_tight_loop() {
     let mut harness = Harness::watching(list_only(), "10");
     let mut pauses = Vec::new();
-    for _ in 0..8 {
-        harness.step(Input::ErrorEvent(&ApiError::new(410, "Expired", "")));
+    for _ in 0..10 {
         let before = harness.now;
-        assert_eq!(harness.wake(), ["list rv=10+"]);
+        let expired = ApiError::new(410, "Expired", "");
+        assert_eq!(harness.request_after(Input::ErrorEvent(&expired)), "list rv=10+");
         pauses.push((harness.now - before).as_secs_f64());
         assert_eq!(harness.step(Input::PageEnd(&page("10", "")))[0], "commit 10");
         while let Next::Sleep { .. } = harness.machine.next(harness.now) {
@@ -82,8 +97,19 @@ fn f19_a_server_that_rejects_every_watch_is_not_listed_in_a_tight_loop() {
         }
     }
 
-    assert!(pauses.windows(2).all(|pair| pair[0] <= pair[1]), "{pauses:?}");
-    assert_eq!(pauses.last(), Some(&30.0));
+    assert_eq!(pauses[0], 0.0, "the first list is immediate");
+    assert_eq!(pauses[6..], [25.6, 30.0, 30.0, 30.0], "{pauses:?}");
+
+    harness.event(EventKind::Modified, "11");
+    let expired = ApiError::new(410, "Expired", "");
+    assert_eq!(
+        harness
+            .step(Input::ErrorEvent(&expired))
+            .last()
+            .map(String::as_str),
+        Some("list rv=11+"),
+        "progress makes it immediate again"
+    );
 }
 
 #[test]
@@ -147,22 +173,58 @@ fn a_watch_that_ran_its_time_is_followed_by_the_next_at_once() {
 #[test]
 fn the_pause_starts_over_only_after_progress() {
     let mut harness = Harness::watching(list_only(), "10");
+    let overloaded = api(500, "InternalError");
     for _ in 0..3 {
-        harness.step(Input::Failed(&broken()));
+        harness.step(Input::Failed(&overloaded));
         harness.wake();
     }
     harness.step(Input::Progress { bytes: 0 });
     assert_eq!(
-        harness.step(Input::Failed(&broken())),
+        harness.step(Input::Failed(&overloaded)),
         ["watch ended, watching from the last version in 6.4 s"]
     );
     harness.wake();
 
     harness.event(EventKind::Modified, "11");
     assert_eq!(
-        harness.step(Input::Failed(&broken())),
+        harness.step(Input::Failed(&overloaded)),
         ["watch ended, watching from the last version in 0.8 s"]
     );
+}
+
+#[test]
+fn a_productive_watch_resumes_at_once() {
+    for error in [broken(), refused()] {
+        let mut harness = Harness::watching(list_only(), "10");
+        harness.event(EventKind::Modified, "11");
+
+        assert_eq!(
+            harness.step(Input::Failed(&error)),
+            ["watch ended, watching from the last version", "watch rv=11"]
+        );
+        assert_eq!(
+            harness.step(Input::Failed(&error)),
+            ["watch ended, watching from the last version in 0.8 s"],
+            "the next one has not delivered anything"
+        );
+    }
+}
+
+#[test]
+fn f21_productive_watches_that_break_are_paced() {
+    let mut harness = Harness::watching(list_only(), "10");
+    let start = harness.now;
+    let mut version = 10;
+    let mut watches = 0;
+    while harness.now - start < Duration::from_secs(600) {
+        version += 1;
+        harness.event(EventKind::Modified, &version.to_string());
+        let request = harness.request_after(Input::Failed(&broken()));
+        assert_eq!(request, format!("watch rv={version}"));
+        watches += 1;
+    }
+
+    assert!(watches <= 5 + 240 + 1, "{watches} watches in ten minutes");
 }
 
 #[test]
@@ -251,7 +313,7 @@ fn f15_silence_is_bounded_by_the_observed_bookmark_interval() {
 
     assert_eq!(
         harness.step(Input::DeadlinePassed),
-        ["watch ended, watching from the last version in 0.8 s"]
+        ["watch ended, watching from the last version", "watch rv=10"]
     );
 }
 

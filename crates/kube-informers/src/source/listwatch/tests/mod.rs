@@ -1,6 +1,7 @@
 //! `ListWatch` against an in-process service with responses set by the test.
 
 mod compressed;
+mod connecting;
 mod errors;
 
 use std::convert::Infallible;
