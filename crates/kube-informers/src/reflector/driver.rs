@@ -1,5 +1,6 @@
 //! Runs the machine: performs its actions, waits for what it waits for, and reports each input to it.
 
+mod recovery;
 mod shards;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,7 +12,6 @@ use futures_util::StreamExt;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tracing::{debug, info, trace, warn};
 
-use super::backoff::{Failure, FailureClass};
 use super::config::JitterRng;
 use super::gather::Gathered;
 use super::machine::{Action, Context, EventKind, Input, Machine, Next, Report};
@@ -188,15 +188,6 @@ impl<K: Object> Driver<K> {
                 };
                 self.step(Input::DeadlinePassed, Some(error)).await;
             }
-        }
-    }
-
-    /// A response was received. If the server was unreachable before, the other reflectors of the group learn that it
-    /// is back.
-    fn answered(&mut self, error: Option<&SourceError>) {
-        let unreachable = error.is_some_and(|error| Failure::of(error).class == FailureClass::Unreachable);
-        if std::mem::replace(&mut self.unreachable, unreachable) && !unreachable {
-            self.group.announce();
         }
     }
 
@@ -396,19 +387,6 @@ impl<K: Object> Driver<K> {
         {
             self.check_consistency(&version).await;
         }
-    }
-
-    /// Waits for a turn to load the collection, unless this reflector has one. Returns the time of the request.
-    async fn take_turn(&mut self) -> Instant {
-        if self.turn.is_none() {
-            self.turn = self.group.try_turn();
-        }
-        if self.turn.is_none() {
-            self.status.listing(Instant::now());
-            self.turn = Some(self.group.turn().await);
-            self.actions(Input::RequestSent);
-        }
-        Instant::now()
     }
 
     fn report(&mut self, now: Instant, report: Report, error: Option<&Arc<SourceError>>) {

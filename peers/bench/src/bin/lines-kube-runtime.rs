@@ -21,14 +21,17 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             _ => return Err(format!("unknown option {argument}\n{USAGE}").into()),
         }
     }
-    let config = Config::from_custom_kubeconfig(kubeconfig.ok_or(USAGE)?, &KubeConfigOptions::default()).await?;
+    let config =
+        Config::from_custom_kubeconfig(kubeconfig.ok_or(USAGE)?, &KubeConfigOptions::default()).await?;
     let api: Api<ConfigMap> = Api::namespaced(Client::try_from(config)?, &namespace.ok_or(USAGE)?);
     let events = watch(api, watcher::Config::default()).default_backoff();
     pin_mut!(events);
     let printing = async {
         while let Some(event) = events.next().await {
             let (event, name) = match event {
-                Ok(Event::Apply(map) | Event::InitApply(map)) => ("added", map.metadata.name.unwrap_or_default()),
+                Ok(Event::Apply(map) | Event::InitApply(map)) => {
+                    ("added", map.metadata.name.unwrap_or_default())
+                }
                 Ok(Event::InitDone) => ("synced", String::new()),
                 Ok(_) => continue,
                 Err(error) => {
