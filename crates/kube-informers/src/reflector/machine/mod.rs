@@ -49,7 +49,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::backoff::{Backoff, Delays, Failure, FailureClass, Pace, RetryWindow};
+use super::backoff::{Backoff, Delays, Failure, Pace, RetryWindow};
 use super::config::ReflectorConfig;
 use super::report::{Operation, RelistReason, Resume, Violation};
 use crate::source::{ListRequest, WatchRequest};
