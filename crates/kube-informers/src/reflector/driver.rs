@@ -2,6 +2,7 @@
 
 mod loading;
 mod outbox;
+mod recovery;
 mod shards;
 
 use std::future::poll_fn;
@@ -16,7 +17,6 @@ use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tracing::{debug, info, trace, warn};
 
-use super::backoff::{Failure, FailureClass};
 use super::config::JitterRng;
 use super::gather::Gathered;
 use super::load::Load;
@@ -236,15 +236,6 @@ impl<K: Object> Driver<K> {
         }
     }
 
-    /// A response was received. If the server was unreachable before, the other reflectors of the group learn that it
-    /// is back.
-    fn answered(&mut self, error: Option<&SourceError>) {
-        let unreachable = error.is_some_and(|error| Failure::of(error).class == FailureClass::Unreachable);
-        if std::mem::replace(&mut self.unreachable, unreachable) && !unreachable {
-            self.group.announce();
-        }
-    }
-
     async fn list_item(&mut self, item: Option<Result<ListItem<K>, SourceError>>) {
         self.answered(item.as_ref().and_then(|item| item.as_ref().err()));
         let received = match &item {
@@ -449,19 +440,6 @@ impl<K: Object> Driver<K> {
             self.flush();
             self.check_consistency(&version).await;
         }
-    }
-
-    /// Waits for a turn to load the collection, unless this reflector has one. Returns the time of the request.
-    async fn take_turn(&mut self) -> Instant {
-        if self.turn.is_none() {
-            self.turn = self.group.try_turn();
-        }
-        if self.turn.is_none() {
-            self.status.listing(Instant::now());
-            self.turn = Some(self.group.turn().await);
-            self.actions(Input::RequestSent);
-        }
-        Instant::now()
     }
 
     fn report(&mut self, now: Instant, report: Report, error: Option<&Arc<SourceError>>) {

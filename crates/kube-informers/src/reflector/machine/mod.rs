@@ -36,13 +36,14 @@
 //! Every request takes a token of one bucket, so that no loop of requests exceeds the ceiling, whatever the server does.
 //! The exception is the next page of a list that makes progress.
 //!
-//! The decisions about lists are in `list.rs`, those about watches in `watch.rs`.
+//! The decisions about lists are in `list.rs`, those about watches in `watch.rs`, pauses and the pacing in `waiting.rs`.
 
 mod doubt;
 mod flow;
 mod list;
 #[cfg(test)]
 mod tests;
+mod waiting;
 mod watch;
 
 use std::cmp::Ordering;
@@ -50,7 +51,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::backoff::{Backoff, Delays, Failure, FailureClass, Pace, RetryWindow};
+use super::backoff::{Backoff, Delays, Failure, Pace, RetryWindow};
 use super::config::ReflectorConfig;
 use super::report::{Operation, RelistReason, Resume, Violation};
 use crate::source::{ListRequest, WatchRequest};
@@ -59,10 +60,8 @@ use crate::version::{ResourceVersion, is_step_back};
 use crate::wire::{ApiError, ListMeta, SourceError};
 use doubt::Credibility;
 use list::Listing;
+use waiting::{Upcoming, Waiting};
 use watch::Watching;
-
-/// The time over which the reflectors of a process spread their requests when the server is reachable again.
-const SPREAD: Duration = Duration::from_secs(5);
 
 /// Something that happened.
 pub(crate) enum Input<'a> {
@@ -184,35 +183,6 @@ impl Context {
             jitter,
             actions: Vec::new(),
         }
-    }
-}
-
-/// The next request.
-enum Upcoming {
-    /// Fetch the whole collection, by watch-list or list.
-    Sync,
-    /// Fetch the whole collection by watch-list; `fell_back` if this is the retry at the newest version.
-    WatchList { fell_back: bool },
-    /// The next page of this list, which may be its first.
-    Page(Box<Listing>),
-    /// Watch from the last version.
-    Watch,
-}
-
-/// A pause before the next request.
-struct Waiting {
-    until: Instant,
-    then: Upcoming,
-    /// The token of the request has been taken.
-    paced: bool,
-    /// The failure that caused the pause.
-    class: Option<FailureClass>,
-}
-
-impl Waiting {
-    /// Whether the pause is between two pages of a list.
-    fn is_within_list(&self) -> bool {
-        matches!(&self.then, Upcoming::Page(listing) if listing.is_under_way())
     }
 }
 
@@ -421,48 +391,6 @@ impl Machine {
         }
     }
 
-    fn step_waiting(&mut self, mut waiting: Waiting, input: Input<'_>, cx: &mut Context) {
-        match input {
-            Input::Woken if waiting.paced => self.open(waiting.then, cx),
-            Input::Woken => self.request(waiting.then, cx),
-            // The pause ends, but the pacing of requests holds.
-            Input::RetryNow if !waiting.paced => self.request(waiting.then, cx),
-            Input::ServerReached if waiting.class == Some(FailureClass::Unreachable) => {
-                // Spread out: all reflectors of the process receive this at the same time.
-                let spread = cx.now + SPREAD.mul_f64(cx.jitter);
-                waiting.until = waiting.until.min(spread);
-                self.phase = Phase::Waiting(waiting);
-            }
-            _ => self.phase = Phase::Waiting(waiting),
-        }
-    }
-
-    /// Sends the next request as soon as the pacing allows.
-    fn request(&mut self, then: Upcoming, cx: &mut Context) {
-        let at = self.pace.take(cx.now);
-        if at <= cx.now {
-            return self.open(then, cx);
-        }
-        if matches!(&then, Upcoming::Page(listing) if listing.is_under_way()) {
-            self.paced_pages += 1;
-        }
-        self.phase = Phase::Waiting(Waiting {
-            until: at,
-            then,
-            paced: true,
-            class: None,
-        });
-    }
-
-    fn open(&mut self, then: Upcoming, cx: &mut Context) {
-        match then {
-            Upcoming::Sync => self.open_sync(cx),
-            Upcoming::WatchList { fell_back } => self.open_watch_list(fell_back, cx),
-            Upcoming::Page(listing) => self.open_page(*listing, cx),
-            Upcoming::Watch => self.open_watch(cx),
-        }
-    }
-
     /// Replaces the open stream by a fetch of the new shard. A pause continues: the reason for it is not the shard.
     fn shard_moved(&mut self, is_empty: bool, cx: &mut Context) {
         let resume = if is_empty {
@@ -518,34 +446,6 @@ impl Machine {
             let listing = self.new_list(cx);
             self.open_page(listing, cx);
         }
-    }
-
-    /// Reports the end of a stream and sends the next request after a pause.
-    fn pause(
-        &mut self,
-        pause: Duration,
-        class: Option<FailureClass>,
-        then: Upcoming,
-        mut report: Report,
-        cx: &mut Context,
-    ) {
-        let until = after(cx.now, pause).max(self.pace.ready_at(cx.now));
-        report.pause = until.saturating_duration_since(cx.now);
-        cx.actions.push(Action::Report(report));
-        if until <= cx.now {
-            return self.request(then, cx);
-        }
-        self.phase = Phase::Waiting(Waiting {
-            until,
-            then,
-            paced: false,
-            class,
-        });
-    }
-
-    /// Reports the end of a stream and sends the next request at once, if the pacing allows.
-    fn proceed(&mut self, then: Upcoming, report: Report, cx: &mut Context) {
-        self.pause(Duration::ZERO, None, then, report, cx);
     }
 
     fn report(&mut self, operation: Operation, resume: Resume) -> Report {
