@@ -109,11 +109,11 @@ const SCENARIOS: &[Scenario] = &[
     ),
     library(
         "list-of-numbers",
-        "sends a complete list of 100,000 numbers",
+        "sends a complete list of 10,000 numbers",
         "counts the items without keeping them, and reports that none is an object: the cache is not synced",
         |call| {
             on_list(call, |_| {
-                Reply::text(format!("{}{}]}}", list_start(""), vec!["1"; 100_000].join(",")))
+                Reply::text(format!("{}{}]}}", list_start(""), vec!["1"; 10_000].join(",")))
             })
         },
     ),

@@ -21,7 +21,8 @@ use crate::wire::LimitExceeded;
 #[non_exhaustive]
 pub struct LoadLimits {
     /// The bytes of a response that lead to no cached object: objects that cannot be decoded, repetitions of an object,
-    /// and anything around the objects. An object that cannot be decoded counts for at least 512 bytes. Objects
+    /// and anything around the objects. An object that cannot be decoded counts for at least 512 bytes, and for 32
+    /// if not even its name can be read. Objects
     /// outside the shard do not count. Default: 256 MiB.
     pub wasted_bytes: u64,
     /// The number of objects of the collection. Default: no limit.
@@ -54,8 +55,9 @@ pub(super) struct Load {
     repeated: u64,
 }
 
-/// The least that an unreadable object counts for: about the memory of its entry.
-const MIN_UNREADABLE: u64 = 512;
+/// The least that an unreadable object counts for: about the memory of its entry, or the work of skipping it.
+const MIN_KEPT: u64 = 512;
+const MIN_SKIPPED: u64 = 32;
 /// The least that a repeated object counts for.
 const MIN_REPEATED: u64 = 64;
 
@@ -78,10 +80,11 @@ impl Load {
         }
     }
 
-    /// An object of this size was received that cannot be decoded.
-    pub(super) fn unreadable(&mut self, size: usize) {
+    /// An object of this size was received that cannot be decoded; `is_kept` if its identity needs an entry.
+    pub(super) fn unreadable(&mut self, size: usize, is_kept: bool) {
         let size = size as u64;
-        self.wasted = self.wasted.saturating_add(size.max(MIN_UNREADABLE));
+        let min = if is_kept { MIN_KEPT } else { MIN_SKIPPED };
+        self.wasted = self.wasted.saturating_add(size.max(min));
         self.chunk = self.chunk.saturating_sub(size);
         // What is left of the chunk belongs to other items, or to none.
         self.items += u64::from(self.chunk == 0);
@@ -154,12 +157,13 @@ mod tests {
 
     #[test]
     fn a_small_unreadable_item_counts_for_the_memory_of_its_entry() {
-        let items: [fn(&mut Load); 3] = [
+        let items: [fn(&mut Load); 4] = [
             |load| load.received(KIB),
-            |load| load.unreadable(2),
+            |load| load.unreadable(2, true),
+            |load| load.unreadable(2, false),
             |load| load.object(true),
         ];
-        assert_eq!(wasted(items), MIN_UNREADABLE);
+        assert_eq!(wasted(items), MIN_KEPT + MIN_SKIPPED);
     }
 
     #[test]

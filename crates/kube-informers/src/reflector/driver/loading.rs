@@ -77,8 +77,9 @@ impl<K: Object> Driver<K> {
 
     /// Keeps the identity of an unreadable object of the incomplete collection.
     pub(super) fn gather_unreadable(&mut self, bad: BadObject) {
-        self.load.unreadable(bad.size);
-        self.gathered.put_unreadable(bad);
+        let size = bad.size;
+        let is_kept = self.gathered.put_unreadable(bad);
+        self.load.unreadable(size, is_kept);
     }
 
     fn count_item(&mut self, is_new: bool) {
