@@ -17,7 +17,7 @@ const FULL: usize = 256;
 /// Deltas that the target has not received yet. Empty whenever the driver waits.
 pub(super) struct Outbox<K>(Vec<Delta<K>>);
 
-impl<K> Outbox<K> {
+impl<K: Object> Outbox<K> {
     pub(super) fn new() -> Self {
         Self(Vec::new())
     }
