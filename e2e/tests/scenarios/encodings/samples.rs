@@ -88,7 +88,7 @@ fn samples() -> Vec<(&'static str, Value)> {
         ),
         (
             "/api/v1/namespaces/NS/services",
-            json!({"spec": {"clusterIP": "None", "ports": [{"port": 80, "targetPort": "http"}, {"port": 81, "name": "other", "targetPort": 8081}]}}),
+            json!({"spec": {"clusterIP": "None", "ports": [{"port": 80, "name": "http", "targetPort": "http"}, {"port": 81, "name": "other", "targetPort": 8081}]}}),
         ),
         (
             "/api/v1/namespaces/NS/endpoints",
@@ -218,7 +218,7 @@ fn samples() -> Vec<(&'static str, Value)> {
         ),
         (
             "/apis/storage.k8s.io/v1/volumeattachments",
-            json!({"spec": {"attacher": "example.com/sample", "nodeName": "sample", "source": {"persistentVolumeName": "sample"}}}),
+            json!({"spec": {"attacher": "sample.example.com", "nodeName": "sample", "source": {"persistentVolumeName": "sample"}}}),
         ),
         (
             "/apis/storage.k8s.io/v1/namespaces/NS/csistoragecapacities",
