@@ -119,11 +119,11 @@ async fn every_object_of_every_kind_is_equal_in_both_encodings(server: &Server) 
         let json = get(&client, &path).await?;
         assert_eq!(json.code, 200, "{path}: {}", json.text);
         let version = json.text_at("/metadata/resourceVersion");
-        // Component statuses are computed by the server and have no version.
-        let same_version = match version {
-            "" => path.clone(),
-            version => format!("{path}?resourceVersion={version}&resourceVersionMatch=Exact"),
-        };
+        // Component statuses are computed for each request, in any order, and have no version.
+        if version.is_empty() {
+            continue;
+        }
+        let same_version = format!("{path}?resourceVersion={version}&resourceVersionMatch=Exact");
         let protobuf = get_as(&client, &same_version, MEDIA_TYPE).await?;
         if schema::lookup(&api_version, &kind).is_none() {
             assert_eq!(protobuf.code, 406, "{path} is protobuf of an unknown kind");
