@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use kube_informers_bench::replay::{Encoded, World, recording, serve};
+use kube_informers_bench::replay::{Encoded, Encoding, World, recording, serve};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -15,7 +15,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .as_slice()
     {
         ["--recording", directory] => recording::load(Path::new(directory))?,
-        ["--make", count] => World::new(Encoded::made(count.parse()?).ok_or("cannot generate pods")?, None)?,
+        ["--make", count] => {
+            let count = count.parse()?;
+            let made = |encoding| Encoded::made(count, encoding).ok_or("cannot generate pods");
+            World::new(made(Encoding::Json)?, Some(made(Encoding::Protobuf)?))?
+        }
         _ => return Err("usage: bench-replay --recording DIR | --make COUNT".into()),
     };
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;

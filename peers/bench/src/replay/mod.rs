@@ -2,7 +2,7 @@
 //! fields of fixed width, the version and the time of the write, are overwritten. So the measurements show the cost of
 //! the clients, not of encoding, storage and encryption.
 //!
-//! Recorded from a real API server in JSON and protobuf, or generated in JSON only.
+//! Recorded from a real API server in JSON and protobuf, or generated.
 
 mod connection;
 mod http;

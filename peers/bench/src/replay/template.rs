@@ -10,9 +10,9 @@ use crate::pod::{self, NEVER, SENT};
 /// The encoding of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
-    /// Requested by the two Rust peers.
+    /// Requested by kube-runtime.
     Json,
-    /// Requested by client-go by default.
+    /// Requested by this library and by client-go.
     Protobuf,
 }
 
@@ -150,10 +150,13 @@ pub struct Encoded {
 impl Encoded {
     /// Generated pods.
     #[must_use]
-    pub fn made(count: usize) -> Option<Self> {
-        let with_version = |mut object: Value| {
+    pub fn made(count: usize, encoding: Encoding) -> Option<Self> {
+        let encoded = |mut object: Value| {
             object["metadata"]["resourceVersion"] = "1".into();
-            Template::json(object.to_string().as_bytes())
+            match encoding {
+                Encoding::Json => Template::json(object.to_string().as_bytes()),
+                Encoding::Protobuf => Template::protobuf(&kube_protobuf::ser::to_body(&object).ok()?),
+            }
         };
         let bookmark = serde_json::json!({
             "kind": "Pod", "apiVersion": "v1", "spec": {"containers": null}, "status": {},
@@ -161,9 +164,9 @@ impl Encoded {
         });
         Some(Self {
             objects: (0..count)
-                .map(|number| with_version(pod::pod(number)))
+                .map(|number| encoded(pod::pod(number)))
                 .collect::<Option<_>>()?,
-            bookmark: with_version(bookmark)?,
+            bookmark: encoded(bookmark)?,
         })
     }
 
@@ -230,7 +233,7 @@ mod tests {
 
     #[test]
     fn generated_pod_is_rendered_with_the_requested_version_and_time() {
-        let made = Encoded::made(3).unwrap();
+        let made = Encoded::made(3, Encoding::Json).unwrap();
         let mut event = Vec::new();
         made.objects[2].event(&mut event, Encoding::Json, "MODIFIED", WRITTEN);
         let mut item = Vec::new();
@@ -250,8 +253,20 @@ mod tests {
     }
 
     #[test]
+    fn generated_pods_are_equal_in_both_encodings() {
+        let [json, protobuf] = [Encoding::Json, Encoding::Protobuf].map(|encoding| {
+            let mut out = Vec::new();
+            Encoded::made(1, encoding).unwrap().objects[0].render(&mut out, WRITTEN, 0);
+            out
+        });
+        let json: k8s_openapi::api::core::v1::Pod = serde_json::from_slice(&json).unwrap();
+        let options = kube_protobuf::Options::new();
+        assert_eq!(json, kube_protobuf::from_body(&protobuf, &options).unwrap());
+    }
+
+    #[test]
     fn recording_round_trips() {
-        let made = Encoded::made(2).unwrap();
+        let made = Encoded::made(2, Encoding::Json).unwrap();
         let mut stream = Vec::new();
         for object in &made.objects {
             object.event(

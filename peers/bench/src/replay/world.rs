@@ -213,7 +213,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn changes_are_sent_once_in_order_and_a_watch_expires_once() {
-        let world = World::new(Encoded::made(3).unwrap(), None).unwrap();
+        let world = World::new(Encoded::made(3, Encoding::Json).unwrap(), None).unwrap();
         let (_, version, era) = world.snapshot();
         assert!(matches!(world.next(era, 10), Step::Idle));
 
@@ -245,7 +245,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn paced_changes_wait_in_between() {
-        let world = World::new(Encoded::made(1).unwrap(), None).unwrap();
+        let world = World::new(Encoded::made(1, Encoding::Json).unwrap(), None).unwrap();
         world.play(Play {
             round: 1,
             events: 2,
