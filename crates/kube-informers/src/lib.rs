@@ -101,6 +101,7 @@ pub mod handler;
 pub mod indexes;
 pub mod informer;
 mod key;
+pub mod lazy;
 pub mod lister;
 pub mod object;
 pub mod quarantine;
@@ -130,6 +131,8 @@ pub use handler::{AsyncEventHandler, Backlog, EventHandler, HandlerOptions, Hand
 pub use informer::{Informer, InformerBuilder};
 pub use key::ObjectKey;
 #[doc(inline)]
+pub use lazy::Lazy;
+#[doc(inline)]
 pub use lister::Lister;
 #[doc(inline)]
 pub use object::Object;
@@ -153,6 +156,7 @@ pub mod error {
     pub use crate::informer::EncodingError;
     pub use crate::informer::errors::{SetShardError, StoppedError, SyncError, WaitForVersionError};
     pub use crate::key::ParseKeyError;
+    pub use crate::lazy::{IndexByPathError, LazyError};
     pub use crate::registration::{AddHandlerError, HandlerEndedError};
     pub use crate::selector::ParseSelectorError;
     pub use crate::task::TaskPanicError;

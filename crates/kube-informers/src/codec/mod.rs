@@ -34,17 +34,20 @@ mod error_body;
 mod format;
 mod json;
 mod objects;
+mod from_wire;
 mod open;
+pub(crate) mod packed;
 mod protobuf;
 mod status;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use serde::de::DeserializeOwned;
 
+use crate::lazy::{AccessErrors, LazyOptions};
 use crate::object::Object;
 use crate::shard::Shard;
 use crate::wire::{Known, ListItem, SourceError, WatchItem};
@@ -55,6 +58,7 @@ use json::Json;
 use protobuf::Protobuf;
 
 pub use encoding::{Encoding, NoSchemaError};
+pub use from_wire::FromWire;
 pub(crate) use error_body::error_response;
 
 /// Decodes objects of one type from any encoding.
@@ -66,21 +70,45 @@ pub struct Codec<K> {
     is_open: bool,
     json: Decode<K>,
     protobuf: Decode<K>,
+    /// How objects are held that are decoded on access.
+    lazy: Option<LazyCodec>,
 }
 
-impl<K: Object + DeserializeOwned> Codec<K> {
+/// The part of a codec of [`Lazy`](crate::Lazy) objects.
+#[derive(Clone)]
+struct LazyCodec {
+    options: LazyOptions,
+    errors: Arc<AccessErrors>,
+}
+
+impl<K: FromWire> Codec<K> {
     /// Creates the codec for `K`.
     pub fn new() -> Self {
-        Self {
-            encoding: Encoding::Auto,
-            is_open: open::is_open::<K>(),
-            json: json::decode_function(),
-            protobuf: protobuf::decode_function(),
-        }
+        K::codec(LazyOptions::default())
+    }
+
+    /// Changes how objects are held that are decoded on access. Other types are not affected.
+    pub(crate) fn hold(self, change: impl FnOnce(&mut LazyOptions)) -> Self {
+        let Some(lazy) = &self.lazy else {
+            return self;
+        };
+        let mut options = lazy.options;
+        change(&mut options);
+        K::codec(options).encoding(self.encoding)
     }
 }
 
 impl<K> Codec<K> {
+    /// Whether `metadata.managedFields` is left out unless it is requested.
+    pub(crate) fn drops_managed_fields(&self) -> bool {
+        self.lazy.is_some()
+    }
+
+    /// The failed accesses to objects of this codec that are decoded on access.
+    pub(crate) fn access_errors(&self) -> Option<Arc<AccessErrors>> {
+        self.lazy.as_ref().map(|lazy| lazy.errors.clone())
+    }
+
     /// Sets the requested encoding.
     #[must_use]
     pub fn encoding(mut self, encoding: Encoding) -> Self {
@@ -126,8 +154,8 @@ impl<K: Object> Codec<K> {
         decoding: Decoding<K>,
     ) -> Result<Box<dyn Decoder<ListItem<K>>>, SourceError> {
         Ok(match ResponseEncoding::of_content_type(content_type)? {
-            ResponseEncoding::Json => Box::new(ListReader::<K, Json>::new(self.json, decoding)),
-            ResponseEncoding::Protobuf => Box::new(ListReader::<K, Protobuf>::new(self.protobuf, decoding)),
+            ResponseEncoding::Json => Box::new(ListReader::<K, Json>::new(self.json.clone(), decoding)),
+            ResponseEncoding::Protobuf => Box::new(ListReader::<K, Protobuf>::new(self.protobuf.clone(), decoding)),
         })
     }
 
@@ -142,13 +170,13 @@ impl<K: Object> Codec<K> {
         decoding: Decoding<K>,
     ) -> Result<Box<dyn Decoder<WatchItem<K>>>, SourceError> {
         Ok(match ResponseEncoding::of_content_type(content_type)? {
-            ResponseEncoding::Json => Box::new(WatchReader::<K, Json>::new(self.json, decoding)),
-            ResponseEncoding::Protobuf => Box::new(WatchReader::<K, Protobuf>::new(self.protobuf, decoding)),
+            ResponseEncoding::Json => Box::new(WatchReader::<K, Json>::new(self.json.clone(), decoding)),
+            ResponseEncoding::Protobuf => Box::new(WatchReader::<K, Protobuf>::new(self.protobuf.clone(), decoding)),
         })
     }
 }
 
-impl<K: Object + DeserializeOwned> Default for Codec<K> {
+impl<K: FromWire> Default for Codec<K> {
     fn default() -> Self {
         Self::new()
     }
@@ -156,7 +184,13 @@ impl<K: Object + DeserializeOwned> Default for Codec<K> {
 
 impl<K> Clone for Codec<K> {
     fn clone(&self) -> Self {
-        Self { ..*self }
+        Self {
+            encoding: self.encoding,
+            is_open: self.is_open,
+            json: self.json.clone(),
+            protobuf: self.protobuf.clone(),
+            lazy: self.lazy.clone(),
+        }
     }
 }
 

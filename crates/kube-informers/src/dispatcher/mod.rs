@@ -9,6 +9,7 @@ mod folding;
 mod listener;
 mod mailbox;
 mod resync;
+mod share;
 #[cfg(test)]
 mod tests;
 mod worker;

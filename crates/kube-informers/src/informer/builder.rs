@@ -11,7 +11,7 @@ use crate::object::Object;
 use crate::queue::{DEFAULT_CAPACITY, DeltaFifo, DeltaQueue, InOrderQueue, KnownKeys};
 use crate::reflector::{Reflector, ReflectorConfig, StreamEnd, StreamEndHook, Transform};
 use crate::shard::{Shard, ShardTracker};
-use crate::source::{Encoding, ListWatch, ListerWatcher, NoSchemaError};
+use crate::source::{Encoding, ListWatch, ListerWatcher, NoSchemaError, ResourceType};
 use crate::store::{DeltaWriter, DuplicateIndexError, Store};
 
 /// Configures an informer. [`start`](Self::start) runs it; [`build`](Self::build) returns it with the task to run.
@@ -269,6 +269,14 @@ impl<K: Object> InformerBuilder<K> {
         self
     }
 
+    /// The resource of its objects, if the source has one.
+    pub(crate) fn resource(&self) -> Option<ResourceType> {
+        match &self.sources {
+            Sources::ListWatch(list_watch) => Some(list_watch.resource().clone()),
+            Sources::Other(sources) => sources.first().and_then(|source| source.resource()),
+        }
+    }
+
     /// Changes the current name.
     pub(crate) fn rename(mut self, change: impl FnOnce(String) -> String) -> Self {
         let name = self.name.take().unwrap_or_else(|| self.sources.describe());
@@ -282,6 +290,7 @@ impl<K: Object> InformerBuilder<K> {
         let name = self.name.unwrap_or_else(|| self.sources.describe());
         let sources = self.sources.into_vec();
         let resource = sources.first().and_then(|source| source.resource());
+        let access_errors = sources.first().and_then(|source| source.access_errors());
         let shard = self
             .shard
             .or_else(|| sources.first().and_then(|source| source.shard()));
@@ -319,6 +328,7 @@ impl<K: Object> InformerBuilder<K> {
         let shared = InformerInner::new(InformerParts {
             name,
             resource,
+            access_errors,
             writer: self.writer,
             queues,
             reflectors: reflectors.iter().map(Reflector::handle).collect(),

@@ -200,6 +200,11 @@ impl<K: Object> Informer<K> {
         self.store().add_index(name, values)
     }
 
+    /// The resource of its objects, if the source has one.
+    pub(crate) fn resource(&self) -> Option<&crate::source::ResourceType> {
+        self.shared.resource.as_ref()
+    }
+
     /// Whether the initial list is in the cache. Stays true once it is true.
     #[doc(alias = "HasSynced")]
     pub fn has_synced(&self) -> bool {

@@ -20,6 +20,7 @@ use super::stats::{HandlerStats, InformerStats, MemberStats, Totals};
 use crate::delta::Delta;
 use crate::dispatcher::Dispatcher;
 use crate::handler::{ErasedHandler, HandlerOptions};
+use crate::lazy::AccessErrors;
 use crate::object::Object;
 use crate::queue::{Batch, DEFAULT_BATCH, DeltaQueue};
 use crate::reflector::{Reflector, ReflectorHandle, ReflectorState};
@@ -36,6 +37,7 @@ pub(super) struct InformerInner<K: Object> {
     pub(super) name: String,
     /// The resource in the store, if the source has one.
     pub(super) resource: Option<ResourceType>,
+    access_errors: Option<Arc<AccessErrors>>,
     core: Mutex<Core<K>>,
     /// A handle that does not keep the informer alive.
     pub(super) store: Store<K>,
@@ -67,6 +69,7 @@ pub(super) struct InformerInner<K: Object> {
 pub(super) struct InformerParts<K: Object> {
     pub(super) name: String,
     pub(super) resource: Option<ResourceType>,
+    pub(super) access_errors: Option<Arc<AccessErrors>>,
     pub(super) writer: DeltaWriter<K>,
     pub(super) queues: Vec<Arc<dyn DeltaQueue<K>>>,
     pub(super) reflectors: Vec<ReflectorHandle>,
@@ -97,6 +100,7 @@ impl<K: Object> InformerInner<K> {
         let InformerParts {
             name,
             resource,
+            access_errors,
             writer,
             queues,
             reflectors,
@@ -109,6 +113,7 @@ impl<K: Object> InformerInner<K> {
         Arc::new(Self {
             name,
             resource,
+            access_errors,
             store: writer.store(),
             core: Mutex::new(Core {
                 writer,
@@ -234,6 +239,7 @@ impl<K: Object> InformerInner<K> {
         InformerStats {
             objects: self.store.len(),
             quarantined: self.store.quarantine().len(),
+            access_errors: self.access_errors.as_ref().map_or(0, |errors| errors.count()),
             totals,
             handlers,
             members: self

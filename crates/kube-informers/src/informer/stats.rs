@@ -14,6 +14,8 @@ pub struct InformerStats {
     pub objects: usize,
     /// Objects in quarantine.
     pub quarantined: usize,
+    /// Failed accesses to [`Lazy`](crate::Lazy) objects: they could not be decoded.
+    pub access_errors: u64,
     /// Changes applied to the cache so far.
     pub totals: Totals,
     /// Handlers and subscriptions.

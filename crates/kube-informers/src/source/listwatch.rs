@@ -10,14 +10,13 @@ use std::sync::Arc;
 use futures_core::stream::BoxStream;
 use futures_util::stream;
 use kube::core::{ApiResource, DynamicObject};
-use serde::de::DeserializeOwned;
-
 use super::request::{Query, path};
-use super::resource::ResourceType;
+use super::resource::{KnownResource, ResourceType};
 use super::response::{ResponseBody, send};
 use super::shard_support::ShardSelector;
 use super::{ListRequest, ListStream, ListerWatcher, WatchRequest, WatchStream};
-use crate::codec::{Codec, Decoder, Decoding, Encoding, Expected, NoSchemaError};
+use crate::codec::{Codec, Decoder, Decoding, Encoding, Expected, FromWire, NoSchemaError};
+use crate::lazy::{AccessErrors, Lazy, LazyOptions, Validate};
 use crate::object::Object;
 use crate::scope::Scope;
 use crate::shard::{Membership, Shard, shard_membership};
@@ -51,14 +50,14 @@ type Hook = Arc<dyn Fn(&mut Query) + Send + Sync>;
 /// The default limit. etcd rejects requests over 1.5 MiB by default.
 const MAX_OBJECT_SIZE: usize = 32 << 20;
 
-impl<K: Object + DeserializeOwned> ListWatch<K> {
+impl<K: FromWire> ListWatch<K> {
     /// Creates a source for a type: `ListWatch::<Pod>::new(client, Scope::namespace("shop"))`. For
     /// [`PartialObjectMeta`](kube::core::PartialObjectMeta) only metadata is requested.
     pub fn new(client: kube::Client, scope: Scope) -> Self
     where
-        K: kube::Resource<DynamicType: Default>,
+        K: KnownResource,
     {
-        Self::projected(client, ResourceType::of::<K>(), scope)
+        Self::projected(client, K::resource_type(), scope)
     }
 
     /// Creates a source for a type whose resource is known at run time only.
@@ -72,16 +71,43 @@ impl<K: Object + DeserializeOwned> ListWatch<K> {
     /// Creates a source that decodes the objects of a resource as any type, such as a projection struct with
     /// a subset of the fields.
     pub fn projected(client: kube::Client, resource: impl Into<ResourceType>, scope: Scope) -> Self {
+        let codec = Codec::new();
         Self {
             client,
             resource: resource.into(),
             scope,
-            codec: Codec::new(),
-            drop_managed_fields: false,
+            drop_managed_fields: codec.drops_managed_fields(),
+            codec,
             max_object_size: MAX_OBJECT_SIZE,
             hook: None,
             shard_selector: ShardSelector::default(),
         }
+    }
+}
+
+impl<K> ListWatch<Lazy<K>>
+where
+    Lazy<K>: FromWire,
+{
+    /// When the objects are decoded to check that they can be. Default: [`Validate::OnArrival`].
+    #[must_use]
+    pub fn validate(self, validate: Validate) -> Self {
+        self.hold(|options| options.validate = validate)
+    }
+
+    /// Keeps decoded objects, those that were used last, up to about this many bytes. Default: 0, none are kept.
+    ///
+    /// The memory of a decoded object is estimated at ten times its encoded size, which is what a pod takes.
+    #[must_use]
+    pub fn decoded_cache(self, bytes: usize) -> Self {
+        self.hold(|options| options.decoded_cache = bytes)
+    }
+}
+
+impl<K: FromWire> ListWatch<K> {
+    pub(crate) fn hold(mut self, change: impl FnOnce(&mut LazyOptions)) -> Self {
+        self.codec = self.codec.hold(change);
+        self
     }
 }
 
@@ -96,7 +122,7 @@ impl ListWatch<DynamicObject> {
 
 impl<K> ListWatch<K> {
     /// Removes `metadata.managedFields` from every object before it is decoded. It is about half of the memory of a
-    /// typical pod. Default: off.
+    /// typical pod. Default: on for [`Lazy`] objects, off for others.
     #[must_use]
     #[doc(alias = "TransformStripManagedFields")]
     pub fn drop_managed_fields(mut self, drop: bool) -> Self {
@@ -285,6 +311,10 @@ impl<K: Object> ListerWatcher<K> for ListWatch<K> {
 
     fn shard(&self) -> Option<Shard> {
         self.scope.selected_shard().cloned()
+    }
+
+    fn access_errors(&self) -> Option<Arc<AccessErrors>> {
+        self.codec.access_errors()
     }
 }
 

@@ -11,19 +11,21 @@ mod response;
 mod script;
 mod shard_support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_core::stream::BoxStream;
 
+use crate::lazy::AccessErrors;
 use crate::shard::Shard;
 
-pub use crate::codec::{Encoding, NoSchemaError};
+pub use crate::codec::{Encoding, FromWire, NoSchemaError};
 pub use crate::wire::{
     ApiError, Fetched, Identity, Known, KnownObjects, ListItem, ListMeta, SourceError, StatusCause, WatchItem,
 };
 pub use listwatch::ListWatch;
 pub use request::Query;
-pub use resource::ResourceType;
+pub use resource::{KnownResource, ResourceType};
 #[cfg(any(test, feature = "test-util"))]
 pub use script::{Answer, ListAnswer, Script, Seen, WatchAnswer};
 
@@ -70,6 +72,12 @@ pub trait ListerWatcher<K>: Send + Sync + 'static {
 
     /// The shard it delivers if a request names none; `None` for the whole collection.
     fn shard(&self) -> Option<Shard> {
+        None
+    }
+
+    /// The failed accesses to its objects, if these are decoded on access.
+    #[doc(hidden)]
+    fn access_errors(&self) -> Option<Arc<AccessErrors>> {
         None
     }
 }

@@ -9,6 +9,7 @@
 mod canonical;
 mod metadata;
 mod path;
+mod set;
 
 pub use canonical::canonical;
 pub(crate) use canonical::canonical_bytes;
@@ -17,7 +18,9 @@ pub use metadata::{
     Header, OwnerReference, OwnerReferences, Strings, annotations, has_managed_fields, header,
     header_of_prefix, labels, managed_fields, owner_references, without_managed_fields,
 };
-pub use path::{Path, PathError, RawValue, changed};
+pub use crate::path::PathError;
+pub use path::{Path, RawValue, changed};
+pub use set::set;
 
 use crate::error::Error;
 use crate::wire;
