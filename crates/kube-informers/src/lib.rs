@@ -91,6 +91,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 
+pub mod bodies;
 mod client;
 pub mod codec;
 pub mod delta;
@@ -152,11 +153,13 @@ pub use version::ResourceVersion;
 ///
 /// The name of every error type ends in `Error`, and `source()` leads to the underlying cause.
 pub mod error {
+    pub use crate::bodies::FetchError;
     pub use crate::codec::NoSchemaError;
     pub use crate::informer::EncodingError;
     pub use crate::informer::errors::{SetShardError, StoppedError, SyncError, WaitForVersionError};
     pub use crate::key::ParseKeyError;
-    pub use crate::lazy::{IndexByPathError, LazyError};
+    pub use crate::informer::IndexByPathError;
+    pub use crate::lazy::LazyError;
     pub use crate::registration::{AddHandlerError, HandlerEndedError};
     pub use crate::selector::ParseSelectorError;
     pub use crate::task::TaskPanicError;
@@ -165,7 +168,7 @@ pub mod error {
 
 /// Counters of an informer, its watches and its handlers: [`Informer::stats`].
 pub mod stats {
-    pub use crate::informer::stats::{HandlerStats, InformerStats, MemberStats, Totals};
+    pub use crate::informer::stats::{HandlerStats, InformerStats, MemberStats, MemoryStats, Totals};
 }
 
 /// The pure stages of the pipeline, for simulators. Unstable: anything here may change in any release.

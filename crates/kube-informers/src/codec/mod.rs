@@ -47,7 +47,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::lazy::{AccessErrors, LazyOptions};
+use crate::lazy::{LazyCounters, LazyOptions, Validate};
 use crate::object::Object;
 use crate::shard::Shard;
 use crate::wire::{Known, ListItem, SourceError, WatchItem};
@@ -78,13 +78,19 @@ pub struct Codec<K> {
 #[derive(Clone)]
 struct LazyCodec {
     options: LazyOptions,
-    errors: Arc<AccessErrors>,
+    counters: Arc<LazyCounters>,
 }
 
 impl<K: FromWire> Codec<K> {
     /// Creates the codec for `K`.
     pub fn new() -> Self {
         K::codec(LazyOptions::default())
+    }
+
+    /// When [`Lazy`](crate::Lazy) objects are checked; see [`ListWatch::validate`](crate::ListWatch::validate).
+    #[must_use]
+    pub fn validate(self, validate: Validate) -> Self {
+        self.hold(|options| options.validate = validate)
     }
 
     /// Changes how objects are held that are decoded on access. Other types are not affected.
@@ -104,9 +110,9 @@ impl<K> Codec<K> {
         self.lazy.is_some()
     }
 
-    /// The failed accesses to objects of this codec that are decoded on access.
-    pub(crate) fn access_errors(&self) -> Option<Arc<AccessErrors>> {
-        self.lazy.as_ref().map(|lazy| lazy.errors.clone())
+    /// The counters of the objects of this codec that are decoded on access.
+    pub(crate) fn lazy_counters(&self) -> Option<Arc<LazyCounters>> {
+        self.lazy.as_ref().map(|lazy| lazy.counters.clone())
     }
 
     /// Sets the requested encoding.

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::format::{DecodeOptions, RawObject, Schema, Skim, Text};
 use super::{Codec, Encoding, Expected, LazyCodec, json, protobuf};
-use crate::lazy::{AccessErrors, Context, Front, Lazy, LazyOptions, Packed, Shared, Validate};
+use crate::lazy::{LazyCounters, Context, Front, Lazy, LazyOptions, Packed, Shared, Validate};
 use crate::object::Object;
 
 /// The encoded bytes of one object, and what is needed to decode them.
@@ -53,9 +53,9 @@ pub(crate) fn decode<T: DeserializeOwned + 'static>(encoded: Encoded<'_>) -> Res
 }
 
 pub(super) fn codec<K: Object + DeserializeOwned>(options: LazyOptions) -> Codec<Lazy<K>> {
-    let errors = Arc::<AccessErrors>::default();
+    let counters = Arc::<LazyCounters>::default();
     let contexts = Arc::new(Contexts {
-        shared: Arc::new(Shared::new(options, errors.clone())),
+        shared: Arc::new(Shared::new(options, counters.clone())),
         last: Mutex::new(None),
         validate: options.validate,
     });
@@ -83,7 +83,7 @@ pub(super) fn codec<K: Object + DeserializeOwned>(options: LazyOptions) -> Codec
                 .map_err(|error| error.to_string())?;
             for_protobuf.hold(packed, Some(message), raw, options.expected)
         }),
-        lazy: Some(LazyCodec { options, errors }),
+        lazy: Some(LazyCodec { options, counters }),
     }
 }
 

@@ -241,6 +241,12 @@ impl<K: Object> Dispatcher<K> {
             .collect()
     }
 
+    /// The memory of the events that wait for handlers, without their objects.
+    pub(crate) fn backlog_bytes(&self) -> usize {
+        let pending = self.entries.iter().map(|entry| entry.listener.pending());
+        pending.sum::<usize>() * size_of::<Event<K>>()
+    }
+
     /// A listener that is ending stays until its last call has returned, so that a close can reach it.
     fn forget_ended(&mut self) {
         self.entries.retain(|entry| !entry.listener.has_ended());

@@ -290,7 +290,7 @@ impl<K: Object> InformerBuilder<K> {
         let name = self.name.unwrap_or_else(|| self.sources.describe());
         let sources = self.sources.into_vec();
         let resource = sources.first().and_then(|source| source.resource());
-        let access_errors = sources.first().and_then(|source| source.access_errors());
+        let lazy = sources.first().and_then(|source| source.lazy_counters());
         let shard = self
             .shard
             .or_else(|| sources.first().and_then(|source| source.shard()));
@@ -328,7 +328,7 @@ impl<K: Object> InformerBuilder<K> {
         let shared = InformerInner::new(InformerParts {
             name,
             resource,
-            access_errors,
+            lazy,
             writer: self.writer,
             queues,
             reflectors: reflectors.iter().map(Reflector::handle).collect(),

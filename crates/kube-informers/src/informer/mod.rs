@@ -2,6 +2,7 @@
 
 mod builder;
 mod constructors;
+mod index_by_path;
 pub(crate) mod errors;
 mod low_level;
 mod process;
@@ -28,6 +29,7 @@ use process::InformerInner;
 
 pub use builder::{EncodingError, InformerBuilder, QueueKind};
 use errors::{StoppedError, SyncError, WaitForVersionError};
+pub use index_by_path::IndexByPathError;
 pub use low_level::LowLevelInformer;
 pub use process::InformerTask;
 use stats::InformerStats;

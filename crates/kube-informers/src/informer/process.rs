@@ -16,11 +16,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span, debug, info_span, warn};
 
 use super::errors::{SetShardError, StoppedError, SyncError, WaitForVersionError};
-use super::stats::{HandlerStats, InformerStats, MemberStats, Totals};
+use super::stats::{HandlerStats, InformerStats, MemberStats, MemoryStats, Totals};
 use crate::delta::Delta;
 use crate::dispatcher::Dispatcher;
 use crate::handler::{ErasedHandler, HandlerOptions};
-use crate::lazy::AccessErrors;
+use crate::lazy::LazyCounters;
 use crate::object::Object;
 use crate::queue::{Batch, DEFAULT_BATCH, DeltaQueue};
 use crate::reflector::{Reflector, ReflectorHandle, ReflectorState};
@@ -37,7 +37,7 @@ pub(super) struct InformerInner<K: Object> {
     pub(super) name: String,
     /// The resource in the store, if the source has one.
     pub(super) resource: Option<ResourceType>,
-    access_errors: Option<Arc<AccessErrors>>,
+    lazy: Option<Arc<LazyCounters>>,
     core: Mutex<Core<K>>,
     /// A handle that does not keep the informer alive.
     pub(super) store: Store<K>,
@@ -69,7 +69,7 @@ pub(super) struct InformerInner<K: Object> {
 pub(super) struct InformerParts<K: Object> {
     pub(super) name: String,
     pub(super) resource: Option<ResourceType>,
-    pub(super) access_errors: Option<Arc<AccessErrors>>,
+    pub(super) lazy: Option<Arc<LazyCounters>>,
     pub(super) writer: DeltaWriter<K>,
     pub(super) queues: Vec<Arc<dyn DeltaQueue<K>>>,
     pub(super) reflectors: Vec<ReflectorHandle>,
@@ -100,7 +100,7 @@ impl<K: Object> InformerInner<K> {
         let InformerParts {
             name,
             resource,
-            access_errors,
+            lazy,
             writer,
             queues,
             reflectors,
@@ -113,7 +113,7 @@ impl<K: Object> InformerInner<K> {
         Arc::new(Self {
             name,
             resource,
-            access_errors,
+            lazy,
             store: writer.store(),
             core: Mutex::new(Core {
                 writer,
@@ -234,12 +234,14 @@ impl<K: Object> InformerInner<K> {
             .map(HandlerStats::of)
             .collect();
         let totals = core.totals.clone();
+        let backlog = core.dispatcher.backlog_bytes();
         let shards: Vec<_> = self.shards.iter().map(ShardTracker::applied).collect();
         drop(core);
         InformerStats {
             objects: self.store.len(),
             quarantined: self.store.quarantine().len(),
-            access_errors: self.access_errors.as_ref().map_or(0, |errors| errors.count()),
+            access_errors: self.lazy.as_ref().map_or(0, |lazy| lazy.access_errors()),
+            memory: self.memory(backlog),
             totals,
             handlers,
             members: self
@@ -256,6 +258,16 @@ impl<K: Object> InformerInner<K> {
                     reflector: reflector.stats(),
                 })
                 .collect(),
+        }
+    }
+
+    fn memory(&self, backlog: usize) -> MemoryStats {
+        let (keys, indexes) = self.store.table_bytes();
+        MemoryStats {
+            objects: self.lazy.as_ref().map(|lazy| lazy.bytes()),
+            keys,
+            indexes,
+            backlog,
         }
     }
 

@@ -37,33 +37,50 @@ pub struct LazyOptions {
     pub(crate) decoded_cache: usize,
 }
 
-/// The number of failed accesses to the objects of one source.
+/// Counters of the objects of one source.
 #[derive(Debug, Default)]
 #[doc(hidden)]
-pub struct AccessErrors(AtomicU64);
+pub struct LazyCounters {
+    /// Failed accesses.
+    access_errors: AtomicU64,
+    /// The memory of all objects that exist, in the cache or elsewhere.
+    bytes: AtomicUsize,
+}
 
-impl AccessErrors {
-    pub(crate) fn add(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+impl LazyCounters {
+    pub(crate) fn add_error(&self) {
+        self.access_errors.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn count(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+    pub(crate) fn access_errors(&self) -> u64 {
+        self.access_errors.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn hold(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn release(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
     }
 }
 
 /// What the objects of one source share.
 pub(crate) struct Shared<K> {
-    pub(super) errors: Arc<AccessErrors>,
+    pub(super) counters: Arc<LazyCounters>,
     /// Objects that are decoded for events in flight, in estimated bytes.
     pub(super) in_flight: AtomicUsize,
     pub(super) decoded: Option<DecodedCache<K>>,
 }
 
 impl<K> Shared<K> {
-    pub(crate) fn new(options: LazyOptions, errors: Arc<AccessErrors>) -> Self {
+    pub(crate) fn new(options: LazyOptions, counters: Arc<LazyCounters>) -> Self {
         Self {
-            errors,
+            counters,
             in_flight: AtomicUsize::new(0),
             decoded: (options.decoded_cache > 0).then(|| DecodedCache::new(options.decoded_cache)),
         }

@@ -126,10 +126,4 @@ impl<K> DecodedCache<K> {
         drop(entries);
         drop(removed);
     }
-
-    #[cfg(test)]
-    pub(super) fn bytes(&self) -> (usize, usize) {
-        let entries = self.entries.lock();
-        (entries.objects.len(), entries.bytes)
-    }
 }

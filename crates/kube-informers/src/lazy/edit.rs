@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::context::ResolvedPath;
-use super::{AccessErrors, Context, FieldPath, Lazy, LazyError, LazyOptions, Packed, PathError, Shared};
+use super::{Context, FieldPath, Lazy, LazyCounters, LazyError, LazyOptions, Packed, PathError, Shared};
 use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::source::KnownResource;
@@ -89,16 +89,24 @@ impl<K> Lazy<K> {
     /// Keeps bytes next to the object, such as a summary of fields that a transform removes. Replaces what was attached
     /// before.
     pub fn attach(&mut self, bytes: &[u8]) {
-        self.forget_decoded();
-        self.packed.attach(bytes);
+        let mut packed = self.packed.clone();
+        packed.attach(bytes);
+        self.exchange(packed);
     }
 
     fn replace(&mut self, mut packed: Packed) {
-        self.forget_decoded();
         if !self.packed.attachment().is_empty() {
             packed.attach(self.packed.attachment());
         }
+        self.exchange(packed);
+    }
+
+    fn exchange(&mut self, packed: Packed) {
+        self.forget_decoded();
+        let counters = &self.context.shared.counters;
+        counters.release(self.memory());
         self.packed = packed;
+        self.context.shared.counters.hold(self.memory());
     }
 
     fn unencodable(&self, path: &str, problem: impl std::fmt::Display) -> LazyError {
@@ -131,7 +139,7 @@ impl<K: Object + Serialize + KnownResource> Lazy<K> {
                 .and_then(|bytes| Packed::from_json(&bytes))
                 .map_err(|error| unencodable(super::json_problem(error)))?,
         };
-        let shared = Shared::new(LazyOptions::default(), Arc::<AccessErrors>::default());
+        let shared = Shared::new(LazyOptions::default(), Arc::<LazyCounters>::default());
         Ok(Self::new(
             packed,
             Arc::new(Context::new(kind, message, Arc::new(shared))),

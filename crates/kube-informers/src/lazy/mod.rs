@@ -94,10 +94,7 @@ mod context;
 mod decoded;
 mod edit;
 mod error;
-mod index;
 mod packed;
-#[cfg(test)]
-mod tests;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -119,10 +116,9 @@ use decoded::InFlight;
 
 pub use context::Validate;
 #[doc(hidden)]
-pub use context::{AccessErrors, LazyOptions};
+pub use context::{LazyCounters, LazyOptions};
 pub(crate) use context::{Context, Shared};
 pub use error::LazyError;
-pub use index::IndexByPathError;
 pub use kube_protobuf::path::{self, FieldPath, PathError};
 pub use kube_protobuf::raw::RawValue as FieldValue;
 pub(crate) use packed::{Front, Packed};
@@ -140,11 +136,18 @@ pub struct Lazy<K> {
 
 impl<K> Lazy<K> {
     pub(crate) fn new(packed: Packed, context: Arc<Context<K>>) -> Self {
-        Self {
+        let object = Self {
             packed,
             context,
             in_flight: Mutex::default(),
-        }
+        };
+        object.context.shared.counters.hold(object.memory());
+        object
+    }
+
+    /// The memory it occupies, without decoded objects.
+    fn memory(&self) -> usize {
+        size_of::<Self>() + self.packed.heap_bytes()
     }
 
     /// The encoded object: the message of its kind in protobuf, or a JSON document.
@@ -188,7 +191,7 @@ impl<K> Lazy<K> {
             path: path.map(str::to_owned),
             problem: problem.to_string(),
         };
-        self.context.shared.errors.add();
+        self.context.shared.counters.add_error();
         let is_reported = std::mem::replace(&mut self.in_flight.lock().is_reported, true);
         if !is_reported {
             let Expected { api_version, kind, .. } = &self.context.kind;
@@ -440,7 +443,7 @@ impl<K: Send + Sync + 'static> Object for Lazy<K> {
     }
 
     fn object_bytes(&self) -> Option<usize> {
-        Some(size_of::<Self>() + self.packed.heap_bytes())
+        Some(self.memory())
     }
 
     const SHARES_DECODED: bool = true;
@@ -477,6 +480,7 @@ impl<K> Lazy<K> {
 impl<K> Drop for Lazy<K> {
     fn drop(&mut self) {
         self.forget_decoded();
+        self.context.shared.counters.release(self.memory());
     }
 }
 

@@ -16,7 +16,7 @@ use super::response::{ResponseBody, send};
 use super::shard_support::ShardSelector;
 use super::{ListRequest, ListStream, ListerWatcher, WatchRequest, WatchStream};
 use crate::codec::{Codec, Decoder, Decoding, Encoding, Expected, FromWire, NoSchemaError};
-use crate::lazy::{AccessErrors, Lazy, LazyOptions, Validate};
+use crate::lazy::{LazyCounters, Lazy, LazyOptions, Validate};
 use crate::object::Object;
 use crate::scope::Scope;
 use crate::shard::{Membership, Shard, shard_membership};
@@ -313,8 +313,8 @@ impl<K: Object> ListerWatcher<K> for ListWatch<K> {
         self.scope.selected_shard().cloned()
     }
 
-    fn access_errors(&self) -> Option<Arc<AccessErrors>> {
-        self.codec.access_errors()
+    fn lazy_counters(&self) -> Option<Arc<LazyCounters>> {
+        self.codec.lazy_counters()
     }
 }
 

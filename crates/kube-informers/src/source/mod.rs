@@ -3,6 +3,7 @@
 //! A source lists one page or opens one watch per call. It makes no decisions: the reflector decides when to list,
 //! from which version, and how to react to a failure.
 
+mod get;
 mod listwatch;
 mod request;
 mod resource;
@@ -16,13 +17,14 @@ use std::time::Duration;
 
 use futures_core::stream::BoxStream;
 
-use crate::lazy::AccessErrors;
+use crate::lazy::LazyCounters;
 use crate::shard::Shard;
 
 pub use crate::codec::{Encoding, FromWire, NoSchemaError};
 pub use crate::wire::{
     ApiError, Fetched, Identity, Known, KnownObjects, ListItem, ListMeta, SourceError, StatusCause, WatchItem,
 };
+pub(crate) use get::get;
 pub use listwatch::ListWatch;
 pub use request::Query;
 pub use resource::{KnownResource, ResourceType};
@@ -75,9 +77,9 @@ pub trait ListerWatcher<K>: Send + Sync + 'static {
         None
     }
 
-    /// The failed accesses to its objects, if these are decoded on access.
+    /// The counters of its objects, if these are decoded on access.
     #[doc(hidden)]
-    fn access_errors(&self) -> Option<Arc<AccessErrors>> {
+    fn lazy_counters(&self) -> Option<Arc<LazyCounters>> {
         None
     }
 }

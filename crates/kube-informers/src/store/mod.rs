@@ -11,6 +11,7 @@ mod error;
 mod index;
 mod index_values;
 mod lookup;
+mod memory;
 mod overlay;
 mod plan;
 mod progress;

@@ -1,11 +1,13 @@
 //! Tests of the public API. One binary.
 
 mod bad_input;
+mod bodies;
 mod exact;
 mod factory;
 mod faults;
 mod informer;
 mod kube_rs_findings;
+mod lazy;
 mod lifecycle;
 mod lister;
 mod parity;

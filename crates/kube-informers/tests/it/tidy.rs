@@ -15,9 +15,25 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("scope", &["selector", "shard"]),
     (
         "source",
-        &["codec", "key", "object", "scope", "selector", "shard", "wire"],
+        &["codec", "key", "lazy", "object", "scope", "selector", "shard", "wire"],
     ),
-    ("codec", &["key", "object", "quarantine", "shard", "wire"]),
+    // The two sides of one thing: bytes in, decoded objects out.
+    ("codec", &["key", "lazy", "object", "quarantine", "shard", "wire"]),
+    ("lazy", &["codec", "key", "object", "source"]),
+    (
+        "bodies",
+        &[
+            "codec",
+            "event",
+            "informer",
+            "key",
+            "object",
+            "registration",
+            "source",
+            "store",
+            "version",
+        ],
+    ),
     ("wire", &["quarantine"]),
     ("client", &[]),
     ("delta", &["key", "object", "quarantine", "shard"]),
@@ -89,6 +105,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "event",
             "handler",
             "key",
+            "lazy",
             "lister",
             "object",
             "quarantine",
@@ -109,7 +126,9 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "factory",
         &[
+            "codec",
             "informer",
+            "lazy",
             "object",
             "reflector",
             "scope",

@@ -4,8 +4,8 @@ use kube_protobuf::raw;
 use kube_protobuf::schema;
 use serde_json::Value;
 
-use super::{FieldPath, Lazy, PathError};
-use crate::informer::{Informer, InformerBuilder};
+use super::{Informer, InformerBuilder};
+use crate::lazy::{FieldPath, Lazy, PathError};
 use crate::source::ResourceType;
 use crate::store::{DuplicateIndexError, Index};
 
