@@ -24,7 +24,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let token = secrets.fetch("shop/token-7").await?;
     secrets.fetch("shop/token-7").await?; // from memory: the metadata has not changed
     let (objects, bytes) = secrets.held();
-    println!("{} Secrets known, {objects} of them held in {bytes} bytes", metadata.store().len());
+    println!(
+        "{} Secrets known, {objects} of them held in {bytes} bytes",
+        metadata.store().len()
+    );
 
     assert_eq!(token.data.as_ref().map(|data| data["token"].0.len()), Some(1000));
     assert_eq!((metadata.store().len(), objects), (100, 1));

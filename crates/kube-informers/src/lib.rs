@@ -156,9 +156,9 @@ pub mod error {
     pub use crate::bodies::FetchError;
     pub use crate::codec::NoSchemaError;
     pub use crate::informer::EncodingError;
+    pub use crate::informer::IndexByPathError;
     pub use crate::informer::errors::{SetShardError, StoppedError, SyncError, WaitForVersionError};
     pub use crate::key::ParseKeyError;
-    pub use crate::informer::IndexByPathError;
     pub use crate::lazy::LazyError;
     pub use crate::registration::{AddHandlerError, HandlerEndedError};
     pub use crate::selector::ParseSelectorError;

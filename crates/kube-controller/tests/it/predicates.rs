@@ -40,7 +40,9 @@ async fn a_controller_of_lazy_objects_compares_specs_without_decoding() {
         .watches(Watch::object(&deployments).when(predicates::path_changed("spec")))
         .start(move |key: ObjectKey| {
             let found = lister.get(&key).map(|deployment| deployment.get());
-            let replicas = found.transpose().map(|found| found.and_then(|found| found.spec.replicas));
+            let replicas = found
+                .transpose()
+                .map(|found| found.and_then(|found| found.spec.replicas));
             seen.lock().push(replicas.unwrap());
             async { Ok::<_, std::convert::Infallible>(Action::Done) }
         })

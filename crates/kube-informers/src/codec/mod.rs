@@ -32,9 +32,9 @@ mod dynamic;
 mod encoding;
 mod error_body;
 mod format;
+mod from_wire;
 mod json;
 mod objects;
-mod from_wire;
 mod open;
 pub(crate) mod packed;
 mod protobuf;
@@ -58,8 +58,8 @@ use json::Json;
 use protobuf::Protobuf;
 
 pub use encoding::{Encoding, NoSchemaError};
-pub use from_wire::FromWire;
 pub(crate) use error_body::error_response;
+pub use from_wire::FromWire;
 
 /// Decodes objects of one type from any encoding.
 #[doc(alias = "Serializer")]
@@ -161,7 +161,9 @@ impl<K: Object> Codec<K> {
     ) -> Result<Box<dyn Decoder<ListItem<K>>>, SourceError> {
         Ok(match ResponseEncoding::of_content_type(content_type)? {
             ResponseEncoding::Json => Box::new(ListReader::<K, Json>::new(self.json.clone(), decoding)),
-            ResponseEncoding::Protobuf => Box::new(ListReader::<K, Protobuf>::new(self.protobuf.clone(), decoding)),
+            ResponseEncoding::Protobuf => {
+                Box::new(ListReader::<K, Protobuf>::new(self.protobuf.clone(), decoding))
+            }
         })
     }
 
@@ -177,7 +179,9 @@ impl<K: Object> Codec<K> {
     ) -> Result<Box<dyn Decoder<WatchItem<K>>>, SourceError> {
         Ok(match ResponseEncoding::of_content_type(content_type)? {
             ResponseEncoding::Json => Box::new(WatchReader::<K, Json>::new(self.json.clone(), decoding)),
-            ResponseEncoding::Protobuf => Box::new(WatchReader::<K, Protobuf>::new(self.protobuf.clone(), decoding)),
+            ResponseEncoding::Protobuf => {
+                Box::new(WatchReader::<K, Protobuf>::new(self.protobuf.clone(), decoding))
+            }
         })
     }
 }

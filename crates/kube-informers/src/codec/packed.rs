@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::format::{DecodeOptions, RawObject, Schema, Skim, Text};
 use super::{Codec, Encoding, Expected, LazyCodec, json, protobuf};
-use crate::lazy::{LazyCounters, Context, Front, Lazy, LazyOptions, Packed, Shared, Validate};
+use crate::lazy::{Context, Front, Lazy, LazyCounters, LazyOptions, Packed, Shared, Validate};
 use crate::object::Object;
 
 /// The encoded bytes of one object, and what is needed to decode them.

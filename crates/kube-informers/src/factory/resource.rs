@@ -12,8 +12,8 @@ use super::accessors::{ABSENT, builtin};
 use super::follow::Following;
 use super::key::{InformerIdentity, InformerKey};
 use super::resource_name::ResourceName;
-use crate::informer::Informer;
 use crate::codec::FromWire;
+use crate::informer::Informer;
 use crate::source::{ListWatch, ResourceType};
 
 /// Timeout of discovery requests.

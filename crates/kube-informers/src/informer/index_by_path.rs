@@ -2,7 +2,6 @@
 
 use kube_protobuf::raw;
 use kube_protobuf::schema;
-use serde_json::Value;
 
 use super::{Informer, InformerBuilder};
 use crate::lazy::{FieldPath, Lazy, PathError};
@@ -39,7 +38,7 @@ impl<K: Send + Sync + 'static> Informer<Lazy<K>> {
     pub fn index_by_path(&self, path: &str) -> Result<Index<Lazy<K>>, IndexByPathError> {
         let path = checked(path, self.resource())?;
         let name = path.as_str().to_owned();
-        Ok(self.add_index(&name, move |object| values(object, &path))?)
+        Ok(self.add_index(&name, move |object| object.index_values(&path))?)
     }
 }
 
@@ -52,7 +51,7 @@ impl<K: Send + Sync + 'static> InformerBuilder<Lazy<K>> {
     pub fn index_by_path(self, path: &str) -> Result<Self, IndexByPathError> {
         let path = checked(path, self.resource().as_ref())?;
         let name = path.as_str().to_owned();
-        Ok(self.index(&name, move |object| values(object, &path))?)
+        Ok(self.index(&name, move |object| object.index_values(&path))?)
     }
 }
 
@@ -70,30 +69,4 @@ fn checked(path: &str, resource: Option<&ResourceType>) -> Result<FieldPath, Ind
         path: path.to_owned(),
         source,
     })
-}
-
-fn values<K>(object: &Lazy<K>, path: &FieldPath) -> Vec<String> {
-    let text = object.path(path).map(|value| {
-        let text = value.as_ref().and_then(|value| value.as_str());
-        text.map(str::to_owned)
-    });
-    match text {
-        Ok(Some(text)) => vec![text],
-        // The error was counted and logged.
-        Err(_) => Vec::new(),
-        Ok(None) => match object.value(path) {
-            Ok(Some(Value::Array(elements))) => elements.iter().filter_map(scalar).collect(),
-            Ok(Some(value)) => scalar(&value).into_iter().collect(),
-            Ok(None) | Err(_) => Vec::new(),
-        },
-    }
-}
-
-fn scalar(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Number(number) => Some(number.to_string()),
-        Value::Bool(flag) => Some(flag.to_string()),
-        _ => None,
-    }
 }

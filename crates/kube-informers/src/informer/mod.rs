@@ -2,8 +2,8 @@
 
 mod builder;
 mod constructors;
-mod index_by_path;
 pub(crate) mod errors;
+mod index_by_path;
 mod low_level;
 mod process;
 mod sharding;

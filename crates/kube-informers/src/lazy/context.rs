@@ -152,7 +152,9 @@ impl<K> Context<K> {
             Err(error) => return ResolvedPath::Invalid(error),
         };
         match parsed.steps() {
-            [FieldStep::Name(name)] if &**name == "kind" => return ResolvedPath::Type(self.kind.kind.clone()),
+            [FieldStep::Name(name)] if &**name == "kind" => {
+                return ResolvedPath::Type(self.kind.kind.clone());
+            }
             [FieldStep::Name(name)] if &**name == "apiVersion" => {
                 return ResolvedPath::Type(self.kind.api_version.clone());
             }

@@ -24,11 +24,7 @@ impl<K> Lazy<K> {
     ///
     /// The path is invalid or leads into a list or map, the value is not of the field's type, or the object cannot be
     /// decoded.
-    pub fn set(
-        &mut self,
-        path: impl AsRef<str>,
-        value: impl Into<Option<Value>>,
-    ) -> Result<(), LazyError> {
+    pub fn set(&mut self, path: impl AsRef<str>, value: impl Into<Option<Value>>) -> Result<(), LazyError> {
         let (path, value) = (path.as_ref(), value.into());
         let resolved = self.context.resolve(path);
         let packed = match &*resolved {
@@ -41,7 +37,8 @@ impl<K> Lazy<K> {
             }
             _ => {
                 let bytes = self.set_json(path, value)?;
-                Packed::from_json(&bytes).map_err(|error| self.unencodable(path, super::json_problem(error)))?
+                Packed::from_json(&bytes)
+                    .map_err(|error| self.unencodable(path, super::json_problem(error)))?
             }
         };
         self.replace(packed);

@@ -94,6 +94,7 @@ mod context;
 mod decoded;
 mod edit;
 mod error;
+mod index_values;
 mod packed;
 
 use std::borrow::Cow;
@@ -115,9 +116,9 @@ use context::ResolvedPath;
 use decoded::InFlight;
 
 pub use context::Validate;
+pub(crate) use context::{Context, Shared};
 #[doc(hidden)]
 pub use context::{LazyCounters, LazyOptions};
-pub(crate) use context::{Context, Shared};
 pub use error::LazyError;
 pub use kube_protobuf::path::{self, FieldPath, PathError};
 pub use kube_protobuf::raw::RawValue as FieldValue;
@@ -194,7 +195,9 @@ impl<K> Lazy<K> {
         self.context.shared.counters.add_error();
         let is_reported = std::mem::replace(&mut self.in_flight.lock().is_reported, true);
         if !is_reported {
-            let Expected { api_version, kind, .. } = &self.context.kind;
+            let Expected {
+                api_version, kind, ..
+            } = &self.context.kind;
             warn!(kind = %format_args!("{api_version}/{kind}"), "{error}");
         }
         error
@@ -392,20 +395,13 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Lazy<K> {
                 object
             }
         };
-        Ok(self
-            .in_flight
-            .lock()
-            .keep(object, self.decoded_size(), in_flight))
+        Ok(self.in_flight.lock().keep(object, self.decoded_size(), in_flight))
     }
 }
 
 /// The error of `serde_json` may quote a value, so only the place is reported.
 fn json_problem(error: serde_json::Error) -> String {
-    format!(
-        "invalid JSON at line {} column {}",
-        error.line(),
-        error.column()
-    )
+    format!("invalid JSON at line {} column {}", error.line(), error.column())
 }
 
 #[cold]

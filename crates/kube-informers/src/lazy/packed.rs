@@ -182,10 +182,7 @@ impl Packed {
     }
 
     pub(crate) fn owners(&self) -> impl Iterator<Item = OwnerRef<'_>> {
-        let owners = raw::owner_references(self.meta())
-            .into_iter()
-            .flatten()
-            .flatten();
+        let owners = raw::owner_references(self.meta()).into_iter().flatten().flatten();
         owners.map(|owner| OwnerRef {
             api_version: owner.api_version,
             kind: owner.kind,

@@ -25,7 +25,9 @@ pub(crate) async fn get(
     let name = key.name();
     // Names are checked by the server; these characters would change the meaning of the address.
     if name.is_empty() || name == "." || name == ".." || name.contains(['/', '%', '?', '#']) {
-        return Err(SourceError::Request(format!("{name:?} is not the name of an object")));
+        return Err(SourceError::Request(format!(
+            "{name:?} is not the name of an object"
+        )));
     }
     let collection = resource.path(key.namespace()).map_err(SourceError::Request)?;
     let request = http::Request::get(format!("{collection}/{name}"))

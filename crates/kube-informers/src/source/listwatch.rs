@@ -7,20 +7,20 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use futures_core::stream::BoxStream;
-use futures_util::stream;
-use kube::core::{ApiResource, DynamicObject};
 use super::request::{Query, path};
 use super::resource::{KnownResource, ResourceType};
 use super::response::{ResponseBody, send};
 use super::shard_support::ShardSelector;
 use super::{ListRequest, ListStream, ListerWatcher, WatchRequest, WatchStream};
 use crate::codec::{Codec, Decoder, Decoding, Encoding, Expected, FromWire, NoSchemaError};
-use crate::lazy::{LazyCounters, Lazy, LazyOptions, Validate};
+use crate::lazy::{Lazy, LazyCounters, LazyOptions, Validate};
 use crate::object::Object;
 use crate::scope::Scope;
 use crate::shard::{Membership, Shard, shard_membership};
 use crate::wire::{Known, ListItem, SourceError, WatchItem};
+use futures_core::stream::BoxStream;
+use futures_util::stream;
+use kube::core::{ApiResource, DynamicObject};
 
 /// Lists and watches one resource of an API server, in one namespace or in all namespaces.
 ///

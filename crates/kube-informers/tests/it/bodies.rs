@@ -31,7 +31,10 @@ async fn setup(server: &TestServer, limits: BodyLimits) -> (Informer<Metadata>, 
 
 fn gets(server: &TestServer) -> usize {
     let requests = server.requests();
-    requests.iter().filter(|request| request.verb == Verb::Get).count()
+    requests
+        .iter()
+        .filter(|request| request.verb == Verb::Get)
+        .count()
 }
 
 #[tokio::test(start_paused = true)]
@@ -45,18 +48,25 @@ async fn an_object_is_requested_once_per_version() {
     assert!(Arc::ptr_eq(&first, &secrets.fetch(("ns", "a")).await.unwrap()));
     assert_eq!(gets(&server), 1);
 
-    let changed: Secret = server.modify::<Secret>("ns", "a", |secret| *secret = secret.clone().label("x", "1"));
+    let changed: Secret =
+        server.modify::<Secret>("ns", "a", |secret| *secret = secret.clone().label("x", "1"));
     let version = changed.metadata.resource_version.unwrap();
     metadata.wait_for(&version, secs(10)).await.unwrap();
     wait_for("the outdated object is dropped", || secrets.held().0 == 0).await;
     let second = secrets.fetch("ns/a").await.unwrap();
-    assert_eq!(second.metadata.resource_version.as_deref(), Some(version.as_str()));
+    assert_eq!(
+        second.metadata.resource_version.as_deref(),
+        Some(version.as_str())
+    );
     assert_eq!(gets(&server), 2);
 
     server.delete::<Secret>("ns", "a");
     wait_for("the cache has seen the deletion", || metadata.store().is_empty()).await;
     wait_for("nothing is held", || secrets.held() == (0, 0)).await;
-    assert!(matches!(secrets.fetch("ns/a").await, Err(FetchError::NotFound { .. })));
+    assert!(matches!(
+        secrets.fetch("ns/a").await,
+        Err(FetchError::NotFound { .. })
+    ));
     assert_eq!(gets(&server), 2, "the cache knows that it is gone");
 }
 
@@ -68,7 +78,11 @@ async fn concurrent_requests_for_one_object_share_one() {
     let (_metadata, secrets) = setup(&server, BodyLimits::default()).await;
     let fetched = join_all((0..10).map(|_| secrets.fetch("ns/a"))).await;
     let first = fetched[0].as_ref().unwrap();
-    assert!(fetched.iter().all(|other| Arc::ptr_eq(first, other.as_ref().unwrap())));
+    assert!(
+        fetched
+            .iter()
+            .all(|other| Arc::ptr_eq(first, other.as_ref().unwrap()))
+    );
     assert_eq!(gets(&server), 1);
 
     // A caller that gives up neither blocks later ones nor is its failure remembered.
@@ -90,7 +104,10 @@ async fn fetched_objects_are_bounded_in_size_and_age() {
         secrets.fetch(("ns", name)).await.unwrap();
     }
     let (objects, bytes) = secrets.held();
-    assert!(objects == 2 && bytes <= 10_000, "{objects} objects, {bytes} bytes");
+    assert!(
+        objects == 2 && bytes <= 10_000,
+        "{objects} objects, {bytes} bytes"
+    );
     secrets.fetch("ns/c").await.unwrap();
     assert_eq!(gets(&server), 3);
     pass(minutes(6)).await;
@@ -104,10 +121,7 @@ async fn a_failed_request_names_the_object_and_is_retried_by_the_next_caller() {
     let server = TestServer::new();
     server.create(token("a", 10));
     let (_metadata, secrets) = setup(&server, BodyLimits::default()).await;
-    let fault = server.fault(
-        RequestMatcher::get("secrets").forever(),
-        Fault::refuse(),
-    );
+    let fault = server.fault(RequestMatcher::get("secrets").forever(), Fault::refuse());
     let error = secrets.fetch("ns/a").await.unwrap_err();
     assert!(matches!(error, FetchError::Request { .. }), "{error}");
     assert!(error.to_string().contains("ns/a"), "{error}");

@@ -50,9 +50,9 @@ impl JsonStep {
             Value::Array(elements) => match self {
                 Self::Name(_) => None,
                 Self::Index(index) => elements.get(*index),
-                Self::Selector { text, key } => elements
-                    .iter()
-                    .find(|element| is_identified(element, *key, text)),
+                Self::Selector { text, key } => {
+                    elements.iter().find(|element| is_identified(element, *key, text))
+                }
             },
             _ => None,
         }
@@ -115,10 +115,7 @@ impl Found<'_> {
 }
 
 /// Finds the value at the end of the steps, without decoding it where possible.
-fn find_raw<'a>(
-    steps: &[JsonStep],
-    document: &'a [u8],
-) -> Result<Option<Found<'a>>, serde_json::Error> {
+fn find_raw<'a>(steps: &[JsonStep], document: &'a [u8]) -> Result<Option<Found<'a>>, serde_json::Error> {
     let mut at: &RawValue = serde_json::from_slice(document)?;
     for (depth, step) in steps.iter().enumerate() {
         match at.get().as_bytes().first() {

@@ -11,6 +11,7 @@ mod metadata;
 mod path;
 mod set;
 
+pub use crate::path::PathError;
 pub use canonical::canonical;
 pub(crate) use canonical::canonical_bytes;
 pub(crate) use metadata::next_of_prefix;
@@ -18,7 +19,6 @@ pub use metadata::{
     Header, OwnerReference, OwnerReferences, Strings, annotations, has_managed_fields, header,
     header_of_prefix, labels, managed_fields, owner_references, without_managed_fields,
 };
-pub use crate::path::PathError;
 pub use path::{Path, RawValue, changed};
 pub use set::set;
 

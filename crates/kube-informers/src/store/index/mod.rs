@@ -223,7 +223,12 @@ impl Postings {
             + self.postings.capacity() * size_of::<Posting>()
             + self.by_value.capacity() * (size_of::<u32>() + 1)
             + self.column.first.capacity() * size_of::<u32>()
-            + self.column.many.values().map(|ids| 24 + size_of_val(&**ids)).sum::<usize>()
+            + self
+                .column
+                .many
+                .values()
+                .map(|ids| 24 + size_of_val(&**ids))
+                .sum::<usize>()
     }
 
     /// Whether the values of this slot were set, even to none.

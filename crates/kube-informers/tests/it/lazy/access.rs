@@ -31,7 +31,7 @@ async fn a_lazy_informer_caches_what_a_typed_one_does() {
         let set: ReplicaSet = server.create(replica_set("ns", "set"));
         server.create(on_node("ns", "a", "n1").owner(&set));
         server.create(on_node("ns", "b", "n2"));
-        let typed = synced_pods(&server).await;
+        let typed = synced(pods(&server).encoding(encoding).unwrap()).await;
         let informer = synced(lazy_pods(&server, encoding)).await;
         let log = Log::new();
         informer.add_event_handler(log.handler()).unwrap();
@@ -180,7 +180,10 @@ async fn an_index_by_a_wrong_path_is_refused_with_the_reason() {
     both.metadata.finalizers = Some(vec!["example.com/x".into(), "example.com/y".into()]);
     server.create(both);
     wait_for("it is indexed by each element", || {
-        (by_finalizer.count("example.com/x"), by_finalizer.count("example.com/y")) == (1, 1)
+        (
+            by_finalizer.count("example.com/x"),
+            by_finalizer.count("example.com/y"),
+        ) == (1, 1)
     })
     .await;
 }
@@ -190,18 +193,21 @@ async fn a_factory_shares_lazy_informers_apart_from_typed_ones() {
     let server = TestServer::new();
     server.create(on_node("ns", "a", "n1"));
     let factory = SharedInformerFactory::new(server.client());
-    let (lazy, again) = (
-        factory.informer::<Lazy<Pod>>(),
-        factory.informer::<Lazy<Pod>>(),
-    );
+    let (lazy, again) = (factory.informer::<Lazy<Pod>>(), factory.informer::<Lazy<Pod>>());
     let typed = factory.informer::<Pod>();
     assert_eq!(factory.informers(), 2);
     factory.start();
     factory.wait_for_sync().await.unwrap();
 
-    let (object, same) = (lazy.store().get("ns/a").unwrap(), again.store().get("ns/a").unwrap());
+    let (object, same) = (
+        lazy.store().get("ns/a").unwrap(),
+        again.store().get("ns/a").unwrap(),
+    );
     assert!(std::sync::Arc::ptr_eq(&object, &same));
-    assert_eq!(object.get().unwrap().spec, typed.store().get("ns/a").unwrap().spec);
+    assert_eq!(
+        object.get().unwrap().spec,
+        typed.store().get("ns/a").unwrap().spec
+    );
     factory.shutdown().await;
 }
 

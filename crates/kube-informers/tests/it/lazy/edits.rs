@@ -13,7 +13,9 @@ use super::{ENCODINGS, lazy_pods};
 use crate::support::*;
 
 /// Replaces the values of a Secret by their length.
-fn redact(mut secret: Lazy<Secret>) -> Result<Option<Lazy<Secret>>, Box<dyn std::error::Error + Send + Sync>> {
+fn redact(
+    mut secret: Lazy<Secret>,
+) -> Result<Option<Lazy<Secret>>, Box<dyn std::error::Error + Send + Sync>> {
     let Some(Value::Object(mut data)) = secret.value("data")? else {
         return Ok(Some(secret));
     };
@@ -38,7 +40,10 @@ async fn secret_values_are_redacted_before_they_are_held() {
         let object = informer.store().get("ns/token").unwrap();
         let held = object.bytes();
         for canary in [&b"canary"[..], b"Y2FuYXJ5"] {
-            assert!(!held.windows(canary.len()).any(|part| part == canary), "{encoding:?}");
+            assert!(
+                !held.windows(canary.len()).any(|part| part == canary),
+                "{encoding:?}"
+            );
         }
         let decoded = object.get().unwrap();
         assert_eq!(decoded.data.as_ref().unwrap()["password"].0, b"<hidden>");
@@ -75,7 +80,11 @@ async fn a_summary_of_managed_fields_is_attached_before_they_are_cut() {
         });
         let informer = synced(informer).await;
         let object = informer.store().get("ns/a").unwrap();
-        assert!(object.attachment().starts_with(b"helm"), "{:?}", object.attachment());
+        assert!(
+            object.attachment().starts_with(b"helm"),
+            "{:?}",
+            object.attachment()
+        );
         assert_eq!(object.get().unwrap().metadata.managed_fields, None);
         assert!(!object.bytes().windows(4).any(|part| part == b"helm"));
         assert_eq!(object.object_name(), "a");
@@ -91,14 +100,21 @@ async fn setting_a_field_keeps_all_others_and_rejects_what_does_not_fit() {
         let original = informer.store().get("ns/a").unwrap();
         let mut object = Lazy::clone(&original);
         object.set("spec.nodeName", json!("n9")).unwrap();
-        object.set("metadata.labels", json!({"b": "2", "a": "\"1\""})).unwrap();
+        object
+            .set("metadata.labels", json!({"b": "2", "a": "\"1\""}))
+            .unwrap();
         assert_eq!(object.text("spec.nodeName").unwrap().as_deref(), Some("n9"));
         assert_eq!(object.object_label("a"), Some("\"1\""));
         assert_eq!(object.object_labels().count(), 2);
         let mut expected: Pod = (*original.get().unwrap()).clone();
         expected.spec.as_mut().unwrap().node_name = Some("n9".to_owned());
-        expected.metadata.labels =
-            Some([("a".to_owned(), "\"1\"".to_owned()), ("b".to_owned(), "2".to_owned())].into());
+        expected.metadata.labels = Some(
+            [
+                ("a".to_owned(), "\"1\"".to_owned()),
+                ("b".to_owned(), "2".to_owned()),
+            ]
+            .into(),
+        );
         assert_eq!(*object.get().unwrap(), expected);
 
         // A decoded object of the old bytes is not served for the new ones.

@@ -22,10 +22,15 @@ struct Record {
 }
 
 fn records() -> Vec<Record> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../kube-protobuf/tests/data/objects.bin.gz");
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../kube-protobuf/tests/data/objects.bin.gz"
+    );
     let (mut bytes, mut records) = (Vec::new(), Vec::new());
     let file = std::fs::File::open(path).unwrap();
-    flate2::read::MultiGzDecoder::new(file).read_to_end(&mut bytes).unwrap();
+    flate2::read::MultiGzDecoder::new(file)
+        .read_to_end(&mut bytes)
+        .unwrap();
     let mut rest = &bytes[..];
     let mut piece = || {
         let (length, after) = rest.split_first_chunk::<4>()?;
@@ -66,7 +71,11 @@ fn receive_protobuf(expected: &Expected, raw: &[u8]) -> Option<LazyObject> {
         kind: &expected.kind,
     };
     let frame = envelope::to_watch_frame("ADDED", &envelope::to_body(type_meta, raw));
-    receive("application/vnd.kubernetes.protobuf;stream=watch", expected, frame)
+    receive(
+        "application/vnd.kubernetes.protobuf;stream=watch",
+        expected,
+        frame,
+    )
 }
 
 fn receive_json(expected: &Expected, json: &[u8]) -> Option<LazyObject> {
@@ -155,10 +164,18 @@ fn check(expected: &Expected, object: &LazyObject, counts: &mut Counts) -> Optio
         let mut labels: Vec<_> = object.object_labels().collect();
         labels.sort_unstable();
         let decoded_labels = meta.labels.iter().flatten();
-        assert!(labels.into_iter().eq(decoded_labels.map(|(k, v)| (k.as_str(), v.as_str()))));
+        assert!(
+            labels
+                .into_iter()
+                .eq(decoded_labels.map(|(k, v)| (k.as_str(), v.as_str())))
+        );
         let owners: Vec<_> = object.object_owners().map(|owner| owner.uid).collect();
         let decoded_owners = meta.owner_references.iter().flatten();
-        assert!(owners.into_iter().eq(decoded_owners.map(|owner| owner.uid.as_str())));
+        assert!(
+            owners
+                .into_iter()
+                .eq(decoded_owners.map(|owner| owner.uid.as_str()))
+        );
     }
     let mut all = Vec::new();
     paths("", &tree, &mut all);
@@ -172,7 +189,13 @@ fn check(expected: &Expected, object: &LazyObject, counts: &mut Counts) -> Optio
         }
     }
     // Fields that the schema has and the object may lack.
-    for path in ["metadata.deletionTimestamp", "metadata.generateName", "spec", "status", "data"] {
+    for path in [
+        "metadata.deletionTimestamp",
+        "metadata.generateName",
+        "spec",
+        "status",
+        "data",
+    ] {
         let path_in_tree: FieldPath = path.parse().unwrap();
         match object.value(path) {
             Ok(found) => assert_eq!(found.as_ref(), path_in_tree.find(&tree), "{} {path}", what()),
@@ -255,7 +278,10 @@ fn shuffled(raw: &[u8], repeat: bool, random: &mut Random) -> Vec<u8> {
 /// An object that a server could have sent: it has a name.
 fn expected_of(record: &Record) -> Option<(Expected, Vec<u8>, Vec<u8>)> {
     let envelope = Envelope::parse(&record.body).unwrap();
-    let message = envelope.message().ok().filter(|message| message.has_object_meta())?;
+    let message = envelope
+        .message()
+        .ok()
+        .filter(|message| message.has_object_meta())?;
     let expected = Expected {
         api_version: envelope.api_version.to_owned(),
         kind: envelope.kind.to_owned(),
@@ -306,7 +332,12 @@ fn accesses_to_whole_objects_return_what_decoding_finds() {
         counts.read
     );
     assert!(kinds.len() > 80 && counts.read > 10_000 && quarantined * 5 < counts.objects);
-    assert!(counts.errors * 50 < counts.read, "{} errors, {} read", counts.errors, counts.read);
+    assert!(
+        counts.errors * 50 < counts.read,
+        "{} errors, {} read",
+        counts.errors,
+        counts.read
+    );
 }
 
 #[test]
@@ -337,6 +368,9 @@ fn accesses_to_broken_objects_return_what_decoding_finds_or_an_error() {
             }
         }
     }
-    println!("{} objects, {} values, {} errors", counts.objects, counts.read, counts.errors);
+    println!(
+        "{} objects, {} values, {} errors",
+        counts.objects, counts.read, counts.errors
+    );
     assert!(counts.objects > 500 && counts.errors > 100 && counts.read > 5_000);
 }

@@ -26,7 +26,11 @@ async fn by_default_an_object_that_cannot_be_decoded_is_quarantined() {
     assert_eq!(names(&informer), ["a"]);
     let quarantine = informer.quarantine();
     assert_eq!(quarantine[0].key.as_str(), "ns/b");
-    assert!(quarantine[0].object.to_string().contains("spec"), "{}", quarantine[0].object);
+    assert!(
+        quarantine[0].object.to_string().contains("spec"),
+        "{}",
+        quarantine[0].object
+    );
 
     server.clear_faults();
     force_relist(&server);
@@ -49,7 +53,10 @@ async fn on_access_the_error_names_key_and_path_and_is_counted() {
         panic!("{error}");
     };
     assert_eq!(key.as_str(), "ns/a");
-    assert!(problem.contains("spec") && !error.to_string().contains("42"), "{error}");
+    assert!(
+        problem.contains("spec") && !error.to_string().contains("42"),
+        "{error}"
+    );
     assert!(object.get().is_err());
     // What can be read is read.
     assert_eq!(object.text("metadata.name").unwrap().as_deref(), Some("a"));
@@ -60,8 +67,14 @@ async fn on_access_the_error_names_key_and_path_and_is_counted() {
 async fn unreadable_metadata_and_syntax_are_quarantined_on_arrival_in_any_case() {
     let server = TestServer::new();
     for (name, poison) in [
-        ("labels", Poison::edit(|pod| pod["metadata"]["labels"] = serde_json::json!({"x": 1}))),
-        ("owners", Poison::edit(|pod| pod["metadata"]["ownerReferences"] = serde_json::json!("x"))),
+        (
+            "labels",
+            Poison::edit(|pod| pod["metadata"]["labels"] = serde_json::json!({"x": 1})),
+        ),
+        (
+            "owners",
+            Poison::edit(|pod| pod["metadata"]["ownerReferences"] = serde_json::json!("x")),
+        ),
     ] {
         server.create(pod("ns", name));
         server.poison("pods", &format!("ns/{name}"), poison);
@@ -82,7 +95,14 @@ async fn an_index_by_a_field_that_cannot_be_decoded_has_no_value_and_is_counted(
     assert_eq!(by_node.count("n1"), 0);
     assert_eq!(informer.store().len(), 1);
     // The depth of a tree is bounded.
-    assert!(informer.store().get("ns/a").unwrap().project::<serde_json::Value>().is_err());
+    assert!(
+        informer
+            .store()
+            .get("ns/a")
+            .unwrap()
+            .project::<serde_json::Value>()
+            .is_err()
+    );
     assert!(informer.stats().access_errors > 0);
 }
 
