@@ -104,6 +104,7 @@ pub mod informer;
 mod key;
 pub mod lazy;
 pub mod lister;
+mod log_limit;
 pub mod object;
 pub mod quarantine;
 pub mod queue;
@@ -117,6 +118,7 @@ pub mod store;
 mod subscription;
 pub mod target;
 mod task;
+mod time;
 mod version;
 mod wire;
 

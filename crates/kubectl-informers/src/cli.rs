@@ -1,4 +1,4 @@
-//! The command line: every command and option, and nothing of what they do.
+//! The command line: commands and options.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use clap_complete::Shell;
 
 /// See what changes in a Kubernetes cluster, live.
 ///
-/// Without a command it shows the dashboard. Without a kubeconfig it starts a small cluster of its own, in memory, in
+/// Without a command it shows the dashboard. Without a kubeconfig it starts a small in-memory cluster in
 /// which things happen.
 #[derive(Parser)]
 #[command(
@@ -19,7 +19,7 @@ use clap_complete::Shell;
     after_help = EXAMPLES,
 )]
 pub struct Cli {
-    /// What every command takes.
+    /// Options of every command.
     #[command(flatten)]
     pub global: Global,
 
@@ -73,7 +73,7 @@ pub struct Connection {
     #[arg(long, global = true, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
 
-    /// Where discovery is cached, as kubectl does it
+    /// Directory of the discovery cache, shared with kubectl
     #[arg(
         long,
         global = true,
@@ -83,7 +83,7 @@ pub struct Connection {
     )]
     pub cache_dir: Option<PathBuf>,
 
-    /// Use a cluster in memory in which things happen, whatever is configured
+    /// Use an in-memory cluster with simulated changes, ignoring any kubeconfig
     #[arg(long, global = true, conflicts_with_all = ["context", "cluster", "user", "kubeconfig"])]
     pub embedded: bool,
 }
@@ -92,7 +92,7 @@ pub struct Connection {
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Objects")]
 pub struct Selection {
-    /// The namespace, or several with commas between them
+    /// The namespace, or a comma-separated list
     #[arg(short, long, global = true, value_name = "NAME", value_delimiter = ',')]
     pub namespace: Vec<String>,
 
@@ -100,11 +100,11 @@ pub struct Selection {
     #[arg(short = 'A', long, global = true)]
     pub all_namespaces: bool,
 
-    /// Only objects with such labels, as in app=web,tier!=cache
+    /// Label selector, for example app=web,tier!=cache
     #[arg(short = 'l', long, global = true, value_name = "LABELS")]
     pub selector: Option<String>,
 
-    /// Only objects with such fields, as in status.phase=Running
+    /// Field selector, for example status.phase=Running
     #[arg(long, global = true, value_name = "FIELDS")]
     pub field_selector: Option<String>,
 }
@@ -113,7 +113,7 @@ pub struct Selection {
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Output")]
 pub struct Showing {
-    /// Show the values of Secrets, which are otherwise replaced by their length
+    /// Show the values of Secrets; by default they are replaced by their length
     #[arg(long, global = true)]
     pub show_secrets: bool,
 
@@ -121,15 +121,15 @@ pub struct Showing {
     #[arg(long, global = true, visible_alias = "show-managed-fields")]
     pub show_noise: bool,
 
-    /// When to use colours; NO_COLOR is respected
+    /// When to use colors; NO_COLOR is respected
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub color: When,
 
-    /// Say nothing on standard error but errors
+    /// Print only errors on standard error
     #[arg(short, long, global = true)]
     pub quiet: bool,
 
-    /// How logs are written; what is logged is chosen by RUST_LOG
+    /// Log format; RUST_LOG selects what is logged
     #[arg(long, global = true, value_name = "FORMAT", default_value = "text")]
     pub log_format: LogFormat,
 }
@@ -149,7 +149,7 @@ pub enum When {
 /// How logs are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// Lines to read.
+    /// As text.
     #[default]
     Text,
     /// One JSON object per line.
@@ -161,16 +161,16 @@ pub enum LogFormat {
 pub enum Command {
     /// Show objects, then every change as it happens, with a diff of old and new
     Watch(WatchArgs),
-    /// Show the dashboard: what is watched, what it costs, who is churning (the default)
+    /// Show the dashboard: informers, their cost, and what changes most (the default)
     Top(TopArgs),
     /// Show the dashboard as a web page
     Serve(ServeArgs),
-    /// Run the embedded API server, to play with and to test against
+    /// Run the embedded API server, for experiments and tests
     #[command(
         after_help = "Example:\n  kubectl informers testserver --objects pods=500,nodes=20 --churn 20/s"
     )]
     Testserver(kube_testserver::program::Arguments),
-    /// Measure: how long it takes to sync, and what it costs
+    /// Measure how long a sync takes and what it costs
     Bench(BenchArgs),
     /// Print the completion script of a shell
     Completion {
@@ -184,15 +184,15 @@ pub enum Command {
 /// `watch`.
 #[derive(Args, Clone, Debug)]
 pub struct WatchArgs {
-    /// The kinds, with commas between them: pods, po, deployments.apps, deployments.v1.apps, widgets.example.com
+    /// Comma-separated kinds: pods, po, deployments.apps, deployments.v1.apps, widgets.example.com
     #[arg(value_name = "KIND", required = true)]
     pub kinds: String,
 
-    /// Only the object of this name
+    /// Only the object with this name
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
 
-    /// How to print: text, wide (more columns), or json (one event per line)
+    /// Output format: text, wide (more columns), or json (one event per line)
     #[arg(
         short,
         long,
@@ -202,7 +202,7 @@ pub struct WatchArgs {
     )]
     pub output: Output,
 
-    /// Leave out what is there already: only changes after the initial list
+    /// Omit the initial objects: print only changes after the initial list
     #[arg(long)]
     pub since_sync: bool,
 
@@ -226,11 +226,11 @@ pub enum Output {
 /// `top`.
 #[derive(Args, Clone, Debug, Default)]
 pub struct TopArgs {
-    /// The kinds, with commas between them; pods, nodes, deployments and events unless given
+    /// Comma-separated kinds [default: pods, nodes, deployments and events]
     #[arg(value_name = "KIND")]
     pub kinds: Option<String>,
 
-    /// Print lines instead of drawing on the terminal, as when the output is no terminal
+    /// Print lines instead of a full-screen view; the default if the output is not a terminal
     #[arg(long)]
     pub plain: bool,
 
@@ -242,11 +242,11 @@ pub struct TopArgs {
 /// `serve`.
 #[derive(Args, Clone)]
 pub struct ServeArgs {
-    /// The kinds, with commas between them; pods, nodes, deployments and events unless given
+    /// Comma-separated kinds [default: pods, nodes, deployments and events]
     #[arg(value_name = "KIND")]
     pub kinds: Option<String>,
 
-    /// The port to listen on; 0 takes any free one
+    /// The port to listen on; 0 selects a free port
     #[arg(long, default_value_t = 8090)]
     pub port: u16,
 
@@ -254,7 +254,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "ADDR", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     pub bind: IpAddr,
 
-    /// Ask visitors for this token
+    /// Require this token from clients
     #[arg(
         long,
         value_name = "TOKEN",
@@ -263,7 +263,7 @@ pub struct ServeArgs {
     )]
     pub token: Option<String>,
 
-    /// A name by which this server may be asked for, besides localhost and addresses
+    /// An additional host name that clients may use, besides localhost and IP addresses
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub allow_host: Vec<String>,
 }
@@ -283,19 +283,19 @@ impl Default for ServeArgs {
 /// `bench`.
 #[derive(Args, Clone, Debug)]
 pub struct BenchArgs {
-    /// The kinds to sync, with commas between them
+    /// Comma-separated kinds to sync
     #[arg(value_name = "KIND", default_value = "pods")]
     pub kinds: String,
 
-    /// How many objects the embedded server is given
+    /// The number of objects in the embedded server
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub objects: usize,
 
-    /// Changes a second of the embedded server, while events are counted
+    /// Changes per second in the embedded server while events are counted
     #[arg(long, value_name = "RATE", default_value_t = 2_000)]
     pub churn: u32,
 
-    /// How many seconds events are counted after the sync; 0 does not count
+    /// Seconds to count events after the sync; 0 skips this
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     pub seconds: u64,
 

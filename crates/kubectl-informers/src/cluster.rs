@@ -1,6 +1,6 @@
-//! Where the objects come from: the cluster of a kubeconfig, the one we run in, or one of our own in memory.
+//! Selects the cluster: from a kubeconfig, from inside a pod, or an embedded one.
 //!
-//! Takes the options, gives a client. A kubeconfig that was named and cannot be used is an error, never a reason to
+//! Takes the options, returns a client. A kubeconfig that was named and cannot be used is an error, never a reason to
 //! look elsewhere.
 
 use std::env;
@@ -20,7 +20,7 @@ use crate::notes::Notes;
 pub struct Cluster {
     /// The client to use.
     pub client: Client,
-    /// The address of the server, for people and for the discovery cache.
+    /// The address of the server, for messages and for the discovery cache.
     pub server: String,
     /// The namespace of the context.
     pub namespace: String,
@@ -42,7 +42,7 @@ pub enum Origin {
     Embedded,
 }
 
-/// The embedded server and what makes things happen in it. Both end with it.
+/// The embedded server and its churn. Both stop when this is dropped.
 struct Embedded {
     _server: TestServer,
     _churn: Task,
@@ -54,7 +54,7 @@ const POPULATION: &str = "nodes=6,deployments=12,pods=60,configmaps=8,secrets=4"
 const CHANGES_A_SECOND: f64 = 6.0;
 
 impl Cluster {
-    /// The cluster the options mean. Says which one before anything is asked of it.
+    /// Selects the cluster by the options, and prints which one before the first request.
     ///
     /// # Errors
     ///
@@ -78,11 +78,11 @@ impl Cluster {
         )
     }
 
-    /// Whether there is a cluster to connect to, so that the embedded one is not needed.
+    /// Whether a cluster is configured, so that the embedded one is not needed.
     ///
     /// # Errors
     ///
-    /// There is a kubeconfig, and it cannot be read.
+    /// There is a kubeconfig that cannot be read.
     pub fn is_configured(options: &Connection) -> Result<bool, Failure> {
         Ok(!options.embedded && (kubeconfig(options)?.is_some() || in_cluster().is_some()))
     }
@@ -120,7 +120,7 @@ impl Cluster {
         options: &Connection,
     ) -> Result<Self, Failure> {
         let namespace = config.default_namespace.clone();
-        // So that those who run the server can tell who asks.
+        // So that operators of the server can identify the client.
         let agent = concat!("kubectl-informers/", env!("CARGO_PKG_VERSION"));
         config
             .headers
@@ -138,7 +138,7 @@ impl Cluster {
         })
     }
 
-    /// A cluster in memory, filled, with changes going on.
+    /// A populated in-memory cluster with simulated changes.
     fn embedded(notes: &Notes, words: &str) -> Result<Self, Failure> {
         notes.warn(words);
         let server = TestServer::builder().seed(1).garbage_collection().build();
@@ -162,7 +162,7 @@ impl Cluster {
         })
     }
 
-    /// Whether it is our own, in memory.
+    /// Whether it is the embedded server.
     pub fn is_embedded(&self) -> bool {
         self.embedded.is_some()
     }
@@ -183,7 +183,7 @@ fn in_cluster() -> Option<Config> {
     Config::incluster().ok()
 }
 
-/// What is configured; `None` if nothing is.
+/// The configuration; `None` if there is none.
 fn kubeconfig(options: &Connection) -> Result<Option<Kubeconfig>, Failure> {
     if let Some(path) = &options.kubeconfig {
         return read(path).map(Some);
@@ -256,7 +256,7 @@ fn read(path: &Path) -> Result<Kubeconfig, Failure> {
     })
 }
 
-/// As kubectl says it.
+/// In kubectl's wording.
 fn unusable(error: &KubeconfigError) -> Failure {
     match error {
         KubeconfigError::LoadContext(name) => Failure::error(format!("context \"{name}\" does not exist")),

@@ -50,7 +50,7 @@ impl Columns {
     }
 }
 
-/// The columns of a kind; more if `all`, with the namespace if `namespaces`.
+/// The columns of a kind: all of them if `all`, with the namespace if `namespaces`.
 pub fn of(kind: &Kind, all: bool, namespaces: bool) -> Columns {
     let mut columns = Vec::new();
     if namespaces {
@@ -60,7 +60,7 @@ pub fn of(kind: &Kind, all: bool, namespaces: bool) -> Columns {
     }
     columns.push(column("NAME", |item| item.object_name().to_owned()));
     columns.extend(own(kind));
-    // Where an event is concerned, when it last happened counts, and comes with its own columns.
+    // The age of an Event is the time of its last occurrence, which has its own column.
     if kind.kind != "Event" {
         columns.push(column(
             "AGE",
@@ -165,7 +165,7 @@ fn own_wide(kind: &Kind) -> Vec<Column> {
     }
 }
 
-/// What is missing shows as `<none>`, as in kubectl.
+/// Missing values are shown as `<none>`, as in kubectl.
 fn text(item: &Item, pointer: &str) -> String {
     item.text(pointer)
         .filter(|text| !text.is_empty())
@@ -217,7 +217,7 @@ fn restarts(item: &Item) -> String {
         .to_string()
 }
 
-/// The phase, or what keeps a container from running.
+/// The phase, or the reason why a container is not running.
 fn pod_status(item: &Item) -> String {
     if item.get("/metadata/deletionTimestamp").is_some() {
         return "Terminating".to_owned();
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_shows_what_keeps_it_from_running() {
+    fn a_pod_shows_why_it_is_not_running() {
         let pod = json!({
             "metadata": { "name": "cart", "namespace": "shop" },
             "spec": { "containers": [{ "name": "a" }, { "name": "b" }] },

@@ -1,6 +1,6 @@
 //! What changed between two states of an object, field by field.
 //!
-//! Takes two JSON values, gives a list of changes. Lists of things that have a name are compared by that name, not by
+//! Takes two JSON values, returns a list of changes. Lists whose elements have names are compared by name, not by
 //! position, so that a container added in front is one change and not a dozen.
 
 use std::collections::{HashMap, HashSet};
@@ -16,16 +16,16 @@ use crate::redact::escape;
 pub struct FieldChange {
     /// Where, as a JSON pointer. For elements of lists the index in the new list, or in the old one if it is gone.
     pub path: String,
-    /// What was there; `None` if nothing was.
+    /// The old value; `None` if there was none.
     pub old: Option<Value>,
-    /// What is there now; `None` if nothing is.
+    /// The new value; `None` if it was removed.
     pub new: Option<Value>,
 }
 
-/// What is left out unless asked for: it changes with every write and says nothing about it.
+/// Omitted by default: these fields change with every write.
 const NOISE: [&str; 2] = ["/metadata/managedFields", "/metadata/resourceVersion"];
 
-/// Fields by which elements of lists are told apart, the best first. One is used if every element has it and no two
+/// Fields that identify the elements of a list, the best first. One is used if every element has it and no two
 /// elements have the same.
 const KEYS: [&[&str]; 9] = [
     &["uid"],
@@ -39,7 +39,7 @@ const KEYS: [&[&str]; 9] = [
     &["topologyKey"],
 ];
 
-/// What changed between two states, with or without noise. Values that were taken out are compared, too.
+/// The changes between two states, with or without noise. Redacted values are compared by hash.
 pub fn of_items(old: &Item, new: &Item, noise: bool) -> Vec<FieldChange> {
     let (old_value, new_value) = (old.peek(), new.peek());
     let mut changes = diff(&old_value, &new_value);
@@ -63,7 +63,7 @@ pub fn of_items(old: &Item, new: &Item, noise: bool) -> Vec<FieldChange> {
     changes
 }
 
-/// `<12 bytes>` as `<12 bytes, another value>`.
+/// Turns `<12 bytes>` into `<12 bytes, another value>`.
 fn another(placeholder: &str) -> String {
     format!("{}, another value>", placeholder.trim_end_matches('>'))
 }
@@ -133,7 +133,7 @@ fn compare_lists(path: &str, old: &[Value], new: &[Value], changes: &mut Vec<Fie
 fn keys(list: &[Value], key: &[&str]) -> Option<Vec<String>> {
     let mut keys = Vec::with_capacity(list.len());
     for element in list {
-        // The first field must be there; the others may be left out where they have a default.
+        // The first field is required; the others may be absent if they have a default.
         element.get(key.first()?)?;
         let parts: Vec<String> = key
             .iter()
@@ -166,7 +166,7 @@ fn compare_by_key(path: &str, old: Keyed<'_>, new: Keyed<'_>, changes: &mut Vec<
             None => changes.push(added(path, after)),
         }
     }
-    // Where the order is all that changed among those that stayed, that is the change.
+    // If only the order of the remaining elements changed, the change is the order.
     let before = || old.1.iter().filter(|key| new_keys.contains(key.as_str()));
     let after = || new.1.iter().filter(|key| old_elements.contains_key(key.as_str()));
     if before().ne(after()) {
@@ -183,7 +183,7 @@ fn compare_by_key(path: &str, old: Keyed<'_>, new: Keyed<'_>, changes: &mut Vec<
     }
 }
 
-/// Without keys: what is the same in front and at the end is left out, the rest is compared in pairs.
+/// Without keys: a common prefix and suffix are skipped, the rest is compared in pairs.
 fn compare_by_position(path: &str, old: &[Value], new: &[Value], changes: &mut Vec<FieldChange>) {
     let front = old.iter().zip(new).take_while(|(old, new)| old == new).count();
     let (old_rest, new_rest) = (
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_has_its_old_index() {
+    fn removed_elements_have_their_old_index() {
         let old = json!([{ "type": "Ready", "status": "True" }, { "type": "Old", "status": "True" }]);
         let new = json!([{ "type": "Ready", "status": "False" }]);
 
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_are_told_apart_by_number_and_protocol() {
+    fn ports_are_identified_by_number_and_protocol() {
         let old =
             json!([{ "containerPort": 53, "protocol": "TCP" }, { "containerPort": 53, "protocol": "UDP" }]);
         let new = json!([
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn another_order_of_the_same_is_a_change() {
+    fn a_reordered_list_is_a_change() {
         let list = |names: [&str; 2]| json!(names.map(|name| json!({ "name": name })));
 
         assert_eq!(
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn another_type_is_a_change_of_the_whole() {
+    fn a_change_of_type_is_one_change() {
         assert_eq!(
             lines(json!({ "a": [1] }), json!({ "a": { "b": 1 } })),
             ["/a: [1] -> {\"b\":1}"]
@@ -403,7 +403,7 @@ mod tests {
     }
 
     proptest! {
-        /// No change goes unseen, and nothing is said to have changed that has not.
+        /// Every change is reported, and nothing else.
         #[test]
         fn there_are_changes_exactly_when_values_differ(old in trees(), new in trees()) {
             prop_assert_eq!(diff(&old, &new).is_empty(), old == new);

@@ -1,21 +1,21 @@
-//! How a command ends: with a code, or with a failure whose text is what kubectl would print.
+//! How a command ends: with an exit code, or with a failure in kubectl's wording.
 
 use std::fmt;
 use std::io;
 
 use crate::watch::text::clean_lines;
 
-/// How a command ended that did what it was asked for.
+/// The result of a successful command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// All is well.
+    /// Exit code 0.
     Success,
-    /// It ended early for a reason outside, with this code: 130 after Ctrl-C, say.
+    /// It was interrupted; the exit code, for example 130 after Ctrl-C.
     Code(u8),
 }
 
 impl Exit {
-    /// The code for the shell.
+    /// The exit code.
     pub fn code(self) -> u8 {
         match self {
             Self::Success => 0,
@@ -24,7 +24,7 @@ impl Exit {
     }
 }
 
-/// Why a command could not do what it was asked for.
+/// Why a command failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     text: String,
@@ -37,7 +37,7 @@ impl Failure {
         Self::verbatim(format!("error: {text}"))
     }
 
-    /// The text as it is, code 1: for sentences that kubectl prints without the prefix.
+    /// The text without a prefix, code 1: for messages that kubectl prints that way.
     pub fn verbatim(text: impl Into<String>) -> Self {
         Self {
             // Messages quote servers and objects, which must not control the terminal.
@@ -46,7 +46,7 @@ impl Failure {
         }
     }
 
-    /// Nobody reads what we write any more: the end, without a word.
+    /// The reader of the output is gone: exits silently.
     pub fn nobody_reads() -> Self {
         Self {
             text: String::new(),
@@ -54,12 +54,12 @@ impl Failure {
         }
     }
 
-    /// What to print on standard error; empty for a silent end.
+    /// The text for standard error; empty for a silent exit.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The code for the shell.
+    /// The exit code.
     pub fn code(&self) -> u8 {
         self.code
     }
@@ -73,7 +73,7 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// For what we write: a closed pipe is a normal end.
+/// For write errors: a closed pipe is a normal exit.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         match error.kind() {
@@ -107,7 +107,7 @@ pub fn mask_credentials(text: &str) -> String {
     masked
 }
 
-/// An error and what caused it, in one line, without saying anything twice.
+/// An error and its causes in one line, without repetitions.
 pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

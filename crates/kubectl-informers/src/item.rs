@@ -1,4 +1,4 @@
-//! `Item`: an object as the program holds it. Any kind, as JSON, with what must not be shown already taken out.
+//! `Item`: an object as the program holds it: any kind, as JSON, redacted.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -11,15 +11,15 @@ use serde_json::Value;
 use crate::kinds::Kind;
 use crate::redact::{Marks, Redaction};
 
-/// An object of any kind. What it holds may be shown: [`Item::admit`] is the only way in.
+/// An object of any kind. Its content may be shown: [`Item::admit`] is the only constructor.
 ///
-/// Held as text, which is a tenth of what a tree of values takes, and taken apart when somebody looks inside. Who it is
-/// can be read without that.
+/// Held as text, which takes a tenth of the memory of a tree of values, and parsed on access. Its identity can be
+/// read without parsing.
 pub struct Item {
     text: Box<str>,
     identity: Identity,
     marks: Marks,
-    /// The tree, once somebody has asked for it to stay.
+    /// The parsed tree, once it has been requested.
     value: OnceLock<Box<Value>>,
 }
 
@@ -42,7 +42,7 @@ struct Owner {
     controller: bool,
 }
 
-/// What came from the wire. It becomes an [`Item`] by [`Item::admit`] in the informer's transform, before anything
+/// An object as received. It becomes an [`Item`] by [`Item::admit`] in the informer's transform, before anything
 /// else of the program sees it.
 impl<'de> Deserialize<'de> for Item {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -57,7 +57,7 @@ impl<'de> Deserialize<'de> for Item {
 }
 
 impl Item {
-    /// Takes out what must not be shown, and puts in kind and version, which lists leave out.
+    /// Redacts the object, and adds `kind` and `apiVersion`, which list items omit.
     pub fn admit(&mut self, kind: &Kind, redaction: &Redaction) {
         let mut value = match self.value.take() {
             Some(value) => *value,
@@ -79,13 +79,13 @@ impl Item {
         self.text = value.to_string().into_boxed_str();
     }
 
-    /// The object as JSON. The tree stays with the object from then on: for looking once, take
+    /// The object as JSON. The tree is kept with the object: for a single access use
     /// [`peek`](Self::peek).
     pub fn value(&self) -> &Value {
         self.value.get_or_init(|| Box::new(self.parse()))
     }
 
-    /// The object as JSON, to look at and forget.
+    /// The object as JSON; the tree is not kept.
     pub fn peek(&self) -> Cow<'_, Value> {
         match self.value.get() {
             Some(value) => Cow::Borrowed(value),
@@ -93,7 +93,7 @@ impl Item {
         }
     }
 
-    /// The same object with its tree, to look at in many places and forget.
+    /// The same object with its tree, for many accesses.
     pub fn open(&self) -> Self {
         Self {
             text: Box::default(),
@@ -103,7 +103,7 @@ impl Item {
         }
     }
 
-    /// The text was made of a value by ourselves: it can be read.
+    /// The text was produced by our own serializer, so it can be parsed.
     fn parse(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_default()
     }
@@ -121,17 +121,17 @@ impl Item {
         self.text.len()
     }
 
-    /// What was taken out, to see that it changed.
+    /// Hashes of the redacted values, for comparison.
     pub fn marks(&self) -> &Marks {
         &self.marks
     }
 
-    /// A field by JSON pointer. The tree stays, as for [`value`](Self::value).
+    /// A field by JSON pointer. The tree is kept, as for [`value`](Self::value).
     pub fn get(&self, pointer: &str) -> Option<&Value> {
         self.value().pointer(pointer)
     }
 
-    /// A text field by JSON pointer. The tree stays, as for [`value`](Self::value).
+    /// A text field by JSON pointer. The tree is kept, as for [`value`](Self::value).
     pub fn text(&self, pointer: &str) -> Option<&str> {
         self.get(pointer)?.as_str()
     }
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_has_no_name() {
+    fn a_value_that_is_not_an_object_has_no_name() {
         for text in ["null", "[]", "7", "{\"metadata\": 3}"] {
             let item: Item = serde_json::from_str(text).unwrap();
             assert_eq!(
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_admitted_can_be_looked_into_in_every_way() {
+    fn an_admitted_object_is_readable_in_every_way() {
         let mut item: Item =
             serde_json::from_value(json!({ "metadata": { "name": "cart" }, "spec": { "size": 1.5 } }))
                 .unwrap();

@@ -1,6 +1,6 @@
-//! Kinds, by every name a user may give them: plural, singular, short name, `kind.group`, `resource.version.group`.
+//! Looks up kinds by plural, singular, short name, `kind.group` or `resource.version.group`.
 //!
-//! Takes what discovery found, gives the kind that is meant. The rules are kubectl's; no requests are made here.
+//! The rules are kubectl's. Works on discovery results; makes no requests.
 
 use kube::core::ApiResource;
 use kube_informers::source::ResourceType;
@@ -14,19 +14,19 @@ pub struct Kind {
     pub group: String,
     /// The version.
     pub version: String,
-    /// What objects call themselves: `Deployment`.
+    /// The kind: `Deployment`.
     pub kind: String,
-    /// What the collection is called: `deployments`.
+    /// The plural: `deployments`.
     pub plural: String,
-    /// What one of them is called: `deployment`.
+    /// The singular: `deployment`.
     pub singular: String,
-    /// Shorter names: `deploy`.
+    /// Short names: `deploy`.
     pub short_names: Vec<String>,
-    /// Groups of kinds it is part of: `all`.
+    /// Its categories: `all`.
     pub categories: Vec<String>,
-    /// Whether the objects live in namespaces.
+    /// Whether it is namespaced.
     pub namespaced: bool,
-    /// What can be done: `list`, `watch` …
+    /// The supported verbs: `list`, `watch` …
     pub verbs: Vec<String>,
 }
 
@@ -59,7 +59,7 @@ impl Kind {
         }
     }
 
-    /// Whether its values must not be shown. By name in any group: a copy of the API is no less secret.
+    /// Whether its values are redacted. Decided by name in any group: a copy of the API is equally secret.
     pub fn is_secret(&self) -> bool {
         self.kind == "Secret"
     }
@@ -125,7 +125,7 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// The kinds meant by `pods,deploy`, in the order given and each once.
+    /// The kinds that `pods,deploy` refers to, in the order given, without duplicates.
     ///
     /// # Errors
     ///
@@ -147,7 +147,7 @@ impl Catalogue {
         Ok(found)
     }
 
-    /// The kinds meant by one name: one, or all of a category.
+    /// The kinds that a name refers to: one, or all of a category.
     fn find(&self, name: &str) -> Result<Vec<Kind>, Failure> {
         if let Some(kind) = self.lookup(name) {
             return match kind.is_watchable() {
@@ -195,7 +195,7 @@ impl Catalogue {
             .or_else(|| self.lookup_in(resource, |group| !rest.is_empty() && group.starts_with(rest)))
     }
 
-    /// Names go before short names, preferred versions before others.
+    /// Names take precedence over short names, preferred versions over others.
     fn lookup_in(&self, name: &str, group: impl Fn(&str) -> bool) -> Option<&Kind> {
         let in_group = |kind: &&Kind| group(&kind.group);
         self.preferred()
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn custom_kinds_are_found_in_the_version_asked_for() {
+    fn custom_kinds_are_found_in_the_requested_version() {
         assert_eq!(found("widgets"), "widgets.example.com v2");
         assert_eq!(found("widgets.example.com"), "widgets.example.com v2");
         assert_eq!(found("widget.v1.example.com"), "widgets.example.com v1");
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_category_is_all_of_its_kinds() {
+    fn a_category_selects_all_of_its_kinds() {
         assert_eq!(
             found("all"),
             "pods v1, events v1, deployments.apps v1, events.events.k8s.io v1, widgets.example.com v2"
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_refused_in_the_words_of_kubectl() {
+    fn missing_objects_are_reported_in_the_wording_of_kubectl() {
         assert_eq!(
             found("gadgets"),
             "error: the server doesn't have a resource type \"gadgets\""

@@ -1,11 +1,11 @@
 //! The program `kubectl informers`: see what changes in a cluster, live.
 //!
-//! A library only so that its parts can be tested; the program is what is promised. `main.rs` does nothing but call
+//! A library only so that its parts can be tested; it has no stable API. `main.rs` only calls
 //! [`run`].
 //!
 //! ```text
 //!  cli ─▶ cluster ─▶ kinds ─▶ session ─▶ changes ─▶ watch · top · serve
-//!          where      what     one informer  one stream   who shows them
+//!          which      what     one informer  one stream   views
 //!                              per kind
 //! ```
 #![forbid(unsafe_code)]

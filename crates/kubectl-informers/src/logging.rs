@@ -1,4 +1,4 @@
-//! Logs: from `RUST_LOG`, as text or JSON, on standard error. Silent unless asked for.
+//! Logs on standard error, as text or JSON. Silent unless `RUST_LOG` is set.
 
 use std::io::{self, IsTerminal};
 
@@ -9,9 +9,9 @@ use crate::cli::LogFormat;
 /// Starts logging. A program that draws on the terminal logs only when standard error goes elsewhere.
 pub fn init(format: LogFormat, draws_on_terminal: bool) {
     let filter = match std::env::var("RUST_LOG") {
-        // What is wrong with it is said by the filter itself, on standard error.
+        // The filter itself reports errors on standard error.
         Ok(directives) if !directives.is_empty() => EnvFilter::builder().parse_lossy(directives),
-        // What matters to the user is printed as notes; a log line on top would say it twice.
+        // What matters to the user is printed as notes; a log line would duplicate it.
         _ => EnvFilter::new("off"),
     };
     if draws_on_terminal && io::stderr().is_terminal() {

@@ -1,4 +1,4 @@
-//! What the program says about itself, on standard error: where it is connected, what went wrong, what it did about it.
+//! Messages on standard error: the connection, failures and their consequences.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use crate::output::Output;
 use crate::style::{Colours, DIM, UPDATED};
 use crate::watch::text::clean_lines;
 
-/// Writes notes, or does not.
+/// Writes notes, unless silenced.
 #[derive(Clone, Copy, Debug)]
 pub struct Notes {
     quiet: bool,
@@ -15,7 +15,7 @@ pub struct Notes {
 }
 
 impl Notes {
-    /// As the options say.
+    /// Configured by the options.
     pub fn new(showing: &Showing) -> Self {
         Self {
             quiet: showing.quiet,

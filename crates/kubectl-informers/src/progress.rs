@@ -25,7 +25,7 @@ pub struct ProgressLine {
 }
 
 impl ProgressLine {
-    /// As the options say. Call [`show`](Self::show) a few times a second.
+    /// Configured by the options. Call [`show`](Self::show) a few times a second.
     pub fn new(showing: &Showing) -> Self {
         let now = Instant::now();
         Self {
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn progress_reads_as_items_of_how_many_and_rate() {
+    fn progress_shows_items_total_and_rate() {
         let progress = |items, of| {
             text(&Progress {
                 items,
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bar_is_as_full_as_the_work_is_done() {
+    fn the_bar_shows_the_completed_fraction() {
         let second = Duration::from_secs(1);
         assert_eq!(
             bar(5, Some(10), second),

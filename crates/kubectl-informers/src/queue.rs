@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_comes_and_goes_while_pending_is_counted_and_not_kept() {
+    fn an_object_added_and_deleted_while_pending_is_counted_and_dropped() {
         let (sender, mut receiver) = queue(false);
         full(&sender);
         for number in 0..100_000 {

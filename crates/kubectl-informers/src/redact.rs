@@ -1,6 +1,6 @@
-//! Taking Secret values out of objects, once, on their way in: what the program never holds, no output can show.
+//! Redacts Secret values when objects arrive: what the program does not hold, no output can show.
 //!
-//! A value is replaced by its length. That it changed can still be seen: a hash with a key of this process stays behind.
+//! A value is replaced by its length and a hash keyed per process, so that changes remain visible.
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
@@ -12,25 +12,25 @@ use serde_json::{Map, Value};
 
 use crate::kinds::Kind;
 
-/// Hashes of what was taken out, by JSON pointer. Equal in two states of an object: the value is the same.
+/// Hashes of the redacted values, by JSON pointer. Equal hashes in two states of an object mean equal values.
 pub type Marks = BTreeMap<String, u64>;
 
-/// Whether and how values are taken out.
+/// Whether and how values are redacted.
 #[derive(Clone)]
 pub struct Redaction {
     show: bool,
-    /// Keyed by chance, so that nobody can find a value by hashing guesses.
+    /// With a random key, so that values cannot be found by hashing guesses.
     hasher: RandomState,
 }
 
 /// kubectl writes the whole object there, Secret values included.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Shorter values are not looked for in annotations: they would be found everywhere.
+/// Shorter values are not searched for in annotations: they would match everywhere.
 const SHORTEST_REPEATED: usize = 4;
 
 impl Redaction {
-    /// Values are taken out.
+    /// Values are redacted.
     pub fn on() -> Self {
         Self {
             show: false,
@@ -38,7 +38,7 @@ impl Redaction {
         }
     }
 
-    /// Values stay: the user said so.
+    /// Values are shown, as requested by the user.
     pub fn off() -> Self {
         Self {
             show: true,
@@ -46,14 +46,14 @@ impl Redaction {
         }
     }
 
-    /// Values stay if `show`.
+    /// Values are shown if `show`.
     pub fn showing(show: bool) -> Self {
         if show { Self::off() } else { Self::on() }
     }
 
-    /// Takes the values of a Secret out of it, and annotations that repeat them. The annotation in which kubectl keeps
-    /// the object as it was last applied is taken out of every kind: it only repeats the object, and in copies made by
-    /// others it may repeat a Secret.
+    /// Redacts the values of a Secret, and annotations that repeat them. The annotation in which kubectl keeps
+    /// the last applied object is redacted for every kind: it only repeats the object, and in copies made by
+    /// other tools it may repeat a Secret.
     pub fn apply(&self, kind: &Kind, object: &mut Value) -> Marks {
         let mut marks = Marks::new();
         let Value::Object(object) = object else {
@@ -111,7 +111,7 @@ impl Redaction {
         }
     }
 
-    /// Every leaf below `value`, however deep: whatever a server puts there is a value.
+    /// Every leaf below `value`, at any depth.
     fn conceal_all(&self, path: &str, value: &mut Value, marks: &mut Marks) {
         match value {
             Value::Object(fields) => {
@@ -142,7 +142,7 @@ impl Redaction {
     }
 }
 
-/// What stands in the place of a value.
+/// The placeholder of a value.
 fn placeholder(length: usize) -> String {
     match length {
         1 => "<1 byte>".to_owned(),
@@ -150,7 +150,7 @@ fn placeholder(length: usize) -> String {
     }
 }
 
-/// `data` is base64: what counts is what it stands for.
+/// `data` is base64: the length is that of the decoded value.
 fn length(text: &str, path: &str) -> usize {
     match STANDARD.decode(text) {
         Ok(bytes) if path.starts_with("/data/") => bytes.len(),
@@ -187,7 +187,7 @@ fn contains_any(text: &str, values: &[String]) -> bool {
 const SHORTEST_PACKED: usize = 24;
 
 /// Whether a text may hold other data in an encoded form: base64 of anything (zip, gzip, JSON), or a YAML document.
-/// What is inside cannot be known for every tool, so it is not shown.
+/// The format of every tool cannot be known, so such texts are not shown.
 fn is_packed(text: &str) -> bool {
     let compact: String = text.chars().filter(|c| !c.is_whitespace()).collect();
     let base64 = compact.len() >= SHORTEST_PACKED
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn no_value_of_a_secret_stays() {
+    fn no_value_of_a_secret_remains() {
         let mut object = secret("correct horse");
 
         Redaction::on().apply(&secret_kind(), &mut object);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_taken_out_too() {
+    fn values_that_are_not_text_are_redacted() {
         let mut object = json!({ "data": { "number": 4711, "flag": true, "none": null } });
 
         Redaction::on().apply(&secret_kind(), &mut object);
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_equal_length_leaves_another_mark() {
+    fn a_redacted_change_of_equal_length_has_another_hash() {
         let redaction = Redaction::on();
         let marks = |password: &str| redaction.apply(&secret_kind(), &mut secret(password));
 
@@ -321,14 +321,14 @@ mod tests {
     }
 
     #[test]
-    fn marks_cannot_be_compared_across_processes() {
+    fn hashes_cannot_be_compared_across_processes() {
         let marks = |redaction: Redaction| redaction.apply(&secret_kind(), &mut secret("aaaa"));
 
         assert_ne!(marks(Redaction::on()), marks(Redaction::on()));
     }
 
     #[test]
-    fn of_other_kinds_only_the_copy_is_taken_out() {
+    fn other_kinds_lose_only_the_last_applied_copy() {
         let mut object = json!({
             "metadata": { "annotations": { LAST_APPLIED: "{}", "packed": "{}" } },
             "data": { "colour": "blue" },
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_stays_for_those_who_ask() {
+    fn everything_is_shown_on_request() {
         let mut object = secret("correct horse");
 
         let marks = Redaction::off().apply(&secret_kind(), &mut object);
@@ -368,9 +368,9 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever the value is and wherever it stands in the Secret, it is gone.
+        /// Any value anywhere in the Secret is redacted.
         #[test]
-        fn no_value_stays_wherever_it_stands(
+        fn no_value_remains_wherever_it_is(
             value in "[a-zA-Z0-9+/=:{}\"é -]{6,40}",
             place in 0..5usize,
             field in "[a-z~/.]{1,8}",

@@ -1,4 +1,4 @@
-//! When the server says no, or does not answer: kubectl's sentences, and what a user can do about it.
+//! Failed requests: kubectl's messages, and what the user can do.
 
 use std::error::Error;
 use std::fmt;
@@ -12,25 +12,25 @@ use crate::kinds::Kind;
 /// A request outside of an informer that failed.
 #[derive(Debug)]
 pub enum RequestError {
-    /// The server answered, and the answer is no.
+    /// The server rejected the request.
     Api {
         /// The HTTP code.
         code: u16,
         /// The machine-readable reason.
         reason: String,
-        /// The server's words.
+        /// The server's message.
         message: String,
     },
-    /// Nobody listens.
+    /// The connection was refused.
     Refused,
-    /// Something else is in the way.
+    /// Another transport error.
     Unreachable(String),
-    /// The answer is not what an API server sends.
+    /// The response is not that of an API server.
     Malformed(String),
 }
 
 impl RequestError {
-    /// The answer to a request of this path cannot be read.
+    /// The response to a request for this path cannot be read.
     pub fn malformed(path: &str) -> Self {
         Self::Malformed(format!("the answer to {path} is not what an API server sends"))
     }
@@ -47,7 +47,7 @@ impl RequestError {
         };
         let message = match status.is_object() {
             true => field("message"),
-            // The beginning of a plain text is worth repeating, HTML is not.
+            // The beginning of plain text is quoted, HTML is not.
             false => {
                 let text = String::from_utf8_lossy(body.get(..body.len().min(400)).unwrap_or_default());
                 let line = text.trim().lines().next().unwrap_or_default();
@@ -65,7 +65,7 @@ impl RequestError {
         }
     }
 
-    /// As kubectl says it.
+    /// In kubectl's wording.
     pub fn into_failure(self, server: &str) -> Failure {
         match self {
             Self::Api { code: 401, .. } => {
@@ -157,13 +157,13 @@ pub fn explain(error: &SourceError) -> String {
     }
 }
 
-/// Without the names of types and the addresses of manuals that libraries put into their errors.
+/// Without the type names and documentation links that libraries put into their errors.
 fn plain(text: &str) -> String {
     let text = text.replace("ServiceError: ", "").replace("HyperError: ", "");
     mask_credentials(text.split(": https://docs.rs/").next().unwrap_or_default())
 }
 
-/// Which permission is missing, and the lines that grant it. `None` unless the server answered 403.
+/// The missing permission and the commands that grant it. `None` unless the status is 403.
 pub fn missing_permission(error: &SourceError, kind: &Kind, namespaces: Option<&[String]>) -> Option<String> {
     let api = error.api().filter(|api| api.is_forbidden())?;
     let what = kind.full_name();
@@ -198,13 +198,13 @@ pub fn missing_permission(error: &SourceError, kind: &Kind, namespaces: Option<&
     Some(text)
 }
 
-/// Whom to grant it to, from the server's words: `User "jane" cannot list resource …`.
+/// The subject, taken from the server's message: `User "jane" cannot list resource …`.
 fn subject(message: &str) -> String {
     let user = message
         .split_once("User \"")
         .and_then(|(_, rest)| rest.split_once('"'))
         .map(|(user, _)| user)
-        // What the shell could take for more than a word is not repeated.
+        // Text with a meaning for the shell is not repeated.
         .filter(|user| {
             !user.is_empty()
                 && user
@@ -220,7 +220,7 @@ fn subject(message: &str) -> String {
     }
 }
 
-/// A list that failed for good, as kubectl says it.
+/// A list that failed permanently, in kubectl's wording.
 pub fn into_failure(error: &SourceError, server: &str) -> Failure {
     if error.is_connection_refused() {
         return refused(server);
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_permission_comes_with_the_lines_that_grant_it() {
+    fn a_missing_permission_comes_with_the_commands_that_grant_it() {
         let kind = Kind::for_tests("apps", "v1", "Deployment", "deployments");
         let error =
             forbidden("deployments.apps is forbidden: User \"jane\" cannot list resource \"deployments\"");
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_name_never_becomes_more_than_a_word_of_the_command() {
+    fn a_user_name_cannot_inject_into_the_suggested_command() {
         assert_eq!(subject("User \"a; rm -rf\" cannot"), "--user=USER");
         assert_eq!(
             subject("User \"jane@example.com\" cannot"),
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_read_as_kubectls() {
+    fn failures_have_the_wording_of_kubectl() {
         let text = |error: RequestError| error.into_failure("https://10.0.0.1:6443").to_string();
         assert_eq!(
             text(RequestError::Refused),

@@ -1,4 +1,4 @@
-//! From the command line to a command and its code.
+//! Runs the command given on the command line and returns its exit code.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
@@ -13,14 +13,14 @@ use crate::notes::Notes;
 use crate::session::{Reach, Session};
 use crate::{bench, logging, serve, shell, top, watch};
 
-/// Runs the program with these arguments, the name of the program being the first.
+/// Runs the program with these arguments; the first is the program's name.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
-            // Who closes the pipe does not want to know.
+            // A closed pipe is not an error.
             let _ = error.print();
-            // Wrong arguments are code 1, as for kubectl; help and version are no error.
+            // Invalid arguments exit with code 1, as kubectl does; help and version are not errors.
             return ExitCode::from(u8::from(error.use_stderr()));
         }
     };
@@ -46,7 +46,7 @@ fn draws(command: &Command) -> bool {
 }
 
 fn dispatch(command: Command, global: &Global) -> Result<Exit, Failure> {
-    // What needs no server needs no runtime.
+    // Commands without a server need no runtime.
     match command {
         Command::Completion { shell } => return shell::completion(shell),
         Command::Man => return shell::man(),
@@ -57,7 +57,7 @@ fn dispatch(command: Command, global: &Global) -> Result<Exit, Failure> {
         .build()
         .map_err(|error| Failure::error(format!("cannot start: {error}")))?;
     let outcome = runtime.block_on(serve_command(command, global));
-    // Nothing is waited for that does not end by itself: a thread that reads a credential plugin, say.
+    // Does not wait for threads that may never end, such as one that reads a credential plugin.
     runtime.shutdown_background();
     outcome
 }
@@ -90,7 +90,7 @@ async fn serve_command(command: Command, global: &Global) -> Result<Exit, Failur
     }
 }
 
-/// A session of a dashboard: everywhere unless told otherwise.
+/// A session of a dashboard: all namespaces by default.
 async fn open(kinds: &str, global: &Global) -> Result<(Session, crate::session::Feed), Failure> {
     let notes = Notes::new(&global.showing);
     let cluster = Cluster::connect(&global.connection, &notes).await?;

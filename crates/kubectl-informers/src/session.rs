@@ -1,4 +1,4 @@
-//! What `watch`, `top` and `serve` share: one informer per kind, and one stream of what they tell.
+//! Shared by `watch`, `top` and `serve`: one informer per kind, and one stream of their changes and notes.
 
 use kube_informers::Scope;
 use tokio::sync::mpsc;
@@ -16,63 +16,63 @@ use crate::redact::Redaction;
 /// Pending notes. More are dropped: they repeat what the first ones say, and the reader is not reading.
 const PENDING_NOTES: usize = 256;
 
-/// Informers at work. They stop when it is dropped.
+/// Running informers. They stop when it is dropped.
 pub struct Session {
     cluster: Cluster,
     scope: Scope,
     observed: Vec<Observed>,
 }
 
-/// Where objects are looked for if no namespace is given.
+/// The namespaces that are watched if none is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// In the namespace of the context, as kubectl does it.
+    /// The namespace of the context, as in kubectl.
     Context,
-    /// In all of them.
+    /// All namespaces.
     Everywhere,
 }
 
-/// What the informers tell.
+/// The changes and notes of all informers.
 pub struct Feed {
     changes: ChangeReceiver,
     notes: mpsc::Receiver<Note>,
 }
 
-/// One thing they tell.
+/// One item of a feed.
 #[allow(clippy::large_enum_variant)] // Changes are most of them, and are passed on at once.
-pub enum Told {
+pub enum FeedItem {
     /// An object changed.
     Change(Change),
-    /// Something about an informer.
+    /// A message about an informer.
     Note(Note),
-    /// Changes were left out, because they were not read in time.
+    /// Changes were coalesced, because they were not read in time.
     Coalesced(Coalesced),
 }
 
 impl Feed {
-    /// The next of either; `None` when the session has ended. Cancel-safe.
-    pub async fn next(&mut self) -> Option<Told> {
+    /// The next item; `None` when the session has ended. Cancel-safe.
+    pub async fn next(&mut self) -> Option<FeedItem> {
         // Both are cancel-safe: a message is either returned or kept. Notes first, since they are few and explain what
         // follows.
         if let Some(coalesced) = self.changes.take_coalesced() {
-            return Some(Told::Coalesced(coalesced));
+            return Some(FeedItem::Coalesced(coalesced));
         }
         tokio::select! {
             biased;
-            Some(note) = self.notes.recv() => Some(Told::Note(note)),
-            change = self.changes.recv() => change.map(Told::Change),
+            Some(note) = self.notes.recv() => Some(FeedItem::Note(note)),
+            change = self.changes.recv() => change.map(FeedItem::Change),
         }
     }
 
-    /// What can be had without waiting.
-    pub fn try_next(&mut self) -> Option<Told> {
+    /// The next item, if one is pending.
+    pub fn try_next(&mut self) -> Option<FeedItem> {
         match self.notes.try_recv() {
-            Ok(note) => Some(Told::Note(note)),
-            Err(_) => self.changes.try_recv().map(Told::Change),
+            Ok(note) => Some(FeedItem::Note(note)),
+            Err(_) => self.changes.try_recv().map(FeedItem::Change),
         }
     }
 
-    /// What was left out since the start, because it was not read in time.
+    /// What was coalesced since the start, because it was not read in time.
     pub fn coalesced(&self) -> Coalesced {
         self.changes.coalesced()
     }
@@ -83,7 +83,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// A kind is unknown, a selector cannot be read, or the server cannot be asked.
+    /// A kind is unknown, a selector cannot be parsed, or the server cannot be reached.
     pub async fn open(
         cluster: Cluster,
         kinds: &str,
@@ -156,12 +156,12 @@ impl Session {
         &self.observed
     }
 
-    /// How each informer is doing.
+    /// The state of each informer.
     pub fn informers(&self) -> Vec<InformerView> {
         self.observed.iter().map(Observed::view).collect()
     }
 
-    /// Stops the informers and waits until nothing of them is left.
+    /// Stops the informers and waits for their tasks.
     pub async fn close(self) {
         for observed in &self.observed {
             observed.informer.shutdown().await;
@@ -169,7 +169,7 @@ impl Session {
     }
 }
 
-/// Which objects the options mean.
+/// The scope selected by the options.
 fn scope(selection: &Selection, cluster: &Cluster, reach: Reach) -> Result<Scope, Failure> {
     let given: Vec<&String> = selection
         .namespace

@@ -1,4 +1,4 @@
-//! What belongs to the shell: completion scripts and the manual page.
+//! Completion scripts and the manual page.
 
 use std::io::{self, Write};
 
@@ -8,14 +8,14 @@ use clap_complete::Shell;
 use crate::cli::Cli;
 use crate::failure::{Exit, Failure};
 
-/// The name of the file in which the program is installed.
+/// The file name of the program.
 const FILE: &str = "kubectl-informers";
 
 /// Prints the completion script of a shell.
 ///
 /// # Errors
 ///
-/// Nothing can be written.
+/// The output is closed.
 pub fn completion(shell: Shell) -> Result<Exit, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command(), FILE, &mut script);
@@ -27,7 +27,7 @@ pub fn completion(shell: Shell) -> Result<Exit, Failure> {
 ///
 /// # Errors
 ///
-/// Nothing can be written.
+/// The output is closed.
 pub fn man() -> Result<Exit, Failure> {
     let mut page = Vec::new();
     let mut command = command();
@@ -40,7 +40,7 @@ pub fn man() -> Result<Exit, Failure> {
     for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
         let title = format!("kubectl informers {}", sub.get_name());
         writeln!(page, ".SH \"{}\"", title.to_uppercase())?;
-        // What every command takes stands further down, once.
+        // Global options are listed once, further down.
         let own = sub.clone().bin_name(title).mut_args(|arg| {
             let everywhere = arg.is_global_set() || matches!(arg.get_id().as_str(), "help" | "version");
             arg.hide(everywhere)
@@ -56,7 +56,7 @@ pub fn man() -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// Under the name of the file: completion and manual pages are found by it.
+/// Named after the file: shells and man find completions and pages by it.
 fn command() -> clap::Command {
     Cli::command().bin_name(FILE)
 }

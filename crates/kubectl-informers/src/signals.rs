@@ -6,7 +6,7 @@ use crate::failure::Exit;
 
 /// Waits for the first signal; returns the exit code of a program ended by it: 130 after SIGINT, 143 after SIGTERM.
 /// Listens from the call on, not only from the first poll. A second signal exits at once, without the graceful
-/// shutdown that the first one asks for.
+/// shutdown that the first one requests.
 #[cfg(unix)]
 pub fn stopped() -> impl Future<Output = Exit> {
     use tokio::signal::unix::{SignalKind, signal};

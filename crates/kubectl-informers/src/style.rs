@@ -6,25 +6,25 @@ use anstyle::{AnsiColor, Style};
 
 use crate::cli::When;
 
-/// Something appeared.
+/// Added.
 pub const ADDED: Style = AnsiColor::Green.on_default();
-/// Something changed.
+/// Updated.
 pub const UPDATED: Style = AnsiColor::Yellow.on_default();
-/// Something went away.
+/// Deleted.
 pub const DELETED: Style = AnsiColor::Red.on_default();
 /// Names of fields.
 pub const FIELD: Style = AnsiColor::Cyan.on_default();
-/// What is less important.
+/// Less important text.
 pub const DIM: Style = Style::new().dimmed();
-/// Heads of tables.
+/// Table headers.
 pub const HEAD: Style = Style::new().bold();
 
-/// A style, or none at all.
+/// A style, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Colours(bool);
 
 impl Colours {
-    /// Whether colours are wanted on this stream. `--color` goes before `NO_COLOR`, which goes before the terminal.
+    /// Whether to use colours on this stream. `--color` takes precedence over `NO_COLOR`, and both over the terminal.
     pub fn on(stream: &impl IsTerminal, when: When) -> Self {
         Self(match when {
             When::Always => true,
@@ -37,7 +37,7 @@ impl Colours {
         })
     }
 
-    /// With or without.
+    /// With or without colours.
     pub const fn new(colours: bool) -> Self {
         Self(colours)
     }
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn the_option_goes_before_the_terminal() {
+    fn the_option_overrides_the_terminal() {
         let file = std::fs::File::open("/dev/null");
         if let Ok(file) = file {
             assert_eq!(Colours::on(&file, When::Always), Colours::new(true));

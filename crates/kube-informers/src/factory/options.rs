@@ -41,6 +41,7 @@ pub(super) struct FactoryOptions {
     drop_managed_fields: Option<bool>,
     lazy: LazyOptions,
     encoding: Encoding,
+    gzip: bool,
     hook: Option<RequestHook>,
     on_stream_end: Option<ErrorHook>,
 }
@@ -172,6 +173,12 @@ impl FactoryBuilder {
         self
     }
 
+    /// Requests compressed lists and watch-lists; see [`ListWatch::gzip`].
+    pub fn gzip(mut self, gzip: bool) -> Self {
+        self.options.gzip = gzip;
+        self
+    }
+
     /// How informers list, watch and back off.
     pub fn config(mut self, config: ReflectorConfig) -> Self {
         self.options.config = config;
@@ -221,7 +228,8 @@ impl FactoryOptions {
     pub(super) fn wire<K: FromWire>(&self, list_watch: ListWatch<K>) -> ListWatch<K> {
         let mut list_watch = list_watch
             .hold(|options| *options = self.lazy)
-            .encoding(self.encoding);
+            .encoding(self.encoding)
+            .gzip(self.gzip);
         if let Some(drop) = self.drop_managed_fields {
             list_watch = list_watch.drop_managed_fields(drop);
         }

@@ -11,6 +11,7 @@ use futures_util::future::join_all;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
+use tokio::task::{coop, yield_now};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span, debug, info_span, warn};
@@ -21,7 +22,9 @@ use crate::delta::Delta;
 use crate::dispatcher::Dispatcher;
 use crate::handler::{ErasedHandler, HandlerOptions};
 use crate::lazy::LazyCounters;
+use crate::log_limit::LogLimit;
 use crate::object::Object;
+use crate::quarantine::BadObject;
 use crate::queue::{Batch, DEFAULT_BATCH, DeltaQueue};
 use crate::reflector::{Reflector, ReflectorHandle, ReflectorState};
 use crate::registration::{AddHandlerError, Registration};
@@ -31,6 +34,9 @@ use crate::store::{DeltaWriter, Origin, Prepared, Store};
 use crate::subscription::Subscription;
 use crate::task::{Spawner, TaskPanicError};
 use crate::version::ResourceVersion;
+
+/// A batch of fewer deltas takes less than 100 µs.
+const SMALL_BATCH: usize = 64;
 
 /// The state shared by all handles of an informer and its task.
 pub(super) struct InformerInner<K: Object> {
@@ -59,6 +65,7 @@ pub(super) struct InformerInner<K: Object> {
     /// Whether moving the shard is rejected.
     pub(super) shard_is_fixed: bool,
     resyncs_changed: Notify,
+    problem_log: Mutex<LogLimit>,
     /// Starts the reflectors and the handlers.
     spawner: OnceLock<Spawner>,
     /// Spawned the informer's own task, unless the user runs it.
@@ -132,6 +139,7 @@ impl<K: Object> InformerInner<K> {
             handlers_keep_alive,
             shard_is_fixed,
             resyncs_changed: Notify::new(),
+            problem_log: Mutex::new(LogLimit::default()),
             spawner: OnceLock::new(),
             starter: OnceLock::new(),
         })
@@ -241,7 +249,7 @@ impl<K: Object> InformerInner<K> {
             objects: self.store.len(),
             quarantined: self.store.quarantine().len(),
             access_errors: self.lazy.as_ref().map_or(0, |lazy| lazy.access_errors()),
-            memory: self.memory(backlog),
+            memory: MemoryStats::of(&self.store, self.lazy.as_deref(), backlog),
             totals,
             handlers,
             members: self
@@ -261,33 +269,23 @@ impl<K: Object> InformerInner<K> {
         }
     }
 
-    fn memory(&self, backlog: usize) -> MemoryStats {
-        let (keys, indexes) = self.store.table_bytes();
-        MemoryStats {
-            objects: self.lazy.as_ref().map(|lazy| lazy.bytes()),
-            keys,
-            indexes,
-            backlog,
-        }
+    /// The names of the handlers whose call has not returned although the informer has stopped.
+    pub(super) fn left_behind(&self) -> Vec<Arc<str>> {
+        self.core.lock().dispatcher.left_behind()
     }
 
-    /// Waits until all tasks of the informer have ended.
-    pub(super) async fn ended(self: &Arc<Self>) {
-        if !self.life.borrow().started {
-            // It was never run; a task that is run later finds the token cancelled.
-            self.finish();
-        }
-        let mut life = self.life.subscribe();
-        let _ = life.wait_for(|life| life.stopped).await;
-        // The informer's own task first: if it was spawned but never polled, it still holds the reflectors and their
-        // sources.
-        for spawner in [self.starter.get(), self.spawner.get()].into_iter().flatten() {
-            spawner.wait().await;
-        }
+    /// The spawners of the informer's own task and of all others.
+    pub(super) fn spawners(&self) -> impl Iterator<Item = &Spawner> {
+        [self.starter.get(), self.spawner.get()].into_iter().flatten()
+    }
+
+    /// The number of reflectors and handlers that have not ended.
+    pub(super) fn running_tasks(&self) -> usize {
+        self.spawner.get().map_or(0, Spawner::running)
     }
 
     /// Ends the informer. Idempotent.
-    fn finish(&self) {
+    pub(super) fn finish(&self) {
         self.stop.cancel();
         for queue in &self.queues {
             queue.close();
@@ -327,9 +325,15 @@ impl<K: Object> InformerInner<K> {
                 }
             };
             let Some(batch) = batch else { break };
+            let is_small = batch.deltas.len() < SMALL_BATCH;
             self.apply(member, queue, batch);
-            // A busy informer must not starve other tasks of the runtime.
-            tokio::task::yield_now().await;
+            // A busy informer must not starve other tasks of the runtime. But yielding makes the worker poll for I/O, which
+            // costs more than applying an event.
+            if is_small {
+                coop::consume_budget().await;
+            } else {
+                yield_now().await;
+            }
         }
     }
 
@@ -366,10 +370,29 @@ impl<K: Object> InformerInner<K> {
         let newly_synced = core.note_synced(member, queue);
         drop(core);
 
-        for problem in &applied.problems {
-            warn!(informer = %self.name, "{problem}; its last good version stays");
-        }
+        self.report_problems(&applied.problems);
         self.announce(newly_synced);
+    }
+
+    /// Logs the objects that could not be used, at most ten per minute.
+    fn report_problems(&self, problems: &[BadObject]) {
+        let mut limit = self.problem_log.lock();
+        for (logged, problem) in problems.iter().enumerate() {
+            let Some(suppressed) = limit.admit(Instant::now()) else {
+                limit.suppress(problems.len() - logged - 1);
+                return;
+            };
+            let is_cached = problem.key.as_ref().is_some_and(|key| self.store.contains(key));
+            let rest = match is_cached {
+                true => "; its last good version stays",
+                false => "; it is not cached",
+            };
+            let more = match suppressed {
+                0 => String::new(),
+                more => format!("; {more} more since the last message"),
+            };
+            warn!(informer = %self.name, "{problem}{rest}{more}");
+        }
     }
 
     /// Records that a member is synced when there was nothing to apply.
@@ -545,7 +568,12 @@ impl<K: Object> InformerTask<K> {
             }
         }
         drop(guard);
-        spawner.wait().await;
+        // Both only wait, so dropping them loses nothing.
+        tokio::select! {
+            biased;
+            () = spawner.wait() => {}
+            () = shared.unresponsive_handlers() => {}
+        }
         died.map_or(Ok(()), Err)
     }
 

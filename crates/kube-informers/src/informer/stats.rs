@@ -1,10 +1,11 @@
 //! Counters of an informer.
 
+use crate::lazy::LazyCounters;
 use crate::queue::QueueStats;
 use crate::reflector::{ReflectorState, ReflectorStats};
 use crate::registration::Registration;
 use crate::shard::Shard;
-use crate::store::Applied;
+use crate::store::{Applied, Store};
 
 /// Counters and state of an informer.
 #[derive(Clone, Debug)]
@@ -48,6 +49,18 @@ pub struct MemoryStats {
     /// Queued events, without their objects. Handlers that keep every event share one copy, which is counted once for
     /// each of them.
     pub backlog: usize,
+}
+
+impl MemoryStats {
+    pub(super) fn of<K>(store: &Store<K>, lazy: Option<&LazyCounters>, backlog: usize) -> Self {
+        let (keys, indexes) = store.table_bytes();
+        Self {
+            objects: lazy.map(LazyCounters::bytes),
+            keys,
+            indexes,
+            backlog,
+        }
+    }
 }
 
 /// One watch of an informer.

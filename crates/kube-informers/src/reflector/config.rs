@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::backoff::BackoffConfig;
+use super::load::LoadLimits;
 
 /// How a reflector lists, watches and waits.
 #[doc(alias = "ReflectorOptions")]
@@ -30,6 +31,8 @@ pub struct ReflectorConfig {
     pub internal_error_window: Duration,
     /// The deadlines.
     pub deadlines: Deadlines,
+    /// The limits of fetching a whole collection.
+    pub limits: LoadLimits,
     /// The period of resyncs: the target receives `SyncAll`. Default: never.
     #[doc(alias = "ResyncPeriod")]
     pub resync: Option<Duration>,
@@ -51,6 +54,7 @@ impl Default for ReflectorConfig {
             backoff: BackoffConfig::default(),
             internal_error_window: Duration::ZERO,
             deadlines: Deadlines::default(),
+            limits: LoadLimits::default(),
             resync: None,
             consistency_check: false,
             jitter: Jitter::Random,
@@ -82,6 +86,12 @@ pub struct Deadlines {
     pub list_headers: Duration,
     /// Between two chunks of a list. Default: 30 s.
     pub list_idle: Duration,
+    /// The minimum throughput of a list and of the initial events of a watch-list, in bytes per second: a response that
+    /// delivers less on average over a minute is ended. 0 disables it. Default: 1024, less than a modem.
+    pub min_throughput: u32,
+    /// For fetching a whole collection, all pages of a list included. Default: 2 h. A list of 200,000 pods of 20 kB over
+    /// 10 Mbit/s takes 53 minutes.
+    pub list_total: Duration,
     /// The maximum silence of a watch. Once bookmarks arrive, the deadline is 2.5 times their interval, but at most this.
     /// Default: 150 s. Before the first bookmark it is the timeout of the watch plus 5 s, because some proxies send
     /// nothing before the first event.
@@ -99,6 +109,8 @@ impl Default for Deadlines {
         Self {
             list_headers: Duration::from_secs(60),
             list_idle: Duration::from_secs(30),
+            min_throughput: 1024,
+            list_total: Duration::from_secs(2 * 60 * 60),
             watch_idle: Duration::from_secs(150),
             end_marker: Duration::from_secs(20),
             end_marker_quiet: Duration::from_secs(5),

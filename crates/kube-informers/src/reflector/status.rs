@@ -44,6 +44,10 @@ pub struct ReflectorStats {
     pub reused: u64,
     /// Objects that could not be decoded or transformed.
     pub unreadable: u64,
+    /// Items of lists and watch-lists that repeated an object received before.
+    pub repeated: u64,
+    /// Objects of another namespace than the requested one, which were ignored.
+    pub foreign: u64,
     /// Objects the transform dropped.
     pub dropped: u64,
     /// Received objects outside the shard.
@@ -52,7 +56,7 @@ pub struct ReflectorStats {
     pub shard_support: ShardSupport,
     /// Repeated fetches of the collection, by reason.
     pub relists: BTreeMap<&'static str, u64>,
-    /// Errors by class: an HTTP code, `transport`, `malformed`, `request`, `deadline`.
+    /// Errors by class: an HTTP code, `transport`, `malformed`, `request`, `deadline`, `limit`.
     pub errors: BTreeMap<String, u64>,
     /// Deltas the target rejected.
     pub target_errors: u64,

@@ -4,6 +4,7 @@
 //! from which version, and how to react to a failure.
 
 mod get;
+mod gzip;
 mod listwatch;
 mod request;
 mod resource;
@@ -22,7 +23,8 @@ use crate::shard::Shard;
 
 pub use crate::codec::{Encoding, FromWire, NoSchemaError};
 pub use crate::wire::{
-    ApiError, Fetched, Identity, Known, KnownObjects, ListItem, ListMeta, SourceError, StatusCause, WatchItem,
+    ApiError, Fetched, Identity, Known, KnownObjects, LimitExceeded, ListItem, ListMeta, SourceError,
+    StatusCause, WatchItem,
 };
 pub(crate) use get::get;
 pub use listwatch::ListWatch;
@@ -69,6 +71,11 @@ pub trait ListerWatcher<K>: Send + Sync + 'static {
 
     /// The API resource of the objects, if any. Errors about single objects name it.
     fn resource(&self) -> Option<ResourceType> {
+        None
+    }
+
+    /// The only namespace it delivers, if it delivers one. Objects of other namespaces are ignored and counted.
+    fn namespace(&self) -> Option<String> {
         None
     }
 

@@ -429,7 +429,7 @@ async fn drain_times_out_if_a_handler_does_not_end() {
     let since = Instant::now();
     informer.drain_within(secs(2)).await;
 
-    assert!((secs(2)..=Duration::from_millis(2100)).contains(&since.elapsed()));
+    assert!((Duration::from_millis(1900)..=secs(2)).contains(&since.elapsed()));
     stage.assert_nothing_left();
 }
 

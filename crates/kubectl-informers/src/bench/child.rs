@@ -1,4 +1,4 @@
-//! The embedded server in a process of its own, so that its costs are not counted as ours.
+//! The embedded server in a separate process, so that its cost is not counted as ours.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -8,18 +8,18 @@ use tokio::process::{Child, Command};
 
 use crate::failure::Failure;
 
-/// A server that ends with this.
+/// A server that stops when this is dropped.
 pub struct ServerProcess {
     _child: Child,
     directory: PathBuf,
 }
 
 impl ServerProcess {
-    /// Starts this very program as a test server and waits until it serves.
+    /// Starts this program as a test server and waits until it serves.
     ///
     /// # Errors
     ///
-    /// It cannot be started, or it refuses what it was asked for.
+    /// It cannot be started, or it rejects its arguments.
     pub async fn start(objects: &str, churn: u32) -> Result<Self, Failure> {
         let failed =
             |error: std::io::Error| Failure::error(format!("cannot start the embedded server: {error}"));
@@ -41,7 +41,7 @@ impl ServerProcess {
         let (out, mut err) = (child.stdout.take(), child.stderr.take());
         let mut first = String::new();
         if let Some(out) = out {
-            // It speaks when it serves, or ends without a word here and one on standard error.
+            // It prints its address when it serves, or exits with an error on standard error.
             BufReader::new(out).read_line(&mut first).await.map_err(failed)?;
         }
         let server = Self {
@@ -58,7 +58,7 @@ impl ServerProcess {
         Ok(server)
     }
 
-    /// The kubeconfig that leads there.
+    /// Its kubeconfig.
     pub fn kubeconfig(&self) -> PathBuf {
         self.directory.join("kubeconfig")
     }
@@ -66,12 +66,12 @@ impl ServerProcess {
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // What cannot be removed is left for the system to clear away.
+        // Best effort: leftovers are in the temporary directory.
         let _ = std::fs::remove_dir_all(&self.directory);
     }
 }
 
-/// A directory that was not there before, so that nobody else has put anything into it.
+/// A new directory, so that nobody else can have prepared it.
 fn own_directory() -> std::io::Result<PathBuf> {
     let parent = std::env::temp_dir();
     let mut number = 0u32;

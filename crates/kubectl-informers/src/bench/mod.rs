@@ -1,4 +1,4 @@
-//! `bench`: syncs everything of some kinds, counts events for a while, and prints what it took.
+//! `bench`: syncs some kinds, counts events for a while, and prints the cost.
 
 mod child;
 mod report;
@@ -16,20 +16,20 @@ use crate::failure::{Exit, Failure};
 use crate::notes::Notes;
 use crate::observe::NoteText;
 use crate::progress;
-use crate::session::{Feed, Reach, Session, Told};
+use crate::session::{Feed, FeedItem, Reach, Session};
 use crate::signals;
 use child::ServerProcess;
 use report::Report;
 use usage::Usage;
 
-/// How often the bar is drawn.
+/// The interval of the progress bar.
 const REDRAW: Duration = Duration::from_millis(100);
 
 /// Measures and prints.
 ///
 /// # Errors
 ///
-/// The server cannot be asked.
+/// The server cannot be reached.
 pub async fn run(args: BenchArgs, global: &Global) -> Result<Exit, Failure> {
     let stopped = signals::stopped();
     // Both are cancel-safe: what is measured is thrown away, and the signal is waited for once.
@@ -56,7 +56,7 @@ async fn measure(args: &BenchArgs, global: &Global) -> Result<Report, Failure> {
         let started = ServerProcess::start(&objects, churn).await?;
         global.connection.embedded = false;
         global.connection.kubeconfig = Some(started.kubeconfig());
-        // Every server is another one: nothing to remember.
+        // Each run has a new server: nothing to cache.
         global.connection.cache_dir = Some(started.kubeconfig().with_file_name("cache"));
         server = Some(started);
     }
@@ -109,24 +109,24 @@ fn population(kinds: &str, objects: usize) -> String {
     parts.join(",")
 }
 
-/// Until every kind has told all there was.
+/// Runs until every kind has delivered its initial objects.
 async fn sync(session: &Session, feed: &mut Feed, known: Option<u64>, quiet: bool) -> Result<(), Failure> {
     let draws = io::stderr().is_terminal() && !quiet;
     let total = known.map(|each| each.saturating_mul(session.observed().len() as u64));
     let mut redraw = interval(REDRAW);
     redraw.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (mut synced, mut told) = (0, 0u64);
+    let (mut synced, mut delivered) = (0, 0u64);
     let began = Instant::now();
     while synced < session.observed().len() {
         // Both are cancel-safe: the feed keeps what is not taken, a tick may be missed.
         tokio::select! {
             next = feed.next() => match next {
-                Some(Told::Change(change)) => match change.event {
+                Some(FeedItem::Change(change)) => match change.event {
                     What::Synced { .. } => synced += 1,
-                    _ => told += 1,
+                    _ => delivered += 1,
                 },
-                Some(Told::Coalesced(_)) => {}
-                Some(Told::Note(note)) => match note.text {
+                Some(FeedItem::Coalesced(_)) => {}
+                Some(FeedItem::Note(note)) => match note.text {
                     NoteText::Forbidden(text) => return Err(Failure::verbatim(text)),
                     NoteText::Hopeless(failure) => return Err(failure),
                     NoteText::Trouble(_) | NoteText::Recovered(_) => {}
@@ -137,8 +137,8 @@ async fn sync(session: &Session, feed: &mut Feed, known: Option<u64>, quiet: boo
                 let views = session.informers();
                 let listed: u64 = views.iter().filter_map(|view| Some(view.progress?.items)).sum();
                 let of = total.or_else(|| views.iter().map(|view| view.progress?.of).sum());
-                let line = progress::bar(listed.max(told), of, began.elapsed());
-                // Who closes standard error does not want to know.
+                let line = progress::bar(listed.max(delivered), of, began.elapsed());
+                // A closed standard error is not an error.
                 let _ = write!(io::stderr().lock(), "\r\u{1b}[K{line}").and_then(|()| io::stderr().flush());
             }
         }
@@ -149,16 +149,16 @@ async fn sync(session: &Session, feed: &mut Feed, known: Option<u64>, quiet: boo
     Ok(())
 }
 
-/// How many changes come in this time.
+/// The number of changes in this time.
 async fn count(feed: &mut Feed, time: Duration) -> Result<u64, Failure> {
     let mut events = 0;
     let end = Instant::now() + time;
     // Cancel-safe: what is not taken when the time is up is not counted.
     while let Ok(next) = tokio::time::timeout_at(end, feed.next()).await {
         match next {
-            Some(Told::Change(_)) => events += 1,
-            Some(Told::Note(_)) => {}
-            Some(Told::Coalesced(coalesced)) => events += coalesced.merged + 2 * coalesced.vanished,
+            Some(FeedItem::Change(_)) => events += 1,
+            Some(FeedItem::Note(_)) => {}
+            Some(FeedItem::Coalesced(coalesced)) => events += coalesced.merged + 2 * coalesced.vanished,
             None => return Err(Failure::error("the informers stopped while events were counted")),
         }
     }

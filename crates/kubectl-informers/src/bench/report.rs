@@ -1,4 +1,4 @@
-//! What was measured, as lines to read or as JSON.
+//! The results, as text or JSON.
 
 use std::time::Duration;
 
@@ -9,27 +9,27 @@ use crate::watch::text::bytes;
 
 /// The results.
 pub struct Report {
-    /// What was synced.
+    /// The kinds.
     pub kinds: Vec<String>,
-    /// From where.
+    /// The server.
     pub server: String,
     /// Objects in the cache after the sync.
     pub objects: usize,
     /// Bytes received by then.
     pub bytes: u64,
-    /// Lists it took.
+    /// The number of lists.
     pub lists: u64,
-    /// How long it took, discovery included.
+    /// The duration, including discovery.
     pub sync: Duration,
     /// Before and after.
     pub sync_usage: (Usage, Usage),
-    /// Changes that came after the sync.
+    /// The number of changes after the sync.
     pub events: u64,
-    /// In which time.
+    /// The time in which they were counted.
     pub counted: Duration,
     /// Before and after.
     pub event_usage: (Usage, Usage),
-    /// The most memory that was ever in use.
+    /// Peak memory.
     pub peak: Option<u64>,
 }
 
@@ -54,7 +54,7 @@ impl Report {
         }
     }
 
-    /// Lines to read.
+    /// As text.
     pub fn text(&self) -> String {
         let unknown = || "not measured on this system".to_owned();
         let seconds = |time: Option<Duration>| match time {
@@ -99,7 +99,7 @@ impl Report {
         lines.join("\n")
     }
 
-    /// One JSON object.
+    /// As one JSON object.
     pub fn json(&self) -> String {
         let seconds = |time: Option<Duration>| time.map(|time| time.as_secs_f64());
         json!({

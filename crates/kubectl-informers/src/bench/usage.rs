@@ -1,4 +1,4 @@
-//! What this process has used so far: processor time and memory, as the system counts them.
+//! Resource usage of this process: CPU time and memory.
 
 use std::fs;
 use std::time::Duration;
@@ -6,19 +6,19 @@ use std::time::Duration;
 /// A reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
-    /// Processor time, all threads, user and system; `None` where the system does not say.
+    /// CPU time of all threads, user and system; `None` if unknown.
     pub cpu: Option<Duration>,
     /// Memory in use, in bytes.
     pub resident: Option<u64>,
-    /// The most memory that was ever in use.
+    /// Peak memory.
     pub peak: Option<u64>,
 }
 
-/// Linux counts processor time for programs in hundredths of a second, whatever its own clock does.
+/// Linux reports CPU time to programs in hundredths of a second.
 const TICKS_A_SECOND: u64 = 100;
 
 impl Usage {
-    /// Now. Only Linux says so in files; elsewhere nothing is known.
+    /// The current values. Only available on Linux.
     pub fn now() -> Self {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         Self {
@@ -31,7 +31,7 @@ impl Usage {
     }
 }
 
-/// Fields 14 and 15. The name of the program, field 2, may hold anything but ends with the last bracket.
+/// Fields 14 and 15. Field 2, the program name, may contain anything and ends at the last bracket.
 fn cpu(stat: &str) -> Option<Duration> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(11);

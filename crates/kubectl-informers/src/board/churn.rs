@@ -1,7 +1,7 @@
-//! Who changes most: counts that fade, in bounded memory.
+//! What changes most: decaying counts in bounded memory.
 //!
-//! Each count halves every minute, so that the list shows what goes on now and not what went on an hour ago. The
-//! quietest are forgotten when there are too many; what changes often is never among them.
+//! Each count halves every minute, so that the list shows current churn and not that of an hour ago. The quietest
+//! entries are dropped when there are too many; frequent ones are never among them.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// After this time a change counts half.
+/// The half-life of a change.
 const HALF_LIFE: Duration = Duration::from_secs(60);
 
-/// Below this a rate is too old a story to be told: one change about four minutes ago.
+/// Rates below this are not shown: one change about four minutes ago.
 const SILENT: f64 = 0.05;
 
 /// Counts of things.
@@ -36,7 +36,7 @@ pub struct Churner<T> {
     pub what: T,
     /// How often.
     pub per_minute: f64,
-    /// How often since it was last forgotten.
+    /// The number of changes since it was last dropped.
     pub total: u64,
 }
 
@@ -48,7 +48,7 @@ impl Count {
 }
 
 impl<T: Eq + Hash + Clone + Ord> Churning<T> {
-    /// Tells up to `most` things apart.
+    /// Counts up to `most` keys separately.
     pub fn new(most: usize, now: Instant) -> Self {
         Self {
             counts: HashMap::new(),
@@ -72,7 +72,7 @@ impl<T: Eq + Hash + Clone + Ord> Churning<T> {
         count.total += 1;
     }
 
-    /// Makes room for more than one, since finding the quietest costs a look at all.
+    /// Drops more than one entry, because finding the quietest requires a scan of all.
     fn forget(&mut self, now: Instant) {
         let mut scores: Vec<f64> = self.counts.values().map(|count| count.now(now)).collect();
         scores.sort_by(f64::total_cmp);
@@ -82,7 +82,7 @@ impl<T: Eq + Hash + Clone + Ord> Churning<T> {
         self.counts.retain(|_, count| count.now(now) > limit);
     }
 
-    /// Those that change most, the first first.
+    /// The keys that change most, in descending order.
     pub fn top(&self, number: usize, now: Instant) -> Vec<Churner<T>> {
         // A count that fades by half a minute settles at rate / ln 2; before that it has not seen enough.
         let age = now.saturating_duration_since(self.began).as_secs_f64().max(5.0) / HALF_LIFE.as_secs_f64();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_busy_one_is_not_forgotten_among_many_quiet_ones() {
+    async fn busy_keys_survive_among_many_quiet_ones() {
         let mut churning = Churning::new(16, Instant::now());
         for number in 0..1000 {
             churning.count("busy".to_owned(), Instant::now());

@@ -8,12 +8,12 @@ use crate::item::Item;
 
 /// Changes kept for one object.
 const EACH: usize = 60;
-/// The memory all of them may take, roughly.
+/// The approximate memory limit for all objects together.
 const MOST_BYTES: usize = 24 << 20;
-/// What an object that is gone is taken to weigh: its size is not known without writing it out.
+/// The assumed size of a deleted object: its exact size is not known without encoding it.
 const LAST_STATE: usize = 8 << 10;
 
-/// What happened to one object.
+/// The recorded changes of one object.
 pub struct ObjectHistory {
     entries: VecDeque<Arc<Entry>>,
     /// All changes since the start, kept or not.
@@ -24,7 +24,7 @@ pub struct ObjectHistory {
 }
 
 impl ObjectHistory {
-    /// What is kept, the newest first.
+    /// The changes that are kept, newest first.
     pub fn entries(&self) -> impl Iterator<Item = &Arc<Entry>> {
         self.entries.iter().rev()
     }
@@ -34,16 +34,16 @@ impl ObjectHistory {
         self.entries.back()
     }
 
-    /// How many are not kept any more.
+    /// The number of changes that were dropped.
     pub fn forgotten(&self) -> u64 {
         self.total.saturating_sub(self.entries.len() as u64)
     }
 }
 
-/// What happened to each object.
+/// The recorded changes of each object.
 pub struct History {
     objects: HashMap<ObjectId, ObjectHistory>,
-    /// By the number of the last change: the first is the next to be forgotten.
+    /// By the number of the last change: the first entry is the next to be dropped.
     order: BTreeMap<u64, ObjectId>,
     bytes: usize,
     most_bytes: usize,
@@ -100,7 +100,7 @@ impl History {
         }
     }
 
-    /// What happened to this object; `None` if nothing did, or it was long ago.
+    /// The recorded changes of this object; `None` if there are none or they were dropped.
     pub fn of(&self, id: &ObjectId) -> Option<&ObjectHistory> {
         self.objects.get(id)
     }
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_changed_longest_ago_are_forgotten_first() {
+    fn the_oldest_changes_are_dropped_first() {
         let (mut log, mut history) = (Log::default(), History::default());
         history.most_bytes = 40_000;
         for number in 0..200 {

@@ -1,4 +1,4 @@
-//! The last changes of all kinds, numbered, so that who looks away can go on where it was, or learn that it cannot.
+//! The last changes of all kinds, numbered, so that a reader can resume at its position, or learn that it cannot.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::changes::Change;
 
-/// How many are kept, and how much memory they may take, roughly.
+/// The maximum number of changes, and their approximate memory limit.
 const MOST: usize = 4096;
 const MOST_BYTES: usize = 8 << 20;
 
@@ -16,7 +16,7 @@ const MOST_BYTES: usize = 8 << 20;
 pub struct Entry {
     /// Its number; the first change has 1.
     pub number: u64,
-    /// The kind, as a place in the list of kinds.
+    /// The kind, as an index into the list of kinds.
     pub kind: usize,
     /// The change. Without the object, or the log would hold every version of it.
     pub change: Change,
@@ -28,13 +28,13 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The memory it takes, roughly.
+    /// Its approximate size in memory.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 }
 
-/// Changes that are not kept any more.
+/// Changes that were dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missed {
     /// How many.
@@ -111,7 +111,7 @@ impl Log {
         self.entries.iter().rev()
     }
 
-    /// At most `most` changes after this number, the oldest first; and how many of those after it are not kept any more.
+    /// At most `most` changes after this number, oldest first, and how many changes after it were dropped.
     pub fn after(&self, number: u64, most: usize) -> (Vec<Arc<Entry>>, Option<Missed>) {
         let oldest = self.next - self.entries.len() as u64;
         let missed = oldest.saturating_sub(number.saturating_add(1));
@@ -122,7 +122,7 @@ impl Log {
     }
 }
 
-/// The memory the diff of a change takes, roughly.
+/// The approximate size in memory of the diff of a change.
 pub(crate) fn weight(change: &Change) -> usize {
     let value = |value: &Option<Value>| value.as_ref().map_or(0, size);
     change
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_goes_on_where_it_was() {
+    fn a_reader_resumes_at_its_position() {
         let mut log = Log::default();
         for _ in 0..5 {
             log.push(0, updated("pods", "shop", "cart", &["/a"]));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_is_too_late_is_told_how_much_it_missed() {
+    fn a_late_reader_receives_the_number_of_missed_changes() {
         let mut log = Log::default();
         for _ in 0..(MOST + 10) {
             log.push(0, updated("pods", "shop", "cart", &["/a"]));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn large_changes_leave_sooner() {
+    fn large_changes_are_dropped_sooner() {
         let mut log = Log {
             most_bytes: 10_000,
             ..Log::default()

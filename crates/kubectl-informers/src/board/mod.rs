@@ -1,5 +1,5 @@
-//! What the dashboards show: takes changes and, once a second, how the informers are doing; keeps what can be shown of
-//! it, in bounded memory. Knows neither terminal nor web page, and asks no clock.
+//! The data behind the dashboards: consumes changes and, once a second, the state of the informers, and keeps what is
+//! displayed in bounded memory. Knows neither terminal nor web page, and reads no clock.
 
 mod churn;
 mod history;
@@ -21,13 +21,13 @@ pub(crate) use log::weight;
 pub use log::{Entry, Log, Missed};
 pub use series::Series;
 
-/// How many objects and fields are told apart when it comes to who is churning. The quietest are forgotten first.
+/// The number of objects and fields whose churn is counted separately. The quietest are forgotten first.
 const CHURNERS: usize = 1024;
 
 /// Which object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectId {
-    /// The kind, as a place in the list of kinds.
+    /// The kind, as an index into the list of kinds.
     pub kind: usize,
     /// Namespace and name.
     pub key: ObjectKey,
@@ -36,7 +36,7 @@ pub struct ObjectId {
 /// Which field of which kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FieldId {
-    /// The kind, as a place in the list of kinds.
+    /// The kind, as an index into the list of kinds.
     pub kind: usize,
     /// The field as a JSON pointer, with `*` for the places in lists.
     pub path: String,
@@ -46,23 +46,23 @@ pub struct FieldId {
 pub struct KindBoard {
     /// What it is called, here and in addresses: `pods`, `deployments.apps`.
     pub id: String,
-    /// The same as short as can be told apart: `deployments`.
+    /// The shortest unambiguous form: `deployments`.
     pub short: String,
     /// The kind.
     pub kind: Arc<Kind>,
-    /// How its informer was doing at the last tick.
+    /// The state of its informer at the last tick.
     pub view: Option<InformerView>,
     /// Events and lag of the last minutes.
     pub series: Series,
-    /// Changes by what they were: added, updated, deleted; the initial list left out.
-    pub told: [u64; 3],
+    /// The number of changes by type: added, updated, deleted, without the initial list.
+    pub delivered: [u64; 3],
 }
 
 /// What is shown.
 pub struct Board {
     /// When it began.
     pub started: Instant,
-    /// The kinds, in the order they were asked for.
+    /// The kinds, in the order requested.
     pub kinds: Vec<KindBoard>,
     /// The last changes of all kinds.
     pub log: Log,
@@ -93,7 +93,7 @@ impl Board {
                     kind,
                     view: None,
                     series: Series::default(),
-                    told: [0; 3],
+                    delivered: [0; 3],
                 })
                 .collect(),
             log: Log::default(),
@@ -103,8 +103,8 @@ impl Board {
         }
     }
 
-    /// Something happened. What was there at the start, and what is told again without being new, is no change.
-    /// Gives the entry made of it, if one was made.
+    /// Applies an event. Initial objects and resyncs are not changes.
+    /// Returns the log entry, if there is one.
     pub fn apply(&mut self, change: Change, now: Instant) -> Option<Arc<Entry>> {
         let kind = self.kinds.iter().position(|known| known.kind == change.kind)?;
         if change.event.is_initial() || change.event.is_resync() {
@@ -113,7 +113,7 @@ impl Board {
         let Some(key) = change.key.clone() else {
             return Some(self.log.push(kind, change));
         };
-        let told = match change.event {
+        let delivered = match change.event {
             What::Added { .. } => 0,
             What::Updated { .. } => 1,
             What::Deleted { .. } | What::Synced { .. } => 2,
@@ -121,7 +121,7 @@ impl Board {
         if let Some(count) = self
             .kinds
             .get_mut(kind)
-            .and_then(|known| known.told.get_mut(told))
+            .and_then(|known| known.delivered.get_mut(delivered))
         {
             *count += 1;
         }
@@ -139,7 +139,7 @@ impl Board {
         Some(entry)
     }
 
-    /// A second has passed: how the informers are doing now, in the order of the kinds.
+    /// Called once a second with the state of the informers, in the order of the kinds.
     pub fn tick(&mut self, views: Vec<InformerView>, now: Instant) {
         for (board, view) in self.kinds.iter_mut().zip(views) {
             board.series.tick(view.events, view.version_age, now);
@@ -147,7 +147,7 @@ impl Board {
         }
     }
 
-    /// Whether everything that was there is in the caches.
+    /// Whether all caches hold their initial lists.
     pub fn is_synced(&self) -> bool {
         self.kinds
             .iter()
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_there_at_the_start_is_no_change() {
+    async fn initial_objects_are_not_changes() {
         let mut board = board();
         assert!(
             board
@@ -249,7 +249,7 @@ mod tests {
             key: "shop/cart".parse().unwrap(),
         };
         assert_eq!(board.log.len(), 2);
-        assert_eq!(board.kinds[0].told, [0, 1, 1]);
+        assert_eq!(board.kinds[0].delivered, [0, 1, 1]);
         let history = board.history.of(&id).unwrap();
         assert_eq!((history.total, history.entries().count()), (2, 2));
         assert!(history.last_state.is_some(), "what it was last can still be seen");
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_change_of_a_kind_that_was_not_asked_for_is_ignored() {
+    async fn a_change_of_an_unrequested_kind_is_ignored() {
         let mut board = board();
         assert!(
             board

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 /// Seconds kept: ten minutes.
 pub const SAMPLES: usize = 600;
-/// Seconds the current rate is taken from: fewer are restless, more are late.
+/// The window of the current rate in seconds: shorter windows jitter, longer ones lag.
 const RECENT: usize = 5;
 
 /// One second.
@@ -27,7 +27,7 @@ pub struct Series {
 }
 
 impl Series {
-    /// Another second: the number of events so far, and the lag now.
+    /// Appends one second: the number of events so far, and the current lag.
     pub fn tick(&mut self, events: u64, lag: Option<Duration>, now: Instant) {
         if let Some((before, at)) = self.last {
             // Ticks may come late; what counts is events a second.
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_counter_that_starts_again_is_no_burst() {
+    async fn a_counter_reset_is_not_a_burst() {
         let mut series = Series::default();
         series.tick(100, None, Instant::now());
         tokio::time::advance(Duration::from_secs(1)).await;

@@ -27,13 +27,13 @@ struct Line<'a> {
     resource_version: Option<&'a str>,
     old_resource_version: Option<&'a str>,
     diff: &'a [FieldChange],
-    /// Only of changes that stand for several.
+    /// Only for changes that represent several.
     #[serde(skip_serializing_if = "is_zero")]
     coalesced: u64,
     /// Only of `synced`.
     #[serde(skip_serializing_if = "Option::is_none")]
     objects: Option<usize>,
-    /// Only if asked for.
+    /// Only on request.
     #[serde(skip_serializing_if = "Option::is_none")]
     object: Option<Cow<'a, Value>>,
 }
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn additions_deletions_and_the_end_of_the_list_carry_what_is_theirs() {
+    fn additions_deletions_and_the_end_of_the_list_have_their_fields() {
         let added = change(Event::Added {
             object: pod("7", "Pending"),
             initial: true,

@@ -1,4 +1,4 @@
-//! `Change`: something that happened to an object, ready to be shown.
+//! `Change`: a change of an object, ready to be displayed.
 
 pub mod json;
 
@@ -12,16 +12,16 @@ use crate::diff::{self, FieldChange};
 use crate::item::Item;
 use crate::kinds::Kind;
 
-/// One change of one object, or the news that the initial list has been told.
+/// One change of one object, or the end of the initial list.
 #[derive(Clone)]
 pub struct Change {
-    /// When this program learnt of it.
+    /// When this program received it.
     pub when: Timestamp,
     /// Of which kind.
     pub kind: Arc<Kind>,
     /// What happened.
     pub event: What,
-    /// To whom; `None` for [`What::Synced`].
+    /// The object's key; `None` for [`What::Synced`].
     pub key: Option<ObjectKey>,
     /// The UID of the object.
     pub uid: Option<String>,
@@ -44,12 +44,12 @@ pub struct Change {
 pub enum What {
     /// An object appeared.
     Added {
-        /// It was there when we came.
+        /// It is part of the initial list.
         initial: bool,
     },
     /// An object changed.
     Updated {
-        /// Nothing changed, it is told again.
+        /// A resync: nothing changed.
         resync: bool,
     },
     /// An object is gone.
@@ -57,7 +57,7 @@ pub enum What {
         /// How we know.
         cause: Cause,
     },
-    /// Everything that was there has been told. Once for each kind.
+    /// The initial list is complete. Sent once per kind.
     Synced {
         /// How many objects there were.
         objects: usize,
@@ -85,7 +85,7 @@ impl What {
         matches!(self, Self::Updated { resync: true })
     }
 
-    /// How a deletion came to be known: `observed`, `missed`, `leftScope`.
+    /// The cause of a deletion: `observed`, `missed`, `leftScope`.
     pub fn cause(self) -> Option<&'static str> {
         match self {
             Self::Deleted { cause } => Some(match cause {
@@ -99,7 +99,7 @@ impl What {
 }
 
 impl Change {
-    /// What an informer told us. The diff is made here, once for all who show it.
+    /// Converts an event of an informer. The diff is computed here, once for all views.
     pub fn of(event: &Event<Item>, kind: &Arc<Kind>, noise: bool) -> Self {
         let object = event.object();
         let (what, old, diff) = match event {
@@ -128,7 +128,7 @@ impl Change {
         }
     }
 
-    /// Everything that was there has been told.
+    /// The initial list is complete.
     pub fn synced(kind: &Arc<Kind>, objects: usize, resource_version: Option<String>) -> Self {
         Self {
             when: Timestamp::now(),
@@ -145,7 +145,7 @@ impl Change {
         }
     }
 
-    /// What an Event says, reason and message; `None` for other kinds.
+    /// The reason and message of an Event; `None` for other kinds.
     pub fn story(&self) -> Option<String> {
         let object = self.object.as_ref().filter(|_| self.kind.kind == "Event")?;
         let object = object.peek();

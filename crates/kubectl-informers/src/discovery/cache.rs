@@ -1,7 +1,7 @@
-//! The discovery cache on disk, in kubectl's layout, so that both use what either has found.
+//! The discovery cache on disk, in kubectl's layout, so that both share it.
 //!
 //! `DIR/discovery/HOST_PORT/servergroups.json` and `…/GROUP/VERSION/serverresources.json`, for six hours. What cannot
-//! be read, is too old or is not complete does not count; what cannot be written is not kept.
+//! be read, is too old or incomplete is ignored; a cache that cannot be written is skipped.
 
 use std::fs;
 use std::io::{self, Write};
@@ -29,7 +29,7 @@ impl Cache {
         }
     }
 
-    /// What is cached, if it is fresh and complete.
+    /// The cached documents, if they are fresh and complete.
     pub fn read(&self) -> Option<Documents> {
         let groups: GroupList = fresh(&self.directory.join("servergroups.json"))?;
         let mut resources = Vec::new();
@@ -40,7 +40,7 @@ impl Cache {
         (!resources.is_empty()).then_some(Documents { groups, resources })
     }
 
-    /// Keeps what was found. A cache that cannot be written costs time, not results.
+    /// Stores the documents. Failures are ignored: a missing cache costs time, not results.
     pub fn write(&self, documents: &Documents) {
         let written = self.try_write(documents);
         if let Err(error) = written {
@@ -99,7 +99,7 @@ fn fresh<T: DeserializeOwned>(file: &Path) -> Option<T> {
     serde_json::from_slice(&fs::read(file).ok()?).ok()
 }
 
-/// Written aside and moved, so that nobody reads half of it.
+/// Written to a temporary file and renamed, so that readers never see a partial file.
 fn replace(file: &Path, document: &impl Serialize) -> io::Result<()> {
     let directory = file.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(directory)?;
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_again() {
+    fn written_documents_are_read_back() {
         let directory = tempfile::tempdir().unwrap();
         let cache = Cache::new(directory.path(), "https://10.0.0.1:6443");
         assert_eq!(cache.read(), None);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_broken_missing_or_old_does_not_count() {
+    fn broken_missing_or_old_entries_are_ignored() {
         let directory = tempfile::tempdir().unwrap();
         let cache = Cache::new(directory.path(), "http://h:1");
         let file = cache.directory.join("apps/v1/serverresources.json");
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_version_cannot_lead_out_of_the_cache() {
+    fn a_group_version_cannot_escape_the_cache_directory() {
         let cache = Cache::new(Path::new("/cache"), "http://h:1");
         for outside in ["../v1", "a/b/c", "..", "/v1", "a//b", ""] {
             assert_eq!(cache.resources_file(outside), None, "{outside}");

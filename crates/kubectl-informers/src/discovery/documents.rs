@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::kinds::{Catalogue, Group, Kind};
 
-/// Everything discovery says, in the form kubectl caches it.
+/// All discovery documents, in the form kubectl caches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Documents {
     /// The groups, the core group first.
@@ -86,7 +86,7 @@ pub struct ApiResource {
     pub storage_version_hash: String,
 }
 
-/// `APIGroupDiscoveryList`: everything in one answer.
+/// `APIGroupDiscoveryList`: everything in one response.
 #[derive(Deserialize)]
 pub struct Aggregated {
     #[serde(default)]
@@ -157,7 +157,7 @@ struct ResponseKind {
 }
 
 impl GroupList {
-    /// With the kind and version every document carries.
+    /// With `kind` and `apiVersion`.
     pub fn new(groups: Vec<ApiGroup>) -> Self {
         Self {
             kind: "APIGroupList".to_owned(),
@@ -168,7 +168,7 @@ impl GroupList {
 }
 
 impl ResourceList {
-    /// With the kind and version every document carries.
+    /// With `kind` and `apiVersion`.
     pub fn new(group_version: String, resources: Vec<ApiResource>) -> Self {
         Self {
             kind: "APIResourceList".to_owned(),
@@ -188,7 +188,7 @@ pub fn group_version(group: &str, version: &str) -> String {
 }
 
 impl AggregatedGroup {
-    /// The same in the older form.
+    /// The same in the older format.
     pub fn split(self) -> (ApiGroup, Vec<ResourceList>) {
         let name = self.metadata.name;
         let versions: Vec<GroupVersion> = self
@@ -256,7 +256,7 @@ impl AggregatedResource {
 }
 
 impl Documents {
-    /// The kinds, in the order of the server. Versions that did not answer are left out.
+    /// The kinds, in the server's order. Group versions that failed are omitted.
     pub fn catalogue(&self) -> Catalogue {
         let groups = self.groups.groups.iter().map(|group| {
             let mut versions: Vec<&GroupVersion> = group.versions.iter().collect();

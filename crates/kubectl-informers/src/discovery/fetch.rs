@@ -1,4 +1,4 @@
-//! Asking the server what it serves: in two requests where it can, one per version where it cannot.
+//! Discovery requests: two if the server supports aggregated discovery, otherwise one per group version.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// The largest discovery document. Clusters with thousands of CRDs need a few MiB.
 const MAX_DOCUMENT_BYTES: usize = 32 << 20;
 
-/// What we like best first. Servers before 1.27 know only the last.
+/// In order of preference. Servers before 1.27 know only the last.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
                           application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,\
                           application/json";
@@ -47,7 +47,7 @@ pub async fn documents(client: &Client) -> Result<Documents, RequestError> {
     one_by_one(client).await
 }
 
-/// The older way: a request for each version of each group.
+/// The older protocol: one request per group version.
 async fn one_by_one(client: &Client) -> Result<Documents, RequestError> {
     #[derive(serde::Deserialize)]
     struct Versions {

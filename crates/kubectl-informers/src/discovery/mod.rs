@@ -1,6 +1,6 @@
 //! Discovery: which kinds the server serves. From the cache that kubectl keeps, or from the server.
 //!
-//! Takes a client and a place for the cache, gives a [`Catalogue`].
+//! Takes a client and a cache directory, returns a [`Catalogue`].
 
 mod cache;
 mod documents;
@@ -23,7 +23,7 @@ pub struct Discovery {
 }
 
 impl Discovery {
-    /// Asks `client`, which talks to `server`; with a directory, what was found is kept there as kubectl does it.
+    /// Uses `client`, which talks to `server`; with a directory, results are cached there in kubectl's layout.
     pub fn new(client: Client, server: &str, directory: Option<PathBuf>) -> Self {
         Self {
             client,
@@ -32,11 +32,11 @@ impl Discovery {
         }
     }
 
-    /// The kinds meant by `pods,deploy`. What the cache does not know is asked for once more.
+    /// The kinds that `pods,deploy` refers to. Names missing from the cache cause one more request.
     ///
     /// # Errors
     ///
-    /// One of them is unknown, or the server cannot be asked.
+    /// One of them is unknown, or the server cannot be reached.
     pub async fn find_all(&self, names: &str) -> Result<Vec<Kind>, Failure> {
         if let Some(kinds) = self
             .cache
@@ -49,11 +49,11 @@ impl Discovery {
         self.fetch().await?.find_all(names)
     }
 
-    /// What the server serves now.
+    /// What the server currently serves.
     ///
     /// # Errors
     ///
-    /// The server cannot be asked.
+    /// The server cannot be reached.
     pub async fn fetch(&self) -> Result<Catalogue, Failure> {
         let documents = fetch::documents(&self.client)
             .await

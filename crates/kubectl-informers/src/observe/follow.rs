@@ -1,4 +1,4 @@
-//! Reads from one informer: makes changes of its events, and looks whether trouble has ended.
+//! Follows one informer: converts its events into changes, and notices when a failure has ended.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::item::Item;
 use crate::kinds::Kind;
 use crate::queue::{ChangeSender, Closed};
 
-/// How often is looked whether trouble has ended.
+/// The interval of checks whether a failure has ended.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// Reads from one informer.
@@ -33,13 +33,13 @@ pub(super) struct Follow {
 }
 
 impl Follow {
-    /// Until the informer stops or nobody wants to know any more.
+    /// Runs until the informer stops or the receiver is gone.
     pub(super) async fn run(mut self) {
         let several = self.informer.stats().members.len() > 1;
         let synced = self.subscription.synced();
         tokio::pin!(synced);
-        let mut told_synced = false;
-        let mut told_unreadable = BTreeSet::new();
+        let mut reported_synced = false;
+        let mut reported_unreadable = BTreeSet::new();
         let mut initial = 0;
         let mut look = interval(LOOK);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -50,23 +50,23 @@ impl Follow {
                 event = self.subscription.next() => {
                     let Some(event) = event else { return };
                     initial += usize::from(event.is_initial());
-                    // What is not initial comes after the list, and so after the news that it has been told. With several
+                    // What is not initial comes after the end of the initial list. With several
                     // namespaces, one may have changes while another is still being listed.
                     let after_list = !event.is_initial() && (!several || self.subscription.has_synced());
-                    if after_list && !told_synced {
-                        told_synced = true;
+                    if after_list && !reported_synced {
+                        reported_synced = true;
                         if self.tell_synced(initial).is_err() { return }
                     }
                     let change = Change::of(&event, &self.kind, self.noise);
                     if self.changes.send(change).is_err() { return }
                 }
-                _ = &mut synced, if !told_synced => {
-                    told_synced = true;
+                _ = &mut synced, if !reported_synced => {
+                    reported_synced = true;
                     if self.tell_synced(initial).is_err() { return }
                 }
                 _ = look.tick() => {
                     self.look_for_recovery();
-                    self.look_for_unreadable(&mut told_unreadable);
+                    self.report_unreadable(&mut reported_unreadable);
                 }
             }
         }
@@ -78,12 +78,12 @@ impl Follow {
         self.changes.send(Change::synced(&self.kind, objects, version))
     }
 
-    /// Objects that cannot be read are missing from all that is shown, so that is said, once for each.
-    fn look_for_unreadable(&self, told: &mut BTreeSet<ObjectKey>) {
+    /// Objects that cannot be decoded are missing from every view, so each is reported once.
+    fn report_unreadable(&self, reported: &mut BTreeSet<ObjectKey>) {
         let unreadable = self.informer.quarantine();
-        told.retain(|key| unreadable.iter().any(|bad| bad.key == *key));
+        reported.retain(|key| unreadable.iter().any(|bad| bad.key == *key));
         for bad in unreadable {
-            if told.insert(bad.key.clone()) {
+            if reported.insert(bad.key.clone()) {
                 self.tell(NoteText::Trouble(format!(
                     "{} {} is not shown: it {}",
                     self.kind.label(),

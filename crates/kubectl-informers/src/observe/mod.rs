@@ -1,4 +1,4 @@
-//! One informer of one kind: starts it, and makes [`Change`]s and [`Note`]s of what it tells.
+//! One informer of one kind: starts it, and converts its events and failures into [`Change`]s and [`Note`]s.
 
 mod follow;
 mod note;
@@ -39,16 +39,16 @@ pub struct Observed {
     _reflect: Task,
 }
 
-/// What is the same for all kinds.
+/// The settings shared by all kinds.
 #[derive(Clone)]
 pub struct Observing {
     /// The client to use.
     pub client: kube::Client,
     /// The address of the server, for messages.
     pub server: String,
-    /// Which objects; namespaces do not apply to kinds that live in none.
+    /// Which objects; namespaces do not apply to cluster-scoped kinds.
     pub scope: Scope,
-    /// What is taken out of objects.
+    /// What is redacted.
     pub redaction: Redaction,
     /// Whether noise is kept and shown.
     pub noise: bool,

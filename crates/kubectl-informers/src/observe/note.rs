@@ -1,4 +1,4 @@
-//! What an informer has to say that is no change of an object: what went wrong, and that it works again.
+//! Messages of an informer that are not changes of objects: failures and recoveries.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use crate::refusal;
 /// Failures in a row before the first success after which the connection is reported as failed.
 const MAX_INITIAL_FAILURES: u32 = 3;
 
-/// Something about an informer that is no change of an object.
+/// A message about an informer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// Of which kind.
@@ -28,11 +28,11 @@ pub struct Note {
 /// What a note says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoteText {
-    /// A list or watch failed; why, and what is done about it.
+    /// A list or watch failed: the cause, and what happens next.
     Trouble(String),
-    /// The user may not do this; which permission is missing and how to grant it.
+    /// Permission is missing: which one, and how to grant it.
     Forbidden(String),
-    /// The first list failed. It is tried again all the same, for those who want to wait.
+    /// The first list failed. It is retried nevertheless.
     Hopeless(Failure),
     /// It works again.
     Recovered(String),
@@ -48,17 +48,17 @@ impl Note {
     }
 }
 
-/// The trouble an informer is in, if it is.
+/// The current failure of an informer.
 #[derive(Default)]
 pub(super) struct Trouble {
     /// When it began, and when it last failed.
     pub(super) times: Option<(Instant, Instant)>,
     pub(super) text: Option<String>,
-    /// Refusals are told once.
+    /// Refusals are reported once.
     pub(super) refused: bool,
 }
 
-/// Sees how lists and watches end.
+/// Observes the ends of lists and watches.
 pub(super) struct Hook {
     pub(super) kind: Arc<Kind>,
     pub(super) namespaces: Option<Vec<String>>,
@@ -69,7 +69,7 @@ pub(super) struct Hook {
 }
 
 impl Hook {
-    /// The end of a list or watch: told if it is trouble, and if it has not been told before.
+    /// The end of a list or watch: reported if it is a failure that has not been reported before.
     pub(super) fn ended(&self, end: &StreamEnd<'_>) {
         let Some(error) = end.error else { return };
         // Asking in another way is not trouble: older servers refuse the newer ones.
@@ -95,14 +95,14 @@ impl Hook {
                 SourceError::Request(_) => true,
                 other => other.is_connection_refused() || end.attempts >= MAX_INITIAL_FAILURES,
             };
-        let told_before = {
+        let reported_before = {
             let mut trouble = self.trouble.lock();
             let began = trouble.times.map_or(now, |(began, _)| began);
             trouble.times = Some((began, now));
             trouble.text = Some(text.clone());
             std::mem::replace(&mut trouble.refused, hopeless || forbidden.is_some()) && trouble.refused
         };
-        if told_before {
+        if reported_before {
             // It is tried again and again; once is enough to know.
             return;
         }

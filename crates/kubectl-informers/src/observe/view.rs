@@ -1,4 +1,4 @@
-//! How an informer is doing, at one moment, in numbers.
+//! The state of an informer at one moment, in numbers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,22 +7,22 @@ use kube_informers::reflector::ReflectorState;
 
 use crate::kinds::Kind;
 
-/// How an informer is doing, in numbers that only grow unless said otherwise.
+/// The state of an informer. Numbers are cumulative unless stated otherwise.
 #[derive(Clone, Debug)]
 pub struct InformerView {
     /// Of which kind.
     pub kind: Arc<Kind>,
     /// What it is doing.
     pub state: ReflectorState,
-    /// Whether everything that was there is in the cache.
+    /// Whether the cache holds the initial list.
     pub synced: bool,
-    /// Objects in the cache, now.
+    /// The current number of objects in the cache.
     pub objects: usize,
-    /// Objects that could not be read, now.
+    /// The current number of quarantined objects.
     pub quarantined: usize,
     /// Bytes received.
     pub bytes: u64,
-    /// Additions, updates and deletions so far, the initial list left out.
+    /// Additions, updates and deletions so far, without the initial list.
     pub events: u64,
     /// Complete lists, the first one included.
     pub lists: u64,
@@ -30,19 +30,19 @@ pub struct InformerView {
     pub relists: u64,
     /// Watches opened.
     pub watches: u64,
-    /// Watches that are open on the server, now: one for each namespace, if all is well.
+    /// The number of open watches: one per namespace when everything works.
     pub members: usize,
     /// Failed lists and watches.
     pub errors: u64,
     /// The last failure in words, while it lasts.
     pub last_error: Option<String>,
-    /// Changes that this program has not taken yet, now.
+    /// The current number of changes this program has not consumed.
     pub backlog: usize,
     /// The version of the cache.
     pub resource_version: Option<String>,
     /// How long ago that version was first seen.
     pub version_age: Option<Duration>,
-    /// How far the list is, while there is one.
+    /// The progress of the list in progress, if there is one.
     pub progress: Option<Progress>,
 }
 
@@ -64,7 +64,7 @@ impl InformerView {
 pub struct Progress {
     /// Objects so far.
     pub items: u64,
-    /// Of about how many; `None` if the server does not say.
+    /// The approximate total; `None` if the server does not report it.
     pub of: Option<u64>,
     /// For how long.
     pub elapsed: Duration,
@@ -80,7 +80,7 @@ impl Progress {
     }
 }
 
-/// How far the list is, while there is one.
+/// The progress of the list in progress, if there is one.
 pub(super) fn progress(state: &ReflectorState) -> Option<Progress> {
     match state {
         ReflectorState::Listing {

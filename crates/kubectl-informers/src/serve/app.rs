@@ -1,4 +1,4 @@
-//! What requests are answered from: the caches, and the board behind a lock that is held for moments only.
+//! The state behind all requests: the caches, and the board behind a briefly held lock.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -21,19 +21,19 @@ use crate::observe::{InformerView, Note, NoteText};
 use crate::queue::Coalesced;
 use crate::session::Session;
 
-/// Streams at a time. Each costs a connection and no memory to speak of; more than this is a mistake somewhere.
+/// The maximum number of concurrent streams. Each costs a connection and little memory.
 const STREAMS: usize = 128;
-/// Lists at a time. Each holds up to 16 MiB until it is sent, so this bounds the memory of slow readers.
+/// The maximum number of concurrent lists. Each holds up to 16 MiB until it is sent, so this bounds memory.
 const LISTS: usize = 8;
 
-/// One kind, as it is served.
+/// One served kind.
 pub(super) struct Served {
     pub id: String,
     pub kind: Arc<Kind>,
     pub store: Store<Item>,
 }
 
-/// What streams wait for: how many ticks there were, and the number of the last change.
+/// What streams wait for: the number of ticks, and the number of the last change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Beat {
     pub ticks: u64,
@@ -45,16 +45,16 @@ pub(super) struct App {
     pub server: String,
     pub embedded: bool,
     pub started: Timestamp,
-    /// Tells the numbers of changes of this run from those of others.
+    /// Distinguishes the change numbers of this run from those of others.
     pub epoch: String,
     pub kinds: Vec<Served>,
     pub board: Mutex<Board>,
-    /// What keeps an informer from working, in words, by the place of its kind.
+    /// The current failure of each informer, by the index of its kind.
     remarks: Mutex<BTreeMap<usize, String>>,
-    /// Changes left out of the log, because they came faster than they were taken.
+    /// Changes coalesced before they reached the log.
     pub coalesced: Mutex<Coalesced>,
     pub streams: Arc<Semaphore>,
-    /// Lists that are encoded or sent.
+    /// Permits for lists that are being encoded or sent.
     pub lists: Arc<Semaphore>,
     pub rejected_lists: AtomicU64,
     pub write_timeouts: AtomicU64,
@@ -103,7 +103,7 @@ impl App {
         }
     }
 
-    /// Something changed.
+    /// Applies a change.
     pub fn apply(&self, change: Change) {
         let made = self.board.lock().apply(change, Instant::now());
         if let Some(entry) = made {
@@ -111,14 +111,14 @@ impl App {
         }
     }
 
-    /// A second has passed.
+    /// Called once a second.
     pub fn tick(&self, views: Vec<InformerView>, coalesced: Coalesced) {
         *self.coalesced.lock() = coalesced;
         self.board.lock().tick(views, Instant::now());
         self.beat.send_modify(|beat| beat.ticks += 1);
     }
 
-    /// An informer has something to say. What is wrong is kept until it works again.
+    /// Adds a note of an informer. A failure is kept until it ends.
     pub fn note(&self, note: &Note) {
         let Some(place) = self.kinds.iter().position(|served| served.kind == note.kind) else {
             return;
@@ -126,33 +126,33 @@ impl App {
         match &note.text {
             NoteText::Forbidden(_) | NoteText::Hopeless(_) => self.remarks.lock().insert(place, note.text()),
             NoteText::Recovered(_) => self.remarks.lock().remove(&place),
-            // What may pass by itself is told by the view of the informer, while it lasts.
+            // Temporary failures are shown by the view of the informer while they last.
             NoteText::Trouble(_) => None,
         };
     }
 
-    /// What keeps the informer at this place from working; `None` if nothing does.
+    /// The current failure of the informer of this kind.
     pub fn remark(&self, place: usize) -> Option<String> {
         self.remarks.lock().get(&place).cloned()
     }
 
-    /// Tells when something changed.
+    /// Notifies about changes.
     pub fn beats(&self) -> watch::Receiver<Beat> {
         self.beat.subscribe()
     }
 
-    /// What the kind at this place is called.
+    /// The name of the kind at this index.
     pub fn id(&self, place: usize) -> &str {
         self.kinds.get(place).map_or("", |served| served.id.as_str())
     }
 
-    /// The kind of this name, and its place.
+    /// The kind with this name, and its index.
     pub fn kind(&self, id: &str) -> Option<(usize, &Served)> {
         self.kinds.iter().enumerate().find(|(_, served)| served.id == id)
     }
 }
 
-/// Milliseconds since 1970, as scripts in pages count.
+/// Milliseconds since 1970, as in JavaScript.
 pub(super) fn now() -> i64 {
     Timestamp::now().as_millisecond()
 }

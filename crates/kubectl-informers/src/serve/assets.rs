@@ -1,4 +1,4 @@
-//! The page: files that are part of the program.
+//! The files of the page, embedded in the program.
 
 use http::StatusCode;
 
@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn no_script_makes_markup_of_text() {
+    fn no_script_turns_text_into_markup() {
         for (path, text) in scripts() {
             for word in [
                 "innerHTML",
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_loaded_from_elsewhere() {
+    fn nothing_is_loaded_from_other_origins() {
         for (path, _, text) in FILES {
             let foreign = text.match_indices("http").filter(|(at, _)| {
                 let rest = &text[*at..];

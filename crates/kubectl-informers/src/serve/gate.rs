@@ -1,7 +1,7 @@
-//! Who may ask: the right host name, the right page, the right token, and only to read.
+//! Access control: host name, origin, token, and read-only methods.
 //!
-//! A page of somebody else can make a browser send requests to loopback. It cannot read the answers, unless its own
-//! name is made to point here (DNS rebinding): so the Host header must be one of ours.
+//! A foreign page can make a browser send requests to loopback. It cannot read the responses, unless its own host
+//! name resolves to this address (DNS rebinding): so the Host header must be one of ours.
 
 use std::net::IpAddr;
 
@@ -25,11 +25,11 @@ pub(super) struct Gate {
 }
 
 impl Gate {
-    /// As the options say.
+    /// Configured by the options.
     ///
     /// # Errors
     ///
-    /// An address beyond loopback without a token, or a token that is none.
+    /// The address is not loopback and there is no token, or the token is invalid.
     pub fn new(args: &ServeArgs) -> Result<Self, Failure> {
         let bind = args.bind;
         if let Some(token) = &args.token {
@@ -60,18 +60,18 @@ impl Gate {
         })
     }
 
-    /// The port that was chosen in the end.
+    /// Sets the port that was bound.
     pub fn on_port(mut self, port: u16) -> Self {
         self.port = port;
         self
     }
 
-    /// Whether a token is asked for.
+    /// Whether a token is required.
     pub fn needs_token(&self) -> bool {
         self.token.is_some()
     }
 
-    /// Lets a request in, or answers it.
+    /// Admits a request, or rejects it with a response.
     pub fn admit(&self, request: &Parts) -> Result<(), Refused> {
         let host = self.host(&request.headers)?;
         self.origin(&request.headers, host)?;
@@ -99,7 +99,7 @@ impl Gate {
         }
     }
 
-    /// Whether a host, with or without a port, is one of ours. Tunnels change the port, so that it does not count.
+    /// Whether a host, with or without a port, is one of ours. Tunnels change the port, so it is ignored.
     fn is_ours(&self, host: &str) -> bool {
         let Some(name) = name_of(host).map(str::to_lowercase) else {
             return false;
@@ -107,7 +107,7 @@ impl Gate {
         if name == "localhost" || self.names.contains(&name) {
             return true;
         }
-        // A number cannot be made to point elsewhere.
+        // An IP address cannot be rebound.
         match name.parse::<IpAddr>() {
             Ok(address) => address.is_loopback() || address == self.bind || self.bind.is_unspecified(),
             Err(_) => false,
@@ -130,7 +130,7 @@ impl Gate {
                 return Err(Box::new(foreign()));
             }
         }
-        // Following a link is not asking on behalf of a page: nobody but the visitor sees the answer.
+        // Navigation is allowed: the linking page cannot read the response.
         let text = |name: &'static str| only(headers, HeaderName::from_static(name)).unwrap_or_default();
         let site = text("sec-fetch-site");
         let foreign_site = matches!(site, "cross-site" | "same-site") && text("sec-fetch-mode") != "navigate";
@@ -142,7 +142,7 @@ impl Gate {
 
     fn token(&self, request: &Parts) -> Result<(), Refused> {
         let Some(token) = &self.token else { return Ok(()) };
-        // Probes have no token, and learn nothing but names of kinds.
+        // Probes have no token, and see only names of kinds.
         if matches!(request.uri.path(), "/healthz" | "/readyz") {
             return Ok(());
         }
@@ -172,7 +172,7 @@ impl Gate {
         Err(Box::new(refused))
     }
 
-    /// The cookie of this server. Cookies do not know ports, so that its name has to.
+    /// The cookie of this server. Cookies are shared among ports, so its name contains the port.
     fn cookie<'a>(&self, headers: &'a HeaderMap) -> Option<&'a str> {
         let name = self.cookie_name();
         headers
@@ -189,7 +189,7 @@ impl Gate {
         format!("informers-{}", self.port)
     }
 
-    /// The token came in the address: puts it into a cookie and the address away.
+    /// The token came in the URL: sets a cookie and redirects to the URL without it.
     fn welcome(&self, token: &str) -> Answer {
         let mut answer = answer::text(StatusCode::SEE_OTHER, "");
         let cookie = format!(
@@ -206,7 +206,7 @@ impl Gate {
     }
 }
 
-/// The value of a header that is there exactly once.
+/// The value of a header that occurs exactly once.
 fn only(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
@@ -230,7 +230,7 @@ fn token_of(query: &str) -> Option<&str> {
     query.split('&').find_map(|pair| pair.strip_prefix("token="))
 }
 
-/// Compares without telling by the time it takes how much is right.
+/// Compares in constant time.
 fn equal(given: &str, token: &str) -> bool {
     let (given, token) = (given.as_bytes(), token.as_bytes());
     let differences = given.iter().zip(token).fold(0, |sum, (a, b)| sum | (a ^ b));
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn only_our_own_names_are_answered() {
+    fn only_our_own_host_names_are_accepted() {
         let gate = gate("127.0.0.1", None);
         for host in ["localhost:8090", "LOCALHOST", "127.0.0.1:9", "[::1]:8090"] {
             assert_eq!(code(&gate, "/", &[("host", host)]), 200, "{host}");
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_loopback_there_is_a_token_or_nothing() {
+    fn addresses_beyond_loopback_require_a_token() {
         let refused = |bind, token| {
             Gate::new(&args(bind, token))
                 .err()
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn the_token_opens_as_bearer_cookie_or_once_in_the_address() {
+    fn the_token_is_accepted_as_bearer_cookie_or_once_in_the_url() {
         let gate = gate("0.0.0.0", Some(TOKEN));
         let host = ("host", "192.168.1.4:8090");
         assert_eq!(code(&gate, "/", &[host]), 401);

@@ -1,4 +1,4 @@
-//! The indexes of the page and the API: by namespace, labels and owner for every kind, and what is worth it for some.
+//! The indexes of the page and the API: namespace, labels and owner for every kind, and a few per kind.
 
 use http::StatusCode;
 use kube_informers::store::NAMESPACE_INDEX;
@@ -15,7 +15,7 @@ const OWNER: &str = "owner";
 const PHASE: &str = "status.phase";
 const ABOUT: &str = "involvedObject";
 
-/// Values shown of one index; the most frequent ones.
+/// The number of values shown per index; the most frequent come first.
 const VALUES: usize = 1000;
 
 /// Adds the indexes of a kind.
@@ -29,7 +29,7 @@ pub(super) fn add(kind: &Kind, store: &Store<Item>) {
     });
     match (kind.group.as_str(), kind.kind.as_str()) {
         ("", "Pod") => {
-            // Peeking, so that the trees of all objects do not stay in memory.
+            // `peek`, so that the parsed trees are not kept in memory.
             for (name, field) in [(indexes::NODE_NAME, "/spec/nodeName"), (PHASE, "/status/phase")] {
                 store.index_or_add(name, |item: &Item| {
                     let found = item.peek();
@@ -50,7 +50,7 @@ pub(super) fn add(kind: &Kind, store: &Store<Item>) {
     }
 }
 
-/// The indexes there are.
+/// The names of the indexes.
 pub(super) fn list(served: &Served) -> Answer {
     let mut names = served.store.index_names();
     if !served.kind.namespaced {
@@ -92,7 +92,7 @@ pub(super) fn values(served: &Served, name: &str, query: Option<&str>) -> Answer
     answer::json(&json!({ "kind": served.id, "index": name, "total": total, "values": shown }))
 }
 
-/// Says which indexes there are.
+/// An error that lists the indexes.
 pub(super) fn unknown(served: &Served, name: &str) -> String {
     let mut names = served.store.index_names();
     names.sort();

@@ -1,4 +1,4 @@
-//! Listening, and serving each connection until it ends or the program does.
+//! Listens, and serves each connection until it ends or the program stops.
 
 use std::error::Error;
 use std::io;
@@ -24,11 +24,11 @@ use super::routes;
 use crate::cli::ServeArgs;
 use crate::failure::Failure;
 
-/// Connections at a time; more wait.
+/// The maximum number of concurrent connections; further ones wait.
 const CONNECTIONS: usize = 256;
 /// The time to send the header of a request.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a client may not read its response.
+/// How long a client may pause reading its response.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long responses in flight may delay the exit of the program.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
@@ -47,7 +47,7 @@ impl Listening {
     ///
     /// # Errors
     ///
-    /// The address cannot be had.
+    /// The address cannot be bound.
     pub async fn start(args: &ServeArgs, gate: Gate, app: Arc<App>) -> Result<Self, Failure> {
         let wanted = SocketAddr::new(args.bind, args.port);
         let listener = TcpListener::bind(wanted)
@@ -65,7 +65,7 @@ impl Listening {
         })
     }
 
-    /// Where to look, in words.
+    /// The URL to open.
     pub fn invitation(&self) -> String {
         let host = match self.address.ip() {
             address if address.is_unspecified() => "localhost".to_owned(),
@@ -80,10 +80,10 @@ impl Listening {
         format!("http://{host}:{}/{token}", self.address.port())
     }
 
-    /// Ends all streams, lets answers finish for a moment, and returns when nothing is left.
+    /// Ends all streams, lets responses finish briefly, and returns when all connections are closed.
     pub async fn stop(self) {
         self.stop.cancel();
-        // Its end is the end of all connections; a panic in it was reported where it happened.
+        // It ends with the last connection; a panic was reported where it happened.
         self.accept.wait().await;
     }
 }

@@ -12,7 +12,7 @@ use crate::observe::InformerView;
 
 type Read = fn(&InformerView) -> f64;
 
-/// Name, type, what it is, where it comes from.
+/// Name, type, help text, value.
 const METRICS: [(&str, &str, &str, Read); 13] = [
     ("objects", "gauge", "Objects in the cache.", |view| {
         view.objects as f64
@@ -155,7 +155,7 @@ fn render(kinds: &[KindBoard]) -> String {
         "Changes of objects, the initial list left out.",
     );
     for board in kinds {
-        for (event, count) in ["added", "updated", "deleted"].iter().zip(board.told) {
+        for (event, count) in ["added", "updated", "deleted"].iter().zip(board.delivered) {
             let _ = writeln!(text, "{name}{{{},event=\"{event}\"}} {count}", labels(board));
         }
     }

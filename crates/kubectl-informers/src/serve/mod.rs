@@ -27,17 +27,17 @@ use crate::cli::{Global, ServeArgs};
 use crate::failure::{Exit, Failure};
 use crate::notes::Notes;
 use crate::output::Output;
-use crate::session::{Feed, Session, Told};
+use crate::session::{Feed, FeedItem, Session};
 use crate::signals;
 
 use app::App;
 use gate::Gate;
 use listen::Listening;
 
-/// How often the informers are looked at.
+/// The interval at which informers are polled.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Serves until told to stop.
+/// Serves until it is stopped.
 ///
 /// # Errors
 ///
@@ -48,13 +48,13 @@ pub async fn run(
     session: Session,
     mut feed: Feed,
 ) -> Result<Exit, Failure> {
-    // Before anything is begun that has to be ended.
+    // Before anything starts that needs a shutdown.
     let stopped = signals::stopped();
     tokio::pin!(stopped);
     let gate = Gate::new(&args)?;
     let notes = Notes::new(&global.showing);
     let app = Arc::new(App::new(&session));
-    // The first visitor sees how they are doing, and not that nothing is known.
+    // The first request already sees the state of the informers.
     app.tick(session.informers(), feed.coalesced());
     let listening = Listening::start(&args, gate, app.clone()).await?;
     let mut out = Output::start()?;
@@ -74,9 +74,9 @@ pub async fn run(
                 out.submit();
             }
             _ = tick.tick() => app.tick(session.informers(), feed.coalesced()),
-            told = feed.next(), if open => match told {
-                Some(Told::Change(change)) => app.apply(change),
-                Some(Told::Note(note)) => {
+            item = feed.next(), if open => match item {
+                Some(FeedItem::Change(change)) => app.apply(change),
+                Some(FeedItem::Note(note)) => {
                     app.note(&note);
                     // While standard error is blocked notes are shown on the page only.
                     if !out.is_busy() {
@@ -84,7 +84,7 @@ pub async fn run(
                         out.submit();
                     }
                 }
-                Some(Told::Coalesced(_)) => {}
+                Some(FeedItem::Coalesced(_)) => {}
                 None => open = false,
             },
         }

@@ -1,4 +1,4 @@
-//! The caches as JSON: lists by name, labels and index, and single objects with what happened to them.
+//! The caches as JSON: lists by name, labels and index, and single objects with their history.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::board::{ObjectHistory, ObjectId};
 use crate::columns;
 use crate::item::Item;
 
-/// Objects in one answer, unless asked for more; and never more than this.
+/// The default and the maximum number of objects in one response.
 const SOME: usize = 500;
 const MOST: usize = 10_000;
-/// The size of the objects in one list. The first object beyond it ends the list, which says so.
+/// The maximum size of the objects in one list. The list ends before the first object beyond it, and says so.
 const MAX_LIST_BYTES: usize = 16 << 20;
 
 const PARAMETERS: [&str; 9] = [
@@ -46,7 +46,7 @@ pub(super) fn list(app: &App, place: usize, served: &Served, query: Option<&str>
         Some("rows") => true,
         Some(other) => return Err(bad(format!("view must be objects or rows, not {other:?}"))),
     };
-    // Before the objects: who goes on watching from there may be told something twice, but misses nothing.
+    // Read before the objects: a client that watches from this position may receive a change twice, but misses none.
     let cursor = stream::cursor(&app.epoch, app.board.lock().log.last());
     let mut found = selected(served, &query)?;
     found.sort_by(|a, b| {
@@ -137,7 +137,7 @@ fn selected(served: &Served, query: &Query) -> Result<Vec<Arc<Item>>, Refused> {
         .collect())
 }
 
-/// Most first; among equals the order stays.
+/// In descending order; stable.
 fn by_history(app: &App, place: usize, found: &mut [Arc<Item>], of: fn(&ObjectHistory) -> u64) {
     let board = app.board.lock();
     found.sort_by_cached_key(|item| {
@@ -149,7 +149,7 @@ fn by_history(app: &App, place: usize, found: &mut [Arc<Item>], of: fn(&ObjectHi
     });
 }
 
-/// As a table for people: the columns of the kind, and how often each object changed.
+/// As a table: the columns of the kind, and the number of changes of each object.
 fn as_rows(app: &App, place: usize, served: &Served, page: &[Arc<Item>]) -> (Value, Value) {
     let columns = columns::of(&served.kind, true, served.kind.namespaced);
     let board = app.board.lock();
@@ -174,7 +174,7 @@ fn as_rows(app: &App, place: usize, served: &Served, page: &[Arc<Item>]) -> (Val
     (json!(columns.head()), rows)
 }
 
-/// One object and what happened to it. What is gone is shown as it last was.
+/// One object and its history. A deleted object is shown in its last state.
 pub(super) fn get(app: &App, place: usize, served: &Served, namespace: &str, name: &str) -> Answer {
     let namespace = (namespace != "-").then_some(namespace);
     let key = ObjectKey::new(namespace, name);

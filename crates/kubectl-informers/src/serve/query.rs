@@ -1,5 +1,5 @@
-//! Parameters of an address. Each question knows the ones it takes; others are an error, since a misspelt filter that
-//! is ignored answers another question.
+//! Query parameters. Each endpoint accepts a fixed set; others are an error, because a misspelt filter that is
+//! ignored would return the wrong result.
 
 use http::StatusCode;
 
@@ -8,7 +8,7 @@ use super::answer::{self, Refused};
 pub(super) struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// The parameters, if all of them are known.
+    /// Parses the parameters; unknown ones are an error.
     pub fn parse(query: Option<&str>, known: &[&str]) -> Result<Self, Refused> {
         let pairs: Vec<(String, String)> = form_urlencoded::parse(query.unwrap_or_default().as_bytes())
             .map(|(name, value)| (name.into_owned(), value.into_owned()))
@@ -27,7 +27,7 @@ impl Query {
         Ok(Self(pairs))
     }
 
-    /// A parameter; an empty one is none.
+    /// A parameter; an empty value counts as absent.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0
             .iter()
@@ -35,7 +35,7 @@ impl Query {
             .map(|(_, value)| value.as_str())
     }
 
-    /// A number, `default` if it is not given, and never above `most`.
+    /// A number: `default` if absent, at most `most`.
     pub fn number(&self, name: &str, default: usize, most: usize) -> Result<usize, Refused> {
         match self.get(name) {
             None => Ok(default),
@@ -46,7 +46,7 @@ impl Query {
         }
     }
 
-    /// Yes or no.
+    /// A boolean.
     pub fn flag(&self, name: &str) -> Result<bool, Refused> {
         match self.get(name) {
             None | Some("false" | "0") => Ok(false),
@@ -56,7 +56,7 @@ impl Query {
     }
 }
 
-/// The question makes no sense.
+/// An invalid query.
 pub(super) fn bad(text: impl Into<String>) -> Refused {
     Box::new(answer::failure(StatusCode::BAD_REQUEST, text))
 }

@@ -1,4 +1,4 @@
-//! How the informers are doing, as JSON: for the page, and for scripts.
+//! The state of the informers as JSON, for the page and for scripts.
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -6,10 +6,10 @@ use tokio::time::Instant;
 use super::app::{App, now};
 use crate::board::{Board, KindBoard};
 
-/// How many of those that change most are shown.
+/// The length of the lists of what changes most.
 const CHURNERS: usize = 8;
 
-/// Everything the overview shows.
+/// The data of the overview.
 pub(super) fn status(app: &App) -> Value {
     let board = app.board.lock();
     let (watches, bytes) = board.cost();
@@ -27,7 +27,7 @@ pub(super) fn status(app: &App) -> Value {
 
 fn kind(board: &KindBoard, remark: Option<String>) -> Value {
     let kind = &board.kind;
-    let told = |place: usize| board.told.get(place).copied().unwrap_or_default();
+    let delivered = |place: usize| board.delivered.get(place).copied().unwrap_or_default();
     let mut value = json!({
         "id": board.id,
         "kind": kind.kind,
@@ -38,9 +38,9 @@ fn kind(board: &KindBoard, remark: Option<String>) -> Value {
         "remark": remark,
         "rate": board.series.rate(),
         "lastSecond": board.series.last().map(|sample| sample.events),
-        "added": told(0),
-        "updated": told(1),
-        "deleted": told(2),
+        "added": delivered(0),
+        "updated": delivered(1),
+        "deleted": delivered(2),
     });
     let Some(view) = &board.view else { return value };
     let more = json!({

@@ -1,5 +1,5 @@
-//! What changes, as server-sent events. Every reader has a place in one log and no buffer of its own: who is too slow
-//! is told how much it missed, and costs nothing.
+//! Changes as server-sent events. Every reader has a position in one log and no buffer: a reader that is too slow
+//! receives the number of missed changes, and costs nothing.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -22,9 +22,9 @@ use super::status;
 use crate::board::{Entry, Missed};
 use crate::changes::json::line;
 
-/// Changes in one piece.
+/// The maximum number of changes in one chunk.
 const BATCH: usize = 128;
-/// Silence after which something is sent, so that both sides notice a dead connection.
+/// The keep-alive interval, so that both sides notice a dead connection.
 const SILENCE: Duration = Duration::from_secs(15);
 
 const PARAMETERS: [&str; 6] = ["kind", "namespace", "name", "labelSelector", "since", "status"];
@@ -79,17 +79,17 @@ impl Wanted {
     }
 }
 
-/// Where a reader is: `EPOCH-NUMBER`.
+/// The position of a reader: `EPOCH-NUMBER`.
 pub(super) fn cursor(epoch: &str, number: u64) -> String {
     format!("{epoch}-{number}")
 }
 
-/// The number of a cursor of this run; `None` if it is of another one, or no cursor at all.
+/// The number of a cursor of this run; `None` for any other text.
 fn number_of(epoch: &str, cursor: &str) -> Option<u64> {
     cursor.strip_prefix(epoch)?.strip_prefix('-')?.parse().ok()
 }
 
-/// The names of the JSON lines, and more: the number, the kind as addresses name it, and what an event says.
+/// The fields of the JSON lines, plus the number, the kind as URLs name it, and the text of an Event.
 pub(super) fn change(resource: &str, entry: &Entry) -> Value {
     let mut value: Value = serde_json::from_str(&line(&entry.change, false)).unwrap_or_default();
     if let Value::Object(fields) = &mut value {
@@ -130,7 +130,7 @@ pub(super) fn past(app: &App, query: Option<&str>) -> Answer {
     answer::json(&json!({ "cursor": cursor(&app.epoch, last), "last": last, "changes": changes }))
 }
 
-/// Everything that changes from now on, or from `since`.
+/// All changes from now on, or from `since`.
 pub(super) fn watch(app: &Arc<App>, query: Option<&str>, headers: &HeaderMap) -> Answer {
     open(app, query, headers).unwrap_or_else(|refused| *refused)
 }
@@ -145,7 +145,7 @@ fn open(app: &Arc<App>, query: Option<&str>, headers: &HeaderMap) -> Result<Answ
             "too many streams are open; close some of them",
         )));
     };
-    // The browser's own way to say where it was goes before the address, which is from the first time.
+    // The browser's Last-Event-ID takes precedence over the URL, which is from the first request.
     let header = headers.get(HeaderName::from_static("last-event-id"));
     let since = header
         .and_then(|value| value.to_str().ok())
@@ -181,23 +181,23 @@ fn open(app: &Arc<App>, query: Option<&str>, headers: &HeaderMap) -> Result<Answ
     Ok(answer)
 }
 
-/// One who watches.
+/// One reader.
 struct Reader {
     app: Arc<App>,
     beats: watch::Receiver<Beat>,
     wanted: Wanted,
-    /// The last change it was told.
+    /// The last change it received.
     number: u64,
     with_status: bool,
-    /// The last status it was told.
+    /// The last status it received.
     ticks: u64,
-    /// Whether it knows nothing yet; taken once it was greeted.
+    /// Whether the greeting has not been sent yet.
     hello: Option<bool>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Reader {
-    /// The next piece; `None` when the program stops.
+    /// The next chunk; `None` when the program stops.
     async fn next(&mut self) -> Option<String> {
         if let Some(fresh) = self.hello.take() {
             let mut piece = event(
@@ -236,7 +236,7 @@ impl Reader {
         }
     }
 
-    /// What it has not been told yet, or as much of it as goes into one piece.
+    /// What it has not received yet, up to the size of one chunk.
     fn changes(&mut self) -> String {
         let mut piece = String::new();
         loop {
@@ -272,7 +272,7 @@ impl Reader {
 }
 
 fn event(name: &str, data: &Value, id: Option<&str>) -> String {
-    // JSON has no line ends but escaped ones.
+    // JSON contains no raw line ends.
     match id {
         Some(id) => format!("event: {name}\nid: {id}\ndata: {data}\n\n"),
         None => format!("event: {name}\ndata: {data}\n\n"),
@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_of_another_run_is_none_of_ours() {
+    fn a_cursor_of_another_run_is_rejected() {
         assert_eq!(number_of("abc", &cursor("abc", 7)), Some(7));
         for text in ["abd-7", "abc7", "abc-", "abc-x", "7", "", "abc--7"] {
             assert_eq!(number_of("abc", text), None, "{text}");

@@ -1,4 +1,4 @@
-//! Drawing a model: where things go, and the lines above and below them. At any size without a panic.
+//! Draws a model: the layout, the header and the footer. Works at any size.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::watch::text::{bytes, clean};
 
 /// From this width on, all lists are shown side by side.
 const WIDE: u16 = 110;
-/// From this height on, there is room for a frame around things.
+/// From this height on, panes have frames.
 const TALL: u16 = 14;
 
 /// Draws everything.
@@ -77,7 +77,7 @@ fn draw_header(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     }
 }
 
-/// What is wrong, while it lasts.
+/// Current failures.
 fn trouble(model: &Model) -> Vec<Line<'static>> {
     let failing = model
         .board

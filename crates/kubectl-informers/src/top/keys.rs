@@ -15,7 +15,7 @@ pub enum Outcome {
     Interrupt,
 }
 
-/// Longer filters are a cat on the keyboard.
+/// The maximum length of a filter.
 const LONGEST_FILTER: usize = 200;
 /// Lines of a jump.
 const JUMP: usize = 10;
@@ -108,7 +108,7 @@ impl Model {
 
 const PANES: [Pane; 3] = [Pane::Changes, Pane::Objects, Pane::Fields];
 
-/// The one that many places after this one, going round.
+/// The one `by` positions later, wrapping around.
 fn next<T: Copy + PartialEq>(all: &[T], current: T, step: usize) -> T {
     let at = all.iter().position(|one| *one == current).unwrap_or(0);
     all.get((at + step) % all.len().max(1))

@@ -1,4 +1,4 @@
-//! The lists below the informers, as lines: what changes, and who changes most.
+//! The lists below the informers, as lines: recent changes and the busiest objects and fields.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -14,7 +14,7 @@ use crate::watch::text::{clean, value_text};
 
 /// Fields of one change; more are counted.
 const FIELDS: usize = 6;
-/// Longer values are cut, so that both fit on a line.
+/// Longer values are truncated, so that both fit on a line.
 const VALUE: usize = 48;
 
 /// The title and the lines of a list, as many as can be seen.
@@ -70,7 +70,7 @@ fn changes(model: &Model, width: usize, most: usize) -> Vec<Line<'static>> {
         let text = match (model.filter.is_empty(), model.board.is_synced()) {
             (false, _) => "nothing that changed has these words",
             (true, true) => "nothing has changed yet",
-            (true, false) => "what is there is being listed; changes follow",
+            (true, false) => "the initial list is being read; changes follow",
         };
         lines.push(Line::styled(text, model.look.dim()));
     }
@@ -253,7 +253,7 @@ fn ranked(model: &Model, found: &[(f64, &str, String)], width: u16) -> Vec<Line<
         .collect()
 }
 
-/// The end of a text: of a long path and a long name that is what tells it from others.
+/// The end of a text: it is what distinguishes long paths and names.
 fn tail(text: &str, room: usize) -> String {
     let length = text.chars().count();
     match length > room && room > 1 {

@@ -1,10 +1,10 @@
-//! Colours of the screen: the sixteen of the terminal, so that it looks as its owner likes it.
+//! Colours of the screen: the terminal's sixteen, so that the user's theme applies.
 
 use ratatui::style::{Color, Modifier, Style};
 
 use crate::changes::What;
 
-/// Which colours; without, weight alone tells things apart.
+/// The colours. Without colours, only weight distinguishes elements.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
     colours: bool,

@@ -27,14 +27,14 @@ pub use draw::draw;
 pub use keys::Outcome;
 pub use model::Model;
 
-/// What is watched unless kinds are given.
+/// The default kinds.
 pub const KINDS: &str = "pods,nodes,deployments,events";
 
-/// Shows the dashboard until told to stop: on a terminal as a screen, else as lines.
+/// Shows the dashboard until it is stopped: on a terminal as a screen, else as lines.
 ///
 /// # Errors
 ///
-/// Nothing can be written any more, or the terminal cannot be used.
+/// The output is closed, or the terminal cannot be used.
 pub async fn run(args: TopArgs, global: &Global, session: Session, feed: Feed) -> Result<Exit, Failure> {
     let terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
     match terminal && !args.plain {

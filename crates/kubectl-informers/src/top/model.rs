@@ -1,4 +1,4 @@
-//! What the screen shows, as data: takes changes, stats and keys; draws nothing and asks no clock.
+//! The state of the screen: consumes changes, stats and keys; draws nothing and reads no clock.
 
 use std::collections::VecDeque;
 
@@ -10,9 +10,9 @@ use crate::board::{Board, Churner, Entry, FieldId, KindBoard, ObjectId};
 use crate::changes::Change;
 use crate::observe::{InformerView, Note, NoteText};
 
-/// Notes kept: trouble is told on the screen while it lasts, and in the list of changes afterwards.
+/// The number of notes kept: failures are shown on the screen while they last, and in the list of changes afterwards.
 const NOTES: usize = 50;
-/// Rows of the lists of those that change most; no screen shows more.
+/// The number of rows in the lists of what changes most.
 const CHURNERS: usize = 50;
 
 /// The lists below the informers. On a wide screen all of them are shown, and this one can be scrolled.
@@ -26,10 +26,10 @@ pub enum Pane {
     Fields,
 }
 
-/// By what the informers are ordered.
+/// The sort order of the informers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
-    /// As they were asked for.
+    /// The order requested.
     Given,
     /// Most events first.
     Events,
@@ -62,7 +62,7 @@ impl Sort {
     }
 }
 
-/// A note with the time it came.
+/// A note with its time.
 pub(super) struct Noted {
     pub when: Timestamp,
     /// The number of the last change before it.
@@ -115,13 +115,13 @@ impl Model {
         }
     }
 
-    /// Something changed.
+    /// Applies a change.
     pub fn apply(&mut self, change: Change, now: Instant) {
         self.now = now;
         self.board.apply(change, now);
     }
 
-    /// An informer has something to say.
+    /// Adds a note of an informer.
     pub fn note(&mut self, note: &Note, when: Timestamp) {
         if self.notes.len() >= NOTES {
             self.notes.pop_back();
@@ -134,13 +134,13 @@ impl Model {
         });
     }
 
-    /// Time has passed: how the informers are doing.
+    /// Called periodically with the state of the informers.
     pub fn tick(&mut self, views: Vec<InformerView>, now: Instant) {
         self.now = now;
         self.board.tick(views, now);
     }
 
-    /// The informers in the order chosen.
+    /// The informers in the selected order.
     pub(super) fn informers(&self) -> Vec<&KindBoard> {
         let mut kinds: Vec<&KindBoard> = self.board.kinds.iter().collect();
         let by = |kind: &KindBoard| -> f64 {
@@ -153,12 +153,12 @@ impl Model {
                 Sort::Errors => view(|view| view.errors as f64),
             }
         };
-        // Stable: equals stay as they were asked for.
+        // Stable: equal elements keep the requested order.
         kinds.sort_by(|a, b| by(b).total_cmp(&by(a)));
         kinds
     }
 
-    /// Those that are shown: all, or those that the filter finds.
+    /// The visible informers: all, or those that match the filter.
     pub(super) fn found(&self, entry: &Entry) -> bool {
         if entry.change.key.is_none() {
             return self.filter.is_empty();
@@ -195,7 +195,7 @@ impl Model {
             .filter(|entry| self.found(entry))
     }
 
-    /// How many changes came while paused.
+    /// The number of changes that arrived while paused.
     pub(super) fn held_back(&self) -> Option<u64> {
         let frozen = self.frozen.as_ref()?;
         Some(self.board.log.last().saturating_sub(frozen.last))

@@ -1,4 +1,4 @@
-//! `top` without a terminal: changes as they come, and a summary every few seconds, as lines.
+//! `top` without a terminal: changes as they arrive and a summary every few seconds, as lines.
 
 use std::io;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::cli::{Global, TopArgs};
 use crate::failure::{Exit, Failure};
 use crate::observe::InformerView;
 use crate::output::Output;
-use crate::session::{Feed, Session, Told};
+use crate::session::{Feed, FeedItem, Session};
 use crate::signals;
 use crate::style::Colours;
 use crate::watch::text::{Texts, bytes, clean, clean_lines};
@@ -22,7 +22,7 @@ const BATCH: usize = 1000;
 ///
 /// # Errors
 ///
-/// Nothing can be written any more.
+/// The output is closed.
 pub async fn run(args: TopArgs, global: &Global, session: Session, mut feed: Feed) -> Result<Exit, Failure> {
     let texts = Texts {
         colours: Colours::on(&io::stdout(), global.showing.color),
@@ -38,7 +38,7 @@ pub async fn run(args: TopArgs, global: &Global, session: Session, mut feed: Fee
     let exit = loop {
         // All are cancel-safe: the feed keeps what is not taken, a tick may be missed, the signal is waited for once.
         // While a batch is being written nothing is taken from the feed, which coalesces what is pending.
-        let told = tokio::select! {
+        let item = tokio::select! {
             biased;
             exit = &mut stopped => break exit,
             written = out.written(), if out.is_busy() => {
@@ -53,18 +53,18 @@ pub async fn run(args: TopArgs, global: &Global, session: Session, mut feed: Fee
                 before = views.iter().map(|view| view.events).collect();
                 continue;
             }
-            told = feed.next(), if !out.is_busy() => told,
+            item = feed.next(), if !out.is_busy() => item,
         };
-        if told.is_none() {
+        if item.is_none() {
             break Exit::Success;
         }
-        let mut next = told;
+        let mut next = item;
         for _ in 0..BATCH {
             match next.take().or_else(|| feed.try_next()) {
                 None => break,
-                Some(Told::Note(note)) => out.line(&format!("! {}", clean_lines(&note.text()))),
-                Some(Told::Coalesced(coalesced)) => out.line(&format!("! {coalesced}")),
-                Some(Told::Change(change)) => {
+                Some(FeedItem::Note(note)) => out.line(&format!("! {}", clean_lines(&note.text()))),
+                Some(FeedItem::Coalesced(coalesced)) => out.line(&format!("! {coalesced}")),
+                Some(FeedItem::Change(change)) => {
                     if let Some(text) = text(&texts, &change) {
                         out.line(&text);
                     }

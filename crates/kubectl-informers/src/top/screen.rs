@@ -1,4 +1,4 @@
-//! The terminal: takes it, draws on it, reads keys, and gives it back however the program ends.
+//! The terminal: sets it up, draws on it, reads keys, and restores it however the program ends.
 
 use std::io;
 use std::panic;
@@ -17,18 +17,18 @@ use super::{Model, Outcome, draw};
 use crate::board::Board;
 use crate::cli::Global;
 use crate::failure::{Exit, Failure};
-use crate::session::{Feed, Session, Told};
+use crate::session::{Feed, FeedItem, Session};
 use crate::signals;
 use crate::style::Colours;
 
-/// How often the informers are looked at.
+/// The interval at which informers are polled.
 const TICK: Duration = Duration::from_secs(1);
-/// How often the screen is drawn at most; more cannot be read, and costs the terminal.
+/// The minimum interval between two frames; more cannot be read, and loads the terminal.
 const DRAW: Duration = Duration::from_millis(100);
-/// Changes taken between two looks at the clock and the keys.
+/// The number of changes applied before timers and keys are checked again.
 const BATCH: usize = 256;
 
-/// The terminal in our hands. Dropping it gives it back.
+/// The terminal in raw mode. Dropping it restores the terminal.
 struct Screen {
     terminal: DefaultTerminal,
     panicked: Arc<AtomicBool>,
@@ -64,7 +64,7 @@ impl Drop for Screen {
     }
 }
 
-/// Shows the screen until told to stop.
+/// Shows the screen until it is stopped.
 ///
 /// # Errors
 ///
@@ -129,15 +129,15 @@ async fn show(
                 screen.draw(&model)?;
                 dirty = false;
             }
-            told = feed.next(), if open => {
-                open = told.is_some();
+            item = feed.next(), if open => {
+                open = item.is_some();
                 let more = std::iter::from_fn(|| feed.try_next()).take(BATCH);
-                for told in told.into_iter().chain(more) {
-                    match told {
-                        Told::Change(change) => model.apply(change, Instant::now()),
-                        Told::Note(note) => model.note(&note, Timestamp::now()),
+                for item in item.into_iter().chain(more) {
+                    match item {
+                        FeedItem::Change(change) => model.apply(change, Instant::now()),
+                        FeedItem::Note(note) => model.note(&note, Timestamp::now()),
                         // The log of changes is shorter than the queue: what was merged would not be shown anyway.
-                        Told::Coalesced(_) => {}
+                        FeedItem::Coalesced(_) => {}
                     }
                 }
                 dirty = true;

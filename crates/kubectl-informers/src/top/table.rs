@@ -146,7 +146,7 @@ fn state(view: &InformerView, look: Look) -> Line<'static> {
     }
 }
 
-/// How far the list is: a bar where the end is known, a count where it is not.
+/// Progress of a list: a bar if the total is known, a count otherwise.
 fn progress_text(progress: &Progress) -> String {
     match progress.of {
         Some(of) if of > 0 => {

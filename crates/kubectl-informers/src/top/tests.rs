@@ -1,4 +1,4 @@
-//! The screen at many sizes, in every state, and what keys do to it.
+//! The screen at many sizes and in every state, and the effects of keys.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,7 +70,7 @@ fn write(model: &mut Model, words: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn at_80_by_24_everything_important_is_there() {
+async fn at_80_by_24_everything_important_is_visible() {
     let shown = lines(&busy().await, 80, 24);
 
     assert!(shown[0].contains("informers test cluster ● live"), "{}", shown[0]);
@@ -137,7 +137,7 @@ async fn no_size_is_too_small_or_too_large() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_size_draws_another_screen() {
+async fn resizing_redraws_the_screen() {
     let model = busy().await;
     let mut terminal = Terminal::new(TestBackend::new(120, 40)).unwrap();
     terminal.draw(|frame| draw(&model, frame)).unwrap();
@@ -183,7 +183,7 @@ fn changed(change: impl Fn(&mut InformerView)) -> Model {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_list_shows_how_far_it_is() {
+async fn the_initial_list_shows_progress() {
     let listing = |of| {
         changed(move |view| {
             let now = Instant::now();
@@ -208,7 +208,7 @@ async fn the_first_list_shows_how_far_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trouble_is_said_while_it_lasts_and_remembered_afterwards() {
+async fn failures_are_shown_while_they_last_and_kept_in_the_log() {
     let mut model = changed(|view| {
         view.last_error = Some("list of pods failed: connection refused".to_owned());
         view.errors = 3;
@@ -238,7 +238,7 @@ async fn trouble_is_said_while_it_lasts_and_remembered_afterwards() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_filter_shows_only_what_has_its_words() {
+async fn a_filter_shows_only_matching_rows() {
     let mut model = busy().await;
     press(&mut model, KeyCode::Char('/'));
     write(&mut model, "node-1 q");
@@ -262,7 +262,7 @@ async fn a_filter_shows_only_what_has_its_words() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_filter_finds_fields_too() {
+async fn a_filter_matches_fields() {
     let mut model = busy().await;
     write(&mut model, "/lastheartbeat");
     let found = text(&model, 80, 24);
@@ -273,7 +273,7 @@ async fn a_filter_finds_fields_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_paused_screen_holds_still_and_counts_what_is_new() {
+async fn a_paused_screen_does_not_change_and_counts_new_changes() {
     let mut model = busy().await;
     press(&mut model, KeyCode::Char('p'));
     model.apply(added("pods", "shop", "newcomer"), Instant::now());
@@ -294,7 +294,7 @@ async fn a_paused_screen_holds_still_and_counts_what_is_new() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn informers_are_ordered_by_the_column_chosen() {
+async fn informers_are_sorted_by_the_selected_column() {
     let mut model = model();
     let [pods, nodes] = kinds();
     let mut large = view(&nodes);
@@ -347,7 +347,7 @@ async fn lists_are_switched_and_scrolled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn diffs_can_be_left_out_and_help_be_had() {
+async fn diffs_can_be_hidden_and_help_shown() {
     let mut model = busy().await;
     press(&mut model, KeyCode::Char('d'));
     assert!(!text(&model, 80, 24).contains("status.phase"));
@@ -372,7 +372,7 @@ async fn q_and_ctrl_c_leave_from_everywhere() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn names_do_not_steer_the_terminal() {
+async fn names_do_not_control_the_terminal() {
     let mut model = busy().await;
     model.apply(added("pods", "shop", "evil\u{1b}[2J\u{7}"), Instant::now());
     let text = text(&model, 80, 24);
@@ -383,7 +383,7 @@ async fn names_do_not_steer_the_terminal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_beside_a_title_does_not_change_its_looks() {
+async fn text_beside_a_title_does_not_change_its_style() {
     use ratatui::style::{Color, Modifier};
     let model = busy().await;
     let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();

@@ -1,4 +1,4 @@
-//! `watch`: a table of what is there, then every change as it happens.
+//! `watch`: a table of the initial objects, then every change as it happens.
 
 mod table;
 pub mod text;
@@ -17,7 +17,7 @@ use crate::notes::Notes;
 use crate::observe::{Note, NoteText};
 use crate::output::Output;
 use crate::progress::ProgressLine;
-use crate::session::{Feed, Reach, Session, Told};
+use crate::session::{Feed, FeedItem, Reach, Session};
 use crate::signals;
 use crate::style::Colours;
 use table::Table;
@@ -26,11 +26,11 @@ use text::Texts;
 /// How often progress is shown.
 const REDRAW: Duration = Duration::from_millis(100);
 
-/// Prints what is there, then every change, until told to stop.
+/// Prints the initial objects, then every change, until it is stopped.
 ///
 /// # Errors
 ///
-/// A kind is unknown or may not be watched, or the server cannot be asked.
+/// A kind is unknown or may not be watched, or the server cannot be reached.
 pub async fn run(args: WatchArgs, global: &Global) -> Result<Exit, Failure> {
     let (kinds, name) = target(&args)?;
     let mut global = global.clone();
@@ -112,7 +112,7 @@ impl Watch {
         let exit = loop {
             // All are cancel-safe: the signal is waited for once, the feed keeps what is not taken, a tick may be missed.
             // While a batch is being written nothing is taken from the feed, which coalesces what is pending.
-            let told = tokio::select! {
+            let item = tokio::select! {
                 biased;
                 exit = &mut stopped => break exit,
                 written = self.out.written(), if self.out.is_busy() => {
@@ -120,7 +120,7 @@ impl Watch {
                     self.out.submit();
                     continue;
                 }
-                told = feed.next(), if !self.out.is_busy() => told,
+                item = feed.next(), if !self.out.is_busy() => item,
                 _ = redraw.tick(), if syncing && !self.out.is_busy() => {
                     self.progress.show(&self.session.informers(), &mut self.out);
                     self.out.submit();
@@ -128,14 +128,14 @@ impl Watch {
                     continue;
                 }
             };
-            let Some(told) = told else { break Exit::Success };
+            let Some(item) = item else { break Exit::Success };
             self.progress.clear(&mut self.out);
-            let mut next = Some(told);
+            let mut next = Some(item);
             for _ in 0..BATCH {
-                let Some(told) = next.take().or_else(|| feed.try_next()) else {
+                let Some(item) = next.take().or_else(|| feed.try_next()) else {
                     break;
                 };
-                if let Err(failure) = self.told(told) {
+                if let Err(failure) = self.show(item) {
                     // What precedes the failure is still printed.
                     self.out.shutdown().await?;
                     return Err(failure);
@@ -149,11 +149,11 @@ impl Watch {
         Ok(exit)
     }
 
-    fn told(&mut self, told: Told) -> Result<(), Failure> {
-        match told {
-            Told::Note(note) => self.note(&note)?,
-            Told::Change(change) => self.change(&change),
-            Told::Coalesced(coalesced) => self.notes.warn_to(&mut self.out, &coalesced.to_string()),
+    fn show(&mut self, item: FeedItem) -> Result<(), Failure> {
+        match item {
+            FeedItem::Note(note) => self.note(&note)?,
+            FeedItem::Change(change) => self.change(&change),
+            FeedItem::Coalesced(coalesced) => self.notes.warn_to(&mut self.out, &coalesced.to_string()),
         }
         Ok(())
     }

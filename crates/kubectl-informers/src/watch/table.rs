@@ -1,4 +1,4 @@
-//! The table of what is there, printed when all of a kind is known.
+//! The table of the initial objects of a kind, printed when its list is complete.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// With more columns or without, with namespaces or without.
+    /// The columns: wide or not, with or without namespaces.
     pub fn new(wide: bool, namespaces: bool, colours: Colours) -> Self {
         Self {
             wide,
@@ -38,7 +38,7 @@ impl Table {
         self.rows.entry(kind.full_name()).or_default().push(row);
     }
 
-    /// The table of a kind, which is then forgotten; empty if there are no rows.
+    /// Takes the table of a kind; empty if there are no rows.
     pub fn take(&mut self, kind: &Kind) -> String {
         let Some(mut rows) = self.rows.remove(&kind.full_name()) else {
             return String::new();

@@ -12,11 +12,11 @@ use crate::style::{ADDED, Colours, DELETED, DIM, FIELD, UPDATED};
 pub struct Texts {
     /// With or without colours.
     pub colours: Colours,
-    /// Whether the kind must be named.
+    /// Whether lines name the kind.
     pub several_kinds: bool,
 }
 
-/// Longer values are cut: a diff is to be read.
+/// Longer values are truncated.
 const LONGEST_VALUE: usize = 100;
 
 impl Texts {
@@ -95,7 +95,7 @@ impl Texts {
     }
 }
 
-/// What an Event says: its name says nothing.
+/// The reason and message of an Event: its name is meaningless.
 fn story(change: &Change) -> Option<String> {
     change.story().map(|story| shortened(&clean(&story)))
 }
@@ -103,7 +103,7 @@ fn story(change: &Change) -> Option<String> {
 fn remark(change: &Change) -> Option<&'static str> {
     match change.event {
         What::Added { initial: true } => Some("(was there)"),
-        What::Updated { resync: true } => Some("(told again)"),
+        What::Updated { resync: true } => Some("(resync)"),
         What::Updated { .. } if change.diff.is_empty() => Some("(no field that is shown)"),
         What::Deleted { .. } => match change.event.cause() {
             Some("missed") => Some("(while the connection was down)"),
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_an_object_does_not_steer_the_terminal() {
+    fn content_of_objects_does_not_control_the_terminal() {
         assert_eq!(
             value_text(&json!("a\u{1b}[31mb\nc\td\u{9b}")),
             "a\u{fffd}[31mb⏎c d\u{fffd}"

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::program::{Cluster, Home};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_measures_the_embedded_server_in_a_process_of_its_own() {
+async fn it_measures_the_embedded_server_in_a_separate_process() {
     let home = Home::new();
     let ended = home
         .run(&[
@@ -60,7 +60,7 @@ async fn it_measures_the_cluster_of_the_context() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_embedded_server_cannot_make_is_said() {
+async fn kinds_the_embedded_server_cannot_create_are_reported() {
     let home = Home::new();
     let ended = home.run(&["bench", "gadgets", "--objects", "3"]).await;
     assert_eq!(ended.code, Some(1));

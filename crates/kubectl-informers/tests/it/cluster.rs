@@ -3,7 +3,7 @@
 use crate::program::{Cluster, Home};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_kubeconfig_there_is_a_cluster_in_memory_in_which_things_happen() {
+async fn without_a_kubeconfig_the_embedded_cluster_with_churn_is_used() {
     let home = Home::new();
     let mut program = home.start(&["watch", "pods", "-o", "json"]);
 
@@ -17,7 +17,7 @@ async fn without_a_kubeconfig_there_is_a_cluster_in_memory_in_which_things_happe
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_cluster_in_memory_can_be_asked_for() {
+async fn the_embedded_cluster_can_be_requested() {
     let cluster = Cluster::new().await;
     let mut program = cluster.start(&["watch", "nodes", "-o", "json", "--embedded"]);
     assert_eq!(
@@ -33,7 +33,7 @@ async fn the_cluster_in_memory_can_be_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_kubeconfig_of_the_environment_goes_before_the_usual_one_and_the_option_before_both() {
+async fn the_option_overrides_the_environment_which_overrides_the_default_kubeconfig() {
     let (usual, other, third) = (Cluster::new().await, Cluster::new().await, Cluster::new().await);
     for (cluster, name) in [(&usual, "usual"), (&other, "other"), (&third, "third")] {
         cluster.server.create(kube_testserver::builders::node(name));
@@ -97,7 +97,7 @@ async fn the_test_server_is_a_command_with_all_its_options() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_usual_kubeconfig_in_which_nothing_is_configured_is_as_good_as_none() {
+async fn an_empty_default_kubeconfig_counts_as_none() {
     let home = Home::new();
     home.write(".kube/config", "apiVersion: v1\nkind: Config\ncontexts: []\n");
     let mut program = home.start(&["watch", "nodes", "-o", "json"]);

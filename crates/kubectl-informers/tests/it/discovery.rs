@@ -79,7 +79,7 @@ async fn custom_kinds_are_watched_like_any_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_found_is_kept_where_kubectl_keeps_it() {
+async fn discovery_is_cached_where_kubectl_caches_it() {
     let cluster = Cluster::new().await;
     cluster
         .start(&["watch", "deploy", "-o", "json"])
@@ -171,7 +171,7 @@ async fn the_text_of_a_discovery_error_does_not_control_the_terminal() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_cache_can_be_elsewhere() {
+async fn the_cache_directory_can_be_set() {
     let cluster = Cluster::new().await;
     let directory = cluster.home().path().join("elsewhere");
     let mut program = cluster.start(&[
@@ -188,7 +188,7 @@ async fn the_cache_can_be_elsewhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_without_aggregated_discovery_is_asked_version_by_version() {
+async fn without_aggregated_discovery_each_version_is_requested() {
     use kube_testserver::{Fault, RequestMatcher};
     let cluster =
         Cluster::with(kube_testserver::TestServer::builder().kind(Kind::new("example.com", "v1", "Gadget")))

@@ -5,7 +5,7 @@ use kube_testserver::{ApiError, Fault, RequestMatcher};
 use crate::program::{Cluster, Home};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unknown_kind_is_refused_in_the_words_of_kubectl() {
+async fn an_unknown_kind_is_reported_in_the_wording_of_kubectl() {
     let cluster = Cluster::new().await;
     let ended = cluster.run(&["watch", "gadgets"]).await;
     assert_eq!(ended.code, Some(1));
@@ -38,7 +38,7 @@ async fn wrong_arguments_end_with_code_1_and_help_with_0() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kubeconfig_that_cannot_be_used_is_an_error_and_no_reason_to_look_elsewhere() {
+async fn an_unusable_kubeconfig_is_an_error_without_fallback() {
     let home = Home::new();
     let broken = home.write("broken", "clusters: [\n  token: canary-credential\n  : }");
     let empty = home.write("empty", "");
@@ -90,7 +90,7 @@ async fn a_context_that_does_not_exist_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_not_there_is_named_with_or_without_a_cache() {
+async fn an_unreachable_server_is_named_with_or_without_a_cache() {
     let cluster = Cluster::new().await;
     let host = cluster.server.url().unwrap().replace("http://", "");
     let refused =
@@ -111,7 +111,7 @@ async fn a_server_that_is_not_there_is_named_with_or_without_a_cache() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_missing_permission_comes_with_the_lines_that_grant_it() {
+async fn a_missing_permission_comes_with_the_commands_that_grant_it() {
     let cluster = Cluster::new().await;
     let forbidden = ApiError::new(
         403,
@@ -145,7 +145,7 @@ async fn a_missing_permission_comes_with_the_lines_that_grant_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn missing_credentials_are_told_as_kubectl_tells_them() {
+async fn missing_credentials_have_the_wording_of_kubectl() {
     let cluster = Cluster::with(kube_testserver::TestServer::builder().token("right")).await;
     let config = cluster.server.kubeconfig().unwrap().replace("right", "wrong");
     let path = cluster.home().write("wrong", &config);
@@ -187,7 +187,7 @@ async fn wrong_selectors_are_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn something_is_said_before_the_server_answers() {
+async fn the_connection_is_reported_before_the_server_responds() {
     let cluster = Cluster::new().await;
     cluster
         .server

@@ -67,7 +67,7 @@ async fn it_is_a_plugin_of_kubectl() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn kubectl_uses_what_we_have_found() {
+async fn kubectl_uses_our_discovery_cache() {
     let cluster = Cluster::new().await;
     cluster
         .server
@@ -88,7 +88,7 @@ async fn kubectl_uses_what_we_have_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn we_use_what_kubectl_has_found() {
+async fn we_use_the_discovery_cache_of_kubectl() {
     let cluster = Cluster::new().await;
     let Some(command) = kubectl(&cluster, &["api-resources"]).await else {
         return;
@@ -105,7 +105,7 @@ async fn we_use_what_kubectl_has_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn errors_read_as_those_of_kubectl() {
+async fn errors_have_the_wording_of_kubectl() {
     let cluster = Cluster::new().await;
     for (ours, theirs) in [
         (&["watch", "gadgets"][..], &["get", "gadgets"][..]),

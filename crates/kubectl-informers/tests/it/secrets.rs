@@ -99,7 +99,7 @@ async fn lengths_are_shown_instead() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn values_are_shown_to_those_who_ask() {
+async fn values_are_shown_on_request() {
     let cluster = cluster().await;
     let mut program = cluster.start(&[
         "watch",
@@ -117,7 +117,7 @@ async fn values_are_shown_to_those_who_ask() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_web_page_never_shows_them() {
+async fn the_web_page_never_shows_secret_values() {
     let cluster = cluster().await;
     let ended = cluster.run(&["serve", "--show-secrets"]).await;
     assert_eq!(ended.code, Some(1));

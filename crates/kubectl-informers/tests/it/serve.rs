@@ -103,7 +103,7 @@ async fn objects_are_listed_by_name_namespace_label_and_index() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_question_that_makes_no_sense_is_told_why() {
+async fn an_invalid_query_is_rejected_with_the_reason() {
     let cluster = shop().await;
     let (_program, address) = synced(&cluster, &["pods"]).await;
     for (path, code, words) in [
@@ -142,7 +142,7 @@ async fn a_question_that_makes_no_sense_is_told_why() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_object_has_its_history_also_when_it_is_gone() {
+async fn a_deleted_object_keeps_its_history() {
     let cluster = shop().await;
     let (_program, address) = synced(&cluster, &["pods,nodes"]).await;
     let path = "/api/v1/kinds/pods/objects/shop/web-1";
@@ -183,7 +183,7 @@ async fn an_object_has_its_history_also_when_it_is_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_goes_on_where_it_was() {
+async fn a_stream_resumes_at_its_position() {
     let cluster = shop().await;
     let (_program, address) = synced(&cluster, &["pods"]).await;
     let cursor = get(address, "/api/v1/kinds/pods/objects").await.json()["cursor"]
@@ -227,7 +227,7 @@ async fn a_stream_goes_on_where_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_that_is_too_late_is_told_so() {
+async fn a_late_reader_is_notified() {
     let cluster = shop().await;
     let (_program, address) = synced(&cluster, &["configmaps"]).await;
     let cursor = get(address, "/api/v1/kinds/configmaps/objects").await.json()["cursor"]
@@ -305,7 +305,7 @@ async fn metrics_are_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn values_of_secrets_are_in_no_answer() {
+async fn values_of_secrets_are_in_no_response() {
     let cluster = Cluster::new().await;
     let canary = "correct-horse-battery";
     let mut object = secret("shop", "db").annotation(

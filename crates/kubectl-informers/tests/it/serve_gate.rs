@@ -7,7 +7,7 @@ use crate::program::Cluster;
 use crate::serve::serve;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_listens_on_loopback_and_answers_to_its_own_name_only() {
+async fn it_listens_on_loopback_and_accepts_only_its_own_host_names() {
     let cluster = Cluster::new().await;
     let (_program, address) = serve(&cluster, &["pods"]).await;
     assert!(address.ip().is_loopback());
@@ -52,7 +52,7 @@ async fn only_get_is_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_page_may_load_nothing_from_elsewhere() {
+async fn the_page_may_load_nothing_from_other_origins() {
     let cluster = Cluster::new().await;
     let (_program, address) = serve(&cluster, &["pods"]).await;
     for path in ["/", "/app.js", "/style.css", "/api/v1/status", "/nothing"] {
@@ -69,7 +69,7 @@ async fn the_page_may_load_nothing_from_elsewhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn elsewhere_than_loopback_a_token_is_needed() {
+async fn listening_beyond_loopback_requires_a_token() {
     let cluster = Cluster::new().await;
     let refused = cluster.run(&["serve", "--bind", "0.0.0.0", "--port", "0"]).await;
     assert_eq!(refused.code, Some(1));
@@ -118,7 +118,7 @@ async fn elsewhere_than_loopback_a_token_is_needed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_port_that_is_taken_is_said() {
+async fn a_port_in_use_is_reported() {
     let cluster = Cluster::new().await;
     let (_program, address) = serve(&cluster, &["pods"]).await;
     let ended = cluster

@@ -85,7 +85,7 @@ async fn every_command_and_option_is_documented() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn logs_are_text_or_json_and_off_unless_asked_for() {
+async fn logs_are_text_or_json_and_off_by_default() {
     let cluster = crate::program::Cluster::new().await;
     for (format, log) in [("json", "{\"timestamp\""), ("text", " DEBUG ")] {
         let mut command = cluster

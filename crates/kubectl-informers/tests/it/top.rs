@@ -23,7 +23,7 @@ async fn without_a_terminal_it_prints_changes_and_summaries() {
     program.line_with("ADDED   pod shop/new").await;
     assert!(
         !program.everything().contains("shop/cart"),
-        "what was there is not told"
+        "initial objects are not printed"
     );
 }
 
@@ -36,7 +36,7 @@ async fn it_is_the_default_command() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kind_that_may_not_be_listed_is_said_and_the_others_go_on() {
+async fn a_forbidden_kind_is_reported_and_the_others_continue() {
     use kube_testserver::{Fault, RequestMatcher};
     let cluster = Cluster::new().await;
     cluster

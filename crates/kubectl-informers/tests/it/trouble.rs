@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::program::{Cluster, within};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_broken_watch_is_resumed_and_that_is_said() {
+async fn a_resumed_watch_is_reported() {
     let cluster = Cluster::new().await;
     cluster.server.create(pod("default", "cart"));
     let mut program = cluster.start(&["watch", "pods", "-o", "json"]);
@@ -28,7 +28,7 @@ async fn a_broken_watch_is_resumed_and_that_is_said() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_restarts_without_its_memory_is_listed_again_and_deletions_are_told() {
+async fn a_server_restarted_without_its_state_is_relisted_and_deletions_are_printed() {
     let cluster = Cluster::new().await;
     cluster.server.create(pod("default", "old"));
     cluster.server.create(pod("default", "stays"));
@@ -53,10 +53,10 @@ async fn a_server_that_restarts_without_its_memory_is_listed_again_and_deletions
     again.create(pod("default", "new"));
     again.compact();
 
-    let mut told = Vec::new();
-    while told.len() < 3 {
+    let mut reported = Vec::new();
+    while reported.len() < 3 {
         let event = program.event().await;
-        told.push((
+        reported.push((
             event["event"].clone(),
             event["name"].clone(),
             event["cause"].clone(),
@@ -67,7 +67,7 @@ async fn a_server_that_restarts_without_its_memory_is_listed_again_and_deletions
         (json!("deleted"), json!("stays"), json!("missed")),
         (json!("added"), json!("new"), json!(null)),
     ] {
-        assert!(told.contains(&expected), "{expected:?} in {told:?}");
+        assert!(reported.contains(&expected), "{expected:?} in {reported:?}");
     }
     program.says("again after").await;
     again.delete::<Pod>("default", "new");
@@ -75,7 +75,7 @@ async fn a_server_that_restarts_without_its_memory_is_listed_again_and_deletions
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn expired_history_is_listed_again_and_that_is_said() {
+async fn expired_history_causes_a_relist_that_is_reported() {
     let cluster = Cluster::new().await;
     cluster.server.create(pod("default", "cart"));
     let mut program = cluster.start(&["watch", "pods", "-o", "json"]);
@@ -103,7 +103,7 @@ async fn expired_history_is_listed_again_and_that_is_said() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn when_nobody_reads_any_more_it_ends_without_a_word() {
+async fn a_closed_pipe_ends_it_silently() {
     let cluster = Cluster::new().await;
     cluster.server.create(pod("default", "cart"));
     for arguments in [
@@ -148,7 +148,7 @@ async fn signals_end_it_with_the_code_of_the_signal() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_object_that_cannot_be_read_is_named_and_the_others_are_shown() {
+async fn an_unreadable_object_is_named_and_the_others_are_shown() {
     use kube_testserver::Poison;
     let cluster = Cluster::new().await;
     cluster.server.create(pod("default", "bad"));

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::program::Cluster;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn json_lines_tell_additions_updates_and_deletions_with_diffs() {
+async fn json_lines_contain_additions_updates_and_deletions_with_diffs() {
     let cluster = Cluster::new().await;
     cluster.server.create(pod("shop", "cart"));
     let mut program = cluster.start(&["watch", "pods", "-n", "shop", "-o", "json"]);
@@ -63,7 +63,7 @@ async fn json_lines_tell_additions_updates_and_deletions_with_diffs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_object_comes_along_if_asked_for_and_noise_only_then() {
+async fn the_object_and_noise_are_included_on_request() {
     let cluster = Cluster::new().await;
     cluster.server.create(pod("default", "cart"));
     let mut program = cluster.start(&["watch", "po", "-o", "json", "--with-object", "--show-noise"]);
@@ -90,7 +90,7 @@ async fn the_object_comes_along_if_asked_for_and_noise_only_then() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn since_sync_leaves_out_what_is_there() {
+async fn since_sync_omits_initial_objects() {
     let cluster = Cluster::new().await;
     cluster.server.create(pod("default", "old"));
     let mut program = cluster.start(&["watch", "pods", "-o", "json", "--since-sync"]);
@@ -106,7 +106,7 @@ async fn since_sync_leaves_out_what_is_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn selectors_and_namespaces_choose_objects() {
+async fn selectors_and_namespaces_select_objects() {
     let cluster = Cluster::new().await;
     for (namespace, name, app) in [
         ("shop", "a", "web"),
@@ -146,7 +146,7 @@ async fn selectors_and_namespaces_choose_objects() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_object_that_is_no_longer_selected_is_told_as_deleted() {
+async fn an_object_that_is_no_longer_selected_is_printed_as_deleted() {
     let cluster = Cluster::new().await;
     cluster.server.create(pod("default", "cart").label("app", "web"));
     let mut program = cluster.start(&["watch", "pods", "-l", "app=web", "-o", "json"]);
@@ -163,7 +163,7 @@ async fn an_object_that_is_no_longer_selected_is_told_as_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_object_is_chosen_by_name() {
+async fn one_object_is_selected_by_name() {
     let cluster = Cluster::new().await;
     cluster.server.create(pod("default", "cart"));
     cluster.server.create(pod("default", "catalogue"));
@@ -178,7 +178,7 @@ async fn one_object_is_chosen_by_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_table_comes_first_and_then_changes_with_their_fields() {
+async fn a_table_is_followed_by_changes_with_their_fields() {
     let cluster = Cluster::new().await;
     cluster.server.create(deployment("shop", "cart"));
     cluster.server.create(node("node-1"));
@@ -208,7 +208,7 @@ async fn a_table_comes_first_and_then_changes_with_their_fields() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn colours_come_when_asked_for() {
+async fn colours_are_used_on_request() {
     let cluster = Cluster::new().await;
     cluster.server.create(pod("default", "cart"));
     let mut program = cluster.start(&["watch", "pods", "--color", "always"]);
@@ -221,7 +221,7 @@ async fn colours_come_when_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_list_shows_how_far_it_is() {
+async fn a_long_list_shows_progress() {
     use std::time::Duration;
 
     use kube_testserver::{Fault, RequestMatcher};
@@ -245,7 +245,7 @@ async fn a_long_list_shows_how_far_it_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_are_told_with_what_they_say() {
+async fn events_are_printed_with_reason_and_message() {
     let cluster = Cluster::new().await;
     let mut program = cluster.start(&["watch", "events"]);
     program.says("0 events").await;
@@ -262,7 +262,7 @@ async fn events_are_told_with_what_they_say() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_things_happen_the_lines_tell_one_history_without_gaps() {
+async fn the_lines_form_one_history_without_gaps_under_churn() {
     use std::collections::HashMap;
 
     use kube_testserver::churn::Churn;

@@ -153,7 +153,7 @@ async fn an_object_is_shown_with_its_history() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_page_says_that_it_is_alone_and_goes_on_when_the_program_is_back() {
+async fn the_page_shows_a_lost_connection_and_resumes_when_the_program_is_back() {
     let cluster = shop().await;
     let Some((browser, program, address)) = opened(&cluster).await else {
         return;
@@ -181,7 +181,7 @@ async fn the_page_says_that_it_is_alone_and_goes_on_when_the_program_is_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn light_and_dark_follow_the_system_until_one_is_chosen() {
+async fn light_and_dark_follow_the_system_until_one_is_selected() {
     let cluster = shop().await;
     let Some((browser, _program, _)) = opened(&cluster).await else {
         return;
@@ -259,7 +259,7 @@ async fn a_narrow_screen_shows_everything_without_scrolling_sideways() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_keeps_a_kind_from_being_shown_is_said_until_it_works() {
+async fn the_failure_of_a_kind_is_shown_until_it_ends() {
     let cluster = shop().await;
     let refusal = cluster
         .server

@@ -33,6 +33,7 @@
 //!
 //! The decisions about lists are in `list.rs`, those about watches in `watch.rs`.
 
+mod flow;
 mod list;
 #[cfg(test)]
 mod tests;
@@ -47,6 +48,7 @@ use super::backoff::{Backoff, Pace, RetryWindow};
 use super::config::ReflectorConfig;
 use super::report::{Operation, RelistReason, Resume, Violation};
 use crate::source::{ListRequest, WatchRequest};
+use crate::time::after;
 use crate::version::{ResourceVersion, is_step_back};
 use crate::wire::{ApiError, ListMeta, SourceError};
 use list::Listing;
@@ -59,7 +61,7 @@ pub(crate) enum Input<'a> {
     /// The pause is over.
     Woken,
     /// The response has started, or more of it has arrived.
-    Progress,
+    Progress { bytes: usize },
     /// An object of a list was received.
     ListedObject,
     /// A page of a list is complete.
@@ -272,13 +274,30 @@ impl Machine {
                 deadline: watch.end_marker_deadline(&self.config.deadlines),
             },
             Phase::Watching(watch) => Next::Read {
-                deadline: watch.activity + self.watch_idle(watch),
+                deadline: after(watch.activity, self.watch_idle(watch)),
             },
         }
     }
 
-    /// What the open stream is expected to deliver, for the error of a passed deadline.
-    pub(crate) fn awaited(&self) -> &'static str {
+    /// The error of a passed deadline, after this time without data.
+    pub(crate) fn overdue(&self, now: Instant, silence: Duration) -> SourceError {
+        let deadlines = &self.config.deadlines;
+        let limit = match &self.phase {
+            Phase::Listing(listing) => listing.flow.exceeded(deadlines, now),
+            Phase::Initial(watch) => watch.flow.exceeded(deadlines, now),
+            _ => None,
+        };
+        limit.map_or_else(
+            || SourceError::Deadline {
+                what: self.awaited(),
+                after: silence,
+            },
+            SourceError::Limit,
+        )
+    }
+
+    /// What the open stream is expected to deliver.
+    fn awaited(&self) -> &'static str {
         match &self.phase {
             Phase::Listing(listing) if listing.has_started() => "more of the list",
             Phase::Listing(_) => "response to the list request",
@@ -300,7 +319,7 @@ impl Machine {
             Input::TargetWasFull => {
                 match &mut self.phase {
                     Phase::Listing(listing) => listing.restart_deadline(cx.now),
-                    Phase::Initial(watch) | Phase::Watching(watch) => watch.activity = cx.now,
+                    Phase::Initial(watch) | Phase::Watching(watch) => watch.restart_deadline(cx.now),
                     Phase::Idle | Phase::Resting | Phase::Waiting { .. } => {}
                 }
                 return;
@@ -389,7 +408,7 @@ impl Machine {
         report.pause = pause;
         cx.actions.push(Action::Report(report));
         self.phase = Phase::Waiting {
-            until: cx.now + pause,
+            until: after(cx.now, pause),
             then,
         };
     }

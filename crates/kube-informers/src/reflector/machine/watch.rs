@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::flow::Flow;
+use super::list::retry_after;
 use super::{Action, AfterPause, Context, EventKind, Input, Machine, Phase, VersionCheck, relist_reason};
 use crate::reflector::config::{Deadlines, ReflectorConfig};
 use crate::reflector::report::{Operation, RelistReason, Resume, Violation};
 use crate::source::WatchRequest;
+use crate::time::{after, times};
 use crate::version::is_step_back;
 use crate::wire::{ApiError, SourceError};
 
@@ -29,6 +32,8 @@ pub(super) struct Watching {
     opened: bool,
     /// The time of the last data; for a watch-list, of the last initial event.
     pub(super) activity: Instant,
+    /// Until the end of the initial events.
+    pub(super) flow: Flow,
     /// A watch-list has sent an event that is not an initial event: the end marker is due.
     live: bool,
     events: u64,
@@ -53,6 +58,7 @@ impl Watching {
             started: now,
             opened: false,
             activity: now,
+            flow: Flow::new(now),
             live: false,
             events: 0,
             progressed: false,
@@ -74,7 +80,15 @@ impl Watching {
 
     /// F16: the end marker is due within 20 s, or 5 s after the last initial event, whichever is later.
     pub(super) fn end_marker_deadline(&self, deadlines: &Deadlines) -> Instant {
-        (self.started + deadlines.end_marker).max(self.activity + deadlines.end_marker_quiet)
+        let due = after(self.started, deadlines.end_marker);
+        let quiet = after(self.activity, deadlines.end_marker_quiet);
+        due.max(quiet).min(self.flow.deadline(deadlines))
+    }
+
+    /// Restarts the deadline after a delay that was not caused by the server.
+    pub(super) fn restart_deadline(&mut self, now: Instant) {
+        self.activity = now;
+        self.flow.restart(now);
     }
 }
 
@@ -82,9 +96,9 @@ impl Machine {
     pub(super) fn watch_idle(&self, watch: &Watching) -> Duration {
         let max = self.config.deadlines.watch_idle;
         match self.bookmark_gap {
-            Some(gap) => gap.mul_f64(2.5).max(MIN_IDLE).min(max),
+            Some(gap) => times(gap, 2.5).max(MIN_IDLE).min(max),
             None if self.bookmarks_seen => max,
-            None => watch.request.timeout + GRACE,
+            None => watch.request.timeout.saturating_add(GRACE),
         }
     }
 
@@ -93,7 +107,7 @@ impl Machine {
             .config
             .min_watch_timeout
             .max(ReflectorConfig::MIN_WATCH_TIMEOUT);
-        Duration::from_secs(min.mul_f64(1.0 + cx.jitter).as_secs())
+        Duration::from_secs(times(min, 1.0 + cx.jitter).as_secs())
     }
 
     pub(super) fn start_watch_list(&mut self, cx: &mut Context) {
@@ -171,8 +185,9 @@ impl Machine {
 
     pub(super) fn step_initial(&mut self, mut watch: Watching, input: Input<'_>, cx: &mut Context) {
         match input {
-            Input::Progress => {
+            Input::Progress { bytes } => {
                 watch.initial_progress(cx.now, false);
+                watch.flow.received(bytes, &self.config.deadlines, cx.now);
                 self.phase = Phase::Initial(watch);
             }
             Input::Bookmark {
@@ -202,7 +217,8 @@ impl Machine {
                 if watch.opened {
                     self.disable_watch_lists(cx);
                 }
-                self.list_instead(Some(Violation::NoEndMarker), cx);
+                let limit = watch.flow.exceeded(&self.config.deadlines, cx.now);
+                self.list_instead(limit.is_none().then_some(Violation::NoEndMarker), cx);
             }
             _ => self.phase = Phase::Initial(watch),
         }
@@ -265,6 +281,14 @@ impl Machine {
         match error {
             // The response is not a watch. A list may work.
             SourceError::Malformed(_) => self.list_instead(None, cx),
+            // A list of the same collection would exceed the same limit.
+            SourceError::Limit(limit) if limit.is_of_the_collection() => {
+                self.retry_sync(retry_after(error), Operation::WatchList, None, cx);
+            }
+            SourceError::Limit(_) => {
+                self.disable_watch_lists(cx);
+                self.list_instead(None, cx);
+            }
             _ if watch.opened && self.broken_watch_lists + 1 >= MAX_BROKEN_WATCH_LISTS => {
                 self.disable_watch_lists(cx);
                 self.list_instead(None, cx);
@@ -280,7 +304,7 @@ impl Machine {
 
     fn disable_watch_lists(&mut self, cx: &mut Context) {
         self.broken_watch_lists = 0;
-        self.watch_list_disabled_until = Some(cx.now + self.config.deadlines.watch_list_refused);
+        self.watch_list_disabled_until = Some(after(cx.now, self.config.deadlines.watch_list_refused));
     }
 
     fn list_instead(&mut self, violation: Option<Violation>, cx: &mut Context) {
@@ -292,7 +316,7 @@ impl Machine {
 
     pub(super) fn step_watch(&mut self, mut watch: Watching, input: Input<'_>, cx: &mut Context) {
         match input {
-            Input::Progress => {
+            Input::Progress { .. } => {
                 watch.opened = true;
                 watch.activity = cx.now;
                 self.phase = Phase::Watching(watch);

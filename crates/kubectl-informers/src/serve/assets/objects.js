@@ -21,7 +21,7 @@ let asked = 0;
 let due = 0;
 let lastAsked = 0;
 
-/** Makes the form work. `chosen(kind)` is told when another kind is chosen. */
+/** Makes the form work. `chosen(kind)` is called when another kind is selected. */
 export function startObjects(chosen) {
   const form = fields();
   byId("find").addEventListener("submit", (event) => event.preventDefault());

@@ -151,7 +151,7 @@ fn the_pause_starts_over_only_after_progress() {
         harness.step(Input::Failed(&broken()));
         harness.wake();
     }
-    harness.step(Input::Progress);
+    harness.step(Input::Progress { bytes: 0 });
     assert_eq!(
         harness.step(Input::Failed(&broken())),
         ["watch ended, watching from the last version in 6.4 s"]
