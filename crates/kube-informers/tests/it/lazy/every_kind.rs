@@ -60,7 +60,7 @@ fn receive(content_type: &str, expected: &Expected, frame: Vec<u8>) -> Option<La
     let mut decoder = codec.watch_decoder(Some(content_type), decoding).unwrap();
     decoder.push(Bytes::from(frame));
     match decoder.next() {
-        Ok(Some(WatchItem::Added(Fetched::New(object)))) => Some(object),
+        Ok(Some(WatchItem::Added(Fetched::New(object)))) => Some(*object),
         _ => None,
     }
 }
