@@ -157,9 +157,8 @@ pub use version::ResourceVersion;
 pub mod error {
     pub use crate::bodies::FetchError;
     pub use crate::codec::NoSchemaError;
-    pub use crate::informer::EncodingError;
-    pub use crate::informer::IndexByPathError;
     pub use crate::informer::errors::{SetShardError, StoppedError, SyncError, WaitForVersionError};
+    pub use crate::informer::{EncodingError, IndexByPathError, NotReadyError};
     pub use crate::key::ParseKeyError;
     pub use crate::lazy::LazyError;
     pub use crate::registration::{AddHandlerError, HandlerEndedError};
@@ -170,6 +169,7 @@ pub mod error {
 
 /// Counters of an informer, its watches and its handlers: [`Informer::stats`].
 pub mod stats {
+    pub use crate::informer::audit::{AuditStats, Drift};
     pub use crate::informer::stats::{HandlerStats, InformerStats, MemberStats, MemoryStats, Totals};
 }
 

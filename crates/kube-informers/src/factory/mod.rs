@@ -4,6 +4,7 @@ pub mod accessors;
 mod check;
 mod errors;
 mod follow;
+mod health;
 mod key;
 mod options;
 mod resource;

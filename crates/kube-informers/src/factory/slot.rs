@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::key::InformerKey;
 use crate::informer::errors::SyncError;
-use crate::informer::{Informer, InformerTask, ShutdownReport, SyncOutcome, WeakInformer};
+use crate::informer::{Informer, InformerHealth, InformerTask, ShutdownReport, SyncOutcome, WeakInformer};
 use crate::object::Object;
 use crate::task::Spawner;
 use futures_core::future::BoxFuture;
@@ -23,6 +23,8 @@ pub(super) trait AnyInformer: Send + Sync {
     fn start(&self, spawner: &Spawner);
     fn sync_outcome(&self) -> BoxFuture<'_, SyncOutcome>;
     fn not_synced(&self, after: Duration) -> Option<SyncError>;
+    /// How it is doing; `None` if it is unused.
+    fn health(&self) -> Option<InformerHealth>;
     fn shutdown(&self) -> BoxFuture<'_, ShutdownReport>;
     fn as_any(&self) -> &dyn Any;
 }
@@ -70,6 +72,10 @@ impl<K: Object> AnyInformer for InformerSlot<K> {
 
     fn not_synced(&self, after: Duration) -> Option<SyncError> {
         self.informer.not_synced(after)
+    }
+
+    fn health(&self) -> Option<InformerHealth> {
+        self.informer.health()
     }
 
     fn shutdown(&self) -> BoxFuture<'_, ShutdownReport> {

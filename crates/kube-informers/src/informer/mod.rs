@@ -1,13 +1,17 @@
 //! `Informer`: the user-facing handle of one cache, its watches and its handlers.
 
+pub(crate) mod audit;
 mod builder;
 mod constructors;
 pub(crate) mod errors;
+mod freshness;
 mod index_by_path;
 mod low_level;
 mod process;
+mod readiness;
 mod sharding;
 mod shutdown;
+mod state;
 pub(crate) mod stats;
 mod weak;
 
@@ -34,6 +38,7 @@ use errors::{StoppedError, SyncError, WaitForVersionError};
 pub use index_by_path::IndexByPathError;
 pub use low_level::LowLevelInformer;
 pub use process::InformerTask;
+pub use readiness::{InformerHealth, NotReadyError, Observed, Readiness, ReadinessProblem};
 pub use shutdown::ShutdownReport;
 use stats::InformerStats;
 pub(crate) use weak::{SyncOutcome, WeakInformer};
@@ -52,8 +57,10 @@ pub(crate) use weak::{SyncOutcome, WeakInformer};
 /// - **Faults are contained.** One bad object affects that object only, one bad handler that handler only.
 /// - **Low load.** One watch, resumed where it broke; the collection is listed again only for a
 ///   [`RelistReason`](crate::reflector::RelistReason).
+/// - **Never silently stale.** Every wait has a deadline. [`freshness`](Self::freshness) is the age of the last proof that the
+///   cache is current. A server whose history was replaced, and a cache that lost an event, are detected and repaired.
 ///
-/// Like any cache it may be stale; see [`wait_for`](Self::wait_for) to read your own writes.
+/// Use [`wait_for`](Self::wait_for) to read your own writes.
 ///
 /// # Lifecycle
 ///

@@ -16,7 +16,8 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span, debug, info_span, warn};
 
-use super::errors::{SetShardError, StoppedError, SyncError, WaitForVersionError};
+use super::audit::{AuditStats, Auditor, SharedAuditStats, Tracking};
+use super::errors::SetShardError;
 use super::stats::{HandlerStats, InformerStats, MemberStats, MemoryStats, Totals};
 use crate::delta::Delta;
 use crate::dispatcher::Dispatcher;
@@ -26,14 +27,13 @@ use crate::log_limit::LogLimit;
 use crate::object::Object;
 use crate::quarantine::BadObject;
 use crate::queue::{Batch, DEFAULT_BATCH, DeltaQueue};
-use crate::reflector::{Reflector, ReflectorHandle, ReflectorState};
+use crate::reflector::{Reflector, ReflectorHandle};
 use crate::registration::{AddHandlerError, Registration};
 use crate::shard::{Shard, ShardTracker};
 use crate::source::ResourceType;
 use crate::store::{DeltaWriter, Origin, Prepared, Store};
 use crate::subscription::Subscription;
 use crate::task::{Spawner, TaskPanicError};
-use crate::version::ResourceVersion;
 
 /// A batch of fewer deltas takes less than 100 µs.
 const SMALL_BATCH: usize = 64;
@@ -51,7 +51,12 @@ pub(super) struct InformerInner<K: Object> {
     pub(super) queues: Vec<Arc<dyn DeltaQueue<K>>>,
     pub(super) reflectors: Vec<ReflectorHandle>,
     /// The shard of each of them. Moved and applied under `core`.
-    shards: Vec<ShardTracker>,
+    pub(super) shards: Vec<ShardTracker>,
+    /// The changes of each of them during an audit, and the counters of the audits.
+    pub(super) tracking: Vec<Tracking>,
+    pub(super) audits: Vec<SharedAuditStats>,
+    /// The last proof that each of them is current which the store has caught up with.
+    pub(super) proofs: Mutex<Vec<Option<Instant>>>,
     /// Stop now.
     pub(super) stop: CancellationToken,
     /// Close the watches and deliver what has been received. A child of `stop`.
@@ -128,6 +133,9 @@ impl<K: Object> InformerInner<K> {
                 synced: vec![false; queues.len()],
                 totals: Totals::default(),
             }),
+            tracking: queues.iter().map(|_| Tracking::default()).collect(),
+            audits: queues.iter().map(|_| SharedAuditStats::default()).collect(),
+            proofs: Mutex::new(vec![None; queues.len()]),
             queues,
             reflectors,
             shards,
@@ -177,62 +185,6 @@ impl<K: Object> InformerInner<K> {
         Subscription::new(listener)
     }
 
-    /// Whether every member watch has reached the version.
-    pub(super) fn has_reached(&self, wanted: &ResourceVersion) -> Result<bool, WaitForVersionError> {
-        for (version, shard) in self.versions().into_iter().zip(&self.shards) {
-            // An empty shard is the same at every version.
-            if shard.is_empty() {
-                continue;
-            }
-            let Some(version) = version else { return Ok(false) };
-            let version: ResourceVersion = version.parse().map_err(WaitForVersionError::NotComparable)?;
-            if version < *wanted {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// The version of each member watch; the store knows only those that have delivered something.
-    fn versions(&self) -> Vec<Option<String>> {
-        let mut versions = self.store.resource_versions();
-        versions.resize(self.queues.len(), None);
-        versions
-    }
-
-    /// The state of the least healthy watch.
-    pub(super) fn state(&self) -> ReflectorState {
-        let rank = |state: &ReflectorState| match state {
-            ReflectorState::BackingOff { .. } => 4,
-            ReflectorState::Listing { .. } => 3,
-            ReflectorState::Idle => 2,
-            ReflectorState::Watching { .. } => 1,
-            ReflectorState::Resting | ReflectorState::Stopped => 0,
-        };
-        let states = self.reflectors.iter().map(ReflectorHandle::state);
-        states.max_by_key(rank).unwrap_or(ReflectorState::Idle)
-    }
-
-    pub(super) fn stopped_error(&self) -> StoppedError {
-        StoppedError {
-            informer: self.name.clone(),
-        }
-    }
-
-    pub(super) fn not_synced(&self, after: Duration) -> SyncError {
-        let failed = self.reflectors.iter().filter_map(ReflectorHandle::last_error);
-        let (last_error, attempts) = failed
-            .max_by_key(|(_, attempts)| *attempts)
-            .map_or((None, 0), |(error, n)| (Some(error), n));
-        SyncError {
-            informer: self.name.clone(),
-            after,
-            state: self.state(),
-            last_error,
-            attempts,
-        }
-    }
-
     pub(super) fn stats(&self) -> InformerStats {
         let core = self.core.lock();
         let handlers = core
@@ -264,7 +216,11 @@ impl<K: Object> InformerInner<K> {
                     resource_version,
                     queue: queue.stats(),
                     reflector: reflector.stats(),
+                    audit: AuditStats::default(),
+                    freshness: None,
                 })
+                .zip(0..)
+                .map(|(stats, member)| self.add_health(member, stats))
                 .collect(),
         }
     }
@@ -298,7 +254,7 @@ impl<K: Object> InformerInner<K> {
     }
 
     /// Applies the batches of the queues until they are closed, and runs the resyncs of handlers.
-    async fn process(&self) {
+    async fn process(&self, auditors: Vec<Auditor<K>>) {
         let members = self.queues.iter().enumerate();
         let members = join_all(members.map(|(member, queue)| self.process_member(member, queue)));
         // All branches are cancel-safe: a dropped pop has removed nothing, and a batch is applied without awaiting.
@@ -307,6 +263,7 @@ impl<K: Object> InformerInner<K> {
             () = self.stop.cancelled() => {}
             _ = members => {}
             () = self.resyncs() => {}
+            () = self.audit(auditors) => {}
         }
     }
 
@@ -326,7 +283,10 @@ impl<K: Object> InformerInner<K> {
             };
             let Some(batch) = batch else { break };
             let is_small = batch.deltas.len() < SMALL_BATCH;
+            // If it is the last one, the store is then as current as the reflector.
+            let proof = queue.is_empty().then(|| self.last_proof(member)).flatten();
             self.apply(member, queue, batch);
+            self.note_proof(member, proof);
             // A busy informer must not starve other tasks of the runtime. But yielding makes the worker poll for I/O, which
             // costs more than applying an event.
             if is_small {
@@ -348,6 +308,8 @@ impl<K: Object> InformerInner<K> {
             initial: batch.initial,
             in_order: queue.in_order(),
         };
+        let tracking = self.tracking.get(member);
+        let recorded = tracking.is_some_and(|tracking| tracking.record(&deltas));
         // Index functions are user code: they run here, before any lock is taken.
         let prepared = Prepared::new(&self.store, origin, deltas);
         let mut events = Vec::new();
@@ -369,6 +331,9 @@ impl<K: Object> InformerInner<K> {
         batch.done();
         let newly_synced = core.note_synced(member, queue);
         drop(core);
+        if let Some(tracking) = tracking {
+            tracking.applied(recorded);
+        }
 
         self.report_problems(&applied.problems);
         self.announce(newly_synced);
@@ -422,6 +387,7 @@ impl<K: Object> InformerInner<K> {
         for tracker in &self.shards {
             tracker.move_to(shard)?;
         }
+        self.tracking.iter().for_each(Tracking::disturb);
         let mut events = Vec::new();
         let applied = core.writer.evict_outside(shard, &mut events);
         core.totals.add(&applied);
@@ -492,6 +458,7 @@ impl<K: Object> Core<K> {
 #[must_use = "an informer does nothing until its task is run"]
 pub struct InformerTask<K: Object> {
     reflectors: Vec<Reflector<K>>,
+    auditors: Vec<Auditor<K>>,
     guard: StopOnDrop<K>,
 }
 
@@ -513,9 +480,14 @@ impl<K: Object> Drop for StopOnDrop<K> {
 }
 
 impl<K: Object> InformerTask<K> {
-    pub(super) fn new(shared: Arc<InformerInner<K>>, reflectors: Vec<Reflector<K>>) -> Self {
+    pub(super) fn new(
+        shared: Arc<InformerInner<K>>,
+        reflectors: Vec<Reflector<K>>,
+        auditors: Vec<Auditor<K>>,
+    ) -> Self {
         Self {
             reflectors,
+            auditors,
             guard: StopOnDrop(shared),
         }
     }
@@ -529,7 +501,11 @@ impl<K: Object> InformerTask<K> {
     /// One of the library's own tasks panicked.
     #[doc(alias = "RunWithContext")]
     pub async fn run(self) -> Result<(), TaskPanicError> {
-        let Self { reflectors, guard } = self;
+        let Self {
+            reflectors,
+            auditors,
+            guard,
+        } = self;
         let shared = guard.0.clone();
         if shared.stop.is_cancelled() {
             return Ok(());
@@ -555,7 +531,7 @@ impl<K: Object> InformerTask<K> {
         let died = tokio::select! {
             biased;
             died = spawner.died() => Some(died),
-            () = shared.process().instrument(span) => None,
+            () = shared.process(auditors).instrument(span) => None,
         };
         if died.is_none() && !shared.stop.is_cancelled() {
             // The queues are drained: deliver what was dispatched, until the informer is stopped.

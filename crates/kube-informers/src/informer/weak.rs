@@ -10,8 +10,8 @@ use crate::object::Object;
 
 /// A reference to an informer that does not keep it alive.
 pub(crate) struct WeakInformer<K: Object> {
-    shared: Weak<InformerInner<K>>,
-    alive: Weak<Alive>,
+    pub(super) shared: Weak<InformerInner<K>>,
+    pub(super) alive: Weak<Alive>,
 }
 
 /// How waiting for an informer ended.

@@ -10,6 +10,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
+use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tracing::{debug, info, trace, warn};
 
@@ -17,7 +18,7 @@ use super::config::JitterRng;
 use super::gather::Gathered;
 use super::load::Load;
 use super::machine::{Action, Context, EventKind, Input, Machine, Next, Report};
-use super::report::{Operation, Resume, StreamEnd, Violation};
+use super::report::{Operation, RelistReason, Resume, StreamEnd, Violation};
 use super::status::ReflectorStatus;
 use super::trace::ListTrace;
 use super::transform::{Transformed, transformed};
@@ -41,6 +42,13 @@ enum OpenStream<K> {
 enum Read<K> {
     List(Option<Result<ListItem<K>, SourceError>>),
     Watch(Option<Result<WatchItem<K>, SourceError>>),
+}
+
+/// Why the driver stopped waiting for the open stream.
+enum Woken<K> {
+    ShardMoved,
+    RelistRequested(RelistReason, SourceError),
+    Read(Result<Read<K>, Elapsed>),
 }
 
 pub(super) struct Driver<K> {
@@ -149,7 +157,8 @@ impl<K: Object> Driver<K> {
         let resync_at = self.resync_at.filter(|_| self.synced);
         let until = resync_at.map_or(deadline, |at| at.min(deadline));
         let (stream, outbox) = (&mut self.stream, &mut self.outbox);
-        let read = {
+        let proof = (!self.machine.receives_older_events()).then_some(self.trace.last_data);
+        let woken = {
             let mut next = pin!(async {
                 match stream {
                     OpenStream::List(stream) => timeout_at(until, stream.next()).await.map(Read::List),
@@ -161,19 +170,27 @@ impl<K: Object> Driver<K> {
                 let read = next.as_mut().poll(cx);
                 if read.is_pending() {
                     let version = self.machine.last_version();
-                    outbox.flush(&*self.parts.target, &self.status, &self.resource, version);
+                    outbox.flush(&*self.parts.target, &self.status, &self.resource, version, proof);
                 }
                 read
             });
             // Cancel-safe: `next` loses nothing if it is dropped before it is ready.
             tokio::select! {
                 biased;
-                () = self.parts.shard.moved() => None,
-                read = next => Some(read),
+                () = self.parts.shard.moved() => Woken::ShardMoved,
+                (reason, error) = self.status.oversight.relist_requested(), if self.machine.is_watching() => {
+                    Woken::RelistRequested(reason, error)
+                }
+                read = next => Woken::Read(read),
             }
         };
-        let Some(read) = read else {
-            return self.shard_changed().await;
+        let read = match woken {
+            Woken::ShardMoved => return self.shard_changed().await,
+            Woken::RelistRequested(reason, error) => {
+                self.flush();
+                return self.step(Input::RelistRequested(reason), Some(error)).await;
+            }
+            Woken::Read(read) => read,
         };
         match read {
             Ok(Read::List(item)) => self.list_item(item).await,
@@ -271,6 +288,9 @@ impl<K: Object> Driver<K> {
     fn actions(&mut self, input: Input<'_>) -> Vec<Action> {
         let mut context = Context::new(Instant::now(), self.jitter.next());
         self.machine.step(input, &mut context);
+        if let Some(doubt) = self.machine.take_doubt() {
+            self.status.oversight.doubt(doubt);
+        }
         context.actions
     }
 
@@ -357,7 +377,8 @@ impl<K: Object> Driver<K> {
 
     fn report(&mut self, now: Instant, report: Report, error: Option<&Arc<SourceError>>) {
         let violation = report.violation.map(|violation| Arc::new(violation.into_error()));
-        let error = violation.as_ref().or(error);
+        // The regular end of a watch is not an error, even if a deadline caused it.
+        let error = violation.as_ref().or(error).filter(|_| report.attempts > 0);
         let rewinds = self.machine.rewinds();
         self.status.count(|stats| stats.rewinds = rewinds);
         // The next stream is opened by a later action.
@@ -376,9 +397,10 @@ impl<K: Object> Driver<K> {
         };
         // Logged at powers of two: a resource that cannot be listed must not fill the log. Many servers do not support
         // watch-lists, so the fallback is not a warning.
-        if report.resume == Resume::ListInstead {
+        if report.resume == Resume::ListInstead && report.attempts.is_power_of_two() {
             info!(resource = %self.resource, "{end}");
-        } else if error.is_some() && report.attempts.is_power_of_two() {
+        } else if report.resume != Resume::ListInstead && error.is_some() && report.attempts.is_power_of_two()
+        {
             warn!(resource = %self.resource, attempts = report.attempts, "{end}");
         } else {
             debug!(resource = %self.resource, attempts = report.attempts, "{end}");
@@ -414,7 +436,8 @@ impl<K: Object> Driver<K> {
         self.synced = true;
         self.resync_at = self.parts.config.resync.map(|period| after(now, period));
         let took = self.trace.finish(&self.resource, objects);
-        self.status.version(resource_version.as_deref());
+        self.status.version(resource_version.as_deref(), Some(now));
+        self.status.oversight.settle();
         self.status.count(|stats| {
             stats.lists += 1;
             stats.watch_lists += u64::from(by == Operation::WatchList);
@@ -500,6 +523,11 @@ impl<K: Object> Driver<K> {
         }
         self.status.count(|stats| stats.events += 1);
         self.offer(delta);
+    }
+
+    /// The time of the current event, if it proves that the target is current.
+    fn proof(&self) -> Option<Instant> {
+        (!self.machine.receives_older_events()).then_some(self.trace.last_data)
     }
 
     async fn check_consistency(&mut self, version: &str) {

@@ -11,8 +11,9 @@ use super::request::{Query, path};
 use super::resource::{KnownResource, ResourceType};
 use super::response::{ResponseBody, send};
 use super::shard_support::ShardSelector;
-use super::{ListRequest, ListStream, ListerWatcher, WatchRequest, WatchStream};
+use super::{ListRequest, ListStream, ListerWatcher, ObjectIdentity, WatchRequest, WatchStream};
 use crate::codec::{Codec, Decoder, Decoding, Encoding, Expected, FromWire, NoSchemaError};
+use crate::key::ObjectKey;
 use crate::lazy::{Lazy, LazyCounters, LazyOptions, Validate};
 use crate::object::Object;
 use crate::scope::Scope;
@@ -313,6 +314,29 @@ impl<K: Object> ListerWatcher<K> for ListWatch<K> {
                 within: watched_within,
             },
         )
+    }
+
+    fn identities(
+        &self,
+        request: ListRequest,
+        only: Option<&ObjectKey>,
+    ) -> Option<ListStream<ObjectIdentity>> {
+        let scope = match only {
+            Some(key) => self.scope.clone().of_object(key.namespace(), key.name()),
+            None => self.scope.clone(),
+        };
+        let source = ListWatch {
+            client: self.client.clone(),
+            resource: self.resource.clone().metadata_only(),
+            scope,
+            codec: Codec::<ObjectIdentity>::new(),
+            gzip: false,
+            drop_managed_fields: true,
+            max_object_size: self.max_object_size,
+            hook: self.hook.clone(),
+            shard_selector: self.shard_selector.clone(),
+        };
+        Some(source.list(request, None))
     }
 
     fn describe(&self) -> String {

@@ -5,6 +5,7 @@
 
 mod get;
 mod gzip;
+mod identity;
 mod listwatch;
 mod request;
 mod resource;
@@ -18,6 +19,7 @@ use std::time::Duration;
 
 use futures_core::stream::BoxStream;
 
+use crate::key::ObjectKey;
 use crate::lazy::LazyCounters;
 use crate::shard::Shard;
 
@@ -27,6 +29,7 @@ pub use crate::wire::{
     StatusCause, WatchItem,
 };
 pub(crate) use get::get;
+pub use identity::ObjectIdentity;
 pub use listwatch::ListWatch;
 pub use request::Query;
 pub use resource::{KnownResource, ResourceType};
@@ -62,6 +65,19 @@ pub trait ListerWatcher<K>: Send + Sync + 'static {
     #[doc(alias = "IsWatchListSemanticsUnSupported")]
     fn watch_list(&self) -> WatchListSupport {
         WatchListSupport::Probe
+    }
+
+    /// Requests one page of the collection without the bodies of the objects, of all objects or of `only` one.
+    ///
+    /// An informer compares it with its cache, to detect a server whose history was replaced and events that were lost.
+    /// `None`, the default, if the source does not support it: the cache is then not verified.
+    fn identities(
+        &self,
+        request: ListRequest,
+        only: Option<&ObjectKey>,
+    ) -> Option<ListStream<ObjectIdentity>> {
+        let _ = (request, only);
+        None
     }
 
     /// A description of the objects for logs and errors: `pods in shop`.

@@ -8,6 +8,7 @@
 
 pub(crate) mod delta_writer;
 mod error;
+mod held;
 mod index;
 mod index_values;
 mod lookup;
@@ -24,6 +25,7 @@ mod writer;
 
 pub(crate) use delta_writer::{Applied, DeltaWriter, Origin, Prepared};
 pub use error::{DuplicateIndexError, IndexPanicError, TransactionError, UnknownIndexError};
+pub(crate) use held::Held;
 pub use index::Index;
 pub use lookup::{KeyRef, Lookup};
 pub use overlay::{Overlay, OverlayOptions};

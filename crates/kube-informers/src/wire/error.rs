@@ -64,6 +64,8 @@ pub struct ApiError {
     pub retry_after: Option<Duration>,
     /// The causes listed in the details of the `Status` object.
     pub causes: Vec<StatusCause>,
+    /// The token at which an expired list can be continued, at a newer version.
+    pub continue_token: Option<String>,
 }
 
 /// One cause of an [`ApiError`].

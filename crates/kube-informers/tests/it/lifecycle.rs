@@ -273,7 +273,9 @@ async fn an_asynchronous_handler_may_wait_for_the_end_of_its_own_informer() {
     informer
         .add_event_handler(move |_: Event<Pod>| {
             let own = own.clone();
-            async move { own.shutdown().await }
+            async move {
+                own.shutdown().await;
+            }
         })
         .unwrap();
 

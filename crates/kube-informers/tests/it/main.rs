@@ -5,6 +5,7 @@ mod bodies;
 mod exact;
 mod factory;
 mod faults;
+mod faults_page;
 mod informer;
 mod kube_rs_findings;
 mod lazy;

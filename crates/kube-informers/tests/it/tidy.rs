@@ -146,6 +146,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &[
             "codec",
             "informer",
+            "key",
             "lazy",
             "object",
             "reflector",

@@ -136,7 +136,7 @@ impl<K: Object> Driver<K> {
             return self.foreign();
         }
         self.status.count(|stats| stats.foreign += 1);
-        self.status.event(self.machine.last_version());
+        self.status.event(self.machine.last_version(), self.proof());
         if let Some(resource_version) = version
             && self.machine.last_version() == Some(&resource_version)
         {

@@ -3,6 +3,7 @@
 //! A chunk of a response holds many events. Each delta that reaches a queue wakes the task that applies it, on another
 //! thread perhaps, so that handing them over one by one costs a wake-up per event.
 
+use tokio::time::Instant;
 use tracing::warn;
 
 use super::Driver;
@@ -22,13 +23,15 @@ impl<K: Object> Outbox<K> {
         Self(Vec::new())
     }
 
-    /// Hands all deltas to the target, which then has everything up to `version`.
+    /// Hands all deltas to the target, which then has everything up to `version`. `proof` is the time of the last one, unless
+    /// it is older than the target.
     pub(super) fn flush(
         &mut self,
         target: &dyn Target<K>,
         status: &ReflectorStatus,
         resource: &str,
         version: Option<&str>,
+        proof: Option<Instant>,
     ) {
         if self.0.is_empty() {
             return;
@@ -37,7 +40,7 @@ impl<K: Object> Outbox<K> {
             status.count(|stats| stats.target_errors += 1);
             warn!(resource, %error, "the target rejected a delta");
         }
-        status.version(version);
+        status.version(version, proof);
     }
 }
 
@@ -52,8 +55,10 @@ impl<K: Object> Driver<K> {
 
     /// Must precede every wait but that of `read`, which flushes when there is nothing to read.
     pub(super) fn flush(&mut self) {
+        let proof = self.proof();
         let target = &*self.parts.target;
         let version = self.machine.last_version();
-        self.outbox.flush(target, &self.status, &self.resource, version);
+        self.outbox
+            .flush(target, &self.status, &self.resource, version, proof);
     }
 }

@@ -58,7 +58,7 @@ impl<K: Object> Driver<K> {
         if !self.is_forwarded(kind, version.as_deref()) {
             return;
         }
-        self.status.event(self.machine.last_version());
+        self.status.event(self.machine.last_version(), self.proof());
         if let Some(resource_version) = version
             && self.machine.last_version() == Some(&resource_version)
         {

@@ -95,6 +95,14 @@ impl Machine {
             (None, InitialList::Consistent) => None,
             (None, InitialList::AnyCached) => Some("0".to_owned()),
         };
+        if self.is_repairing() {
+            return ListRequest {
+                limit: Some(self.config.page_size.unwrap_or(PAGE)),
+                resource_version,
+                version_match: Some(VersionMatch::Exact),
+                ..ListRequest::default()
+            };
+        }
         let from_memory = resource_version.as_deref().is_some_and(|version| version != "0");
         let limit = match self.config.page_size {
             Some(size) => Some(size),

@@ -33,6 +33,7 @@
 //!
 //! The decisions about lists are in `list.rs`, those about watches in `watch.rs`.
 
+mod doubt;
 mod flow;
 mod list;
 #[cfg(test)]
@@ -51,6 +52,7 @@ use crate::source::{ListRequest, WatchRequest};
 use crate::time::after;
 use crate::version::{ResourceVersion, is_step_back};
 use crate::wire::{ApiError, ListMeta, SourceError};
+use doubt::Credibility;
 use list::Listing;
 use watch::Watching;
 
@@ -96,6 +98,8 @@ pub(crate) enum Input<'a> {
     ShardMoved,
     /// The shard is empty: there is nothing to request.
     ShardEmpty,
+    /// An audit found that the cache differs from the collection.
+    RelistRequested(RelistReason),
 }
 
 /// What the driver must do.
@@ -218,6 +222,7 @@ pub(crate) struct Machine {
     attempts: u32,
     ignored_bookmarks: u64,
     rewinds: u64,
+    credibility: Credibility,
 }
 
 impl Machine {
@@ -240,6 +245,7 @@ impl Machine {
             attempts: 0,
             ignored_bookmarks: 0,
             rewinds: 0,
+            credibility: Credibility::default(),
         }
     }
 
@@ -274,7 +280,7 @@ impl Machine {
                 deadline: watch.end_marker_deadline(&self.config.deadlines),
             },
             Phase::Watching(watch) => Next::Read {
-                deadline: after(watch.activity, self.watch_idle(watch)),
+                deadline: after(watch.activity, self.watch_idle()).min(watch.ends_by),
             },
         }
     }
@@ -319,7 +325,9 @@ impl Machine {
             Input::TargetWasFull => {
                 match &mut self.phase {
                     Phase::Listing(listing) => listing.restart_deadline(cx.now),
-                    Phase::Initial(watch) | Phase::Watching(watch) => watch.restart_deadline(cx.now),
+                    Phase::Initial(watch) | Phase::Watching(watch) => {
+                        watch.restart_deadline(cx.now, self.config.deadlines.watch_idle);
+                    }
                     Phase::Idle | Phase::Resting | Phase::Waiting { .. } => {}
                 }
                 return;
@@ -392,10 +400,15 @@ impl Machine {
         matches!(self.phase, Phase::Listing(_) | Phase::Initial(_))
     }
 
+    /// Whether a watch is open whose collection is complete.
+    pub(crate) fn is_watching(&self) -> bool {
+        matches!(self.phase, Phase::Watching(_))
+    }
+
     /// Fetches the whole collection, by watch-list if possible.
     fn start_sync(&mut self, cx: &mut Context) {
         let disabled = self.watch_list_disabled_until.is_some_and(|until| cx.now < until);
-        if self.watch_list && !disabled {
+        if self.watch_list && !disabled && !self.is_repairing() {
             self.watch_list_disabled_until = None;
             self.start_watch_list(cx);
         } else {
@@ -462,6 +475,7 @@ impl Machine {
     fn committed(&mut self, version: Option<String>) {
         self.last = version;
         self.last_unavailable = false;
+        self.version_verified();
     }
 
     /// Advances the last version. Never goes back.

@@ -29,6 +29,8 @@ const MAX_BROKEN_WATCH_LISTS: u32 = 2;
 pub(super) struct Watching {
     request: WatchRequest,
     started: Instant,
+    /// The time by which the server must have ended the watch, whatever it sends.
+    pub(super) ends_by: Instant,
     opened: bool,
     /// The time of the last data; for a watch-list, of the last initial event.
     pub(super) activity: Instant,
@@ -54,8 +56,9 @@ impl Watching {
                 .as_deref()
                 .is_none_or(|v| v.is_empty() || v == "0");
         Self {
-            request,
             started: now,
+            ends_by: after(now, request.timeout.saturating_add(GRACE)),
+            request,
             opened: false,
             activity: now,
             flow: Flow::new(now),
@@ -78,27 +81,28 @@ impl Watching {
         }
     }
 
+    /// Nothing was read for a while, through no fault of the server: what it sent meanwhile is still to be read.
+    pub(super) fn restart_deadline(&mut self, now: Instant, idle: Duration) {
+        self.activity = now;
+        self.flow.restart(now);
+        self.ends_by = self.ends_by.max(after(now, idle));
+    }
+
     /// F16: the end marker is due within 20 s, or 5 s after the last initial event, whichever is later.
     pub(super) fn end_marker_deadline(&self, deadlines: &Deadlines) -> Instant {
         let due = after(self.started, deadlines.end_marker);
         let quiet = after(self.activity, deadlines.end_marker_quiet);
         due.max(quiet).min(self.flow.deadline(deadlines))
     }
-
-    /// Restarts the deadline after a delay that was not caused by the server.
-    pub(super) fn restart_deadline(&mut self, now: Instant) {
-        self.activity = now;
-        self.flow.restart(now);
-    }
 }
 
 impl Machine {
-    pub(super) fn watch_idle(&self, watch: &Watching) -> Duration {
+    pub(super) fn watch_idle(&self) -> Duration {
         let max = self.config.deadlines.watch_idle;
         match self.bookmark_gap {
             Some(gap) => times(gap, 2.5).max(MIN_IDLE).min(max),
             None if self.bookmarks_seen => max,
-            None => watch.request.timeout.saturating_add(GRACE),
+            None => self.config.deadlines.first_bookmark.min(max),
         }
     }
 
@@ -162,14 +166,16 @@ impl Machine {
                     watch.synthetic = false;
                 }
                 let synthetic = watch.synthetic;
-                if !synthetic
-                    && let Some(version) = version
-                    && self.advance(version)
-                {
-                    if let Phase::Watching(watch) = &mut self.phase {
-                        watch.progressed = true;
+                if !synthetic && let Some(version) = version {
+                    if self.advance(version) {
+                        if let Phase::Watching(watch) = &mut self.phase {
+                            watch.progressed = true;
+                        }
+                        self.newer_event();
+                        self.watch_progress();
+                    } else {
+                        self.older_event(version);
                     }
-                    self.watch_progress();
                 }
                 Action::Forward
             }
@@ -317,6 +323,9 @@ impl Machine {
     pub(super) fn step_watch(&mut self, mut watch: Watching, input: Input<'_>, cx: &mut Context) {
         match input {
             Input::Progress { .. } => {
+                if !watch.opened {
+                    self.watch_accepted();
+                }
                 watch.opened = true;
                 watch.activity = cx.now;
                 self.phase = Phase::Watching(watch);
@@ -327,9 +336,9 @@ impl Machine {
             }
             Input::ErrorEvent(error) => self.watch_error_event(error, cx),
             Input::Failed(SourceError::Api(error)) => self.watch_rejected(error, cx),
-            Input::Failed(_) | Input::DeadlinePassed | Input::ResyncRejected => {
-                self.rewatch_later(None, None, cx);
-            }
+            Input::DeadlinePassed => self.watch_silent(&watch, cx),
+            Input::Failed(_) | Input::ResyncRejected => self.rewatch_later(None, None, cx),
+            Input::RelistRequested(reason) => self.relist_requested(reason, cx),
             Input::Ended => self.watch_ended(&watch, cx),
             _ => self.phase = Phase::Watching(watch),
         }
@@ -345,7 +354,10 @@ impl Machine {
         }
         let backwards = match (version, &self.last) {
             (None | Some(""), _) => true,
-            (Some(version), Some(last)) => is_step_back(last, version),
+            (Some(version), Some(last)) if is_step_back(last, version) => {
+                self.older_bookmark();
+                true
+            }
             _ => false,
         };
         let Some(version) = version.filter(|_| !backwards) else {
@@ -355,6 +367,7 @@ impl Machine {
         };
         watch.synthetic = false;
         watch.progressed = true;
+        self.newer_event();
         self.advance(version);
         self.watch_progress();
         cx.actions.push(Action::Bookmark {
@@ -395,13 +408,32 @@ impl Machine {
         } else if !watch.progressed && lasted < UNPRODUCTIVE {
             self.rewatch_later(None, None, cx);
         } else {
-            let mut report = self.report(Operation::Watch, Resume::Rewatch);
-            // The regular end of a watch is not a failure.
-            self.attempts = 0;
-            report.attempts = 0;
-            cx.actions.push(Action::Report(report));
-            self.start_watch(cx);
+            if after(cx.now, GRACE) < after(watch.started, watch.request.timeout) {
+                self.watch_interrupted();
+            }
+            self.rewatch(cx);
         }
+    }
+
+    /// Nothing was received until the deadline, or the watch outlived its timeout.
+    fn watch_silent(&mut self, watch: &Watching, cx: &mut Context) {
+        self.watch_interrupted();
+        // A server that ignores the timeout, or one that never sends bookmarks and has nothing to send: neither is a
+        // failure. A server that does not even respond is one.
+        if cx.now >= watch.ends_by || watch.opened && !self.bookmarks_seen {
+            self.rewatch(cx);
+        } else {
+            self.rewatch_later(None, None, cx);
+        }
+    }
+
+    /// Opens the next watch after the regular end of one, which is not a failure.
+    fn rewatch(&mut self, cx: &mut Context) {
+        let mut report = self.report(Operation::Watch, Resume::Rewatch);
+        self.attempts = 0;
+        report.attempts = 0;
+        cx.actions.push(Action::Report(report));
+        self.start_watch(cx);
     }
 
     fn rewatch_later(
@@ -410,6 +442,7 @@ impl Machine {
         violation: Option<Violation>,
         cx: &mut Context,
     ) {
+        self.watch_interrupted();
         let pause = self.watch_backoff.next(cx.jitter, retry_after);
         let mut report = self.report(Operation::Watch, Resume::Rewatch);
         report.violation = violation;
