@@ -45,6 +45,9 @@
 //! [`SharedInformerFactory`] shares informers in a program: `factory.informer::<Pod>()`, `factory.core().v1().pods()`.
 //! [`Lister`] reads the cache by label selector, namespace, name and owner; [`indexes`] has the usual indexes.
 //!
+//! [`Lazy`] objects stay encoded in the cache, in a fraction of the memory, and are decoded on access. [`bodies`] fetches whole
+//! objects where only metadata is cached.
+//!
 //! Several replicas can share the work: [`Scope::shard`] selects a part of a collection, [`Informer::set_shard`] moves it.
 //!
 //! A handler is a closure, [`Handlers`] (one closure per kind of event), or any [`EventHandler`] or [`AsyncEventHandler`];

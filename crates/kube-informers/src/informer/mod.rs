@@ -54,7 +54,8 @@ pub(crate) use weak::{SyncOutcome, WeakInformer};
 ///   deletes are delivered too, with [`Cause::Missed`](crate::Cause::Missed). The two states of an update have the
 ///   same UID.
 /// - **Late handlers receive a full snapshot first**, then every later change.
-/// - **Faults are contained.** One bad object affects that object only, one bad handler that handler only.
+/// - **Faults are contained.** One bad object affects that object only, one bad handler that handler only. What cannot be
+///   decoded is quarantined; [`Lazy`](crate::Lazy) objects can be checked [on access](crate::lazy::Validate) instead.
 /// - **Low load.** One watch, resumed where it broke; the collection is listed again only for a
 ///   [`RelistReason`](crate::reflector::RelistReason).
 /// - **Never silently stale.** Every wait has a deadline. [`freshness`](Self::freshness) is the age of the last proof that the
