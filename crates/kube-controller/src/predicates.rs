@@ -14,7 +14,7 @@
 //! # }
 //! ```
 
-use kube_informers::{Event, Object};
+use kube_informers::{Event, Lazy, Object};
 
 /// The specification changed, or the object is to be deleted: the server counts those in `metadata.generation`.
 ///
@@ -47,6 +47,25 @@ pub fn annotations_changed<K: kube::Resource>(event: &Event<K>) -> bool {
 /// The finalizers changed.
 pub fn finalizers_changed<K: kube::Resource>(event: &Event<K>) -> bool {
     updated(event, |old, new| old.meta().finalizers != new.meta().finalizers)
+}
+
+/// A field of a [`Lazy`] object changed: `path_changed("spec")`. Compares bytes, and decodes nothing if they are equal.
+///
+/// The other predicates of this module have a path, too: `metadata.generation`, `metadata.annotations`,
+/// `metadata.finalizers`. An object that cannot be read passes, so that the reconciler reports it.
+///
+/// ```
+/// use kube_controller::{Watch, predicates};
+/// # use k8s_openapi::api::core::v1::Pod;
+/// # use kube_informers::{Informer, Lazy, ObjectKey};
+///
+/// # fn example(pods: &Informer<Lazy<Pod>>) -> Watch<Lazy<Pod>, ObjectKey> {
+/// Watch::object(pods).when(predicates::path_changed("spec"))
+/// # }
+/// ```
+pub fn path_changed<K>(path: &str) -> impl Fn(&Event<Lazy<K>>) -> bool + Send + use<K> {
+    let path = path.to_owned();
+    move |event| updated(event, |old, new| new.changed(old, &path).unwrap_or(true))
 }
 
 /// The owners changed.

@@ -45,6 +45,9 @@
 //! [`SharedInformerFactory`] shares informers in a program: `factory.informer::<Pod>()`, `factory.core().v1().pods()`.
 //! [`Lister`] reads the cache by label selector, namespace, name and owner; [`indexes`] has the usual indexes.
 //!
+//! [`Lazy`] objects stay encoded in the cache, in a fraction of the memory, and are decoded on access. [`bodies`] fetches whole
+//! objects where only metadata is cached.
+//!
 //! Several replicas can share the work: [`Scope::shard`] selects a part of a collection, [`Informer::set_shard`] moves it.
 //!
 //! A handler is a closure, [`Handlers`] (one closure per kind of event), or any [`EventHandler`] or [`AsyncEventHandler`];
@@ -91,6 +94,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 
+pub mod bodies;
 mod client;
 pub mod codec;
 pub mod delta;
@@ -101,6 +105,7 @@ pub mod handler;
 pub mod indexes;
 pub mod informer;
 mod key;
+pub mod lazy;
 pub mod lister;
 mod log_limit;
 pub mod object;
@@ -132,6 +137,8 @@ pub use handler::{AsyncEventHandler, Backlog, EventHandler, HandlerOptions, Hand
 pub use informer::{Informer, InformerBuilder};
 pub use key::ObjectKey;
 #[doc(inline)]
+pub use lazy::Lazy;
+#[doc(inline)]
 pub use lister::Lister;
 #[doc(inline)]
 pub use object::Object;
@@ -151,10 +158,12 @@ pub use version::ResourceVersion;
 ///
 /// The name of every error type ends in `Error`, and `source()` leads to the underlying cause.
 pub mod error {
+    pub use crate::bodies::FetchError;
     pub use crate::codec::NoSchemaError;
     pub use crate::informer::errors::{SetShardError, StoppedError, SyncError, WaitForVersionError};
-    pub use crate::informer::{EncodingError, NotReadyError};
+    pub use crate::informer::{EncodingError, IndexByPathError, NotReadyError};
     pub use crate::key::ParseKeyError;
+    pub use crate::lazy::LazyError;
     pub use crate::registration::{AddHandlerError, HandlerEndedError};
     pub use crate::selector::ParseSelectorError;
     pub use crate::task::TaskPanicError;
@@ -164,7 +173,7 @@ pub mod error {
 /// Counters of an informer, its watches and its handlers: [`Informer::stats`].
 pub mod stats {
     pub use crate::informer::audit::{AuditStats, Drift};
-    pub use crate::informer::stats::{HandlerStats, InformerStats, MemberStats, Totals};
+    pub use crate::informer::stats::{HandlerStats, InformerStats, MemberStats, MemoryStats, Totals};
 }
 
 /// The pure stages of the pipeline, for simulators. Unstable: anything here may change in any release.

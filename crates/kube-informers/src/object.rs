@@ -80,6 +80,23 @@ pub trait Object: Send + Sync + 'static {
     fn object_owners(&self) -> impl Iterator<Item = OwnerRef<'_>> {
         std::iter::empty()
     }
+
+    /// The memory that the object occupies, in bytes, if the type can tell. [`Lazy`](crate::Lazy) objects can.
+    fn object_bytes(&self) -> Option<usize> {
+        None
+    }
+
+    /// Whether the two methods below do something.
+    #[doc(hidden)]
+    const SHARES_DECODED: bool = false;
+
+    /// An event that carries the object is queued for one more handler.
+    #[doc(hidden)]
+    fn begin_delivery(&self) {}
+
+    /// A handler has returned from an event that carries the object, or will not receive it.
+    #[doc(hidden)]
+    fn end_delivery(&self) {}
 }
 
 /// A borrowed owner reference.

@@ -21,6 +21,8 @@ use crate::registration::{Control, End, HandlerEndedError, HandlerId, wait_synce
 pub struct Subscription<K: Object> {
     listener: Arc<Listener<K>>,
     cursor: DeliveryCursor<K>,
+    /// The item of the last event, if that was its last one.
+    returned: DeliveryCursor<K>,
     keep_alive: Option<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -29,6 +31,7 @@ impl<K: Object> Subscription<K> {
         Self {
             listener,
             cursor: DeliveryCursor::empty(),
+            returned: DeliveryCursor::empty(),
             keep_alive: None,
         }
     }
@@ -82,6 +85,8 @@ impl<K: Object> Subscription<K> {
 
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event<K>>> {
         loop {
+            // The event returned before has been read.
+            self.returned = DeliveryCursor::empty();
             if self.listener.is_leaving() {
                 // The rest of the current item is dropped, like the queue.
                 self.cursor = DeliveryCursor::empty();
@@ -108,7 +113,7 @@ impl<K: Object> Subscription<K> {
 
     fn finish_item(&mut self) {
         self.listener.finish_item(&self.cursor);
-        self.cursor = DeliveryCursor::empty();
+        self.returned = std::mem::replace(&mut self.cursor, DeliveryCursor::empty());
     }
 }
 

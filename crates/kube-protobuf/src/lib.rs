@@ -4,6 +4,7 @@ mod cbor;
 pub mod de;
 pub mod envelope;
 mod error;
+pub mod path;
 mod quantity;
 pub mod raw;
 pub mod schema;

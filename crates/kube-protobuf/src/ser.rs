@@ -15,7 +15,7 @@ use crate::wire::{self, FIXED64, VARINT};
 use crate::{TypeMeta, quantity, schema, text};
 
 /// Deeper trees are an error.
-const MAX_DEPTH: u8 = 128;
+pub(crate) const MAX_DEPTH: u8 = 128;
 
 /// Encodes an object with its envelope. It must have `apiVersion` and `kind`.
 ///
@@ -73,7 +73,7 @@ fn put_message(out: &mut Vec<u8>, message: &'static Message, value: &Value, dept
     Ok(())
 }
 
-fn put_field(
+pub(crate) fn put_field(
     out: &mut Vec<u8>,
     number: u32,
     field: &'static FieldSchema,

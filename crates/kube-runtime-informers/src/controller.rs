@@ -5,13 +5,13 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use kube::Resource;
-use kube_informers::Informer;
+use kube_informers::{Informer, Lazy};
 use kube_runtime::Controller;
 use kube_runtime::reflector::ObjectRef;
 use serde::de::DeserializeOwned;
 
 use crate::main_stream::reflected;
-use crate::touched::touched;
+use crate::touched::{touched, touched_lazy};
 
 /// Feeds a kube-runtime `Controller` from informers.
 ///
@@ -47,6 +47,13 @@ where
         Other: Clone + Resource<DynamicType: Default + Debug + Clone> + DeserializeOwned + Debug,
         Other: Send + Sync + 'static,
         I: IntoIterator<Item = ObjectRef<K>, IntoIter: Send> + 'static;
+
+    /// The same as [`owns_informer`](Self::owns_informer) for a cache of packed objects, which are decoded one by one. The
+    /// main kind cannot be packed: kube-runtime's store holds whole objects.
+    #[must_use]
+    fn owns_lazy_informer<Child>(self, informer: &Informer<Lazy<Child>>) -> Self
+    where
+        Child: Resource<DynamicType = ()> + DeserializeOwned + Send + Sync + 'static;
 }
 
 impl<K> ControllerExt<K> for Controller<K>
@@ -81,6 +88,14 @@ where
         I: IntoIterator<Item = ObjectRef<K>, IntoIter: Send> + 'static,
     {
         self.watches_shared_stream(touched(informer), mapper)
+            .graceful_shutdown_on(informer.wait_for_stop())
+    }
+
+    fn owns_lazy_informer<Child>(self, informer: &Informer<Lazy<Child>>) -> Self
+    where
+        Child: Resource<DynamicType = ()> + DeserializeOwned + Send + Sync + 'static,
+    {
+        self.owns_shared_stream(touched_lazy(informer))
             .graceful_shutdown_on(informer.wait_for_stop())
     }
 }

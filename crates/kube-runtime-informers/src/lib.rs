@@ -67,7 +67,7 @@ mod touched;
 pub use controller::ControllerExt;
 pub use main_stream::{reflected, reflected_with};
 pub use reader::Reader;
-pub use touched::touched;
+pub use touched::{touched, touched_lazy};
 
 /// The snippets of the guide and of the README are compiled with the tests.
 #[cfg(doctest)]

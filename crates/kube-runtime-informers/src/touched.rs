@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use futures_core::Stream;
 use futures_util::{StreamExt, stream};
-use kube_informers::{Cause, Event, Informer, Object};
+use kube_informers::{Cause, Event, Informer, Lazy, Object};
+use serde::de::DeserializeOwned;
 
 /// Every object that is added, updated or deleted; for an update both states, so that mappings of the old state are triggered
 /// as well. Ends when the informer stops.
@@ -29,4 +30,14 @@ pub fn touched<K: Object>(informer: &Informer<K>) -> impl Stream<Item = Arc<K>> 
         };
         stream::iter(states.into_iter().flatten())
     })
+}
+
+/// The same for an informer of packed objects. Each object is decoded when it is emitted, and dropped with its last reader. One
+/// that cannot be decoded is not emitted; the informer [counts](kube_informers::stats::InformerStats::access_errors) and
+/// logs it.
+pub fn touched_lazy<K>(informer: &Informer<Lazy<K>>) -> impl Stream<Item = Arc<K>> + Send + use<K>
+where
+    K: DeserializeOwned + Send + Sync + 'static,
+{
+    touched(informer).filter_map(|object| std::future::ready(object.get().ok()))
 }

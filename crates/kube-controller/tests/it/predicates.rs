@@ -1,11 +1,15 @@
 //! Filtering of events.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
-use kube_controller::{Controller, Watch, predicates};
+use kube_controller::{Action, Controller, Watch, predicates};
+use kube_informers::{Lazy, ObjectKey};
 use kube_testserver::TestServer;
 use kube_testserver::builders::deployment;
+use parking_lot::Mutex;
 use serde_json::json;
 
 use crate::support::*;
@@ -22,6 +26,38 @@ fn scale(server: &TestServer, replicas: i32) {
     server.modify::<Deployment>("shop", "cart", |deployment| {
         deployment.spec.replicas = Some(replicas);
     });
+}
+
+/// A controller of packed objects: it decodes only what it reconciles.
+#[tokio::test(start_paused = true)]
+async fn a_controller_of_lazy_objects_compares_specs_without_decoding() {
+    let server = TestServer::new();
+    server.create(deployment("shop", "cart"));
+    let deployments = informer::<Lazy<Deployment>>(&server);
+    let replicas = Arc::new(Mutex::new(Vec::new()));
+    let (lister, seen) = (deployments.lister(), replicas.clone());
+    let controller = Controller::new("lazy")
+        .watches(Watch::object(&deployments).when(predicates::path_changed("spec")))
+        .start(move |key: ObjectKey| {
+            let found = lister.get(&key).map(|deployment| deployment.get());
+            let replicas = found
+                .transpose()
+                .map(|found| found.and_then(|found| found.spec.replicas));
+            seen.lock().push(replicas.unwrap());
+            async { Ok::<_, std::convert::Infallible>(Action::Done) }
+        })
+        .unwrap();
+    settle().await;
+    set_status(&server, 3).await;
+    settle().await;
+    assert_eq!(replicas.lock().len(), 1, "a status is not reconciled");
+    scale(&server, 5);
+    settle().await;
+    assert_eq!(replicas.lock().last(), Some(&Some(5)));
+    server.delete::<Deployment>("shop", "cart");
+    settle().await;
+    assert_eq!(replicas.lock().last(), Some(&None));
+    controller.shutdown().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::Resource;
 use kube_controller::Reconcile;
 use kube_informers::reflector::Jitter;
+use kube_informers::source::{FromWire, KnownResource};
 use kube_informers::{Informer, Object, ObjectKey};
 use kube_testserver::TestServer;
 use parking_lot::Mutex;
@@ -45,7 +46,7 @@ pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
 /// An informer of all objects of a type.
 pub fn informer<K>(server: &TestServer) -> Informer<K>
 where
-    K: Object + Resource<DynamicType: Default> + DeserializeOwned,
+    K: FromWire + KnownResource,
 {
     Informer::<K>::all(server.client())
         .configure(|config| config.jitter = Jitter::Seeded(7))

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use kube_protobuf::schema::Message;
@@ -10,7 +11,7 @@ use super::Expected;
 use crate::wire::{ApiError, ListMeta, SourceError};
 
 /// Decodes one object. The error names the path and the expected type, and no value.
-pub(super) type Decode<K> = fn(&RawObject<'_>, DecodeOptions<'_>) -> Result<K, String>;
+pub(super) type Decode<K> = Arc<dyn Fn(&RawObject<'_>, DecodeOptions<'_>) -> Result<K, String> + Send + Sync>;
 
 /// The parameters of [`Decode`].
 pub(super) struct DecodeOptions<'a> {

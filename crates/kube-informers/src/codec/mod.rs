@@ -32,19 +32,22 @@ mod dynamic;
 mod encoding;
 mod error_body;
 mod format;
+mod from_wire;
 mod json;
 mod objects;
 mod open;
+pub(crate) mod packed;
 mod protobuf;
 mod status;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use serde::de::DeserializeOwned;
 
+use crate::lazy::{LazyCounters, LazyOptions, Validate};
 use crate::object::Object;
 use crate::shard::Shard;
 use crate::wire::{Known, ListItem, SourceError, WatchItem};
@@ -56,6 +59,7 @@ use protobuf::Protobuf;
 
 pub use encoding::{Encoding, NoSchemaError};
 pub(crate) use error_body::error_response;
+pub use from_wire::FromWire;
 
 /// Decodes objects of one type from any encoding.
 #[doc(alias = "Serializer")]
@@ -66,21 +70,51 @@ pub struct Codec<K> {
     is_open: bool,
     json: Decode<K>,
     protobuf: Decode<K>,
+    /// How objects are held that are decoded on access.
+    lazy: Option<LazyCodec>,
 }
 
-impl<K: Object + DeserializeOwned> Codec<K> {
+/// The part of a codec of [`Lazy`](crate::Lazy) objects.
+#[derive(Clone)]
+struct LazyCodec {
+    options: LazyOptions,
+    counters: Arc<LazyCounters>,
+}
+
+impl<K: FromWire> Codec<K> {
     /// Creates the codec for `K`.
     pub fn new() -> Self {
-        Self {
-            encoding: Encoding::Auto,
-            is_open: open::is_open::<K>(),
-            json: json::decode_function(),
-            protobuf: protobuf::decode_function(),
-        }
+        K::codec(LazyOptions::default())
+    }
+
+    /// When [`Lazy`](crate::Lazy) objects are checked; see [`ListWatch::validate`](crate::ListWatch::validate).
+    #[must_use]
+    pub fn validate(self, validate: Validate) -> Self {
+        self.hold(|options| options.validate = validate)
+    }
+
+    /// Changes how objects are held that are decoded on access. Other types are not affected.
+    pub(crate) fn hold(self, change: impl FnOnce(&mut LazyOptions)) -> Self {
+        let Some(lazy) = &self.lazy else {
+            return self;
+        };
+        let mut options = lazy.options;
+        change(&mut options);
+        K::codec(options).encoding(self.encoding)
     }
 }
 
 impl<K> Codec<K> {
+    /// Whether `metadata.managedFields` is left out unless it is requested.
+    pub(crate) fn drops_managed_fields(&self) -> bool {
+        self.lazy.is_some()
+    }
+
+    /// The counters of the objects of this codec that are decoded on access.
+    pub(crate) fn lazy_counters(&self) -> Option<Arc<LazyCounters>> {
+        self.lazy.as_ref().map(|lazy| lazy.counters.clone())
+    }
+
     /// Sets the requested encoding.
     #[must_use]
     pub fn encoding(mut self, encoding: Encoding) -> Self {
@@ -126,8 +160,10 @@ impl<K: Object> Codec<K> {
         decoding: Decoding<K>,
     ) -> Result<Box<dyn Decoder<ListItem<K>>>, SourceError> {
         Ok(match ResponseEncoding::of_content_type(content_type)? {
-            ResponseEncoding::Json => Box::new(ListReader::<K, Json>::new(self.json, decoding)),
-            ResponseEncoding::Protobuf => Box::new(ListReader::<K, Protobuf>::new(self.protobuf, decoding)),
+            ResponseEncoding::Json => Box::new(ListReader::<K, Json>::new(self.json.clone(), decoding)),
+            ResponseEncoding::Protobuf => {
+                Box::new(ListReader::<K, Protobuf>::new(self.protobuf.clone(), decoding))
+            }
         })
     }
 
@@ -142,13 +178,15 @@ impl<K: Object> Codec<K> {
         decoding: Decoding<K>,
     ) -> Result<Box<dyn Decoder<WatchItem<K>>>, SourceError> {
         Ok(match ResponseEncoding::of_content_type(content_type)? {
-            ResponseEncoding::Json => Box::new(WatchReader::<K, Json>::new(self.json, decoding)),
-            ResponseEncoding::Protobuf => Box::new(WatchReader::<K, Protobuf>::new(self.protobuf, decoding)),
+            ResponseEncoding::Json => Box::new(WatchReader::<K, Json>::new(self.json.clone(), decoding)),
+            ResponseEncoding::Protobuf => {
+                Box::new(WatchReader::<K, Protobuf>::new(self.protobuf.clone(), decoding))
+            }
         })
     }
 }
 
-impl<K: Object + DeserializeOwned> Default for Codec<K> {
+impl<K: FromWire> Default for Codec<K> {
     fn default() -> Self {
         Self::new()
     }
@@ -156,7 +194,13 @@ impl<K: Object + DeserializeOwned> Default for Codec<K> {
 
 impl<K> Clone for Codec<K> {
     fn clone(&self) -> Self {
-        Self { ..*self }
+        Self {
+            encoding: self.encoding,
+            is_open: self.is_open,
+            json: self.json.clone(),
+            protobuf: self.protobuf.clone(),
+            lazy: self.lazy.clone(),
+        }
     }
 }
 

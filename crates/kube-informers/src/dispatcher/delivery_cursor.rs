@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::listener::Listener;
 use super::mailbox::Item;
+use super::share::{BatchShare, EventShare};
 use crate::event::Event;
 use crate::handler::Delivery;
 use crate::key::ObjectKey;
@@ -12,11 +13,13 @@ use crate::object::Object;
 pub(crate) struct DeliveryCursor<K> {
     item: CursorItem<K>,
     next: usize,
+    /// The last event returned, if it is not of a batch.
+    returned: EventShare<K>,
 }
 
 enum CursorItem<K> {
     Empty,
-    Batch(Arc<[Event<K>]>),
+    Batch(BatchShare<K>),
     /// A snapshot or resync.
     Objects {
         objects: Vec<Arc<K>>,
@@ -35,6 +38,7 @@ impl<K: Object> DeliveryCursor<K> {
         Self {
             item: CursorItem::Empty,
             next: 0,
+            returned: EventShare::none(),
         }
     }
 
@@ -63,17 +67,31 @@ impl<K: Object> DeliveryCursor<K> {
             },
             Item::Synced => CursorItem::Empty,
         };
-        Self { item, next: 0 }
+        Self {
+            item,
+            next: 0,
+            returned: EventShare::none(),
+        }
     }
 
-    /// The next event, and the number of events left.
+    /// The next event, and the number of events left. The event returned before has been delivered.
     pub(crate) fn next(&mut self, listener: &Listener<K>) -> Option<(Delivery<K>, usize)> {
+        self.returned = EventShare::none();
+        let next = self.advance(listener);
+        if let Some((delivery, _)) = &next
+            && !matches!(self.item, CursorItem::Batch(_))
+        {
+            self.returned = EventShare::new(&delivery.event);
+        }
+        next
+    }
+
+    fn advance(&mut self, listener: &Listener<K>) -> Option<(Delivery<K>, usize)> {
         match &mut self.item {
             CursorItem::Empty => None,
             CursorItem::Batch(events) => {
-                let event = events.get(self.next)?.clone();
-                self.next += 1;
-                Some((Delivery::from(event), events.len() - self.next))
+                let event = events.next()?.clone();
+                Some((Delivery::from(event), events.left()))
             }
             CursorItem::Change { first, second, .. } => match first.take() {
                 Some(delivery) => Some((delivery, usize::from(second.is_some()))),
@@ -115,7 +133,7 @@ impl<K: Object> DeliveryCursor<K> {
     pub(super) fn key(&self) -> Option<ObjectKey> {
         let object = match &self.item {
             CursorItem::Empty => return None,
-            CursorItem::Batch(events) => events.get(self.next.checked_sub(1)?)?.object(),
+            CursorItem::Batch(events) => events.last()?.object(),
             CursorItem::Objects { objects, .. } => objects.get(self.next.checked_sub(1)?)?,
             CursorItem::Change { object, .. } => object,
         };

@@ -9,6 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::change::Change;
 use super::folding::Folding;
+use super::share::BatchShare;
 use crate::event::Event;
 use crate::handler::{Backlog, Delivery, HandlerKind};
 use crate::object::Object;
@@ -63,7 +64,7 @@ enum MailboxQueue<K> {
 /// One item, delivered event by event.
 pub(super) enum Item<K> {
     /// Shared by all handlers that keep all events.
-    Batch(Arc<[Event<K>]>),
+    Batch(BatchShare<K>),
     /// For a handler that coalesces.
     Change(Change<K>),
     /// The cached objects when the handler was added.
@@ -161,7 +162,7 @@ impl<K: Object> Mailbox<K> {
         }
         match &mut self.queue {
             MailboxQueue::KeepAll(items) => {
-                items.push_back(Item::Batch(events.clone()));
+                items.push_back(Item::Batch(BatchShare::new(events)));
                 self.queued += events.len();
             }
             MailboxQueue::Coalesce(folding) => {

@@ -9,6 +9,7 @@ mod folding;
 mod listener;
 mod mailbox;
 mod resync;
+mod share;
 #[cfg(test)]
 mod tests;
 mod worker;
@@ -238,6 +239,12 @@ impl<K: Object> Dispatcher<K> {
             .filter(|entry| !entry.listener.is_leaving())
             .map(|entry| Registration::new(entry.listener.clone()))
             .collect()
+    }
+
+    /// The memory of the events that wait for handlers, without their objects.
+    pub(crate) fn backlog_bytes(&self) -> usize {
+        let pending = self.entries.iter().map(|entry| entry.listener.pending());
+        pending.sum::<usize>() * size_of::<Event<K>>()
     }
 
     /// The names of the handlers that have been closed and whose call has not returned.

@@ -18,7 +18,6 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use kube::core::DynamicObject;
 use parking_lot::Mutex;
-use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout_at};
 use tracing::{Span, warn};
@@ -26,7 +25,7 @@ use tracing::{Span, warn};
 use crate::informer::{Informer, InformerBuilder, ShutdownReport, SyncOutcome};
 use crate::object::Object;
 use crate::scope::Scope;
-use crate::source::{ListWatch, ResourceType};
+use crate::source::{FromWire, KnownResource, ListWatch, ResourceType};
 use crate::task::{Spawner, TaskPanicError};
 use crate::time::after;
 
@@ -126,9 +125,9 @@ impl SharedInformerFactory {
     #[doc(alias = "InformerFor")]
     pub fn informer<K>(&self) -> Informer<K>
     where
-        K: kube::Resource<DynamicType: Default> + DeserializeOwned + Send + Sync + 'static,
+        K: FromWire + KnownResource,
     {
-        self.projected(ResourceType::of::<K>())
+        self.projected(K::resource_type())
     }
 
     /// The informer of a resource known only at run time. To look a resource up by its name, use
@@ -143,7 +142,7 @@ impl SharedInformerFactory {
     }
 
     /// The informer of a resource, decoded into your own type with only the fields it declares.
-    pub fn projected<K: Object + DeserializeOwned>(&self, resource: impl Into<ResourceType>) -> Informer<K> {
+    pub fn projected<K: FromWire>(&self, resource: impl Into<ResourceType>) -> Informer<K> {
         let resource = resource.into();
         let scope = self.scope_of(&resource);
         let key = InformerKey::of::<K>(InformerIdentity::collection(&resource, &scope));
@@ -205,9 +204,9 @@ impl SharedInformerFactory {
     /// A builder with all options of this factory, for [`informer_for`](Self::informer_for).
     pub fn default_builder<K>(&self) -> InformerBuilder<K>
     where
-        K: kube::Resource<DynamicType: Default> + DeserializeOwned + Send + Sync + 'static,
+        K: FromWire + KnownResource,
     {
-        let resource = ResourceType::of::<K>();
+        let resource = K::resource_type();
         let scope = self.scope_of(&resource);
         let list_watch = ListWatch::projected(self.client(), resource, scope);
         self.configure(Informer::from_list_watch(self.inner.options.wire(list_watch)))

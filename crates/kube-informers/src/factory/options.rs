@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::SharedInformerFactory;
+use crate::codec::FromWire;
 use crate::informer::{InformerBuilder, QueueKind};
+use crate::lazy::{LazyOptions, Validate};
 use crate::object::Object;
 use crate::reflector::{RecoveryGroup, ReflectorConfig, StreamEnd, Transform};
 use crate::scope::Scope;
@@ -36,7 +38,8 @@ pub(super) struct FactoryOptions {
     transform_of: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
     config: ReflectorConfig,
     queue: QueueKind,
-    drop_managed_fields: bool,
+    drop_managed_fields: Option<bool>,
+    lazy: LazyOptions,
     encoding: Encoding,
     gzip: bool,
     hook: Option<RequestHook>,
@@ -147,7 +150,7 @@ impl FactoryBuilder {
     /// Drops `metadata.managedFields` of every object; see [`ListWatch::drop_managed_fields`].
     #[doc(alias = "TransformStripManagedFields")]
     pub fn drop_managed_fields(mut self, drop: bool) -> Self {
-        self.options.drop_managed_fields = drop;
+        self.options.drop_managed_fields = Some(drop);
         self
     }
 
@@ -155,6 +158,19 @@ impl FactoryBuilder {
     /// a schema fail.
     pub fn encoding(mut self, encoding: Encoding) -> Self {
         self.options.encoding = encoding;
+        self
+    }
+
+    /// When [`Lazy`](crate::Lazy) objects are checked; see [`ListWatch::validate`].
+    pub fn validate(mut self, validate: Validate) -> Self {
+        self.options.lazy.validate = validate;
+        self
+    }
+
+    /// Keeps decoded [`Lazy`](crate::Lazy) objects, up to about this many bytes per informer; see
+    /// [`ListWatch::decoded_cache`].
+    pub fn decoded_cache(mut self, bytes: usize) -> Self {
+        self.options.lazy.decoded_cache = bytes;
         self
     }
 
@@ -217,11 +233,14 @@ impl fmt::Debug for FactoryBuilder {
 
 impl FactoryOptions {
     /// Applies the options of the source.
-    pub(super) fn wire<K: Object>(&self, list_watch: ListWatch<K>) -> ListWatch<K> {
-        let list_watch = list_watch
-            .drop_managed_fields(self.drop_managed_fields)
+    pub(super) fn wire<K: FromWire>(&self, list_watch: ListWatch<K>) -> ListWatch<K> {
+        let mut list_watch = list_watch
+            .hold(|options| *options = self.lazy)
             .encoding(self.encoding)
             .gzip(self.gzip);
+        if let Some(drop) = self.drop_managed_fields {
+            list_watch = list_watch.drop_managed_fields(drop);
+        }
         match &self.hook {
             None => list_watch,
             Some(hook) => {

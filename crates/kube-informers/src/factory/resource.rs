@@ -5,7 +5,6 @@ use std::time::Duration;
 use kube::core::{ApiResource, DynamicObject};
 use kube::discovery::{ApiCapabilities, ApiGroup, Discovery, Scope as KindScope, verbs};
 use kube::error::DiscoveryError;
-use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use super::SharedInformerFactory;
@@ -13,8 +12,8 @@ use super::accessors::{ABSENT, builtin};
 use super::follow::Following;
 use super::key::{InformerIdentity, InformerKey};
 use super::resource_name::ResourceName;
+use crate::codec::FromWire;
 use crate::informer::Informer;
-use crate::object::Object;
 use crate::source::{ListWatch, ResourceType};
 
 /// Timeout of discovery requests.
@@ -147,7 +146,7 @@ impl SharedInformerFactory {
     }
 
     /// An informer that switches to another version when its own is no longer served.
-    fn following<K: Object + DeserializeOwned>(&self, resource: ResourceType) -> Informer<K> {
+    fn following<K: FromWire>(&self, resource: ResourceType) -> Informer<K> {
         let scope = self.scope_of(&resource);
         let key = InformerKey::of::<K>(InformerIdentity::any_version(&resource, &scope));
         self.get_or_build(key, || {

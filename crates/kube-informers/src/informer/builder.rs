@@ -14,7 +14,7 @@ use crate::reflector::{
     JitterRng, RecoveryGroup, Reflector, ReflectorConfig, StreamEnd, StreamEndHook, Transform,
 };
 use crate::shard::{Shard, ShardTracker};
-use crate::source::{Encoding, ListWatch, ListerWatcher, NoSchemaError};
+use crate::source::{Encoding, ListWatch, ListerWatcher, NoSchemaError, ResourceType};
 use crate::store::{DeltaWriter, DuplicateIndexError, Store};
 
 /// Configures an informer. [`start`](Self::start) runs it; [`build`](Self::build) returns it with the task to run.
@@ -281,6 +281,14 @@ impl<K: Object> InformerBuilder<K> {
         self
     }
 
+    /// The resource of its objects, if the source has one.
+    pub(crate) fn resource(&self) -> Option<ResourceType> {
+        match &self.sources {
+            Sources::ListWatch(list_watch) => Some(list_watch.resource().clone()),
+            Sources::Other(sources) => sources.first().and_then(|source| source.resource()),
+        }
+    }
+
     /// Changes the current name.
     pub(crate) fn rename(mut self, change: impl FnOnce(String) -> String) -> Self {
         let name = self.name.take().unwrap_or_else(|| self.sources.describe());
@@ -294,6 +302,7 @@ impl<K: Object> InformerBuilder<K> {
         let name = self.name.unwrap_or_else(|| self.sources.describe());
         let sources = self.sources.into_vec();
         let resource = sources.first().and_then(|source| source.resource());
+        let lazy = sources.first().and_then(|source| source.lazy_counters());
         let shard = self
             .shard
             .or_else(|| sources.first().and_then(|source| source.shard()));
@@ -338,6 +347,7 @@ impl<K: Object> InformerBuilder<K> {
         let shared = InformerInner::new(InformerParts {
             name,
             resource,
+            lazy,
             writer: self.writer,
             queues,
             reflectors: reflectors.iter().map(Reflector::handle).collect(),

@@ -1,18 +1,17 @@
 //! Constructors of `Informer` from a client and a scope.
 
 use kube::core::{ApiResource, DynamicObject};
-use serde::de::DeserializeOwned;
 
 use super::{Informer, InformerBuilder};
-use crate::object::Object;
+use crate::codec::FromWire;
 use crate::scope::Scope;
-use crate::source::{ListWatch, ResourceType};
+use crate::source::{KnownResource, ListWatch, ResourceType};
 
-impl<K: Object + DeserializeOwned> Informer<K> {
+impl<K: FromWire> Informer<K> {
     /// All objects of a type, in all namespaces.
     pub fn all(client: kube::Client) -> InformerBuilder<K>
     where
-        K: kube::Resource<DynamicType: Default>,
+        K: KnownResource,
     {
         Self::scoped(client, Scope::all())
     }
@@ -20,7 +19,7 @@ impl<K: Object + DeserializeOwned> Informer<K> {
     /// The objects of a type in one namespace.
     pub fn namespaced(client: kube::Client, namespace: &str) -> InformerBuilder<K>
     where
-        K: kube::Resource<DynamicType: Default>,
+        K: KnownResource,
     {
         Self::scoped(client, Scope::namespace(namespace))
     }
@@ -29,7 +28,7 @@ impl<K: Object + DeserializeOwned> Informer<K> {
     #[doc(alias = "NewFilteredPodInformer")]
     pub fn scoped(client: kube::Client, scope: Scope) -> InformerBuilder<K>
     where
-        K: kube::Resource<DynamicType: Default>,
+        K: KnownResource,
     {
         Self::from_list_watch(ListWatch::new(client, scope))
     }

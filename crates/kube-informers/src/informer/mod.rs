@@ -5,6 +5,7 @@ mod builder;
 mod constructors;
 pub(crate) mod errors;
 mod freshness;
+mod index_by_path;
 mod low_level;
 mod process;
 mod readiness;
@@ -34,6 +35,7 @@ use process::InformerInner;
 
 pub use builder::{EncodingError, InformerBuilder, QueueKind};
 use errors::{StoppedError, SyncError, WaitForVersionError};
+pub use index_by_path::IndexByPathError;
 pub use low_level::LowLevelInformer;
 pub use process::InformerTask;
 pub use readiness::{InformerHealth, NotReadyError, Observed, Readiness, ReadinessProblem};
@@ -52,7 +54,8 @@ pub(crate) use weak::{SyncOutcome, WeakInformer};
 ///   deletes are delivered too, with [`Cause::Missed`](crate::Cause::Missed). The two states of an update have the
 ///   same UID.
 /// - **Late handlers receive a full snapshot first**, then every later change.
-/// - **Faults are contained.** One bad object affects that object only, one bad handler that handler only.
+/// - **Faults are contained.** One bad object affects that object only, one bad handler that handler only. What cannot be
+///   decoded is quarantined; [`Lazy`](crate::Lazy) objects can be checked [on access](crate::lazy::Validate) instead.
 /// - **Low load.** One watch, resumed where it broke; the collection is listed again only for a
 ///   [`RelistReason`](crate::reflector::RelistReason).
 /// - **Never silently stale.** Every wait has a deadline. [`freshness`](Self::freshness) is the age of the last proof that the
@@ -208,6 +211,11 @@ impl<K: Object> Informer<K> {
         I::Item: AsRef<str>,
     {
         self.store().add_index(name, values)
+    }
+
+    /// The resource of its objects, if the source has one.
+    pub(crate) fn resource(&self) -> Option<&crate::source::ResourceType> {
+        self.shared.resource.as_ref()
     }
 
     /// Whether the initial list is in the cache. Stays true once it is true.

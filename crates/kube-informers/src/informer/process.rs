@@ -18,10 +18,11 @@ use tracing::{Instrument, Span, debug, info_span, warn};
 
 use super::audit::{AuditStats, Auditor, SharedAuditStats, Tracking};
 use super::errors::SetShardError;
-use super::stats::{HandlerStats, InformerStats, MemberStats, Totals};
+use super::stats::{HandlerStats, InformerStats, MemberStats, MemoryStats, Totals};
 use crate::delta::Delta;
 use crate::dispatcher::Dispatcher;
 use crate::handler::{ErasedHandler, HandlerOptions};
+use crate::lazy::LazyCounters;
 use crate::log_limit::LogLimit;
 use crate::object::Object;
 use crate::quarantine::BadObject;
@@ -42,6 +43,7 @@ pub(super) struct InformerInner<K: Object> {
     pub(super) name: String,
     /// The resource in the store, if the source has one.
     pub(super) resource: Option<ResourceType>,
+    lazy: Option<Arc<LazyCounters>>,
     core: Mutex<Core<K>>,
     /// A handle that does not keep the informer alive.
     pub(super) store: Store<K>,
@@ -79,6 +81,7 @@ pub(super) struct InformerInner<K: Object> {
 pub(super) struct InformerParts<K: Object> {
     pub(super) name: String,
     pub(super) resource: Option<ResourceType>,
+    pub(super) lazy: Option<Arc<LazyCounters>>,
     pub(super) writer: DeltaWriter<K>,
     pub(super) queues: Vec<Arc<dyn DeltaQueue<K>>>,
     pub(super) reflectors: Vec<ReflectorHandle>,
@@ -109,6 +112,7 @@ impl<K: Object> InformerInner<K> {
         let InformerParts {
             name,
             resource,
+            lazy,
             writer,
             queues,
             reflectors,
@@ -121,6 +125,7 @@ impl<K: Object> InformerInner<K> {
         Arc::new(Self {
             name,
             resource,
+            lazy,
             store: writer.store(),
             core: Mutex::new(Core {
                 writer,
@@ -189,11 +194,14 @@ impl<K: Object> InformerInner<K> {
             .map(HandlerStats::of)
             .collect();
         let totals = core.totals.clone();
+        let backlog = core.dispatcher.backlog_bytes();
         let shards: Vec<_> = self.shards.iter().map(ShardTracker::applied).collect();
         drop(core);
         InformerStats {
             objects: self.store.len(),
             quarantined: self.store.quarantine_len(),
+            access_errors: self.lazy.as_ref().map_or(0, |lazy| lazy.access_errors()),
+            memory: MemoryStats::of(&self.store, self.lazy.as_deref(), backlog),
             totals,
             handlers,
             members: self

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use super::audit::AuditStats;
+use crate::lazy::LazyCounters;
 use crate::queue::QueueStats;
 use crate::reflector::{ReflectorState, ReflectorStats};
 use crate::registration::Registration;
 use crate::shard::Shard;
-use crate::store::Applied;
+use crate::store::{Applied, Store};
 
 /// Counters and state of an informer.
 #[derive(Clone, Debug)]
@@ -17,6 +18,10 @@ pub struct InformerStats {
     pub objects: usize,
     /// Objects in quarantine.
     pub quarantined: usize,
+    /// Failed accesses to [`Lazy`](crate::Lazy) objects: they could not be decoded.
+    pub access_errors: u64,
+    /// The memory it occupies.
+    pub memory: MemoryStats,
     /// Changes applied to the cache so far.
     pub totals: Totals,
     /// Handlers and subscriptions.
@@ -29,6 +34,35 @@ impl InformerStats {
     /// The backlog of all handlers together.
     pub fn backlog(&self) -> usize {
         self.handlers.iter().map(|handler| handler.pending).sum()
+    }
+}
+
+/// The memory that an informer occupies, in bytes. Estimated: allocators round up, and tables have spare room, which is
+/// included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemoryStats {
+    /// All [`Lazy`](crate::Lazy) objects that exist: those in the cache, and older states that the backlog or the program
+    /// still holds. `None` for other types, whose memory is not known.
+    pub objects: Option<usize>,
+    /// Keys, slots and the map from keys to slots.
+    pub keys: usize,
+    /// Indexes, that by namespace included.
+    pub indexes: usize,
+    /// Queued events, without their objects. Handlers that keep every event share one copy, which is counted once for
+    /// each of them.
+    pub backlog: usize,
+}
+
+impl MemoryStats {
+    pub(super) fn of<K>(store: &Store<K>, lazy: Option<&LazyCounters>, backlog: usize) -> Self {
+        let (keys, indexes) = store.table_bytes();
+        Self {
+            objects: lazy.map(LazyCounters::bytes),
+            keys,
+            indexes,
+            backlog,
+        }
     }
 }
 

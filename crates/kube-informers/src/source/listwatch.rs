@@ -8,22 +8,21 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_core::stream::BoxStream;
-use futures_util::stream;
-use kube::core::{ApiResource, DynamicObject};
-use serde::de::DeserializeOwned;
-
 use super::request::{Query, path};
-use super::resource::ResourceType;
+use super::resource::{KnownResource, ResourceType};
 use super::response::{ResponseBody, send};
 use super::shard_support::ShardSelector;
 use super::{ListRequest, ListStream, ListerWatcher, ObjectIdentity, WatchRequest, WatchStream};
-use crate::codec::{Codec, Decoder, Decoding, Encoding, Expected, NoSchemaError};
+use crate::codec::{Codec, Decoder, Decoding, Encoding, Expected, FromWire, NoSchemaError};
 use crate::key::ObjectKey;
+use crate::lazy::{Lazy, LazyCounters, LazyOptions, Validate};
 use crate::object::Object;
 use crate::scope::Scope;
 use crate::shard::{Membership, Shard, shard_membership};
 use crate::wire::{Known, ListItem, SourceError, WatchItem};
+use futures_core::stream::BoxStream;
+use futures_util::stream;
+use kube::core::{ApiResource, DynamicObject};
 
 /// Lists and watches one resource of an API server, in one namespace or in all namespaces.
 ///
@@ -57,14 +56,14 @@ const MAX_OBJECT_SIZE: usize = 32 << 20;
 /// Lets the cache be current again within seconds after an outage.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-impl<K: Object + DeserializeOwned> ListWatch<K> {
+impl<K: FromWire> ListWatch<K> {
     /// Creates a source for a type: `ListWatch::<Pod>::new(client, Scope::namespace("shop"))`. For
     /// [`PartialObjectMeta`](kube::core::PartialObjectMeta) only metadata is requested.
     pub fn new(client: kube::Client, scope: Scope) -> Self
     where
-        K: kube::Resource<DynamicType: Default>,
+        K: KnownResource,
     {
-        Self::projected(client, ResourceType::of::<K>(), scope)
+        Self::projected(client, K::resource_type(), scope)
     }
 
     /// Creates a source for a type whose resource is known at run time only.
@@ -78,18 +77,45 @@ impl<K: Object + DeserializeOwned> ListWatch<K> {
     /// Creates a source that decodes the objects of a resource as any type, such as a projection struct with
     /// a subset of the fields.
     pub fn projected(client: kube::Client, resource: impl Into<ResourceType>, scope: Scope) -> Self {
+        let codec = Codec::new();
         Self {
             client,
             resource: resource.into(),
             scope,
-            codec: Codec::new(),
-            drop_managed_fields: false,
+            drop_managed_fields: codec.drops_managed_fields(),
+            codec,
             gzip: false,
             max_object_size: MAX_OBJECT_SIZE,
             hook: None,
             shard_selector: ShardSelector::default(),
             connect_timeout: CONNECT_TIMEOUT,
         }
+    }
+}
+
+impl<K> ListWatch<Lazy<K>>
+where
+    Lazy<K>: FromWire,
+{
+    /// When the objects are decoded to check that they can be. Default: [`Validate::OnArrival`].
+    #[must_use]
+    pub fn validate(self, validate: Validate) -> Self {
+        self.hold(|options| options.validate = validate)
+    }
+
+    /// Keeps decoded objects, those that were used last, up to about this many bytes. Default: 0, none are kept.
+    ///
+    /// The memory of a decoded object is estimated at ten times its encoded size, which is what a pod takes.
+    #[must_use]
+    pub fn decoded_cache(self, bytes: usize) -> Self {
+        self.hold(|options| options.decoded_cache = bytes)
+    }
+}
+
+impl<K: FromWire> ListWatch<K> {
+    pub(crate) fn hold(mut self, change: impl FnOnce(&mut LazyOptions)) -> Self {
+        self.codec = self.codec.hold(change);
+        self
     }
 }
 
@@ -104,7 +130,7 @@ impl ListWatch<DynamicObject> {
 
 impl<K> ListWatch<K> {
     /// Removes `metadata.managedFields` from every object before it is decoded. It is about half of the memory of a
-    /// typical pod. Default: off.
+    /// typical pod. Default: on for [`Lazy`] objects, off for others.
     #[must_use]
     #[doc(alias = "TransformStripManagedFields")]
     pub fn drop_managed_fields(mut self, drop: bool) -> Self {
@@ -348,6 +374,10 @@ impl<K: Object> ListerWatcher<K> for ListWatch<K> {
 
     fn shard(&self) -> Option<Shard> {
         self.scope.selected_shard().cloned()
+    }
+
+    fn lazy_counters(&self) -> Option<Arc<LazyCounters>> {
+        self.codec.lazy_counters()
     }
 }
 

@@ -3,6 +3,7 @@
 //! A source lists one page or opens one watch per call. It makes no decisions: the reflector decides when to list,
 //! from which version, and how to react to a failure.
 
+mod get;
 mod gzip;
 mod identity;
 mod listwatch;
@@ -13,22 +14,25 @@ mod response;
 mod script;
 mod shard_support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_core::stream::BoxStream;
 
 use crate::key::ObjectKey;
+use crate::lazy::LazyCounters;
 use crate::shard::Shard;
 
-pub use crate::codec::{Encoding, NoSchemaError};
+pub use crate::codec::{Encoding, FromWire, NoSchemaError};
 pub use crate::wire::{
     ApiError, Fetched, Identity, Known, KnownObjects, LimitExceeded, ListItem, ListMeta, SourceError,
     StatusCause, WatchItem,
 };
+pub(crate) use get::get;
 pub use identity::ObjectIdentity;
 pub use listwatch::ListWatch;
 pub use request::Query;
-pub use resource::ResourceType;
+pub use resource::{KnownResource, ResourceType};
 #[cfg(any(test, feature = "test-util"))]
 pub use script::{Answer, ListAnswer, Script, Seen, WatchAnswer};
 
@@ -93,6 +97,12 @@ pub trait ListerWatcher<K>: Send + Sync + 'static {
 
     /// The shard it delivers if a request names none; `None` for the whole collection.
     fn shard(&self) -> Option<Shard> {
+        None
+    }
+
+    /// The counters of its objects, if these are decoded on access.
+    #[doc(hidden)]
+    fn lazy_counters(&self) -> Option<Arc<LazyCounters>> {
         None
     }
 }

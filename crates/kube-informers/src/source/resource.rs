@@ -27,6 +27,29 @@ pub struct ResourceType {
     metadata_only: bool,
 }
 
+/// A type whose resource is known at compile time: every [`kube::Resource`] without run-time parameters, and
+/// [`Lazy`](crate::Lazy) objects of such a type.
+#[diagnostic::on_unimplemented(
+    message = "the resource of `{Self}` is not known at compile time",
+    note = "name the resource: `Informer::projected(client, &api_resource, scope)` or `Informer::for_resource(..)`"
+)]
+pub trait KnownResource: 'static {
+    /// The resource.
+    fn resource_type() -> ResourceType;
+}
+
+impl<K: kube::Resource<DynamicType: Default> + 'static> KnownResource for K {
+    fn resource_type() -> ResourceType {
+        ResourceType::of::<K>()
+    }
+}
+
+impl<K: kube::Resource<DynamicType: Default> + 'static> KnownResource for crate::lazy::Lazy<K> {
+    fn resource_type() -> ResourceType {
+        ResourceType::of::<K>()
+    }
+}
+
 impl ResourceType {
     /// The resource of a type.
     pub fn of<K: kube::Resource<DynamicType: Default> + 'static>() -> Self {

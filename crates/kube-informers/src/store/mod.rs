@@ -12,6 +12,7 @@ mod held;
 mod index;
 mod index_values;
 mod lookup;
+mod memory;
 mod overlay;
 mod plan;
 mod progress;

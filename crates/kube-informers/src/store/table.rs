@@ -109,6 +109,12 @@ impl<V, Q> Table<V, Q> {
         self.entries.len()
     }
 
+    /// The room for entries, in the map from keys to slots, and for slots.
+    pub(super) fn capacities(&self) -> (usize, usize, usize) {
+        let slots = self.slots.leaves.len() * LEAF;
+        (self.entries.capacity(), self.by_key.capacity(), slots)
+    }
+
     pub(super) fn indexes(&self) -> &[TableIndex<V>] {
         &self.indexes
     }

@@ -1,6 +1,7 @@
 //! Tests of the public API. One binary.
 
 mod bad_input;
+mod bodies;
 mod exact;
 mod extremes;
 mod factory;
@@ -8,6 +9,7 @@ mod faults;
 mod faults_page;
 mod informer;
 mod kube_rs_findings;
+mod lazy;
 mod lifecycle;
 mod limits;
 mod lister;

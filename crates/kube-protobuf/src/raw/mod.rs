@@ -9,7 +9,9 @@
 mod canonical;
 mod metadata;
 mod path;
+mod set;
 
+pub use crate::path::PathError;
 pub use canonical::canonical;
 pub(crate) use canonical::canonical_bytes;
 pub(crate) use metadata::next_of_prefix;
@@ -17,7 +19,8 @@ pub use metadata::{
     Header, OwnerReference, OwnerReferences, Strings, annotations, has_managed_fields, header,
     header_of_prefix, labels, managed_fields, owner_references, without_managed_fields,
 };
-pub use path::{Path, PathError, RawValue, changed};
+pub use path::{Path, RawValue, changed};
+pub use set::set;
 
 use crate::error::Error;
 use crate::wire;

@@ -9,32 +9,19 @@ use serde_json::Value;
 use super::canonical::canonical_bytes;
 use crate::de::{Flow, Node, NodeKind, Options};
 use crate::error::{Error, Step};
+use crate::path::{FieldPath, FieldStep, JsonStep, PathError, changed_json, read_json};
 use crate::schema::{FieldSchema, Kind, Message, Shape};
 use crate::wire::{self, LENGTH_DELIMITED};
 
-/// The longest path, in bytes.
-const MAX_LENGTH: usize = 1024;
-/// The most steps of a path.
-const MAX_STEPS: usize = 32;
-
 /// A path to a field of a kind, to be read from many objects.
 ///
-/// The grammar: names of fields as in JSON, separated by dots, each with any number of selectors in brackets.
-///
-/// * `spec.nodeName`: a field.
-/// * `metadata.labels[app.kubernetes.io/name]`: an entry of a map. `metadata.labels.app` is the same for a key without
-///   dots.
-/// * `status.conditions[Ready].status`: an element of a list by its identity, which is the merge key of the list, or
-///   else its `name`, `type` or `key`. In a list of strings or numbers it is the element itself. Of several
-///   elements, the first counts.
-/// * `spec.containers[#0].image`: an element of a list by its position.
-/// * `["a]b"]`: a selector in quotes, with `\"` and `\\`.
-///
-/// Within embedded JSON, the steps apply to its objects and arrays.
+/// [`path`](crate::path) has the grammar. Within embedded JSON, the steps apply to its objects and arrays.
 #[derive(Clone, Debug)]
 pub struct Path {
     message: &'static Message,
     steps: Vec<PathStep>,
+    /// The same for objects of this kind in JSON.
+    json: Vec<JsonStep>,
 }
 
 #[derive(Clone, Debug)]
@@ -45,106 +32,8 @@ enum PathStep {
     /// The element whose field has this text.
     Element(Option<u32>, Box<str>),
     Index(usize),
-    /// A step within JSON.
-    Json(Box<str>),
-}
-
-/// Why a path is invalid for a kind.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PathError {
-    /// It is longer than 1024 bytes or 32 steps.
-    TooLong,
-    /// It is not of the grammar.
-    Syntax {
-        /// Where, in bytes.
-        at: usize,
-    },
-    /// The kind has no such field.
-    UnknownField {
-        /// The message that has no such field.
-        message: &'static str,
-        /// The name.
-        field: String,
-    },
-    /// A step selects from a value that has no parts, or an element by identity where the elements have none.
-    NotSelectable {
-        /// The step.
-        step: String,
-    },
-}
-
-impl fmt::Display for PathError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLong => write!(
-                f,
-                "the path is longer than {MAX_LENGTH} bytes or {MAX_STEPS} steps"
-            ),
-            Self::Syntax { at } => write!(f, "invalid path at byte {at}"),
-            Self::UnknownField { message, field } => write!(f, "{message} has no field {field:?}"),
-            Self::NotSelectable { step } => write!(f, "nothing can be selected by {step:?} here"),
-        }
-    }
-}
-
-impl std::error::Error for PathError {}
-
-/// A token of the grammar.
-enum Token {
-    Name(String),
-    Selector(String, bool),
-}
-
-fn tokens(path: &str) -> Result<Vec<Token>, PathError> {
-    if path.len() > MAX_LENGTH {
-        return Err(PathError::TooLong);
-    }
-    let (mut tokens, mut rest) = (Vec::new(), path);
-    let at = |rest: &str| PathError::Syntax {
-        at: path.len() - rest.len(),
-    };
-    loop {
-        if let Some(after) = rest.strip_prefix('[') {
-            let (token, after) = selector(after).ok_or_else(|| at(rest))?;
-            tokens.push(token);
-            rest = after;
-        } else {
-            let length = rest.find(['.', '[']).unwrap_or(rest.len());
-            if length == 0 || rest[..length].contains(']') {
-                return Err(at(rest));
-            }
-            tokens.push(Token::Name(rest[..length].to_owned()));
-            rest = &rest[length..];
-        }
-        if tokens.len() > MAX_STEPS {
-            return Err(PathError::TooLong);
-        }
-        match rest.as_bytes().first() {
-            None => return Ok(tokens),
-            Some(b'.') => rest = &rest[1..],
-            Some(b'[') => {}
-            Some(_) => return Err(at(rest)),
-        }
-    }
-}
-
-/// The content of a selector and what follows it.
-fn selector(rest: &str) -> Option<(Token, &str)> {
-    let Some(quoted) = rest.strip_prefix('"') else {
-        let end = rest.find(']').filter(|&end| end > 0)?;
-        return Some((Token::Selector(rest[..end].to_owned(), false), &rest[end + 1..]));
-    };
-    let (mut text, mut chars) = (String::new(), quoted.char_indices());
-    loop {
-        match chars.next()? {
-            (_, '\\') => text.push(chars.next().map(|(_, c)| c).filter(|c| matches!(c, '"' | '\\'))?),
-            (end, '"') => {
-                return Some((Token::Selector(text, true), quoted[end + 1..].strip_prefix(']')?));
-            }
-            (_, other) => text.push(other),
-        }
-    }
+    /// A step within JSON, which is the one of `json`.
+    Json,
 }
 
 /// What the steps so far lead to.
@@ -179,6 +68,59 @@ impl Place {
     }
 }
 
+impl Place {
+    /// A step from here, in both encodings, and where it leads.
+    fn step(self, step: &FieldStep) -> Result<(PathStep, JsonStep, Self), PathError> {
+        let mut json = JsonStep::from(step);
+        let (step, next) = match (self, step) {
+            (Self::Message(message), FieldStep::Name(name)) => {
+                let (numbers, field) = find(message, name).ok_or_else(|| PathError::UnknownField {
+                    message: message.name(),
+                    field: name.to_string(),
+                })?;
+                (PathStep::Field(numbers, field), Self::of_field(field))
+            }
+            (Self::Map(field), FieldStep::Name(key) | FieldStep::Selector(key)) => {
+                (PathStep::Key(key.clone()), Self::of_value(field))
+            }
+            (Self::List(field), FieldStep::Index(index)) => (PathStep::Index(*index), Self::of_value(field)),
+            (Self::List(field), FieldStep::Selector(text)) => {
+                let has_identity = matches!(field.kind(), Kind::String | Kind::Int32 | Kind::Int64);
+                if !has_identity && field.key().is_none() {
+                    return Err(PathError::NotSelectable {
+                        step: text.to_string(),
+                    });
+                }
+                let key = field.key().and_then(|number| field.inner().field(number));
+                json = JsonStep::Selector {
+                    text: text.clone(),
+                    key: key.map(FieldSchema::name),
+                };
+                (
+                    PathStep::Element(field.key(), text.clone()),
+                    Self::of_value(field),
+                )
+            }
+            (Self::Strings, FieldStep::Index(index)) => (PathStep::Index(*index), Self::Scalar),
+            (Self::Strings, FieldStep::Selector(text)) => {
+                (PathStep::Element(None, text.clone()), Self::Scalar)
+            }
+            (Self::Json | Self::Either, _) => (PathStep::Json, Self::Json),
+            (_, FieldStep::Name(text) | FieldStep::Selector(text)) => {
+                return Err(PathError::NotSelectable {
+                    step: text.to_string(),
+                });
+            }
+            (_, FieldStep::Index(index)) => {
+                return Err(PathError::NotSelectable {
+                    step: format!("#{index}"),
+                });
+            }
+        };
+        Ok((step, json, next))
+    }
+}
+
 impl Path {
     /// Parses a path for objects of a message.
     ///
@@ -186,63 +128,46 @@ impl Path {
     ///
     /// The path is invalid, or the message has no such field.
     pub fn parse(message: &'static Message, path: &str) -> Result<Self, PathError> {
-        let (mut place, mut steps) = (Place::Message(message), Vec::new());
-        for token in tokens(path)? {
-            let (text, is_selector, is_quoted) = match token {
-                Token::Name(text) => (text, false, false),
-                Token::Selector(text, quoted) => (text, true, quoted),
-            };
-            let index = || {
-                text.strip_prefix('#')
-                    .filter(|_| is_selector && !is_quoted)
-                    .and_then(|n| n.parse().ok())
-            };
-            let not_selectable = || PathError::NotSelectable { step: text.clone() };
-            let (step, next) = match place {
-                Place::Message(message) if !is_selector => {
-                    let (numbers, field) = find(message, &text).ok_or_else(|| PathError::UnknownField {
-                        message: message.name(),
-                        field: text.clone(),
-                    })?;
-                    (PathStep::Field(numbers, field), Place::of_field(field))
-                }
-                Place::Map(field) => (PathStep::Key(text.into()), Place::of_value(field)),
-                Place::List(field) if is_selector => match index() {
-                    Some(index) => (PathStep::Index(index), Place::of_value(field)),
-                    None => {
-                        let has_identity = matches!(field.kind(), Kind::String | Kind::Int32 | Kind::Int64);
-                        if !has_identity && field.key().is_none() {
-                            return Err(not_selectable());
-                        }
-                        (
-                            PathStep::Element(field.key(), text.into()),
-                            Place::of_value(field),
-                        )
-                    }
-                },
-                Place::Strings if is_selector => match index() {
-                    Some(index) => (PathStep::Index(index), Place::Scalar),
-                    None => (PathStep::Element(None, text.into()), Place::Scalar),
-                },
-                Place::Json | Place::Either => {
-                    let text = if index().is_some() {
-                        text
-                    } else {
-                        text.trim_start_matches('#').to_owned()
-                    };
-                    (PathStep::Json(text.into()), Place::Json)
-                }
-                _ => return Err(not_selectable()),
-            };
+        Self::new(message, &FieldPath::parse(path)?)
+    }
+
+    /// The path for objects of a message.
+    ///
+    /// # Errors
+    ///
+    /// The message has no such field.
+    pub fn new(message: &'static Message, path: &FieldPath) -> Result<Self, PathError> {
+        let (mut place, mut steps, mut json) = (Place::Message(message), Vec::new(), Vec::new());
+        for step in path.steps() {
+            let (step, json_step, next) = place.step(step)?;
             steps.push(step);
+            json.push(json_step);
             place = next;
         }
-        Ok(Self { message, steps })
+        Ok(Self { message, steps, json })
     }
 
     /// The message the path was parsed for.
     pub fn message(&self) -> &'static Message {
         self.message
+    }
+
+    /// The numbers of the fields on the way, and the field, if the path leads through single messages only.
+    pub(super) fn fields(&self) -> Option<(Vec<u32>, &'static FieldSchema)> {
+        let mut all = Vec::new();
+        let mut last = None;
+        for (at, step) in self.steps.iter().enumerate() {
+            let PathStep::Field(numbers, field) = step else {
+                return None;
+            };
+            let is_last = at + 1 == self.steps.len();
+            if !is_last && (field.shape() != Shape::Single || field.message().is_none()) {
+                return None;
+            }
+            all.extend_from_slice(numbers);
+            last = Some(*field);
+        }
+        last.map(|field| (all, field))
     }
 
     /// Reads the value from the bytes of an object. `None` if its JSON has no such member.
@@ -272,7 +197,7 @@ impl Path {
                 PathStep::Index(index) => node
                     .select_index(*index)
                     .map_err(|error| error.at(Step::Index(*index)))?,
-                PathStep::Json(_) => return self.find_json(node, at),
+                PathStep::Json => return self.find_json(node, at),
             };
             if !found {
                 return Ok(None);
@@ -282,48 +207,30 @@ impl Path {
     }
 
     fn find_json<'a>(&self, node: Node<'a>, from: usize) -> Result<Option<Found<'a>>, Error> {
-        let mut value: Value = serde::Deserialize::deserialize(node)?;
-        for step in &self.steps[from..] {
-            let PathStep::Json(text) = step else {
-                return Ok(None);
-            };
-            let next = match &mut value {
-                Value::Object(object) => object.remove(&**text),
-                Value::Array(items) => {
-                    let index = match text.strip_prefix('#') {
-                        Some(index) => index.parse().ok(),
-                        None => items.iter().position(|item| is_element(item, text)),
-                    };
-                    index
-                        .filter(|&index: &usize| index < items.len())
-                        .map(|index| items.swap_remove(index))
-                }
-                _ => None,
-            };
-            match next {
-                Some(next) => value = next,
-                None => return Ok(None),
-            }
-        }
-        Ok(Some(Found::Json(value)))
+        let tree: Value = serde::Deserialize::deserialize(node)?;
+        let mut steps = self.json[from..].iter();
+        let found = steps.try_fold(&tree, |value, step| step.select(value));
+        Ok(found.cloned().map(Found::Json))
     }
-}
 
-fn is_element(item: &Value, text: &str) -> bool {
-    match item {
-        Value::Object(object) => ["name", "type", "key"]
-            .iter()
-            .find_map(|name| object.get(*name))
-            .is_some_and(|name| name.as_str() == Some(text)),
-        other => is_text(other, text),
+    /// Reads the value from an object of this kind in JSON. Unlike [`FieldPath::read_json`], it identifies the elements of
+    /// lists by the merge keys of the kind.
+    ///
+    /// # Errors
+    ///
+    /// The bytes are not JSON.
+    pub fn read_json(&self, object: &[u8]) -> Result<Option<Value>, serde_json::Error> {
+        read_json(&self.json, object)
     }
-}
 
-fn is_text(value: &Value, text: &str) -> bool {
-    match value {
-        Value::String(value) => value == text,
-        Value::Number(number) => number.to_string() == text,
-        _ => false,
+    /// Whether the value differs between two versions of an object of this kind in JSON. Equal bytes are recognised
+    /// without decoding.
+    ///
+    /// # Errors
+    ///
+    /// One of them is not JSON.
+    pub fn changed_json(&self, old: &[u8], new: &[u8]) -> Result<bool, serde_json::Error> {
+        changed_json(&self.json, old, new)
     }
 }
 
@@ -355,6 +262,12 @@ enum Inner<'a> {
 impl fmt::Debug for RawValue<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("RawValue(..)")
+    }
+}
+
+impl From<Value> for RawValue<'_> {
+    fn from(value: Value) -> Self {
+        Self(Inner::Json(value))
     }
 }
 

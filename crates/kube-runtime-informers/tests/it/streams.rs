@@ -7,9 +7,9 @@ use futures_util::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::core::{ApiResource, DynamicObject};
-use kube_informers::{Informer, Object, Scope};
+use kube_informers::{Informer, Lazy, Object, Scope};
 use kube_runtime::reflector::ObjectRef;
-use kube_runtime_informers::{reflected, reflected_with, touched};
+use kube_runtime_informers::{reflected, reflected_with, touched, touched_lazy};
 use kube_testserver::TestServer;
 use kube_testserver::builders::{Build, pod};
 
@@ -37,6 +37,23 @@ async fn the_main_kind_is_held_twice_and_an_owned_one_once() {
 
     let child = soon("an object", pin!(touched(&pods)).next()).await.unwrap();
     assert!(Arc::ptr_eq(&child, &cached), "no copy");
+}
+
+#[tokio::test(start_paused = true)]
+async fn packed_objects_are_emitted_decoded_with_both_states_of_an_update() {
+    let server = TestServer::new();
+    server.create(pod("shop", "cart"));
+    let pods = Informer::<Lazy<Pod>>::all(server.client()).start();
+    soon("synced", pods.synced()).await.unwrap();
+    let mut objects = pin!(touched_lazy(&pods));
+    let first = soon("an object", objects.next()).await.unwrap();
+    assert_eq!(first.name_any(), "cart");
+
+    server.modify::<Pod>("shop", "cart", |pod| *pod = pod.clone().label("tier", "front"));
+    let old = soon("the old state", objects.next()).await.unwrap();
+    let new = soon("the new state", objects.next()).await.unwrap();
+    assert_eq!(old.resource_version(), first.resource_version());
+    assert_eq!(new.labels()["tier"], "front");
 }
 
 #[tokio::test(start_paused = true)]

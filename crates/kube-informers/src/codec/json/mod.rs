@@ -11,6 +11,7 @@ pub(super) mod scan;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::Deserialize;
@@ -35,12 +36,12 @@ pub(super) struct Json;
 /// Returns the function that decodes `K`.
 pub(super) fn decode_function<K: DeserializeOwned + 'static>() -> Decode<K> {
     if dynamic::is_dynamic::<K>() {
-        |raw, options| {
+        Arc::new(|raw, options| {
             let expected = options.expected;
             dynamic::into(decode(raw, options)?, expected)
-        }
+        })
     } else {
-        decode::<K>
+        Arc::new(decode::<K>)
     }
 }
 

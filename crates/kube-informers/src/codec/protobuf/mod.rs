@@ -4,6 +4,7 @@
 //! a watch event. In all other respects an object is presented as its JSON would be.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use kube_protobuf::envelope::{EventType, ListItem, ListSplitter, WatchSplitter};
@@ -21,24 +22,27 @@ use super::format::{
 use super::status::status;
 use crate::wire::{ApiError, ListMeta, SourceError};
 
+/// A protobuf response with an object that cannot be read as such.
+pub(super) const NOT_PROTOBUF: &str = "the object is not Kubernetes protobuf, or its kind is unknown";
+
 /// The protobuf format.
 pub(super) struct Protobuf;
 
 /// Returns the function that decodes `K`.
 pub(super) fn decode_function<K: DeserializeOwned + 'static>() -> Decode<K> {
     if dynamic::is_dynamic::<K>() {
-        |raw, options| {
+        Arc::new(|raw, options| {
             let expected = options.expected;
             dynamic::into(decode(raw, options)?, expected)
-        }
+        })
     } else {
-        decode::<K>
+        Arc::new(decode::<K>)
     }
 }
 
 fn decode<K: DeserializeOwned>(raw: &RawObject<'_>, options: DecodeOptions<'_>) -> Result<K, String> {
     let Some(schema) = raw.schema else {
-        return Err("the object is not Kubernetes protobuf, or its kind is unknown".to_owned());
+        return Err(NOT_PROTOBUF.to_owned());
     };
     let mut limits = Options::new().max_size(options.max_object_size);
     if options.drop_managed_fields {

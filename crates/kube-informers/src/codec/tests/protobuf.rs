@@ -8,6 +8,7 @@ use kube::core::{DynamicObject, PartialObjectMeta};
 use kube_protobuf::envelope::{ListMeta as ProtobufListMeta, to_body, to_list_body, to_watch_frame};
 use kube_protobuf::{TypeMeta, schema, ser};
 use proptest::prelude::*;
+use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use super::*;

@@ -209,6 +209,28 @@ impl Postings {
         }
     }
 
+    /// The memory it occupies.
+    pub(super) fn bytes(&self) -> usize {
+        let texts = self.postings.iter().map(|posting| posting.value.len() + 16);
+        let sets = self.postings.iter().map(|posting| match &posting.slots {
+            SlotSet::Empty | SlotSet::One(_) => 0,
+            SlotSet::Few(slots) => slots.capacity() * size_of::<u32>(),
+            // A node of a `BTreeMap` is about two thirds full.
+            SlotSet::Many { words, .. } => words.len() * size_of::<(u32, u64)>() * 3 / 2,
+        });
+        texts.sum::<usize>()
+            + sets.sum::<usize>()
+            + self.postings.capacity() * size_of::<Posting>()
+            + self.by_value.capacity() * (size_of::<u32>() + 1)
+            + self.column.first.capacity() * size_of::<u32>()
+            + self
+                .column
+                .many
+                .values()
+                .map(|ids| 24 + size_of_val(&**ids))
+                .sum::<usize>()
+    }
+
     /// Whether the values of this slot were set, even to none.
     pub(super) fn is_set(&self, slot: u32) -> bool {
         self.column.is_set(slot)

@@ -1,0 +1,72 @@
+//! Indexes by a field.
+
+use kube_protobuf::raw;
+use kube_protobuf::schema;
+
+use super::{Informer, InformerBuilder};
+use crate::lazy::{FieldPath, Lazy, PathError};
+use crate::source::ResourceType;
+use crate::store::{DuplicateIndexError, Index};
+
+/// An index by a field was not added.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum IndexByPathError {
+    /// The path is invalid, or the kind has no such field.
+    #[error("no index by {path:?}")]
+    Path {
+        /// The path.
+        path: String,
+        /// The reason.
+        source: PathError,
+    },
+    /// An index of that name exists.
+    #[error(transparent)]
+    Duplicate(#[from] DuplicateIndexError),
+}
+
+impl<K: Send + Sync + 'static> Informer<Lazy<K>> {
+    /// Adds an index by a field, read from the bytes when an object arrives. The index has the name of the path.
+    ///
+    /// Strings, numbers and booleans are indexed as text, lists by each of their elements. Objects without the field have
+    /// no value, and neither have objects whose field cannot be decoded; those are counted and logged like other failed
+    /// accesses.
+    ///
+    /// # Errors
+    ///
+    /// The path is invalid, the kind has no such field, or an index of that name exists.
+    pub fn index_by_path(&self, path: &str) -> Result<Index<Lazy<K>>, IndexByPathError> {
+        let path = checked(path, self.resource())?;
+        let name = path.as_str().to_owned();
+        Ok(self.add_index(&name, move |object| object.index_values(&path))?)
+    }
+}
+
+impl<K: Send + Sync + 'static> InformerBuilder<Lazy<K>> {
+    /// Adds an index by a field; see [`Informer::index_by_path`].
+    ///
+    /// # Errors
+    ///
+    /// The path is invalid, the kind has no such field, or an index of that name exists.
+    pub fn index_by_path(self, path: &str) -> Result<Self, IndexByPathError> {
+        let path = checked(path, self.resource().as_ref())?;
+        let name = path.as_str().to_owned();
+        Ok(self.index(&name, move |object| object.index_values(&path))?)
+    }
+}
+
+fn checked(path: &str, resource: Option<&ResourceType>) -> Result<FieldPath, IndexByPathError> {
+    let check = || {
+        let parsed = FieldPath::parse(path)?;
+        let kind = resource.map(ResourceType::expected);
+        let schema = kind.and_then(|kind| schema::lookup(&kind.api_version, &kind.kind));
+        if let Some(schema) = schema {
+            raw::Path::new(schema, &parsed)?;
+        }
+        Ok(parsed)
+    };
+    check().map_err(|source| IndexByPathError::Path {
+        path: path.to_owned(),
+        source,
+    })
+}

@@ -1,0 +1,34 @@
+//! How much memory a store occupies, without its objects.
+
+use super::read::Store;
+use super::table::Table;
+use crate::key::ObjectKey;
+
+/// The allocation of an `Arc` besides its content.
+const ARC: usize = 16;
+/// The control byte of a slot in a hash table.
+const CONTROL: usize = 1;
+
+impl<V> Store<V, ObjectKey> {
+    /// The memory of keys and slots, and of indexes. Reads every key and index value once.
+    pub(crate) fn table_bytes(&self) -> (usize, usize) {
+        let table = self.table();
+        let indexes = table.indexes().iter().map(|index| index.postings.bytes());
+        (key_bytes(&table), indexes.sum())
+    }
+}
+
+fn key_bytes<V>(table: &Table<V, ObjectKey>) -> usize {
+    let texts = table.iter().map(|(_, entry, _)| ARC + entry.key.as_str().len());
+    texts.sum::<usize>() + table.fixed_bytes()
+}
+
+impl<V, Q> Table<V, Q> {
+    /// The memory of the arrays.
+    fn fixed_bytes(&self) -> usize {
+        let (entries, map, slots) = self.capacities();
+        entries * size_of::<Option<super::table::SlotEntry<Q>>>()
+            + map * (size_of::<u32>() + CONTROL)
+            + slots * size_of::<usize>()
+    }
+}

@@ -1,0 +1,23 @@
+//! Objects that keep their encoded bytes.
+
+mod access;
+mod decoded;
+mod edits;
+mod every_kind;
+mod validation;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube_informers::reflector::Jitter;
+use kube_informers::{Encoding, Informer, InformerBuilder, Lazy};
+use kube_testserver::TestServer;
+
+/// Both encodings, which must not differ in anything but cost.
+const ENCODINGS: [Encoding; 2] = [Encoding::Protobuf, Encoding::Json];
+
+/// An informer of all pods, with reproducible jitter.
+fn lazy_pods(server: &TestServer, encoding: Encoding) -> InformerBuilder<Lazy<Pod>> {
+    Informer::<Lazy<Pod>>::all(server.client())
+        .configure(|config| config.jitter = Jitter::Seeded(7))
+        .encoding(encoding)
+        .unwrap()
+}

@@ -1,0 +1,130 @@
+//! Objects that cannot be decoded: quarantined on arrival, or reported on access.
+
+use k8s_openapi::api::core::v1::Pod;
+use kube_informers::error::LazyError;
+use kube_informers::lazy::Validate;
+use kube_informers::{Encoding, Informer, Lazy, ListWatch, Scope};
+use kube_testserver::builders::pod;
+use kube_testserver::{Poison, TestServer};
+
+use super::lazy_pods;
+use crate::support::*;
+
+async fn on_access(server: &TestServer) -> Informer<Lazy<Pod>> {
+    let source = ListWatch::<Lazy<Pod>>::new(server.client(), Scope::all()).validate(Validate::OnAccess);
+    synced(Informer::from_list_watch(source.encoding(Encoding::Json))).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn by_default_an_object_that_cannot_be_decoded_is_quarantined() {
+    let server = TestServer::new();
+    for name in ["a", "b"] {
+        server.create(pod("ns", name));
+    }
+    server.poison("pods", "ns/b", Poison::WrongType);
+    let informer = synced(lazy_pods(&server, Encoding::Json)).await;
+    assert_eq!(names(&informer), ["a"]);
+    let quarantine = informer.quarantine();
+    assert_eq!(quarantine[0].key.as_str(), "ns/b");
+    assert!(
+        quarantine[0].object.to_string().contains("spec"),
+        "{}",
+        quarantine[0].object
+    );
+
+    server.clear_faults();
+    force_relist(&server);
+    wait_for("it recovers", || informer.quarantine().is_empty()).await;
+    assert_eq!(names(&informer), ["a", "b"]);
+    assert_eq!(informer.stats().access_errors, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_access_the_error_names_key_and_path_and_is_counted() {
+    let server = TestServer::new();
+    server.create(pod("ns", "a"));
+    server.poison("pods", "ns/a", Poison::WrongType);
+    let informer = on_access(&server).await;
+    assert!(informer.quarantine().is_empty());
+
+    let object = informer.store().get("ns/a").unwrap();
+    let error = object.get().unwrap_err();
+    let LazyError::Undecodable { key, problem, .. } = &error else {
+        panic!("{error}");
+    };
+    assert_eq!(key.as_str(), "ns/a");
+    assert!(
+        problem.contains("spec") && !error.to_string().contains("42"),
+        "{error}"
+    );
+    assert!(object.get().is_err());
+    // What can be read is read.
+    assert_eq!(object.text("metadata.name").unwrap().as_deref(), Some("a"));
+    assert_eq!(informer.stats().access_errors, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn unreadable_metadata_and_syntax_are_quarantined_on_arrival_in_any_case() {
+    let server = TestServer::new();
+    for (name, poison) in [
+        (
+            "labels",
+            Poison::edit(|pod| pod["metadata"]["labels"] = serde_json::json!({"x": 1})),
+        ),
+        (
+            "owners",
+            Poison::edit(|pod| pod["metadata"]["ownerReferences"] = serde_json::json!("x")),
+        ),
+    ] {
+        server.create(pod("ns", name));
+        server.poison("pods", &format!("ns/{name}"), poison);
+    }
+    server.create(pod("ns", "good"));
+    let informer = on_access(&server).await;
+    assert_eq!(names(&informer), ["good"]);
+    assert_eq!(informer.quarantine().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_by_a_field_that_cannot_be_decoded_has_no_value_and_is_counted() {
+    let server = TestServer::new();
+    server.create(pod("ns", "a"));
+    server.poison("pods", "ns/a", Poison::TooDeep(500));
+    let informer = on_access(&server).await;
+    let by_node = informer.index_by_path("spec.nodeName").unwrap();
+    assert_eq!(by_node.count("n1"), 0);
+    assert_eq!(informer.store().len(), 1);
+    // The depth of a tree is bounded.
+    assert!(
+        informer
+            .store()
+            .get("ns/a")
+            .unwrap()
+            .project::<serde_json::Value>()
+            .is_err()
+    );
+    assert!(informer.stats().access_errors > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_and_debug_output_quote_no_value() {
+    let server = TestServer::new();
+    server.create(pod("ns", "a"));
+    server.poison(
+        "pods",
+        "ns/a",
+        Poison::edit(|pod| pod["spec"]["containers"] = serde_json::json!("canary")),
+    );
+    let informer = on_access(&server).await;
+    let object = informer.store().get("ns/a").unwrap();
+    let texts = [
+        format!("{object:?}"),
+        format!("{:?}", object.get().unwrap_err()),
+        object.get().unwrap_err().to_string(),
+        format!("{:?}", object.path("spec.containers").unwrap()),
+        format!("{:?}", object.path("spec.containers.x")),
+    ];
+    for text in texts {
+        assert!(!text.contains("canary"), "{text}");
+    }
+}
