@@ -10,7 +10,7 @@ use kube_workqueue::{Key, WorkQueue};
 use tokio::sync::oneshot;
 use tracing::info_span;
 
-use crate::action::Reconcile;
+use crate::action::IntoReconcile;
 use crate::error::RunError;
 use crate::handle::ControllerHandle;
 use crate::life::{Life, Stop};
@@ -122,7 +122,11 @@ impl<T: Key + Sync + Debug> Controller<T> {
     ///
     /// Outside a tokio runtime.
     #[doc(alias = "Start")]
-    pub fn start(self, reconcile: impl Reconcile<T>) -> Result<ControllerHandle<T>, RunError> {
+    pub fn start<Kind>(
+        self,
+        reconcile: impl IntoReconcile<T, Kind>,
+    ) -> Result<ControllerHandle<T>, RunError> {
+        let reconcile = reconcile.into_reconcile();
         let (name, queue) = (self.name.clone(), self.queue.clone());
         let life = self.attach()?;
         let (stop, stopped) = oneshot::channel();
@@ -144,11 +148,12 @@ impl<T: Key + Sync + Debug> Controller<T> {
     ///
     /// If `Hash`, `Eq`, `Clone` or `Drop` of the key panics, and outside a tokio runtime.
     #[doc(alias = "Run")]
-    pub async fn run_until(
+    pub async fn run_until<Kind>(
         self,
         signal: impl Future<Output = ()>,
-        reconcile: impl Reconcile<T>,
+        reconcile: impl IntoReconcile<T, Kind>,
     ) -> Result<(), RunError> {
+        let reconcile = reconcile.into_reconcile();
         let stopped = async {
             signal.await;
             Stop::Configured

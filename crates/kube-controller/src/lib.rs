@@ -84,7 +84,7 @@ pub mod predicates;
 mod watch;
 mod work;
 
-pub use action::{Action, Reconcile};
+pub use action::{Action, ByClosure, ByTrait, IntoReconcile, Reconcile, ReconcileFn, reconcile_fn};
 pub use controller::Controller;
 pub use error::RunError;
 pub use handle::ControllerHandle;

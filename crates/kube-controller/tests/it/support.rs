@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::Resource;
-use kube_controller::Reconcile;
+use kube_controller::{Reconcile, reconcile_fn};
 use kube_informers::reflector::Jitter;
 use kube_informers::{Informer, Object, ObjectKey};
 use kube_testserver::TestServer;
@@ -123,17 +123,14 @@ impl Runs {
     /// A reconciler with runs of this duration.
     pub fn taking(&self, time: Duration) -> impl Reconcile<ObjectKey> + use<> {
         let runs = self.clone();
-        move |key: ObjectKey| {
-            let runs = runs.clone();
-            async move {
-                let _inside = runs.enter(&key);
-                if !time.is_zero() {
-                    pass(time).await;
-                }
-                runs.0.lock().finished += 1;
-                Ok::<(), String>(())
+        reconcile_fn(async move |key: ObjectKey| {
+            let _inside = runs.enter(&key);
+            if !time.is_zero() {
+                pass(time).await;
             }
-        }
+            runs.0.lock().finished += 1;
+            Ok::<(), String>(())
+        })
     }
 
     /// The keys in the order of their runs, since the last call.

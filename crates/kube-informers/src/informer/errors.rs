@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::key::ObjectKey;
 use crate::reflector::ReflectorState;
 use crate::shard::ShardFieldError;
 use crate::source::SourceError;
@@ -122,6 +123,14 @@ pub enum WaitForVersionError {
         reached: Option<String>,
         /// The time waited.
         after: Duration,
+    },
+    /// The informer does not watch the namespace of the object.
+    #[error("{key} is outside the scope of the informer of {informer}: its cache will never hold it")]
+    OutsideScope {
+        /// The key waited for.
+        key: ObjectKey,
+        /// Which informer.
+        informer: String,
     },
     /// The informer stopped.
     #[error(transparent)]

@@ -20,6 +20,7 @@ use super::stats::{HandlerStats, InformerStats, MemberStats, Totals};
 use crate::delta::Delta;
 use crate::dispatcher::Dispatcher;
 use crate::handler::{ErasedHandler, HandlerOptions};
+use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::queue::{Batch, DEFAULT_BATCH, DeltaQueue};
 use crate::reflector::{Reflector, ReflectorHandle, ReflectorState};
@@ -39,6 +40,8 @@ pub(super) struct InformerInner<K: Object> {
     core: Mutex<Core<K>>,
     /// A handle that does not keep the informer alive.
     pub(super) store: Store<K>,
+    /// The namespace of each member watch, if it has one.
+    namespaces: Vec<Option<String>>,
     /// One for each member watch, as are the reflectors.
     pub(super) queues: Vec<Arc<dyn DeltaQueue<K>>>,
     pub(super) reflectors: Vec<ReflectorHandle>,
@@ -52,8 +55,6 @@ pub(super) struct InformerInner<K: Object> {
     /// Counts the applied batches; wakes callers that wait for a version.
     pub(super) applied: watch::Sender<u64>,
     default_resync: Option<Duration>,
-    /// Whether a handler keeps the informer alive without its registration.
-    pub(super) handlers_keep_alive: bool,
     /// Whether moving the shard is rejected.
     pub(super) shard_is_fixed: bool,
     resyncs_changed: Notify,
@@ -67,13 +68,13 @@ pub(super) struct InformerInner<K: Object> {
 pub(super) struct InformerParts<K: Object> {
     pub(super) name: String,
     pub(super) resource: Option<ResourceType>,
+    pub(super) namespaces: Vec<Option<String>>,
     pub(super) writer: DeltaWriter<K>,
     pub(super) queues: Vec<Arc<dyn DeltaQueue<K>>>,
     pub(super) reflectors: Vec<ReflectorHandle>,
     pub(super) shards: Vec<ShardTracker>,
     pub(super) shard_is_fixed: bool,
     pub(super) default_resync: Option<Duration>,
-    pub(super) handlers_keep_alive: bool,
 }
 
 struct Core<K: Object> {
@@ -97,18 +98,19 @@ impl<K: Object> InformerInner<K> {
         let InformerParts {
             name,
             resource,
+            namespaces,
             writer,
             queues,
             reflectors,
             shards,
             shard_is_fixed,
             default_resync,
-            handlers_keep_alive,
         } = parts;
         let stop = CancellationToken::new();
         Arc::new(Self {
             name,
             resource,
+            namespaces,
             store: writer.store(),
             core: Mutex::new(Core {
                 writer,
@@ -124,7 +126,6 @@ impl<K: Object> InformerInner<K> {
             life: watch::Sender::new(Lifecycle::default()),
             applied: watch::Sender::new(0),
             default_resync,
-            handlers_keep_alive,
             shard_is_fixed,
             resyncs_changed: Notify::new(),
             spawner: OnceLock::new(),
@@ -164,11 +165,24 @@ impl<K: Object> InformerInner<K> {
         Subscription::new(listener)
     }
 
-    /// Whether every member watch has reached the version.
-    pub(super) fn has_reached(&self, wanted: &ResourceVersion) -> Result<bool, WaitForVersionError> {
-        for (version, shard) in self.versions().into_iter().zip(&self.shards) {
+    /// Whether every member watch that may hold the key, or every one without a key, has reached the version.
+    pub(super) fn has_reached(
+        &self,
+        wanted: &ResourceVersion,
+        key: Option<&ObjectKey>,
+    ) -> Result<bool, WaitForVersionError> {
+        if let Some(key) = key {
+            let cached = self.store.get(key);
+            let version = cached.as_deref().and_then(Object::object_version);
+            if let Some(Ok(version)) = version.map(str::parse::<ResourceVersion>)
+                && version >= *wanted
+            {
+                return Ok(true);
+            }
+        }
+        for (member, (version, shard)) in self.versions().into_iter().zip(&self.shards).enumerate() {
             // An empty shard is the same at every version.
-            if shard.is_empty() {
+            if shard.is_empty() || !key.is_none_or(|key| self.may_hold(member, key)) {
                 continue;
             }
             let Some(version) = version else { return Ok(false) };
@@ -178,6 +192,19 @@ impl<K: Object> InformerInner<K> {
             }
         }
         Ok(true)
+    }
+
+    /// Whether the namespace of a member watch is that of the key, as far as its source tells.
+    fn may_hold(&self, member: usize, key: &ObjectKey) -> bool {
+        match self.namespaces.get(member) {
+            Some(Some(namespace)) => key.namespace() == Some(namespace.as_str()),
+            _ => true,
+        }
+    }
+
+    /// Whether no member watch can hold the key.
+    pub(super) fn is_outside(&self, key: &ObjectKey) -> bool {
+        !(0..self.queues.len()).any(|member| self.may_hold(member, key))
     }
 
     /// The version of each member watch; the store knows only those that have delivered something.

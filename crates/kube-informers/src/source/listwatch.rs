@@ -283,6 +283,12 @@ impl<K: Object> ListerWatcher<K> for ListWatch<K> {
         Some(self.resource.clone())
     }
 
+    fn namespace(&self) -> Option<String> {
+        let namespaces = self.scope.selected_namespaces()?;
+        let mut namespaces = namespaces.iter();
+        namespaces.next().filter(|_| namespaces.len() == 0).cloned()
+    }
+
     fn shard(&self) -> Option<Shard> {
         self.scope.selected_shard().cloned()
     }

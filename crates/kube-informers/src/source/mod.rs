@@ -68,6 +68,12 @@ pub trait ListerWatcher<K>: Send + Sync + 'static {
         None
     }
 
+    /// The namespace of all its objects; `None` if they may be in several, or if it is unknown. Callers that wait for an
+    /// object wait only for the watch of its namespace.
+    fn namespace(&self) -> Option<String> {
+        None
+    }
+
     /// The shard it delivers if a request names none; `None` for the whole collection.
     fn shard(&self) -> Option<Shard> {
         None
