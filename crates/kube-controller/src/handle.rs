@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube_workqueue::{Key, Stats, WorkQueue};
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::costs::{Costs, KeyCost, RunCounts};
 use crate::error::RunError;
 use crate::life::Stop;
 
@@ -18,6 +20,7 @@ use crate::life::Stop;
 pub struct ControllerHandle<T: Key> {
     name: Arc<str>,
     queue: WorkQueue<T>,
+    costs: Arc<Mutex<Costs<T>>>,
     stop: oneshot::Sender<Stop>,
     end: End,
 }
@@ -32,15 +35,23 @@ impl<T: Key> ControllerHandle<T> {
     pub(crate) fn new(
         name: Arc<str>,
         queue: WorkQueue<T>,
+        costs: Arc<Mutex<Costs<T>>>,
         stop: oneshot::Sender<Stop>,
         task: JoinHandle<Result<(), RunError>>,
     ) -> Self {
         Self {
             name,
             queue,
+            costs,
             stop,
             end: End::Awaited(task),
         }
+    }
+
+    /// What an exporter reads.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn parts(&self) -> (Arc<str>, WorkQueue<T>, Arc<Mutex<Costs<T>>>) {
+        (self.name.clone(), self.queue.clone(), self.costs.clone())
     }
 
     /// Its name in logs and statistics.
@@ -56,6 +67,16 @@ impl<T: Key> ControllerHandle<T> {
     /// The statistics of the queue: runs, retries, panics, depth, latencies.
     pub fn stats(&self) -> Stats {
         self.queue.stats()
+    }
+
+    /// The results of its runs so far.
+    pub fn run_counts(&self) -> RunCounts {
+        self.costs.lock().counts
+    }
+
+    /// The keys that took the most time, the most expensive first. Up to 256 keys are tracked.
+    pub fn most_expensive_keys(&self, limit: usize) -> Vec<KeyCost<T>> {
+        self.costs.lock().top(limit)
     }
 
     /// Waits until the controller ends by itself. Cancel-safe, and may be called again.

@@ -76,19 +76,31 @@
 
 mod action;
 mod controller;
+mod costs;
 mod error;
 mod handle;
 mod life;
+mod loops;
+#[cfg(feature = "metrics")]
+pub mod metrics;
+mod own_writes;
 mod owner;
 pub mod predicates;
+mod recorder;
+mod retry;
 mod watch;
 mod work;
 
 pub use action::{Action, ByClosure, ByTrait, IntoReconcile, Reconcile, ReconcileFn, reconcile_fn};
 pub use controller::Controller;
-pub use error::RunError;
+pub use costs::{KeyCost, RunCounts};
+pub use error::{RunError, RunFailure};
 pub use handle::ControllerHandle;
+pub use loops::{Finding, FindingKind, LoopDetector, LoopOptions};
+pub use own_writes::{OwnWrites, TrackedApi, UnseenWriteError};
 pub use owner::OwnerKeys;
+pub use recorder::{Note, Recorder, RecorderStats};
+pub use retry::retry_on_conflict;
 pub use watch::Watch;
 
 #[cfg(doctest)]

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tracing::{info, warn};
 
 use crate::action::Reconcile;
-use crate::controller::Settings;
+use crate::controller::{Hooks, Settings};
 use crate::error::RunError;
 use crate::watch::{Feed, Feeding};
 use crate::work::Work;
@@ -42,6 +42,7 @@ pub(crate) struct Life<T: Key> {
     controller: Arc<str>,
     inflow: Inflow<T>,
     settings: Settings,
+    hooks: Hooks<T>,
 }
 
 impl<T: Key> Life<T> {
@@ -50,6 +51,7 @@ impl<T: Key> Life<T> {
         queue: WorkQueue<T>,
         feeds: Vec<Box<dyn Feed<T>>>,
         settings: Settings,
+        hooks: Hooks<T>,
     ) -> Result<Self, RunError> {
         let mut inflow = Inflow {
             queue,
@@ -65,18 +67,20 @@ impl<T: Key> Life<T> {
             controller,
             inflow,
             settings,
+            hooks,
         })
     }
 }
 
 impl<T: Key + Sync + Debug> Life<T> {
     pub(crate) async fn run(
-        self,
+        mut self,
         stop: impl Future<Output = Stop>,
         reconcile: impl Reconcile<T>,
     ) -> Result<(), RunError> {
         let mut stop = pin!(stop);
-        let name = &*self.controller;
+        let controller = self.controller.clone();
+        let name = &*controller;
         // Dropping either branch loses nothing: the caches fill independently.
         tokio::select! {
             biased;
@@ -89,11 +93,17 @@ impl<T: Key + Sync + Debug> Life<T> {
             "caches are synced, starting workers"
         );
 
+        let hooks = Hooks {
+            own_writes: self.hooks.own_writes.take(),
+            on_failure: self.hooks.on_failure.take(),
+            costs: self.hooks.costs.clone(),
+        };
         let work = Arc::new(Work {
             controller: self.controller.clone(),
             queue: self.inflow.queue.clone(),
             max_retries: self.settings.max_retries,
             reconcile,
+            hooks,
         });
         let workers = workers(self.settings.workers, &self.inflow.queue, move |item| {
             let work = work.clone();

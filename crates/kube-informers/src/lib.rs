@@ -151,7 +151,9 @@ pub use version::ResourceVersion;
 pub mod error {
     pub use crate::codec::NoSchemaError;
     pub use crate::informer::EncodingError;
-    pub use crate::informer::errors::{SetShardError, StoppedError, SyncError, WaitForVersionError};
+    pub use crate::informer::errors::{
+        SetShardError, StoppedError, SyncError, WaitForVersionError, WaitUntilError,
+    };
     pub use crate::key::ParseKeyError;
     pub use crate::registration::{AddHandlerError, HandlerEndedError};
     pub use crate::selector::ParseSelectorError;

@@ -2,8 +2,15 @@
 
 mod ends;
 mod failures;
+mod go_names;
 mod keys;
+mod loops;
+#[cfg(feature = "metrics")]
+mod metrics;
+mod own_writes;
 mod predicates;
+mod reconcilers;
+mod recorder;
 mod shutdown;
 mod support;
 mod sync;

@@ -196,3 +196,39 @@ impl Drop for Inside {
         self.runs.0.lock().inside.remove(&self.key);
     }
 }
+
+/// Everything logged on this thread.
+#[derive(Clone, Default)]
+pub struct Logged(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Logged {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Logged {
+    /// Collects the log of this thread until the guards are dropped.
+    pub fn start() -> (Self, (tracing::Dispatch, tracing::subscriber::DefaultGuard)) {
+        let logged = Logged::default();
+        let writer = logged.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_writer(move || writer.clone())
+            .finish();
+        // With a single subscriber in the process, tracing caches the interest of whichever thread reaches a log line
+        // first, which may have none. A second subscriber makes it check every time.
+        let second = tracing::Dispatch::new(tracing_subscriber::fmt().finish());
+        let guard = tracing::subscriber::set_default(subscriber);
+        (logged, (second, guard))
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock()).into_owned()
+    }
+}

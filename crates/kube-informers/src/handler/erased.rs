@@ -16,9 +16,7 @@ use futures_core::future::BoxFuture;
     label = "neither an `EventHandler<{K}>` nor an `AsyncEventHandler<{K}>`",
     note = "a closure is a handler if it accepts one `Event<{K}>`, by value and with its type written out, and returns `()` \
             or a `Send` future of `()`",
-    note = "if the last expression of the closure has another type, end it with a semicolon",
-    note = "an `async move |event|` closure borrows what it captures; write `move |event: Event<{K}>| {{ let sender = \
-            sender.clone(); async move {{ ... }} }}` instead"
+    note = "if the last expression of the closure has another type, end it with a semicolon"
 )]
 pub trait IntoHandler<K, Kind>: Send + 'static + sealed::Sealed<K, Kind> {}
 

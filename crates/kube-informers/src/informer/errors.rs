@@ -136,3 +136,22 @@ pub enum WaitForVersionError {
     #[error(transparent)]
     Stopped(#[from] StoppedError),
 }
+
+/// A condition on the cache has not become true.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WaitUntilError {
+    /// The timeout elapsed.
+    #[error("the condition on the cache of {informer} does not hold after {after:?}; the informer is {state}")]
+    Deadline {
+        /// Which informer.
+        informer: String,
+        /// Its state.
+        state: ReflectorState,
+        /// The time waited.
+        after: Duration,
+    },
+    /// The informer stopped.
+    #[error(transparent)]
+    Stopped(#[from] StoppedError),
+}

@@ -5,9 +5,10 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use super::Informer;
-use super::errors::WaitForVersionError;
+use super::errors::{WaitForVersionError, WaitUntilError};
 use crate::key::ObjectKey;
 use crate::object::Object;
+use crate::store::Store;
 use crate::version::ResourceVersion;
 
 impl<K: Object> Informer<K> {
@@ -79,6 +80,56 @@ impl<K: Object> Informer<K> {
             });
         }
         self.wait_for_reached(Some(key), resource_version, timeout).await
+    }
+
+    /// Waits until the cache is synced and a condition on it holds. The condition is evaluated after each change.
+    ///
+    /// ```no_run
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// # use kube_informers::Informer;
+    /// # use std::time::Duration;
+    /// # async fn example(pods: Informer<Pod>) -> Result<(), Box<dyn std::error::Error>> {
+    /// pods.wait_until(|pods| pods.len() >= 3, Duration::from_secs(60)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The timeout elapsed, or the informer stopped.
+    #[doc(alias = "UntilWithSync")]
+    pub async fn wait_until(
+        &self,
+        mut condition: impl FnMut(&Store<K>) -> bool,
+        timeout: Duration,
+    ) -> Result<(), WaitUntilError> {
+        let mut applied = self.shared.applied.subscribe();
+        let mut life = self.shared.life.subscribe();
+        let deadline = Instant::now() + timeout;
+        loop {
+            applied.borrow_and_update();
+            let now = *life.borrow_and_update();
+            if now.synced && condition(&self.shared.store) {
+                return Ok(());
+            }
+            if now.stopped {
+                return Err(WaitUntilError::Stopped(self.shared.stopped_error()));
+            }
+            // Both branches are cancel-safe: a change that is missed here is seen in the next iteration.
+            let changed = async {
+                tokio::select! {
+                    _ = applied.changed() => {}
+                    _ = life.changed() => {}
+                }
+            };
+            if timeout_at(deadline, changed).await.is_err() {
+                return Err(WaitUntilError::Deadline {
+                    informer: self.shared.name.clone(),
+                    state: self.state(),
+                    after: timeout,
+                });
+            }
+        }
     }
 
     async fn wait_for_reached(

@@ -1,6 +1,7 @@
 //! Tests of the public API. One binary.
 
 mod bad_input;
+mod diagnostics;
 mod exact;
 mod factory;
 mod faults;
