@@ -73,7 +73,10 @@ impl<T: Key> Costs<T> {
     pub(crate) fn add(&mut self, key: &T, took: Duration, failed: bool) {
         let mut inherited = Duration::ZERO;
         if self.keys.len() >= TRACKED && !self.keys.contains_key(key) {
-            let cheapest = self.keys.iter().min_by_key(|(_, cost)| cost.busy + cost.inherited);
+            let cheapest = self
+                .keys
+                .iter()
+                .min_by_key(|(_, cost)| cost.busy + cost.inherited);
             if let Some((cheapest, cost)) = cheapest.map(|(key, cost)| (key.clone(), *cost)) {
                 self.keys.remove(&cheapest);
                 inherited = cost.busy + cost.inherited;

@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kube_informers::error::AddHandlerError;
+use kube_informers::{Object, Registration};
 use kube_workqueue::{Key, Stats, WorkQueue};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -12,6 +14,7 @@ use tokio::task::JoinHandle;
 use crate::costs::{Costs, KeyCost, RunCounts};
 use crate::error::RunError;
 use crate::life::Stop;
+use crate::watch::{Feed, Watch};
 
 /// A controller that runs in a background task.
 ///
@@ -67,6 +70,39 @@ impl<T: Key> ControllerHandle<T> {
     /// The statistics of the queue: runs, retries, panics, depth, latencies.
     pub fn stats(&self) -> Stats {
         self.queue.stats()
+    }
+
+    /// Adds a watch to the running controller: for namespaces, clusters or kinds that come and go.
+    ///
+    /// Unlike the watches it was started with, this one is optional: the controller neither waits for its cache nor ends when
+    /// its informer stops, so that one unreachable cluster affects no other. A reconciler that needs the whole cache checks
+    /// [`Informer::has_synced`](kube_informers::Informer::has_synced). Dropping the result removes the watch; keys that are
+    /// queued already are still reconciled.
+    ///
+    /// ```
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// use kube_controller::{ControllerHandle, Watch};
+    /// use kube_informers::{Informer, ObjectKey};
+    ///
+    /// # fn example(
+    /// #     controller: &ControllerHandle<(String, ObjectKey)>, client: kube::Client,
+    /// # ) -> Result<(), Box<dyn std::error::Error>> {
+    /// let pods = Informer::<Pod>::all(client).start();
+    /// let east = controller.add_watch(Watch::object(&pods).with_key(|key| ("east".to_owned(), key)))?;
+    /// // …
+    /// drop(east); // the cluster is gone
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The informer has stopped.
+    pub fn add_watch<K: Object>(&self, watch: Watch<K, T>) -> Result<AddedWatch, AddHandlerError> {
+        let feeding = Box::new(watch).attach(&self.name, self.queue.clone())?;
+        Ok(AddedWatch {
+            registration: feeding.registration,
+        })
     }
 
     /// The results of its runs so far.
@@ -141,5 +177,25 @@ impl<T: Key> fmt::Debug for ControllerHandle<T> {
             .field("name", &self.name)
             .field("queue", &self.queue)
             .finish_non_exhaustive()
+    }
+}
+
+/// A watch that was added to a running controller: [`ControllerHandle::add_watch`]. Dropping it removes the watch.
+#[derive(Debug)]
+#[must_use = "dropping it removes the watch"]
+pub struct AddedWatch {
+    registration: Registration,
+}
+
+impl AddedWatch {
+    /// The handler behind it: its backlog, and whether its initial objects are queued.
+    pub fn registration(&self) -> &Registration {
+        &self.registration
+    }
+}
+
+impl Drop for AddedWatch {
+    fn drop(&mut self) {
+        drop(self.registration.remove());
     }
 }

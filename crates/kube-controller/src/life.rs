@@ -177,7 +177,11 @@ impl<T: Key + Sync + Debug> Life<T> {
                 }
             }
             if !named {
-                warn!(controller, ?waited, "the caches are synced; mapping their objects to keys takes long");
+                warn!(
+                    controller,
+                    ?waited,
+                    "the caches are synced; mapping their objects to keys takes long"
+                );
             }
             sleep(NEXT_REPORT).await;
         }

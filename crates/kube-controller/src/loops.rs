@@ -110,8 +110,14 @@ impl fmt::Display for Finding {
             false => self.managers.join(" and "),
         };
         match self.kind {
-            FindingKind::Loop => write!(f, "{path} of {key} is rewritten in a loop by {managers} ({changes} changes)"),
-            FindingKind::Fight => write!(f, "{managers} overwrite {path} of {key} in turn ({changes} changes)"),
+            FindingKind::Loop => write!(
+                f,
+                "{path} of {key} is rewritten in a loop by {managers} ({changes} changes)"
+            ),
+            FindingKind::Fight => write!(
+                f,
+                "{managers} overwrite {path} of {key} in turn ({changes} changes)"
+            ),
         }
     }
 }
@@ -159,7 +165,11 @@ impl LoopDetector {
         let now = Instant::now();
         let key = event.key();
         let (old, new) = match event {
-            Event::Updated { old, new, resync: false } => (old, new),
+            Event::Updated {
+                old,
+                new,
+                resync: false,
+            } => (old, new),
             Event::Deleted { .. } => {
                 self.shared.state.lock().objects.remove(&key);
                 return Vec::new();
@@ -233,14 +243,19 @@ impl State {
     /// Counts an update. Whether the object changes so often that its fields are worth comparing.
     fn is_busy(&mut self, key: &ObjectKey, now: Instant, options: &LoopOptions) -> bool {
         if self.objects.len() >= TRACKED && !self.objects.contains_key(key) {
-            self.objects.retain(|_, track| track.is_recent(now, options.window));
+            self.objects
+                .retain(|_, track| track.is_recent(now, options.window));
             if self.objects.len() >= TRACKED {
                 return false;
             }
         }
         let track = self.objects.entry(key.clone()).or_default();
         track.updates.push_back(now);
-        while track.updates.front().is_some_and(|at| now.duration_since(*at) > options.window) {
+        while track
+            .updates
+            .front()
+            .is_some_and(|at| now.duration_since(*at) > options.window)
+        {
             track.updates.pop_front();
         }
         if track.updates.len() > 4 * options.changes.max(1) {
@@ -296,16 +311,22 @@ impl State {
 
 impl Track {
     fn is_recent(&self, now: Instant, window: Duration) -> bool {
-        self.updates.back().is_some_and(|at| now.duration_since(*at) <= window)
+        self.updates
+            .back()
+            .is_some_and(|at| now.duration_since(*at) <= window)
     }
 }
 
 fn judge(key: &ObjectKey, path: &str, changes: &[Change]) -> Finding {
-    let managers: BTreeSet<String> = changes.iter().filter_map(|change| change.manager.clone()).collect();
-    let returns = changes
+    let managers: BTreeSet<String> = changes
         .iter()
-        .enumerate()
-        .any(|(index, change)| changes[..index].iter().any(|earlier| earlier.value == change.value));
+        .filter_map(|change| change.manager.clone())
+        .collect();
+    let returns = changes.iter().enumerate().any(|(index, change)| {
+        changes[..index]
+            .iter()
+            .any(|earlier| earlier.value == change.value)
+    });
     Finding {
         kind: match managers.len() > 1 && returns {
             true => FindingKind::Fight,
@@ -322,7 +343,9 @@ fn judge(key: &ObjectKey, path: &str, changes: &[Change]) -> Finding {
 fn last_manager(object: &impl Resource) -> Option<String> {
     let fields = object.meta().managed_fields.as_deref()?;
     // Of several entries of the same second the last one is taken: the server appends.
-    let last = fields.iter().max_by_key(|entry| entry.time.as_ref().map(|time| time.0))?;
+    let last = fields
+        .iter()
+        .max_by_key(|entry| entry.time.as_ref().map(|time| time.0))?;
     last.manager.clone()
 }
 
@@ -338,7 +361,11 @@ fn diff(old: &Value, new: &Value, path: &mut String, changed: &mut impl FnMut(&s
                 }
                 path.push_str(name);
                 // These change with every write.
-                let bookkeeping = ["metadata.resourceVersion", "metadata.generation", "metadata.managedFields"];
+                let bookkeeping = [
+                    "metadata.resourceVersion",
+                    "metadata.generation",
+                    "metadata.managedFields",
+                ];
                 if !bookkeeping.contains(&path.as_str()) {
                     let null = &Value::Null;
                     diff(

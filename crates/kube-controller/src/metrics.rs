@@ -102,7 +102,10 @@ enum Value {
 
 impl Sheet {
     fn add(&mut self, name: &'static str, help: &'static str, labels: &[(&'static str, &str)], value: Value) {
-        let labels = labels.iter().map(|(key, value)| (*key, (*value).to_owned())).collect();
+        let labels = labels
+            .iter()
+            .map(|(key, value)| (*key, (*value).to_owned()))
+            .collect();
         let kind = match value {
             Value::Counter(_) => MetricType::Counter,
             Value::Gauge(_) => MetricType::Gauge,
@@ -120,7 +123,13 @@ impl Sheet {
         }
     }
 
-    fn counter(&mut self, name: &'static str, help: &'static str, labels: &[(&'static str, &str)], value: u64) {
+    fn counter(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        labels: &[(&'static str, &str)],
+        value: u64,
+    ) {
         self.add(name, help, labels, Value::Counter(value as f64));
     }
 
@@ -164,18 +173,43 @@ impl Metrics {
                 ("error", counts.errors),
                 ("panic", counts.panics),
             ] {
-                sheet.counter("controller_runtime_reconcile", "Runs by result", &[label, ("result", result)], count);
+                sheet.counter(
+                    "controller_runtime_reconcile",
+                    "Runs by result",
+                    &[label, ("result", result)],
+                    count,
+                );
             }
-            sheet.counter("controller_runtime_reconcile_errors", "Runs that failed", &[label], counts.errors);
-            sheet.counter("controller_runtime_reconcile_panics", "Runs that panicked", &[label], counts.panics);
+            sheet.counter(
+                "controller_runtime_reconcile_errors",
+                "Runs that failed",
+                &[label],
+                counts.errors,
+            );
+            sheet.counter(
+                "controller_runtime_reconcile_panics",
+                "Runs that panicked",
+                &[label],
+                counts.panics,
+            );
             sheet.counter(
                 "controller_runtime_terminal_reconcile_errors",
                 "Keys given up",
                 &[label],
                 counts.exhausted,
             );
-            sheet.gauge("controller_runtime_active_workers", "Runs in flight", &[label], stats.running as f64);
-            sheet.counter("kube_controller_stale_runs", "Runs postponed for own writes", &[label], counts.stale);
+            sheet.gauge(
+                "controller_runtime_active_workers",
+                "Runs in flight",
+                &[label],
+                stats.running as f64,
+            );
+            sheet.counter(
+                "kube_controller_stale_runs",
+                "Runs postponed for own writes",
+                &[label],
+                counts.stale,
+            );
             for cost in keys {
                 let key = format!("{:?}", cost.key);
                 sheet.add(
@@ -195,11 +229,20 @@ impl Metrics {
     }
 
     /// Adds a lease: whether this process leads, `Election::is_leader` of `kube-leases` for example.
-    pub fn leader(self, name: impl Into<String>, is_leader: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+    pub fn leader(
+        self,
+        name: impl Into<String>,
+        is_leader: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Self {
         let name = name.into();
         self.source(move |sheet| {
             let leads = f64::from(u8::from(is_leader()));
-            sheet.gauge("leader_election_master_status", "Whether this process leads", &[("name", &name)], leads);
+            sheet.gauge(
+                "leader_election_master_status",
+                "Whether this process leads",
+                &[("name", &name)],
+                leads,
+            );
         })
     }
 
@@ -228,7 +271,12 @@ impl Metrics {
             let (loops, fights) = detector.counts();
             for (kind, count) in [("loop", loops), ("fight", fights)] {
                 let labels = [("controller", controller.as_str()), ("kind", kind)];
-                sheet.counter("kube_controller_loops", "Objects that change in a loop", &labels, count);
+                sheet.counter(
+                    "kube_controller_loops",
+                    "Objects that change in a loop",
+                    &labels,
+                    count,
+                );
             }
         })
     }
@@ -236,9 +284,19 @@ impl Metrics {
 
 fn read_queue(name: &str, stats: &Stats, sheet: &mut Sheet) {
     let labels = &[("name", name)];
-    sheet.gauge("workqueue_depth", "Keys that wait for a worker", labels, stats.depth as f64);
+    sheet.gauge(
+        "workqueue_depth",
+        "Keys that wait for a worker",
+        labels,
+        stats.depth as f64,
+    );
     sheet.counter("workqueue_adds", "Keys added", labels, stats.adds);
-    sheet.counter("workqueue_retries", "Delayed and rate-limited adds", labels, stats.retries);
+    sheet.counter(
+        "workqueue_retries",
+        "Delayed and rate-limited adds",
+        labels,
+        stats.retries,
+    );
     sheet.add(
         "workqueue_queue_duration_seconds",
         "How long keys waited",
@@ -277,9 +335,19 @@ fn read_informer<K: Object>(informer: &Informer<K>, sheet: &mut Sheet) {
         stats.quarantined as f64,
     );
     let synced = f64::from(u8::from(informer.has_synced()));
-    sheet.gauge("informer_synced", "Whether the initial list is cached", labels, synced);
+    sheet.gauge(
+        "informer_synced",
+        "Whether the initial list is cached",
+        labels,
+        synced,
+    );
     let queued: usize = stats.members.iter().map(|member| member.queue.len).sum();
-    sheet.gauge("informer_queued_items", "Changes that are not cached yet", labels, queued as f64);
+    sheet.gauge(
+        "informer_queued_items",
+        "Changes that are not cached yet",
+        labels,
+        queued as f64,
+    );
     for handler in &stats.handlers {
         let labels = &[label, ("handler", handler.name.as_str())];
         sheet.gauge(
@@ -288,7 +356,12 @@ fn read_informer<K: Object>(informer: &Informer<K>, sheet: &mut Sheet) {
             labels,
             handler.pending as f64,
         );
-        sheet.counter("informer_handler_panics", "Panics of a handler", labels, handler.panics);
+        sheet.counter(
+            "informer_handler_panics",
+            "Panics of a handler",
+            labels,
+            handler.panics,
+        );
     }
     let sum = |read: fn(&kube_informers::reflector::ReflectorStats) -> u64| -> u64 {
         stats.members.iter().map(|member| read(&member.reflector)).sum()
@@ -297,19 +370,64 @@ fn read_informer<K: Object>(informer: &Informer<K>, sheet: &mut Sheet) {
         let total: std::time::Duration = stats.members.iter().map(|member| read(&member.reflector)).sum();
         Value::Counter(total.as_secs_f64())
     };
-    sheet.counter("reflector_lists", "Complete lists", labels, sum(|member| member.lists + member.watch_lists));
-    sheet.add("reflector_list_duration_seconds", "Time of lists", labels, time(|member| member.list_duration));
-    sheet.counter("reflector_list_items", "Objects in lists", labels, sum(|member| member.list_items));
-    sheet.counter("reflector_watches", "Watches opened", labels, sum(|member| member.watches));
-    sheet.add("reflector_watch_duration_seconds", "Time of watches", labels, time(|member| member.watch_duration));
-    sheet.counter("reflector_watch_events", "Events of watches", labels, sum(|member| member.events));
-    sheet.counter("reflector_received_bytes", "Bytes received", labels, sum(|member| member.bytes));
+    sheet.counter(
+        "reflector_lists",
+        "Complete lists",
+        labels,
+        sum(|member| member.lists + member.watch_lists),
+    );
+    sheet.add(
+        "reflector_list_duration_seconds",
+        "Time of lists",
+        labels,
+        time(|member| member.list_duration),
+    );
+    sheet.counter(
+        "reflector_list_items",
+        "Objects in lists",
+        labels,
+        sum(|member| member.list_items),
+    );
+    sheet.counter(
+        "reflector_watches",
+        "Watches opened",
+        labels,
+        sum(|member| member.watches),
+    );
+    sheet.add(
+        "reflector_watch_duration_seconds",
+        "Time of watches",
+        labels,
+        time(|member| member.watch_duration),
+    );
+    sheet.counter(
+        "reflector_watch_events",
+        "Events of watches",
+        labels,
+        sum(|member| member.events),
+    );
+    sheet.counter(
+        "reflector_received_bytes",
+        "Bytes received",
+        labels,
+        sum(|member| member.bytes),
+    );
     for member in &stats.members {
         for (reason, count) in &member.reflector.relists {
-            sheet.counter("reflector_relists", "Repeated lists", &[label, ("reason", reason)], *count);
+            sheet.counter(
+                "reflector_relists",
+                "Repeated lists",
+                &[label, ("reason", reason)],
+                *count,
+            );
         }
         for (error, count) in &member.reflector.errors {
-            sheet.counter("reflector_errors", "Failed lists and watches", &[label, ("error", error)], *count);
+            sheet.counter(
+                "reflector_errors",
+                "Failed lists and watches",
+                &[label, ("error", error)],
+                *count,
+            );
         }
     }
     // One number per informer: with several watches there is none.
@@ -337,7 +455,9 @@ impl Collector for Metrics {
                     Value::Histogram(histogram) => {
                         let buckets: Vec<(f64, u64)> = histogram
                             .buckets()
-                            .map(|(bound, count)| (bound.map_or(f64::MAX, |bound| bound.as_secs_f64()), count))
+                            .map(|(bound, count)| {
+                                (bound.map_or(f64::MAX, |bound| bound.as_secs_f64()), count)
+                            })
                             .collect();
                         sample.encode_histogram::<NoLabelSet>(
                             histogram.sum().as_secs_f64(),

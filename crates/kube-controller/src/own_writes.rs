@@ -425,7 +425,9 @@ where
         self.writes
             .expect(&self.key, &self.cache, &object, move |cached: Option<&C>| {
                 cached.is_none_or(|cached| {
-                    let other = uid.as_deref().is_some_and(|uid| !uid.is_empty() && cached.object_uid() != Some(uid));
+                    let other = uid
+                        .as_deref()
+                        .is_some_and(|uid| !uid.is_empty() && cached.object_uid() != Some(uid));
                     other || cached.meta().deletion_timestamp.is_some()
                 })
             });

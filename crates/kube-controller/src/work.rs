@@ -60,11 +60,15 @@ impl<T: Key + Sync + Debug, R: Reconcile<T>> Work<T, R> {
                 let error = chain(&*cause);
                 let delay = retry_after(&*cause).filter(|_| !exhausted);
                 match (exhausted, delay) {
-                    (true, _) => error!(controller, key = ?*item, retries, error, "reconcile failed, retries exhausted"),
+                    (true, _) => {
+                        error!(controller, key = ?*item, retries, error, "reconcile failed, retries exhausted")
+                    }
                     (_, Some(delay)) => {
                         warn!(controller, key = ?*item, retries, error, ?delay, "the server asked for a delay");
                     }
-                    (_, None) => warn!(controller, key = ?*item, retries, error, "reconcile failed, will retry"),
+                    (_, None) => {
+                        warn!(controller, key = ?*item, retries, error, "reconcile failed, will retry")
+                    }
                 }
                 self.report(
                     &item,

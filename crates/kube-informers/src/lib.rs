@@ -113,6 +113,7 @@ pub mod shard;
 pub mod source;
 pub mod store;
 mod subscription;
+mod sync;
 pub mod target;
 mod task;
 mod version;
@@ -143,6 +144,7 @@ pub use source::ListWatch;
 #[doc(inline)]
 pub use store::{Index, Store};
 pub use subscription::Subscription;
+pub use sync::{Synced, wait_for_sync};
 pub use version::ResourceVersion;
 
 /// The errors of the types at the root of the crate. Other modules hold the errors of their own operations.
@@ -157,6 +159,7 @@ pub mod error {
     pub use crate::key::ParseKeyError;
     pub use crate::registration::{AddHandlerError, HandlerEndedError};
     pub use crate::selector::ParseSelectorError;
+    pub use crate::sync::WaitForSyncError;
     pub use crate::task::TaskPanicError;
     pub use crate::version::ParseVersionError;
 }

@@ -65,7 +65,10 @@ impl Driver {
         let mut ends_at = None;
         loop {
             if in_flight.is_none() {
-                in_flight = self.machine.next(Instant::now()).map(|(key, write)| self.send(key, write));
+                in_flight = self
+                    .machine
+                    .next(Instant::now())
+                    .map(|(key, write)| self.send(key, write));
             }
             if in_flight.is_none() && self.machine.is_flushed() {
                 for done in self.flushing.drain(..) {
@@ -153,7 +156,8 @@ impl Driver {
             _ => {}
         }
         self.retry = FIRST_RETRY;
-        self.machine.written(key, write, outcome, Instant::now(), Duration::ZERO);
+        self.machine
+            .written(key, write, outcome, Instant::now(), Duration::ZERO);
     }
 }
 
@@ -161,7 +165,13 @@ fn outcome(result: &Result<(), kube::Error>) -> Outcome {
     match result {
         Ok(()) => Outcome::Done,
         Err(kube::Error::Api(status)) => match status.code {
-            404 if status.details.as_ref().is_some_and(|details| !details.name.is_empty()) => Outcome::NotFound,
+            404 if status
+                .details
+                .as_ref()
+                .is_some_and(|details| !details.name.is_empty()) =>
+            {
+                Outcome::NotFound
+            }
             // It was created by an attempt whose response was lost.
             409 => Outcome::Done,
             408 | 429 => Outcome::Failed,

@@ -160,7 +160,10 @@ impl Recorder {
     where
         K: Resource<DynamicType: Default>,
     {
-        self.record(object.object_ref(&Default::default()), Note::normal(reason, action, note));
+        self.record(
+            object.object_ref(&Default::default()),
+            Note::normal(reason, action, note),
+        );
     }
 
     /// Reports a problem with an object.
@@ -168,12 +171,19 @@ impl Recorder {
     where
         K: Resource<DynamicType: Default>,
     {
-        self.record(object.object_ref(&Default::default()), Note::warning(reason, action, note));
+        self.record(
+            object.object_ref(&Default::default()),
+            Note::warning(reason, action, note),
+        );
     }
 
     /// The general form, for dynamic objects and for events with a second object.
     pub fn record(&self, regarding: ObjectReference, note: Note) {
-        if self.commands.try_send(Command::Record(Box::new((regarding, note)))).is_err() {
+        if self
+            .commands
+            .try_send(Command::Record(Box::new((regarding, note))))
+            .is_err()
+        {
             self.counters.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -202,9 +212,8 @@ impl Recorder {
     /// Writes everything recorded so far, for at most `timeout`. Returns whether that was possible.
     pub async fn flush_within(&self, timeout: Duration) -> bool {
         let (done, is_done) = oneshot::channel();
-        let flushed = async {
-            self.commands.send(Command::Flush(done)).await.is_ok() && is_done.await.is_ok()
-        };
+        let flushed =
+            async { self.commands.send(Command::Flush(done)).await.is_ok() && is_done.await.is_ok() };
         tokio::time::timeout(timeout, flushed).await.unwrap_or(false)
     }
 

@@ -55,7 +55,11 @@ impl RefKey {
 #[derive(Clone, Debug)]
 pub(crate) enum Write {
     Create(Box<Event>),
-    Series { namespace: String, name: String, series: EventSeries },
+    Series {
+        namespace: String,
+        name: String,
+        series: EventSeries,
+    },
 }
 
 /// What happened to a write.
@@ -205,7 +209,10 @@ impl SeriesMachine {
 
     fn event(&self, regarding: ObjectReference, note: Note, time: Timestamp) -> Event {
         // Events of cluster-scoped objects live in the namespace "default".
-        let namespace = regarding.namespace.clone().unwrap_or_else(|| "default".to_owned());
+        let namespace = regarding
+            .namespace
+            .clone()
+            .unwrap_or_else(|| "default".to_owned());
         let object = regarding.name.as_deref().unwrap_or_default();
         let unique = time.as_nanosecond() as u64 ^ self.number.rotate_left(48);
         Event {
@@ -259,9 +266,18 @@ impl SeriesMachine {
     }
 
     /// The result of a write with this count. `retry` is the delay before the next attempt after a failure.
-    pub(crate) fn written(&mut self, key: &SeriesKey, write: &Write, outcome: Outcome, now: Instant, retry: Duration) {
+    pub(crate) fn written(
+        &mut self,
+        key: &SeriesKey,
+        write: &Write,
+        outcome: Outcome,
+        now: Instant,
+        retry: Duration,
+    ) {
         self.not_before = (outcome == Outcome::Failed).then(|| now + retry);
-        let Some(entry) = self.series.get_mut(key) else { return };
+        let Some(entry) = self.series.get_mut(key) else {
+            return;
+        };
         match outcome {
             Outcome::Done => {
                 entry.on_server = match write {
@@ -303,7 +319,9 @@ fn refilled(since: Instant, now: Instant) -> f64 {
 
 fn shortened(mut note: String) -> String {
     if note.len() > LONGEST_NOTE {
-        let end = (0..=LONGEST_NOTE - 3).rev().find(|end| note.is_char_boundary(*end));
+        let end = (0..=LONGEST_NOTE - 3)
+            .rev()
+            .find(|end| note.is_char_boundary(*end));
         note.truncate(end.unwrap_or_default());
         note.push_str("...");
     }
@@ -371,7 +389,10 @@ mod tests {
         assert_eq!(write(&mut machine, start + FINISH, Outcome::Done), [""; 0]);
         assert_eq!(machine.len(), 0, "the series has ended");
         observe(&mut machine, "Pulled", start + FINISH).unwrap();
-        assert_eq!(write(&mut machine, start + FINISH, Outcome::Done), ["create Pulled"]);
+        assert_eq!(
+            write(&mut machine, start + FINISH, Outcome::Done),
+            ["create Pulled"]
+        );
     }
 
     #[test]
@@ -426,7 +447,11 @@ mod tests {
         assert_eq!(refused.count(), 75);
         let other = machine.observe(pod("other"), note("Pulled"), start, Timestamp::UNIX_EPOCH);
         assert_eq!(other, Ok(()));
-        assert_eq!(observe(&mut machine, "Reason1", start), Ok(()), "a known series costs nothing");
+        assert_eq!(
+            observe(&mut machine, "Reason1", start),
+            Ok(()),
+            "a known series costs nothing"
+        );
 
         assert_eq!(observe(&mut machine, "Later", start), Err(Refused::Spam));
         assert_eq!(observe(&mut machine, "Later", start + REFILL), Ok(()));

@@ -14,7 +14,10 @@ fn every_go_name_has_a_row_with_a_counterpart() {
     let mut listed = BTreeSet::new();
     for row in PAGE.lines().filter(|line| line.starts_with("| `")) {
         let (names, counterpart) = row[1..].split_once(" | ").expect("two cells");
-        assert!(counterpart.trim_matches([' ', '|']).len() > 3, "no counterpart: {row}");
+        assert!(
+            counterpart.trim_matches([' ', '|']).len() > 3,
+            "no counterpart: {row}"
+        );
         if let Some(reason) = counterpart.strip_prefix("not needed") {
             assert!(reason.starts_with(": "), "no reason: {row}");
         }
@@ -26,6 +29,14 @@ fn every_go_name_has_a_row_with_a_counterpart() {
         .collect();
 
     assert!(wanted.len() > 350, "{}", wanted.len());
-    assert_eq!(wanted.difference(&listed).collect::<Vec<_>>(), [&""; 0], "without a row");
-    assert_eq!(listed.difference(&wanted).collect::<Vec<_>>(), [&""; 0], "not in Go");
+    assert_eq!(
+        wanted.difference(&listed).collect::<Vec<_>>(),
+        [&""; 0],
+        "without a row"
+    );
+    assert_eq!(
+        listed.difference(&wanted).collect::<Vec<_>>(),
+        [&""; 0],
+        "not in Go"
+    );
 }

@@ -79,7 +79,11 @@ async fn slow_changes_and_changes_of_different_fields_are_no_loop() {
 async fn controller_that_rewrites_its_object_is_found_and_slowed_down() {
     let server = TestServer::new();
     server.create(deployment("shop", "cart"));
-    let (deployments, detector, runs) = (informer::<Deployment>(&server), LoopDetector::default(), Runs::new());
+    let (deployments, detector, runs) = (
+        informer::<Deployment>(&server),
+        LoopDetector::default(),
+        Runs::new(),
+    );
     let (log, writer) = (runs.clone(), server.clone());
 
     let controller = Controller::new("test")
@@ -88,7 +92,9 @@ async fn controller_that_rewrites_its_object_is_found_and_slowed_down() {
             drop(log.enter(&key));
             pass(ms(100)).await;
             let round = log.count().to_string();
-            writer.modify::<Deployment>("shop", "cart", |object| *object = object.clone().label("round", &round));
+            writer.modify::<Deployment>("shop", "cart", |object| {
+                *object = object.clone().label("round", &round)
+            });
             Ok::<(), String>(())
         })
         .unwrap();

@@ -1,5 +1,6 @@
 //! Behaviour of the controller on the embedded server, on a paused clock. One binary.
 
+mod added_watches;
 mod ends;
 mod failures;
 mod go_names;

@@ -43,15 +43,21 @@ async fn names_of_client_go_carry_the_numbers_of_the_parts() {
         "workqueue_work_duration_seconds_bucket{le=\"0.01\",name=\"cart\"} 0",
         "workqueue_work_duration_seconds_bucket{le=\"0.1\",name=\"cart\"} 3",
         "controller_runtime_reconcile_total{controller=\"cart\",result=\"success\"} 3.0",
-        "informer_objects{name=\"pods\"} 3.0",
-        "reflector_lists_total{name=\"pods\"} 1.0",
+        "informer_objects{name=\"pods in all namespaces\"} 3.0",
+        "reflector_lists_total{name=\"pods in all namespaces\"} 1.0",
         "leader_election_master_status{name=\"cart\"} 1.0",
         "event_recorder_events_total{controller=\"cart\",outcome=\"dropped\"} 0.0",
         "kube_controller_loops_total{controller=\"cart\",kind=\"fight\"} 0.0",
     ] {
-        assert!(text.lines().any(|found| found == line), "{line} is not in:\n{text}");
+        assert!(
+            text.lines().any(|found| found == line),
+            "{line} is not in:\n{text}"
+        );
     }
-    assert!(text.contains("kube_controller_key_seconds_total{controller=\"cart\",key="), "{text}");
+    assert!(
+        text.contains("kube_controller_key_seconds_total{controller=\"cart\",key="),
+        "{text}"
+    );
     assert_eq!(text.matches("# TYPE workqueue_depth gauge").count(), 1);
     controller.shutdown().await.unwrap();
 }
@@ -62,7 +68,13 @@ fn table_of_metrics_names_every_metric() {
     let source = include_str!("../../src/metrics.rs");
     let (docs, code) = source.split_once("use std::fmt").unwrap();
     let names = code.split('"').filter(|text| {
-        let prefixes = ["workqueue_", "controller_runtime_", "kube_controller_", "reflector_", "informer_"];
+        let prefixes = [
+            "workqueue_",
+            "controller_runtime_",
+            "kube_controller_",
+            "reflector_",
+            "informer_",
+        ];
         prefixes.iter().any(|prefix| text.starts_with(prefix))
     });
     let mut count = 0;

@@ -51,7 +51,8 @@ async fn run(waits: bool) -> (usize, usize) {
                 api.create(&PostParams::default(), &child(&set)).await?;
             }
             for surplus in children.iter().skip(WANTED) {
-                api.delete(surplus.object_name(), &DeleteParams::default()).await?;
+                api.delete(surplus.object_name(), &DeleteParams::default())
+                    .await?;
             }
             Ok::<(), kube::Error>(())
         })
@@ -75,7 +76,10 @@ async fn delayed_watch_does_not_cause_too_many_children() {
     assert_eq!(run(true).await, (WANTED, 0));
 
     let (created, _) = run(false).await;
-    assert!(created > WANTED, "the cache was not stale, so this proves nothing");
+    assert!(
+        created > WANTED,
+        "the cache was not stale, so this proves nothing"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -86,7 +90,10 @@ async fn run_is_postponed_while_the_cache_does_not_catch_up() {
     server.fault(RequestMatcher::watch("pods").forever(), Fault::hang());
     server.break_watches();
     settle().await;
-    let (writes, key) = (OwnWrites::with_timeout(secs(2)), ObjectKey::namespaced("shop", "cart"));
+    let (writes, key) = (
+        OwnWrites::with_timeout(secs(2)),
+        ObjectKey::namespaced("shop", "cart"),
+    );
     let written = server.create(pod("shop", "cart"));
     writes.record(&key, &pods, &written);
 
@@ -96,7 +103,11 @@ async fn run_is_postponed_while_the_cache_does_not_catch_up() {
     pass(secs(20)).await;
 
     assert_eq!(runs.count(), 0);
-    assert!(controller.run_counts().stale >= 2, "{:?}", controller.run_counts());
+    assert!(
+        controller.run_counts().stale >= 2,
+        "{:?}",
+        controller.run_counts()
+    );
     let error = writes.wait_for_caches(&key).await.unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -130,14 +141,21 @@ async fn deletion_and_writes_without_a_version_are_waited_for() {
         pod.spec.get_or_insert_default().node_name = Some("n1".to_owned());
     });
     writes.wait_for_caches(&key).await.unwrap();
-    assert!(pods.store().get(&unbound).is_some_and(|pod| pod.spec.as_ref().unwrap().node_name.is_some()));
+    assert!(
+        pods.store()
+            .get(&unbound)
+            .is_some_and(|pod| pod.spec.as_ref().unwrap().node_name.is_some())
+    );
 
     let dry = PostParams {
         dry_run: true,
         ..PostParams::default()
     };
     api.create(&dry, &pod("shop", "dry")).await.unwrap();
-    writes.wait_for_caches(&key).await.expect("a dry run is not remembered");
+    writes
+        .wait_for_caches(&key)
+        .await
+        .expect("a dry run is not remembered");
 }
 
 /// Reads the events of own and foreign updates.
@@ -149,7 +167,11 @@ async fn events_of_own_writes_can_be_ignored_also_after_a_relist() {
     let mut events = cache.subscribe();
     soon("synced", cache.synced()).await.unwrap();
     let (writes, key) = (OwnWrites::new(), ObjectKey::namespaced("shop", "prices"));
-    let api = writes.api(&key, Api::<ConfigMap>::namespaced(server.client(), "shop"), &cache);
+    let api = writes.api(
+        &key,
+        Api::<ConfigMap>::namespaced(server.client(), "shop"),
+        &cache,
+    );
     let mut foreign = writes.foreign::<ConfigMap>();
     assert!(foreign(&events.next().await.unwrap()), "the initial event");
     let write = async |label: &str| {

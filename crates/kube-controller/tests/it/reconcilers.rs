@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::PostParams;
 use kube_controller::{Action, Controller, Reconcile, RunFailure, retry_on_conflict};
 use kube_informers::ObjectKey;
 use kube_testserver::builders::{Build, config_map};
 use kube_testserver::{ApiError, Fault, RequestMatcher, TestServer, Verb};
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::Api;
-use kube::api::PostParams;
 use parking_lot::Mutex;
 
 use crate::support::*;
@@ -66,7 +66,11 @@ async fn runs_failures_and_expensive_keys_are_counted_and_reported() {
     let log = runs.clone();
     let controller = with_key().max_retries(2).on_failure(move |key, failure| {
         reported.lock().push(match failure {
-            RunFailure::Error { error, retries, given_up } => format!("{key} {error} {retries} {given_up}"),
+            RunFailure::Error {
+                error,
+                retries,
+                given_up,
+            } => format!("{key} {error} {retries} {given_up}"),
             RunFailure::Panic { retries, .. } => format!("{key} panic {retries}"),
             _ => String::new(),
         });
@@ -102,14 +106,19 @@ async fn runs_failures_and_expensive_keys_are_counted_and_reported() {
 #[tokio::test(start_paused = true)]
 async fn delay_that_the_server_asks_for_is_respected() {
     let server = TestServer::new();
-    server.fault(RequestMatcher::create("configmaps"), Fault::error(ApiError::too_many_requests(40)));
+    server.fault(
+        RequestMatcher::create("configmaps"),
+        Fault::error(ApiError::too_many_requests(40)),
+    );
     let (api, runs) = (Api::<ConfigMap>::namespaced(server.client(), "shop"), Runs::new());
     let log = runs.clone();
 
     let controller = with_key()
         .start(async move |key: ObjectKey| {
             drop(log.enter(&key));
-            api.create(&PostParams::default(), &config_map("shop", "made")).await.map(drop)
+            api.create(&PostParams::default(), &config_map("shop", "made"))
+                .await
+                .map(drop)
         })
         .unwrap();
     pass(secs(60)).await;
@@ -136,7 +145,8 @@ async fn conflict_is_retried_with_a_fresh_read_and_other_errors_are_not() {
                     *map = map.clone().label("other", &fastrand::u64(..).to_string());
                 });
             }
-            api.replace("prices", &PostParams::default(), &map.label("mine", "yes")).await
+            api.replace("prices", &PostParams::default(), &map.label("mine", "yes"))
+                .await
         }
     })
     .await
@@ -145,8 +155,15 @@ async fn conflict_is_retried_with_a_fresh_read_and_other_errors_are_not() {
 
     let exists = retry_on_conflict(|| {
         let api = api.clone();
-        async move { api.create(&PostParams::default(), &config_map("shop", "prices")).await }
+        async move {
+            api.create(&PostParams::default(), &config_map("shop", "prices"))
+                .await
+        }
     });
     assert!(exists.await.is_err());
-    assert_eq!(server.count_requests(Verb::Create, "configmaps"), 1, "it exists, which no retry changes");
+    assert_eq!(
+        server.count_requests(Verb::Create, "configmaps"),
+        1,
+        "it exists, which no retry changes"
+    );
 }

@@ -198,11 +198,18 @@ async fn forgotten_start_of_a_factory_is_logged() {
     pass(secs(2)).await;
 
     let text = logged.text();
-    let line = text.lines().find(|line| line.contains("waits for a cache")).expect("a line");
+    let line = text
+        .lines()
+        .find(|line| line.contains("waits for a cache"))
+        .expect("a line");
     assert!(line.contains("pods") && line.contains("not started"), "{line}");
     assert!(line.contains("`start` of its factory"), "{line}");
     pass(secs(120)).await;
-    assert_eq!(logged.text().matches("waits for a cache").count(), 3, "once a minute");
+    assert_eq!(
+        logged.text().matches("waits for a cache").count(),
+        3,
+        "once a minute"
+    );
     controller.shutdown().await.unwrap();
 }
 
@@ -220,7 +227,10 @@ async fn missing_permission_is_logged_while_waiting() {
     pass(secs(6)).await;
 
     let text = logged.text();
-    let line = text.lines().find(|line| line.contains("waits for a cache")).expect("a line");
+    let line = text
+        .lines()
+        .find(|line| line.contains("waits for a cache"))
+        .expect("a line");
     assert!(line.contains("grant the verbs list and watch on pods"), "{line}");
     controller.shutdown().await.unwrap();
 }

@@ -262,7 +262,10 @@ impl<K: Object> InformerBuilder<K> {
             }
             Sources::Other(ref sources) => {
                 let informer = self.name.clone().unwrap_or_else(|| describe(sources));
-                warn!(informer, "managed fields are not dropped: the source is not a ListWatch");
+                warn!(
+                    informer,
+                    "managed fields are not dropped: the source is not a ListWatch"
+                );
             }
         }
         self

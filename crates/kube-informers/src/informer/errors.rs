@@ -142,7 +142,9 @@ pub enum WaitForVersionError {
 #[non_exhaustive]
 pub enum WaitUntilError {
     /// The timeout elapsed.
-    #[error("the condition on the cache of {informer} does not hold after {after:?}; the informer is {state}")]
+    #[error(
+        "the condition on the cache of {informer} does not hold after {after:?}; the informer is {state}"
+    )]
     Deadline {
         /// Which informer.
         informer: String,

@@ -3,6 +3,7 @@
 //! A source lists one page or opens one watch per call. It makes no decisions: the reflector decides when to list,
 //! from which version, and how to react to a failure.
 
+mod functions;
 mod listwatch;
 mod request;
 mod resource;
@@ -21,6 +22,7 @@ pub use crate::codec::{Encoding, NoSchemaError};
 pub use crate::wire::{
     ApiError, Fetched, Identity, Known, KnownObjects, ListItem, ListMeta, SourceError, StatusCause, WatchItem,
 };
+pub use functions::FnSource;
 pub use listwatch::ListWatch;
 pub use request::Query;
 pub use resource::ResourceType;
@@ -121,7 +123,8 @@ pub enum VersionMatch {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[doc(alias = "ListOptions")]
 pub struct WatchRequest {
-    /// The version after which events are sent; `None` only together with `initial_events`.
+    /// The version after which events are sent. `None` together with `initial_events`, and for a source whose lists carry no
+    /// version.
     pub resource_version: Option<String>,
     /// Whether the watch starts with all objects and a bookmark that marks their end.
     #[doc(alias = "sendInitialEvents")]

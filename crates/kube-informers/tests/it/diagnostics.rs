@@ -24,14 +24,21 @@ fn library() -> (PathBuf, PathBuf) {
     let directory = test.parent().expect("a directory").to_owned();
     let modified = |path: &Path| {
         let metadata = path.metadata().ok();
-        metadata.and_then(|file| file.modified().ok()).unwrap_or(SystemTime::UNIX_EPOCH)
+        metadata
+            .and_then(|file| file.modified().ok())
+            .unwrap_or(SystemTime::UNIX_EPOCH)
     };
     let files = std::fs::read_dir(&directory).expect("a readable directory");
     let libraries = files.filter_map(|file| Some(file.ok()?.path())).filter(|path| {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or_default();
         name.starts_with("libkube_informers-") && name.ends_with(".rlib")
     });
-    let library = libraries.max_by_key(|path| modified(path)).expect("the library is built");
+    let library = libraries
+        .max_by_key(|path| modified(path))
+        .expect("the library is built");
     (directory, library)
 }
 
@@ -43,7 +50,15 @@ fn errors_of(body: &str) -> String {
     let file = folder.join(format!("case_{:x}.rs", body.len()));
     std::fs::write(&file, format!("{PREAMBLE}{body}")).expect("a writable target directory");
     let output = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
-        .args(["--edition", "2024", "--crate-type", "lib", "--emit", "metadata", "--out-dir"])
+        .args([
+            "--edition",
+            "2024",
+            "--crate-type",
+            "lib",
+            "--emit",
+            "metadata",
+            "--out-dir",
+        ])
         .arg(&folder)
         .arg("-L")
         .arg(format!("dependency={}", directory.display()))
@@ -53,7 +68,10 @@ fn errors_of(body: &str) -> String {
         .output()
         .expect("rustc runs");
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success(), "this should not compile: {body}\n{text}");
+    assert!(
+        !output.status.success(),
+        "this should not compile: {body}\n{text}"
+    );
     text
 }
 
@@ -77,7 +95,10 @@ fn arc_of_an_object_is_explained() {
 fn struct_that_is_no_object_is_explained() {
     assert_explains(
         "pub struct Other; pub fn f(others: Informer<Other>) {}",
-        &["`Other` cannot be cached: it does not implement `Object`", "implement `kube_informers::Object`"],
+        &[
+            "`Other` cannot be cached: it does not implement `Object`",
+            "implement `kube_informers::Object`",
+        ],
     );
 }
 
@@ -89,7 +110,10 @@ fn async_closure_that_captures_is_explained() {
              things.add_event_handler(async move |event: Event<Thing>| g(&name).await).unwrap();
          }",
         // The words of the compiler, which are better than a note of ours could be.
-        &["captures state from its environment", "to implement `AsyncEventHandler<Thing>`"],
+        &[
+            "captures state from its environment",
+            "to implement `AsyncEventHandler<Thing>`",
+        ],
     );
 }
 

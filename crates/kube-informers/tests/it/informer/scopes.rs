@@ -167,8 +167,14 @@ async fn waiting_for_an_object_needs_only_the_watch_of_its_namespace() {
 
     let foreign = server.create(pod("c", "x"));
     let error = informer.wait_for_object(&foreign, secs(5)).await.unwrap_err();
-    assert!(matches!(error, WaitForVersionError::OutsideScope { .. }), "{error}");
-    let error = informer.wait_for_object(&pod("a", "x"), secs(5)).await.unwrap_err();
+    assert!(
+        matches!(error, WaitForVersionError::OutsideScope { .. }),
+        "{error}"
+    );
+    let error = informer
+        .wait_for_object(&pod("a", "x"), secs(5))
+        .await
+        .unwrap_err();
     assert!(matches!(error, WaitForVersionError::NotComparable(_)), "{error}");
 }
 
@@ -182,7 +188,15 @@ async fn managed_fields_are_dropped_on_request() {
     let kept = synced(Informer::<Pod>::all(server.client())).await;
     let dropped = synced(Informer::<Pod>::all(server.client()).drop_managed_fields()).await;
 
-    let fields = |informer: &Informer<Pod>| informer.store().get("a/x").unwrap().metadata.managed_fields.clone();
+    let fields = |informer: &Informer<Pod>| {
+        informer
+            .store()
+            .get("a/x")
+            .unwrap()
+            .metadata
+            .managed_fields
+            .clone()
+    };
     assert!(fields(&kept).is_some());
     assert!(fields(&dropped).is_none());
 }
