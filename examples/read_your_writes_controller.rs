@@ -1,16 +1,14 @@
 //! A controller that creates pods and has a stale cache.
 //!
 //! Each ConfigMap requests a number of pods. The server generates their names, so a run that does not see the pods of
-//! the previous run creates them again. The fix is to wait for the version of the last own write before deciding.
+//! the previous run creates them again. The fix is `OwnWrites`: a run waits until the cache holds the writes of the last one.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{Api, DeleteParams, PostParams};
 use kube::{Client, Resource};
-use kube_controller::{Controller, Watch};
+use kube_controller::{Action, Controller, OwnWrites, Reconcile, Watch};
 use kube_informers::{Informer, Object, ObjectKey, Store};
 use kube_testserver::builders::{Build, config_map, pod};
 use kube_testserver::{Fault, RequestMatcher, TestServer, Verb, Which};
@@ -23,57 +21,31 @@ struct Replicator {
     client: Client,
     sets: Store<ConfigMap>,
     pods: Informer<Pod>,
-    /// The version of the last own write for each key; `None`: acts on the cache as it is.
-    written: Option<Mutex<HashMap<ObjectKey, String>>>,
+    writes: OwnWrites,
 }
 
-impl Replicator {
-    async fn reconcile(&self, key: &ObjectKey) -> Result<(), Error> {
-        // First, so that it also holds after a run that failed half-way.
-        self.caught_up(key).await?;
-        let Some(set) = self.sets.get(key) else {
-            self.forget(key);
-            return Ok(());
+impl Reconcile<ObjectKey> for Replicator {
+    type Error = Error;
+
+    async fn reconcile(&self, key: ObjectKey) -> Result<Action, Error> {
+        let Some(set) = self.sets.get(&key) else {
+            return Ok(Action::Done);
         };
         let data = set.data.as_ref().and_then(|data| data.get("replicas"));
         let wanted: usize = data.ok_or("a set without replicas")?.parse()?;
 
         let api = Api::<Pod>::namespaced(self.client.clone(), key.namespace().unwrap_or_default());
-        let there = self.pods.lister().controlled_by(&*set);
-        for _ in there.len()..wanted {
-            let made = api.create(&PostParams::default(), &pod_of(&set)).await?;
-            self.wrote(key, made.metadata.resource_version);
+        // Remembers what is written for this key.
+        let api = self.writes.api(&key, api, &self.pods);
+        let children = self.pods.lister().controlled_by(&*set);
+        for _ in children.len()..wanted {
+            api.create(&PostParams::default(), &pod_of(&set)).await?;
         }
-        for surplus in there.iter().skip(wanted) {
-            let gone = api
-                .delete(surplus.object_name(), &DeleteParams::default())
+        for surplus in children.iter().skip(wanted) {
+            api.delete(surplus.object_name(), &DeleteParams::default())
                 .await?;
-            self.wrote(key, gone.left().and_then(|pod| pod.metadata.resource_version));
         }
-        Ok(())
-    }
-
-    async fn caught_up(&self, key: &ObjectKey) -> Result<(), Error> {
-        let version = match &self.written {
-            Some(written) => written.lock().unwrap().get(key).cloned(),
-            None => None,
-        };
-        if let Some(version) = version {
-            self.pods.wait_for(&version, Duration::from_secs(10)).await?;
-        }
-        Ok(())
-    }
-
-    fn wrote(&self, key: &ObjectKey, version: Option<String>) {
-        if let (Some(written), Some(version)) = (&self.written, version) {
-            written.lock().unwrap().insert(key.clone(), version);
-        }
-    }
-
-    fn forget(&self, key: &ObjectKey) {
-        if let Some(written) = &self.written {
-            written.lock().unwrap().remove(key);
-        }
+        Ok(Action::Done)
     }
 }
 
@@ -100,19 +72,20 @@ async fn run(careful: bool) -> Result<usize, Error> {
 
     let sets = Informer::<ConfigMap>::all(server.client()).start();
     let pods = Informer::<Pod>::all(server.client()).start();
-    let replicator = Arc::new(Replicator {
+    let replicator = Replicator {
         client: server.client(),
         sets: sets.store(),
         pods: pods.clone(),
-        written: careful.then(Mutex::default),
-    });
-    let controller = Controller::new("replicator")
+        writes: OwnWrites::new(),
+    };
+    let mut controller = Controller::new("replicator")
         .watches(Watch::object(&sets))
-        .watches(Watch::owner::<ConfigMap>(&pods))
-        .start(move |key: ObjectKey| {
-            let replicator = replicator.clone();
-            async move { replicator.reconcile(&key).await }
-        })?;
+        .watches(Watch::owner::<ConfigMap>(&pods));
+    if careful {
+        // Each run waits until the cache holds the writes of the previous one.
+        controller = controller.own_writes(&replicator.writes);
+    }
+    let controller = controller.start(replicator)?;
 
     let finished = |runs: u64| {
         let queue = controller.queue();

@@ -7,13 +7,16 @@ use std::time::Duration;
 
 use kube_informers::{Object, ObjectKey};
 use kube_workqueue::{Key, WorkQueue};
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tracing::info_span;
 
-use crate::action::Reconcile;
-use crate::error::RunError;
+use crate::action::IntoReconcile;
+use crate::costs::Costs;
+use crate::error::{RunError, RunFailure};
 use crate::handle::ControllerHandle;
 use crate::life::{Life, Stop};
+use crate::own_writes::OwnWrites;
 use crate::watch::{Feed, Watch};
 
 /// Informers, a queue of keys, and workers that reconcile them.
@@ -26,7 +29,18 @@ pub struct Controller<T: Key = ObjectKey> {
     queue: WorkQueue<T>,
     feeds: Vec<Box<dyn Feed<T>>>,
     settings: Settings,
+    hooks: Hooks<T>,
 }
+
+/// What is called or shared around the runs.
+pub(crate) struct Hooks<T: Key> {
+    pub(crate) own_writes: Option<OwnWrites<T>>,
+    pub(crate) on_failure: Option<OnFailure<T>>,
+    pub(crate) costs: Arc<Mutex<Costs<T>>>,
+}
+
+/// Called with the key and the failure of a run.
+pub(crate) type OnFailure<T> = Box<dyn Fn(&T, &RunFailure<'_>) + Send + Sync>;
 
 /// Settings that do not depend on the type of the keys.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +73,11 @@ impl<T: Key> Controller<T> {
                 max_retries: None,
                 sync_within: None,
                 grace: None,
+            },
+            hooks: Hooks {
+                own_writes: None,
+                on_failure: None,
+                costs: Arc::default(),
             },
         }
     }
@@ -100,6 +119,19 @@ impl<T: Key> Controller<T> {
         self
     }
 
+    /// Waits before each run until the caches hold what earlier runs of the key wrote; see [`OwnWrites`].
+    pub fn own_writes(mut self, writes: &OwnWrites<T>) -> Self {
+        self.hooks.own_writes = Some(writes.clone());
+        self
+    }
+
+    /// Called after each run that failed or panicked, with its key, after it was logged: to alert, or to report an Event.
+    /// It should be fast; a panic in it is treated like one of the run.
+    pub fn on_failure(mut self, hook: impl Fn(&T, &RunFailure<'_>) + Send + Sync + 'static) -> Self {
+        self.hooks.on_failure = Some(Box::new(hook));
+        self
+    }
+
     /// The queue, to add keys from other sources (a timer, a webhook) and to read statistics.
     pub fn queue(&self) -> &WorkQueue<T> {
         &self.queue
@@ -122,15 +154,19 @@ impl<T: Key + Sync + Debug> Controller<T> {
     ///
     /// Outside a tokio runtime.
     #[doc(alias = "Start")]
-    pub fn start(self, reconcile: impl Reconcile<T>) -> Result<ControllerHandle<T>, RunError> {
-        let (name, queue) = (self.name.clone(), self.queue.clone());
+    pub fn start<Kind>(
+        self,
+        reconcile: impl IntoReconcile<T, Kind>,
+    ) -> Result<ControllerHandle<T>, RunError> {
+        let reconcile = reconcile.into_reconcile();
+        let (name, queue, costs) = (self.name.clone(), self.queue.clone(), self.hooks.costs.clone());
         let life = self.attach()?;
         let (stop, stopped) = oneshot::channel();
         // A dropped handle means the same as a shutdown.
         let stopped = async { stopped.await.unwrap_or(Stop::Configured) };
         let span = info_span!("controller", name = &*name);
         let task = kube_tasks::spawn(span, life.run(stopped, reconcile));
-        Ok(ControllerHandle::new(name, queue, stop, task))
+        Ok(ControllerHandle::new(name, queue, costs, stop, task))
     }
 
     /// Runs in the caller's task until `signal` completes, then shuts down like [`ControllerHandle::shutdown`]. Dropping the
@@ -144,11 +180,12 @@ impl<T: Key + Sync + Debug> Controller<T> {
     ///
     /// If `Hash`, `Eq`, `Clone` or `Drop` of the key panics, and outside a tokio runtime.
     #[doc(alias = "Run")]
-    pub async fn run_until(
+    pub async fn run_until<Kind>(
         self,
         signal: impl Future<Output = ()>,
-        reconcile: impl Reconcile<T>,
+        reconcile: impl IntoReconcile<T, Kind>,
     ) -> Result<(), RunError> {
+        let reconcile = reconcile.into_reconcile();
         let stopped = async {
             signal.await;
             Stop::Configured
@@ -158,7 +195,7 @@ impl<T: Key + Sync + Debug> Controller<T> {
 
     /// Starts to fill the queue.
     fn attach(self) -> Result<Life<T>, RunError> {
-        Life::begin(self.name, self.queue, self.feeds, self.settings)
+        Life::begin(self.name, self.queue, self.feeds, self.settings, self.hooks)
     }
 }
 

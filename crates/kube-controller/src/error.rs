@@ -1,5 +1,6 @@
 //! Why a controller did not start, or ended.
 
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,5 +59,27 @@ pub enum RunError {
     Died {
         /// The name of the controller.
         controller: Arc<str>,
+    },
+}
+
+/// Why one run failed: [`Controller::on_failure`](crate::Controller::on_failure).
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RunFailure<'a> {
+    /// The reconciler returned an error.
+    Error {
+        /// The error.
+        error: &'a (dyn Error + Send + Sync + 'static),
+        /// How often the key had failed before.
+        retries: u32,
+        /// Whether the key is given up; see [`Controller::max_retries`](crate::Controller::max_retries).
+        given_up: bool,
+    },
+    /// The reconciler panicked. The panic hook has printed the message.
+    Panic {
+        /// How often the key had failed before.
+        retries: u32,
+        /// Whether the key is given up.
+        given_up: bool,
     },
 }

@@ -4,12 +4,17 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kube_informers::error::AddHandlerError;
+use kube_informers::{Object, Registration};
 use kube_workqueue::{Key, Stats, WorkQueue};
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::costs::{Costs, KeyCost, RunCounts};
 use crate::error::RunError;
 use crate::life::Stop;
+use crate::watch::{Feed, Watch};
 
 /// A controller that runs in a background task.
 ///
@@ -18,6 +23,7 @@ use crate::life::Stop;
 pub struct ControllerHandle<T: Key> {
     name: Arc<str>,
     queue: WorkQueue<T>,
+    costs: Arc<Mutex<Costs<T>>>,
     stop: oneshot::Sender<Stop>,
     end: End,
 }
@@ -32,15 +38,23 @@ impl<T: Key> ControllerHandle<T> {
     pub(crate) fn new(
         name: Arc<str>,
         queue: WorkQueue<T>,
+        costs: Arc<Mutex<Costs<T>>>,
         stop: oneshot::Sender<Stop>,
         task: JoinHandle<Result<(), RunError>>,
     ) -> Self {
         Self {
             name,
             queue,
+            costs,
             stop,
             end: End::Awaited(task),
         }
+    }
+
+    /// What an exporter reads.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn parts(&self) -> (Arc<str>, WorkQueue<T>, Arc<Mutex<Costs<T>>>) {
+        (self.name.clone(), self.queue.clone(), self.costs.clone())
     }
 
     /// Its name in logs and statistics.
@@ -56,6 +70,49 @@ impl<T: Key> ControllerHandle<T> {
     /// The statistics of the queue: runs, retries, panics, depth, latencies.
     pub fn stats(&self) -> Stats {
         self.queue.stats()
+    }
+
+    /// Adds a watch to the running controller: for namespaces, clusters or kinds that come and go.
+    ///
+    /// Unlike the watches it was started with, this one is optional: the controller neither waits for its cache nor ends when
+    /// its informer stops, so that one unreachable cluster affects no other. A reconciler that needs the whole cache checks
+    /// [`Informer::has_synced`](kube_informers::Informer::has_synced). Dropping the result removes the watch; keys that are
+    /// queued already are still reconciled.
+    ///
+    /// ```
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// use kube_controller::{ControllerHandle, Watch};
+    /// use kube_informers::{Informer, ObjectKey};
+    ///
+    /// # fn example(
+    /// #     controller: &ControllerHandle<(String, ObjectKey)>, client: kube::Client,
+    /// # ) -> Result<(), Box<dyn std::error::Error>> {
+    /// let pods = Informer::<Pod>::all(client).start();
+    /// let east = controller.add_watch(Watch::object(&pods).with_key(|key| ("east".to_owned(), key)))?;
+    /// // …
+    /// drop(east); // the cluster is gone
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The informer has stopped.
+    pub fn add_watch<K: Object>(&self, watch: Watch<K, T>) -> Result<AddedWatch, AddHandlerError> {
+        let feeding = Box::new(watch).attach(&self.name, self.queue.clone())?;
+        Ok(AddedWatch {
+            registration: feeding.registration,
+        })
+    }
+
+    /// The results of its runs so far.
+    pub fn run_counts(&self) -> RunCounts {
+        self.costs.lock().counts
+    }
+
+    /// The keys that took the most time, the most expensive first. Up to 256 keys are tracked.
+    pub fn most_expensive_keys(&self, limit: usize) -> Vec<KeyCost<T>> {
+        self.costs.lock().top(limit)
     }
 
     /// Waits until the controller ends by itself. Cancel-safe, and may be called again.
@@ -120,5 +177,25 @@ impl<T: Key> fmt::Debug for ControllerHandle<T> {
             .field("name", &self.name)
             .field("queue", &self.queue)
             .finish_non_exhaustive()
+    }
+}
+
+/// A watch that was added to a running controller: [`ControllerHandle::add_watch`]. Dropping it removes the watch.
+#[derive(Debug)]
+#[must_use = "dropping it removes the watch"]
+pub struct AddedWatch {
+    registration: Registration,
+}
+
+impl AddedWatch {
+    /// The handler behind it: its backlog, and whether its initial objects are queued.
+    pub fn registration(&self) -> &Registration {
+        &self.registration
+    }
+}
+
+impl Drop for AddedWatch {
+    fn drop(&mut self) {
+        drop(self.registration.remove());
     }
 }

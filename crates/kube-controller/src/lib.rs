@@ -25,17 +25,13 @@
 //!         Some(ObjectKey::new(map.metadata.namespace.as_deref(), name))
 //!     }))
 //!     .workers(4)
-//!     .start(move |key: ObjectKey| {
-//!         let deployment = store.get(&key);
-//!         # let seen = seen.clone();
-//!         async move {
-//!             match deployment {
-//!                 Some(deployment) => println!("{key} is at generation {:?}", deployment.metadata.generation),
-//!                 None => println!("{key} was deleted"),
-//!             }
-//!             # seen.send(key).ok();
-//!             Ok::<_, kube::Error>(Action::Done)
+//!     .start(async move |key: ObjectKey| {
+//!         match store.get(&key) {
+//!             Some(deployment) => println!("{key} is at generation {:?}", deployment.metadata.generation),
+//!             None => println!("{key} was deleted"),
 //!         }
+//!         # seen.send(key).ok();
+//!         Ok::<_, kube::Error>(Action::Done)
 //!     })?;
 //!
 //! # assert_eq!(keys.recv().await.unwrap().to_string(), "shop/cart");
@@ -59,6 +55,15 @@
 //! - **Graceful shutdown.** Queued keys are dropped (the next start lists them again); reconciles in flight are finished
 //!   within the [grace period](Controller::grace).
 //! - **No silent end.** If an informer stops, the controller ends with an error.
+//! - **No silent start.** While it waits for a cache, it logs which informer it waits for and why, after 5 s and then every
+//!   minute.
+//! - **The server's delay counts.** If an error carries a Retry-After, the key is retried after that time.
+//!
+//! # Beyond the loop
+//!
+//! [`OwnWrites`] makes a run see what the previous one wrote. [`Recorder`] reports Events. [`LoopDetector`] finds objects that
+//! are rewritten in a loop. [`retry_on_conflict`] repeats a read-modify-write cycle. [`ControllerHandle::add_watch`] adds
+//! namespaces, clusters or kinds while the controller runs. The feature `metrics` has an exporter for Prometheus.
 //!
 //! # Composition
 //!
@@ -76,19 +81,31 @@
 
 mod action;
 mod controller;
+mod costs;
 mod error;
 mod handle;
 mod life;
+mod loops;
+#[cfg(feature = "metrics")]
+pub mod metrics;
+mod own_writes;
 mod owner;
 pub mod predicates;
+mod recorder;
+mod retry;
 mod watch;
 mod work;
 
-pub use action::{Action, Reconcile};
+pub use action::{Action, ByClosure, ByTrait, IntoReconcile, Reconcile, ReconcileFn, reconcile_fn};
 pub use controller::Controller;
-pub use error::RunError;
-pub use handle::ControllerHandle;
+pub use costs::{KeyCost, RunCounts};
+pub use error::{RunError, RunFailure};
+pub use handle::{AddedWatch, ControllerHandle};
+pub use loops::{Finding, FindingKind, LoopDetector, LoopOptions};
+pub use own_writes::{OwnWrites, TrackedApi, UnseenWriteError};
 pub use owner::OwnerKeys;
+pub use recorder::{Note, Recorder, RecorderStats};
+pub use retry::retry_on_conflict;
 pub use watch::Watch;
 
 #[cfg(doctest)]

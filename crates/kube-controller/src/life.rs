@@ -9,19 +9,24 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{select_all, try_join_all};
-use kube_informers::error::HandlerEndedError;
+use kube_informers::error::{HandlerEndedError, SyncError};
+use kube_informers::reflector::ReflectorState;
 use kube_workqueue::{Key, WorkQueue, workers};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 use tracing::{info, warn};
 
 use crate::action::Reconcile;
-use crate::controller::Settings;
+use crate::controller::{Hooks, Settings};
 use crate::error::RunError;
 use crate::watch::{Feed, Feeding};
 use crate::work::Work;
 
 /// How long to wait for cancelled reconciles. They end at once, except those that block a thread.
 const CANCEL_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// When a controller that waits for its caches first logs what it waits for, and how often it repeats it.
+const FIRST_REPORT: Duration = Duration::from_secs(5);
+const NEXT_REPORT: Duration = Duration::from_secs(60);
 
 /// A shutdown request.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +42,7 @@ pub(crate) struct Life<T: Key> {
     controller: Arc<str>,
     inflow: Inflow<T>,
     settings: Settings,
+    hooks: Hooks<T>,
 }
 
 impl<T: Key> Life<T> {
@@ -45,6 +51,7 @@ impl<T: Key> Life<T> {
         queue: WorkQueue<T>,
         feeds: Vec<Box<dyn Feed<T>>>,
         settings: Settings,
+        hooks: Hooks<T>,
     ) -> Result<Self, RunError> {
         let mut inflow = Inflow {
             queue,
@@ -60,18 +67,20 @@ impl<T: Key> Life<T> {
             controller,
             inflow,
             settings,
+            hooks,
         })
     }
 }
 
 impl<T: Key + Sync + Debug> Life<T> {
     pub(crate) async fn run(
-        self,
+        mut self,
         stop: impl Future<Output = Stop>,
         reconcile: impl Reconcile<T>,
     ) -> Result<(), RunError> {
         let mut stop = pin!(stop);
-        let name = &*self.controller;
+        let controller = self.controller.clone();
+        let name = &*controller;
         // Dropping either branch loses nothing: the caches fill independently.
         tokio::select! {
             biased;
@@ -84,11 +93,17 @@ impl<T: Key + Sync + Debug> Life<T> {
             "caches are synced, starting workers"
         );
 
+        let hooks = Hooks {
+            own_writes: self.hooks.own_writes.take(),
+            on_failure: self.hooks.on_failure.take(),
+            costs: self.hooks.costs.clone(),
+        };
         let work = Arc::new(Work {
             controller: self.controller.clone(),
             queue: self.inflow.queue.clone(),
             max_retries: self.settings.max_retries,
             reconcile,
+            hooks,
         });
         let workers = workers(self.settings.workers, &self.inflow.queue, move |item| {
             let work = work.clone();
@@ -147,6 +162,31 @@ impl<T: Key + Sync + Debug> Life<T> {
         reason.map_or(Ok(()), Err)
     }
 
+    /// Logs, from time to time, which informers are not synced and why. A forgotten `start` would otherwise be silent.
+    async fn report_obstacles(&self) {
+        let began = Instant::now();
+        sleep(FIRST_REPORT).await;
+        loop {
+            let (controller, waited) = (&*self.controller, began.elapsed());
+            let mut named = false;
+            for feeding in &self.inflow.feedings {
+                if let Some(obstacle) = (feeding.obstacle)().await {
+                    named = true;
+                    let advice = advice(&obstacle);
+                    warn!(controller, ?waited, "waits for a cache: {obstacle}{advice}");
+                }
+            }
+            if !named {
+                warn!(
+                    controller,
+                    ?waited,
+                    "the caches are synced; mapping their objects to keys takes long"
+                );
+            }
+            sleep(NEXT_REPORT).await;
+        }
+    }
+
     /// Waits until every cache is synced and mapped to keys.
     async fn synced(&self) -> Result<(), RunError> {
         let feedings = &self.inflow.feedings;
@@ -158,12 +198,22 @@ impl<T: Key + Sync + Debug> Life<T> {
                 source,
             }),
         });
-        let Some(after) = self.settings.sync_within else {
-            return all.await;
+        let limit = async {
+            match self.settings.sync_within {
+                Some(after) => {
+                    sleep(after).await;
+                    after
+                }
+                None => pending().await,
+            }
         };
-        if let Ok(synced) = timeout(after, all).await {
-            return synced;
-        }
+        // The losing branches hold no state that matters: handlers sync independently of who waits for them.
+        let after = tokio::select! {
+            biased;
+            synced = all => return synced,
+            after = limit => after,
+            () = self.report_obstacles() => unreachable!("it reports until it is dropped"),
+        };
         let mut source = None;
         for feeding in feedings {
             source = (feeding.obstacle)().await.map(Box::new);
@@ -177,6 +227,14 @@ impl<T: Key + Sync + Debug> Life<T> {
             after,
             source,
         })
+    }
+}
+
+/// What to do about an informer that is not synced.
+fn advice(obstacle: &SyncError) -> &'static str {
+    match obstacle.state {
+        ReflectorState::Idle => "; start it: `InformerBuilder::start`, or `start` of its factory",
+        _ => "",
     }
 }
 

@@ -7,8 +7,9 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use kube_informers::error::{AddHandlerError, SyncError};
 use kube_informers::{Cause, Event, HandlerOptions, Informer, Object, ObjectKey, Registration};
-use kube_workqueue::{Key, Priority, WorkQueue};
+use kube_workqueue::{AddOptions, Key, Priority, WorkQueue};
 
+use crate::loops::LoopDetector;
 use crate::owner::OwnerKeys;
 
 /// Maps the events of an informer to keys.
@@ -27,10 +28,13 @@ pub struct Watch<K: Object, T: Key = ObjectKey> {
     predicates: Vec<Predicate<K>>,
     resync: Option<Duration>,
     left_scope: bool,
+    slow_down: Option<SlowDown<K>>,
 }
 
 type Mapping<K, T> = Box<dyn FnMut(&Event<K>, &mut dyn FnMut(T)) + Send>;
 type Predicate<K> = Box<dyn FnMut(&Event<K>) -> bool + Send>;
+/// The delay of an event's keys, if they are to be delayed.
+type SlowDown<K> = Box<dyn FnMut(&Event<K>) -> Option<Duration> + Send>;
 
 impl<K: Object> Watch<K, ObjectKey> {
     /// Maps each event to the key of its object.
@@ -95,6 +99,7 @@ impl<K: Object, T: Key> Watch<K, T> {
             predicates: Vec::new(),
             resync: None,
             left_scope: false,
+            slow_down: None,
         }
     }
 
@@ -109,6 +114,20 @@ impl<K: Object, T: Key> Watch<K, T> {
     /// Reconciles every object periodically, even if nothing changed; see [`HandlerOptions::resync`].
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(period);
+        self
+    }
+
+    /// Observes the objects for loops and fights, before any predicate; see [`LoopDetector`]. With an interval, keys of
+    /// objects in a loop are added with this delay, so that they are reconciled at most that often.
+    pub fn detect_loops(mut self, detector: &LoopDetector, interval: Option<Duration>) -> Self
+    where
+        K: kube::Resource + serde::Serialize,
+    {
+        let detector = detector.clone();
+        self.slow_down = Some(Box::new(move |event| {
+            detector.observe(event);
+            interval.filter(|_| detector.is_looping(&event.key()))
+        }));
         self
     }
 
@@ -145,6 +164,7 @@ impl<K: Object, T: Key> Watch<K, T> {
             predicates: self.predicates,
             resync: self.resync,
             left_scope: self.left_scope,
+            slow_down: self.slow_down,
         }
     }
 }
@@ -179,6 +199,7 @@ impl<K: Object, T: Key> Feed<T> for Watch<K, T> {
             mut predicates,
             resync,
             left_scope,
+            mut slow_down,
         } = *self;
         let mut options = HandlerOptions::default().name(format!("{controller}/{}", informer.name()));
         if let Some(period) = resync {
@@ -192,6 +213,7 @@ impl<K: Object, T: Key> Feed<T> for Watch<K, T> {
                     ..
                 }
             );
+            let delay = slow_down.as_mut().and_then(|delay| delay(&event));
             if (left && !left_scope) || !predicates.iter_mut().all(|holds| holds(&event)) {
                 return;
             }
@@ -200,7 +222,11 @@ impl<K: Object, T: Key> Feed<T> for Watch<K, T> {
                 true => Priority::LOW,
                 false => Priority::NORMAL,
             };
-            keys(&event, &mut |key| queue.add_with(key, priority));
+            let options = match delay {
+                Some(delay) => AddOptions::from(priority).after(delay),
+                None => priority.into(),
+            };
+            keys(&event, &mut |key| queue.add_with(key, options));
         })?;
         Ok(Feeding {
             registration,

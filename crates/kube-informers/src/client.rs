@@ -1,13 +1,11 @@
 //! A kube client configured for informers.
 
-/// Creates a client from a configuration, with two settings disabled that interfere with informers:
+/// Creates a client for informers and for your own requests, with one setting disabled that interferes with informers:
+/// with `read_timeout`, kube ends every quiet watch. Informers have their own deadlines.
 ///
-/// - `default_retry`: kube repeats a rejected request for minutes. Informers have their own backoff, report it, and
-///   respect `Retry-After`.
-/// - `read_timeout`: kube ends every quiet watch. Informers have their own deadlines.
-///
-/// All other settings (credentials, TLS, proxies, the connect timeout) are unchanged. Clients created otherwise work
-/// too, see [`ListWatch`](crate::ListWatch).
+/// All other settings (credentials, TLS, proxies, the connect timeout) are unchanged. In particular kube retries your own
+/// requests when the server is overloaded (`default_retry`); the requests of informers are exempt, because informers have
+/// their own back-off and report it. Clients created otherwise work too, see [`ListWatch`](crate::ListWatch).
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -28,7 +26,6 @@ pub fn client(config: kube::Config) -> Result<kube::Client, kube::Error> {
 }
 
 fn adapted(mut config: kube::Config) -> kube::Config {
-    config.default_retry = false;
     config.read_timeout = None;
     config
 }
@@ -46,11 +43,11 @@ mod tests {
     }
 
     #[test]
-    fn retries_and_the_read_timeout_are_disabled_and_nothing_else() {
+    fn the_read_timeout_is_disabled_and_nothing_else() {
         let before = config();
         let after = adapted(config());
 
-        assert!(before.default_retry && !after.default_retry);
+        assert!(before.default_retry && after.default_retry);
         assert_eq!(after.read_timeout, None);
         assert_eq!(after.connect_timeout, before.connect_timeout);
         assert_eq!(after.cluster_url, before.cluster_url);

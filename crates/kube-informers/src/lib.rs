@@ -119,6 +119,7 @@ pub mod shard;
 pub mod source;
 pub mod store;
 mod subscription;
+mod sync;
 pub mod target;
 mod task;
 mod time;
@@ -152,6 +153,7 @@ pub use source::ListWatch;
 #[doc(inline)]
 pub use store::{Index, Store};
 pub use subscription::Subscription;
+pub use sync::{Synced, wait_for_sync};
 pub use version::ResourceVersion;
 
 /// The errors of the types at the root of the crate. Other modules hold the errors of their own operations.
@@ -160,12 +162,15 @@ pub use version::ResourceVersion;
 pub mod error {
     pub use crate::bodies::FetchError;
     pub use crate::codec::NoSchemaError;
-    pub use crate::informer::errors::{SetShardError, StoppedError, SyncError, WaitForVersionError};
+    pub use crate::informer::errors::{
+        SetShardError, StoppedError, SyncError, WaitForVersionError, WaitUntilError,
+    };
     pub use crate::informer::{EncodingError, IndexByPathError, NotReadyError};
     pub use crate::key::ParseKeyError;
     pub use crate::lazy::LazyError;
     pub use crate::registration::{AddHandlerError, HandlerEndedError};
     pub use crate::selector::ParseSelectorError;
+    pub use crate::sync::WaitForSyncError;
     pub use crate::task::TaskPanicError;
     pub use crate::version::ParseVersionError;
 }

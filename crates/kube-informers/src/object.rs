@@ -51,6 +51,12 @@
 /// }
 /// ```
 #[doc(alias = "metav1.Object")]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be cached: it does not implement `Object`",
+    label = "not an `Object`",
+    note = "an `Arc` from a cache is passed as `&*object`, not as `&object`",
+    note = "every `kube::Resource` is an `Object`; implement `kube_informers::Object` for a struct of your own"
+)]
 pub trait Object: Send + Sync + 'static {
     /// The name; empty if the object has none. Objects without a name are not cached.
     fn object_name(&self) -> &str;
@@ -115,6 +121,8 @@ pub struct OwnerRef<'a> {
     pub controller: bool,
 }
 
+// Errors about a type without `Object` are to name `Object`, which can be implemented, not `kube::Resource`.
+#[diagnostic::do_not_recommend]
 impl<K> Object for K
 where
     K: kube::Resource + Send + Sync + 'static,

@@ -53,6 +53,20 @@
 //! - **kube's feature `unstable-runtime-subscribe`**, whose functions may change in any release of kube. This crate
 //!   therefore follows kube-runtime's versions, and nothing else of ours depends on it.
 //!
+//! # What it does not cover
+//!
+//! The controller is kube-runtime's, so `graceful_shutdown_on`, `shutdown_on_signal`, `reconcile_all_on`, `with_config` and the
+//! rest of its methods work as before. Not covered:
+//!
+//! - predicates for the main kind: filter in the reconciler, or use `Controller::for_shared_stream` with [`reflected`] and a
+//!   filter of your own;
+//! - owned kinds known only at run time (`owns_with`): use [`ControllerExt::reconcile_on_informer`];
+//! - kube-runtime's `Config` of a watch (page size, list semantics): the informer has its own configuration;
+//! - the errors of watches in the stream of results: they are in [`Informer::state`](kube_informers::Informer::state);
+//! - objects that left the scope of the informer: they wake nobody;
+//! - `finalizer`, `events::Recorder`, `wait` and the other helpers of kube-runtime take an `Api`, not a watch, and stay as they
+//!   are.
+//!
 //! # When to leave it
 //!
 //! When the controller's reconciler is moved too: `kube_controller::Controller` hands out keys, runs on
@@ -67,7 +81,7 @@ mod touched;
 pub use controller::ControllerExt;
 pub use main_stream::{reflected, reflected_with};
 pub use reader::Reader;
-pub use touched::{touched, touched_lazy};
+pub use touched::{touched, touched_lazy, touched_when};
 
 /// The snippets of the guide and of the README are compiled with the tests.
 #[cfg(doctest)]

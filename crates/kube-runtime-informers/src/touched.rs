@@ -1,5 +1,6 @@
 //! The objects an informer's events are about, for owned and watched kinds. No copy: the `Arc`s of the cache.
 
+use std::future::ready;
 use std::sync::Arc;
 
 use futures_core::Stream;
@@ -15,7 +16,20 @@ use serde::de::DeserializeOwned;
 ///
 /// Events are kept in a backlog until the stream is polled.
 pub fn touched<K: Object>(informer: &Informer<K>) -> impl Stream<Item = Arc<K>> + Send + use<K> {
-    informer.subscribe().flat_map(|event| {
+    touched_when(informer, |_| true)
+}
+
+/// The same for events that the predicate accepts. It sees both states of an update, unlike kube-runtime's predicates, and
+/// those of `kube_controller::predicates` fit.
+pub fn touched_when<K: Object, P>(
+    informer: &Informer<K>,
+    mut predicate: P,
+) -> impl Stream<Item = Arc<K>> + Send + use<K, P>
+where
+    P: FnMut(&Event<K>) -> bool + Send + 'static,
+{
+    let events = informer.subscribe().filter(move |event| ready(predicate(event)));
+    events.flat_map(|event| {
         let states = match event {
             Event::Added { object, .. } => [None, Some(object)],
             Event::Updated {

@@ -2,14 +2,12 @@
 
 use std::error::Error;
 use std::fmt;
-use std::io::{self, Write};
-use std::sync::Arc;
+use std::io;
 
-use kube_controller::{Action, Controller, Reconcile};
+use kube_controller::{Action, Controller, Reconcile, reconcile_fn};
 use kube_informers::ObjectKey;
 use kube_workqueue::WorkQueue;
 use kube_workqueue::limiter::ExponentialBackoff;
-use parking_lot::Mutex;
 
 use crate::support::*;
 
@@ -28,16 +26,14 @@ fn failing(
     outcome: impl Fn(usize) -> Result<Action, String> + Copy + Send + Sync + 'static,
 ) -> impl Reconcile<ObjectKey> {
     let runs = runs.clone();
-    move |key: ObjectKey| {
+    reconcile_fn(async move |key: ObjectKey| {
         drop(runs.enter(&key));
         let count = runs.count();
-        async move {
-            match count > times {
-                true => Ok(Action::Done),
-                false => outcome(count),
-            }
+        match count > times {
+            true => Ok(Action::Done),
+            false => outcome(count),
         }
-    }
+    })
 }
 
 #[tokio::test(start_paused = true)]
@@ -151,27 +147,6 @@ async fn key_is_dropped_after_max_retries_until_added_again() {
     }
 }
 
-/// Everything logged on this thread.
-#[derive(Clone, Default)]
-struct Logged(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Logged {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Logged {
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.0.lock()).into_owned()
-    }
-}
-
 #[derive(Debug)]
 struct CannotScale(io::Error);
 
@@ -189,16 +164,7 @@ impl Error for CannotScale {
 
 #[tokio::test(start_paused = true)]
 async fn failures_are_logged_with_the_key_and_without_the_message_of_a_panic() {
-    let logged = Logged::default();
-    let writer = logged.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_ansi(false)
-        .with_writer(move || writer.clone())
-        .finish();
-    // With a single subscriber in the process, tracing caches the interest of whichever thread reaches a log line
-    // first, which may have none. A second subscriber makes it check every time.
-    let _second = tracing::Dispatch::new(tracing_subscriber::fmt().finish());
-    let _guard = tracing::subscriber::set_default(subscriber);
+    let (logged, _guard) = Logged::start();
     let runs = Runs::new();
     let log = runs.clone();
 

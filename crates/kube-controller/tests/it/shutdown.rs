@@ -1,5 +1,7 @@
 //! Shutdown: runs in flight finish, queued keys do not start, and nothing is left behind.
 
+use std::sync::Arc;
+
 use kube_controller::{Controller, RunError, Watch};
 use kube_informers::ObjectKey;
 use kube_testserver::TestServer;
@@ -102,7 +104,7 @@ async fn shutdown_within_cancels_longer_runs() {
 async fn blocking_run_does_not_delay_shutdown_within() {
     let (begun, mut has_begun) = tokio::sync::mpsc::unbounded_channel();
     let (release, released) = std::sync::mpsc::channel::<()>();
-    let released = parking_lot::Mutex::new(released);
+    let released = Arc::new(parking_lot::Mutex::new(released));
     let controller = Controller::new("test");
     controller.queue().add(ObjectKey::cluster("a"));
     let controller = controller

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::Resource;
-use kube_controller::Reconcile;
+use kube_controller::{Reconcile, reconcile_fn};
 use kube_informers::reflector::Jitter;
 use kube_informers::source::{FromWire, KnownResource};
 use kube_informers::{Informer, Object, ObjectKey};
@@ -124,17 +124,14 @@ impl Runs {
     /// A reconciler with runs of this duration.
     pub fn taking(&self, time: Duration) -> impl Reconcile<ObjectKey> + use<> {
         let runs = self.clone();
-        move |key: ObjectKey| {
-            let runs = runs.clone();
-            async move {
-                let _inside = runs.enter(&key);
-                if !time.is_zero() {
-                    pass(time).await;
-                }
-                runs.0.lock().finished += 1;
-                Ok::<(), String>(())
+        reconcile_fn(async move |key: ObjectKey| {
+            let _inside = runs.enter(&key);
+            if !time.is_zero() {
+                pass(time).await;
             }
-        }
+            runs.0.lock().finished += 1;
+            Ok::<(), String>(())
+        })
     }
 
     /// The keys in the order of their runs, since the last call.
@@ -198,5 +195,41 @@ pub struct Inside {
 impl Drop for Inside {
     fn drop(&mut self) {
         self.runs.0.lock().inside.remove(&self.key);
+    }
+}
+
+/// Everything logged on this thread.
+#[derive(Clone, Default)]
+pub struct Logged(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Logged {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Logged {
+    /// Collects the log of this thread until the guards are dropped.
+    pub fn start() -> (Self, (tracing::Dispatch, tracing::subscriber::DefaultGuard)) {
+        let logged = Logged::default();
+        let writer = logged.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_writer(move || writer.clone())
+            .finish();
+        // With a single subscriber in the process, tracing caches the interest of whichever thread reaches a log line
+        // first, which may have none. A second subscriber makes it check every time.
+        let second = tracing::Dispatch::new(tracing_subscriber::fmt().finish());
+        let guard = tracing::subscriber::set_default(subscriber);
+        (logged, (second, guard))
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock()).into_owned()
     }
 }

@@ -181,3 +181,56 @@ async fn stopped_informer_is_rejected_at_the_start() {
         "its handler at the other informer is removed"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn forgotten_start_of_a_factory_is_logged() {
+    let (logged, _guard) = Logged::start();
+    let server = TestServer::new();
+    let factory = kube_informers::SharedInformerFactory::new(server.client());
+    let (pods, runs) = (factory.informer::<Pod>(), Runs::new());
+    let controller = Controller::new("test")
+        .watches(Watch::object(&pods))
+        .start(runs.reconciler())
+        .unwrap();
+
+    pass(secs(4)).await;
+    assert!(!logged.text().contains("waits for a cache"), "{}", logged.text());
+    pass(secs(2)).await;
+
+    let text = logged.text();
+    let line = text
+        .lines()
+        .find(|line| line.contains("waits for a cache"))
+        .expect("a line");
+    assert!(line.contains("pods") && line.contains("not started"), "{line}");
+    assert!(line.contains("`start` of its factory"), "{line}");
+    pass(secs(120)).await;
+    assert_eq!(
+        logged.text().matches("waits for a cache").count(),
+        3,
+        "once a minute"
+    );
+    controller.shutdown().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn missing_permission_is_logged_while_waiting() {
+    let (logged, _guard) = Logged::start();
+    let server = TestServer::new();
+    server.fault(RequestMatcher::resource("pods").forever(), Fault::status(403));
+    let (pods, runs) = (pods(&server), Runs::new());
+    let controller = Controller::new("test")
+        .watches(Watch::object(&pods))
+        .start(runs.reconciler())
+        .unwrap();
+
+    pass(secs(6)).await;
+
+    let text = logged.text();
+    let line = text
+        .lines()
+        .find(|line| line.contains("waits for a cache"))
+        .expect("a line");
+    assert!(line.contains("grant the verbs list and watch on pods"), "{line}");
+    controller.shutdown().await.unwrap();
+}

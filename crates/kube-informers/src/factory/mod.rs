@@ -264,7 +264,7 @@ impl SharedInformerFactory {
             slots.is_shut_down()
         };
         // Builders run user code: not under the lock.
-        let builder = build().handlers_keep_alive();
+        let builder = build();
         let builder = match shutdown {
             true => builder.rename(|name| format!("{name} (its factory was shut down)")),
             false => builder,

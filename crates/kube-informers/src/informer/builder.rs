@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tracing::warn;
+
 use super::audit::Auditor;
 use super::process::{InformerInner, InformerParts, InformerTask};
 use super::{Alive, Informer};
@@ -29,7 +31,6 @@ pub struct InformerBuilder<K: Object> {
     transform: Option<Transform<K>>,
     queue: QueueKind,
     resync: Option<Duration>,
-    handlers_keep_alive: bool,
     on_stream_end: Option<StreamEndHook>,
     shard: Option<Shard>,
     shard_is_fixed: bool,
@@ -134,7 +135,6 @@ impl<K: Object> Informer<K> {
             transform: None,
             queue: QueueKind::default(),
             resync: None,
-            handlers_keep_alive: false,
             on_stream_end: None,
             shard: None,
             shard_is_fixed: false,
@@ -262,6 +262,27 @@ impl<K: Object> InformerBuilder<K> {
         }
     }
 
+    /// Removes `metadata.managedFields` from every object before it is decoded: about half of the memory of a typical pod;
+    /// see [`ListWatch::drop_managed_fields`].
+    ///
+    /// A source of your own decides itself what it delivers: then this has no effect, and a warning is logged.
+    #[doc(alias = "TransformStripManagedFields")]
+    pub fn drop_managed_fields(mut self) -> Self {
+        match self.sources {
+            Sources::ListWatch(list_watch) => {
+                self.sources = Sources::ListWatch(Box::new(list_watch.drop_managed_fields(true)));
+            }
+            Sources::Other(ref sources) => {
+                let informer = self.name.clone().unwrap_or_else(|| describe(sources));
+                warn!(
+                    informer,
+                    "managed fields are not dropped: the source is not a ListWatch"
+                );
+            }
+        }
+        self
+    }
+
     /// Restricts the informer to a shard, like [`Scope::shard`](crate::Scope::shard) for a source with a scope.
     /// [`Informer::set_shard`] moves it later.
     pub fn shard(mut self, shard: Shard) -> Self {
@@ -272,12 +293,6 @@ impl<K: Object> InformerBuilder<K> {
     /// Rejects [`Informer::set_shard`]: for informers that are shared by scope.
     pub(crate) fn fix_shard(mut self) -> Self {
         self.shard_is_fixed = true;
-        self
-    }
-
-    /// Handlers keep the informer alive, as handles do.
-    pub(crate) fn handlers_keep_alive(mut self) -> Self {
-        self.handlers_keep_alive = true;
         self
     }
 
@@ -306,6 +321,7 @@ impl<K: Object> InformerBuilder<K> {
         let shard = self
             .shard
             .or_else(|| sources.first().and_then(|source| source.shard()));
+        let namespaces = sources.iter().map(|source| source.namespace()).collect();
         let mut queues = Vec::new();
         let mut reflectors = Vec::new();
         let mut shards = Vec::new();
@@ -348,13 +364,13 @@ impl<K: Object> InformerBuilder<K> {
             name,
             resource,
             lazy,
+            namespaces,
             writer: self.writer,
             queues,
             reflectors: reflectors.iter().map(Reflector::handle).collect(),
             shards,
             shard_is_fixed: self.shard_is_fixed,
             default_resync: self.resync.or(self.config.resync),
-            handlers_keep_alive: self.handlers_keep_alive,
         });
         let alive = Arc::new(Alive {
             stop: shared.stop.clone(),

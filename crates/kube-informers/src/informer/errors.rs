@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::key::ObjectKey;
 use crate::reflector::ReflectorState;
 use crate::shard::ShardFieldError;
 use crate::source::SourceError;
@@ -117,6 +118,35 @@ pub enum WaitForVersionError {
         wanted: String,
         /// The current version of the cache.
         reached: Option<String>,
+        /// The time waited.
+        after: Duration,
+    },
+    /// The informer does not watch the namespace of the object.
+    #[error("{key} is outside the scope of the informer of {informer}: its cache will never hold it")]
+    OutsideScope {
+        /// The key waited for.
+        key: ObjectKey,
+        /// Which informer.
+        informer: String,
+    },
+    /// The informer stopped.
+    #[error(transparent)]
+    Stopped(#[from] StoppedError),
+}
+
+/// A condition on the cache has not become true.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WaitUntilError {
+    /// The timeout elapsed.
+    #[error(
+        "the condition on the cache of {informer} does not hold after {after:?}; the informer is {state}"
+    )]
+    Deadline {
+        /// Which informer.
+        informer: String,
+        /// Its state.
+        state: ReflectorState,
         /// The time waited.
         after: Duration,
     },

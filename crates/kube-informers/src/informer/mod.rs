@@ -13,6 +13,7 @@ mod sharding;
 mod shutdown;
 mod state;
 pub(crate) mod stats;
+mod wait;
 mod weak;
 
 use std::fmt;
@@ -30,11 +31,10 @@ use crate::registration::{AddHandlerError, Registration};
 use crate::store::{DuplicateIndexError, Index, Quarantined, Store};
 use crate::subscription::Subscription;
 use crate::time::after;
-use crate::version::ResourceVersion;
 use process::InformerInner;
 
 pub use builder::{EncodingError, InformerBuilder, QueueKind};
-use errors::{StoppedError, SyncError, WaitForVersionError};
+use errors::{StoppedError, SyncError};
 pub use index_by_path::IndexByPathError;
 pub use low_level::LowLevelInformer;
 pub use process::InformerTask;
@@ -63,12 +63,15 @@ pub(crate) use weak::{SyncOutcome, WeakInformer};
 ///
 /// Use [`wait_for`](Self::wait_for) to read your own writes.
 ///
-/// # Lifecycle
+/// # Lifetime
 ///
 /// A clone is another handle to the same informer. Nothing runs before [`InformerBuilder::start`] or
-/// [`InformerTask::run`]. It stops at [`shutdown`](Self::shutdown), or when the last of its handles is dropped:
-/// informers, stores, indexes, subscriptions and registrations. It cannot be restarted.
-/// A handler that captures one of these keeps the informer alive until it is removed or the informer is shut down.
+/// [`InformerTask::run`].
+///
+/// **An informer lives as long as something uses it:** a handle (informer, store, lister, index, subscription,
+/// registration) or a registered handler. A program may therefore add a handler and drop everything else, as in Go;
+/// [`Registration::remove`] or [`shutdown`](Self::shutdown) ends it. The rule is the same for informers of a
+/// [`SharedInformerFactory`](crate::SharedInformerFactory). A stopped informer cannot be restarted.
 ///
 /// ```no_run
 /// use k8s_openapi::api::core::v1::Pod;
@@ -130,6 +133,9 @@ impl<K: Object> Informer<K> {
     /// [`EventHandler`](crate::EventHandler) or an [`AsyncEventHandler`](crate::AsyncEventHandler); closures are one or
     /// the other.
     ///
+    /// The handler keeps the informer alive until it is [removed](Registration::remove), also if the registration is
+    /// dropped.
+    ///
     /// # Errors
     ///
     /// The informer has stopped.
@@ -157,12 +163,10 @@ impl<K: Object> Informer<K> {
     {
         let handler = erase(handler);
         let registration = self.shared.add_handler(options, handler, Instant::now())?;
-        let registration = registration.keeping(self.alive.clone());
-        Ok(if self.shared.handlers_keep_alive {
-            registration.handler_keeping(self.alive.clone())
-        } else {
-            registration
-        })
+        // The handler keeps the informer alive until it ends; the registration does even longer, for its counters.
+        Ok(registration
+            .handler_keeping(self.alive.clone())
+            .keeping(self.alive.clone()))
     }
 
     /// The events as a stream: the cached objects first, then every change. Ends when the informer stops.
@@ -250,49 +254,6 @@ impl<K: Object> Informer<K> {
         match timeout_at(deadline, self.synced()).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(StoppedError { .. })) | Err(_) => Err(self.shared.not_synced(timeout)),
-        }
-    }
-
-    /// Waits until the cache has reached a resource version, such as the one returned by a write that is to be read back.
-    /// A write outside the informer's scope may have to wait for the next bookmark (about a minute).
-    ///
-    /// # Errors
-    ///
-    /// The version is not a number and cannot be compared, the timeout elapsed, or the informer stopped.
-    #[doc(alias = "LastStoreSyncResourceVersion")]
-    pub async fn wait_for(
-        &self,
-        resource_version: &str,
-        timeout: Duration,
-    ) -> Result<(), WaitForVersionError> {
-        let wanted: ResourceVersion = resource_version
-            .parse()
-            .map_err(WaitForVersionError::NotComparable)?;
-        let mut applied = self.shared.applied.subscribe();
-        let mut life = self.shared.life.subscribe();
-        let deadline = after(Instant::now(), timeout);
-        loop {
-            applied.borrow_and_update();
-            if self.shared.has_reached(&wanted)? {
-                return Ok(());
-            }
-            if life.borrow_and_update().stopped {
-                return Err(WaitForVersionError::Stopped(self.shared.stopped_error()));
-            }
-            // Both branches are cancel-safe: a change that is missed here is seen in the next iteration.
-            let changed = async {
-                tokio::select! {
-                    _ = applied.changed() => {}
-                    _ = life.changed() => {}
-                }
-            };
-            if timeout_at(deadline, changed).await.is_err() {
-                return Err(WaitForVersionError::Deadline {
-                    wanted: resource_version.to_owned(),
-                    reached: self.shared.store.resource_version(),
-                    after: timeout,
-                });
-            }
         }
     }
 

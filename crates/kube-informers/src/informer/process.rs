@@ -47,6 +47,8 @@ pub(super) struct InformerInner<K: Object> {
     core: Mutex<Core<K>>,
     /// A handle that does not keep the informer alive.
     pub(super) store: Store<K>,
+    /// The namespace of each member watch, if it has one.
+    namespaces: Vec<Option<String>>,
     /// One for each member watch, as are the reflectors.
     pub(super) queues: Vec<Arc<dyn DeltaQueue<K>>>,
     pub(super) reflectors: Vec<ReflectorHandle>,
@@ -65,8 +67,6 @@ pub(super) struct InformerInner<K: Object> {
     /// Counts the applied batches; wakes callers that wait for a version.
     pub(super) applied: watch::Sender<u64>,
     default_resync: Option<Duration>,
-    /// Whether a handler keeps the informer alive without its registration.
-    pub(super) handlers_keep_alive: bool,
     /// Whether moving the shard is rejected.
     pub(super) shard_is_fixed: bool,
     resyncs_changed: Notify,
@@ -82,13 +82,13 @@ pub(super) struct InformerParts<K: Object> {
     pub(super) name: String,
     pub(super) resource: Option<ResourceType>,
     pub(super) lazy: Option<Arc<LazyCounters>>,
+    pub(super) namespaces: Vec<Option<String>>,
     pub(super) writer: DeltaWriter<K>,
     pub(super) queues: Vec<Arc<dyn DeltaQueue<K>>>,
     pub(super) reflectors: Vec<ReflectorHandle>,
     pub(super) shards: Vec<ShardTracker>,
     pub(super) shard_is_fixed: bool,
     pub(super) default_resync: Option<Duration>,
-    pub(super) handlers_keep_alive: bool,
 }
 
 struct Core<K: Object> {
@@ -113,19 +113,20 @@ impl<K: Object> InformerInner<K> {
             name,
             resource,
             lazy,
+            namespaces,
             writer,
             queues,
             reflectors,
             shards,
             shard_is_fixed,
             default_resync,
-            handlers_keep_alive,
         } = parts;
         let stop = CancellationToken::new();
         Arc::new(Self {
             name,
             resource,
             lazy,
+            namespaces,
             store: writer.store(),
             core: Mutex::new(Core {
                 writer,
@@ -144,7 +145,6 @@ impl<K: Object> InformerInner<K> {
             life: watch::Sender::new(Lifecycle::default()),
             applied: watch::Sender::new(0),
             default_resync,
-            handlers_keep_alive,
             shard_is_fixed,
             resyncs_changed: Notify::new(),
             problem_log: Mutex::new(LogLimit::default()),

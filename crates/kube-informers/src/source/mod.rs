@@ -3,6 +3,7 @@
 //! A source lists one page or opens one watch per call. It makes no decisions: the reflector decides when to list,
 //! from which version, and how to react to a failure.
 
+mod functions;
 mod get;
 mod gzip;
 mod identity;
@@ -28,6 +29,7 @@ pub use crate::wire::{
     ApiError, Fetched, Identity, Known, KnownObjects, LimitExceeded, ListItem, ListMeta, SourceError,
     StatusCause, WatchItem,
 };
+pub use functions::FnSource;
 pub(crate) use get::get;
 pub use identity::ObjectIdentity;
 pub use listwatch::ListWatch;
@@ -90,7 +92,8 @@ pub trait ListerWatcher<K>: Send + Sync + 'static {
         None
     }
 
-    /// The only namespace it delivers, if it delivers one. Objects of other namespaces are ignored and counted.
+    /// The only namespace it delivers; `None` if its objects may be in several, or if that is unknown. Objects of other
+    /// namespaces are ignored and counted, and callers that wait for an object wait only for the watch of its namespace.
     fn namespace(&self) -> Option<String> {
         None
     }
@@ -148,7 +151,8 @@ pub enum VersionMatch {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[doc(alias = "ListOptions")]
 pub struct WatchRequest {
-    /// The version after which events are sent; `None` only together with `initial_events`.
+    /// The version after which events are sent. `None` together with `initial_events`, and for a source whose lists carry no
+    /// version.
     pub resource_version: Option<String>,
     /// Whether the watch starts with all objects and a bookmark that marks their end.
     #[doc(alias = "sendInitialEvents")]

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod bodies;
+mod diagnostics;
 mod exact;
 mod extremes;
 mod factory;

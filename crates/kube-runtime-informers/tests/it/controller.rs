@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::ResourceExt;
-use kube_informers::Informer;
+use kube_informers::{Event, Informer};
 use kube_runtime::Controller;
 use kube_runtime::reflector::ObjectRef;
 use kube_runtime_informers::ControllerExt;
@@ -179,6 +179,42 @@ async fn no_run_begins_before_the_cache_is_complete() {
         assert_eq!(store.len(), 20);
         settle().await;
         assert_eq!(runs.take().len(), 20);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn predicates_and_mapped_events_decide_what_is_reconciled() {
+    let server = TestServer::new();
+    let cart = server.create(replica_set("shop", "cart"));
+    server.create(replica_set("shop", "till"));
+    let (sets, pods) = (sets(&server), pods(&server));
+    let maps = Informer::<ConfigMap>::all(server.client()).start();
+    let controller = Controller::for_informer(&sets)
+        .owns_informer_when(&pods, |event| !matches!(event, Event::Updated { .. }))
+        .reconcile_on_informer(&maps, |event| match event {
+            Event::Deleted { object, .. } => vec![ObjectRef::new(&object.name_any()).within("shop")],
+            _ => Vec::new(),
+        });
+
+    driven(controller, async |runs| {
+        settle().await;
+        runs.take();
+        server.create(owned(pod("shop", "cart-1"), &cart));
+        settle().await;
+        assert_eq!(runs.take(), ["cart"]);
+
+        server.modify::<Pod>("shop", "cart-1", |pod| *pod = pod.clone().label("a", "b"));
+        server.create(config_map("shop", "till"));
+        settle().await;
+        assert!(
+            runs.take().is_empty(),
+            "neither an update of a pod nor a new map counts"
+        );
+
+        server.delete::<ConfigMap>("shop", "till");
+        settle().await;
+        assert_eq!(runs.take(), ["till"]);
     })
     .await;
 }

@@ -20,6 +20,7 @@ pub struct RequestMatcher {
     resource: Option<String>,
     namespace: Option<String>,
     name: Option<String>,
+    subresource: Option<Option<String>>,
     path: Option<String>,
     user_agent: Option<String>,
     replica: Option<usize>,
@@ -38,6 +39,7 @@ impl RequestMatcher {
             resource: None,
             namespace: None,
             name: None,
+            subresource: None,
             path: None,
             user_agent: None,
             replica: None,
@@ -87,7 +89,7 @@ impl RequestMatcher {
         RequestMatcher::verb(Verb::Create, resource)
     }
 
-    /// Updates of the whole object (`PUT`).
+    /// Updates (`PUT`), of subresources too; see [`subresource`](Self::subresource).
     pub fn update(resource: &str) -> RequestMatcher {
         RequestMatcher::verb(Verb::Update, resource)
     }
@@ -129,6 +131,22 @@ impl RequestMatcher {
     #[must_use]
     pub fn name(mut self, name: &str) -> RequestMatcher {
         self.name = Some(name.to_owned());
+        self
+    }
+
+    /// Only for a subresource, such as `status`.
+    ///
+    /// Without this, a matcher includes the requests for subresources.
+    #[must_use]
+    pub fn subresource(mut self, subresource: &str) -> RequestMatcher {
+        self.subresource = Some(Some(subresource.to_owned()));
+        self
+    }
+
+    /// Only for objects themselves, not for their subresources.
+    #[must_use]
+    pub fn without_subresource(mut self) -> RequestMatcher {
+        self.subresource = Some(None);
         self
     }
 
@@ -221,6 +239,10 @@ impl RequestMatcher {
                 .is_none_or(|wanted| is_resource(wanted, request))
             && same(&self.namespace, &request.namespace)
             && same(&self.name, &request.name)
+            && self
+                .subresource
+                .as_ref()
+                .is_none_or(|wanted| *wanted == request.subresource)
             && self
                 .path
                 .as_deref()

@@ -2,6 +2,7 @@
 
 mod adapters;
 mod freshness;
+mod functions;
 mod kinds;
 mod quarantine;
 mod reading;

@@ -141,3 +141,62 @@ async fn impossible_scope_is_rejected_with_a_message() {
     let error = nodes.synced_within(secs(5)).await.unwrap_err().to_string();
     assert!(error.contains("namespace"), "{error}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_an_object_needs_only_the_watch_of_its_namespace() {
+    let server = TestServer::new();
+    let scope = Scope::namespaces(["a", "b"]);
+    let informer = synced(Informer::<Pod>::scoped(server.client(), scope)).await;
+    let since = tokio::time::Instant::now();
+
+    let written = server.create(pod("a", "x"));
+    informer.wait_for_object(&written, secs(5)).await.unwrap();
+    assert!(since.elapsed() < secs(1), "{:?}", since.elapsed());
+    assert!(informer.store().contains(("a", "x")));
+    let version = written.metadata.resource_version.clone().unwrap();
+    let error = informer.wait_for(&version, secs(5)).await.unwrap_err();
+    assert!(
+        matches!(error, WaitForVersionError::Deadline { .. }),
+        "the other watch has seen nothing: {error}"
+    );
+
+    // An object that was deleted meanwhile is no reason to wait.
+    server.delete::<Pod>("a", "x");
+    wait_for("it is deleted", || informer.store().is_empty()).await;
+    informer.wait_for_object(&written, secs(5)).await.unwrap();
+
+    let foreign = server.create(pod("c", "x"));
+    let error = informer.wait_for_object(&foreign, secs(5)).await.unwrap_err();
+    assert!(
+        matches!(error, WaitForVersionError::OutsideScope { .. }),
+        "{error}"
+    );
+    let error = informer
+        .wait_for_object(&pod("a", "x"), secs(5))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, WaitForVersionError::NotComparable(_)), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn managed_fields_are_dropped_on_request() {
+    let server = TestServer::new();
+    let mut with_fields = pod("a", "x");
+    with_fields.metadata.managed_fields = Some(vec![Default::default()]);
+    server.create(with_fields);
+
+    let kept = synced(Informer::<Pod>::all(server.client())).await;
+    let dropped = synced(Informer::<Pod>::all(server.client()).drop_managed_fields()).await;
+
+    let fields = |informer: &Informer<Pod>| {
+        informer
+            .store()
+            .get("a/x")
+            .unwrap()
+            .metadata
+            .managed_fields
+            .clone()
+    };
+    assert!(fields(&kept).is_some());
+    assert!(fields(&dropped).is_none());
+}

@@ -1,0 +1,108 @@
+//! Loops and fights.
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, Time};
+use k8s_openapi::jiff::Timestamp;
+use kube_controller::{Controller, FindingKind, LoopDetector, Watch};
+use kube_informers::ObjectKey;
+use kube_testserver::TestServer;
+use kube_testserver::builders::{Build, deployment};
+
+use crate::support::*;
+
+fn written_by(mut object: Deployment, manager: &str) -> Deployment {
+    object.metadata.managed_fields = Some(vec![ManagedFieldsEntry {
+        manager: Some(manager.to_owned()),
+        time: Some(Time(Timestamp::UNIX_EPOCH)),
+        ..ManagedFieldsEntry::default()
+    }]);
+    object
+}
+
+fn update(old: &Deployment, new: &Deployment) -> kube_informers::Event<Deployment> {
+    kube_informers::Event::Updated {
+        old: old.clone().into(),
+        new: new.clone().into(),
+        resync: false,
+    }
+}
+
+fn with_replicas(replicas: i32, manager: &str) -> Deployment {
+    let mut object = deployment("shop", "cart");
+    object.spec.replicas = Some(replicas);
+    written_by(object, manager)
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_managers_of_one_field_are_named() {
+    let detector = LoopDetector::default();
+    let (ours, theirs) = (with_replicas(3, "operator"), with_replicas(5, "autoscaler"));
+    let mut findings = Vec::new();
+    for _ in 0..4 {
+        findings.extend(detector.observe(&update(&ours, &theirs)));
+        pass(secs(1)).await;
+        findings.extend(detector.observe(&update(&theirs, &ours)));
+        pass(secs(1)).await;
+    }
+
+    assert_eq!(findings.len(), 1, "reported once: {findings:?}");
+    assert_eq!(findings[0].kind, FindingKind::Fight);
+    assert_eq!(
+        findings[0].to_string(),
+        "autoscaler and operator overwrite spec.replicas of shop/cart in turn (6 changes)"
+    );
+    assert_eq!(detector.counts(), (0, 1));
+    assert!(detector.is_looping(&ObjectKey::namespaced("shop", "cart")));
+    pass(secs(61)).await;
+    assert!(!detector.is_looping(&ObjectKey::namespaced("shop", "cart")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_changes_and_changes_of_different_fields_are_no_loop() {
+    let detector = LoopDetector::default();
+    let mut last = with_replicas(0, "operator");
+    for replicas in 1..20 {
+        let next = with_replicas(replicas, "operator");
+        assert_eq!(detector.observe(&update(&last, &next)), []);
+        last = next;
+        pass(secs(20)).await;
+    }
+    for label in 0..20 {
+        let next = last.clone().label(&format!("label-{label}"), "set");
+        assert_eq!(detector.observe(&update(&last, &next)), []);
+        last = next;
+    }
+    assert_eq!(detector.counts(), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn controller_that_rewrites_its_object_is_found_and_slowed_down() {
+    let server = TestServer::new();
+    server.create(deployment("shop", "cart"));
+    let (deployments, detector, runs) = (
+        informer::<Deployment>(&server),
+        LoopDetector::default(),
+        Runs::new(),
+    );
+    let (log, writer) = (runs.clone(), server.clone());
+
+    let controller = Controller::new("test")
+        .watches(Watch::object(&deployments).detect_loops(&detector, Some(secs(30))))
+        .start(async move |key: ObjectKey| {
+            drop(log.enter(&key));
+            pass(ms(100)).await;
+            let round = log.count().to_string();
+            writer.modify::<Deployment>("shop", "cart", |object| {
+                *object = object.clone().label("round", &round)
+            });
+            Ok::<(), String>(())
+        })
+        .unwrap();
+    pass(secs(600)).await;
+
+    let findings = detector.findings();
+    assert_eq!(findings[0].kind, FindingKind::Loop, "{findings:?}");
+    assert_eq!(findings[0].path, "metadata.labels.round");
+    assert!(runs.count() < 120, "{} runs in ten minutes", runs.count());
+    controller.shutdown().await.unwrap();
+}

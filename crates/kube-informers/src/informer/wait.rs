@@ -1,0 +1,172 @@
+//! Waiting until the cache has reached a version: reading your own writes.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+
+use super::Informer;
+use super::errors::{WaitForVersionError, WaitUntilError};
+use crate::key::ObjectKey;
+use crate::object::Object;
+use crate::store::Store;
+use crate::time::after;
+use crate::version::ResourceVersion;
+
+impl<K: Object> Informer<K> {
+    /// Waits until the cache has reached a resource version, such as the one returned by a write that is to be read back.
+    ///
+    /// Every watch of the informer must reach it. A watch that has nothing to deliver, because the write was outside its
+    /// scope, reaches it with its next bookmark (about a minute). If the object is known,
+    /// [`wait_for_object`](Self::wait_for_object) is faster.
+    ///
+    /// # Errors
+    ///
+    /// The version is not a number and cannot be compared, the timeout elapsed, or the informer stopped.
+    #[doc(alias = "LastStoreSyncResourceVersion")]
+    pub async fn wait_for(
+        &self,
+        resource_version: &str,
+        timeout: Duration,
+    ) -> Result<(), WaitForVersionError> {
+        self.wait_for_reached(None, resource_version, timeout).await
+    }
+
+    /// Waits until the cache holds this state of an object or a newer one, or reflects that it was deleted since.
+    ///
+    /// The object is what a write returned; its type may differ from `K`, as for an informer of projections. Only the watch
+    /// of the object's namespace matters, so this returns as soon as the change arrives, however many namespaces the
+    /// informer covers.
+    ///
+    /// ```no_run
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # use kube_informers::Informer;
+    /// # use std::time::Duration;
+    /// # async fn example(
+    /// #     maps: Informer<ConfigMap>, api: kube::Api<ConfigMap>, map: ConfigMap,
+    /// # ) -> Result<(), Box<dyn std::error::Error>> {
+    /// let created = api.create(&Default::default(), &map).await?;
+    /// maps.wait_for_object(&created, Duration::from_secs(5)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The object has no resource version that can be compared, its namespace is outside the informer's scope, the timeout
+    /// elapsed, or the informer stopped.
+    pub async fn wait_for_object(
+        &self,
+        object: &impl Object,
+        timeout: Duration,
+    ) -> Result<(), WaitForVersionError> {
+        let version = object.object_version().unwrap_or_default();
+        self.wait_for_key(&ObjectKey::of(object), version, timeout).await
+    }
+
+    /// Like [`wait_for_object`](Self::wait_for_object), by key and resource version.
+    ///
+    /// # Errors
+    ///
+    /// The same.
+    pub async fn wait_for_key(
+        &self,
+        key: &ObjectKey,
+        resource_version: &str,
+        timeout: Duration,
+    ) -> Result<(), WaitForVersionError> {
+        if self.shared.is_outside(key) {
+            return Err(WaitForVersionError::OutsideScope {
+                key: key.clone(),
+                informer: self.shared.name.clone(),
+            });
+        }
+        self.wait_for_reached(Some(key), resource_version, timeout).await
+    }
+
+    /// Waits until the cache is synced and a condition on it holds. The condition is evaluated after each change.
+    ///
+    /// ```no_run
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// # use kube_informers::Informer;
+    /// # use std::time::Duration;
+    /// # async fn example(pods: Informer<Pod>) -> Result<(), Box<dyn std::error::Error>> {
+    /// pods.wait_until(|pods| pods.len() >= 3, Duration::from_secs(60)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The timeout elapsed, or the informer stopped.
+    #[doc(alias = "UntilWithSync")]
+    pub async fn wait_until(
+        &self,
+        mut condition: impl FnMut(&Store<K>) -> bool,
+        timeout: Duration,
+    ) -> Result<(), WaitUntilError> {
+        let mut applied = self.shared.applied.subscribe();
+        let mut life = self.shared.life.subscribe();
+        let deadline = after(Instant::now(), timeout);
+        loop {
+            applied.borrow_and_update();
+            let now = *life.borrow_and_update();
+            if now.synced && condition(&self.shared.store) {
+                return Ok(());
+            }
+            if now.stopped {
+                return Err(WaitUntilError::Stopped(self.shared.stopped_error()));
+            }
+            // Both branches are cancel-safe: a change that is missed here is seen in the next iteration.
+            let changed = async {
+                tokio::select! {
+                    _ = applied.changed() => {}
+                    _ = life.changed() => {}
+                }
+            };
+            if timeout_at(deadline, changed).await.is_err() {
+                return Err(WaitUntilError::Deadline {
+                    informer: self.shared.name.clone(),
+                    state: self.state(),
+                    after: timeout,
+                });
+            }
+        }
+    }
+
+    async fn wait_for_reached(
+        &self,
+        key: Option<&ObjectKey>,
+        resource_version: &str,
+        timeout: Duration,
+    ) -> Result<(), WaitForVersionError> {
+        let wanted: ResourceVersion = resource_version
+            .parse()
+            .map_err(WaitForVersionError::NotComparable)?;
+        let mut applied = self.shared.applied.subscribe();
+        let mut life = self.shared.life.subscribe();
+        let deadline = after(Instant::now(), timeout);
+        loop {
+            applied.borrow_and_update();
+            if self.shared.has_reached(&wanted, key)? {
+                return Ok(());
+            }
+            if life.borrow_and_update().stopped {
+                return Err(WaitForVersionError::Stopped(self.shared.stopped_error()));
+            }
+            // Both branches are cancel-safe: a change that is missed here is seen in the next iteration.
+            let changed = async {
+                tokio::select! {
+                    _ = applied.changed() => {}
+                    _ = life.changed() => {}
+                }
+            };
+            if timeout_at(deadline, changed).await.is_err() {
+                return Err(WaitForVersionError::Deadline {
+                    wanted: resource_version.to_owned(),
+                    reached: self.shared.store.resource_version(),
+                    after: timeout,
+                });
+            }
+        }
+    }
+}

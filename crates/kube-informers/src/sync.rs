@@ -1,0 +1,140 @@
+//! `wait_for_sync`: waits for several informers, handlers and factories at once.
+
+use std::fmt;
+use std::time::Duration;
+
+use futures_core::future::BoxFuture;
+use futures_util::future::join_all;
+
+use crate::factory::SharedInformerFactory;
+use crate::informer::Informer;
+use crate::object::Object;
+use crate::registration::Registration;
+
+/// What can be waited for by [`wait_for_sync`]: an [`Informer`], a [`Registration`], a [`SharedInformerFactory`], and tuples and
+/// slices of references to them.
+pub trait Synced {
+    /// Why it is not synced within the timeout: one text for each informer, handler or factory.
+    #[doc(hidden)]
+    fn obstacles(&self, timeout: Duration) -> BoxFuture<'_, Vec<String>>;
+}
+
+/// Waits until all of these are synced. They share the timeout.
+///
+/// ```no_run
+/// # use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+/// # use kube_informers::{Informer, SharedInformerFactory, wait_for_sync};
+/// # use std::time::Duration;
+/// # async fn example(
+/// #     pods: Informer<Pod>, maps: Informer<ConfigMap>, factory: SharedInformerFactory,
+/// # ) -> Result<(), Box<dyn std::error::Error>> {
+/// wait_for_sync((&pods, &maps, &factory), Duration::from_secs(60)).await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// Which of them are not synced, and why.
+#[doc(alias = "WaitForCacheSync")]
+#[doc(alias = "WaitForNamedCacheSyncWithContext")]
+#[doc(alias = "WaitFor")]
+pub async fn wait_for_sync(all: impl Synced, timeout: Duration) -> Result<(), WaitForSyncError> {
+    let obstacles = all.obstacles(timeout).await;
+    match obstacles.is_empty() {
+        true => Ok(()),
+        false => Err(WaitForSyncError { obstacles }),
+    }
+}
+
+/// Some informers, handlers or factories are not synced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitForSyncError {
+    obstacles: Vec<String>,
+}
+
+impl WaitForSyncError {
+    /// One text for each of them.
+    pub fn obstacles(&self) -> &[String] {
+        &self.obstacles
+    }
+}
+
+impl fmt::Display for WaitForSyncError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.obstacles.join("; "))
+    }
+}
+
+impl std::error::Error for WaitForSyncError {}
+
+impl<K: Object> Synced for Informer<K> {
+    fn obstacles(&self, timeout: Duration) -> BoxFuture<'_, Vec<String>> {
+        Box::pin(async move {
+            let synced = self.synced_within(timeout).await;
+            synced.err().map(|error| error.to_string()).into_iter().collect()
+        })
+    }
+}
+
+impl Synced for SharedInformerFactory {
+    fn obstacles(&self, timeout: Duration) -> BoxFuture<'_, Vec<String>> {
+        Box::pin(async move {
+            let synced = self.wait_for_sync_within(timeout).await;
+            synced.err().map(|error| error.to_string()).into_iter().collect()
+        })
+    }
+}
+
+impl Synced for Registration {
+    fn obstacles(&self, timeout: Duration) -> BoxFuture<'_, Vec<String>> {
+        Box::pin(async move {
+            match tokio::time::timeout(timeout, self.synced()).await {
+                Ok(Ok(())) => Vec::new(),
+                Ok(Err(ended)) => vec![ended.to_string()],
+                Err(_) => vec![format!(
+                    "handler {} has not received its initial objects after {timeout:?}; {} events are pending",
+                    self.name(),
+                    self.pending()
+                )],
+            }
+        })
+    }
+}
+
+impl<S: Synced + ?Sized> Synced for &S {
+    fn obstacles(&self, timeout: Duration) -> BoxFuture<'_, Vec<String>> {
+        (**self).obstacles(timeout)
+    }
+}
+
+impl<S: Synced> Synced for [S] {
+    fn obstacles(&self, timeout: Duration) -> BoxFuture<'_, Vec<String>> {
+        let all = join_all(self.iter().map(|one| one.obstacles(timeout)));
+        Box::pin(async move { all.await.into_iter().flatten().collect() })
+    }
+}
+
+macro_rules! tuples {
+    ($($($name:ident)+;)+) => {$(
+        impl<$($name: Synced),+> Synced for ($($name,)+) {
+            fn obstacles(&self, timeout: Duration) -> BoxFuture<'_, Vec<String>> {
+                #[allow(non_snake_case, reason = "the names of the types")]
+                let ($($name,)+) = self;
+                let all = join_all([$($name.obstacles(timeout)),+]);
+                Box::pin(async move { all.await.into_iter().flatten().collect() })
+            }
+        }
+    )+};
+}
+
+tuples! {
+    A;
+    A B;
+    A B C;
+    A B C D;
+    A B C D E;
+    A B C D E F;
+    A B C D E F G;
+    A B C D E F G H;
+}

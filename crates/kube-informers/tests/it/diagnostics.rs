@@ -1,0 +1,126 @@
+//! The messages of the compiler for mistakes that beginners make.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::SystemTime;
+
+/// Declarations that every case uses.
+const PREAMBLE: &str = "
+    #![allow(unused)]
+    use std::sync::Arc;
+    use kube_informers::{Event, Informer, Lister, Object};
+    pub struct Thing;
+    impl Object for Thing {
+        fn object_name(&self) -> &str { \"x\" }
+        fn object_namespace(&self) -> Option<&str> { None }
+        fn object_uid(&self) -> Option<&str> { None }
+        fn object_version(&self) -> Option<&str> { None }
+    }
+";
+
+/// The library as this test was linked against it: the newest one in the directory of the test binary.
+fn library() -> (PathBuf, PathBuf) {
+    let test = std::env::current_exe().expect("the path of this test");
+    let directory = test.parent().expect("a directory").to_owned();
+    let modified = |path: &Path| {
+        let metadata = path.metadata().ok();
+        metadata
+            .and_then(|file| file.modified().ok())
+            .unwrap_or(SystemTime::UNIX_EPOCH)
+    };
+    let files = std::fs::read_dir(&directory).expect("a readable directory");
+    let libraries = files.filter_map(|file| Some(file.ok()?.path())).filter(|path| {
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or_default();
+        name.starts_with("libkube_informers-") && name.ends_with(".rlib")
+    });
+    let library = libraries
+        .max_by_key(|path| modified(path))
+        .expect("the library is built");
+    (directory, library)
+}
+
+/// What the compiler prints for a function body.
+fn errors_of(body: &str) -> String {
+    let (directory, library) = library();
+    let folder = directory.join("diagnostics");
+    std::fs::create_dir_all(&folder).expect("a writable target directory");
+    let file = folder.join(format!("case_{:x}.rs", body.len()));
+    std::fs::write(&file, format!("{PREAMBLE}{body}")).expect("a writable target directory");
+    let output = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
+        .args([
+            "--edition",
+            "2024",
+            "--crate-type",
+            "lib",
+            "--emit",
+            "metadata",
+            "--out-dir",
+        ])
+        .arg(&folder)
+        .arg("-L")
+        .arg(format!("dependency={}", directory.display()))
+        .arg("--extern")
+        .arg(format!("kube_informers={}", library.display()))
+        .arg(&file)
+        .output()
+        .expect("rustc runs");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        !output.status.success(),
+        "this should not compile: {body}\n{text}"
+    );
+    text
+}
+
+#[track_caller]
+fn assert_explains(body: &str, explanations: &[&str]) {
+    let text = errors_of(body);
+    for explanation in explanations {
+        assert!(text.contains(explanation), "no {explanation:?} in:\n{text}");
+    }
+}
+
+#[test]
+fn arc_of_an_object_is_explained() {
+    assert_explains(
+        "pub fn f(things: Lister<Thing>, thing: Arc<Thing>) { things.controller_of(&thing); }",
+        &["`Arc<Thing>` cannot be cached", "`&*object`"],
+    );
+}
+
+#[test]
+fn struct_that_is_no_object_is_explained() {
+    assert_explains(
+        "pub struct Other; pub fn f(others: Informer<Other>) {}",
+        &[
+            "`Other` cannot be cached: it does not implement `Object`",
+            "implement `kube_informers::Object`",
+        ],
+    );
+}
+
+#[test]
+fn async_closure_that_captures_is_explained() {
+    assert_explains(
+        "pub async fn g(_: &String) {}
+         pub fn f(things: Informer<Thing>, name: String) {
+             things.add_event_handler(async move |event: Event<Thing>| g(&name).await).unwrap();
+         }",
+        // The words of the compiler, which are better than a note of ours could be.
+        &[
+            "captures state from its environment",
+            "to implement `AsyncEventHandler<Thing>`",
+        ],
+    );
+}
+
+#[test]
+fn closure_that_returns_something_is_explained() {
+    assert_explains(
+        "pub fn f(things: Informer<Thing>) { things.add_event_handler(|event: Event<Thing>| event.key()).unwrap(); }",
+        &["is not an event handler for `Thing`", "end it with a semicolon"],
+    );
+}
