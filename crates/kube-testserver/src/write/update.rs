@@ -10,7 +10,7 @@ use crate::admission::immutable;
 use crate::admission::metadata::{
     check, check_types, differs, has_generation, is_gone, metadata_mut, same, text,
 };
-use crate::kinds::structural;
+use crate::kinds::{Kind, structural};
 use crate::patch;
 use crate::server::state::ServerState;
 use crate::storage::{Store, Stored, storage_key};
@@ -303,11 +303,11 @@ fn carry_over(place: &Place<'_>, part: Part, old: &Map<String, Value>, new: &mut
     let client = place.origin == Origin::Client;
     if part == Part::Status {
         let status = new.remove("status");
-        let managed = metadata_mut(new).remove("managedFields");
+        let sent = std::mem::take(metadata_mut(new));
         *new = old.clone();
         set(new, "status", status);
-        if let Some(managed) = managed {
-            metadata_mut(new).insert("managedFields".to_owned(), managed);
+        for key in with_status(place.kind) {
+            set(metadata_mut(new), key, sent.get(*key).cloned());
         }
     } else if client && place.kind.has_status() {
         set(new, "status", old.get("status").cloned());
@@ -348,6 +348,36 @@ fn set(map: &mut Map<String, Value>, key: &str, value: Option<Value>) {
         Some(value) => map.insert(key.to_owned(), value),
         None => map.remove(key),
     };
+}
+
+/// Built-in kinds whose status is written without any change of the metadata, as with custom kinds.
+const STATUS_ALONE: &[&str] = &[
+    "CustomResourceDefinition",
+    "CSINode",
+    "DeviceTaintRule",
+    "PodCertificateRequest",
+    "ResourceClaim",
+    "ServiceCIDR",
+    "StorageVersionMigration",
+    "ValidatingAdmissionPolicy",
+    "VolumeAttachment",
+];
+
+/// The metadata that a write of the status may change.
+fn with_status(kind: &Kind) -> &'static [&'static str] {
+    match kind.kind.as_str() {
+        _ if kind.custom => &["managedFields"],
+        name if STATUS_ALONE.contains(&name) => &["managedFields"],
+        "Deployment" => &["managedFields", "annotations", "finalizers", "ownerReferences"],
+        "Pod" => &["managedFields", "annotations", "finalizers", "labels"],
+        _ => &[
+            "managedFields",
+            "annotations",
+            "finalizers",
+            "labels",
+            "ownerReferences",
+        ],
+    }
 }
 
 /// Finalizers of an object marked for deletion can only be removed.

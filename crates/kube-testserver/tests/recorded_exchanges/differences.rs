@@ -14,7 +14,6 @@ const AT_ONCE_GONE: &str = "a namespace is emptied and removed at once, which th
 const BUILD: &str = "describes the build of the server";
 const HASH: &str = "the hash identifies a storage format";
 const YAML_ERRORS: &str = "errors are always JSON";
-const DRY_RUN: &str = "the result of a dry run has the current version";
 
 pub(crate) const KNOWN: &[Known] = &[
     known("*", "body/columnDefinitions/*/description", COLUMNS),
@@ -67,16 +66,6 @@ pub(crate) const KNOWN: &[Known] = &[
     known("objects/create from a list", "body/message", GO),
     known("patches/merge that is no object", "body/message", GO),
     known("patches/json that is none", "body/message", GO),
-    known(
-        "objects/create for trial",
-        "body/metadata/resourceVersion",
-        DRY_RUN,
-    ),
-    known(
-        "patches/apply for trial",
-        "body/metadata/resourceVersion",
-        DRY_RUN,
-    ),
     known("objects/get as yaml", "headers/content-type", YAML_ERRORS),
     known("objects/get as yaml", "body", YAML_ERRORS),
     known("watches/yaml", "headers/content-type", YAML_ERRORS),
