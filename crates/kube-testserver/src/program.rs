@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 
-use crate::churn::{Churn, Population};
 use crate::TestServer;
+use crate::churn::{Churn, Population};
 
 /// An in-memory Kubernetes API server for tests and experiments.
 ///
@@ -91,7 +91,9 @@ pub async fn run(arguments: Arguments) -> Result<(), String> {
         builder = builder.allow_remote();
     }
     if arguments.tls {
-        builder = builder.tls(&[arguments.bind]).map_err(|error| error.to_string())?;
+        builder = builder
+            .tls(&[arguments.bind])
+            .map_err(|error| error.to_string())?;
     }
     // Bound before any object is created, so that a busy port fails at once.
     let address = SocketAddr::new(arguments.bind, arguments.port);
@@ -140,9 +142,13 @@ fn busy(address: SocketAddr, error: &io::Error) -> String {
 /// Creates the objects of a file, of a directory, or of the standard input.
 fn create_from(server: &TestServer, path: &Path) -> Result<(), String> {
     if path != Path::new("-") {
-        return server.load_manifests(path).map(|_| ()).map_err(|error| error.to_string());
+        return server
+            .load_manifests(path)
+            .map(|_| ())
+            .map_err(|error| error.to_string());
     }
-    let text = io::read_to_string(io::stdin()).map_err(|error| format!("cannot read the manifest -: {error}"))?;
+    let text =
+        io::read_to_string(io::stdin()).map_err(|error| format!("cannot read the manifest -: {error}"))?;
     server
         .load_manifest(&text)
         .map(|_| ())
@@ -169,7 +175,11 @@ fn introduce(arguments: &Arguments, server: &TestServer) -> Result<(), String> {
     }
     text.push_str("\n\n");
     if !arguments.bind.is_loopback() {
-        let plain = if arguments.tls { "" } else { ", and the connection is not encrypted: add --tls" };
+        let plain = if arguments.tls {
+            ""
+        } else {
+            ", and the connection is not encrypted: add --tls"
+        };
         text.push_str(&format!("Other machines can reach it{plain}.\n\n"));
     }
     match &arguments.kubeconfig {

@@ -21,6 +21,8 @@ const COUNTED: &[&str] = &[
     "IngressClass",
     "NetworkPolicy",
     "PodDisruptionBudget",
+    "PodTemplate",
+    "HorizontalPodAutoscaler",
     "EndpointSlice",
     "PriorityClass",
     "FlowSchema",
@@ -274,8 +276,7 @@ fn check_owners(metadata: &Map<String, Value>) -> Vec<FieldError> {
 
 fn name_rule(kind: &Kind) -> fn(&str) -> Vec<String> {
     match (kind.group.as_str(), kind.kind.as_str()) {
-        ("", "Namespace") => names::dns_1123_label,
-        ("", "Service") => names::dns_1035_label,
+        ("", "Namespace" | "Service") => names::dns_1123_label,
         ("rbac.authorization.k8s.io", _) | ("coordination.k8s.io" | "apiregistration.k8s.io", _) => {
             names::path_segment
         }

@@ -72,7 +72,8 @@ impl TestServer {
             ..place(&kind, &stored_as, namespace.as_deref(), "")
         };
         let new = NewObject::check(&place, object)?;
-        self.state.write(|store| write::create(&self.state, store, &place, new))?;
+        self.state
+            .write(|store| write::create(&self.state, store, &place, new))?;
         Ok(())
     }
 

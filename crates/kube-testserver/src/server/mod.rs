@@ -103,12 +103,10 @@ impl TestServer {
 
     /// The address it listens on, such as `http://127.0.0.1:41234`; `None` without a socket.
     pub fn url(&self) -> Option<String> {
-        self.listening
-            .as_ref()
-            .map(|listening| {
-                let scheme = if self.speaks_tls() { "https" } else { "http" };
-                format!("{scheme}://{}", listening.address())
-            })
+        self.listening.as_ref().map(|listening| {
+            let scheme = if self.speaks_tls() { "https" } else { "http" };
+            format!("{scheme}://{}", listening.address())
+        })
     }
 
     #[cfg(feature = "tls")]
@@ -117,7 +115,10 @@ impl TestServer {
     }
 
     #[cfg(not(feature = "tls"))]
-    #[expect(clippy::unused_self, reason = "the same signature with and without the feature")]
+    #[expect(
+        clippy::unused_self,
+        reason = "the same signature with and without the feature"
+    )]
     fn speaks_tls(&self) -> bool {
         false
     }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -45,14 +46,20 @@ impl Tls {
         names.dedup();
 
         let mut server = CertificateParams::new(names).map_err(failed)?;
-        server.distinguished_name.push(DnType::CommonName, "kube-testserver");
+        server
+            .distinguished_name
+            .push(DnType::CommonName, "kube-testserver");
         server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         let server_key = KeyPair::generate().map_err(failed)?;
         let server = server.signed_by(&server_key, &issuer).map_err(failed)?;
 
         let mut client = CertificateParams::new(Vec::new()).map_err(failed)?;
-        client.distinguished_name.push(DnType::CommonName, "kube-testserver:admin");
-        client.distinguished_name.push(DnType::OrganizationName, "system:masters");
+        client
+            .distinguished_name
+            .push(DnType::CommonName, "kube-testserver:admin");
+        client
+            .distinguished_name
+            .push(DnType::OrganizationName, "system:masters");
         client.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         let client_key = KeyPair::generate().map_err(failed)?;
         let client = client.signed_by(&client_key, &issuer).map_err(failed)?;
@@ -112,7 +119,9 @@ impl Tls {
 
 fn authority() -> io::Result<(rcgen::Certificate, Issuer<'static, KeyPair>)> {
     let mut params = CertificateParams::new(Vec::new()).map_err(failed)?;
-    params.distinguished_name.push(DnType::CommonName, "kube-testserver authority");
+    params
+        .distinguished_name
+        .push(DnType::CommonName, "kube-testserver authority");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
     let key = KeyPair::generate().map_err(failed)?;

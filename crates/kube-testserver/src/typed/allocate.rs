@@ -144,6 +144,8 @@ fn job(job: &mut Value) {
     if job.pointer("/spec/manualSelector") == Some(&json!(true)) || job.pointer("/spec/template").is_none() {
         return;
     }
+    // Labels that were copied from the template are the same map in Go, so they get the additions, too.
+    let shared = job.pointer("/metadata/labels") == job.pointer("/spec/template/metadata/labels");
     let spec = &mut job["spec"];
     for (key, value) in [
         ("controller-uid", &uid),
@@ -153,8 +155,24 @@ fn job(job: &mut Value) {
     ] {
         set_missing(&mut spec["template"]["metadata"]["labels"], key, value.clone());
     }
+    if shared {
+        let labels = spec["template"]["metadata"]["labels"].clone();
+        job["metadata"]["labels"] = labels;
+    }
+    let spec = &mut job["spec"];
     set_missing(spec, "selector", json!({}));
     spec["selector"]["matchLabels"]["batch.kubernetes.io/controller-uid"] = uid;
+}
+
+/// Completes an updated object: what admission adds to every write.
+pub(crate) fn complete_update(kind: &Kind, object: &mut Map<String, Value>) {
+    if kind.group.is_empty() && kind.kind == "Pod" {
+        let mut whole = Value::Object(std::mem::take(object));
+        pod(&mut whole);
+        if let Value::Object(map) = whole {
+            *object = map;
+        }
+    }
 }
 
 /// A pod stays on a lost node for five minutes, unless it says otherwise.

@@ -154,6 +154,11 @@ pub(crate) fn bind(state: &ServerState, place: &Place<'_>, binding: &Value) -> R
         let error = FieldError::required("target.name", "");
         return Err(ApiError::invalid("", "Binding", place.name, &[error]));
     }
+    // Only this subresource may set the node.
+    let place = &Place {
+        conformant: false,
+        ..place.clone()
+    };
     update(state, place, Part::Object, |pod| {
         let bound = pod
             .pointer("/spec/nodeName")

@@ -104,6 +104,7 @@ impl CheckedChange {
         if place.is_typed() {
             check_decodes(place.kind, &new)?;
             typed::normalize(place.kind, &mut new);
+            typed::complete_update(place.kind, &mut new);
         }
         if place.is_typed() || place.is("", "Secret") {
             typed::set_defaults(place.kind, &mut new);
@@ -123,8 +124,14 @@ impl CheckedChange {
             errors.extend(immutable::check(place.kind, &old, &mut new));
         }
         if place.is_typed() && part == Part::Object {
-            errors.extend(typed::validate(place.kind, &new));
-            errors.extend(typed::check_update(place.kind, &old, &new));
+            let mut changed = typed::check_update(place.kind, &old, &new);
+            let invalid = typed::validate(place.kind, &new);
+            if place.is("apps", "DaemonSet") {
+                // The only workload whose immutable fields are checked first.
+                errors.append(&mut changed);
+            }
+            errors.extend(invalid);
+            errors.append(&mut changed);
         }
         match (place.schema(), part) {
             (Some((schema, patterns)), Part::Object) => {
@@ -168,6 +175,10 @@ fn store_change(
         patch::track_update(place.kind, Some(&Value::Object(old.clone())), &mut new, manager);
     }
     let mut new = place.keep(new)?;
+    if place.is_typed() && place.is("", "Service") {
+        // A service that becomes a node port service needs ports.
+        typed::allocate(place.stored_as, &mut new, store);
+    }
     if is_gone(metadata_mut(&mut new)) {
         // The last finalizer of an object marked for deletion: the object is removed instead of stored. The response
         // is the object as it would have been, at its previous version.
