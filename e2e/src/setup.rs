@@ -71,7 +71,8 @@ impl Setup {
     /// The embedded server, as strict as a real one.
     pub(crate) fn embedded(&self) -> TestServerBuilder {
         let builder = TestServer::builder()
-            .conformant()
+            .require_namespaces()
+            .graceful_pods()
             .user_without_permissions(NOBODY_TOKEN, "nobody")
             // A real server sends bookmarks every minute; the suite need not wait that long twice.
             .bookmark_interval(Duration::from_secs(5));

@@ -11,6 +11,7 @@ use clap::Parser;
 
 use crate::TestServer;
 use crate::churn::{Churn, Population};
+use crate::server::snapshot::private_file;
 
 /// An in-memory Kubernetes API server for tests and experiments.
 ///
@@ -184,7 +185,8 @@ fn introduce(arguments: &Arguments, server: &TestServer) -> Result<(), String> {
     }
     match &arguments.kubeconfig {
         Some(path) => {
-            write_private(path, &config)
+            private_file(path)
+                .and_then(|mut file| file.write_all(config.as_bytes()))
                 .map_err(|error| format!("cannot write the kubeconfig {}: {error}", path.display()))?;
             text.push_str(&format!(
                 "Use it with\n  kubectl --kubeconfig {} get pods -A\n",
@@ -211,15 +213,6 @@ fn introduce(arguments: &Arguments, server: &TestServer) -> Result<(), String> {
     // A closed stdout does not stop the server.
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     Ok(())
-}
-
-/// Writes a file that only its owner can read: a kubeconfig may contain a token or a key.
-fn write_private(path: &Path, text: &str) -> io::Result<()> {
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)?.write_all(text.as_bytes())
 }
 
 /// The signals that stop the program: SIGINT (Ctrl-C) and, on Unix, SIGTERM.

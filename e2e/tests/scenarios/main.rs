@@ -1,5 +1,5 @@
-//! One scenario suite for two servers. Each scenario is a function of a server and becomes three tests with the same
-//! assertions: on the embedded server in both encodings, and on a real kube-apiserver (see `e2e/README.md`).
+//! One scenario suite for two servers. Each scenario is a function of a server and becomes two tests with the same
+//! assertions: one on the embedded server, one on a real kube-apiserver (see `e2e/README.md`).
 
 mod support;
 

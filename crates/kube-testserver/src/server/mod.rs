@@ -7,7 +7,7 @@ mod manifests;
 mod objects;
 mod observe;
 mod replica;
-mod snapshot;
+pub(crate) mod snapshot;
 pub(crate) mod state;
 mod system;
 

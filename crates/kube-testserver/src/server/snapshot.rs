@@ -124,8 +124,8 @@ fn invalid(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-/// A file that only its owner can read, because snapshots contain Secrets.
-fn private_file(path: &Path) -> io::Result<std::fs::File> {
+/// A file that only its owner can read: for snapshots, which contain Secrets, and kubeconfigs, which contain credentials.
+pub(crate) fn private_file(path: &Path) -> io::Result<std::fs::File> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]

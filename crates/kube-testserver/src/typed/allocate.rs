@@ -1,6 +1,8 @@
 //! Values that the server assigns when it stores a new object: addresses and ports of services, selectors of jobs,
 //! tolerations of pods, and the finalizers that protect volumes.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 
 use crate::kinds::Kind;
@@ -78,7 +80,7 @@ fn service(service: &mut Value, store: &Store) {
             if port.get("nodePort").and_then(Value::as_u64).unwrap_or(0) == 0 {
                 let (first, count) = NODE_PORTS;
                 if let Some(free) = (first..first + count).find(|port| !taken.contains(port)) {
-                    taken.push(free);
+                    taken.insert(free);
                     port["nodePort"] = free.into();
                 }
             }
@@ -98,14 +100,11 @@ fn service(service: &mut Value, store: &Store) {
 }
 
 fn free_address(store: &Store) -> String {
-    let taken: Vec<String> = services(store)
-        .filter_map(|service| {
-            service
-                .pointer("/spec/clusterIP")
-                .and_then(Value::as_str)
-                .map(str::to_owned)
-        })
-        .collect();
+    let taken: HashSet<String> = of_services(store, "spec.clusterIP", |service| {
+        let address = service.pointer("/spec/clusterIP").and_then(Value::as_str);
+        address.unwrap_or_default().to_owned()
+    })
+    .collect();
     // 10.0.0.1 is the address of the API server.
     (1..)
         .map(|number: usize| format!("10.0.{}.{}", number / HOSTS, number % HOSTS + 1))
@@ -113,22 +112,33 @@ fn free_address(store: &Store) -> String {
         .unwrap_or_default()
 }
 
-fn node_ports(store: &Store) -> Vec<u64> {
-    let ports = services(store).flat_map(|service| {
-        let ports = service.pointer("/spec/ports").and_then(Value::as_array).cloned();
-        ports.unwrap_or_default()
+fn node_ports(store: &Store) -> HashSet<u64> {
+    let ports = of_services(store, "spec.ports[*].nodePort", |service| {
+        let ports = service.pointer("/spec/ports").and_then(Value::as_array);
+        let ports = ports
+            .into_iter()
+            .flatten()
+            .filter_map(|port| port.get("nodePort"));
+        let ports: Vec<String> = ports.map(ToString::to_string).collect();
+        ports.join(" ")
     });
     ports
-        .filter_map(|port| port.get("nodePort").and_then(Value::as_u64))
+        .flat_map(|ports| {
+            ports
+                .split(' ')
+                .filter_map(|port| port.parse().ok())
+                .collect::<Vec<u64>>()
+        })
         .collect()
 }
 
-fn services(store: &Store) -> impl Iterator<Item = Value> {
+/// A value of every service. It is read from each stored object once.
+fn of_services(store: &Store, name: &str, read: impl Fn(&Value) -> String) -> impl Iterator<Item = String> {
     let services = store.collection("services");
     services
         .into_iter()
         .flat_map(|services| services.objects())
-        .map(|service| service.value())
+        .map(move |service| service.with_field(name, &read, str::to_owned))
 }
 
 fn set_missing(object: &mut Value, name: &str, value: Value) {

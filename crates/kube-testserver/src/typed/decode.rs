@@ -265,7 +265,8 @@ fn go_type(field: &FieldSchema) -> String {
     plain.to_owned()
 }
 
-fn json_type(value: &Value) -> &'static str {
+/// The type of a value, as Go's decoder names it.
+pub(crate) fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",

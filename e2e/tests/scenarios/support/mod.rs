@@ -11,6 +11,6 @@ pub use cluster::{config_map, finish_deletion, labelled, merge, namespace, uniqu
 pub use event_log::{EventLog, HandlerCall};
 pub use observed::Observed;
 pub use raw::{frames, get, get_as, send};
+pub use scenario::Outcome;
 pub(crate) use scenario::scenarios;
-pub use scenario::{ENCODING, Outcome};
 pub use waiting::{all, wait_for};

@@ -9,7 +9,6 @@ use kube_informers_e2e::TIMEOUT;
 use serde::de::DeserializeOwned;
 
 use super::event_log::{EventLog, ObjectState};
-use super::scenario::encoded;
 use super::{Outcome, wait_for};
 
 /// A running informer and the log of its handler.
@@ -22,7 +21,7 @@ pub struct Observed<K: Object> {
 impl<K: Object> Observed<K> {
     /// Starts the informer without waiting for it.
     pub fn start(builder: InformerBuilder<K>) -> Result<Observed<K>, kube_informers::error::AddHandlerError> {
-        let informer = encoded(builder).start();
+        let informer = builder.start();
         let log = EventLog::new();
         let registration = informer.add_event_handler(log.handler())?;
         Ok(Observed {
