@@ -27,9 +27,22 @@ pub(crate) fn refusal(
         // As on a real server, every user may read discovery.
         return Some(forbidden(&user.user, path?, seen));
     }
-    let wanted = state.config.token.as_ref()?;
+    let Some(wanted) = &state.config.token else {
+        return requires_credentials(state).then(ApiError::unauthorized);
+    };
     let authorized = given.is_some_and(|given| same_secret(given, wanted.expose()));
     (!authorized).then(ApiError::unauthorized)
+}
+
+/// Whether clients must authenticate although no token is set: those that speak TLS have a certificate.
+fn requires_credentials(state: &ServerState) -> bool {
+    #[cfg(feature = "tls")]
+    return state.tls.is_some();
+    #[cfg(not(feature = "tls"))]
+    {
+        let _ = state;
+        false
+    }
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {

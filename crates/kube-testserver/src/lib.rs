@@ -41,9 +41,12 @@
 //!   All randomness comes from one [seed](TestServerBuilder::seed).
 //! - **Observation.** [`TestServer::requests`], [`TestServer::open_watches`], [`TestServer::wait_for`].
 //! - **Socket.** [`TestServer::start`] listens on loopback; [`TestServer::kubeconfig`] configures kubectl for it.
+//! - **Conformance.** [`TestServerBuilder::conformant`] decodes, completes and validates built-in objects as a real server
+//!   does.
+//! - **State.** [`TestServer::snapshot`], [`TestServerBuilder::restore`], [`TestServer::fork`].
 //!
-//! Limitations: no controllers beyond deletion; metadata is validated, the specs of built-in kinds are not; no RBAC:
-//! every client with the token may do everything, and a [user without permissions](TestServerBuilder::user_without_permissions) nothing.
+//! Limitations: no controllers beyond deletion; no admission webhooks; no RBAC: every client with the token may do
+//! everything, and a [user without permissions](TestServerBuilder::user_without_permissions) nothing.
 //!
 //! The feature `cli` adds the `kube-testserver` program and the module `program`, which depend on clap.
 
@@ -72,7 +75,7 @@ mod write;
 pub use documents::discovery::GIT_VERSION as KUBERNETES_VERSION;
 pub use fault::{Fault, FaultHandle, Poison, RequestMatcher, Which};
 pub use server::builder::TestServerBuilder;
-pub use server::{ReplicaHandle, TestServer};
+pub use server::{ReplicaHandle, Snapshot, TestServer};
 pub use transport::body::TestBody;
 pub use transport::journal::SeenRequest;
 pub use transport::request::{Query, Verb};

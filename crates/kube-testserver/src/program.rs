@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 
+use crate::TestServer;
 use crate::churn::{Churn, Population};
-use crate::{TestServer, manifest};
+use crate::server::snapshot::private_file;
 
 /// An in-memory Kubernetes API server for tests and experiments.
 ///
@@ -22,7 +23,7 @@ pub struct Arguments {
     #[arg(long, default_value_t = 8001)]
     port: u16,
 
-    /// The address to listen on; any address but loopback accepts other machines, without TLS
+    /// The address to listen on; any address but loopback accepts other machines
     #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST), value_name = "ADDR")]
     bind: IpAddr,
 
@@ -42,17 +43,23 @@ pub struct Arguments {
     #[arg(long, value_name = "TOKEN")]
     token: Option<String>,
 
+    /// Serves HTTPS with generated certificates; the kubeconfig contains them
+    #[arg(long)]
+    tls: bool,
+
     /// Writes a kubeconfig to this file
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
-    /// Creates the objects of a YAML or JSON file, - for standard input; can be repeated
+    /// Creates the objects of a YAML or JSON file, of all such files in a directory, or of standard input (-); can be
+    /// repeated
     #[arg(long, value_name = "FILE")]
     manifest: Vec<PathBuf>,
 }
 
 const EXAMPLES: &str = "Examples:
   kube-testserver --objects pods=500,nodes=20 --churn 20/s --seed 1
+  kube-testserver --tls --kubeconfig cluster.yaml
   kube-testserver --port 0 --kubeconfig cluster.yaml --manifest crds.yaml --manifest objects.yaml";
 
 /// Never shows the token.
@@ -74,12 +81,20 @@ impl fmt::Debug for Arguments {
 pub async fn run(arguments: Arguments) -> Result<(), String> {
     // Registered before the server is announced, so that no signal is missed.
     let mut stop = Stop::new().map_err(|error| format!("cannot wait for signals: {error}"))?;
-    let mut builder = TestServer::builder().seed(arguments.seed).garbage_collection();
+    let mut builder = TestServer::builder()
+        .seed(arguments.seed)
+        .conformant()
+        .garbage_collection();
     if let Some(token) = &arguments.token {
         builder = builder.token(token);
     }
     if !arguments.bind.is_loopback() {
         builder = builder.allow_remote();
+    }
+    if arguments.tls {
+        builder = builder
+            .tls(&[arguments.bind])
+            .map_err(|error| error.to_string())?;
     }
     // Bound before any object is created, so that a busy port fails at once.
     let address = SocketAddr::new(arguments.bind, arguments.port);
@@ -87,6 +102,7 @@ pub async fn run(arguments: Arguments) -> Result<(), String> {
         .listen(address)
         .await
         .map_err(|error| busy(address, &error))?;
+    server.create_system_objects();
     for path in &arguments.manifest {
         create_from(&server, path)?;
     }
@@ -124,34 +140,20 @@ fn busy(address: SocketAddr, error: &io::Error) -> String {
     }
 }
 
-/// Creates the objects of a file in order, definitions of custom kinds included.
+/// Creates the objects of a file, of a directory, or of the standard input.
 fn create_from(server: &TestServer, path: &Path) -> Result<(), String> {
-    let shown = path.display();
-    let text = if path == Path::new("-") {
-        io::read_to_string(io::stdin())
-    } else {
-        std::fs::read_to_string(path)
-    };
-    let text = text.map_err(|error| format!("cannot read the manifest {shown}: {error}"))?;
-    let objects =
-        manifest::objects(&text).map_err(|error| format!("cannot use the manifest {shown}: {error}"))?;
-    for (index, object) in objects.into_iter().enumerate() {
-        let text = |pointer: &str| {
-            object
-                .pointer(pointer)
-                .and_then(|value| value.as_str())
-                .unwrap_or_default()
-                .to_owned()
-        };
-        let (kind, name) = (text("/kind"), text("/metadata/name"));
-        server.try_create(object).map_err(|error| {
-            format!(
-                "cannot use the manifest {shown}: object {} ({kind} {name:?}): {error}",
-                index + 1
-            )
-        })?;
+    if path != Path::new("-") {
+        return server
+            .load_manifests(path)
+            .map(|_| ())
+            .map_err(|error| error.to_string());
     }
-    Ok(())
+    let text =
+        io::read_to_string(io::stdin()).map_err(|error| format!("cannot read the manifest -: {error}"))?;
+    server
+        .load_manifest(&text)
+        .map(|_| ())
+        .map_err(|error| format!("cannot use the manifest -: {error}"))
 }
 
 /// Prints the address of the server and how to use it.
@@ -174,16 +176,26 @@ fn introduce(arguments: &Arguments, server: &TestServer) -> Result<(), String> {
     }
     text.push_str("\n\n");
     if !arguments.bind.is_loopback() {
-        text.push_str("Other machines can reach it, and the connection is not encrypted.\n\n");
+        let plain = if arguments.tls {
+            ""
+        } else {
+            ", and the connection is not encrypted: add --tls"
+        };
+        text.push_str(&format!("Other machines can reach it{plain}.\n\n"));
     }
     match &arguments.kubeconfig {
         Some(path) => {
-            std::fs::write(path, config)
+            private_file(path)
+                .and_then(|mut file| file.write_all(config.as_bytes()))
                 .map_err(|error| format!("cannot write the kubeconfig {}: {error}", path.display()))?;
             text.push_str(&format!(
                 "Use it with\n  kubectl --kubeconfig {} get pods -A\n",
                 path.display()
             ));
+        }
+        None if arguments.tls => {
+            text.push_str("Use it with this kubeconfig (--kubeconfig FILE writes it to a file):\n\n");
+            text.push_str(&config);
         }
         None => {
             text.push_str(&format!("Use it with\n  kubectl --server {url} get pods -A\n"));
@@ -191,9 +203,9 @@ fn introduce(arguments: &Arguments, server: &TestServer) -> Result<(), String> {
             text.push_str(&config);
         }
     }
-    if arguments.token.is_some() {
+    if arguments.token.is_some() && !arguments.tls {
         text.push_str(
-            "\nkubectl sends no token over a connection that is not encrypted; other clients do.\n",
+            "\nkubectl and other Go clients send no token over a connection that is not encrypted: add --tls.\n",
         );
     }
     text.push_str("\nCtrl-C stops it.\n");

@@ -6,6 +6,7 @@ use crate::admission::field_error::FieldError;
 use crate::admission::names;
 use crate::kinds::Kind;
 use crate::transport::status::ApiError;
+use crate::typed::json_type;
 
 /// Built-in kinds with `metadata.generation`. All custom kinds have it.
 const COUNTED: &[&str] = &[
@@ -21,6 +22,8 @@ const COUNTED: &[&str] = &[
     "IngressClass",
     "NetworkPolicy",
     "PodDisruptionBudget",
+    "PodTemplate",
+    "HorizontalPodAutoscaler",
     "EndpointSlice",
     "PriorityClass",
     "FlowSchema",
@@ -104,14 +107,7 @@ const LISTS: &[(&str, &str)] = &[
 /// Rejects fields of `metadata` that are not of their type, such as `finalizers: {}`, as decoding fails in a real server.
 pub(crate) fn check_types(kind: &Kind, object: &Map<String, Value>) -> Result<(), ApiError> {
     let wrong = |value: &Value, field: &str, wanted: &str| {
-        let found = match value {
-            Value::Null => "null",
-            Value::Bool(_) => "bool",
-            Value::Number(_) => "number",
-            Value::String(_) => "string",
-            Value::Array(_) => "array",
-            Value::Object(_) => "object",
-        };
+        let found = json_type(value);
         Err(ApiError::bad_request(format!(
             "{kind} in version \"{version}\" cannot be handled as a {kind}: json: cannot unmarshal {found} into Go struct \
              field {field} of type {wanted}",
@@ -274,8 +270,7 @@ fn check_owners(metadata: &Map<String, Value>) -> Vec<FieldError> {
 
 fn name_rule(kind: &Kind) -> fn(&str) -> Vec<String> {
     match (kind.group.as_str(), kind.kind.as_str()) {
-        ("", "Namespace") => names::dns_1123_label,
-        ("", "Service") => names::dns_1035_label,
+        ("", "Namespace" | "Service") => names::dns_1123_label,
         ("rbac.authorization.k8s.io", _) | ("coordination.k8s.io" | "apiregistration.k8s.io", _) => {
             names::path_segment
         }

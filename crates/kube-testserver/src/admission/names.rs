@@ -138,7 +138,7 @@ pub fn label_value(value: &str) -> Vec<String> {
 
 fn too_long(value: &str, max: usize) -> Vec<String> {
     if value.len() > max {
-        vec![format!("must be no more than {max} bytes")]
+        vec![format!("must be no more than {max} characters")]
     } else {
         Vec::new()
     }
@@ -207,7 +207,10 @@ mod tests {
         for name in ["", "-a", "a-", "a..b", ".a", "A", "a b", "ü"] {
             assert_eq!(dns_1123_subdomain(name).len(), 1, "{name}");
         }
-        assert_eq!(dns_1123_label(&"x".repeat(64)), ["must be no more than 63 bytes"]);
+        assert_eq!(
+            dns_1123_label(&"x".repeat(64)),
+            ["must be no more than 63 characters"]
+        );
         assert_eq!(dns_1035_label("1a").len(), 1);
         assert_eq!(path_segment("a/b%c").len(), 2);
         assert_eq!(path_segment(".."), ["may not be '..'"]);

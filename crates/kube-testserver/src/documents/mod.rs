@@ -1,7 +1,9 @@
 //! Responses for paths outside the resources: discovery, OpenAPI, health and version.
 
 pub(crate) mod discovery;
+mod health;
 pub(crate) mod openapi;
+mod schemas;
 
 use http::{Method, Response, StatusCode};
 use serde_json::{Value, json};
@@ -9,6 +11,7 @@ use serde_json::{Value, json};
 use crate::kinds::Registry;
 use crate::server::state::ServerState;
 use crate::transport::body::TestBody;
+use crate::transport::request::Query;
 use crate::transport::response;
 use crate::transport::status::ApiError;
 
@@ -17,20 +20,29 @@ pub(crate) fn answer(
     state: &ServerState,
     method: &Method,
     path: &str,
+    query: &Query,
     accept: Option<&str>,
 ) -> Response<TestBody> {
     if !matches!(*method, Method::GET | Method::HEAD) {
         return response::error(&ApiError::method_not_allowed());
     }
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    let plain =
+        |text: String| response::reply(StatusCode::OK, "text/plain; charset=utf-8", TestBody::bytes(text));
     if let ["healthz" | "livez" | "readyz", ..] = segments.as_slice() {
-        return response::reply(StatusCode::OK, "text/plain; charset=utf-8", TestBody::bytes("ok"));
+        return match health::body(&segments, query.get("verbose").is_some()) {
+            Some(text) => plain(text),
+            None => response::page_not_found(),
+        };
+    }
+    if let ["metrics"] = segments.as_slice() {
+        return plain(health::metrics(state));
     }
     let aggregated = accept.is_some_and(discovery::wants_aggregated);
     let registry = state.registry.read();
     let document = match segments.as_slice() {
         [] => Some(
-            json!({ "paths": ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3",
+            json!({ "paths": ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3",
                                      "/readyz", "/version"] }),
         ),
         ["version"] => Some(discovery::version()),

@@ -1,11 +1,11 @@
-//! OpenAPI documents, sufficient for kubectl to validate, apply and explain.
+//! OpenAPI documents, sufficient for kubectl to validate, apply, diff and explain.
 //!
-//! Custom kinds are described by their schema. Built-in kinds are described down to `metadata`, `spec` and `status`
-//! only; the rest is left open, so that client-side validation accepts everything a real server accepts.
+//! Built-in kinds are described by the schemas of a real server, custom kinds by those of their definitions.
 
 use serde_json::{Map, Value, json};
 
 use crate::documents::discovery::GIT_VERSION;
+use crate::documents::schemas;
 use crate::kinds::{Kind, Registry};
 use crate::read::shard::fnv1a;
 
@@ -18,11 +18,18 @@ pub fn index(registry: &Registry) -> Value {
     for group in groups {
         for version in registry.versions(&group) {
             let path = base_path(&group, &version);
-            if let Some(document) = document(registry, &group, &version) {
-                let hash = fnv1a(document.to_string().as_bytes());
-                let address = format!("/openapi/v3/{path}?hash={hash:016X}");
-                paths.insert(path, json!({ "serverRelativeURL": address }));
-            }
+            let custom = registry.kinds_in(&group, &version).iter().any(|kind| kind.custom);
+            // Documents of built-in kinds change with the version of Kubernetes only.
+            let content = if custom {
+                document(registry, &group, &version)
+                    .unwrap_or_default()
+                    .to_string()
+            } else {
+                format!("{GIT_VERSION} {path}")
+            };
+            let hash = fnv1a(content.as_bytes());
+            let address = format!("/openapi/v3/{path}?hash={hash:016X}");
+            paths.insert(path, json!({ "serverRelativeURL": address }));
         }
     }
     json!({ "paths": paths })
@@ -35,10 +42,15 @@ pub fn document(registry: &Registry, group: &str, version: &str) -> Option<Value
         return None;
     }
     let (mut paths, mut schemas) = (Map::new(), Map::new());
-    schemas.insert(OBJECT_META.to_owned(), object_meta());
+    schemas::add(OBJECT_META, &mut schemas);
     for kind in &kinds {
         paths.extend(kind_paths(kind));
-        schemas.insert(schema_name(kind), schema(kind));
+        match schemas::name_of(kind) {
+            Some(name) => schemas::add(name, &mut schemas),
+            None => {
+                schemas.insert(schema_name(kind), schema(kind));
+            }
+        }
     }
     Some(json!({
         "openapi": "3.0.0",
@@ -124,17 +136,17 @@ fn operation(kind: &Kind, action: &str) -> Value {
             parameters.push(query("force", "boolean"));
         }
         fields.insert("parameters".to_owned(), Value::Array(parameters));
-        // Strategic merge patch is supported for built-in kinds but not listed: a client that finds it here looks for
-        // merge keys in the schema, while other clients use their built-in merge keys.
+        // A client that finds strategic merge patch here looks for merge keys in the schema, which custom kinds lack.
         let patches = [
             "application/json-patch+json",
             "application/merge-patch+json",
             "application/apply-patch+yaml",
+            "application/strategic-merge-patch+json",
         ];
-        let types = if action == "patch" {
-            &patches[..]
-        } else {
-            &["application/json"]
+        let types = match action {
+            "patch" if kind.custom => &patches[..3],
+            "patch" => &patches[..],
+            _ => &["application/json"],
         };
         let content: Map<String, Value> = types
             .iter()
@@ -150,6 +162,9 @@ fn operation(kind: &Kind, action: &str) -> Value {
 
 /// `io.k8s.api.apps.v1.Deployment` or `com.example.v1.Widget`.
 fn schema_name(kind: &Kind) -> String {
+    if let Some(name) = schemas::name_of(kind) {
+        return name.to_owned();
+    }
     if kind.custom {
         let mut domain: Vec<&str> = kind.group.split('.').collect();
         domain.reverse();
@@ -209,37 +224,6 @@ fn schema(kind: &Kind) -> Value {
     Value::Object(schema)
 }
 
-fn object_meta() -> Value {
-    let text = |description: &str| json!({ "type": "string", "description": description });
-    let time =
-        |description: &str| json!({ "type": "string", "format": "date-time", "description": description });
-    let map = |description: &str| json!({ "type": "object", "additionalProperties": { "type": "string" }, "description": description });
-    let list = |items: Value, description: &str| json!({ "type": "array", "items": items, "description": description });
-    let open = || json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
-    json!({
-        "type": "object",
-        "description": "What every object has.",
-        "properties": {
-            "name": text("Unique within a namespace and resource; cannot be changed."),
-            "generateName": text("A prefix from which the server makes a name when none is given."),
-            "namespace": text("The namespace the object lives in; empty for cluster-scoped kinds."),
-            "uid": text("Unique in time and space; set by the server."),
-            "resourceVersion": text("Changes with every write; used for optimistic locking and watches."),
-            "generation": { "type": "integer", "format": "int64",
-                "description": "Counts the changes of the wanted state." },
-            "creationTimestamp": time("When the object was created; set by the server."),
-            "deletionTimestamp": time("When deletion was asked for; the object goes once its finalizers are gone."),
-            "deletionGracePeriodSeconds": { "type": "integer", "format": "int64",
-                "description": "How long the object may take to go." },
-            "labels": map("Key and value pairs to select objects by."),
-            "annotations": map("Key and value pairs for tools."),
-            "finalizers": list(json!({ "type": "string" }), "Who must agree before the object goes."),
-            "ownerReferences": list(open(), "The objects this one depends on."),
-            "managedFields": list(open(), "Which manager set which fields."),
-        },
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -274,6 +258,16 @@ mod tests {
             });
             assert!(found, "{}", kind.group_kind());
         }
+    }
+
+    #[test]
+    fn built_in_kinds_are_described_to_any_depth() {
+        let document = document(&Registry::builtin(), "apps", "v1").unwrap();
+        let schemas = &document["components"]["schemas"];
+
+        let ports = &schemas["io.k8s.api.core.v1.Container"]["properties"]["ports"];
+        assert_eq!(ports["x-kubernetes-patch-merge-key"], "containerPort");
+        assert!(ports["description"].as_str().is_some_and(|text| !text.is_empty()));
     }
 
     #[test]

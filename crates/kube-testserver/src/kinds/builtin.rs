@@ -82,13 +82,13 @@ pub(super) const VERSIONS: &[Version] = &[
         namespaced("PersistentVolumeClaim", "persistentvolumeclaims").short("pvc").subresources("status"),
         cluster("PersistentVolume", "persistentvolumes").short("pv").subresources("status"),
         namespaced("Pod", "pods")
-            .short("po").category("all").subresources("binding ephemeralcontainers eviction resize status"),
+            .short("po").category("all").subresources("attach binding ephemeralcontainers eviction exec log portforward proxy resize status"),
         namespaced("PodTemplate", "podtemplates"),
         namespaced("ReplicationController", "replicationcontrollers")
             .short("rc").category("all").subresources("scale status"),
         namespaced("ResourceQuota", "resourcequotas").short("quota").subresources("status"),
         namespaced("Secret", "secrets"),
-        namespaced("ServiceAccount", "serviceaccounts").short("sa"),
+        namespaced("ServiceAccount", "serviceaccounts").short("sa").subresources("token"),
         namespaced("Service", "services").short("svc").category("all").subresources("status"),
     ] },
     Version { group: "apiregistration.k8s.io", version: "v1", kinds: &[

@@ -56,6 +56,10 @@ pub mod verbs {
     pub const CREATE_ONLY: &[&str] = &["create"];
     /// Resources that clients cannot write.
     pub const READ_ONLY: &[&str] = &["get", "list"];
+    /// The verbs of subresources that connect to a container.
+    pub const CONNECT: &[&str] = &["create", "get"];
+    /// The verbs of a proxy.
+    pub const PROXY: &[&str] = &["create", "delete", "get", "patch", "update"];
     /// The verbs of most subresources.
     pub const SUBRESOURCE: &[&str] = &["get", "patch", "update"];
 }
@@ -347,6 +351,15 @@ impl Subresource {
             "scale" => (Some(("autoscaling", "v1", "Scale")), verbs::SUBRESOURCE),
             "eviction" => (Some(("policy", "v1", "Eviction")), verbs::CREATE_ONLY),
             "binding" => (Some(("", "v1", "Binding")), verbs::CREATE_ONLY),
+            "token" => (
+                Some(("authentication.k8s.io", "v1", "TokenRequest")),
+                verbs::CREATE_ONLY,
+            ),
+            "log" => (None, &["get"][..]),
+            "attach" => (Some(("", "v1", "PodAttachOptions")), verbs::CONNECT),
+            "exec" => (Some(("", "v1", "PodExecOptions")), verbs::CONNECT),
+            "portforward" => (Some(("", "v1", "PodPortForwardOptions")), verbs::CONNECT),
+            "proxy" => (Some(("", "v1", "PodProxyOptions")), verbs::PROXY),
             "finalize" => (None, &["update"][..]),
             _ => (None, verbs::SUBRESOURCE),
         };

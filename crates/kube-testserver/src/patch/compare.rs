@@ -50,7 +50,7 @@ pub(super) fn compare(kind: &Kind, old: &Value, new: &Value) -> Comparison {
 fn collect<'a>(kind: &Kind, path: &mut Vec<&'a str>, value: &'a Value, set: &mut FieldSet, containers: bool) {
     match value {
         Value::Object(fields) if !fields.is_empty() && !is_atomic_map(kind, path) => {
-            set.here |= containers && is_optional(kind, path);
+            set.here |= containers && is_optional(path);
             for (name, value) in fields {
                 path.push(name);
                 collect(kind, path, value, set.child(field(name)), containers);
@@ -66,7 +66,7 @@ fn collect<'a>(kind: &Kind, path: &mut Vec<&'a str>, value: &'a Value, set: &mut
                 }
             }
             ListShape::Map(keys) => {
-                set.here |= containers && is_optional(kind, path);
+                set.here |= containers && is_optional(path);
                 for item in items {
                     match item_by_key(item, &keys) {
                         Some(edge) => {
@@ -84,21 +84,9 @@ fn collect<'a>(kind: &Kind, path: &mut Vec<&'a str>, value: &'a Value, set: &mut
     }
 }
 
-/// Whether the field at `path` can be absent. Objects of built-in kinds always have certain parts, even if empty, so no
-/// manager owns those.
-fn is_optional(kind: &Kind, path: &[&str]) -> bool {
-    match path {
-        [] | ["metadata"] => false,
-        _ if kind.custom => true,
-        [
-            ..,
-            "metadata" | "spec" | "status" | "template" | "strategy" | "updateStrategy" | "containers",
-        ] => false,
-        ["spec", "names"] | ["status", "acceptedNames" | "conditions"] => {
-            kind.kind != "CustomResourceDefinition"
-        }
-        _ => true,
-    }
+/// Whether the container at `path` can be owned; the object itself and its metadata cannot.
+fn is_optional(path: &[&str]) -> bool {
+    !matches!(path, [] | ["metadata"])
 }
 
 fn walk<'a>(
@@ -111,6 +99,14 @@ fn walk<'a>(
 ) {
     match (old, new) {
         _ if old == new => {}
+        // An empty list or map that is printed as null: its elements are new, the container is not.
+        (Value::Null, Value::Array(_) | Value::Object(_)) if !kind.custom => {
+            let place = edges
+                .iter()
+                .fold(&mut comparison.added, |place, edge| place.child(edge.clone()));
+            collect(kind, path, new, place, true);
+            place.here &= place.children.is_empty();
+        }
         (Value::Object(old), Value::Object(new)) if !is_atomic_map(kind, path) => {
             walk_fields(kind, path, edges, old, new, comparison);
         }

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::compare::{compare, same_but_managed_fields};
 use super::fieldset::FieldSet;
 use crate::kinds::Kind;
+use crate::typed;
 
 /// How a manager writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -165,7 +166,10 @@ pub fn track_update(kind: &Kind, old: Option<&Value>, new: &mut Value, manager: 
         Some(sent) if !sent.is_empty() && manager.subresource.is_empty() => read(sent),
         _ => old.map(entries_of).unwrap_or_default(),
     };
-    let before = old.cloned().unwrap_or_else(|| json!({}));
+    // What an empty object of the kind has, no manager owns.
+    let before = old
+        .cloned()
+        .unwrap_or_else(|| Value::Object(typed::empty_parts(kind)));
     let comparison = compare(kind, &stripped(&before), &stripped(new));
     let mut taken = comparison.modified.clone();
     taken.union(&comparison.added);

@@ -49,7 +49,10 @@ pub(super) fn list_shape(kind: &Kind, path: &[&str]) -> ListShape {
     let keys: &[&str] = match (kind.plural.as_str(), parent, *field) {
         ("services", "spec", "ports") => &["port", "protocol"],
         ("nodes", "status", "addresses") => &["type"],
-        ("endpointslices", "endpoints", "addresses") | ("nodes", "spec", "podCIDRs") => {
+        ("endpointslices", "endpoints", "addresses")
+        | ("nodes", "spec", "podCIDRs")
+        | ("csidrivers", "spec", "volumeLifecycleModes")
+        | ("validatingadmissionpolicybindings", "spec", "validationActions") => {
             return ListShape::Set;
         }
         ("serviceaccounts", "", "secrets") => &["name"],
@@ -96,6 +99,13 @@ pub(super) fn is_atomic_map(kind: &Kind, path: &[&str]) -> bool {
         });
     }
     let last = path.last().copied().unwrap_or_default();
+    if let ("controllerrevisions", ["data"])
+    | ("ingresses", [.., "service", "port"])
+    | ("validatingadmissionpolicies" | "mutatingadmissionpolicies", ["spec", "matchConstraints"]) =
+        (kind.plural.as_str(), path)
+    {
+        return true;
+    }
     matches!(
         last,
         "selector"
@@ -110,7 +120,6 @@ pub(super) fn is_atomic_map(kind: &Kind, path: &[&str]) -> bool {
             | "secretKeyRef"
             | "fieldRef"
             | "resourceFieldRef"
-            | "scaleTargetRef"
             | "targetRef"
             | "roleRef"
             | "claimRef"

@@ -1,6 +1,7 @@
 //! Read requests: get, list and watch of one kind.
 //! Accepts a resolved target and its options, returns the response. Writes nothing.
 
+pub(crate) mod connect;
 pub(crate) mod list;
 pub(crate) mod selection;
 pub(crate) mod selector;

@@ -10,10 +10,11 @@ use tokio::net::ToSocketAddrs;
 
 use crate::fault::Faults;
 use crate::kinds::{Kind, Registry};
+use crate::read::connect::Logs;
 use crate::read::list::PageCounts;
-use crate::server::TestServer;
 use crate::server::clock::Clock;
 use crate::server::state::{Config, Secret, ServerState, UserWithoutPermissions};
+use crate::server::{Snapshot, TestServer};
 use crate::storage::Store;
 use crate::storage::replica::Replicas;
 use crate::transport::journal::Journal;
@@ -27,6 +28,10 @@ pub struct TestServerBuilder {
     config: Config,
     kinds: Vec<Kind>,
     remote: bool,
+    #[cfg(feature = "tls")]
+    tls: Option<crate::transport::tls::Tls>,
+    registry: Option<Registry>,
+    snapshot: Option<Snapshot>,
 }
 
 impl TestServerBuilder {
@@ -36,6 +41,7 @@ impl TestServerBuilder {
                 token: None,
                 user_without_permissions: None,
                 seed: 0,
+                first_version: None,
                 bookmark_interval: Duration::from_secs(60),
                 // The largest window of a real server's watch cache.
                 watch_window: 102_400,
@@ -52,6 +58,19 @@ impl TestServerBuilder {
             },
             kinds: Vec::new(),
             remote: false,
+            #[cfg(feature = "tls")]
+            tls: None,
+            registry: None,
+            snapshot: None,
+        }
+    }
+
+    /// The settings and kinds of an existing server.
+    pub(super) fn from_config(config: Config, registry: Registry) -> TestServerBuilder {
+        TestServerBuilder {
+            config,
+            registry: Some(registry),
+            ..TestServerBuilder::new()
         }
     }
 
@@ -75,6 +94,17 @@ impl TestServerBuilder {
     /// same requests behave alike.
     pub fn seed(mut self, seed: u64) -> Self {
         self.config.seed = seed;
+        self
+    }
+
+    /// The resource version before the first write.
+    ///
+    /// By default a server on a socket derives it from the time of its start, so that versions of an earlier server on the
+    /// same address are older than any of its own: watches from them are refused with 410, and clients list again. A
+    /// server without a socket starts at 1, because no client outlives it. Set a version to make a restarted server reuse
+    /// the versions of the earlier one, a fault that informers must survive.
+    pub fn first_version(mut self, version: u64) -> Self {
+        self.config.first_version = Some(version.max(1));
         self
     }
 
@@ -146,6 +176,13 @@ impl TestServerBuilder {
         self
     }
 
+    /// Starts with the objects of a snapshot, and continues after its resource version.
+    pub fn restore(mut self, snapshot: Snapshot) -> Self {
+        self.config.first_version = Some(snapshot.revision);
+        self.snapshot = Some(snapshot);
+        self
+    }
+
     /// The number of replicas over one storage; see [`TestServer::replica`]. One by default.
     pub fn replicas(mut self, count: usize) -> Self {
         self.config.replicas = count;
@@ -158,6 +195,19 @@ impl TestServerBuilder {
         self
     }
 
+    /// Serves HTTPS on the socket, with an authority and certificates generated now. `addresses` are those that clients
+    /// use besides loopback. [`TestServer::kubeconfig`] contains the authority and the certificate of an administrator;
+    /// clients may also send a [token](Self::token). A client with neither is refused.
+    ///
+    /// # Errors
+    ///
+    /// The certificates cannot be generated.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, addresses: &[std::net::IpAddr]) -> io::Result<Self> {
+        self.tls = Some(crate::transport::tls::Tls::generate(addresses)?);
+        Ok(self)
+    }
+
     /// Allows [`listen`](Self::listen) on addresses that other machines can reach. Consider a token as well: without
     /// one, every client that reaches the server has full access.
     pub fn allow_remote(mut self) -> Self {
@@ -167,8 +217,13 @@ impl TestServerBuilder {
 
     /// Builds the server and listens on a socket: `"127.0.0.1:0"` for any free port. Only loopback addresses are
     /// accepted, unless [`allow_remote`](Self::allow_remote) is set.
-    pub async fn listen(self, address: impl ToSocketAddrs) -> io::Result<TestServer> {
+    pub async fn listen(mut self, address: impl ToSocketAddrs) -> io::Result<TestServer> {
         let remote = self.remote;
+        let now = jiff::Timestamp::now().as_microsecond();
+        // In microseconds, because a server never writes faster than that.
+        self.config
+            .first_version
+            .get_or_insert(u64::try_from(now).unwrap_or(1));
         let state = self.into_state();
         let listening = Listening::start(state.clone(), address, remote).await?;
         Ok(TestServer::from_state(state, Some(Arc::new(listening))))
@@ -180,12 +235,25 @@ impl TestServerBuilder {
     }
 
     fn into_state(self) -> Arc<ServerState> {
-        let mut registry = builtin_kinds();
+        let mut registry = self.registry.unwrap_or_else(builtin_kinds);
         for kind in self.kinds {
             registry.insert(kind);
         }
+        let mut store = Store::new(
+            self.config.watch_window,
+            self.config.collect_garbage,
+            self.config.first_version.unwrap_or(1),
+        );
+        for (collection, object) in self.snapshot.iter().flat_map(|snapshot| &snapshot.objects) {
+            if &**collection == "customresourcedefinitions.apiextensions.k8s.io" {
+                // Definitions were valid when they were stored; one that is not serves no kind.
+                let served = registry.insert_crd(&object.value());
+                debug_assert!(served.is_ok(), "{served:?}");
+            }
+            store.adopt(collection, object.clone());
+        }
         Arc::new(ServerState {
-            store: RwLock::new(Store::new(self.config.watch_window, self.config.collect_garbage)),
+            store: RwLock::new(store),
             registry: RwLock::new(registry),
             hub: Arc::new(Hub::default()),
             journal: Journal::default(),
@@ -193,10 +261,13 @@ impl TestServerBuilder {
             poisons: Arc::default(),
             replicas: Replicas::new(self.config.replicas),
             page_counts: PageCounts::default(),
+            logs: Logs::default(),
             clock: Arc::new(Clock::new()),
             rng: Mutex::new(fastrand::Rng::with_seed(self.config.seed)),
             audit: Mutex::new(fastrand::Rng::with_seed(self.config.seed ^ 0xa0d17)),
             refusing: AtomicBool::new(false),
+            #[cfg(feature = "tls")]
+            tls: self.tls,
             config: self.config,
         })
     }

@@ -3,10 +3,13 @@
 pub(crate) mod builder;
 pub(crate) mod clock;
 mod disrupt;
+mod manifests;
 mod objects;
 mod observe;
 mod replica;
+pub(crate) mod snapshot;
 pub(crate) mod state;
+mod system;
 
 use std::io;
 use std::sync::Arc;
@@ -21,6 +24,7 @@ use crate::transport::service::TestService;
 use crate::transport::socket::Listening;
 
 pub use replica::ReplicaHandle;
+pub use snapshot::Snapshot;
 
 /// An in-memory API server. Clones share it; it is dropped with the last clone and client.
 ///
@@ -77,14 +81,15 @@ impl TestServer {
         TestServer::builder().listen("127.0.0.1:0").await
     }
 
-    /// A client of this server: in process, or over the socket if the server listens. It does not retry, so it reports
+    /// A client of this server: in process, or over the socket if the server listens without TLS. It does not retry, so it reports
     /// exactly what the server responded. Must be called within a tokio runtime.
     ///
     /// # Panics
     ///
     /// If the client cannot be built, which no setting of the server can cause.
     pub fn client(&self) -> Client {
-        if let Some(config) = self.config() {
+        // Over TLS a client would need a TLS stack of its own, which this crate does not choose.
+        if let Some(config) = self.config().filter(|_| !self.speaks_tls()) {
             return match Client::try_from(config) {
                 Ok(client) => client,
                 Err(error) => panic!("cannot build a client: {error}"),
@@ -98,9 +103,30 @@ impl TestServer {
 
     /// The address it listens on, such as `http://127.0.0.1:41234`; `None` without a socket.
     pub fn url(&self) -> Option<String> {
-        self.listening
-            .as_ref()
-            .map(|listening| format!("http://{}", listening.address()))
+        self.listening.as_ref().map(|listening| {
+            let scheme = if self.speaks_tls() { "https" } else { "http" };
+            format!("{scheme}://{}", listening.address())
+        })
+    }
+
+    #[cfg(feature = "tls")]
+    fn speaks_tls(&self) -> bool {
+        self.state.tls.is_some()
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[expect(
+        clippy::unused_self,
+        reason = "the same signature with and without the feature"
+    )]
+    fn speaks_tls(&self) -> bool {
+        false
+    }
+
+    /// The certificate authority of a server that speaks TLS, in PEM.
+    #[cfg(feature = "tls")]
+    pub fn certificate_authority(&self) -> Option<&str> {
+        self.state.tls.as_ref().map(crate::transport::tls::Tls::authority)
     }
 
     /// The configuration of a client over the socket; `None` without one. Retries are off.
@@ -121,16 +147,26 @@ impl TestServer {
 
     /// A kubeconfig as YAML; `None` without a socket.
     pub fn kubeconfig(&self) -> Option<String> {
-        let user = match &self.state.config.token {
+        #[allow(unused_mut, reason = "certificates are added with the feature `tls`")]
+        let mut user = match &self.state.config.token {
             Some(token) => json!({ "token": token.expose() }),
             None => json!({}),
         };
+        #[allow(unused_mut, reason = "the authority is added with the feature `tls`")]
+        let mut cluster = json!({ "server": self.url()? });
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &self.state.tls {
+            cluster["certificate-authority-data"] = tls.authority_data().into();
+            if self.state.config.token.is_none() {
+                user = tls.user();
+            }
+        }
         let namespace = &self.state.config.default_namespace;
         let name = "kube-testserver";
         let kubeconfig = json!({
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{ "name": name, "cluster": { "server": self.url()? } }],
+            "clusters": [{ "name": name, "cluster": cluster }],
             "users": [{ "name": name, "user": user }],
             "contexts": [{ "name": name, "context": { "cluster": name, "user": name, "namespace": namespace } }],
             "current-context": name,

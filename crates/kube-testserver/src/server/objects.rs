@@ -288,7 +288,7 @@ impl TestServer {
             .map_or(0, Collection::len)
     }
 
-    fn kind_of(&self, object: &Value) -> Result<Arc<Kind>, ApiError> {
+    pub(super) fn kind_of(&self, object: &Value) -> Result<Arc<Kind>, ApiError> {
         self.state.registry.read().kind_of(object).ok_or_else(|| {
             let (api_version, kind) = (text_at(object, "/apiVersion"), text_at(object, "/kind"));
             ApiError::bad_request(format!(
@@ -320,8 +320,16 @@ impl TestServer {
     }
 }
 
+/// What containers would produce.
+impl TestServer {
+    /// Sets the log of a container of a pod (`shop/cart`), which clients can then read.
+    pub fn set_log(&self, pod: &str, container: &str, text: impl Into<String>) {
+        self.state.logs.set(pod, container, text.into());
+    }
+}
+
 /// The target of a write by the test itself.
-fn place<'a>(
+pub(super) fn place<'a>(
     kind: &'a Arc<Kind>,
     stored_as: &'a Arc<Kind>,
     namespace: Option<&'a str>,
@@ -368,7 +376,7 @@ fn text_at(object: &Value, pointer: &str) -> String {
         .to_owned()
 }
 
-fn namespace_of(kind: &Kind, object: &Value) -> Option<String> {
+pub(super) fn namespace_of(kind: &Kind, object: &Value) -> Option<String> {
     let own = text_at(object, "/metadata/namespace");
     kind.namespaced
         .then(|| if own.is_empty() { "default".to_owned() } else { own })

@@ -9,6 +9,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::fault::{Faults, Poisons};
 use crate::kinds::{Kind, Registry};
+use crate::read::connect::Logs;
 use crate::read::list::PageCounts;
 use crate::server::clock::Clock;
 use crate::storage::Store;
@@ -22,6 +23,8 @@ pub(crate) struct Config {
     pub(crate) token: Option<Secret>,
     pub(crate) user_without_permissions: Option<UserWithoutPermissions>,
     pub(crate) seed: u64,
+    /// The version before the first write; chosen when the server is built if there is none.
+    pub(crate) first_version: Option<u64>,
     pub(crate) bookmark_interval: Duration,
     pub(crate) watch_window: usize,
     /// A watch that falls further behind than this is closed; `None`: only when the window has passed it.
@@ -75,12 +78,16 @@ pub(crate) struct ServerState {
     pub(crate) poisons: Arc<Poisons>,
     pub(crate) replicas: Replicas,
     pub(crate) page_counts: PageCounts,
+    pub(crate) logs: Logs,
     pub(crate) clock: Arc<Clock>,
     /// The source of uids, generated names and watch durations.
     pub(crate) rng: Mutex<fastrand::Rng>,
     /// The source of audit ids; separate, so that a read does not change the next uid.
     pub(crate) audit: Mutex<fastrand::Rng>,
     pub(crate) refusing: AtomicBool,
+    /// The certificates, if the server speaks TLS on its socket.
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Option<crate::transport::tls::Tls>,
 }
 
 /// Never prints objects: some of them are secrets.

@@ -97,6 +97,11 @@ impl Collection {
         self.objects.get(key)
     }
 
+    /// Adds an object to the initial state.
+    pub(crate) fn adopt(&mut self, object: Arc<Stored>) {
+        self.objects.insert(object.key.clone(), object);
+    }
+
     pub(crate) fn objects(&self) -> impl Iterator<Item = &Arc<Stored>> {
         self.objects.values()
     }

@@ -58,12 +58,13 @@ pub(crate) struct Store {
 
 /// Reading.
 impl Store {
-    /// An empty store whose collections keep `window` changes each. As in etcd the first revision is 1. With
-    /// `find_by_uid` objects are tracked by uid.
-    pub(crate) fn new(window: usize, find_by_uid: bool) -> Store {
+    /// An empty store whose collections keep `window` changes each. `first` is the revision before the first write; older
+    /// ones are unknown to this store, as if they had been compacted. With `find_by_uid` objects are tracked by uid.
+    pub(crate) fn new(window: usize, find_by_uid: bool, first: u64) -> Store {
         Store {
-            revision: 1,
-            compacted: 0,
+            revision: first,
+            // As in etcd, where the first revision is 1.
+            compacted: if first > 1 { first } else { 0 },
             window,
             collections: HashMap::new(),
             touched: Vec::new(),
@@ -190,6 +191,12 @@ impl Store {
             });
         }
         object
+    }
+
+    /// Adds an object of another store, without a change: it is part of the initial state.
+    pub(crate) fn adopt(&mut self, resource: &Arc<str>, object: Arc<Stored>) {
+        self.link(resource, &object);
+        self.collection_mut(resource).adopt(object);
     }
 
     /// Removes one object and returns its last state, at the revision of its removal.

@@ -66,7 +66,8 @@ pub(crate) fn storage_key(namespace: Option<&str>, name: &str) -> String {
 }
 
 impl Stored {
-    /// Encodes `object` with the given type and revision.
+    /// Encodes `object` with the given type and revision. Revision 0 is that of an object that is not stored: it has no
+    /// resource version.
     pub(crate) fn encode(
         api_version: &str,
         kind: &str,
@@ -84,11 +85,14 @@ impl Stored {
         out.extend_from_slice(b"\"metadata\":");
         let metadata_start = out.len();
         out.push(b'{');
-        out.extend_from_slice(b"\"resourceVersion\":\"");
-        let digits_start = out.len();
-        out.extend_from_slice(revision.to_string().as_bytes());
-        let digits = digits_start..out.len();
-        out.push(b'"');
+        let mut digits = out.len()..out.len();
+        if revision > 0 {
+            out.extend_from_slice(b"\"resourceVersion\":\"");
+            digits.start = out.len();
+            out.extend_from_slice(revision.to_string().as_bytes());
+            digits.end = out.len();
+            out.push(b'"');
+        }
         let empty = Map::new();
         let metadata = object
             .get("metadata")
@@ -96,6 +100,10 @@ impl Stored {
             .unwrap_or(&empty);
         for (key, value) in metadata.iter().filter(|(key, _)| *key != "resourceVersion") {
             write_entry(&mut out, key, value);
+        }
+        if revision == 0 && out.get(metadata_start + 1) == Some(&b',') {
+            // Every entry begins with a comma, and there is nothing before the first one.
+            out.remove(metadata_start + 1);
         }
         out.push(b'}');
         let metadata_range = metadata_start..out.len();

@@ -12,3 +12,5 @@ pub(crate) mod response;
 pub(crate) mod service;
 pub(crate) mod socket;
 pub(crate) mod status;
+#[cfg(feature = "tls")]
+pub(crate) mod tls;

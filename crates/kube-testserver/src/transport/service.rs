@@ -17,7 +17,7 @@ use crate::admission::field_error::quote;
 use crate::documents;
 use crate::fault::{Answer, Fault, Shaper};
 use crate::kinds::Kind;
-use crate::read::{self, Target};
+use crate::read::{self, Target, connect};
 use crate::server::state::ServerState;
 use crate::transport::body::TestBody;
 use crate::transport::journal::SeenRequest;
@@ -251,6 +251,7 @@ async fn dispatch(state: &Arc<ServerState>, incoming: &Incoming, fault: &Fault) 
             state,
             &incoming.method,
             &incoming.seen.path,
+            &incoming.seen.query,
             incoming.seen.accept.as_deref(),
         );
     };
@@ -305,6 +306,13 @@ async fn act(
         && let Some(unready) = state.replicas.unready(seen.replica)
     {
         return Err(unready);
+    }
+    if let Some(subresource) = path
+        .subresource
+        .as_deref()
+        .filter(|name| connect::CONNECT.contains(name))
+    {
+        return connect::connect(state, &target, subresource);
     }
     match (seen.verb, path.subresource.as_deref()) {
         (Verb::Get, Some("scale")) => read::scale(state, target),

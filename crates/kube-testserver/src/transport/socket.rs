@@ -10,6 +10,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use kube_tasks::{Task, TaskSet};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs, lookup_host};
 use tokio_util::sync::CancellationToken;
 
@@ -116,11 +117,27 @@ async fn serve(state: Arc<ServerState>, stream: TcpStream) {
     let _ = stream.set_nodelay(true);
     // A connection stays at its replica.
     let replica = state.replicas.chosen();
-    let service = TowerToHyperService::new(TestService::new(state, Some(replica)));
+    let service = TestService::new(state.clone(), Some(replica));
+    #[cfg(feature = "tls")]
+    if let Some(tls) = &state.tls {
+        return match tokio::time::timeout(HEADER_TIMEOUT, tls.accept(stream)).await {
+            Ok(Ok((stream, true))) => serve_http(stream, service.authenticated()).await,
+            Ok(Ok((stream, false))) => serve_http(stream, service).await,
+            Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
+            Err(_) => tracing::debug!("a TLS handshake took too long"),
+        };
+    }
+    serve_http(stream, service).await;
+}
+
+async fn serve_http<S>(stream: S, service: TestService)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
-        .serve_connection(TokioIo::new(stream), service)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service))
         .await;
     if let Err(error) = served {
         // The client disconnected, or a fault broke the connection.

@@ -1,6 +1,8 @@
 //! Values that the server assigns when it stores a new object: addresses and ports of services, selectors of jobs,
 //! tolerations of pods, and the finalizers that protect volumes.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 
 use crate::kinds::Kind;
@@ -78,7 +80,7 @@ fn service(service: &mut Value, store: &Store) {
             if port.get("nodePort").and_then(Value::as_u64).unwrap_or(0) == 0 {
                 let (first, count) = NODE_PORTS;
                 if let Some(free) = (first..first + count).find(|port| !taken.contains(port)) {
-                    taken.push(free);
+                    taken.insert(free);
                     port["nodePort"] = free.into();
                 }
             }
@@ -98,14 +100,11 @@ fn service(service: &mut Value, store: &Store) {
 }
 
 fn free_address(store: &Store) -> String {
-    let taken: Vec<String> = services(store)
-        .filter_map(|service| {
-            service
-                .pointer("/spec/clusterIP")
-                .and_then(Value::as_str)
-                .map(str::to_owned)
-        })
-        .collect();
+    let taken: HashSet<String> = of_services(store, "spec.clusterIP", |service| {
+        let address = service.pointer("/spec/clusterIP").and_then(Value::as_str);
+        address.unwrap_or_default().to_owned()
+    })
+    .collect();
     // 10.0.0.1 is the address of the API server.
     (1..)
         .map(|number: usize| format!("10.0.{}.{}", number / HOSTS, number % HOSTS + 1))
@@ -113,22 +112,33 @@ fn free_address(store: &Store) -> String {
         .unwrap_or_default()
 }
 
-fn node_ports(store: &Store) -> Vec<u64> {
-    let ports = services(store).flat_map(|service| {
-        let ports = service.pointer("/spec/ports").and_then(Value::as_array).cloned();
-        ports.unwrap_or_default()
+fn node_ports(store: &Store) -> HashSet<u64> {
+    let ports = of_services(store, "spec.ports[*].nodePort", |service| {
+        let ports = service.pointer("/spec/ports").and_then(Value::as_array);
+        let ports = ports
+            .into_iter()
+            .flatten()
+            .filter_map(|port| port.get("nodePort"));
+        let ports: Vec<String> = ports.map(ToString::to_string).collect();
+        ports.join(" ")
     });
     ports
-        .filter_map(|port| port.get("nodePort").and_then(Value::as_u64))
+        .flat_map(|ports| {
+            ports
+                .split(' ')
+                .filter_map(|port| port.parse().ok())
+                .collect::<Vec<u64>>()
+        })
         .collect()
 }
 
-fn services(store: &Store) -> impl Iterator<Item = Value> {
+/// A value of every service. It is read from each stored object once.
+fn of_services(store: &Store, name: &str, read: impl Fn(&Value) -> String) -> impl Iterator<Item = String> {
     let services = store.collection("services");
     services
         .into_iter()
         .flat_map(|services| services.objects())
-        .map(|service| service.value())
+        .map(move |service| service.with_field(name, &read, str::to_owned))
 }
 
 fn set_missing(object: &mut Value, name: &str, value: Value) {
@@ -144,6 +154,8 @@ fn job(job: &mut Value) {
     if job.pointer("/spec/manualSelector") == Some(&json!(true)) || job.pointer("/spec/template").is_none() {
         return;
     }
+    // Labels that were copied from the template are the same map in Go, so they get the additions, too.
+    let shared = job.pointer("/metadata/labels") == job.pointer("/spec/template/metadata/labels");
     let spec = &mut job["spec"];
     for (key, value) in [
         ("controller-uid", &uid),
@@ -153,8 +165,24 @@ fn job(job: &mut Value) {
     ] {
         set_missing(&mut spec["template"]["metadata"]["labels"], key, value.clone());
     }
+    if shared {
+        let labels = spec["template"]["metadata"]["labels"].clone();
+        job["metadata"]["labels"] = labels;
+    }
+    let spec = &mut job["spec"];
     set_missing(spec, "selector", json!({}));
     spec["selector"]["matchLabels"]["batch.kubernetes.io/controller-uid"] = uid;
+}
+
+/// Completes an updated object: what admission adds to every write.
+pub(crate) fn complete_update(kind: &Kind, object: &mut Map<String, Value>) {
+    if kind.group.is_empty() && kind.kind == "Pod" {
+        let mut whole = Value::Object(std::mem::take(object));
+        pod(&mut whole);
+        if let Value::Object(map) = whole {
+            *object = map;
+        }
+    }
 }
 
 /// A pod stays on a lost node for five minutes, unless it says otherwise.

@@ -98,6 +98,8 @@ impl Decoded {
     fn member(&mut self, message: &'static Message, name: &str, value: &Value, path: &mut Path) {
         path.steps.push(Step::Name(name.to_owned()));
         match field_of(message, name) {
+            // Objects inside objects, such as the claims of a stateful set, have a type, too.
+            None if message.has_object_meta() && matches!(name, "apiVersion" | "kind") => {}
             None => self.unknown.push(path.to_string()),
             Some((owner, field)) => self.field(owner, field, value, path),
         }
@@ -179,14 +181,8 @@ impl Decoded {
                 }
             }
             (Type::Time | Type::MicroTime, Value::String(text)) => {
-                if text.parse::<jiff::Timestamp>().is_err() {
-                    let layout = match field.kind() {
-                        Type::Time => "2006-01-02T15:04:05Z07:00",
-                        _ => "2006-01-02T15:04:05.000000Z07:00",
-                    };
-                    self.fail(format!(
-                        "parsing time {text:?} as {layout:?}: cannot parse {text:?} as \"2006\""
-                    ));
+                if let Some(error) = time_error(text, field.kind() == Type::MicroTime) {
+                    self.fail(error);
                 }
             }
             (Type::Quantity, Value::String(text)) => {
@@ -197,21 +193,12 @@ impl Decoded {
             (Type::Quantity, Value::Number(_)) | (Type::Duration, Value::String(_)) => {}
             (Type::IntOrString, Value::String(_)) => {}
             (Type::IntOrString, Value::Number(number)) => {
-                if number
-                    .as_i64()
-                    .is_none_or(|number| i32::try_from(number).is_err())
-                {
-                    self.fail(format!(
-                        "json: cannot unmarshal number {number} into Go value of type int32"
-                    ));
+                let integer = number.as_i64().and_then(|number| i32::try_from(number).ok());
+                if integer.is_none() {
+                    self.mismatch_of(owner, path, &format!("number {number}"), "int32");
                 }
             }
-            (Type::IntOrString, other) => {
-                self.fail(format!(
-                    "json: cannot unmarshal {} into Go value of type int32",
-                    json_type(other)
-                ));
-            }
+            (Type::IntOrString, other) => self.mismatch(owner, path, other, "int32"),
             (Type::Quantity, _) => {
                 self.fail(quantity::error("").unwrap_or_default().to_owned());
             }
@@ -278,7 +265,8 @@ fn go_type(field: &FieldSchema) -> String {
     plain.to_owned()
 }
 
-fn json_type(value: &Value) -> &'static str {
+/// The type of a value, as Go's decoder names it.
+pub(crate) fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",
@@ -287,6 +275,27 @@ fn json_type(value: &Value) -> &'static str {
         Value::Array(_) => "array",
         Value::Object(_) => "object",
     }
+}
+
+/// Why a text is not a time. Go requires six decimals in a `MicroTime`.
+fn time_error(text: &str, micro: bool) -> Option<String> {
+    let layout = if micro {
+        "2006-01-02T15:04:05.000000Z07:00"
+    } else {
+        "2006-01-02T15:04:05Z07:00"
+    };
+    let fraction = text.split_once('.').map_or("", |(_, fraction)| fraction);
+    let decimals = fraction.bytes().take_while(u8::is_ascii_digit).count();
+    let (rest, wanted) = if text.parse::<jiff::Timestamp>().is_err() {
+        (text, "2006")
+    } else if micro && decimals != 6 {
+        (text.get("2006-01-02T15:04:05".len()..)?, ".000000")
+    } else {
+        return None;
+    };
+    Some(format!(
+        "parsing time {text:?} as {layout:?}: cannot parse {rest:?} as {wanted:?}"
+    ))
 }
 
 /// The offset at which a text stops being base64, as Go counts it.

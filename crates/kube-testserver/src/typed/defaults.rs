@@ -176,6 +176,29 @@ fn before(message: &'static Message, value: &mut Value) {
                 fill(value, from, to);
             }
         }
+        "flowcontrol.v1.FlowSchemaSpec" | "flowcontrol.v1.QueuingConfiguration" => {
+            // Zero is no value here.
+            if let Some(object) = value.as_object_mut() {
+                object.retain(|_, value| *value != json!(0));
+            }
+        }
+        "apps.v1.DaemonSet" => {
+            // Added by the conversion from a version that no longer exists.
+            let generation =
+                &mut value["metadata"]["annotations"]["deprecated.daemonset.template.generation"];
+            if generation.is_null() {
+                *generation = json!("1");
+            }
+        }
+        "apps.v1.StatefulSetSpec" => {
+            let claims = value
+                .get_mut("volumeClaimTemplates")
+                .and_then(Value::as_array_mut);
+            for claim in claims.into_iter().flatten() {
+                default(claim, "apiVersion", json!("v1"));
+                default(claim, "kind", json!("PersistentVolumeClaim"));
+            }
+        }
         "core.v1.Namespace" => {
             let name = value.pointer("/metadata/name").cloned().unwrap_or_default();
             if name.as_str().is_some_and(|name| !name.is_empty()) {
@@ -215,6 +238,12 @@ fn fill(value: &mut Value, from: &str, to: &str) {
 /// Limits are requests unless requests are given, and containers in the network of the node use its ports. In pod
 /// templates neither is set.
 fn of_pod(pod: &mut Value) {
+    let grace = pod
+        .pointer("/spec/terminationGracePeriodSeconds")
+        .and_then(Value::as_i64);
+    if grace.is_some_and(|grace| grace < 0) {
+        pod["spec"]["terminationGracePeriodSeconds"] = json!(1);
+    }
     let host_network = pod.pointer("/spec/hostNetwork") == Some(&json!(true));
     for list in ["containers", "initContainers"] {
         let containers = pod

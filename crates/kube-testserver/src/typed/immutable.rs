@@ -1,6 +1,6 @@
 //! Fields of built-in objects that an update may not change.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::admission::field_error::FieldError;
 use crate::admission::metadata::same;
@@ -12,34 +12,32 @@ enum Change {
     Immutable,
     /// `Forbidden` with this text.
     Forbidden(&'static str),
-    /// `Invalid value` with this text.
-    Invalid(&'static str),
+    /// The same without the value.
+    ImmutableField,
+    /// The same with the value as a Go struct.
+    RoleRef,
 }
 
-use Change::{Forbidden, Immutable, Invalid};
+use Change::{Forbidden, Immutable, ImmutableField, RoleRef};
 
 /// Group, kind, field, and what changing it means.
 const FIELDS: &[(&str, &str, &str, Change)] = &[
     ("apps", "Deployment", "spec.selector", Immutable),
     ("apps", "ReplicaSet", "spec.selector", Immutable),
     ("apps", "DaemonSet", "spec.selector", Immutable),
+    ("apps", "StatefulSet", "spec.serviceName", Immutable),
     ("batch", "Job", "spec.completions", Immutable),
     ("batch", "Job", "spec.selector", Immutable),
     ("batch", "Job", "spec.template", Immutable),
     ("batch", "Job", "spec.completionMode", Immutable),
     ("batch", "Job", "spec.podFailurePolicy", Immutable),
     ("batch", "Job", "spec.backoffLimitPerIndex", Immutable),
-    (
-        "rbac.authorization.k8s.io",
-        "RoleBinding",
-        "roleRef",
-        Invalid("cannot change roleRef"),
-    ),
+    ("rbac.authorization.k8s.io", "RoleBinding", "roleRef", RoleRef),
     (
         "rbac.authorization.k8s.io",
         "ClusterRoleBinding",
         "roleRef",
-        Invalid("cannot change roleRef"),
+        RoleRef,
     ),
     (
         "scheduling.k8s.io",
@@ -53,24 +51,9 @@ const FIELDS: &[(&str, &str, &str, Change)] = &[
         "preemptionPolicy",
         Immutable,
     ),
-    (
-        "storage.k8s.io",
-        "StorageClass",
-        "parameters",
-        Forbidden("updates to parameters are forbidden."),
-    ),
-    (
-        "storage.k8s.io",
-        "StorageClass",
-        "provisioner",
-        Forbidden("updates to provisioner are forbidden."),
-    ),
-    (
-        "storage.k8s.io",
-        "StorageClass",
-        "reclaimPolicy",
-        Forbidden("updates to reclaimPolicy are forbidden."),
-    ),
+    ("storage.k8s.io", "StorageClass", "parameters", ImmutableField),
+    ("storage.k8s.io", "StorageClass", "provisioner", ImmutableField),
+    ("storage.k8s.io", "StorageClass", "reclaimPolicy", ImmutableField),
     ("storage.k8s.io", "StorageClass", "volumeBindingMode", Immutable),
     ("discovery.k8s.io", "EndpointSlice", "addressType", Immutable),
     ("networking.k8s.io", "IngressClass", "spec.controller", Immutable),
@@ -80,6 +63,7 @@ const FIELDS: &[(&str, &str, &str, Change)] = &[
 /// Fields of a stateful set that an update may change.
 const STATEFUL_SET: &[&str] = &[
     "replicas",
+    "serviceName",
     "ordinals",
     "template",
     "updateStrategy",
@@ -113,7 +97,12 @@ pub(crate) fn check_update(
         let value = after.cloned().unwrap_or_default();
         errors.push(match change {
             Immutable => FieldError::invalid(*field, value, "field is immutable"),
-            Invalid(detail) => FieldError::invalid(*field, value, *detail),
+            ImmutableField => FieldError::invalid(*field, Value::Null, "field is immutable"),
+            RoleRef => {
+                let go =
+                    json!({ "APIGroup": value["apiGroup"], "Kind": value["kind"], "Name": value["name"] });
+                FieldError::invalid(*field, go, "field is immutable")
+            }
             Forbidden(detail) => FieldError::forbidden(*field, *detail),
         });
     }
@@ -167,11 +156,7 @@ fn service(old: &Map<String, Value>, new: &Map<String, Value>) -> Vec<FieldError
     if external(old) || external(new) || before.is_none() || same(before, after) {
         return Vec::new();
     }
-    let value = new
-        .get("spec")
-        .and_then(|spec| spec.get("clusterIPs"))
-        .cloned()
-        .unwrap_or_default();
+    let value = json!([after]);
     vec![FieldError::invalid(
         "spec.clusterIPs[0]",
         value,
@@ -195,7 +180,6 @@ fn pod_differs(old: &Map<String, Value>, new: &Map<String, Value>) -> bool {
                 "tolerations",
                 "terminationGracePeriodSeconds",
                 "schedulingGates",
-                "nodeName",
             ] {
                 spec.remove(free);
             }

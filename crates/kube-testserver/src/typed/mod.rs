@@ -23,8 +23,8 @@ use kube_protobuf::schema::Message;
 use kube_protobuf::{Options, TypeMeta, from_message, ser};
 use serde_json::{Map, Value};
 
-pub(crate) use allocate::allocate;
-pub(crate) use decode::decode;
+pub(crate) use allocate::{allocate, complete_update};
+pub(crate) use decode::{decode, json_type};
 pub(crate) use defaults::set_defaults;
 pub(crate) use immutable::check_update;
 pub(crate) use validate::validate;

@@ -39,6 +39,8 @@ impl NewObject {
         }
         if place.is_typed() {
             check_decodes(place.kind, &object)?;
+        }
+        if place.is_completed() {
             typed::normalize(place.kind, &mut object);
         }
         let mut errors = Vec::new();
@@ -70,7 +72,8 @@ pub(crate) fn create(
     } = new;
     let collection = place.collection();
     if place.origin == Origin::Client {
-        if !matches!(text(metadata_mut(&mut object), "resourceVersion"), "" | "0") {
+        // The storage checks the version, and a dry run does not reach it.
+        if !place.dry_run && !matches!(text(metadata_mut(&mut object), "resourceVersion"), "" | "0") {
             return Err(ApiError::unknown(
                 "resourceVersion should not be set on objects to be created",
             ));
@@ -90,7 +93,7 @@ pub(crate) fn create(
     let mut errors = check(place.kind, metadata_mut(&mut object));
     let name = text(metadata_mut(&mut object), "name").to_owned();
     errors.extend(rejected);
-    if place.is_typed() || place.is("", "Namespace") || place.is("", "Secret") {
+    if place.is_completed() || place.is("", "Namespace") || place.is("", "Secret") {
         typed::set_defaults(place.kind, &mut object);
     }
     if place.is_typed() {
@@ -137,6 +140,10 @@ pub(crate) fn create(
     begin(place, &mut object, store);
     if place.is(definition::GROUP, definition::KIND) && !place.dry_run {
         definition::serve(state, &object)?;
+    }
+    if place.dry_run {
+        // An object that is not stored has no version.
+        return Ok(place.encoded(&object, 0));
     }
     Ok(place.put(store, &object))
 }
@@ -227,7 +234,7 @@ fn own_fields(state: &ServerState, place: &Place<'_>, object: &mut Map<String, V
 
 /// Sets the fields of a new object that have no manager, after managed fields are recorded.
 fn begin(place: &Place<'_>, object: &mut Map<String, Value>, store: &Store) {
-    if place.is_typed() {
+    if place.is_completed() {
         typed::allocate(place.stored_as, object, store);
     }
     if place.is("", "Namespace") {
@@ -244,7 +251,7 @@ fn begin(place: &Place<'_>, object: &mut Map<String, Value>, store: &Store) {
     {
         object.entry("status").or_insert_with(|| status.clone());
     }
-    if place.is_typed() {
+    if place.is_completed() {
         typed::set_defaults(place.stored_as, object);
     }
     if place.is("", "Pod") {

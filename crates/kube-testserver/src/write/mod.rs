@@ -29,7 +29,7 @@ pub(crate) use create::{NewObject, create};
 pub(crate) use delete::{DeleteOptions, Deleted, Propagation, delete};
 pub(crate) use garbage::settle;
 pub(crate) use review::review;
-pub(crate) use subresource::{bind, read_scale, write_scale};
+pub(crate) use subresource::{apply_scale, bind, issue_token, read_scale, write_scale};
 pub(crate) use update::{Made, Part, update, update_now};
 
 /// The origin of a write.
@@ -51,7 +51,7 @@ pub(crate) struct Place<'a> {
     /// Empty for a create, where the object has the name.
     pub(crate) name: &'a str,
     pub(crate) origin: Origin,
-    /// Whether built-in objects of clients are checked and completed by their types.
+    /// Whether built-in objects are completed by their types, and those of clients checked.
     pub(crate) conformant: bool,
     pub(crate) dry_run: bool,
     /// The field manager; without one, managed fields are not recorded.
@@ -83,9 +83,14 @@ impl Place<'_> {
         ApiError::invalid(&self.kind.group, &self.kind.kind, name, errors)
     }
 
-    /// Whether this object is checked and completed by its type.
+    /// Whether this object is checked by its type.
     fn is_typed(&self) -> bool {
-        self.conformant && self.origin == Origin::Client && !self.kind.custom
+        self.is_completed() && self.origin == Origin::Client
+    }
+
+    /// Whether this object is completed with the defaults of its type.
+    fn is_completed(&self) -> bool {
+        self.conformant && !self.kind.custom
     }
 
     fn is(&self, group: &str, kind: &str) -> bool {

@@ -86,15 +86,27 @@ pub(crate) fn answer(writing: &Writing<'_>) -> Result<Response<TestBody>, ApiErr
             state.write(|store| write::delete(state, store, &place, &options))?;
             Ok(success(StatusCode::CREATED))
         }
+        (Verb::Create, "token") => {
+            let account = place.current(&state.store.read())?;
+            let request = write::issue_token(state, &account, writing.json()?)?;
+            Ok(response::json(StatusCode::CREATED, request.to_string()))
+        }
         (Verb::Update, "scale") => {
             let scale = writing.json()?;
             let scale = write::write_scale(state, &place, |_| Ok(scale.clone()))?;
             Ok(response::json(StatusCode::OK, scale.to_string()))
         }
         (Verb::Patch, "scale") => {
-            let patch_type = writing.patch_type()?;
-            let make = |present: &Value| writing.patched(patch_type, present);
-            let scale = write::write_scale(state, &place, make)?;
+            let scale = match writing.patch_type()? {
+                PatchType::Apply => {
+                    let force = seen.query.flag("force");
+                    write::apply_scale(state, &place, &writing.parse_body()?, force)?
+                }
+                patch_type => {
+                    let make = |present: &Value| writing.patched(patch_type, present);
+                    write::write_scale(state, &place, make)?
+                }
+            };
             Ok(response::json(StatusCode::OK, scale.to_string()))
         }
         (Verb::Update, _) => {

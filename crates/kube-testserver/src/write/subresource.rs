@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
 use super::update::Made;
 use super::{Part, Place, update};
+use crate::admission::field_error::FieldError;
 use crate::kinds::ScaleError;
+use crate::patch;
 use crate::server::state::ServerState;
 use crate::storage::Stored;
 use crate::transport::status::ApiError;
@@ -53,6 +57,92 @@ pub(crate) fn write_scale(
     read_scale(place, &updated)
 }
 
+/// Applies a Scale: the number of replicas becomes a field of the manager.
+pub(crate) fn apply_scale(
+    state: &ServerState,
+    place: &Place<'_>,
+    scale: &Value,
+    force: bool,
+) -> Result<Value, ApiError> {
+    let Some(manager) = &place.manager else {
+        return Err(ApiError::bad_request("an apply needs a field manager"));
+    };
+    let mut applied = json!({
+        "apiVersion": place.kind.api_version(),
+        "kind": place.kind.kind,
+        "metadata": { "name": place.name, "namespace": place.namespace },
+    });
+    place
+        .kind
+        .write_scale(&mut applied, scale)
+        .map_err(|error| match error {
+            ScaleError::NotScalable => ApiError::internal("the object has no place for a number of replicas"),
+            ScaleError::Invalid(error) => ApiError::invalid("autoscaling", "Scale", place.name, &[error]),
+        })?;
+    let updated = update(state, place, Part::Object, |object| {
+        patch::apply(place.kind, Some(object), &applied, manager, force)
+            .map(Made::Applied)
+            .map_err(|error| ApiError::patch(&error))
+    })?;
+    read_scale(place, &updated)
+}
+
+/// The shortest lifetime of a token that may be requested, and the default, in seconds.
+const TOKEN_LIFETIMES: (i64, i64) = (600, 3600);
+
+/// Answers a TokenRequest for a service account. The token has the form of a JSON web token; it is not signed, because
+/// nothing verifies it.
+pub(crate) fn issue_token(
+    state: &ServerState,
+    account: &Stored,
+    mut request: Value,
+) -> Result<Value, ApiError> {
+    let (shortest, usual) = TOKEN_LIFETIMES;
+    let seconds = request
+        .pointer("/spec/expirationSeconds")
+        .and_then(Value::as_i64)
+        .unwrap_or(usual);
+    if seconds < shortest {
+        let error = FieldError::invalid(
+            "spec.expirationSeconds",
+            seconds,
+            "may not specify a duration less than 10 minutes",
+        );
+        return Err(ApiError::invalid(
+            "authentication.k8s.io",
+            "TokenRequest",
+            "",
+            &[error],
+        ));
+    }
+    let namespace = account.meta.namespace.as_deref().unwrap_or_default();
+    let lifetime = u64::try_from(seconds).unwrap_or_default();
+    let claims = json!({
+        "iss": "https://kubernetes.default.svc",
+        "sub": format!("system:serviceaccount:{namespace}:{}", account.meta.name),
+        "exp": state.clock.now().as_second().saturating_add(seconds),
+        "jti": state.new_uid(),
+    });
+    let part = |value: Value| URL_SAFE_NO_PAD.encode(value.to_string());
+    let token = format!(
+        "{}.{}.{}",
+        part(json!({ "alg": "none", "typ": "JWT" })),
+        part(claims),
+        "test"
+    );
+    request["kind"] = json!("TokenRequest");
+    request["apiVersion"] = json!("authentication.k8s.io/v1");
+    request["metadata"] = json!({
+        "name": account.meta.name, "namespace": namespace, "creationTimestamp": state.clock.timestamp(),
+    });
+    request["spec"]["expirationSeconds"] = seconds.into();
+    if request.pointer("/spec/audiences").is_none_or(Value::is_null) {
+        request["spec"]["audiences"] = json!(["https://kubernetes.default.svc"]);
+    }
+    request["status"] = json!({ "token": token, "expirationTimestamp": state.clock.timestamp_in(lifetime) });
+    Ok(request)
+}
+
 /// Binds a pod to a node, as the scheduler does.
 pub(crate) fn bind(state: &ServerState, place: &Place<'_>, binding: &Value) -> Result<Arc<Stored>, ApiError> {
     let node = binding
@@ -61,9 +151,14 @@ pub(crate) fn bind(state: &ServerState, place: &Place<'_>, binding: &Value) -> R
         .unwrap_or_default()
         .to_owned();
     if node.is_empty() {
-        let error = crate::admission::field_error::FieldError::required("target.name", "");
+        let error = FieldError::required("target.name", "");
         return Err(ApiError::invalid("", "Binding", place.name, &[error]));
     }
+    // Only this subresource may set the node.
+    let place = &Place {
+        conformant: false,
+        ..place.clone()
+    };
     update(state, place, Part::Object, |pod| {
         let bound = pod
             .pointer("/spec/nodeName")

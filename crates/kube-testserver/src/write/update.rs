@@ -10,7 +10,7 @@ use crate::admission::immutable;
 use crate::admission::metadata::{
     check, check_types, differs, has_generation, is_gone, metadata_mut, same, text,
 };
-use crate::kinds::structural;
+use crate::kinds::{Kind, structural};
 use crate::patch;
 use crate::server::state::ServerState;
 use crate::storage::{Store, Stored, storage_key};
@@ -104,6 +104,7 @@ impl CheckedChange {
         if place.is_typed() {
             check_decodes(place.kind, &new)?;
             typed::normalize(place.kind, &mut new);
+            typed::complete_update(place.kind, &mut new);
         }
         if place.is_typed() || place.is("", "Secret") {
             typed::set_defaults(place.kind, &mut new);
@@ -123,8 +124,14 @@ impl CheckedChange {
             errors.extend(immutable::check(place.kind, &old, &mut new));
         }
         if place.is_typed() && part == Part::Object {
-            errors.extend(typed::validate(place.kind, &new));
-            errors.extend(typed::check_update(place.kind, &old, &new));
+            let mut changed = typed::check_update(place.kind, &old, &new);
+            let invalid = typed::validate(place.kind, &new);
+            if place.is("apps", "DaemonSet") {
+                // The only workload whose immutable fields are checked first.
+                errors.append(&mut changed);
+            }
+            errors.extend(invalid);
+            errors.append(&mut changed);
         }
         match (place.schema(), part) {
             (Some((schema, patterns)), Part::Object) => {
@@ -168,6 +175,10 @@ fn store_change(
         patch::track_update(place.kind, Some(&Value::Object(old.clone())), &mut new, manager);
     }
     let mut new = place.keep(new)?;
+    if place.is_typed() && place.is("", "Service") {
+        // A service that becomes a node port service needs ports.
+        typed::allocate(place.stored_as, &mut new, store);
+    }
     if is_gone(metadata_mut(&mut new)) {
         // The last finalizer of an object marked for deletion: the object is removed instead of stored. The response
         // is the object as it would have been, at its previous version.
@@ -303,11 +314,11 @@ fn carry_over(place: &Place<'_>, part: Part, old: &Map<String, Value>, new: &mut
     let client = place.origin == Origin::Client;
     if part == Part::Status {
         let status = new.remove("status");
-        let managed = metadata_mut(new).remove("managedFields");
+        let sent = std::mem::take(metadata_mut(new));
         *new = old.clone();
         set(new, "status", status);
-        if let Some(managed) = managed {
-            metadata_mut(new).insert("managedFields".to_owned(), managed);
+        for key in with_status(place.kind) {
+            set(metadata_mut(new), key, sent.get(*key).cloned());
         }
     } else if client && place.kind.has_status() {
         set(new, "status", old.get("status").cloned());
@@ -348,6 +359,36 @@ fn set(map: &mut Map<String, Value>, key: &str, value: Option<Value>) {
         Some(value) => map.insert(key.to_owned(), value),
         None => map.remove(key),
     };
+}
+
+/// Built-in kinds whose status is written without any change of the metadata, as with custom kinds.
+const STATUS_ALONE: &[&str] = &[
+    "CustomResourceDefinition",
+    "CSINode",
+    "DeviceTaintRule",
+    "PodCertificateRequest",
+    "ResourceClaim",
+    "ServiceCIDR",
+    "StorageVersionMigration",
+    "ValidatingAdmissionPolicy",
+    "VolumeAttachment",
+];
+
+/// The metadata that a write of the status may change.
+fn with_status(kind: &Kind) -> &'static [&'static str] {
+    match kind.kind.as_str() {
+        _ if kind.custom => &["managedFields"],
+        name if STATUS_ALONE.contains(&name) => &["managedFields"],
+        "Deployment" => &["managedFields", "annotations", "finalizers", "ownerReferences"],
+        "Pod" => &["managedFields", "annotations", "finalizers", "labels"],
+        _ => &[
+            "managedFields",
+            "annotations",
+            "finalizers",
+            "labels",
+            "ownerReferences",
+        ],
+    }
 }
 
 /// Finalizers of an object marked for deletion can only be removed.

@@ -1,6 +1,7 @@
 //! The server from the perspective of its clients: in process, on the paused clock.
 
 mod common;
+mod conformant;
 mod custom;
 mod faults;
 mod fuzz;
@@ -15,6 +16,7 @@ mod replicas;
 mod scale;
 mod server;
 mod socket;
+mod state;
 mod table;
 mod watch;
 mod write;

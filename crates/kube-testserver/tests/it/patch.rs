@@ -88,7 +88,7 @@ async fn patches_are_rejected_as_by_a_real_server() {
 async fn status_is_patched_alone() {
     let server = TestServer::new();
     server.create(pod("shop", "cart"));
-    let patch = json!({"status": {"phase": "Running"}, "metadata": {"labels": {"not": "here"}}});
+    let patch = json!({"status": {"phase": "Running"}, "metadata": {"labels": {"not": "protected"}}});
 
     let patched = send_as(
         &server,
@@ -109,7 +109,11 @@ async fn status_is_patched_alone() {
     .await;
 
     assert_eq!(patched["status"]["phase"], "Running");
-    assert!(patched["metadata"].get("labels").is_none());
+    assert_eq!(
+        patched["metadata"]["labels"],
+        json!({"not": "protected"}),
+        "metadata can be written with the status"
+    );
     assert_eq!(through_the_object.json()["status"]["phase"], "Running");
 }
 

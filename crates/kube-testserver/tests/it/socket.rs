@@ -54,7 +54,12 @@ async fn client_lists_creates_and_watches_over_the_socket() {
 async fn close_watches_ends_watches_cleanly() {
     let server = TestServer::start().await.expect("it listens");
     let pods: Api<Pod> = Api::all(server.client());
-    let mut events = Box::pin(pods.watch(&WatchParams::default(), "1").await.expect("a watch"));
+    let version = server.resource_version().to_string();
+    let mut events = Box::pin(
+        pods.watch(&WatchParams::default(), &version)
+            .await
+            .expect("a watch"),
+    );
     server
         .wait_for("the watch is open", |server| server.open_watches() == 1)
         .await;
@@ -148,7 +153,12 @@ async fn only_loopback_is_allowed_by_default() {
 async fn shutdown_closes_the_socket_and_all_connections() {
     let server = TestServer::start().await.expect("it listens");
     let pods: Api<Pod> = Api::all(server.client());
-    let mut events = Box::pin(pods.watch(&WatchParams::default(), "1").await.expect("a watch"));
+    let version = server.resource_version().to_string();
+    let mut events = Box::pin(
+        pods.watch(&WatchParams::default(), &version)
+            .await
+            .expect("a watch"),
+    );
     server
         .wait_for("the watch is open", |server| server.open_watches() == 1)
         .await;

@@ -4,6 +4,7 @@
 
 mod basics;
 mod cluster;
+mod conformance;
 mod custom;
 mod program;
 mod writes;
@@ -48,6 +49,10 @@ fn main() -> ExitCode {
         basics::describe_shows_an_object_and_its_events,
         basics::watch_prints_changes,
         basics::discovery_lists_kinds_and_versions,
+        conformance::deployment_has_defaults_and_is_described,
+        conformance::invalid_objects_are_rejected_with_the_field,
+        conformance::fields_are_explained_to_any_depth,
+        conformance::tls_accepts_certificates_and_tokens,
         custom::custom_kind_is_defined_used_and_deleted,
         custom::custom_kinds_support_client_side_and_server_side_apply,
         custom::manifests_create_definitions_and_objects,

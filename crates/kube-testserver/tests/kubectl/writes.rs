@@ -293,7 +293,10 @@ pub async fn create_commands_and_other_protobuf_writers_work() {
     let web = json_of(&cluster, "deploy web").await;
     assert_eq!(web["spec"]["replicas"], 0);
     let container = web.pointer("/spec/template/spec/containers/0").unwrap();
-    assert_eq!(container["ports"], json!([{ "containerPort": 80 }]));
+    assert_eq!(
+        container["ports"],
+        json!([{ "containerPort": 80, "protocol": "TCP" }])
+    );
     assert_eq!(
         json_of(&cluster, "secret pass").await["data"],
         json!({ "a": "Yg==" })

@@ -14,7 +14,13 @@ const AT_ONCE_GONE: &str = "a namespace is emptied and removed at once, which th
 const BUILD: &str = "describes the build of the server";
 const HASH: &str = "the hash identifies a storage format";
 const YAML_ERRORS: &str = "errors are always JSON";
-const DRY_RUN: &str = "the result of a dry run has the current version";
+
+const ALLOCATED: &str = "assigned at random by a real server, in order by this one";
+const GO_STRUCT: &str = "the rejected value is printed as a Go struct, in the order of its fields";
+const GO_DIFF: &str = "a real server appends a diff of the two Go structs";
+const RULE: &str = "this rule is not checked";
+const PATCHED_TYPE: &str =
+    "a patch that yields a wrong type is rejected as invalid, with the whole object in the message";
 
 pub(crate) const KNOWN: &[Known] = &[
     known("*", "body/columnDefinitions/*/description", COLUMNS),
@@ -67,16 +73,6 @@ pub(crate) const KNOWN: &[Known] = &[
     known("objects/create from a list", "body/message", GO),
     known("patches/merge that is no object", "body/message", GO),
     known("patches/json that is none", "body/message", GO),
-    known(
-        "objects/create for trial",
-        "body/metadata/resourceVersion",
-        DRY_RUN,
-    ),
-    known(
-        "patches/apply for trial",
-        "body/metadata/resourceVersion",
-        DRY_RUN,
-    ),
     known("objects/get as yaml", "headers/content-type", YAML_ERRORS),
     known("objects/get as yaml", "body", YAML_ERRORS),
     known("watches/yaml", "headers/content-type", YAML_ERRORS),
@@ -97,4 +93,70 @@ pub(crate) const KNOWN: &[Known] = &[
         "body/metadata/managedFields/0/fieldsV1/f:status",
         AT_ONCE,
     ),
+    known("invalid/strategy", "body", GO_STRUCT),
+    known("invalid/daemon set strategy", "body", GO_STRUCT),
+    known("invalid/service duplicate ports", "body", GO_STRUCT),
+    known("invalid/budget both", "body", GO_STRUCT),
+    known("invalid/selector without values", "body", GO_STRUCT),
+    known("invalid/change template of a job to OnFailure", "body", GO_STRUCT),
+    known("invalid/change restartPolicy of a pod to Never", "body", GO_DIFF),
+    known("invalid/change nodeName of a pod to n", "body", GO_DIFF),
+    known("invalid/change accessModes of a claim", "body", GO_DIFF),
+    known("invalid/change replicas of a deployment to x", "", PATCHED_TYPE),
+    known("invalid/change data a of a config map to 1", "", PATCHED_TYPE),
+    known(
+        "invalid/job selector",
+        "body",
+        "a real server adds its own labels before it rejects the selector",
+    ),
+    known("invalid/cron job time zone", "", RULE),
+    known(
+        "invalid/change uid of a config map to other",
+        "",
+        "a patch of the uid is rejected as a conflict, as an update is",
+    ),
+    known("manifests/service*", "body/spec/clusterIP", ALLOCATED),
+    known("manifests/service*", "body/spec/clusterIPs", ALLOCATED),
+    known("manifests/service*", "body/spec/ports/*/nodePort", ALLOCATED),
+    known("manifests/service*", "body/spec/healthCheckNodePort", ALLOCATED),
+    known("invalid/service name", "body/spec/clusterIP", ALLOCATED),
+    known("invalid/service name", "body/spec/clusterIPs", ALLOCATED),
+    known("invalid/make a service", "body/spec/clusterIP", ALLOCATED),
+    known("invalid/make a service", "body/spec/clusterIPs", ALLOCATED),
+    known(
+        "invalid/change type of a service to NodePort",
+        "body/spec/clusterIP",
+        ALLOCATED,
+    ),
+    known(
+        "invalid/change type of a service to NodePort",
+        "body/spec/clusterIPs",
+        ALLOCATED,
+    ),
+    known(
+        "invalid/change type of a service to NodePort",
+        "body/spec/ports/*/nodePort",
+        ALLOCATED,
+    ),
+    known(
+        "manifests/service with external address",
+        "headers/warning",
+        "no warnings about discouraged fields",
+    ),
+    known(
+        "manifests/secret tls",
+        "headers/warning",
+        "the content of certificates is not checked",
+    ),
+    known(
+        "manifests/volume*",
+        "body/status/lastPhaseTransitionTime",
+        "the phases of volumes are not timed",
+    ),
+    known(
+        "manifests/endpoints",
+        "headers/warning",
+        "the warning came with Kubernetes 1.33, and many tests use Endpoints",
+    ),
+    known("manifests/priority level", "", RULE),
 ];

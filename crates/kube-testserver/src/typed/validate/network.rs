@@ -44,6 +44,13 @@ pub(super) fn check_service(service: &Value, errors: &mut Vec<FieldError>) {
             "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
         ));
     }
+    if let Ok(std::net::IpAddr::V4(ip)) = address.parse::<std::net::IpAddr>()
+        && ip.octets()[..2] != [10, 0]
+    {
+        let detail =
+            format!("failed to allocate IP {address}: the provided network does not match the current range");
+        errors.push(FieldError::invalid("spec.clusterIPs", json!([address]), detail));
+    }
     let (mut seen_names, mut seen_ports) = (HashSet::new(), HashSet::new());
     for (index, port) in &ports {
         let at = format!("spec.ports[{index}]");
@@ -88,7 +95,11 @@ pub(super) fn check_ingress(ingress: &Value, errors: &mut Vec<FieldError>) {
         .pointer("/spec/defaultBackend")
         .is_some_and(Value::is_object);
     if items(ingress, "/spec/rules").next().is_none() && !has_default {
-        let spec = ingress.get("spec").cloned().unwrap_or_else(|| json!({}));
+        let spec = ingress
+            .get("spec")
+            .cloned()
+            .filter(|spec| *spec != json!({}))
+            .unwrap_or_default();
         errors.push(FieldError::invalid(
             "spec",
             spec,
@@ -128,10 +139,13 @@ pub(super) fn check_ingress(ingress: &Value, errors: &mut Vec<FieldError>) {
 fn check_backend(backend: &Value, at: &str, errors: &mut Vec<FieldError>) {
     let has = |name: &str| backend.get(name).is_some_and(Value::is_object);
     match (has("service"), has("resource")) {
-        (false, false) => errors.push(FieldError::required(
-            at,
-            "resource or service backend is required",
-        )),
+        (false, false) => {
+            errors.push(FieldError::invalid(
+                at,
+                "",
+                "resource or service backend is required",
+            ));
+        }
         (true, true) => {
             let value = backend.clone();
             errors.push(FieldError::invalid(
@@ -183,7 +197,7 @@ pub(super) fn check_policy(policy: &Value, errors: &mut Vec<FieldError>) {
         let kind = kind.as_str().unwrap_or_default();
         if !matches!(kind, "Ingress" | "Egress") {
             let at = format!("spec.policyTypes[{index}]");
-            errors.push(FieldError::not_supported(at, kind, &["Egress", "Ingress"]));
+            errors.push(FieldError::not_supported(at, kind, &["Ingress", "Egress"]));
         }
     }
 }

@@ -16,6 +16,8 @@ pub(super) fn check(kind: &Kind, object: &Value, errors: &mut Vec<FieldError>) {
         ("", "PersistentVolumeClaim") => check_claim(object, errors),
         ("", "PersistentVolume") => check_volume(object, errors),
         ("", "ConfigMap") => check_config_map(object, errors),
+        ("", "Secret") => check_secret(object, errors),
+        ("discovery.k8s.io", "EndpointSlice") => check_slice(object, errors),
         ("", "LimitRange") => check_limits(object, errors),
         ("autoscaling", _) => check_autoscaler(object, errors),
         ("policy", "PodDisruptionBudget") => check_budget(object, errors),
@@ -59,6 +61,10 @@ fn check_claim(claim: &Value, errors: &mut Vec<FieldError>) {
 
 fn check_volume(volume: &Value, errors: &mut Vec<FieldError>) {
     check_access_modes(volume, errors);
+    if volume.pointer("/spec/capacity/storage").is_none() {
+        let given = volume.pointer("/spec/capacity").cloned().unwrap_or_default();
+        errors.push(FieldError::not_supported("spec.capacity", given, &["storage"]));
+    }
     const PLAIN: &[&str] = &[
         "accessModes",
         "capacity",
@@ -80,16 +86,47 @@ fn check_volume(volume: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
+/// The keys that secrets of well-known types must have.
+const SECRET_KEYS: &[(&str, &[&str])] = &[
+    ("kubernetes.io/tls", &["tls.crt", "tls.key"]),
+    ("kubernetes.io/dockerconfigjson", &[".dockerconfigjson"]),
+    ("kubernetes.io/dockercfg", &[".dockercfg"]),
+    ("kubernetes.io/ssh-auth", &["ssh-privatekey"]),
+];
+
+fn check_secret(secret: &Value, errors: &mut Vec<FieldError>) {
+    let known = SECRET_KEYS
+        .iter()
+        .find(|(name, _)| *name == text(secret, "/type"));
+    for key in known.into_iter().flat_map(|(_, keys)| *keys) {
+        if secret.get("data").and_then(|data| data.get(key)).is_none() {
+            errors.push(FieldError::required(format!("data[{key}]"), ""));
+        }
+    }
+}
+
+fn check_slice(slice: &Value, errors: &mut Vec<FieldError>) {
+    if !matches!(text(slice, "/addressType"), "IPv4" | "IPv6") {
+        return;
+    }
+    for (index, endpoint) in items(slice, "/endpoints") {
+        for (position, address) in items(endpoint, "/addresses") {
+            let address = address.as_str().unwrap_or_default();
+            if address.parse::<std::net::IpAddr>().is_err() {
+                let at = format!("endpoints[{index}].addresses[{position}]");
+                let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+                errors.push(FieldError::invalid(at, address, detail));
+            }
+        }
+    }
+}
+
 fn check_config_map(map: &Value, errors: &mut Vec<FieldError>) {
     let binary = map.get("binaryData").and_then(Value::as_object);
     for key in binary.into_iter().flatten().map(|(key, _)| key) {
         if map.get("data").and_then(|data| data.get(key)).is_some() {
-            let detail = format!("duplicate of key present in data[{key}]");
-            errors.push(FieldError::invalid(
-                format!("binaryData[{key}]"),
-                key.as_str(),
-                detail,
-            ));
+            let detail = "duplicate of key present in binaryData";
+            errors.push(FieldError::invalid(format!("data[{key}]"), key.as_str(), detail));
         }
     }
     let size = |name: &str| -> usize {
@@ -128,16 +165,22 @@ fn check_limits(range: &Value, errors: &mut Vec<FieldError>) {
 fn check_autoscaler(scaler: &Value, errors: &mut Vec<FieldError>) {
     let number = |name: &str| scaler.pointer(&format!("/spec/{name}")).and_then(Value::as_i64);
     let most = number("maxReplicas").unwrap_or(0);
-    if most < 1 {
+    if number("minReplicas").is_some_and(|least| least > most) {
+        let detail = "must be greater than or equal to `minReplicas`";
+        errors.push(FieldError::invalid("spec.maxReplicas", most, detail));
+    }
+    if most == 0 {
+        errors.push(FieldError::required("spec.maxReplicas", ""));
+    } else if most < 0 {
         errors.push(FieldError::invalid(
             "spec.maxReplicas",
             most,
             "must be greater than 0",
         ));
     }
-    if number("minReplicas").is_some_and(|least| least > most) {
-        let detail = "must be greater than or equal to `minReplicas`";
-        errors.push(FieldError::invalid("spec.maxReplicas", most, detail));
+    if text(scaler, "/spec/scaleTargetRef/apiVersion").is_empty() {
+        let detail = "apiVersion must specify API group";
+        errors.push(FieldError::invalid("spec.scaleTargetRef.apiVersion", "", detail));
     }
 }
 
@@ -162,6 +205,12 @@ fn check_roles(object: &Value, errors: &mut Vec<FieldError>) {
                 .and_then(Value::as_array)
                 .is_some_and(|list| !list.is_empty())
         };
+        if has("nonResourceURLs") && text(object, "/kind") == "Role" {
+            let urls = rule["nonResourceURLs"].clone();
+            let detail = "namespaced rules cannot apply to non-resource URLs";
+            errors.push(FieldError::invalid(format!("{at}.nonResourceURLs"), urls, detail));
+            continue;
+        }
         if has("nonResourceURLs") {
             if has("apiGroups") || has("resources") || has("resourceNames") {
                 let urls = rule["nonResourceURLs"].clone();

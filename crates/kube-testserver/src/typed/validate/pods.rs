@@ -22,6 +22,18 @@ pub(super) fn check(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
             check_container(container, &at, &volumes, errors);
         }
     }
+    if text(spec, "/serviceAccountName").is_empty() {
+        for (index, volume) in items(spec, "/volumes") {
+            for (position, source) in items(volume, "/projected/sources") {
+                if source.get("serviceAccountToken").is_some_and(Value::is_object) {
+                    errors.push(FieldError::forbidden(
+                        format!("{path}.volumes[{index}].projected.sources[{position}].serviceAccountToken"),
+                        "must not be specified when serviceAccountName is not set",
+                    ));
+                }
+            }
+        }
+    }
     for (index, toleration) in items(spec, "/tolerations") {
         let at = format!("{path}.tolerations[{index}]");
         let (key, operator) = (text(toleration, "/key"), text(toleration, "/operator"));
@@ -39,7 +51,10 @@ pub(super) fn check(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
             ));
         }
     }
-    if text(spec, "/dnsPolicy") == "None" && items(spec, "/dnsConfig/nameservers").next().is_none() {
+    if text(spec, "/dnsPolicy") == "None" && spec.get("dnsConfig").is_none_or(Value::is_null) {
+        let detail = "must provide `dnsConfig` when `dnsPolicy` is None";
+        errors.push(FieldError::required(format!("{path}.dnsConfig"), detail));
+    } else if text(spec, "/dnsPolicy") == "None" && items(spec, "/dnsConfig/nameservers").next().is_none() {
         let detail = "must provide at least one DNS nameserver when `dnsPolicy` is None";
         errors.push(FieldError::required(
             format!("{path}.dnsConfig.nameservers"),

@@ -34,6 +34,30 @@ pub(super) fn check(kind: &Kind, object: &Value, errors: &mut Vec<FieldError>) {
     }
     if kind.kind == "Deployment" {
         check_strategy(object, &mut found);
+        let number = |name: &str| {
+            object
+                .pointer(&format!("/spec/{name}"))
+                .and_then(Value::as_i64)
+                .unwrap_or(0)
+        };
+        let deadline = number("progressDeadlineSeconds");
+        if (0..=number("minReadySeconds")).contains(&deadline) {
+            let detail = "must be greater than minReadySeconds";
+            found.push(FieldError::invalid(
+                "spec.progressDeadlineSeconds",
+                deadline,
+                detail,
+            ));
+        }
+    }
+    let management = text(object, "/spec/podManagementPolicy");
+    if kind.kind == "StatefulSet" && !matches!(management, "OrderedReady" | "Parallel") {
+        let detail = "must be 'OrderedReady' or 'Parallel'";
+        found.push(FieldError::invalid(
+            "spec.podManagementPolicy",
+            management,
+            detail,
+        ));
     }
     // The selector comes first in the message of a real server.
     found.append(errors);
@@ -46,12 +70,16 @@ fn check_selector(kind: &Kind, object: &Value, errors: &mut Vec<FieldError>) {
         .filter(|selector| !selector.is_null())
     else {
         errors.push(FieldError::required("spec.selector", ""));
-        let empty = json!({});
+        let empty = Value::Null;
         let labels = object.pointer("/spec/template/metadata/labels").unwrap_or(&empty);
         errors.push(mismatch(labels));
         return;
     };
+    let before = errors.len();
     rules::selector(selector, "spec.selector", errors);
+    if errors.len() > before {
+        return;
+    }
     let is_empty = ["matchLabels", "matchExpressions"].iter().all(|field| {
         selector
             .get(field)
@@ -173,6 +201,21 @@ pub(super) fn check_job(object: &Value, path: &str, errors: &mut Vec<FieldError>
             errors.retain(|error| error.field != at);
             errors.push(FieldError::not_supported(at, policy, &["OnFailure", "Never"]));
         }
+    }
+    let is_manual = object.pointer(&format!("{pointer}/manualSelector")) == Some(&json!(true));
+    let selector = object
+        .pointer(&format!("{pointer}/selector/matchLabels"))
+        .and_then(Value::as_object);
+    let generated = |selector: &serde_json::Map<String, Value>| {
+        selector.len() == 1 && selector.contains_key("batch.kubernetes.io/controller-uid")
+    };
+    if let Some(selector) = selector.filter(|selector| !is_manual && !generated(selector)) {
+        let value = json!({ "matchLabels": selector });
+        errors.push(FieldError::invalid(
+            format!("{path}.selector"),
+            value,
+            "`selector` not auto-generated",
+        ));
     }
     if text(object, &format!("{pointer}/completionMode")) == "Indexed"
         && object

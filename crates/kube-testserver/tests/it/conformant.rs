@@ -1,0 +1,313 @@
+//! A conformant server: types, defaults, allocated values, validation, immutable fields. The recorded exchanges compare
+//! many more cases with a real server.
+
+use http::Method;
+use kube_testserver::TestServer;
+use serde_json::{Value, json};
+
+use crate::common::{get, send, send_as};
+
+const SECRETS: &str = "/api/v1/namespaces/default/secrets";
+const SERVICES: &str = "/api/v1/namespaces/default/services";
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+const MERGE: &str = "application/merge-patch+json";
+
+fn server() -> TestServer {
+    let server = TestServer::builder().conformant().build();
+    server.create_system_objects();
+    server
+}
+
+fn deployment() -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "web", "image": "nginx"}]},
+            },
+        },
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn defaults_are_stored_and_belong_to_the_manager() {
+    let server = server();
+
+    let created = send(&server, Method::POST, DEPLOYMENTS, &deployment())
+        .await
+        .json();
+
+    assert_eq!(created["spec"]["replicas"], 1);
+    assert_eq!(created["spec"]["strategy"]["rollingUpdate"]["maxSurge"], "25%");
+    let fields = &created["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"];
+    assert!(fields.get("f:progressDeadlineSeconds").is_some(), "{fields}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn invalid_objects_are_rejected_with_every_cause() {
+    let server = server();
+    let mut wrong = deployment();
+    wrong["spec"]["replicas"] = json!(-1);
+    wrong["spec"]["selector"]["matchLabels"]["app"] = json!("other");
+
+    let rejected = send(&server, Method::POST, DEPLOYMENTS, &wrong).await;
+
+    assert_eq!(
+        rejected.error(),
+        (
+            422,
+            "Invalid".to_owned(),
+            "Deployment.apps \"web\" is invalid: [spec.template.metadata.labels: Invalid value: {\"app\":\"web\"}: \
+             `selector` does not match template `labels`, spec.replicas: Invalid value: -1: must be greater than or \
+             equal to 0]"
+                .to_owned()
+        )
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn values_of_the_wrong_type_and_unknown_fields_are_rejected() {
+    let server = server();
+    let mut wrong = deployment();
+    wrong["spec"]["replicas"] = json!("3");
+    let rejected = send(&server, Method::POST, DEPLOYMENTS, &wrong).await.error();
+    assert_eq!(
+        (rejected.0, rejected.2.as_str()),
+        (
+            400,
+            "Deployment in version \"v1\" cannot be handled as a Deployment: json: cannot unmarshal string into Go struct \
+             field DeploymentSpec.spec.replicas of type int32"
+        )
+    );
+
+    let mut unknown = deployment();
+    unknown["spec"]["replica"] = json!(3);
+    let strict = format!("{DEPLOYMENTS}?fieldValidation=Strict");
+    let rejected = send(&server, Method::POST, &strict, &unknown).await.error();
+    assert!(
+        rejected
+            .2
+            .ends_with("strict decoding error: unknown field \"spec.replica\""),
+        "{}",
+        rejected.2
+    );
+    let warned = send(&server, Method::POST, DEPLOYMENTS, &unknown).await;
+    assert_eq!(warned.status, 201);
+    assert_eq!(
+        warned.headers["warning"],
+        "299 - \"unknown field \\\"spec.replica\\\"\""
+    );
+    assert!(warned.json()["spec"].get("replica").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn immutable_fields_cannot_change() {
+    let server = server();
+    send(&server, Method::POST, DEPLOYMENTS, &deployment()).await;
+    let mut moved = deployment();
+    moved["spec"]["selector"]["matchLabels"]["tier"] = json!("front");
+    moved["spec"]["template"]["metadata"]["labels"]["tier"] = json!("front");
+
+    let rejected = send(&server, Method::PUT, &format!("{DEPLOYMENTS}/web"), &moved).await;
+
+    assert!(
+        rejected.error().2.ends_with("field is immutable"),
+        "{}",
+        rejected.text
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn services_get_addresses_and_ports_of_their_own() {
+    let server = server();
+    let service = |name: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+            "spec": {"type": "NodePort", "ports": [{"port": 80}], "selector": {"app": "web"}},
+        })
+    };
+
+    let one = send(&server, Method::POST, SERVICES, &service("one"))
+        .await
+        .json();
+    let two = send(&server, Method::POST, SERVICES, &service("two"))
+        .await
+        .json();
+
+    assert!(
+        one["spec"]["clusterIP"]
+            .as_str()
+            .is_some_and(|address| address.starts_with("10.0."))
+    );
+    assert_ne!(one["spec"]["clusterIP"], two["spec"]["clusterIP"]);
+    assert_ne!(
+        one["spec"]["ports"][0]["nodePort"],
+        two["spec"]["ports"][0]["nodePort"]
+    );
+    assert_eq!(one["spec"]["ports"][0]["targetPort"], 80);
+    let moved = json!({"spec": {"clusterIP": "10.0.0.77"}}).to_string();
+    let rejected = send_as(&server, Method::PATCH, &format!("{SERVICES}/one"), MERGE, moved).await;
+    assert!(
+        rejected.error().2.contains("may not change once set"),
+        "{}",
+        rejected.text
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn string_data_is_folded_on_create_and_patch() {
+    let server = server();
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"a": "1"},
+    });
+    send(&server, Method::POST, SECRETS, &secret).await;
+
+    let patch = json!({"stringData": {"b": "2"}}).to_string();
+    let patched = send_as(&server, Method::PATCH, &format!("{SECRETS}/s"), MERGE, patch)
+        .await
+        .json();
+
+    assert_eq!(patched["data"], json!({"a": "MQ==", "b": "Mg=="}));
+    assert!(patched.get("stringData").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn scale_can_be_applied() {
+    let server = server();
+    send(&server, Method::POST, DEPLOYMENTS, &deployment()).await;
+    let scale = json!({
+        "apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "web"}, "spec": {"replicas": 4},
+    });
+
+    let path = format!("{DEPLOYMENTS}/web/scale?fieldManager=scaler&force=true");
+    let applied = send_as(
+        &server,
+        Method::PATCH,
+        &path,
+        "application/apply-patch+yaml",
+        scale.to_string(),
+    )
+    .await;
+
+    assert_eq!(applied.status, 200, "{}", applied.text);
+    assert_eq!(applied.json()["spec"]["replicas"], 4);
+    let web = get(&server, &format!("{DEPLOYMENTS}/web")).await.json();
+    let manager = web["metadata"]["managedFields"]
+        .as_array()
+        .and_then(|managers| {
+            managers
+                .iter()
+                .find(|manager| manager["manager"] == "scaler")
+                .cloned()
+        })
+        .expect("the manager of the scale");
+    assert_eq!(manager["subresource"], "scale");
+    assert_eq!(manager["fieldsV1"]["f:spec"], json!({"f:replicas": {}}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn dry_run_returns_defaults_and_no_version() {
+    let server = server();
+    let mut versioned = deployment();
+    versioned["metadata"]["resourceVersion"] = json!("7");
+
+    let dry = send(
+        &server,
+        Method::POST,
+        &format!("{DEPLOYMENTS}?dryRun=All"),
+        &versioned,
+    )
+    .await;
+
+    assert_eq!(dry.status, 201, "{}", dry.text);
+    assert_eq!(dry.json()["spec"]["replicas"], 1);
+    assert!(
+        dry.json()["metadata"].get("resourceVersion").is_none(),
+        "{}",
+        dry.text
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn tokens_are_issued_for_service_accounts() {
+    let server = server();
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}});
+    send(&server, Method::POST, accounts, &account).await;
+
+    let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
+    let issued = send(
+        &server,
+        Method::POST,
+        &format!("{accounts}/robot/token"),
+        &request,
+    )
+    .await;
+
+    assert_eq!(issued.status, 201, "{}", issued.text);
+    let token = issued.json()["status"]["token"]
+        .as_str()
+        .map(|token| token.split('.').count());
+    assert_eq!(token, Some(3));
+    let short = json!({"spec": {"expirationSeconds": 5}});
+    let rejected = send(&server, Method::POST, &format!("{accounts}/robot/token"), &short).await;
+    assert_eq!(rejected.status, 422);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_cluster_has_the_system_objects() {
+    let server = server();
+
+    let namespaces = get(&server, "/api/v1/namespaces").await.names();
+    assert_eq!(
+        namespaces,
+        ["default", "kube-node-lease", "kube-public", "kube-system"]
+    );
+    assert_eq!(
+        get(&server, "/api/v1/namespaces/default/services/kubernetes")
+            .await
+            .status,
+        200
+    );
+    assert_eq!(
+        get(&server, "/livez?verbose").await.text.lines().last(),
+        Some("livez check passed")
+    );
+    assert_eq!(get(&server, "/readyz/etcd").await.text, "ok");
+    assert!(
+        get(&server, "/metrics")
+            .await
+            .text
+            .contains("apiserver_storage_objects{resource=\"namespaces\"} 4")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn logs_are_those_of_the_test_and_exec_names_the_missing_node() {
+    let server = server();
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"},
+        "spec": {"containers": [{"name": "main", "image": "nginx"}]},
+    });
+    let pods = "/api/v1/namespaces/default/pods";
+    send(&server, Method::POST, pods, &pod).await;
+
+    assert_eq!(get(&server, &format!("{pods}/web/log")).await.text, "");
+    server.set_log("default/web", "main", "one\ntwo\n");
+    assert_eq!(
+        get(&server, &format!("{pods}/web/log?tailLines=1")).await.text,
+        "two\n"
+    );
+    let exec = get(&server, &format!("{pods}/web/exec?command=ls")).await.error();
+    assert_eq!(
+        (exec.0, exec.2.as_str()),
+        (400, "pod web does not have a host assigned")
+    );
+    let wrong = get(&server, &format!("{pods}/web/log?container=other"))
+        .await
+        .error();
+    assert_eq!(wrong.2, "container other is not valid for pod web");
+    assert_eq!(get(&server, &format!("{pods}/none/log")).await.status, 404);
+}

@@ -1,0 +1,71 @@
+//! What kubectl shows of a server that behaves as a real one.
+
+use crate::cluster::Cluster;
+
+pub async fn deployment_has_defaults_and_is_described() {
+    let cluster = Cluster::start(&[]).await;
+
+    cluster.ok("create deployment web --image nginx").await;
+    let described = cluster.ok("describe deployment web").await;
+
+    assert!(
+        described.contains("25% max unavailable, 25% max surge"),
+        "{described}"
+    );
+    cluster.ok("expose deployment web --port 80").await;
+    let services = cluster.ok("get service web -o jsonpath={.spec.clusterIP}").await;
+    assert!(services.starts_with("10.0."), "{services}");
+    let namespaces = cluster.ok("get namespaces -o name").await;
+    assert!(namespaces.contains("namespace/kube-system"), "{namespaces}");
+}
+
+pub async fn invalid_objects_are_rejected_with_the_field() {
+    let cluster = Cluster::start(&[]).await;
+
+    let missing = cluster.error("create configmap c -n nowhere").await;
+    assert!(missing.contains("namespaces \"nowhere\" not found"), "{missing}");
+    let image = cluster.error("run web --image= --restart=Never").await;
+    assert!(image.contains("image"), "{image}");
+    let manifest = cluster.scratch.write(
+        "typo.yaml",
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec: {replica: 2}\n",
+    );
+    let typo = cluster.error(&format!("apply -f {}", manifest.display())).await;
+    assert!(typo.contains("unknown field \"spec.replica\""), "{typo}");
+}
+
+pub async fn fields_are_explained_to_any_depth() {
+    let cluster = Cluster::start(&[]).await;
+
+    let explained = cluster
+        .ok("explain deployment.spec.template.spec.containers.ports")
+        .await;
+
+    assert!(
+        explained.contains("containerPort") && explained.contains("-required-"),
+        "{explained}"
+    );
+}
+
+pub async fn tls_accepts_certificates_and_tokens() {
+    let by_certificate = Cluster::start(&["--tls"]).await;
+    assert!(
+        by_certificate.introduction.contains("https://127.0.0.1:"),
+        "{}",
+        by_certificate.introduction
+    );
+    by_certificate.ok("create configmap c").await;
+
+    let by_token = Cluster::start(&["--tls", "--token", "open-sesame"]).await;
+    assert!(
+        by_token
+            .ok("get namespaces -o name")
+            .await
+            .contains("namespace/default")
+    );
+    let refused = by_token.error("get namespaces --token wrong").await;
+    assert!(
+        refused.contains("Unauthorized") || refused.contains("must be logged in"),
+        "{refused}"
+    );
+}
