@@ -121,6 +121,10 @@ pub struct Showing {
     #[arg(long, global = true, visible_alias = "show-managed-fields")]
     pub show_noise: bool,
 
+    /// The configuration file, instead of ~/.config/kubectl-informers/config.yaml
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
     /// When to use colors; NO_COLOR is respected
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub color: When,
@@ -128,6 +132,10 @@ pub struct Showing {
     /// Print only errors on standard error
     #[arg(short, long, global = true)]
     pub quiet: bool,
+
+    /// Fields that are left out of diffs, besides the noise.
+    #[arg(skip)]
+    pub ignore: Vec<String>,
 
     /// Log format; RUST_LOG selects what is logged
     #[arg(long, global = true, value_name = "FORMAT", default_value = "text")]
@@ -192,7 +200,7 @@ pub struct WatchArgs {
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
 
-    /// Output format: text, wide (more columns), or json (one event per line)
+    /// Output format: text, wide (more columns), brief (one line per change), or json (one event per line)
     #[arg(
         short,
         long,
@@ -209,6 +217,22 @@ pub struct WatchArgs {
     /// With -o json: add the object to every event
     #[arg(long)]
     pub with_object: bool,
+
+    /// Print only updates of this field, as in spec or 'status.conditions[Ready]'; can be repeated
+    #[arg(long, value_name = "PATH")]
+    pub only: Vec<String>,
+
+    /// Leave this field out of diffs, as in status or 'metadata.annotations["example.com/key"]'; can be repeated
+    #[arg(long, value_name = "PATH")]
+    pub ignore: Vec<String>,
+
+    /// Print only changes by this field manager, as in kubelet; can be repeated
+    #[arg(long, value_name = "MANAGER")]
+    pub by: Vec<String>,
+
+    /// Print only objects whose name matches this regular expression
+    #[arg(long = "name", value_name = "REGEX")]
+    pub name_regex: Option<String>,
 }
 
 /// How `watch` prints.
@@ -219,6 +243,8 @@ pub enum Output {
     Text,
     /// The same with more columns.
     Wide,
+    /// One line per change.
+    Brief,
     /// One JSON object per event.
     Json,
 }

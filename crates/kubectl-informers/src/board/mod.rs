@@ -13,7 +13,8 @@ use tokio::time::Instant;
 
 use crate::changes::{Change, What};
 use crate::kinds::Kind;
-use crate::observe::InformerView;
+use crate::observe::{Health, InformerView};
+use crate::path::without_elements;
 
 pub use churn::{Churner, Churning};
 pub use history::{History, ObjectHistory};
@@ -38,7 +39,7 @@ pub struct ObjectId {
 pub struct FieldId {
     /// The kind, as an index into the list of kinds.
     pub kind: usize,
-    /// The field as a JSON pointer, with `*` for the places in lists.
+    /// The field, with `[*]` for the elements of lists: `status.conditions[*].status`.
     pub path: String,
 }
 
@@ -154,11 +155,13 @@ impl Board {
             .all(|kind| kind.view.as_ref().is_some_and(|view| view.synced))
     }
 
-    /// The kinds that are not synced yet.
-    pub fn missing(&self) -> impl Iterator<Item = &KindBoard> {
+    /// The health of the worst informer.
+    pub fn health(&self) -> Health {
         self.kinds
             .iter()
-            .filter(|kind| !kind.view.as_ref().is_some_and(|view| view.synced))
+            .map(|kind| kind.view.as_ref().map_or(Health::CatchingUp, |view| view.health))
+            .max()
+            .unwrap_or(Health::Live)
     }
 
     /// Watches held open on the server, and bytes received from it, by all informers together.
@@ -193,23 +196,11 @@ fn fields(change: &Change) -> Vec<String> {
     let mut fields: Vec<String> = change
         .diff
         .iter()
-        .map(|field| without_places(&field.path))
+        .map(|field| without_elements(&field.field))
         .collect();
     fields.sort();
     fields.dedup();
     fields
-}
-
-fn without_places(path: &str) -> String {
-    path.split('/')
-        .map(
-            |part| match !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()) {
-                true => "*",
-                false => part,
-            },
-        )
-        .collect::<Vec<_>>()
-        .join("/")
 }
 
 #[cfg(test)]
@@ -255,7 +246,7 @@ mod tests {
         assert!(history.last_state.is_some(), "what it was last can still be seen");
         assert_eq!(
             board.fields.top(1, now)[0].what.path,
-            "/status/containerStatuses/*/ready"
+            "status.containerStatuses[*].ready"
         );
     }
 
@@ -273,20 +264,20 @@ mod tests {
     async fn the_board_is_synced_when_every_kind_is() {
         let mut board = board();
         assert!(!board.is_synced());
-        assert_eq!(board.missing().count(), 2);
+        assert_eq!(board.health(), Health::CatchingUp);
 
         let [pods, nodes] = kinds();
         let mut late = view(&nodes);
         late.synced = false;
+        let since = Instant::now();
+        late.health = Health::Disconnected { since };
         board.tick(vec![view(&pods), late], Instant::now());
-        assert_eq!(
-            board.missing().map(|kind| kind.id.as_str()).collect::<Vec<_>>(),
-            ["nodes"]
-        );
+        assert_eq!(board.health(), Health::Disconnected { since }, "the worst counts");
 
         tokio::time::advance(Duration::from_secs(1)).await;
         board.tick(vec![view(&pods), view(&nodes)], Instant::now());
         assert!(board.is_synced());
+        assert_eq!(board.health(), Health::Live);
         assert_eq!(board.cost(), (2, 2 * view(&pods).bytes));
     }
 

@@ -8,12 +8,12 @@ use http::StatusCode;
 use super::answer::{self, Answer};
 use super::app::App;
 use crate::board::KindBoard;
-use crate::observe::InformerView;
+use crate::observe::{Health, InformerView};
 
 type Read = fn(&InformerView) -> f64;
 
 /// Name, type, help text, value.
-const METRICS: [(&str, &str, &str, Read); 13] = [
+const METRICS: [(&str, &str, &str, Read); 15] = [
     ("objects", "gauge", "Objects in the cache.", |view| {
         view.objects as f64
     }),
@@ -72,6 +72,21 @@ const METRICS: [(&str, &str, &str, Read); 13] = [
         |view| view.version_age.map_or(f64::NAN, |age| age.as_secs_f64()),
     ),
     (
+        "live",
+        "gauge",
+        "Whether the server has accepted the watch and nothing is known to be missing.",
+        |view| f64::from(u8::from(view.health == Health::Live)),
+    ),
+    (
+        "disconnected_seconds",
+        "gauge",
+        "Time since the contact with the server was lost; 0 while there is contact.",
+        |view| match view.health {
+            Health::Disconnected { since } => since.elapsed().as_secs_f64(),
+            Health::Live | Health::CatchingUp => 0.0,
+        },
+    ),
+    (
         "failing",
         "gauge",
         "Whether the last list or watch failed.",
@@ -99,9 +114,9 @@ pub(super) fn metrics(app: &App) -> Answer {
                 &app.write_timeouts,
             ),
             (
-                "kubectl_informers_rejected_lists_total",
-                "Lists rejected because too many were being sent.",
-                &app.rejected_lists,
+                "kubectl_informers_rejected_responses_total",
+                "Large responses rejected because too many were being sent.",
+                &app.rejected,
             ),
         ] {
             family(&mut text, name, "counter", help);

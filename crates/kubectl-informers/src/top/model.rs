@@ -163,7 +163,7 @@ impl Model {
         if entry.change.key.is_none() {
             return self.filter.is_empty();
         }
-        let fields = || entry.change.diff.iter().map(|field| field.path.as_str());
+        let fields = || entry.change.diff.iter().map(|field| field.field.as_str());
         self.matches(&[
             self.id(entry.kind),
             entry.change.name(),

@@ -1,6 +1,6 @@
 //! The terminal: sets it up, draws on it, reads keys, and restores it however the program ends.
 
-use std::io;
+use std::io::{self, IsTerminal};
 use std::panic;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crossterm::event::{Event, EventStream};
+use crossterm::execute;
+use crossterm::terminal::{EnterAlternateScreen, enable_raw_mode};
 use futures_util::StreamExt;
 use jiff::Timestamp;
 use ratatui::DefaultTerminal;
@@ -53,6 +55,28 @@ impl Screen {
         Ok(Self { terminal, panicked })
     }
 
+    /// Gives the terminal back, stops the process as Ctrl-Z does, and takes the terminal again when the process goes on.
+    #[cfg(unix)]
+    fn suspend(&mut self) -> io::Result<()> {
+        use rustix::process::{Signal, getpid, kill_process};
+        ratatui::restore();
+        // Returns when the process is continued: `fg`.
+        kill_process(getpid(), Signal::STOP)?;
+        self.resume()
+    }
+
+    #[cfg(not(unix))]
+    fn suspend(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Takes the terminal after somebody else had it. Nothing of what was drawn is left.
+    fn resume(&mut self) -> io::Result<()> {
+        enable_raw_mode()?;
+        execute!(io::stdout(), EnterAlternateScreen)?;
+        self.terminal.clear()
+    }
+
     fn draw(&mut self, model: &Model) -> io::Result<()> {
         self.terminal.draw(|frame| draw(model, frame)).map(|_| ())
     }
@@ -61,6 +85,39 @@ impl Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         ratatui::restore();
+    }
+}
+
+/// Notices that the process was continued (SIGCONT).
+struct Continued {
+    #[cfg(unix)]
+    signal: Option<tokio::signal::unix::Signal>,
+}
+
+impl Continued {
+    #[cfg(unix)]
+    fn listen() -> Self {
+        use tokio::signal::unix::{SignalKind, signal};
+        let kind = SignalKind::from_raw(rustix::process::Signal::CONT.as_raw());
+        Self {
+            signal: signal(kind).ok(),
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn listen() -> Self {
+        Self {}
+    }
+
+    /// Cancel-safe.
+    async fn recv(&mut self) {
+        #[cfg(unix)]
+        if let Some(signal) = &mut self.signal
+            && signal.recv().await.is_some()
+        {
+            return;
+        }
+        std::future::pending().await
     }
 }
 
@@ -99,6 +156,7 @@ async fn show(
         timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
     }
     let (mut dirty, mut open) = (true, true);
+    let mut continued = Continued::listen();
     loop {
         // All are cancel-safe: keys and changes are returned or kept, a tick may be late.
         tokio::select! {
@@ -110,15 +168,25 @@ async fn show(
                         Outcome::Stay => {}
                         Outcome::Quit => return Ok(Exit::Success),
                         Outcome::Interrupt => return Ok(Exit::Code(130)),
+                        Outcome::Suspend => screen.suspend()?,
                     }
                     dirty = true;
                 }
                 Some(Ok(Event::Resize(..))) => dirty = true,
                 Some(Ok(_)) => {}
-                // Nobody can type any more: the terminal is gone.
+                // No more keys: the terminal is gone.
                 Some(Err(_)) | None => return Ok(Exit::Success),
             },
+            // Continued after it was stopped from outside: the shell has changed the terminal.
+            () = continued.recv() => {
+                screen.resume()?;
+                dirty = true;
+            }
             _ = tick.tick() => {
+                // A terminal that was closed without a signal does not end the stream of keys on every system.
+                if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
+                    return Ok(Exit::Success);
+                }
                 model.tick(session.informers(), Instant::now());
                 dirty = true;
             }

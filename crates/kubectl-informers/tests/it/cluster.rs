@@ -78,6 +78,12 @@ async fn the_test_server_is_a_command_with_all_its_options() {
         config.to_str().unwrap(),
     ]);
     server.line_with("with 2 nodes").await;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::metadata(&config).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "it may contain a token");
+    }
 
     let mut program = home.start(&[
         "watch",
