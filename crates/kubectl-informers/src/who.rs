@@ -182,24 +182,24 @@ fn has_written(entry: &Entry, old: &[Entry]) -> bool {
         .is_none_or(|before| before.author.time != entry.author.time)
 }
 
-/// The entry that owns a field; the one that wrote last if several do.
+/// The entry that owns a field: the most specific one, and of these the one that wrote last.
 fn owner(entries: &[Entry], fields: &[Value], path: &str, state: &Value) -> Option<usize> {
     entries
         .iter()
         .zip(fields)
         .enumerate()
-        .filter(|(_, (_, fields))| owns(fields, path, state))
-        .max_by(|(_, (a, _)), (_, (b, _))| a.author.time.cmp(&b.author.time))
-        .map(|(at, _)| at)
+        .filter_map(|(at, (entry, fields))| Some((owned_depth(fields, path, state)?, &entry.author.time, at)))
+        .max()
+        .map(|(_, _, at)| at)
 }
 
-/// Whether a field set contains a field or something inside of it.
-fn owns(fields: &Value, path: &str, state: &Value) -> bool {
+/// How much of a path a field set contains; `None` if it does not own the field. A leaf of the set stands for the whole
+/// value below it if nobody owns a part of that.
+fn owned_depth(fields: &Value, path: &str, state: &Value) -> Option<usize> {
     let (mut fields, mut state) = (fields, Some(state));
+    let mut depth = 0;
     for part in path.split('/').skip(1) {
-        let Value::Object(owned) = fields else {
-            return false;
-        };
+        let Value::Object(owned) = fields else { return None };
         let name = part.replace("~1", "/").replace("~0", "~");
         let next = match state {
             Some(Value::Array(items)) => {
@@ -214,11 +214,11 @@ fn owns(fields: &Value, path: &str, state: &Value) -> bool {
         };
         match next {
             Some(next) => fields = next,
-            // A leaf of the set is owned with everything below it.
-            None => return owned.is_empty(),
+            None => return (owned.is_empty() && depth > 0).then_some(depth),
         }
+        depth += 1;
     }
-    true
+    Some(depth)
 }
 
 /// The part of a field set that stands for a list element: by its key, or by its value.
@@ -377,6 +377,24 @@ mod tests {
     }
 
     #[test]
+    fn the_owner_of_a_field_goes_before_the_owner_of_the_object_around_it() {
+        let state = |value: &str, managers: Value| json!({ "metadata": { "managedFields": managers }, "data": { "b": value } });
+        let creator = manager("creator", "T1", json!({ "f:data": {} }));
+        let old = state("1", json!([creator]));
+        let new = state(
+            "2",
+            json!([
+                creator,
+                manager("second", "T1", json!({ "f:data": { "f:b": {} } }))
+            ]),
+        );
+        assert_eq!(
+            authors(old, new),
+            Some(vec![("second".into(), vec!["data.b".into()])])
+        );
+    }
+
+    #[test]
     fn without_managed_fields_nothing_is_known() {
         assert_eq!(authors(pod("a", "True", &[]), pod("b", "True", &[])), None);
     }
@@ -385,10 +403,12 @@ mod tests {
     fn sets_and_unusual_keys_are_found_and_any_shape_is_survived() {
         let owned = json!({ "f:a": { "v:\"x\"": {}, "k:{\"id\":7}": { "f:b": {} } } });
         let state = json!({ "a": ["x", { "id": 7, "b": 1 }] });
-        assert!(owns(&owned, "/a/0", &state));
-        assert!(owns(&owned, "/a/1/b", &state));
-        assert!(!owns(&owned, "/a/1/c", &state));
-        assert!(!owns(&owned, "/a/9", &state));
+        let depth = |path: &str| owned_depth(&owned, path, &state);
+        assert_eq!(depth("/a/0"), Some(2));
+        assert_eq!(depth("/a/1/b"), Some(3));
+        assert_eq!(depth("/a/1/b/atomic"), Some(3));
+        assert_eq!(depth("/a/1/c"), None);
+        assert_eq!(depth("/a/9"), None);
         for shape in [
             json!(null),
             json!([1]),

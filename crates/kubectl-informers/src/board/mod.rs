@@ -6,6 +6,7 @@ mod history;
 mod log;
 mod series;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kube_informers::ObjectKey;
@@ -15,6 +16,7 @@ use crate::changes::{Change, What};
 use crate::kinds::Kind;
 use crate::observe::{Health, InformerView};
 use crate::path::without_elements;
+use crate::who::Written;
 
 pub use churn::{Churner, Churning};
 pub use history::{History, ObjectHistory};
@@ -24,6 +26,9 @@ pub use series::Series;
 
 /// The number of objects and fields whose churn is counted separately. The quietest are forgotten first.
 const CHURNERS: usize = 1024;
+
+/// How many pairs of kind and field manager are counted separately; the others are counted as `other`.
+const MANAGERS: usize = 200;
 
 /// Which object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -73,6 +78,8 @@ pub struct Board {
     pub objects: Churning<ObjectId>,
     /// The fields that change most.
     pub fields: Churning<FieldId>,
+    /// Changes by kind and field manager, the initial list left out.
+    pub managers: BTreeMap<(usize, Box<str>), u64>,
 }
 
 impl Board {
@@ -101,6 +108,7 @@ impl Board {
             history: History::default(),
             objects: Churning::new(CHURNERS, now),
             fields: Churning::new(CHURNERS, now),
+            managers: BTreeMap::new(),
         }
     }
 
@@ -126,8 +134,17 @@ impl Board {
         {
             *count += 1;
         }
+        self.count_managers(kind, change.by.as_deref());
         let id = ObjectId { kind, key };
-        self.objects.count(id.clone(), now);
+        // An Event is news about another object, and is new itself every time.
+        match change.about() {
+            None => self.objects.count(id.clone(), now),
+            Some((name, key)) => {
+                if let Some(kind) = self.kinds.iter().position(|known| known.kind.kind == name) {
+                    self.objects.count(ObjectId { kind, key }, now);
+                }
+            }
+        }
         for field in fields(&change) {
             self.fields.count(FieldId { kind, path: field }, now);
         }
@@ -138,6 +155,26 @@ impl Board {
         let entry = self.log.push(kind, change);
         self.history.push(id, entry.clone(), last_state);
         Some(entry)
+    }
+
+    /// Counts a change for each of its authors. Anybody can write under any name, so the number of names is limited.
+    fn count_managers(&mut self, kind: usize, by: Option<&[Written]>) {
+        let mut names: Vec<&str> = by
+            .unwrap_or_default()
+            .iter()
+            .map(|one| &*one.author.manager)
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        if names.is_empty() {
+            names.push("unknown");
+        }
+        for name in names {
+            let full = self.managers.len() >= MANAGERS;
+            let known = self.managers.contains_key(&(kind, Box::from(name)));
+            let name = if known || !full { name } else { "other" };
+            *self.managers.entry((kind, name.into())).or_default() += 1;
+        }
     }
 
     /// Called once a second with the state of the informers, in the order of the kinds.
@@ -258,6 +295,28 @@ mod tests {
                 .apply(updated("gadgets", "", "a", &[]), Instant::now())
                 .is_none()
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_number_of_managers_is_limited() {
+        use crate::who::Author;
+        let mut board = board();
+        for number in 0..1000 {
+            let mut change = updated("pods", "shop", "cart", &["/a"]);
+            change.by = Some(vec![Written {
+                author: Author {
+                    manager: format!("manager-{number}").into(),
+                    operation: "Update".into(),
+                    subresource: None,
+                    time: None,
+                },
+                paths: Vec::new(),
+            }]);
+            board.apply(change, Instant::now());
+        }
+        assert_eq!(board.managers.len(), MANAGERS + 1);
+        assert_eq!(board.managers.values().sum::<u64>(), 1000);
+        assert_eq!(board.managers[&(0, "other".into())], 800);
     }
 
     #[tokio::test(start_paused = true)]

@@ -170,6 +170,23 @@ impl Change {
         Some(format!("{reason}: {message}"))
     }
 
+    /// The kind and key of the object an Event is about; `None` for other kinds.
+    pub fn about(&self) -> Option<(String, ObjectKey)> {
+        let object = self.object.as_ref().filter(|_| self.kind.kind == "Event")?;
+        let object = object.peek();
+        let about = object.get("involvedObject").or_else(|| object.get("regarding"))?;
+        let text = |field: &str| {
+            about
+                .get(field)
+                .and_then(Value::as_str)
+                .filter(|text| !text.is_empty())
+        };
+        Some((
+            text("kind")?.to_owned(),
+            ObjectKey::new(text("namespace"), text("name")?),
+        ))
+    }
+
     /// `shop/cart`, `node-1`; empty for [`What::Synced`].
     pub fn name(&self) -> &str {
         self.key.as_ref().map_or("", ObjectKey::as_str)

@@ -23,6 +23,8 @@ use crate::queue::{ChangeSender, Closed};
 
 /// The interval of checks whether a failure has ended.
 const LOOK: Duration = Duration::from_millis(250);
+/// How long a watch must be live until the end of an outage is reported, with what was missed.
+const SETTLE: Duration = Duration::from_millis(500);
 /// Unreadable objects that are reported by name at a time.
 const MOST_REPORTED: usize = 5;
 
@@ -48,6 +50,7 @@ impl Follow {
         tokio::pin!(synced);
         let mut is_synced = false;
         let mut unreadable = Unreadable::default();
+        let mut live_since = None;
         let mut initial = 0;
         let mut look = interval(LOOK);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -77,7 +80,7 @@ impl Follow {
                     if self.tell_synced(initial).is_err() { return }
                 }
                 _ = look.tick() => {
-                    self.look_for_recovery();
+                    self.look_for_recovery(&mut live_since);
                     self.look_for_unreadable(&mut unreadable);
                 }
             }
@@ -147,14 +150,23 @@ impl Follow {
     }
 
     /// Reports the end of an outage: the server has accepted a new watch, and what it sent was received above.
-    fn look_for_recovery(&self) {
+    fn look_for_recovery(&self, live_since: &mut Option<Instant>) {
         let now = Instant::now();
         let mut outages = self.outages.lock();
         let kind = self.kind.full_name();
-        let ended = match outages.is_failing(&kind) && self.contact.health() == Health::Live {
+        let live = outages.is_failing(&kind) && self.contact.health() == Health::Live;
+        let since = match live {
+            true => *live_since.get_or_insert(now),
+            false => {
+                *live_since = None;
+                now
+            }
+        };
+        // The changes of the time without contact arrive right after the watch was accepted.
+        let ended = match live && now >= since + SETTLE {
             true => {
                 *self.trouble.lock() = Trouble::default();
-                outages.recovered(&kind, now)
+                outages.recovered(&kind, since)
             }
             false => outages.tick(now),
         };

@@ -193,9 +193,10 @@ fn ready(app: &App) -> Answer {
             None | Some((false, Health::Live | Health::CatchingUp)) => {
                 problems.push(format!("not synced yet: {}", kind.id));
             }
-            Some((_, Health::Disconnected { since })) => problems.push(format!(
-                "disconnected for {:.0} s: {}",
+            Some((synced, Health::Disconnected { since })) => problems.push(format!(
+                "disconnected for {:.0} s{}: {}",
                 since.elapsed().as_secs_f64(),
+                if synced { "" } else { ", not synced yet" },
                 kind.id
             )),
             Some((true, Health::CatchingUp)) => problems.push(format!("catching up: {}", kind.id)),

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use crossterm::event::{Event, EventStream};
 use crossterm::execute;
-use crossterm::terminal::{EnterAlternateScreen, enable_raw_mode};
+use crossterm::terminal::{Clear, ClearType, EnterAlternateScreen, enable_raw_mode};
 use futures_util::StreamExt;
 use jiff::Timestamp;
-use ratatui::DefaultTerminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::{DefaultTerminal, Terminal};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::{Model, Outcome, draw};
@@ -32,7 +33,8 @@ const BATCH: usize = 256;
 
 /// The terminal in raw mode. Dropping it restores the terminal.
 struct Screen {
-    terminal: DefaultTerminal,
+    /// Taken by [`Screen::leave`] only.
+    terminal: Option<DefaultTerminal>,
     panicked: Arc<AtomicBool>,
 }
 
@@ -52,14 +54,17 @@ impl Screen {
             flag.store(true, Ordering::SeqCst);
             restore(info);
         }));
-        Ok(Self { terminal, panicked })
+        Ok(Self {
+            terminal: Some(terminal),
+            panicked,
+        })
     }
 
     /// Gives the terminal back, stops the process as Ctrl-Z does, and takes the terminal again when the process goes on.
     #[cfg(unix)]
     fn suspend(&mut self) -> io::Result<()> {
         use rustix::process::{Signal, getpid, kill_process};
-        ratatui::restore();
+        ratatui::try_restore()?;
         // Returns when the process is continued: `fg`.
         kill_process(getpid(), Signal::STOP)?;
         self.resume()
@@ -73,18 +78,37 @@ impl Screen {
     /// Takes the terminal after somebody else had it. Nothing of what was drawn is left.
     fn resume(&mut self) -> io::Result<()> {
         enable_raw_mode()?;
-        execute!(io::stdout(), EnterAlternateScreen)?;
-        self.terminal.clear()
+        execute!(io::stdout(), EnterAlternateScreen, Clear(ClearType::All))?;
+        // A new one has nothing on the screen to compare with, so it draws everything. Clearing the old one would ask the
+        // terminal for the position of the cursor, and the answer would arrive among the keys.
+        self.leave();
+        let mut terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
+        terminal.hide_cursor()?;
+        self.terminal = Some(terminal);
+        Ok(())
+    }
+
+    /// Ends drawing. A terminal that is gone cannot be restored, and there is nowhere to report that: ratatui would print
+    /// the error on the same terminal, which panics.
+    fn leave(&mut self) {
+        if let Some(mut terminal) = self.terminal.take() {
+            let _ = terminal.show_cursor();
+            std::mem::forget(terminal);
+        }
     }
 
     fn draw(&mut self, model: &Model) -> io::Result<()> {
-        self.terminal.draw(|frame| draw(model, frame)).map(|_| ())
+        match &mut self.terminal {
+            Some(terminal) => terminal.draw(|frame| draw(model, frame)).map(|_| ()),
+            None => Ok(()),
+        }
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        ratatui::restore();
+        self.leave();
+        let _ = ratatui::try_restore();
     }
 }
 

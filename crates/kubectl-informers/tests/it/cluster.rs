@@ -94,7 +94,12 @@ async fn the_test_server_is_a_command_with_all_its_options() {
         "--kubeconfig",
         config.to_str().unwrap(),
     ]);
-    assert_eq!(program.event_of("synced").await["objects"], 5);
+    // The simulated activity replaces pods all the time.
+    let objects = program.event_of("synced").await["objects"].as_u64();
+    assert!(
+        objects.is_some_and(|objects| (1..=10).contains(&objects)),
+        "{objects:?}"
+    );
     program.event().await;
 
     let ended = home.run(&["testserver", "--objects", "pods"]).await;

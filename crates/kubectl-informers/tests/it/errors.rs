@@ -275,9 +275,9 @@ async fn credentials_in_addresses_are_in_no_output() {
             "    proxy-url: http://jane:canary-credential@127.0.0.1:1\n    server:",
         ),
     );
-    let ended = home
-        .run(&["watch", "pods", "--kubeconfig", config.to_str().unwrap()])
-        .await;
+    let mut command = home.command(&["watch", "pods", "--kubeconfig", config.to_str().unwrap()]);
+    command.env("RUST_LOG", "trace");
+    let ended = crate::program::ended(command).await;
     assert_eq!(ended.code, Some(1), "{}", ended.err);
     assert!(!ended.err.contains("canary-credential"), "{}", ended.err);
 }

@@ -6,6 +6,7 @@ mod blocked_output;
 mod cluster;
 mod discovery;
 mod errors;
+mod flags;
 mod health;
 mod http;
 mod kubectl;

@@ -26,7 +26,7 @@ struct Terminal {
 
 impl Terminal {
     fn start(cluster: &Cluster, arguments: &[&str]) -> Self {
-        let main = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        let main = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&main).unwrap();
         unlockpt(&main).unwrap();
         let size = Winsize {

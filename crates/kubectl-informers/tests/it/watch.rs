@@ -349,9 +349,9 @@ async fn list_elements_are_named_and_the_pointer_stays_in_json() {
     json_lines.event_of("synced").await;
 
     set_status(&cluster, "Running", "True");
-    text.line_with("~ status.phase  Pending → Running").await;
     text.line_with("~ status.conditions[Ready].status  False → True")
         .await;
+    text.line_with("~ status.phase  Pending → Running").await;
     let updated = json_lines.event_of("updated").await;
     let fields: Vec<(&str, &str)> = updated["diff"]
         .as_array()

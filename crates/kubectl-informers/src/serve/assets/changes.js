@@ -62,11 +62,11 @@ function shown(value) {
   return text.length > 240 ? `${text.slice(0, 240)}…` : text === "" ? '""' : text;
 }
 
-/** Whether a change is meant by a filter: every word is found in kind, name, a field or a field manager. */
+/** Whether a change is meant by a filter: every word is found in kind, name, a field or a field manager, and no word after `!`. */
 export function matches(change, filter) {
   if (!filter) return true;
   const fields = (change.diff ?? []).map((field) => field.field).join(" ");
   const by = (change.by ?? []).map((one) => one.manager).join(" ");
   const text = `${change.event} ${change.resource} ${change.kind} ${change.namespace ?? ""}/${change.name} ${fields} ${by}`.toLowerCase();
-  return filter.toLowerCase().split(/\s+/).every((word) => text.includes(word));
+  return filter.toLowerCase().split(/\s+/).every((word) => (word.startsWith("!") ? word === "!" || !text.includes(word.slice(1)) : text.includes(word)));
 }
