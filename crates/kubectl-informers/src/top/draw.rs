@@ -203,10 +203,7 @@ fn draw_footer(model: &Model, frame: &mut Frame<'_>, area: Rect) {
 }
 
 const HELP: [(&str, &str); 14] = [
-    (
-        "/",
-        "show only list entries with these words; !word excludes",
-    ),
+    ("/", "show only list entries with these words; !word excludes"),
     ("esc", "show everything again"),
     ("p, space", "pause the lists, and go on"),
     ("s, S", "order the informers by another column"),

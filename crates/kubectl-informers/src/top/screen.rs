@@ -112,6 +112,14 @@ impl Drop for Screen {
     }
 }
 
+/// The exit after the terminal is gone, as after SIGHUP.
+const HUNG_UP: Exit = Exit::Code(129);
+
+/// Whether the terminal was closed.
+fn is_gone() -> bool {
+    !(io::stdin().is_terminal() && io::stdout().is_terminal())
+}
+
 /// Notices that the process was continued (SIGCONT).
 struct Continued {
     #[cfg(unix)]
@@ -199,7 +207,7 @@ async fn show(
                 Some(Ok(Event::Resize(..))) => dirty = true,
                 Some(Ok(_)) => {}
                 // No more keys: the terminal is gone.
-                Some(Err(_)) | None => return Ok(Exit::Success),
+                Some(Err(_)) | None => return Ok(HUNG_UP),
             },
             // Continued after it was stopped from outside: the shell has changed the terminal.
             () = continued.recv() => {
@@ -208,8 +216,8 @@ async fn show(
             }
             _ = tick.tick() => {
                 // A terminal that was closed without a signal does not end the stream of keys on every system.
-                if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
-                    return Ok(Exit::Success);
+                if is_gone() {
+                    return Ok(HUNG_UP);
                 }
                 model.tick(session.informers(), Instant::now());
                 dirty = true;
@@ -218,7 +226,10 @@ async fn show(
                 if screen.panicked.load(Ordering::SeqCst) {
                     return Err(Failure::error("a part of the program panicked; what it said is above"));
                 }
-                screen.draw(&model)?;
+                match screen.draw(&model) {
+                    Err(_) if is_gone() => return Ok(HUNG_UP),
+                    drawn => drawn?,
+                }
                 dirty = false;
             }
             item = feed.next(), if open => {
