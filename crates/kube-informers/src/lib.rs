@@ -102,6 +102,7 @@ pub mod indexes;
 pub mod informer;
 mod key;
 pub mod lister;
+mod log_limit;
 pub mod object;
 pub mod quarantine;
 pub mod queue;
@@ -115,6 +116,7 @@ pub mod store;
 mod subscription;
 pub mod target;
 mod task;
+mod time;
 mod version;
 mod wire;
 
@@ -150,8 +152,8 @@ pub use version::ResourceVersion;
 /// The name of every error type ends in `Error`, and `source()` leads to the underlying cause.
 pub mod error {
     pub use crate::codec::NoSchemaError;
-    pub use crate::informer::EncodingError;
     pub use crate::informer::errors::{SetShardError, StoppedError, SyncError, WaitForVersionError};
+    pub use crate::informer::{EncodingError, NotReadyError};
     pub use crate::key::ParseKeyError;
     pub use crate::registration::{AddHandlerError, HandlerEndedError};
     pub use crate::selector::ParseSelectorError;
@@ -161,6 +163,7 @@ pub mod error {
 
 /// Counters of an informer, its watches and its handlers: [`Informer::stats`].
 pub mod stats {
+    pub use crate::informer::audit::{AuditStats, Drift};
     pub use crate::informer::stats::{HandlerStats, InformerStats, MemberStats, Totals};
 }
 

@@ -114,6 +114,15 @@ impl Scope {
         self
     }
 
+    /// Only one object of this scope.
+    pub(crate) fn of_object(mut self, namespace: Option<&str>, name: &str) -> Self {
+        if let Some(namespace) = namespace {
+            self.namespaces = Some([namespace.to_owned()].into());
+        }
+        self.fields.insert(format!("metadata.name={name}"));
+        self
+    }
+
     /// The shard, if there is one.
     pub fn selected_shard(&self) -> Option<&Shard> {
         self.shard.as_ref()

@@ -57,6 +57,22 @@ fn a_list_is_split_into_items_whatever_the_chunks() {
 }
 
 #[test]
+fn the_type_comes_from_the_envelope_and_items_have_none() {
+    let (_, body, _) = list();
+    let list: Value = from_body(&body, &Options::default()).unwrap();
+    assert_eq!(
+        (&list["apiVersion"], &list["kind"]),
+        (&json!("v1"), &json!("PodList"))
+    );
+    let item = list["items"][0].as_object().unwrap();
+    assert!(!item.contains_key("apiVersion") && !item.contains_key("kind"));
+
+    let body = ser::to_body(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}})).unwrap();
+    let pod: Value = from_body(&body, &Options::default()).unwrap();
+    assert_eq!((&pod["apiVersion"], &pod["kind"]), (&json!("v1"), &json!("Pod")));
+}
+
+#[test]
 fn a_list_written_by_go_is_split_as_it_decodes() {
     let mut lists = 0;
     for record in records() {

@@ -559,6 +559,17 @@ fn small_integers_are_cut_to_their_size() {
 }
 
 #[test]
+fn of_versions_that_differ_the_newest_counts() {
+    // 1.33 prints null.
+    let pod = read("v1", "Pod", &Bytes::new()).unwrap();
+    assert_eq!(pod["metadata"], json!({}));
+    // 1.37 added the status, and prints it always; a server that knows it writes it.
+    let node = |bytes| at("storage.k8s.io/v1", "CSINode", bytes, "/status");
+    assert_eq!(node(Bytes::new()), None);
+    assert_eq!(node(Bytes::new().message(3, Bytes::new())), Some(json!({})));
+}
+
+#[test]
 fn an_empty_list_is_null_where_go_omits_nothing() {
     // Both are nothing on the wire: `[]` written by a client comes back as null.
     let message = schema::lookup("v1", "Pod").unwrap();

@@ -65,6 +65,7 @@ mod read;
 mod server;
 mod storage;
 mod transport;
+mod typed;
 mod watch;
 mod write;
 

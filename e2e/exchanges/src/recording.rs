@@ -122,8 +122,17 @@ pub enum Body {
 }
 
 impl Body {
-    /// Parses a body: a watch has one JSON value per line.
+    /// Parses a body: a watch has one JSON value per line. Protobuf is decoded, so that recordings can be read; the
+    /// content type tells the encodings apart.
     pub fn read(bytes: &[u8], is_watch: bool) -> Body {
+        if is_watch && let Some(events) = protobuf_events(bytes) {
+            return Body::Events(events);
+        }
+        if bytes.starts_with(b"k8s\0")
+            && let Ok(value) = kube_protobuf::from_body(bytes, &kube_protobuf::Options::new())
+        {
+            return Body::Json(value);
+        }
         if is_watch
             && let Ok(events) = serde_json::Deserializer::from_slice(bytes)
                 .into_iter()
@@ -152,6 +161,23 @@ impl Body {
             Body::Text(_) => None,
         }
     }
+}
+
+/// The events of a watch in protobuf; `None` if these are no such frames.
+fn protobuf_events(bytes: &[u8]) -> Option<Vec<Value>> {
+    let mut frames = kube_protobuf::envelope::WatchSplitter::new(bytes.len());
+    frames.push(bytes::Bytes::copy_from_slice(bytes));
+    let mut events = Vec::new();
+    while let Some(frame) = frames.next_event().ok()? {
+        let frame = frame.ok()?;
+        let object: Value = frame
+            .envelope()
+            .ok()?
+            .decode(&kube_protobuf::Options::new())
+            .ok()?;
+        events.push(serde_json::json!({ "type": frame.event.as_str(), "object": object }));
+    }
+    (frames.is_at_boundary() && !events.is_empty()).then_some(events)
 }
 
 /// Reads every recording of a directory, by name.

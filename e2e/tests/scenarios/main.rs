@@ -5,6 +5,7 @@ mod support;
 
 mod connections;
 mod custom;
+mod encodings;
 mod kinds;
 mod lives;
 mod namespaces;

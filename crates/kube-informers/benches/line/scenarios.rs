@@ -90,7 +90,7 @@ fn decode_all(body: &Bytes, decoding: Decoding<Pod>, mut each: impl FnMut(Fetche
 
 fn arc(fetched: Fetched<Pod>) -> Arc<Pod> {
     match fetched {
-        Fetched::New(pod) => Arc::new(pod),
+        Fetched::New(pod) => pod.into(),
         Fetched::Unchanged(pod) => pod,
     }
 }
@@ -158,7 +158,7 @@ impl ListerWatcher<Small> for Storm {
                 namespace: String::new(),
                 version: (number + 2).to_string(),
             };
-            Ok(WatchItem::Modified(Fetched::New(object)))
+            Ok(WatchItem::Modified(object.into()))
         });
         Box::pin(stream::iter(events).chain(stream::pending()))
     }

@@ -91,7 +91,7 @@ impl<K: Object> Objects<K> {
         };
         match (self.decode)(raw, options) {
             Ok(object) if object.object_name().is_empty() => Err(Rejected::object(raw, Problem::Nameless)),
-            Ok(object) => Ok(Fetched::New(object)),
+            Ok(object) => Ok(object.into()),
             Err(text) => Err(Rejected::object(raw, Problem::Decode(text))),
         }
     }

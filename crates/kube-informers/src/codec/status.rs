@@ -18,6 +18,7 @@ pub(super) fn status(status: &Value) -> Option<ApiError> {
     };
     let details = status.get("details").unwrap_or(&Value::Null);
     let causes = details.get("causes").and_then(Value::as_array);
+    let token = status.pointer("/metadata/continue").and_then(Value::as_str);
     let code = status.get("code").and_then(Value::as_u64);
     Some(ApiError {
         code: code.and_then(|code| code.try_into().ok()).unwrap_or(0),
@@ -36,6 +37,7 @@ pub(super) fn status(status: &Value) -> Option<ApiError> {
                 message: text(cause, "message", MAX_TEXT),
             })
             .collect(),
+        continue_token: token.filter(|token| !token.is_empty()).map(str::to_owned),
     })
 }
 
@@ -52,6 +54,17 @@ mod tests {
         assert_eq!(status(r#"{"code":429}"#).unwrap().code, 429);
         assert_eq!(status(r#"{"code":70000,"reason":"Expired"}"#).unwrap().code, 0);
         assert_eq!(status(r#""Expired""#), None);
+    }
+
+    #[test]
+    fn an_expired_list_names_the_token_to_continue_with() {
+        let token = |json: &str| status(json).unwrap().continue_token;
+
+        assert_eq!(
+            token(r#"{"code":410,"metadata":{"continue":"abc"}}"#).as_deref(),
+            Some("abc")
+        );
+        assert_eq!(token(r#"{"code":410,"metadata":{"continue":""}}"#), None);
     }
 
     #[test]

@@ -10,11 +10,13 @@ use std::task::{Context, Poll};
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::delivery_cursor::DeliveryCursor;
 use super::mailbox::{Consumer, Leftovers, Mailbox, Phase};
 use crate::event::Event;
 use crate::handler::{Backlog, Delivery, HandlerKind, HandlerOptions, OnPanic};
+use crate::log_limit::LogLimit;
 use crate::object::Object;
 use crate::registration::{Control, End, HandlerId, Progress};
 use crate::store::Snapshot;
@@ -38,6 +40,11 @@ pub struct Listener<K> {
     delivered: AtomicU64,
     panics: AtomicU64,
     ended: AtomicBool,
+    /// Its calls are made on a thread, whose end the worker supervises.
+    on_thread: AtomicBool,
+    /// The thread runs a call that did not return in time.
+    abandoned: AtomicBool,
+    panic_log: Mutex<LogLimit>,
     progress: watch::Sender<Progress>,
     /// Kept alive while events may still be delivered.
     keeps: Mutex<Option<Arc<dyn Any + Send + Sync>>>,
@@ -61,6 +68,9 @@ impl<K: Object> Listener<K> {
             delivered: AtomicU64::new(0),
             panics: AtomicU64::new(0),
             ended: AtomicBool::new(false),
+            on_thread: AtomicBool::new(false),
+            abandoned: AtomicBool::new(false),
+            panic_log: Mutex::new(LogLimit::default()),
             progress: watch::Sender::new(Progress::default()),
             keeps: Mutex::new(None),
         }
@@ -125,7 +135,33 @@ impl<K: Object> Listener<K> {
         self.ended.load(Ordering::Acquire)
     }
 
+    /// Whether it is to end, and a call of the handler has not returned.
+    pub(super) fn is_left_behind(&self) -> bool {
+        let is_calling = !self.has_ended() && self.is_leaving() && self.in_flight.load(Ordering::Acquire) > 0;
+        is_calling || self.abandoned.load(Ordering::Acquire)
+    }
+
+    /// Whether its worker cannot end before a call returns. A worker that supervises a thread can.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.is_left_behind() && !self.on_thread.load(Ordering::Acquire)
+    }
+
     // Called by the consumer.
+
+    /// The handler has a thread.
+    pub(super) fn runs_on_thread(&self) {
+        self.on_thread.store(true, Ordering::Release);
+    }
+
+    /// The thread of the handler is no longer waited for.
+    pub(super) fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Release);
+    }
+
+    /// Whether a panic of the handler may be logged; if so, the number of panics since the last message.
+    pub(super) fn admit_panic_log(&self) -> Option<u64> {
+        self.panic_log.lock().admit(Instant::now())
+    }
 
     /// A worker is about to be spawned. `false` if none is needed: a stream, or a removed handler.
     pub(super) fn mark_spawned(&self) -> bool {

@@ -240,6 +240,23 @@ impl<K: Object> Dispatcher<K> {
             .collect()
     }
 
+    /// The names of the handlers that have been closed and whose call has not returned.
+    pub(crate) fn left_behind(&self) -> Vec<Arc<str>> {
+        self.entries
+            .iter()
+            .filter(|entry| entry.listener.is_left_behind())
+            .map(|entry| entry.listener.name().clone())
+            .collect()
+    }
+
+    /// The number of workers that cannot end before a call returns.
+    pub(crate) fn stuck(&self) -> usize {
+        self.entries
+            .iter()
+            .filter(|entry| entry.listener.is_stuck())
+            .count()
+    }
+
     /// A listener that is ending stays until its last call has returned, so that a close can reach it.
     fn forget_ended(&mut self) {
         self.entries.retain(|entry| !entry.listener.has_ended());

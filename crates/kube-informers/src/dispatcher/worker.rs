@@ -128,6 +128,7 @@ async fn finish<K: Object>(listener: &Listener<K>, mut future: BoxFuture<'_, ()>
 }
 
 async fn blocking<K: Object>(listener: &Arc<Listener<K>>, mut call: Call<K>, spawner: &Spawner) {
+    listener.runs_on_thread();
     let (rounds, begin) = mpsc::channel::<oneshot::Sender<()>>();
     let for_thread = listener.clone();
     let thread = spawner.spawn_thread(listener.name(), move || {
@@ -171,6 +172,7 @@ async fn blocking<K: Object>(listener: &Arc<Listener<K>>, mut call: Call<K>, spa
     drop(rounds);
     let _hold = spawner.hold_clock();
     if !stop_timeout.wait(thread).await {
+        listener.abandon();
         warn!(
             handler = %listener.name(),
             "a blocking handler still runs 100 ms after the informer stopped; its thread is abandoned"
@@ -227,8 +229,14 @@ fn record_outcome<K: Object>(
 ) {
     if outcome.is_err() {
         // The panic hook has printed the message. It may quote the object, so it is not logged.
-        let object = cursor.key().map(|key| key.to_string()).unwrap_or_default();
-        error!(handler = %listener.name(), object, "handler panicked; the event counts as delivered");
+        if let Some(suppressed) = listener.admit_panic_log() {
+            let object = cursor.key().map(|key| key.to_string()).unwrap_or_default();
+            let more = match suppressed {
+                0 => String::new(),
+                more => format!("; {more} more panics since the last message"),
+            };
+            error!(handler = %listener.name(), object, "handler panicked; the event counts as delivered{more}");
+        }
         listener.panicked();
     }
     listener.mark_delivered(left);

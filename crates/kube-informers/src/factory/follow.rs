@@ -12,11 +12,12 @@ use tracing::info;
 
 use super::resource::rediscover;
 use crate::informer::{Informer, InformerBuilder};
+use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::shard::Shard;
 use crate::source::{
-    Known, ListRequest, ListStream, ListWatch, ListerWatcher, ResourceType, SourceError, WatchRequest,
-    WatchStream,
+    Known, ListRequest, ListStream, ListWatch, ListerWatcher, ObjectIdentity, ResourceType, SourceError,
+    WatchRequest, WatchStream,
 };
 
 pub(super) struct Following<K> {
@@ -91,6 +92,14 @@ impl<K: Object> ListerWatcher<K> for Following<K> {
                 item
             }
         }))
+    }
+
+    fn identities(
+        &self,
+        request: ListRequest,
+        only: Option<&ObjectKey>,
+    ) -> Option<ListStream<ObjectIdentity>> {
+        self.current().identities(request, only)
     }
 
     fn describe(&self) -> String {

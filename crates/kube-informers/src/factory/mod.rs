@@ -4,6 +4,7 @@ pub mod accessors;
 mod check;
 mod errors;
 mod follow;
+mod health;
 mod key;
 mod options;
 mod resource;
@@ -22,11 +23,12 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout_at};
 use tracing::{Span, warn};
 
-use crate::informer::{Informer, InformerBuilder, SyncOutcome};
+use crate::informer::{Informer, InformerBuilder, ShutdownReport, SyncOutcome};
 use crate::object::Object;
 use crate::scope::Scope;
 use crate::source::{ListWatch, ResourceType};
 use crate::task::{Spawner, TaskPanicError};
+use crate::time::after;
 
 use key::{InformerIdentity, InformerKey};
 use options::FactoryOptions;
@@ -347,7 +349,7 @@ impl SharedInformerFactory {
             let missing = unstarted.filter_map(|entry| entry.not_synced(Duration::ZERO));
             return Err(FactorySyncError::not_started(missing.collect(), in_use.len()));
         }
-        let deadline = timeout.map(|timeout| began + timeout);
+        let deadline = timeout.map(|timeout| after(began, timeout));
         let settled = join_all(in_use.iter().map(|entry| async move {
             match deadline {
                 None => Some(entry.sync_outcome().await),
@@ -377,15 +379,19 @@ impl SharedInformerFactory {
         entries.iter().filter(|entry| !entry.is_gone()).count()
     }
 
-    /// Stops every informer and waits until all their tasks have ended. The factory cannot be used again: informers requested
+    /// Stops every informer, like [`Informer::shutdown`], and reports the handlers that did not return. The factory cannot be used again: informers requested
     /// later are stopped from the start.
     #[doc(alias = "Shutdown")]
-    pub async fn shutdown(&self) {
+    pub async fn shutdown(&self) -> ShutdownReport {
         let entries = self.inner.slots.lock().shutdown();
-        join_all(entries.iter().map(|entry| entry.shutdown())).await;
+        let mut report = ShutdownReport::default();
+        for informer in join_all(entries.iter().map(|entry| entry.shutdown())).await {
+            report.merge(informer);
+        }
         if let Some(spawner) = self.inner.spawner.get() {
             spawner.wait().await;
         }
+        report
     }
 
     /// [Starts](Self::start) the requested informers, waits for `signal`, and shuts down.

@@ -38,6 +38,7 @@ pub(super) struct FactoryOptions {
     queue: QueueKind,
     drop_managed_fields: bool,
     encoding: Encoding,
+    gzip: bool,
     hook: Option<RequestHook>,
     on_stream_end: Option<ErrorHook>,
 }
@@ -156,6 +157,12 @@ impl FactoryBuilder {
         self
     }
 
+    /// Requests compressed lists and watch-lists; see [`ListWatch::gzip`].
+    pub fn gzip(mut self, gzip: bool) -> Self {
+        self.options.gzip = gzip;
+        self
+    }
+
     /// How informers list, watch and back off.
     pub fn config(mut self, config: ReflectorConfig) -> Self {
         self.options.config = config;
@@ -205,7 +212,8 @@ impl FactoryOptions {
     pub(super) fn wire<K: Object>(&self, list_watch: ListWatch<K>) -> ListWatch<K> {
         let list_watch = list_watch
             .drop_managed_fields(self.drop_managed_fields)
-            .encoding(self.encoding);
+            .encoding(self.encoding)
+            .gzip(self.gzip);
         match &self.hook {
             None => list_watch,
             Some(hook) => {

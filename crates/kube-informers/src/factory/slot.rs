@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::key::InformerKey;
 use crate::informer::errors::SyncError;
-use crate::informer::{Informer, InformerTask, SyncOutcome, WeakInformer};
+use crate::informer::{Informer, InformerHealth, InformerTask, ShutdownReport, SyncOutcome, WeakInformer};
 use crate::object::Object;
 use crate::task::Spawner;
 use futures_core::future::BoxFuture;
@@ -23,7 +23,9 @@ pub(super) trait AnyInformer: Send + Sync {
     fn start(&self, spawner: &Spawner);
     fn sync_outcome(&self) -> BoxFuture<'_, SyncOutcome>;
     fn not_synced(&self, after: Duration) -> Option<SyncError>;
-    fn shutdown(&self) -> BoxFuture<'_, ()>;
+    /// How it is doing; `None` if it is unused.
+    fn health(&self) -> Option<InformerHealth>;
+    fn shutdown(&self) -> BoxFuture<'_, ShutdownReport>;
     fn as_any(&self) -> &dyn Any;
 }
 
@@ -72,12 +74,17 @@ impl<K: Object> AnyInformer for InformerSlot<K> {
         self.informer.not_synced(after)
     }
 
-    fn shutdown(&self) -> BoxFuture<'_, ()> {
+    fn health(&self) -> Option<InformerHealth> {
+        self.informer.health()
+    }
+
+    fn shutdown(&self) -> BoxFuture<'_, ShutdownReport> {
         // Dropped outside of the lock, because it may hold handlers that were never started.
         let waiting = self.waiting.lock().take();
         Box::pin(async move {
-            self.informer.shutdown().await;
+            let report = self.informer.shutdown().await;
             drop(waiting);
+            report
         })
     }
 

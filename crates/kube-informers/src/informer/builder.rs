@@ -4,12 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::audit::Auditor;
 use super::process::{InformerInner, InformerParts, InformerTask};
 use super::{Alive, Informer};
 use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::queue::{DEFAULT_CAPACITY, DeltaFifo, DeltaQueue, InOrderQueue, KnownKeys};
-use crate::reflector::{Reflector, ReflectorConfig, StreamEnd, StreamEndHook, Transform};
+use crate::reflector::{JitterRng, Reflector, ReflectorConfig, StreamEnd, StreamEndHook, Transform};
 use crate::shard::{Shard, ShardTracker};
 use crate::source::{Encoding, ListWatch, ListerWatcher, NoSchemaError};
 use crate::store::{DeltaWriter, DuplicateIndexError, Store};
@@ -288,6 +289,7 @@ impl<K: Object> InformerBuilder<K> {
         let mut queues = Vec::new();
         let mut reflectors = Vec::new();
         let mut shards = Vec::new();
+        let mut auditors = Vec::new();
         for (member, source) in sources.into_iter().enumerate() {
             let queue: Arc<dyn DeltaQueue<K>> = match self.queue {
                 QueueKind::InOrder { capacity } => Arc::new(InOrderQueue::new().capacity(capacity)),
@@ -300,6 +302,8 @@ impl<K: Object> InformerBuilder<K> {
                 }
             };
             let tracker = ShardTracker::new(shard.clone());
+            let rng = JitterRng::new(self.config.jitter);
+            auditors.push(Auditor::new(source.clone(), member, self.config.audit, rng));
             let mut reflector = Reflector::from_shared(source, queue.clone())
                 // The dispatcher resyncs each handler; the reflector does not.
                 .config(ReflectorConfig {
@@ -335,7 +339,7 @@ impl<K: Object> InformerBuilder<K> {
                 shared: shared.clone(),
                 alive,
             },
-            InformerTask::new(shared, reflectors),
+            InformerTask::new(shared, reflectors, auditors),
         )
     }
 

@@ -90,9 +90,6 @@ impl std::error::Error for SyncError {
 
 /// A hint for the user.
 fn hint(error: &SourceError, resource: &str) -> Option<String> {
-    if error.is_connection_refused() {
-        return Some("is the server running, and is its address right?".to_owned());
-    }
     match error.api()?.code {
         401 => Some("the credentials are missing, wrong or expired".to_owned()),
         403 => Some(format!(

@@ -1,11 +1,16 @@
 //! `Informer`: the user-facing handle of one cache, its watches and its handlers.
 
+pub(crate) mod audit;
 mod builder;
 mod constructors;
 pub(crate) mod errors;
+mod freshness;
 mod low_level;
 mod process;
+mod readiness;
 mod sharding;
+mod shutdown;
+mod state;
 pub(crate) mod stats;
 mod weak;
 
@@ -23,6 +28,7 @@ use crate::reflector::ReflectorState;
 use crate::registration::{AddHandlerError, Registration};
 use crate::store::{DuplicateIndexError, Index, Quarantined, Store};
 use crate::subscription::Subscription;
+use crate::time::after;
 use crate::version::ResourceVersion;
 use process::InformerInner;
 
@@ -30,6 +36,8 @@ pub use builder::{EncodingError, InformerBuilder, QueueKind};
 use errors::{StoppedError, SyncError, WaitForVersionError};
 pub use low_level::LowLevelInformer;
 pub use process::InformerTask;
+pub use readiness::{InformerHealth, NotReadyError, Observed, Readiness, ReadinessProblem};
+pub use shutdown::ShutdownReport;
 use stats::InformerStats;
 pub(crate) use weak::{SyncOutcome, WeakInformer};
 
@@ -47,10 +55,12 @@ pub(crate) use weak::{SyncOutcome, WeakInformer};
 /// - **Faults are contained.** One bad object affects that object only, one bad handler that handler only.
 /// - **Low load.** One watch, resumed where it broke; the collection is listed again only for a
 ///   [`RelistReason`](crate::reflector::RelistReason).
+/// - **Never silently stale.** Every wait has a deadline. [`freshness`](Self::freshness) is the age of the last proof that the
+///   cache is current. A server whose history was replaced, and a cache that lost an event, are detected and repaired.
 ///
-/// Like any cache it may be stale; see [`wait_for`](Self::wait_for) to read your own writes.
+/// Use [`wait_for`](Self::wait_for) to read your own writes.
 ///
-/// # Lifetimecycle
+/// # Lifecycle
 ///
 /// A clone is another handle to the same informer. Nothing runs before [`InformerBuilder::start`] or
 /// [`InformerTask::run`]. It stops at [`shutdown`](Self::shutdown), or when the last of its handles is dropped:
@@ -228,7 +238,7 @@ impl<K: Object> Informer<K> {
     ///
     /// The initial list was not cached in time, or the informer stopped.
     pub async fn synced_within(&self, timeout: Duration) -> Result<(), SyncError> {
-        let deadline = Instant::now() + timeout;
+        let deadline = after(Instant::now(), timeout);
         match timeout_at(deadline, self.synced()).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(StoppedError { .. })) | Err(_) => Err(self.shared.not_synced(timeout)),
@@ -252,7 +262,7 @@ impl<K: Object> Informer<K> {
             .map_err(WaitForVersionError::NotComparable)?;
         let mut applied = self.shared.applied.subscribe();
         let mut life = self.shared.life.subscribe();
-        let deadline = Instant::now() + timeout;
+        let deadline = after(Instant::now(), timeout);
         loop {
             applied.borrow_and_update();
             if self.shared.has_reached(&wanted)? {
@@ -323,20 +333,5 @@ impl<K: Object> Informer<K> {
     /// Counters and state.
     pub fn stats(&self) -> InformerStats {
         self.shared.stats()
-    }
-
-    /// Stops the informer and waits until it has no running task, no open request and no handler in flight. Undelivered
-    /// events are dropped. A blocking handler that does not return within 100 ms is reported and abandoned.
-    #[doc(alias = "Shutdown")]
-    pub async fn shutdown(&self) {
-        self.shared.stop.cancel();
-        self.shared.ended().await;
-    }
-
-    /// Graceful shutdown: closes the watches, delivers what has been received for at most `timeout`, then stops.
-    pub async fn drain_within(&self, timeout: Duration) {
-        self.shared.drain.cancel();
-        let _ = tokio::time::timeout(timeout, self.shared.ended()).await;
-        self.shutdown().await;
     }
 }

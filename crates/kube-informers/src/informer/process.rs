@@ -11,25 +11,31 @@ use futures_util::future::join_all;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
+use tokio::task::{coop, yield_now};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span, debug, info_span, warn};
 
-use super::errors::{SetShardError, StoppedError, SyncError, WaitForVersionError};
+use super::audit::{AuditStats, Auditor, SharedAuditStats, Tracking};
+use super::errors::SetShardError;
 use super::stats::{HandlerStats, InformerStats, MemberStats, Totals};
 use crate::delta::Delta;
 use crate::dispatcher::Dispatcher;
 use crate::handler::{ErasedHandler, HandlerOptions};
+use crate::log_limit::LogLimit;
 use crate::object::Object;
+use crate::quarantine::BadObject;
 use crate::queue::{Batch, DEFAULT_BATCH, DeltaQueue};
-use crate::reflector::{Reflector, ReflectorHandle, ReflectorState};
+use crate::reflector::{Reflector, ReflectorHandle};
 use crate::registration::{AddHandlerError, Registration};
 use crate::shard::{Shard, ShardTracker};
 use crate::source::ResourceType;
 use crate::store::{DeltaWriter, Origin, Prepared, Store};
 use crate::subscription::Subscription;
 use crate::task::{Spawner, TaskPanicError};
-use crate::version::ResourceVersion;
+
+/// A batch of fewer deltas takes less than 100 µs.
+const SMALL_BATCH: usize = 64;
 
 /// The state shared by all handles of an informer and its task.
 pub(super) struct InformerInner<K: Object> {
@@ -43,7 +49,12 @@ pub(super) struct InformerInner<K: Object> {
     pub(super) queues: Vec<Arc<dyn DeltaQueue<K>>>,
     pub(super) reflectors: Vec<ReflectorHandle>,
     /// The shard of each of them. Moved and applied under `core`.
-    shards: Vec<ShardTracker>,
+    pub(super) shards: Vec<ShardTracker>,
+    /// The changes of each of them during an audit, and the counters of the audits.
+    pub(super) tracking: Vec<Tracking>,
+    pub(super) audits: Vec<SharedAuditStats>,
+    /// The last proof that each of them is current which the store has caught up with.
+    pub(super) proofs: Mutex<Vec<Option<Instant>>>,
     /// Stop now.
     pub(super) stop: CancellationToken,
     /// Close the watches and deliver what has been received. A child of `stop`.
@@ -57,6 +68,7 @@ pub(super) struct InformerInner<K: Object> {
     /// Whether moving the shard is rejected.
     pub(super) shard_is_fixed: bool,
     resyncs_changed: Notify,
+    problem_log: Mutex<LogLimit>,
     /// Starts the reflectors and the handlers.
     spawner: OnceLock<Spawner>,
     /// Spawned the informer's own task, unless the user runs it.
@@ -116,6 +128,9 @@ impl<K: Object> InformerInner<K> {
                 synced: vec![false; queues.len()],
                 totals: Totals::default(),
             }),
+            tracking: queues.iter().map(|_| Tracking::default()).collect(),
+            audits: queues.iter().map(|_| SharedAuditStats::default()).collect(),
+            proofs: Mutex::new(vec![None; queues.len()]),
             queues,
             reflectors,
             shards,
@@ -127,6 +142,7 @@ impl<K: Object> InformerInner<K> {
             handlers_keep_alive,
             shard_is_fixed,
             resyncs_changed: Notify::new(),
+            problem_log: Mutex::new(LogLimit::default()),
             spawner: OnceLock::new(),
             starter: OnceLock::new(),
         })
@@ -164,62 +180,6 @@ impl<K: Object> InformerInner<K> {
         Subscription::new(listener)
     }
 
-    /// Whether every member watch has reached the version.
-    pub(super) fn has_reached(&self, wanted: &ResourceVersion) -> Result<bool, WaitForVersionError> {
-        for (version, shard) in self.versions().into_iter().zip(&self.shards) {
-            // An empty shard is the same at every version.
-            if shard.is_empty() {
-                continue;
-            }
-            let Some(version) = version else { return Ok(false) };
-            let version: ResourceVersion = version.parse().map_err(WaitForVersionError::NotComparable)?;
-            if version < *wanted {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// The version of each member watch; the store knows only those that have delivered something.
-    fn versions(&self) -> Vec<Option<String>> {
-        let mut versions = self.store.resource_versions();
-        versions.resize(self.queues.len(), None);
-        versions
-    }
-
-    /// The state of the least healthy watch.
-    pub(super) fn state(&self) -> ReflectorState {
-        let rank = |state: &ReflectorState| match state {
-            ReflectorState::BackingOff { .. } => 4,
-            ReflectorState::Listing { .. } => 3,
-            ReflectorState::Idle => 2,
-            ReflectorState::Watching { .. } => 1,
-            ReflectorState::Resting | ReflectorState::Stopped => 0,
-        };
-        let states = self.reflectors.iter().map(ReflectorHandle::state);
-        states.max_by_key(rank).unwrap_or(ReflectorState::Idle)
-    }
-
-    pub(super) fn stopped_error(&self) -> StoppedError {
-        StoppedError {
-            informer: self.name.clone(),
-        }
-    }
-
-    pub(super) fn not_synced(&self, after: Duration) -> SyncError {
-        let failed = self.reflectors.iter().filter_map(ReflectorHandle::last_error);
-        let (last_error, attempts) = failed
-            .max_by_key(|(_, attempts)| *attempts)
-            .map_or((None, 0), |(error, n)| (Some(error), n));
-        SyncError {
-            informer: self.name.clone(),
-            after,
-            state: self.state(),
-            last_error,
-            attempts,
-        }
-    }
-
     pub(super) fn stats(&self) -> InformerStats {
         let core = self.core.lock();
         let handlers = core
@@ -233,7 +193,7 @@ impl<K: Object> InformerInner<K> {
         drop(core);
         InformerStats {
             objects: self.store.len(),
-            quarantined: self.store.quarantine().len(),
+            quarantined: self.store.quarantine_len(),
             totals,
             handlers,
             members: self
@@ -248,28 +208,37 @@ impl<K: Object> InformerInner<K> {
                     resource_version,
                     queue: queue.stats(),
                     reflector: reflector.stats(),
+                    audit: AuditStats::default(),
+                    freshness: None,
                 })
+                .zip(0..)
+                .map(|(stats, member)| self.add_health(member, stats))
                 .collect(),
         }
     }
 
-    /// Waits until all tasks of the informer have ended.
-    pub(super) async fn ended(self: &Arc<Self>) {
-        if !self.life.borrow().started {
-            // It was never run; a task that is run later finds the token cancelled.
-            self.finish();
-        }
-        let mut life = self.life.subscribe();
-        let _ = life.wait_for(|life| life.stopped).await;
-        // The informer's own task first: if it was spawned but never polled, it still holds the reflectors and their
-        // sources.
-        for spawner in [self.starter.get(), self.spawner.get()].into_iter().flatten() {
-            spawner.wait().await;
-        }
+    /// The names of the handlers whose call has not returned although the informer has stopped.
+    pub(super) fn left_behind(&self) -> Vec<Arc<str>> {
+        self.core.lock().dispatcher.left_behind()
+    }
+
+    /// The number of handler tasks that cannot end before a call returns.
+    pub(super) fn stuck(&self) -> usize {
+        self.core.lock().dispatcher.stuck()
+    }
+
+    /// The spawners of the informer's own task and of all others.
+    pub(super) fn spawners(&self) -> impl Iterator<Item = &Spawner> {
+        [self.starter.get(), self.spawner.get()].into_iter().flatten()
+    }
+
+    /// The number of reflectors and handlers that have not ended.
+    pub(super) fn running_tasks(&self) -> usize {
+        self.spawner.get().map_or(0, Spawner::running)
     }
 
     /// Ends the informer. Idempotent.
-    fn finish(&self) {
+    pub(super) fn finish(&self) {
         self.stop.cancel();
         for queue in &self.queues {
             queue.close();
@@ -282,7 +251,7 @@ impl<K: Object> InformerInner<K> {
     }
 
     /// Applies the batches of the queues until they are closed, and runs the resyncs of handlers.
-    async fn process(&self) {
+    async fn process(&self, auditors: Vec<Auditor<K>>) {
         let members = self.queues.iter().enumerate();
         let members = join_all(members.map(|(member, queue)| self.process_member(member, queue)));
         // All branches are cancel-safe: a dropped pop has removed nothing, and a batch is applied without awaiting.
@@ -291,6 +260,7 @@ impl<K: Object> InformerInner<K> {
             () = self.stop.cancelled() => {}
             _ = members => {}
             () = self.resyncs() => {}
+            () = self.audit(auditors) => {}
         }
     }
 
@@ -309,9 +279,18 @@ impl<K: Object> InformerInner<K> {
                 }
             };
             let Some(batch) = batch else { break };
+            let is_small = batch.deltas.len() < SMALL_BATCH;
+            // If it is the last one, the store is then as current as the reflector.
+            let proof = queue.is_empty().then(|| self.last_proof(member)).flatten();
             self.apply(member, queue, batch);
-            // A busy informer must not starve other tasks of the runtime.
-            tokio::task::yield_now().await;
+            self.note_proof(member, proof);
+            // A busy informer must not starve other tasks of the runtime. But yielding makes the worker poll for I/O, which
+            // costs more than applying an event.
+            if is_small {
+                coop::consume_budget().await;
+            } else {
+                yield_now().await;
+            }
         }
     }
 
@@ -326,6 +305,8 @@ impl<K: Object> InformerInner<K> {
             initial: batch.initial,
             in_order: queue.in_order(),
         };
+        let tracking = self.tracking.get(member);
+        let recorded = tracking.is_some_and(|tracking| tracking.record(&deltas));
         // Index functions are user code: they run here, before any lock is taken.
         let prepared = Prepared::new(&self.store, origin, deltas);
         let mut events = Vec::new();
@@ -347,11 +328,33 @@ impl<K: Object> InformerInner<K> {
         batch.done();
         let newly_synced = core.note_synced(member, queue);
         drop(core);
-
-        for problem in &applied.problems {
-            warn!(informer = %self.name, "{problem}; its last good version stays");
+        if let Some(tracking) = tracking {
+            tracking.applied(recorded);
         }
+
+        self.report_problems(&applied.problems);
         self.announce(newly_synced);
+    }
+
+    /// Logs the objects that could not be used, at most ten per minute.
+    fn report_problems(&self, problems: &[BadObject]) {
+        let mut limit = self.problem_log.lock();
+        for (logged, problem) in problems.iter().enumerate() {
+            let Some(suppressed) = limit.admit(Instant::now()) else {
+                limit.suppress(problems.len() - logged - 1);
+                return;
+            };
+            let is_cached = problem.key.as_ref().is_some_and(|key| self.store.contains(key));
+            let rest = match is_cached {
+                true => "; its last good version stays",
+                false => "; it is not cached",
+            };
+            let more = match suppressed {
+                0 => String::new(),
+                more => format!("; {more} more since the last message"),
+            };
+            warn!(informer = %self.name, "{problem}{rest}{more}");
+        }
     }
 
     /// Records that a member is synced when there was nothing to apply.
@@ -381,6 +384,7 @@ impl<K: Object> InformerInner<K> {
         for tracker in &self.shards {
             tracker.move_to(shard)?;
         }
+        self.tracking.iter().for_each(Tracking::disturb);
         let mut events = Vec::new();
         let applied = core.writer.evict_outside(shard, &mut events);
         core.totals.add(&applied);
@@ -451,6 +455,7 @@ impl<K: Object> Core<K> {
 #[must_use = "an informer does nothing until its task is run"]
 pub struct InformerTask<K: Object> {
     reflectors: Vec<Reflector<K>>,
+    auditors: Vec<Auditor<K>>,
     guard: StopOnDrop<K>,
 }
 
@@ -472,9 +477,14 @@ impl<K: Object> Drop for StopOnDrop<K> {
 }
 
 impl<K: Object> InformerTask<K> {
-    pub(super) fn new(shared: Arc<InformerInner<K>>, reflectors: Vec<Reflector<K>>) -> Self {
+    pub(super) fn new(
+        shared: Arc<InformerInner<K>>,
+        reflectors: Vec<Reflector<K>>,
+        auditors: Vec<Auditor<K>>,
+    ) -> Self {
         Self {
             reflectors,
+            auditors,
             guard: StopOnDrop(shared),
         }
     }
@@ -488,7 +498,11 @@ impl<K: Object> InformerTask<K> {
     /// One of the library's own tasks panicked.
     #[doc(alias = "RunWithContext")]
     pub async fn run(self) -> Result<(), TaskPanicError> {
-        let Self { reflectors, guard } = self;
+        let Self {
+            reflectors,
+            auditors,
+            guard,
+        } = self;
         let shared = guard.0.clone();
         if shared.stop.is_cancelled() {
             return Ok(());
@@ -514,7 +528,7 @@ impl<K: Object> InformerTask<K> {
         let died = tokio::select! {
             biased;
             died = spawner.died() => Some(died),
-            () = shared.process().instrument(span) => None,
+            () = shared.process(auditors).instrument(span) => None,
         };
         if died.is_none() && !shared.stop.is_cancelled() {
             // The queues are drained: deliver what was dispatched, until the informer is stopped.
@@ -527,7 +541,12 @@ impl<K: Object> InformerTask<K> {
             }
         }
         drop(guard);
-        spawner.wait().await;
+        // Both only wait, so dropping them loses nothing.
+        tokio::select! {
+            biased;
+            () = spawner.wait() => {}
+            () = shared.unresponsive_handlers() => {}
+        }
         died.map_or(Ok(()), Err)
     }
 

@@ -1,5 +1,8 @@
 //! Counters of an informer.
 
+use std::time::Duration;
+
+use super::audit::AuditStats;
 use crate::queue::QueueStats;
 use crate::reflector::{ReflectorState, ReflectorStats};
 use crate::registration::Registration;
@@ -43,6 +46,10 @@ pub struct MemberStats {
     pub queue: QueueStats,
     /// Lists, watches, bytes, errors, and whether the server supports shards.
     pub reflector: ReflectorStats,
+    /// Comparisons of the cache with the server.
+    pub audit: AuditStats,
+    /// The age of the last proof that the cache is current; see [`Informer::freshness`](crate::Informer::freshness).
+    pub freshness: Option<Duration>,
 }
 
 /// One handler or subscription.

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use super::errors::SyncError;
 use super::process::InformerInner;
-use super::{Alive, Informer};
+use super::{Alive, Informer, ShutdownReport};
 use crate::object::Object;
 
 /// A reference to an informer that does not keep it alive.
 pub(crate) struct WeakInformer<K: Object> {
-    shared: Weak<InformerInner<K>>,
-    alive: Weak<Alive>,
+    pub(super) shared: Weak<InformerInner<K>>,
+    pub(super) alive: Weak<Alive>,
 }
 
 /// How waiting for an informer ended.
@@ -71,10 +71,10 @@ impl<K: Object> WeakInformer<K> {
     }
 
     /// Stops it and waits until all its tasks have ended.
-    pub(crate) async fn shutdown(&self) {
-        if let Some(shared) = self.shared.upgrade() {
-            shared.stop.cancel();
-            shared.ended().await;
+    pub(crate) async fn shutdown(&self) -> ShutdownReport {
+        match self.shared.upgrade() {
+            Some(shared) => shared.shutdown().await,
+            None => ShutdownReport::default(),
         }
     }
 }

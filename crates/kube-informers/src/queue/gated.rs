@@ -53,6 +53,16 @@ macro_rules! impl_delta_queue {
                 Ok(())
             }
 
+            fn accept_all(&self, deltas: &mut dyn Iterator<Item = Delta<K>>) -> Vec<TargetError> {
+                self.gate.change(|contents| {
+                    for delta in deltas {
+                        trace_delta(&delta, "queued");
+                        contents.accept(delta);
+                    }
+                });
+                Vec::new()
+            }
+
             fn has_room(&self) -> bool {
                 self.gate
                     .has_room(|contents| contents.weight() < self.capacity)

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::time::{from_secs, times};
+
 /// The delays between failed attempts.
 ///
 /// The n-th delay is `initial × factorⁿ`, at most `max`, extended by a random share of up to `jitter`. The sequence
@@ -56,9 +58,9 @@ impl Backoff {
         let exponent = i32::try_from(self.failures.min(1000)).unwrap_or(1000);
         let base = (self.config.initial.as_secs_f64() * self.config.factor.powi(exponent)).min(max);
         self.failures = self.failures.saturating_add(1);
-        let own = Duration::from_secs_f64((base * (1.0 + self.config.jitter.max(0.0) * jitter)).max(0.0));
+        let own = from_secs(base * (1.0 + self.config.jitter.max(0.0) * jitter));
         // Extended by up to a fifth, so that all rejected clients do not retry at the same time.
-        let requested = retry_after.map(|delay| delay.min(MAX_RETRY_AFTER).mul_f64(1.0 + 0.2 * jitter));
+        let requested = retry_after.map(|delay| times(delay.min(MAX_RETRY_AFTER), 1.0 + 0.2 * jitter));
         requested.map_or(own, |requested| own.max(requested))
     }
 
@@ -97,7 +99,7 @@ impl Pace {
         if self.tokens >= 0.0 {
             now
         } else {
-            now + Duration::from_secs_f64(-self.tokens / Self::PER_SECOND)
+            now + from_secs(-self.tokens / Self::PER_SECOND)
         }
     }
 }

@@ -1,29 +1,36 @@
 //! Runs the machine: performs its actions, waits for what it waits for, and reports each input to it.
 
+mod loading;
+mod outbox;
 mod shards;
 
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
+use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tracing::{debug, info, trace, warn};
 
 use super::config::JitterRng;
 use super::gather::Gathered;
+use super::load::Load;
 use super::machine::{Action, Context, EventKind, Input, Machine, Next, Report};
-use super::report::{Operation, Resume, StreamEnd, Violation};
+use super::report::{Operation, RelistReason, Resume, StreamEnd, Violation};
 use super::status::ReflectorStatus;
 use super::trace::ListTrace;
 use super::transform::{Transformed, transformed};
 use super::{ReflectorParts, consistency};
 use crate::delta::Delta;
-use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::quarantine::{BadObject, Problem};
 use crate::shard::Shard;
 use crate::source::{ListStream, WatchStream};
+use crate::time::after;
 use crate::wire::{Fetched, ListItem, SourceError, WatchItem};
+use outbox::Outbox;
 
 enum OpenStream<K> {
     Closed,
@@ -37,6 +44,13 @@ enum Read<K> {
     Watch(Option<Result<WatchItem<K>, SourceError>>),
 }
 
+/// Why the driver stopped waiting for the open stream.
+enum Woken<K> {
+    ShardMoved,
+    RelistRequested(RelistReason, SourceError),
+    Read(Result<Read<K>, Elapsed>),
+}
+
 pub(super) struct Driver<K> {
     parts: ReflectorParts<K>,
     status: Arc<ReflectorStatus>,
@@ -44,7 +58,12 @@ pub(super) struct Driver<K> {
     jitter: JitterRng,
     stream: OpenStream<K>,
     gathered: Gathered<K>,
+    outbox: Outbox<K>,
+    /// The cost of the current fetch.
+    load: Load,
     resource: String,
+    /// The only namespace of the source, if there is one.
+    namespace: Option<String>,
     /// Whether lists report the shard selector they applied.
     echoes_shard: bool,
     /// The shard of the current or last fetch.
@@ -65,12 +84,15 @@ impl<K: Object> Driver<K> {
             machine: Machine::new(parts.config.clone(), watch_list),
             jitter: JitterRng::new(parts.config.jitter),
             resource: parts.source.describe(),
+            namespace: parts.source.namespace(),
             echoes_shard: (parts.source.resource()).is_some_and(|resource| !resource.is_metadata_only()),
             requested: None,
             parts,
             status,
             stream: OpenStream::Closed,
             gathered: Gathered::new(),
+            outbox: Outbox::new(),
+            load: Load::default(),
             resync_at: None,
             synced: false,
             failing: false,
@@ -93,6 +115,7 @@ impl<K: Object> Driver<K> {
             }
             match self.machine.next(Instant::now()) {
                 Next::Sleep { until } => {
+                    self.flush();
                     self.status.backing_off(Instant::now(), until);
                     // Both are cancel-safe: the time does not change, and the tracker keeps its notification.
                     tokio::select! {
@@ -102,6 +125,7 @@ impl<K: Object> Driver<K> {
                     }
                 }
                 Next::Rest => {
+                    self.flush();
                     self.status.resting();
                     self.parts.shard.moved().await;
                     self.shard_changed().await;
@@ -109,6 +133,7 @@ impl<K: Object> Driver<K> {
                 Next::Read { mut deadline } => {
                     // A full target stops the reading, so that the server holds the data back.
                     if !self.parts.target.has_room() {
+                        self.flush();
                         tokio::select! {
                             biased;
                             () = self.parts.shard.moved() => {
@@ -131,29 +156,49 @@ impl<K: Object> Driver<K> {
     async fn read(&mut self, deadline: Instant) {
         let resync_at = self.resync_at.filter(|_| self.synced);
         let until = resync_at.map_or(deadline, |at| at.min(deadline));
-        let stream = &mut self.stream;
-        let next = async {
-            match stream {
-                OpenStream::List(stream) => timeout_at(until, stream.next()).await.map(Read::List),
-                OpenStream::Watch(stream) => timeout_at(until, stream.next()).await.map(Read::Watch),
-                OpenStream::Closed => Ok(Read::Watch(None)),
+        let (stream, outbox) = (&mut self.stream, &mut self.outbox);
+        let proof = (!self.machine.receives_older_events()).then_some(self.trace.last_data);
+        let woken = {
+            let mut next = pin!(async {
+                match stream {
+                    OpenStream::List(stream) => timeout_at(until, stream.next()).await.map(Read::List),
+                    OpenStream::Watch(stream) => timeout_at(until, stream.next()).await.map(Read::Watch),
+                    OpenStream::Closed => Ok(Read::Watch(None)),
+                }
+            });
+            let next = poll_fn(|cx| {
+                let read = next.as_mut().poll(cx);
+                if read.is_pending() {
+                    let version = self.machine.last_version();
+                    outbox.flush(&*self.parts.target, &self.status, &self.resource, version, proof);
+                }
+                read
+            });
+            // Cancel-safe: `next` loses nothing if it is dropped before it is ready.
+            tokio::select! {
+                biased;
+                () = self.parts.shard.moved() => Woken::ShardMoved,
+                (reason, error) = self.status.oversight.relist_requested(), if self.machine.is_watching() => {
+                    Woken::RelistRequested(reason, error)
+                }
+                read = next => Woken::Read(read),
             }
         };
-        // Cancel-safe: `next` loses nothing if it is dropped before it is ready.
-        let read = tokio::select! {
-            biased;
-            () = self.parts.shard.moved() => return self.shard_changed().await,
-            read = next => read,
+        let read = match woken {
+            Woken::ShardMoved => return self.shard_changed().await,
+            Woken::RelistRequested(reason, error) => {
+                self.flush();
+                return self.step(Input::RelistRequested(reason), Some(error)).await;
+            }
+            Woken::Read(read) => read,
         };
         match read {
             Ok(Read::List(item)) => self.list_item(item).await,
             Ok(Read::Watch(item)) => self.watch_item(item).await,
             Err(_) if resync_at.is_some_and(|at| at <= Instant::now()) => self.resync().await,
             Err(_) => {
-                let error = SourceError::Deadline {
-                    what: self.machine.awaited(),
-                    after: deadline.saturating_duration_since(self.trace.last_data),
-                };
+                let silence = deadline.saturating_duration_since(self.trace.last_data);
+                let error = self.machine.overdue(Instant::now(), silence);
                 self.step(Input::DeadlinePassed, Some(error)).await;
             }
         }
@@ -165,15 +210,20 @@ impl<K: Object> Driver<K> {
             Some(Ok(ListItem::Progress { bytes })) => self.progress(bytes).await,
             Some(Ok(ListItem::Object(fetched))) => {
                 self.step(Input::ListedObject, None).await;
-                self.gather(EventKind::Added, fetched);
+                if self.is_foreign(fetched.object().object_namespace()) {
+                    self.foreign();
+                } else {
+                    self.gather(EventKind::Added, fetched);
+                }
             }
             Some(Ok(ListItem::Unreadable(bad))) => {
                 self.step(Input::ListedObject, None).await;
                 self.unreadable(&bad);
-                self.gathered.put_unreadable(bad);
+                self.gather_unreadable(bad);
             }
             Some(Ok(ListItem::Outside)) => {
                 self.step(Input::ListedObject, None).await;
+                self.load.object(true);
                 self.outside();
             }
             Some(Ok(ListItem::End(meta))) => {
@@ -185,6 +235,7 @@ impl<K: Object> Driver<K> {
             Some(Err(error)) => self.failed(error).await,
             None => self.step(Input::Ended, None).await,
         }
+        self.enforce_limits().await;
     }
 
     async fn watch_item(&mut self, item: Option<Result<WatchItem<K>, SourceError>>) {
@@ -224,11 +275,7 @@ impl<K: Object> Driver<K> {
             Some(Err(error)) => self.failed(error).await,
             None => self.step(Input::Ended, None).await,
         }
-    }
-
-    async fn progress(&mut self, bytes: usize) {
-        self.status.count(|stats| stats.bytes += bytes as u64);
-        self.step(Input::Progress, None).await;
+        self.enforce_limits().await;
     }
 
     async fn failed(&mut self, error: SourceError) {
@@ -241,6 +288,9 @@ impl<K: Object> Driver<K> {
     fn actions(&mut self, input: Input<'_>) -> Vec<Action> {
         let mut context = Context::new(Instant::now(), self.jitter.next());
         self.machine.step(input, &mut context);
+        if let Some(doubt) = self.machine.take_doubt() {
+            self.status.oversight.doubt(doubt);
+        }
         context.actions
     }
 
@@ -258,6 +308,8 @@ impl<K: Object> Driver<K> {
     }
 
     async fn perform(&mut self, actions: Vec<Action>, error: Option<Arc<SourceError>>) {
+        // Whatever follows, the target receives the events before it first.
+        self.flush();
         let now = Instant::now();
         let mut commit = None;
         for action in actions {
@@ -265,6 +317,7 @@ impl<K: Object> Driver<K> {
                 Action::List(mut request) => {
                     if request.continue_token.is_none() {
                         self.requested = self.parts.shard.target();
+                        self.load = Load::default();
                     }
                     request.shard = self.requested.clone();
                     debug!(resource = %self.resource, ?request, "listing");
@@ -274,6 +327,7 @@ impl<K: Object> Driver<K> {
                 }
                 Action::Watch(mut request) => {
                     if request.initial_events {
+                        self.load = Load::default();
                         self.requested = self.parts.shard.target();
                         request.shard = self.requested.clone();
                     } else {
@@ -296,10 +350,9 @@ impl<K: Object> Driver<K> {
                     self.status.discarded();
                 }
                 Action::Commit { resource_version, by } => {
-                    if !self.commit(resource_version.clone(), by) {
+                    if let Err(error) = self.commit(resource_version.clone(), by) {
                         // The remaining actions, which follow a successful commit, are dropped.
                         let actions = self.actions(Input::CommitRejected(by));
-                        let error = SourceError::Malformed("the target rejected the list".to_owned());
                         Box::pin(self.perform(actions, Some(Arc::new(error)))).await;
                         return;
                     }
@@ -307,7 +360,6 @@ impl<K: Object> Driver<K> {
                     commit = Some((resource_version, by));
                 }
                 Action::Bookmark { resource_version } => {
-                    self.status.version(Some(&resource_version));
                     self.offer(Delta::Bookmark { resource_version });
                 }
                 Action::Report(report) => self.report(now, report, error.as_ref()),
@@ -318,13 +370,15 @@ impl<K: Object> Driver<K> {
         if let Some((Some(version), Operation::WatchList)) = commit
             && self.parts.config.consistency_check
         {
+            self.flush();
             self.check_consistency(&version).await;
         }
     }
 
     fn report(&mut self, now: Instant, report: Report, error: Option<&Arc<SourceError>>) {
         let violation = report.violation.map(|violation| Arc::new(violation.into_error()));
-        let error = violation.as_ref().or(error);
+        // The regular end of a watch is not an error, even if a deadline caused it.
+        let error = violation.as_ref().or(error).filter(|_| report.attempts > 0);
         let rewinds = self.machine.rewinds();
         self.status.count(|stats| stats.rewinds = rewinds);
         // The next stream is opened by a later action.
@@ -343,9 +397,10 @@ impl<K: Object> Driver<K> {
         };
         // Logged at powers of two: a resource that cannot be listed must not fill the log. Many servers do not support
         // watch-lists, so the fallback is not a warning.
-        if report.resume == Resume::ListInstead {
+        if report.resume == Resume::ListInstead && report.attempts.is_power_of_two() {
             info!(resource = %self.resource, "{end}");
-        } else if error.is_some() && report.attempts.is_power_of_two() {
+        } else if report.resume != Resume::ListInstead && error.is_some() && report.attempts.is_power_of_two()
+        {
             warn!(resource = %self.resource, attempts = report.attempts, "{end}");
         } else {
             debug!(resource = %self.resource, attempts = report.attempts, "{end}");
@@ -357,9 +412,10 @@ impl<K: Object> Driver<K> {
         }
     }
 
-    /// Sends the gathered collection to the target; `false` if the target rejected it.
-    fn commit(&mut self, resource_version: Option<String>, by: Operation) -> bool {
+    /// Sends the gathered collection to the target.
+    fn commit(&mut self, resource_version: Option<String>, by: Operation) -> Result<(), SourceError> {
         let now = Instant::now();
+        self.check_readable()?;
         let replacement = self
             .gathered
             .take(resource_version.clone(), self.requested.clone());
@@ -368,18 +424,20 @@ impl<K: Object> Driver<K> {
             self.watch_listed = Some(consistency::contents(&replacement.objects));
         }
         self.trace.note("decoded");
+        self.flush();
         self.parts.shard.admit(self.requested.as_ref());
         if let Err(error) = self.parts.target.accept(Delta::ReplacedAll(replacement)) {
             self.status.count(|stats| stats.target_errors += 1);
             warn!(resource = %self.resource, objects, %error, "the target rejected the list");
-            return false;
+            return Err(SourceError::Malformed("the target rejected the list".to_owned()));
         }
         self.parts.shard.mark_fetched(self.requested.as_ref());
         self.trace.note("accepted by the target");
         self.synced = true;
-        self.resync_at = self.parts.config.resync.map(|period| now + period);
+        self.resync_at = self.parts.config.resync.map(|period| after(now, period));
         let took = self.trace.finish(&self.resource, objects);
-        self.status.version(resource_version.as_deref());
+        self.status.version(resource_version.as_deref(), Some(now));
+        self.status.oversight.settle();
         self.status.count(|stats| {
             stats.lists += 1;
             stats.watch_lists += u64::from(by == Operation::WatchList);
@@ -388,11 +446,16 @@ impl<K: Object> Driver<K> {
         });
         self.status.watching(now);
         debug!(resource = %self.resource, objects, version = resource_version, by = %by, "collection is complete");
-        true
+        Ok(())
     }
 
     async fn resync(&mut self) {
-        self.resync_at = self.parts.config.resync.map(|period| Instant::now() + period);
+        self.flush();
+        self.resync_at = self
+            .parts
+            .config
+            .resync
+            .map(|period| after(Instant::now(), period));
         if let Err(error) = self.parts.target.accept(Delta::SyncAll) {
             self.status.count(|stats| stats.target_errors += 1);
             let error = SourceError::Malformed(format!("the target rejected a resync: {error}"));
@@ -400,38 +463,10 @@ impl<K: Object> Driver<K> {
         }
     }
 
-    fn gather(&mut self, kind: EventKind, fetched: Fetched<K>) {
-        let reused = matches!(fetched, Fetched::Unchanged(_));
-        self.status.item(reused);
-        match transformed(self.parts.transform.as_ref(), fetched) {
-            Transformed::Object(object) if kind == EventKind::Deleted => {
-                self.gathered.remove(&ObjectKey::of(&*object));
-            }
-            Transformed::Object(object) => {
-                trace!(resource = %self.resource, key = %ObjectKey::of(&*object), version = object.object_version(), reused, "decoded");
-                if kind == EventKind::Modified {
-                    // Replaces the state received earlier in the same watch-list.
-                    self.gathered.remove(&ObjectKey::of(&*object));
-                }
-                self.gathered.put(object);
-            }
-            Transformed::Dropped { key, .. } => {
-                self.status.count(|stats| stats.dropped += 1);
-                self.gathered.remove(&key);
-            }
-            Transformed::Bad(bad) if kind == EventKind::Deleted => {
-                if let Some(key) = &bad.key {
-                    self.gathered.remove(key);
-                }
-            }
-            Transformed::Bad(bad) => {
-                self.unreadable(&bad);
-                self.gathered.put_unreadable(bad);
-            }
-        }
-    }
-
     fn event(&mut self, kind: EventKind, fetched: Fetched<K>) {
+        if self.is_foreign(fetched.object().object_namespace()) {
+            return self.foreign_event(kind, &fetched);
+        }
         let version = fetched.object().object_version().map(str::to_owned);
         if !self.is_forwarded(kind, version.as_deref()) {
             return self.gather(kind, fetched);
@@ -479,32 +514,6 @@ impl<K: Object> Driver<K> {
         self.forward(delta);
     }
 
-    /// Handles an unreadable event. A deletion counts whatever the object claims to be, because it came on this watch.
-    fn unreadable_event(&mut self, deleted: bool, bad: BadObject) {
-        let kind = if deleted {
-            EventKind::Deleted
-        } else {
-            EventKind::Modified
-        };
-        let version = bad.resource_version.clone();
-        self.unreadable(&bad);
-        match (self.is_forwarded(kind, version.as_deref()), deleted) {
-            (true, true) => self.forward(Delta::DeletedUnreadable(bad)),
-            (true, false) => self.forward(Delta::Unreadable(bad)),
-            (false, true) => {
-                if let Some(key) = &bad.key {
-                    self.gathered.remove(key);
-                }
-            }
-            (false, false) => self.gathered.put_unreadable(bad),
-        }
-    }
-
-    fn unreadable(&self, bad: &BadObject) {
-        self.status.count(|stats| stats.unreadable += 1);
-        warn!(resource = %self.resource, "{bad}; it is skipped");
-    }
-
     fn forward(&mut self, delta: Delta<K>) {
         if tracing::enabled!(tracing::Level::TRACE)
             && let Some(key) = delta.key()
@@ -512,15 +521,13 @@ impl<K: Object> Driver<K> {
             let version = delta.object().and_then(|object| object.object_version());
             trace!(resource = %self.resource, %key, version, delta = delta.name(), "received");
         }
-        self.status.event(self.machine.last_version());
+        self.status.count(|stats| stats.events += 1);
         self.offer(delta);
     }
 
-    fn offer(&mut self, delta: Delta<K>) {
-        if let Err(error) = self.parts.target.accept(delta) {
-            self.status.count(|stats| stats.target_errors += 1);
-            warn!(resource = %self.resource, %error, "the target rejected a delta");
-        }
+    /// The time of the current event, if it proves that the target is current.
+    fn proof(&self) -> Option<Instant> {
+        (!self.machine.receives_older_events()).then_some(self.trace.last_data)
     }
 
     async fn check_consistency(&mut self, version: &str) {

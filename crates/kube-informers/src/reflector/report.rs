@@ -116,6 +116,10 @@ pub enum RelistReason {
     NotFound,
     /// The server reported an error inside the watch, which may hide a lost deletion.
     ErrorEvent,
+    /// The server's history was replaced, for example by a restored backup: its versions no longer mean what they meant.
+    Rewind,
+    /// An audit found that the cache differs from the collection: an event was lost.
+    Drift,
 }
 
 impl RelistReason {
@@ -127,6 +131,8 @@ impl RelistReason {
             Self::Refused => "refused",
             Self::NotFound => "not_found",
             Self::ErrorEvent => "error_event",
+            Self::Rewind => "rewind",
+            Self::Drift => "drift",
         }
     }
 }
@@ -139,6 +145,8 @@ impl fmt::Display for RelistReason {
             Self::Refused => "the server rejected the last version",
             Self::NotFound => "the resource is gone",
             Self::ErrorEvent => "the server reported an error",
+            Self::Rewind => "the server's history was replaced",
+            Self::Drift => "the cache differs from the collection",
         })
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use super::oversight::{Doubt, Oversight};
 use super::report::{ReflectorState, RelistReason, Resume};
 use crate::wire::SourceError;
 
@@ -44,6 +45,10 @@ pub struct ReflectorStats {
     pub reused: u64,
     /// Objects that could not be decoded or transformed.
     pub unreadable: u64,
+    /// Items of lists and watch-lists that repeated an object received before.
+    pub repeated: u64,
+    /// Objects of another namespace than the requested one, which were ignored.
+    pub foreign: u64,
     /// Objects the transform dropped.
     pub dropped: u64,
     /// Received objects outside the shard.
@@ -52,7 +57,7 @@ pub struct ReflectorStats {
     pub shard_support: ShardSupport,
     /// Repeated fetches of the collection, by reason.
     pub relists: BTreeMap<&'static str, u64>,
-    /// Errors by class: an HTTP code, `transport`, `malformed`, `request`, `deadline`.
+    /// Errors by class: an HTTP code, `transport`, `malformed`, `request`, `deadline`, `limit`.
     pub errors: BTreeMap<String, u64>,
     /// Deltas the target rejected.
     pub target_errors: u64,
@@ -122,6 +127,22 @@ impl ReflectorHandle {
         self.status.inner.lock().stats.clone()
     }
 
+    /// The time of the last proof that the target is current: a complete list, or an event or bookmark that is not older
+    /// than the target. `None` before the first list.
+    pub fn last_proof(&self) -> Option<Instant> {
+        self.status.inner.lock().proof
+    }
+
+    /// Waits for a doubt about the cache. Cancel-safe. There is one waiter.
+    pub(crate) async fn doubted(&self) -> Doubt {
+        self.status.oversight.doubted().await
+    }
+
+    /// Has the collection fetched again as soon as the watch is open. The error is reported as the end of the watch.
+    pub(crate) fn request_relist(&self, reason: RelistReason, error: SourceError) {
+        self.status.oversight.request_relist(reason, error);
+    }
+
     /// The last error and the number of failures since the last progress.
     pub fn last_error(&self) -> Option<(Arc<SourceError>, u32)> {
         let inner = self.status.inner.lock();
@@ -131,6 +152,7 @@ impl ReflectorHandle {
 
 pub(super) struct ReflectorStatus {
     inner: Mutex<StatusInner>,
+    pub(super) oversight: Oversight,
 }
 
 struct StatusInner {
@@ -144,6 +166,8 @@ struct StatusInner {
     failing_since: Option<Instant>,
     attempts: u32,
     opened: Option<Instant>,
+    /// The time of the last proof that the target is current.
+    proof: Option<Instant>,
 }
 
 impl ReflectorStatus {
@@ -159,7 +183,9 @@ impl ReflectorStatus {
                 failing_since: None,
                 attempts: 0,
                 opened: None,
+                proof: None,
             }),
+            oversight: Oversight::default(),
         })
     }
 
@@ -179,15 +205,20 @@ impl ReflectorStatus {
         }
     }
 
-    /// Counts an event of a watch.
-    pub(super) fn event(&self, version: Option<&str>) {
+    /// Counts an event of a watch. `proof` is its time, unless it is older than the target.
+    pub(super) fn event(&self, version: Option<&str>, proof: Option<Instant>) {
         let mut inner = self.inner.lock();
         inner.stats.events += 1;
+        inner.proof = proof.or(inner.proof);
         inner.note_version(version);
     }
 
-    pub(super) fn version(&self, version: Option<&str>) {
-        self.inner.lock().note_version(version);
+    /// The target has everything up to this version. `proof` is the time at which that was received, if it proves that the
+    /// target is current.
+    pub(super) fn version(&self, version: Option<&str>, proof: Option<Instant>) {
+        let mut inner = self.inner.lock();
+        inner.proof = proof.or(inner.proof);
+        inner.note_version(version);
     }
 
     /// Counts a complete page, with the number of remaining objects.

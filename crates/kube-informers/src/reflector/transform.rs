@@ -35,17 +35,17 @@ pub(super) fn transformed<K: Object>(
     if object.object_name().is_empty() {
         return Transformed::Bad(BadObject {
             key: None,
-            ..bad_object(&object, Problem::Nameless)
+            ..bad_object(&*object, Problem::Nameless)
         });
     }
     let Some(transform) = transform else {
-        return Transformed::Object(Arc::new(object));
+        return Transformed::Object(object.into());
     };
 
     // The object is moved into the closure, so its identity is copied first.
-    let mut bad = bad_object(&object, Problem::Nameless);
-    let key = ObjectKey::of(&object);
-    match catch_unwind(AssertUnwindSafe(|| transform(object))) {
+    let mut bad = bad_object(&*object, Problem::Nameless);
+    let key = ObjectKey::of(&*object);
+    match catch_unwind(AssertUnwindSafe(|| transform(*object))) {
         Ok(Ok(Some(object))) if object.object_name().is_empty() => {
             bad.problem = Problem::Transform("it removed the name".to_owned());
             Transformed::Bad(bad)

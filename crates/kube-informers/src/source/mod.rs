@@ -3,6 +3,8 @@
 //! A source lists one page or opens one watch per call. It makes no decisions: the reflector decides when to list,
 //! from which version, and how to react to a failure.
 
+mod gzip;
+mod identity;
 mod listwatch;
 mod request;
 mod resource;
@@ -15,12 +17,15 @@ use std::time::Duration;
 
 use futures_core::stream::BoxStream;
 
+use crate::key::ObjectKey;
 use crate::shard::Shard;
 
 pub use crate::codec::{Encoding, NoSchemaError};
 pub use crate::wire::{
-    ApiError, Fetched, Identity, Known, KnownObjects, ListItem, ListMeta, SourceError, StatusCause, WatchItem,
+    ApiError, Fetched, Identity, Known, KnownObjects, LimitExceeded, ListItem, ListMeta, SourceError,
+    StatusCause, WatchItem,
 };
+pub use identity::ObjectIdentity;
 pub use listwatch::ListWatch;
 pub use request::Query;
 pub use resource::ResourceType;
@@ -58,6 +63,19 @@ pub trait ListerWatcher<K>: Send + Sync + 'static {
         WatchListSupport::Probe
     }
 
+    /// Requests one page of the collection without the bodies of the objects, of all objects or of `only` one.
+    ///
+    /// An informer compares it with its cache, to detect a server whose history was replaced and events that were lost.
+    /// `None`, the default, if the source does not support it: the cache is then not verified.
+    fn identities(
+        &self,
+        request: ListRequest,
+        only: Option<&ObjectKey>,
+    ) -> Option<ListStream<ObjectIdentity>> {
+        let _ = (request, only);
+        None
+    }
+
     /// A description of the objects for logs and errors: `pods in shop`.
     fn describe(&self) -> String {
         "objects".to_owned()
@@ -65,6 +83,11 @@ pub trait ListerWatcher<K>: Send + Sync + 'static {
 
     /// The API resource of the objects, if any. Errors about single objects name it.
     fn resource(&self) -> Option<ResourceType> {
+        None
+    }
+
+    /// The only namespace it delivers, if it delivers one. Objects of other namespaces are ignored and counted.
+    fn namespace(&self) -> Option<String> {
         None
     }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use http::header::{ACCEPT, ACCEPT_ENCODING};
 
 use super::resource::ResourceType;
+use super::response::GZIP;
 use super::{ListRequest, SourceError, VersionMatch, WatchRequest};
 use crate::scope::Scope;
 use crate::shard::Shard;
@@ -17,6 +18,8 @@ use crate::shard::Shard;
 #[doc(alias = "ListOptions")]
 pub struct Query {
     is_watch: bool,
+    /// Whether the response may be compressed.
+    may_compress: bool,
     pairs: Vec<(String, String)>,
     /// Ours, and fixed.
     fixed: usize,
@@ -89,6 +92,7 @@ impl Query {
             .collect();
         Self {
             is_watch,
+            may_compress: !is_watch,
             fixed: pairs.len(),
             pairs,
             refused: None,
@@ -127,7 +131,10 @@ impl Query {
                 Some(request.timeout.as_secs().max(1).to_string()),
             ),
         ];
-        Self::new(true, pairs, scope)
+        Self {
+            may_compress: request.initial_events,
+            ..Self::new(true, pairs, scope)
+        }
     }
 
     /// Requests only the objects of a shard.
@@ -139,12 +146,13 @@ impl Query {
         self
     }
 
-    /// The request, or the reason why there can be none.
+    /// The request, or the reason why there can be none. With `gzip`, lists and watch-lists may be compressed.
     pub(crate) fn into_request(
         self,
         resource: &ResourceType,
         scope: &Scope,
         accept: &str,
+        gzip: bool,
     ) -> Result<http::Request<()>, SourceError> {
         if let Some(refused) = self.refused {
             return Err(SourceError::Request(refused));
@@ -158,8 +166,10 @@ impl Query {
                 .finish();
         }
         let mut request = http::Request::get(uri).header(ACCEPT, accept);
-        if self.is_watch {
-            // Compressed, events would wait for one another, and some servers compress each on its own.
+        if gzip && self.may_compress {
+            request = request.header(ACCEPT_ENCODING, GZIP);
+        } else if self.is_watch {
+            // A watch carries few bytes, and a proxy that compresses it delays events until a block is full.
             request = request.header(ACCEPT_ENCODING, "identity");
         }
         request
@@ -212,13 +222,13 @@ mod tests {
 
     fn uri(query: Query, scope: &Scope) -> Result<String, String> {
         query
-            .into_request(&ResourceType::of::<Pod>(), scope, "application/json")
+            .into_request(&ResourceType::of::<Pod>(), scope, "application/json", false)
             .map(|request| request.uri().to_string())
             .map_err(|error| error.to_string())
     }
 
     #[test]
-    fn a_list_sends_what_it_was_told_and_nothing_else() {
+    fn a_list_sends_only_the_given_parameters() {
         let list = |request: ListRequest| uri(Query::list(&request, &Scope::all()), &Scope::all()).unwrap();
 
         assert_eq!(list(ListRequest::default()), "/api/v1/pods");
@@ -258,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_sends_what_it_was_told_and_nothing_else() {
+    fn a_watch_sends_only_the_given_parameters() {
         let scope = Scope::namespace("shop").labels("app in (a,b)").unwrap();
         let watch = |request: WatchRequest| uri(Query::watch(&request, &scope), &scope).unwrap();
         let labels = "labelSelector=app+in+%28a%2Cb%29";
@@ -287,16 +297,29 @@ mod tests {
     }
 
     #[test]
-    fn only_a_watch_refuses_compression() {
+    fn lists_and_watch_lists_are_compressed_on_request_and_plain_watches_never() {
         let scope = Scope::all();
-        let resource = ResourceType::of::<Pod>();
-        let list = Query::list(&ListRequest::default(), &scope).into_request(&resource, &scope, "x/y");
-        let watch = Query::watch(&WatchRequest::default(), &scope).into_request(&resource, &scope, "x/y");
+        let encodings = |gzip: bool| {
+            let watch = |initial_events| WatchRequest {
+                initial_events,
+                ..Default::default()
+            };
+            let queries = [
+                Query::list(&ListRequest::default(), &scope),
+                Query::watch(&watch(true), &scope),
+                Query::watch(&watch(false), &scope),
+            ];
+            queries.map(|query| {
+                let request = query.into_request(&ResourceType::of::<Pod>(), &scope, "x/y", gzip);
+                let request = request.unwrap();
+                assert_eq!(request.headers()["accept"], "x/y");
+                let encoding = request.headers().get("accept-encoding");
+                encoding.map_or(String::new(), |encoding| encoding.to_str().unwrap().to_owned())
+            })
+        };
 
-        let (list, watch) = (list.unwrap(), watch.unwrap());
-        assert_eq!(list.headers()["accept"], "x/y");
-        assert!(!list.headers().contains_key("accept-encoding"));
-        assert_eq!(watch.headers()["accept-encoding"], "identity");
+        assert_eq!(encodings(false), ["", "identity", "identity"]);
+        assert_eq!(encodings(true), ["gzip", "gzip", "identity"]);
     }
 
     #[test]

@@ -9,14 +9,18 @@ use std::io;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION, RETRY_AFTER};
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION, RETRY_AFTER};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty};
 use kube::client::Body;
 use tower_service::Service;
 
+use super::gzip::Gunzip;
 use crate::codec::error_response;
 use crate::wire::{ApiError, SourceError, retry_after};
+
+/// The content coding of compressed bodies.
+pub(super) const GZIP: &str = "gzip";
 
 /// The number of bytes read of an error body.
 const MAX_ERROR_BODY: usize = 64 << 10;
@@ -27,16 +31,27 @@ pub(super) struct ResponseBody {
     what: String,
     pub content_type: Option<String>,
     body: Body,
+    /// For a compressed body.
+    gunzip: Option<Gunzip>,
 }
 
 impl ResponseBody {
     /// Returns the next bytes; `None` at the end.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, SourceError> {
         loop {
+            if let Some(gunzip) = &mut self.gunzip
+                && let Some(bytes) = gunzip.next().map_err(|_| corrupt(&self.what))?
+            {
+                return Ok(Some(bytes));
+            }
             match self.body.frame().await {
-                None => return Ok(None),
-                Some(Ok(frame)) => match frame.into_data() {
-                    Ok(bytes) if !bytes.is_empty() => return Ok(Some(bytes)),
+                None => {
+                    let complete = self.gunzip.as_mut().map_or(Ok(()), Gunzip::finish);
+                    return complete.map(|()| None).map_err(|_| corrupt(&self.what));
+                }
+                Some(Ok(frame)) => match (frame.into_data(), &mut self.gunzip) {
+                    (Ok(bytes), Some(gunzip)) => gunzip.push(bytes),
+                    (Ok(bytes), None) if !bytes.is_empty() => return Ok(Some(bytes)),
                     // Trailers.
                     _ => {}
                 },
@@ -54,12 +69,19 @@ impl ResponseBody {
     }
 }
 
+fn corrupt(what: &str) -> SourceError {
+    SourceError::Malformed(format!(
+        "cannot {what}: the compressed response is corrupt or truncated: check any proxy in between, or turn `gzip` off"
+    ))
+}
+
 /// Sends a request. `what` is the operation for errors: `list pods in shop`.
 pub(super) async fn send(
     client: &kube::Client,
     request: Request<()>,
     what: String,
 ) -> Result<ResponseBody, SourceError> {
+    let accepts_gzip = header(request.headers(), ACCEPT_ENCODING.as_str()).as_deref() == Some(GZIP);
     let body = unrepeatable_body().await;
     let response = client
         .send(request.map(|()| body))
@@ -85,16 +107,20 @@ pub(super) async fn send(
                 .to_owned(),
         );
     }
-    let encoding = header(&parts.headers, CONTENT_ENCODING.as_str());
-    if let Some(encoding) = encoding.filter(|encoding| encoding != "identity") {
-        return malformed(format!(
-            "the response is compressed ({encoding}), which was not requested: check any proxy in between"
-        ));
-    }
+    let gunzip = match header(&parts.headers, CONTENT_ENCODING.as_str()).as_deref() {
+        None | Some("identity") => None,
+        Some(GZIP) if accepts_gzip => Some(Gunzip::new()),
+        Some(encoding) => {
+            return malformed(format!(
+                "the response is compressed ({encoding}), which was not requested: check any proxy in between"
+            ));
+        }
+    };
     Ok(ResponseBody {
         what,
         content_type,
         body,
+        gunzip,
     })
 }
 

@@ -8,12 +8,14 @@
 
 pub(crate) mod delta_writer;
 mod error;
+mod held;
 mod index;
 mod index_values;
 mod lookup;
 mod overlay;
 mod plan;
 mod progress;
+mod quarantined;
 mod read;
 mod shared_table;
 mod snapshot;
@@ -23,10 +25,11 @@ mod writer;
 
 pub(crate) use delta_writer::{Applied, DeltaWriter, Origin, Prepared};
 pub use error::{DuplicateIndexError, IndexPanicError, TransactionError, UnknownIndexError};
+pub(crate) use held::Held;
 pub use index::Index;
 pub use lookup::{KeyRef, Lookup};
 pub use overlay::{Overlay, OverlayOptions};
-pub use read::{NAMESPACE_INDEX, Quarantined, Served, Store};
+pub use read::{NAMESPACE_INDEX, QuarantineChanges, Quarantined, Served, Store};
 pub use snapshot::Snapshot;
 pub use ttl::TtlStore;
 pub use writer::{StoreWriter, Transaction};

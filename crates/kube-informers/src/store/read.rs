@@ -144,7 +144,11 @@ impl<V, Q: Hash + Eq + Clone> Store<V, Q> {
         let table = self.table();
         let wanted = table.iter().filter(|(_, entry, _)| is_wanted(entry.member));
         let mut keys: Vec<Q> = wanted.map(|(_, entry, _)| entry.key.clone()).collect();
-        for entry in table.quarantine().filter(|entry| is_wanted(entry.bad.member)) {
+        for entry in table
+            .quarantine()
+            .iter()
+            .filter(|entry| is_wanted(entry.bad.member))
+        {
             if table.find(&entry.key).is_none() {
                 keys.push(entry.key.clone());
             }
@@ -246,29 +250,71 @@ impl<V, Q: Hash + Eq + Clone> Store<V, Q> {
     }
 
     /// The keys whose current version could not be decoded, transformed or indexed, oldest first.
+    ///
+    /// Copies all of them: see [`quarantine_since`](Self::quarantine_since) for a reader that looks repeatedly.
     pub fn quarantine(&self) -> Vec<Quarantined<Q>> {
-        let mut found = {
-            let table = self.table();
-            let entries = table.quarantine();
-            let found = entries.map(|entry| {
-                let stale = table.get(&entry.key).map(|(held, _)| held.age.is_stale());
-                (
-                    entry.order,
-                    Quarantined {
-                        key: entry.key.clone(),
-                        object: (*entry.bad.object).clone(),
-                        served: match stale {
-                            None => Served::Nothing,
-                            Some(true) => Served::OlderVersion,
-                            Some(false) => Served::ThisVersion,
-                        },
-                    },
-                )
-            });
-            found.collect::<Vec<_>>()
+        self.quarantine_since(0).quarantined
+    }
+
+    /// The number of keys in quarantine.
+    pub fn quarantine_len(&self) -> usize {
+        self.table().quarantine().len()
+    }
+
+    /// What has changed in the quarantine since a position: 0, or the position of an earlier call. Without a change it
+    /// costs nothing, however many keys there are.
+    ///
+    /// ```
+    /// # use kube_informers::Store;
+    /// # fn example(store: &Store<k8s_openapi::api::core::v1::Pod>, mut position: u64) {
+    /// let changes = store.quarantine_since(position);
+    /// for bad in &changes.quarantined {
+    ///     println!("{} {}", bad.key, bad.object.problem);
+    /// }
+    /// position = changes.position;
+    /// # }
+    /// ```
+    pub fn quarantine_since(&self, position: u64) -> QuarantineChanges<Q> {
+        let table = self.table();
+        let quarantine = table.quarantine();
+        let mut changes = QuarantineChanges {
+            position: quarantine.position(),
+            is_complete: false,
+            quarantined: Vec::new(),
+            released: Vec::new(),
         };
+        let since = match quarantine.released_since(position) {
+            Some(_) if position == changes.position => return changes,
+            Some(released) => {
+                changes.released.extend(released.cloned());
+                position
+            }
+            None => {
+                changes.is_complete = true;
+                0
+            }
+        };
+        let mut found: Vec<_> = quarantine
+            .iter()
+            .filter(|entry| entry.changed > since)
+            .map(|entry| {
+                let stale = table.get(&entry.key).map(|(held, _)| held.age.is_stale());
+                let quarantined = Quarantined {
+                    key: entry.key.clone(),
+                    object: (*entry.bad.object).clone(),
+                    served: match stale {
+                        None => Served::Nothing,
+                        Some(true) => Served::OlderVersion,
+                        Some(false) => Served::ThisVersion,
+                    },
+                };
+                (entry.order, quarantined)
+            })
+            .collect();
+        drop(table);
         found.sort_unstable_by_key(|(order, _)| *order);
-        found.into_iter().map(|(_, quarantined)| quarantined).collect()
+        changes.quarantined = found.into_iter().map(|(_, quarantined)| quarantined).collect();
+        changes
     }
 }
 
@@ -300,6 +346,22 @@ impl<K: Object> KnownObjects<K> for Store<K> {
         }
         (object.object_uid() == Some(uid) && object.object_version() == Some(version)).then(|| object.clone())
     }
+}
+
+/// The changes of a quarantine since a position: [`Store::quarantine_since`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct QuarantineChanges<Q = ObjectKey> {
+    /// The position for the next call.
+    pub position: u64,
+    /// Whether `quarantined` is the whole quarantine, and replaces what the reader knew: it read nothing before, or is
+    /// thousands of changes behind.
+    pub is_complete: bool,
+    /// The keys that entered the quarantine or have another reason, oldest first. A key that left and entered again is in
+    /// both lists.
+    pub quarantined: Vec<Quarantined<Q>>,
+    /// The keys that left the quarantine. Apply them before `quarantined`.
+    pub released: Vec<Q>,
 }
 
 /// A key in quarantine.

@@ -13,6 +13,7 @@ use super::index::Postings;
 use super::index_values::{IndexDef, IndexValues};
 use super::plan::{Age, BadVersion, PlannedKey, PlannedObject, WritePlan};
 use super::progress::WatchProgress;
+use super::quarantined::QuarantineTable;
 
 /// Tables with fewer slots than this are not worth compacting.
 const SMALL: usize = 1024;
@@ -30,8 +31,7 @@ pub(super) struct Table<V, Q> {
     indexes: Vec<TableIndex<V>>,
     /// By watch.
     progress: Vec<WatchProgress>,
-    quarantine: HashTable<QuarantineEntry<Q>>,
-    quarantined_so_far: u64,
+    quarantine: QuarantineTable<Q>,
 }
 
 #[derive(Clone)]
@@ -40,14 +40,6 @@ pub(super) struct SlotEntry<Q> {
     /// The watch that last delivered it.
     pub(super) member: u32,
     pub(super) age: Age,
-}
-
-#[derive(Clone)]
-pub(super) struct QuarantineEntry<Q> {
-    pub(super) key: Q,
-    pub(super) bad: BadVersion,
-    /// Increases with each entry.
-    pub(super) order: u64,
 }
 
 pub(super) struct TableIndex<V> {
@@ -67,8 +59,7 @@ impl<V, Q> Table<V, Q> {
             free: Vec::new(),
             indexes: Vec::new(),
             progress: Vec::new(),
-            quarantine: HashTable::new(),
-            quarantined_so_far: 0,
+            quarantine: QuarantineTable::new(),
         }
     }
 
@@ -154,12 +145,11 @@ impl<V, Q> Table<V, Q> {
     }
 
     pub(super) fn bad_hashed<L: Equivalent<Q> + ?Sized>(&self, hash: u64, key: &L) -> Option<&BadVersion> {
-        let entry = self.quarantine.find(hash, |entry| key.equivalent(&entry.key))?;
-        Some(&entry.bad)
+        self.quarantine.get(hash, key)
     }
 
-    pub(super) fn quarantine(&self) -> impl Iterator<Item = &QuarantineEntry<Q>> {
-        self.quarantine.iter()
+    pub(super) fn quarantine(&self) -> &QuarantineTable<Q> {
+        &self.quarantine
     }
 }
 
@@ -183,7 +173,7 @@ impl<V, Q: Hash + Eq + Clone> Table<V, Q> {
                 held,
                 bad,
             } = planned;
-            self.quarantine_hashed(hash, &key, bad);
+            self.quarantine.set(&self.hasher, hash, &key, bad);
             match (slot, held) {
                 (Some(slot), Some(held)) => gone.extend(self.update(slot, held, values)),
                 (None, Some(held)) => self.insert(hash, key, held, values),
@@ -255,30 +245,8 @@ impl<V, Q: Hash + Eq + Clone> Table<V, Q> {
 
     /// Puts a key into quarantine.
     pub(super) fn set_quarantine(&mut self, key: &Q, bad: BadVersion) {
-        self.quarantine_hashed(self.hash(key), key, Some(bad));
-    }
-
-    /// Puts a key into quarantine, changes the reason, or takes the key out.
-    fn quarantine_hashed(&mut self, hash: u64, key: &Q, bad: Option<BadVersion>) {
-        let found = self.quarantine.find_entry(hash, |entry| entry.key == *key);
-        match (found, bad) {
-            (Ok(mut entry), Some(bad)) => entry.get_mut().bad = bad,
-            (Ok(entry), None) => {
-                entry.remove();
-            }
-            (Err(_), Some(bad)) => {
-                self.quarantined_so_far += 1;
-                let hasher = &self.hasher;
-                let entry = QuarantineEntry {
-                    key: key.clone(),
-                    bad,
-                    order: self.quarantined_so_far,
-                };
-                self.quarantine
-                    .insert_unique(hash, entry, |entry| hasher.hash_one(&entry.key));
-            }
-            (Err(_), None) => {}
-        }
+        let hash = self.hash(key);
+        self.quarantine.set(&self.hasher, hash, key, Some(bad));
     }
 
     /// Whether few enough slots are used to compact the table. Never while an index is being built, because its builder
@@ -301,7 +269,6 @@ impl<V, Q: Hash + Eq + Clone> Table<V, Q> {
             .collect();
         table.progress.clone_from(&self.progress);
         table.quarantine.clone_from(&self.quarantine);
-        table.quarantined_so_far = self.quarantined_so_far;
         for (from, entry, object) in self.iter() {
             let to = table.entries.len() as u32;
             table.entries.push(Some(entry.clone()));
@@ -340,7 +307,6 @@ impl<V, Q: Clone> Clone for Table<V, Q> {
             indexes: self.indexes.iter().map(TableIndex::clone).collect(),
             progress: self.progress.clone(),
             quarantine: self.quarantine.clone(),
-            quarantined_so_far: self.quarantined_so_far,
         }
     }
 }

@@ -301,7 +301,7 @@ impl<V, Q: Hash + Eq + Clone> Transaction<'_, V, Q> {
     fn remove_others(&self, table: &Table<V, Q>, plan: &mut WritePlan<V, Q>) {
         let written: HashSet<&Q, RandomState> = self.writes.iter().map(Write::key).collect();
         let held = table.iter().map(|(_, entry, _)| &entry.key);
-        let quarantined = table.quarantine().map(|entry| &entry.key);
+        let quarantined = table.quarantine().iter().map(|entry| &entry.key);
         for key in held.chain(quarantined) {
             if !written.contains(key) {
                 let planned = plan.touch(table, key, || key.clone());

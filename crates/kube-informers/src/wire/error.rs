@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use super::cause::describe;
+use super::limit::LimitExceeded;
+
 /// A list or watch that failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -9,8 +12,9 @@ pub enum SourceError {
     /// The server rejected the request, or reported an error inside a watch.
     #[error(transparent)]
     Api(#[from] ApiError),
-    /// The connection could not be established, or it was lost.
-    #[error("{context}")]
+    /// The connection could not be established, or it was lost. The message has the innermost cause and, where it is known,
+    /// the usual fix.
+    #[error("{}", describe(.context, &**.source))]
     Transport {
         /// The attempted operation.
         context: String,
@@ -34,6 +38,9 @@ pub enum SourceError {
         /// The deadline.
         after: Duration,
     },
+    /// The response exceeded a limit. It was discarded.
+    #[error("{0}")]
+    Limit(#[from] LimitExceeded),
 }
 
 /// `30 s`, `0.8 s`.
@@ -57,6 +64,8 @@ pub struct ApiError {
     pub retry_after: Option<Duration>,
     /// The causes listed in the details of the `Status` object.
     pub causes: Vec<StatusCause>,
+    /// The token at which an expired list can be continued, at a newer version.
+    pub continue_token: Option<String>,
 }
 
 /// One cause of an [`ApiError`].
@@ -197,7 +206,8 @@ impl SourceError {
         self.api().and_then(|error| error.retry_after)
     }
 
-    /// The class of the error, for counters: the HTTP code, or `transport`, `malformed`, `request`, `deadline`.
+    /// The class of the error, for counters: the HTTP code, or `transport`, `malformed`, `request`, `deadline`,
+    /// `limit`.
     pub fn class(&self) -> String {
         match self {
             Self::Api(error) if error.code > 0 => error.code.to_string(),
@@ -206,6 +216,7 @@ impl SourceError {
             Self::Malformed(_) => "malformed".to_owned(),
             Self::Request(_) => "request".to_owned(),
             Self::Deadline { .. } => "deadline".to_owned(),
+            Self::Limit(_) => "limit".to_owned(),
         }
     }
 }

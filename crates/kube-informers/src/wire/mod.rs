@@ -3,7 +3,9 @@
 //! A codec produces them, a source passes them on, a reflector consumes them. They carry no trace of the
 //! encoding they were decoded from.
 
+mod cause;
 mod error;
+mod limit;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,6 +15,7 @@ use crate::quarantine::BadObject;
 
 pub(crate) use error::retry_after;
 pub use error::{ApiError, SourceError, StatusCause};
+pub use limit::LimitExceeded;
 
 /// One item of the response to a list request.
 #[derive(Debug)]
@@ -87,8 +90,8 @@ pub enum WatchItem<K> {
 
 /// An object of a list or watch.
 pub enum Fetched<K> {
-    /// A newly decoded object.
-    New(K),
+    /// A newly decoded object. Boxed, because it is passed on several times and a pod is 2.4 kB.
+    New(Box<K>),
     /// The cache already holds this version of the object, so it was not decoded.
     Unchanged(Arc<K>),
 }
@@ -115,7 +118,7 @@ impl<K> Fetched<K> {
 
 impl<K> From<K> for Fetched<K> {
     fn from(object: K) -> Self {
-        Self::New(object)
+        Self::New(Box::new(object))
     }
 }
 

@@ -273,7 +273,9 @@ async fn an_asynchronous_handler_may_wait_for_the_end_of_its_own_informer() {
     informer
         .add_event_handler(move |_: Event<Pod>| {
             let own = own.clone();
-            async move { own.shutdown().await }
+            async move {
+                own.shutdown().await;
+            }
         })
         .unwrap();
 
@@ -429,7 +431,7 @@ async fn drain_times_out_if_a_handler_does_not_end() {
     let since = Instant::now();
     informer.drain_within(secs(2)).await;
 
-    assert!((secs(2)..=Duration::from_millis(2100)).contains(&since.elapsed()));
+    assert!((Duration::from_millis(1900)..=secs(2)).contains(&since.elapsed()));
     stage.assert_nothing_left();
 }
 

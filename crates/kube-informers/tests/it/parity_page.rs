@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+
+use crate::support::{defines_test, workspace};
 
 const UPSTREAM: &str = include_str!("parity/upstream.txt");
 
@@ -10,10 +11,6 @@ struct Row {
     id: String,
     verdict: String,
     proof: String,
-}
-
-fn workspace() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
 fn rows() -> Vec<Row> {
@@ -30,21 +27,6 @@ fn rows() -> Vec<Row> {
             }
         })
         .collect()
-}
-
-/// Whether a source file defines a test of this name: a function with a `#[test]` or `#[tokio::test]` attribute.
-fn defines_test(source: &str, name: &str) -> bool {
-    let lines: Vec<&str> = source.lines().map(str::trim).collect();
-    let function = format!("fn {name}(");
-    lines.iter().enumerate().any(|(number, line)| {
-        let is_function = line.starts_with(&function) || line.starts_with(&format!("async {function}"));
-        is_function
-            && lines[..number]
-                .iter()
-                .rev()
-                .take_while(|line| line.starts_with("#[") || line.starts_with("//"))
-                .any(|line| *line == "#[test]" || line.starts_with("#[tokio::test"))
-    })
 }
 
 #[test]

@@ -125,6 +125,58 @@ async fn a_full_target_does_not_count_towards_the_idle_deadline() {
     assert_eq!(source.requests(), ["list rv=- limit=500", "watch rv=1"]);
 }
 
+/// A target that records how many deltas arrive in one call.
+#[derive(Clone)]
+struct Counting {
+    sink: Sink,
+    calls: Arc<Mutex<Vec<usize>>>,
+}
+
+impl Target<Pod> for Counting {
+    fn accept(&self, delta: Delta<Pod>) -> Result<(), TargetError> {
+        self.sink.accept(delta)
+    }
+
+    fn accept_all(&self, deltas: &mut dyn Iterator<Item = Delta<Pod>>) -> Vec<TargetError> {
+        let deltas: Vec<_> = deltas.collect();
+        self.calls.lock().unwrap().push(deltas.len());
+        self.sink.accept_all(&mut deltas.into_iter())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_that_arrive_together_reach_the_target_in_one_call_and_no_event_waits_for_the_next() {
+    let source = Recorded::new();
+    source.on_list(ListAnswer::page([], "1"));
+    source.on_watch(
+        WatchAnswer::new()
+            .added(pod_at("a", "2"))
+            .added(pod_at("b", "3"))
+            .modified(pod_at("a", "4"))
+            .after(seconds(1))
+            .deleted(pod_at("b", "5"))
+            .hang(),
+    );
+    let target = Counting {
+        sink: Sink::new(),
+        calls: Arc::default(),
+    };
+    let stop = CancellationToken::new();
+    let reflector = Reflector::new(source.clone(), target.clone()).config(list_first());
+    let handle = reflector.handle();
+
+    let testing = async {
+        target.sink.seen(4).await;
+        assert_eq!(*target.calls.lock().unwrap(), [3]);
+        assert_eq!(handle.last_sync_resource_version().as_deref(), Some("4"));
+        target.sink.seen(5).await;
+        assert_eq!(*target.calls.lock().unwrap(), [3, 1]);
+        assert_eq!(handle.stats().events, 4);
+        stop.cancel();
+    };
+    tokio::join!(reflector.run(stop.clone()), testing);
+}
+
 fn unreadable(name: &str, version: &str) -> WatchItem<Pod> {
     WatchItem::Unreadable {
         deleted: false,
@@ -170,7 +222,7 @@ async fn a_watch_list_delivers_each_object_once_in_its_last_state() {
     let testing = async {
         assert_eq!(
             within(seconds(60), sink.seen(1)).await,
-            ["replaced @9 [b@6 a@7 c@9]"]
+            ["replaced @9 [a@7 b@6 c@9]"]
         );
         stop.cancel();
     };

@@ -19,6 +19,8 @@ pub enum FieldErrorKind {
     NotSupported,
     /// The value occurs twice where it may occur once.
     Duplicate,
+    /// The value refers to something that does not exist.
+    NotFound,
     /// The value may not be set here.
     Forbidden,
     /// The value is longer than allowed.
@@ -36,6 +38,7 @@ impl FieldErrorKind {
             Self::TypeInvalid => "FieldValueTypeInvalid",
             Self::NotSupported => "FieldValueNotSupported",
             Self::Duplicate => "FieldValueDuplicate",
+            Self::NotFound => "FieldValueNotFound",
             Self::Forbidden => "FieldValueForbidden",
             Self::TooLong => "FieldValueTooLong",
             Self::TooMany => "FieldValueTooMany",
@@ -48,6 +51,7 @@ impl FieldErrorKind {
             Self::Invalid | Self::TypeInvalid => "Invalid value",
             Self::NotSupported => "Unsupported value",
             Self::Duplicate => "Duplicate value",
+            Self::NotFound => "Not found",
             Self::Forbidden => "Forbidden",
             Self::TooLong => "Too long",
             Self::TooMany => "Too many",
@@ -112,6 +116,11 @@ impl FieldError {
     /// The value occurs twice.
     pub fn duplicate(field: impl Into<String>, value: impl Into<Value>) -> Self {
         Self::new(field, FieldErrorKind::Duplicate, value.into(), "")
+    }
+
+    /// The value refers to something that does not exist.
+    pub fn not_found(field: impl Into<String>, value: impl Into<Value>) -> Self {
+        Self::new(field, FieldErrorKind::NotFound, value.into(), "")
     }
 
     /// The field may not be set here.

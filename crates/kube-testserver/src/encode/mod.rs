@@ -55,6 +55,8 @@ pub(crate) struct Encoder {
     stored_as: Option<Arc<Kind>>,
     form: Form,
     encoding: Encoding,
+    /// The API version and the kind of the objects, for protobuf envelopes.
+    object_type: (Arc<str>, Arc<str>),
     collection: Arc<str>,
     /// Objects corrupted by a fault in this response, and those corrupted everywhere.
     poison: Vec<(String, Poison)>,
@@ -73,6 +75,7 @@ impl Encoder {
                 .filter(|stored| stored.version != kind.version || stored.group != kind.group),
             form: accepted.form,
             encoding: accepted.encoding,
+            object_type: (kind.api_version().into(), kind.kind.as_str().into()),
             collection: ServerState::collection_of(kind),
             poison: Vec::new(),
             poisons: state.poisons.clone(),
@@ -95,8 +98,8 @@ impl Encoder {
         self.encoding == Encoding::Protobuf
     }
 
-    /// Whether a list says that nothing follows, by an empty continue token.
-    pub(crate) fn says_end(&self) -> bool {
+    /// Whether the last page of a list has an empty continue token.
+    pub(crate) fn ends_with_empty_continue(&self) -> bool {
         self.kind.custom && self.form == Form::Object
     }
 
@@ -160,8 +163,8 @@ impl Encoder {
 
     /// The object as an item of a list. Lists of built-in kinds leave the type out of their items.
     pub(crate) fn item(&self, object: &Stored, out: &mut Vec<u8>) {
-        if let Some(spoiled) = self.corrupted(object) {
-            out.extend_from_slice(&spoiled);
+        if let Some(corrupted) = self.corrupted(object) {
+            out.extend_from_slice(&corrupted);
             return;
         }
         match (self.form, &self.stored_as) {
@@ -197,7 +200,7 @@ impl Encoder {
         frame(event.as_str(), &self.object(object))
     }
 
-    /// One frame of a watch, of an object that is not stored: a bookmark or a `Status`.
+    /// The watch frame of an object that is not stored: a bookmark or a `Status`.
     pub(crate) fn frame(&self, event: &str, object: &Value) -> Bytes {
         if self.is_protobuf() {
             return protobuf::frame(event, object);
@@ -205,16 +208,26 @@ impl Encoder {
         frame(event, object.to_string().as_bytes())
     }
 
-    /// The object as a protobuf message.
+    /// The object as a protobuf message. The message of a stored object in its storage version is encoded once.
     pub(crate) fn message(&self, object: &Stored) -> protobuf::Encoded {
-        let whole = self.whole(object);
         match self.poison_of(object) {
-            None => protobuf::encode(&whole),
-            Some(poison) => protobuf::spoiled(&whole, &poison),
+            Some(poison) => protobuf::corrupted(&self.whole(object), &poison),
+            None if self.form == Form::Object && self.stored_as.is_none() => protobuf::Encoded {
+                api_version: self.object_type.0.clone(),
+                kind: self.object_type.1.clone(),
+                bytes: object.message(|bytes| protobuf::encode(bytes).bytes),
+            },
+            None => protobuf::encode(&self.whole(object)),
         }
     }
 
-    /// The frame of a change for a watch that sees every object; encoded once for all such watches.
+    /// The object as a protobuf response body.
+    pub(crate) fn protobuf_body(&self, object: &Stored) -> Bytes {
+        let message = self.message(object);
+        kube_protobuf::envelope::to_body(message.type_meta(), &message.bytes).into()
+    }
+
+    /// The frame of a change for a watch without selector; encoded once and shared by all such watches.
     pub(crate) fn shared_event(&self, event: EventType, object: &Stored, change: &Change) -> Bytes {
         if self.form == Form::Object && self.stored_as.is_none() && self.poison_of(object).is_none() {
             change.shared_frame(self.encoding, || self.event(event, object))
@@ -233,10 +246,8 @@ impl Encoder {
         match self.form {
             Form::Object => {
                 let mut object = json!({ "kind": self.kind.kind, "apiVersion": self.kind.api_version(), "metadata": metadata });
-                if let (Some(object), Value::Object(parts)) =
-                    (object.as_object_mut(), empty_parts(&self.kind))
-                {
-                    object.extend(parts);
+                if let Some(object) = object.as_object_mut() {
+                    object.extend(empty_parts(&self.kind));
                 }
                 object
             }
@@ -252,7 +263,7 @@ impl Encoder {
     }
 
     fn corrupted(&self, object: &Stored) -> Option<Bytes> {
-        Some(self.poison_of(object)?.spoil(&self.whole(object)))
+        Some(self.poison_of(object)?.corrupt(&self.whole(object)))
     }
 
     fn poison_of(&self, object: &Stored) -> Option<Poison> {

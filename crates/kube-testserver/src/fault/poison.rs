@@ -113,7 +113,7 @@ impl Poison {
     }
 
     /// Corrupts the JSON of one object.
-    pub(crate) fn spoil(&self, object: &[u8]) -> Bytes {
+    pub(crate) fn corrupt(&self, object: &[u8]) -> Bytes {
         // The server's own bytes always parse.
         let mut value: Value = serde_json::from_slice(object).unwrap_or(Value::Null);
         match self {

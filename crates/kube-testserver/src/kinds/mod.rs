@@ -326,14 +326,15 @@ impl Kind {
         })
     }
 
-    /// Its protobuf message. Custom kinds have none.
+    /// The protobuf schema of the kind; custom kinds have none.
     pub(crate) fn message(&self) -> Option<&'static Message> {
-        let has_schema = !self.custom;
-        schema::lookup(&self.api_version(), &self.kind).filter(|_| has_schema)
+        if self.custom {
+            return None;
+        }
+        schema::lookup(&self.api_version(), &self.kind)
     }
 
-    /// Whether items of a list carry `kind` and `apiVersion`: those of custom kinds do, those of built-in kinds do
-    /// not.
+    /// Whether list items contain `kind` and `apiVersion`: true for custom kinds, false for built-in ones.
     pub fn items_carry_type(&self) -> bool {
         self.custom
     }

@@ -262,7 +262,9 @@ pub(crate) fn write(page: Page, encoder: Encoder, fault: &ListFault) -> TestBody
     match page.continue_token {
         Some(token) => head.push_str(&format!(",\"continue\":{}", json_string(&token))),
         // Lists of custom objects have an empty continue token at their end.
-        None if fault.empty_continue || encoder.says_end() => head.push_str(",\"continue\":\"\""),
+        None if fault.empty_continue || encoder.ends_with_empty_continue() => {
+            head.push_str(",\"continue\":\"\"")
+        }
         None => {}
     }
     if let Some(remaining) = page.remaining {
@@ -282,7 +284,7 @@ pub(crate) fn write(page: Page, encoder: Encoder, fault: &ListFault) -> TestBody
     TestBody::list(ListBody::new(head, page.items, encoder))
 }
 
-/// The length of a list comes first, so a protobuf list is written as a whole.
+/// Encodes a page as protobuf, as a whole: the length of the list precedes its items.
 fn write_protobuf(page: Page, revision: u64, encoder: &Encoder) -> TestBody {
     let mut meta = ListMeta::new(revision.to_string());
     meta.continue_token = page.continue_token.unwrap_or_default();
@@ -297,11 +299,11 @@ fn write_protobuf(page: Page, revision: u64, encoder: &Encoder) -> TestBody {
     TestBody::bytes(to_list_body(
         type_meta,
         &meta,
-        items.iter().map(|item| item.bytes.as_slice()),
+        items.iter().map(|item| item.bytes.as_ref()),
     ))
 }
 
-/// Where the next page begins and which state it belongs to; opaque to clients.
+/// The start of the next page and its version; opaque to clients.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct ContinueToken {
     #[serde(default)]

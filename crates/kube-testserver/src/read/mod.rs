@@ -18,7 +18,7 @@ use crate::kinds::Kind;
 use crate::read::selection::Selection;
 use crate::server::state::ServerState;
 use crate::storage::storage_key;
-use crate::transport::accept::Accepted;
+use crate::transport::accept::{Accepted, Offer};
 use crate::transport::body::TestBody;
 use crate::transport::request::{ListOptions, Query, parse_version};
 use crate::transport::response;
@@ -44,7 +44,12 @@ impl Target<'_> {
     }
 
     fn accepted(&self, streaming: bool) -> Result<Accepted, ApiError> {
-        Accepted::choose(self.accept, streaming, self.kind.message().is_some())?.including(self.query)
+        let offer = Offer {
+            streaming,
+            watchable: self.name.is_none(),
+            schema: self.kind.message().is_some(),
+        };
+        Accepted::choose(self.accept, offer)?.including(self.query)
     }
 
     fn selection(&self, state: &ServerState, options: &ListOptions) -> Result<Selection, ApiError> {
@@ -115,6 +120,7 @@ pub(crate) fn scale(state: &ServerState, target: Target<'_>) -> Result<Response<
         namespace: target.namespace,
         name: target.name.unwrap_or_default(),
         origin: Origin::Client,
+        conformant: false,
         dry_run: true,
         manager: None,
     };

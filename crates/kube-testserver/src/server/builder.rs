@@ -43,6 +43,7 @@ impl TestServerBuilder {
                 // The limit of a real server.
                 body_limit: 3 * 1024 * 1024,
                 collect_garbage: false,
+                conformant: false,
                 require_namespaces: false,
                 graceful_pods: false,
                 sharding: false,
@@ -106,6 +107,17 @@ impl TestServerBuilder {
     pub fn garbage_collection(mut self) -> Self {
         self.config.collect_garbage = true;
         self
+    }
+
+    /// Treats the objects that clients send as a real server does: built-in objects are decoded by their types, with
+    /// warnings or errors for unknown fields, get the defaults and allocated values of a real server, and are validated;
+    /// namespaces must exist, and pods are deleted gracefully. The program does this.
+    ///
+    /// By default built-in objects are stored as they are sent, because tests often leave out what they do not need.
+    /// Objects that the test stores itself, with [`TestServer::create`] and the like, are never checked.
+    pub fn conformant(mut self) -> Self {
+        self.config.conformant = true;
+        self.require_namespaces().graceful_pods()
     }
 
     /// Rejects objects in namespaces that do not exist, as a real server does. By default namespaces need not exist.

@@ -333,6 +333,7 @@ fn place<'a>(
         namespace,
         name,
         origin: Origin::Test,
+        conformant: false,
         dry_run: false,
         manager: None,
     }

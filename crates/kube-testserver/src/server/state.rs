@@ -28,6 +28,8 @@ pub(crate) struct Config {
     pub(crate) slow_watch: Option<usize>,
     pub(crate) body_limit: usize,
     pub(crate) collect_garbage: bool,
+    /// Whether built-in objects of clients are checked and completed by their types.
+    pub(crate) conformant: bool,
     pub(crate) require_namespaces: bool,
     pub(crate) graceful_pods: bool,
     pub(crate) sharding: bool,

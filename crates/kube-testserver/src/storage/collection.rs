@@ -56,7 +56,7 @@ impl Change {
             .as_ref()
     }
 
-    /// The frame of this change for watchers without a selector, encoded by the first of them.
+    /// The frame of this change for watches without a selector, encoded by the first of them.
     pub(crate) fn shared_frame(&self, encoding: Encoding, encode: impl FnOnce() -> Bytes) -> Bytes {
         let frame = match encoding {
             Encoding::Protobuf => &self.protobuf_frame,

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use parking_lot::RwLock;
@@ -44,6 +44,8 @@ pub(crate) struct Stored {
     digits: Range<usize>,
     /// Values of fields that selectors use, so that each object is parsed once for them and not once per watch.
     fields: RwLock<Vec<(Box<str>, Box<str>)>>,
+    /// The protobuf message, encoded for the first client that requests it.
+    message: OnceLock<Bytes>,
 }
 
 /// Never prints the object: it may be a secret.
@@ -115,6 +117,7 @@ impl Stored {
             metadata: metadata_range,
             digits,
             fields: RwLock::default(),
+            message: OnceLock::new(),
         }
     }
 
@@ -135,12 +138,18 @@ impl Stored {
             metadata: self.metadata.start..grown(self.metadata.end),
             digits: self.digits.start..grown(self.digits.end),
             fields: RwLock::new(self.fields.read().clone()),
+            message: OnceLock::new(),
         }
     }
 
     /// The whole object as encoded, including its type.
     pub(crate) fn bytes(&self) -> &Bytes {
         &self.bytes
+    }
+
+    /// The protobuf message; `encode` makes it from the JSON the first time.
+    pub(crate) fn message(&self, encode: impl FnOnce(&[u8]) -> Bytes) -> Bytes {
+        self.message.get_or_init(|| encode(&self.bytes)).clone()
     }
 
     /// Everything after the type, without the opening brace: `"metadata":{…},…}`.

@@ -8,12 +8,37 @@ use crate::encode::table::IncludeObject;
 use crate::transport::request::Query;
 use crate::transport::status::ApiError;
 
-/// The media types the server writes.
+/// The supported media types.
 const WRITTEN: &[&str] = &["application/json", "application/yaml", MEDIA_TYPE];
-/// Those of custom resources, which have no protobuf schema.
-const WRITTEN_CUSTOM: &[&str] = &["application/json", "application/yaml"];
+/// The additional media types of paths that can be watched.
+const STREAMED: &[&str] = &[
+    "application/json;stream=watch",
+    "application/vnd.kubernetes.protobuf;stream=watch",
+];
 
-/// The encodings of responses.
+/// What a path can respond with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Offer {
+    /// Whether the response is a stream.
+    pub(crate) streaming: bool,
+    /// Whether the path can be watched.
+    pub(crate) watchable: bool,
+    /// Whether the kind has a protobuf schema. Metadata always has one.
+    pub(crate) schema: bool,
+}
+
+impl Offer {
+    /// A single object.
+    pub(crate) fn object(schema: bool) -> Offer {
+        Offer {
+            streaming: false,
+            watchable: false,
+            schema,
+        }
+    }
+}
+
+/// The encoding of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Json,
@@ -21,7 +46,7 @@ pub(crate) enum Encoding {
     Protobuf,
 }
 
-/// The chosen form and encoding of a response.
+/// The negotiated representation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Accepted {
     pub(crate) form: Form,
@@ -29,9 +54,8 @@ pub(crate) struct Accepted {
 }
 
 impl Accepted {
-    /// The first clause the server can serve, best quality first. No header means JSON. `schema` is whether the objects
-    /// have a protobuf schema; their metadata always has one.
-    pub(crate) fn choose(accept: Option<&str>, streaming: bool, schema: bool) -> Result<Accepted, ApiError> {
+    /// The first clause the server can serve, best quality first. No header means JSON.
+    pub(crate) fn choose(accept: Option<&str>, offer: Offer) -> Result<Accepted, ApiError> {
         let json = Accepted {
             form: Form::Object,
             encoding: Encoding::Json,
@@ -39,22 +63,26 @@ impl Accepted {
         let Some(accept) = accept.filter(|accept| !accept.trim().is_empty()) else {
             return Ok(json);
         };
+        if !accept.split(',').any(is_known) {
+            let streamed = if offer.watchable { STREAMED } else { &[] };
+            return Err(ApiError::no_representation(&[WRITTEN, streamed].concat()));
+        }
         let mut clauses: Vec<(f32, Accepted)> = accept.split(',').filter_map(clause).collect();
         clauses.retain(|(quality, accepted)| {
             let can_write = match (accepted.encoding, accepted.form) {
                 (Encoding::Json, _) | (Encoding::Protobuf, Form::Metadata) => true,
-                (Encoding::Yaml, _) => !streaming,
-                (Encoding::Protobuf, Form::Object) => schema,
+                (Encoding::Yaml, _) => !offer.streaming,
+                (Encoding::Protobuf, Form::Object) => offer.schema,
                 (Encoding::Protobuf, Form::Table(_)) => false,
             };
             *quality > 0.0 && can_write
         });
-        // Stable, so that of equal clauses the first wins.
+        // Stable, so that the first of several equal clauses wins.
         clauses.sort_by(|(a, _), (b, _)| b.total_cmp(a));
         clauses
             .first()
             .map(|(_, accepted)| *accepted)
-            .ok_or_else(|| ApiError::not_acceptable(if schema { WRITTEN } else { WRITTEN_CUSTOM }))
+            .ok_or_else(|| ApiError::not_acceptable(WRITTEN))
     }
 }
 
@@ -71,6 +99,17 @@ impl Accepted {
         }
         Ok(self)
     }
+}
+
+/// Whether the media type of a clause is supported at all.
+fn is_known(clause: &str) -> bool {
+    let media_type = clause
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase();
+    matches!(media_type.as_str(), "application/*" | "*/*") || WRITTEN.contains(&media_type.as_str())
 }
 
 fn clause(clause: &str) -> Option<(f32, Accepted)> {
@@ -102,7 +141,7 @@ mod tests {
     use super::*;
 
     fn form(accept: &str) -> Option<Form> {
-        Accepted::choose(Some(accept), false, true)
+        Accepted::choose(Some(accept), Offer::object(true))
             .ok()
             .map(|accepted| accepted.form)
     }
@@ -130,15 +169,20 @@ mod tests {
 
     #[test]
     fn a_stream_is_never_yaml() {
-        assert!(Accepted::choose(Some("application/yaml"), true, true).is_err());
-        let list = Accepted::choose(Some("application/yaml"), false, true);
+        let stream = Offer {
+            streaming: true,
+            watchable: true,
+            schema: true,
+        };
+        assert!(Accepted::choose(Some("application/yaml"), stream).is_err());
+        let list = Accepted::choose(Some("application/yaml"), Offer::object(true));
         assert!(list.is_ok_and(|accepted| accepted.encoding == Encoding::Yaml));
     }
 
     #[test]
     fn protobuf_requires_a_schema() {
         let encoding = |accept: &str, schema: bool| {
-            Accepted::choose(Some(accept), true, schema)
+            Accepted::choose(Some(accept), Offer::object(schema))
                 .ok()
                 .map(|accepted| accepted.encoding)
         };

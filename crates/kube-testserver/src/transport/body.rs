@@ -122,7 +122,7 @@ impl Source {
     }
 }
 
-/// The next part of a body that is in memory.
+/// The next chunk of a body that is held in memory.
 fn next_piece(bytes: &mut Option<Bytes>) -> Option<Bytes> {
     let rest = bytes.as_mut().filter(|rest| rest.len() > CHUNK);
     match rest {

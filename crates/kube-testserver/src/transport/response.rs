@@ -9,7 +9,7 @@ use kube_protobuf::envelope::WATCH_MEDIA_TYPE;
 use crate::encode::Encoder;
 use crate::server::state::ServerState;
 use crate::storage::Stored;
-use crate::transport::accept::{Accepted, Encoding};
+use crate::transport::accept::{Accepted, Encoding, Offer};
 use crate::transport::body::TestBody;
 use crate::transport::status::ApiError;
 
@@ -39,15 +39,14 @@ pub(crate) fn object(
     encoder: &Encoder,
     object: &Stored,
 ) -> Response<TestBody> {
-    let bytes = encoder.object(object);
-    if accepted.encoding == Encoding::Yaml {
-        return yaml(status, &bytes);
+    match accepted.encoding {
+        Encoding::Json => json(status, encoder.object(object)),
+        Encoding::Yaml => yaml(status, &encoder.object(object)),
+        Encoding::Protobuf => reply(status, MEDIA_TYPE, TestBody::bytes(encoder.protobuf_body(object))),
     }
-    // Protobuf is made of it in `negotiated`.
-    json(status, bytes)
 }
 
-/// A list. A client that wants YAML gets it converted as a whole.
+/// A list. Lists are streamed as JSON only; for YAML the whole list is converted.
 pub(crate) fn list(accepted: Accepted, body: TestBody) -> Response<TestBody> {
     match accepted.encoding {
         Encoding::Json => reply(StatusCode::OK, "application/json", body),
@@ -65,14 +64,16 @@ pub(crate) fn watch(accepted: Accepted, body: TestBody) -> Response<TestBody> {
     reply(StatusCode::OK, content_type, body)
 }
 
-/// Rewrites a single object, such as a `Status`, as protobuf if the client prefers that and the kind has a schema.
+/// Converts a `Status` or another object that is not stored to protobuf, if the client prefers it and the kind has a
+/// schema.
 pub(crate) fn negotiated(accept: Option<&str>, response: Response<TestBody>) -> Response<TestBody> {
     let is_json = response
         .headers()
         .get(CONTENT_TYPE)
         .is_some_and(|value| value == "application/json");
     let prefers_protobuf = || {
-        Accepted::choose(accept, false, true).is_ok_and(|accepted| accepted.encoding == Encoding::Protobuf)
+        Accepted::choose(accept, Offer::object(true))
+            .is_ok_and(|accepted| accepted.encoding == Encoding::Protobuf)
     };
     if !is_json || !response.body().is_bytes() || !prefers_protobuf() {
         return response;

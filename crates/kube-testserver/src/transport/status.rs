@@ -186,6 +186,18 @@ impl ApiError {
         }
     }
 
+    /// 406 `NotAcceptable` for a client that accepts no media type of the server.
+    pub fn no_representation(available: &[&str]) -> ApiError {
+        let message = format!(
+            "406: Not Acceptable\n\nAvailable representations: {}",
+            available.join(", ")
+        );
+        ApiError {
+            generic: true,
+            ..ApiError::new(406, "NotAcceptable", message)
+        }
+    }
+
     /// 409 `AlreadyExists`.
     pub fn already_exists(group: &str, resource: &str, name: &str) -> ApiError {
         let subject = Subject { group, resource };

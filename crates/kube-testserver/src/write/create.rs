@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::{Origin, Place, check_depth, definition, into_map};
+use super::{Origin, Place, check_decodes, check_depth, definition, into_map};
 use crate::admission::field_error::FieldError;
 use crate::admission::metadata::{check, check_types, has_generation, metadata_mut, text};
-use crate::kinds::{empty_parts, structural};
+use crate::kinds::structural;
 use crate::patch;
 use crate::server::state::ServerState;
 use crate::storage::{Store, Stored, storage_key};
 use crate::transport::status::ApiError;
+use crate::typed;
 
 /// The maximum length of a `generateName` before the random suffix.
 const GENERATED_BASE: usize = 58;
@@ -35,6 +36,10 @@ impl NewObject {
         let mut object = into_map(place.kind, object)?;
         if place.origin == Origin::Client {
             check_types(place.kind, &object)?;
+        }
+        if place.is_typed() {
+            check_decodes(place.kind, &object)?;
+            typed::normalize(place.kind, &mut object);
         }
         let mut errors = Vec::new();
         if place.is(definition::GROUP, definition::KIND) {
@@ -85,6 +90,16 @@ pub(crate) fn create(
     let mut errors = check(place.kind, metadata_mut(&mut object));
     let name = text(metadata_mut(&mut object), "name").to_owned();
     errors.extend(rejected);
+    if place.is_typed() || place.is("", "Namespace") || place.is("", "Secret") {
+        typed::set_defaults(place.kind, &mut object);
+    }
+    if place.is_typed() {
+        errors.extend(typed::validate(place.kind, &object));
+        if place.kind.has_status() {
+            // Its defaults are set when the object is stored.
+            object.remove("status");
+        }
+    }
     if !errors.is_empty() {
         return Err(place.invalid(&name, &errors));
     }
@@ -106,13 +121,20 @@ pub(crate) fn create(
         ));
     }
     own_fields(state, place, &mut object);
-    fill_defaults(place, &mut object);
+    let empty_spec = object.get("spec").is_some_and(|spec| *spec == json!({}));
+    if empty_spec {
+        // An empty spec has no manager.
+        object.remove("spec");
+    }
     let mut object = Value::Object(object);
     if let Some(manager) = &place.manager {
         patch::track_update(place.kind, None, &mut object, manager);
     }
+    if empty_spec {
+        object["spec"] = json!({});
+    }
     let mut object = place.keep(object)?;
-    begin(place, &mut object);
+    begin(place, &mut object, store);
     if place.is(definition::GROUP, definition::KIND) && !place.dry_run {
         definition::serve(state, &object)?;
     }
@@ -203,46 +225,27 @@ fn own_fields(state: &ServerState, place: &Place<'_>, object: &mut Map<String, V
     }
 }
 
-/// The few defaults that clients rely on.
-fn fill_defaults(place: &Place<'_>, object: &mut Map<String, Value>) {
-    let (group, kind) = (place.kind.group.as_str(), place.kind.kind.as_str());
-    match (group, kind) {
-        ("", "Namespace") => {
-            let name = text(metadata_mut(object), "name").to_owned();
-            let labels = metadata_mut(object).entry("labels").or_insert_with(|| json!({}));
-            if let Some(labels) = labels.as_object_mut() {
-                labels.insert("kubernetes.io/metadata.name".to_owned(), name.into());
-            }
-        }
-        ("", "Secret") => {
-            // `stringData` is stored in base64, as `data`.
-            if let Some(Value::Object(plain)) = object.remove("stringData")
-                && let Some(data) = object.entry("data").or_insert_with(|| json!({})).as_object_mut()
-            {
-                for (key, value) in plain {
-                    data.insert(key, base64_of(value.as_str().unwrap_or_default()).into());
-                }
-            }
-            object.entry("type").or_insert_with(|| json!("Opaque"));
-        }
-        _ => {}
-    }
-}
-
 /// Sets the fields of a new object that have no manager, after managed fields are recorded.
-fn begin(place: &Place<'_>, object: &mut Map<String, Value>) {
+fn begin(place: &Place<'_>, object: &mut Map<String, Value>, store: &Store) {
+    if place.is_typed() {
+        typed::allocate(place.stored_as, object, store);
+    }
     if place.is("", "Namespace") {
-        object
-            .entry("spec")
-            .or_insert_with(|| json!({ "finalizers": ["kubernetes"] }));
+        let spec = object.entry("spec").or_insert_with(|| json!({}));
+        if spec.get("finalizers").is_none() {
+            spec["finalizers"] = json!(["kubernetes"]);
+        }
         object
             .entry("status")
             .or_insert_with(|| json!({ "phase": "Active" }));
     }
     if place.origin == Origin::Client
-        && let Some(status) = empty_parts(place.kind).get("status")
+        && let Some(status) = typed::empty_parts(place.kind).get("status")
     {
         object.entry("status").or_insert_with(|| status.clone());
+    }
+    if place.is_typed() {
+        typed::set_defaults(place.stored_as, object);
     }
     if place.is("", "Pod") {
         let quality = quality_of_service(object);
@@ -275,11 +278,6 @@ fn quality_of_service(pod: &Map<String, Value>) -> &'static str {
         (true, true) => "Guaranteed",
         (true, false) => "Burstable",
     }
-}
-
-fn base64_of(text: &str) -> String {
-    use base64::Engine;
-    base64::engine::general_purpose::STANDARD.encode(text)
 }
 
 fn require_namespace(

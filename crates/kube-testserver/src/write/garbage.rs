@@ -241,6 +241,7 @@ fn remove(state: &ServerState, store: &mut Store, collection: &Arc<str>, object:
         namespace: object.meta.namespace.as_deref(),
         name: &object.meta.name,
         origin: Origin::Test,
+        conformant: false,
         dry_run: false,
         manager: None,
     };

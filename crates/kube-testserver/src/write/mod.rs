@@ -23,6 +23,7 @@ use crate::patch::Manager;
 use crate::server::state::ServerState;
 use crate::storage::{Store, Stored, storage_key};
 use crate::transport::status::ApiError;
+use crate::typed;
 
 pub(crate) use create::{NewObject, create};
 pub(crate) use delete::{DeleteOptions, Deleted, Propagation, delete};
@@ -50,6 +51,8 @@ pub(crate) struct Place<'a> {
     /// Empty for a create, where the object has the name.
     pub(crate) name: &'a str,
     pub(crate) origin: Origin,
+    /// Whether built-in objects of clients are checked and completed by their types.
+    pub(crate) conformant: bool,
     pub(crate) dry_run: bool,
     /// The field manager; without one, managed fields are not recorded.
     pub(crate) manager: Option<Manager<'a>>,
@@ -78,6 +81,11 @@ impl Place<'_> {
 
     pub(crate) fn invalid(&self, name: &str, errors: &[FieldError]) -> ApiError {
         ApiError::invalid(&self.kind.group, &self.kind.kind, name, errors)
+    }
+
+    /// Whether this object is checked and completed by its type.
+    fn is_typed(&self) -> bool {
+        self.conformant && self.origin == Origin::Client && !self.kind.custom
     }
 
     fn is(&self, group: &str, kind: &str) -> bool {
@@ -168,6 +176,18 @@ fn check_depth(value: &Value) -> Result<(), ApiError> {
         )));
     }
     Ok(())
+}
+
+/// Rejects an object with values of the wrong type, with the error of Go's decoder.
+fn check_decodes(kind: &Kind, object: &Map<String, Value>) -> Result<(), ApiError> {
+    match typed::decode(kind, object).error {
+        None => Ok(()),
+        Some(error) => Err(ApiError::bad_request(format!(
+            "{kind} in version \"{version}\" cannot be handled as a {kind}: {error}",
+            kind = kind.kind,
+            version = kind.version,
+        ))),
+    }
 }
 
 /// Checks the apiVersion and kind of a client's object.

@@ -16,12 +16,13 @@ use crate::patch::{self, Manager, PatchType};
 use crate::read::selection::Selection;
 use crate::server::state::ServerState;
 use crate::storage::Stored;
-use crate::transport::accept::Accepted;
+use crate::transport::accept::{Accepted, Offer};
 use crate::transport::body::TestBody;
 use crate::transport::journal::SeenRequest;
 use crate::transport::request::{ListOptions, Verb};
 use crate::transport::response;
 use crate::transport::status::ApiError;
+use crate::typed;
 use crate::write::{self, DeleteOptions, Deleted, Made, NewObject, Origin, Part, Place, Propagation};
 
 /// Resources whose deletion returns the object; all others return a `Status`.
@@ -64,6 +65,7 @@ pub(crate) fn answer(writing: &Writing<'_>) -> Result<Response<TestBody>, ApiErr
         namespace: seen.namespace.as_deref(),
         name: seen.name.as_deref().unwrap_or_default(),
         origin: Origin::Client,
+        conformant: state.config.conformant,
         dry_run: writing.checked_dry_run()?,
         manager: Some(Manager {
             name: &manager,
@@ -324,7 +326,7 @@ impl Writing<'_> {
 
     fn accepted(&self) -> Result<Accepted, ApiError> {
         let schema = self.kind.message().is_some();
-        Accepted::choose(self.seen.accept.as_deref(), false, schema)?.including(&self.seen.query)
+        Accepted::choose(self.seen.accept.as_deref(), Offer::object(schema))?.including(&self.seen.query)
     }
 
     fn show(&self, status: StatusCode, object: &Stored) -> Result<Response<TestBody>, ApiError> {
@@ -373,15 +375,19 @@ impl Writing<'_> {
         Ok(object)
     }
 
-    /// Warnings about fields unknown to the schema of a custom kind; an error if the client requests strict validation.
+    /// Warnings about fields unknown to the type or the schema of the kind; an error if the client requests strict
+    /// validation.
     fn unknown_fields(&self, object: &Value) -> Result<Vec<String>, ApiError> {
         let asked = self.seen.param("fieldValidation").unwrap_or_default();
-        let (Some(schema), Some(object), false) =
-            (self.kind.schema.as_deref(), object.as_object(), asked == "Ignore")
-        else {
+        let (Some(object), false) = (object.as_object(), asked == "Ignore") else {
             return Ok(Vec::new());
         };
-        let unknown: Vec<String> = structural::unknown_fields(schema, object)
+        let unknown = match self.kind.schema.as_deref() {
+            Some(schema) => structural::unknown_fields(schema, object),
+            None if self.state.config.conformant => typed::decode(self.kind, object).unknown,
+            None => Vec::new(),
+        };
+        let unknown: Vec<String> = unknown
             .iter()
             .map(|path| format!("unknown field {}", quote(path)))
             .collect();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{Origin, Place, check_depth, definition, into_map};
+use super::{Origin, Place, check_decodes, check_depth, definition, into_map};
 use crate::admission::field_error::{FieldError, quote};
 use crate::admission::immutable;
 use crate::admission::metadata::{
@@ -16,6 +16,7 @@ use crate::server::state::ServerState;
 use crate::storage::{Store, Stored, storage_key};
 use crate::transport::request::parse_version;
 use crate::transport::status::ApiError;
+use crate::typed;
 
 /// The part of an object that a write may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +101,13 @@ impl CheckedChange {
         if place.origin == Origin::Client {
             check_types(place.kind, &new)?;
         }
+        if place.is_typed() {
+            check_decodes(place.kind, &new)?;
+            typed::normalize(place.kind, &mut new);
+        }
+        if place.is_typed() || place.is("", "Secret") {
+            typed::set_defaults(place.kind, &mut new);
+        }
         if let Some((schema, _)) = place.schema() {
             structural::settle(schema, &mut new);
         }
@@ -113,6 +121,10 @@ impl CheckedChange {
         errors.extend(check_finalizers(&old, &mut new));
         if place.origin == Origin::Client {
             errors.extend(immutable::check(place.kind, &old, &mut new));
+        }
+        if place.is_typed() && part == Part::Object {
+            errors.extend(typed::validate(place.kind, &new));
+            errors.extend(typed::check_update(place.kind, &old, &new));
         }
         match (place.schema(), part) {
             (Some((schema, patterns)), Part::Object) => {
@@ -407,6 +419,7 @@ mod tests {
             namespace: Some("shop"),
             name: "settings",
             origin: Origin::Client,
+            conformant: false,
             dry_run: false,
             manager: None,
         };
@@ -431,6 +444,7 @@ mod tests {
             namespace: Some("shop"),
             name: "settings",
             origin: Origin::Test,
+            conformant: false,
             dry_run: false,
             manager: None,
         };

@@ -7,7 +7,6 @@ const fn known(exchange: &'static str, at: &'static str, reason: &'static str) -
 }
 
 const COLUMNS: &str = "columns are described by their names, without the sentences of the API documentation";
-const NO_PROTOBUF: &str = "protobuf responses are not supported";
 const GO: &str = "the message is that of Go's JSON decoder or type system";
 const AT_ONCE: &str =
     "a definition is served at once; a real server's controllers accept its names a moment later";
@@ -15,7 +14,6 @@ const AT_ONCE_GONE: &str = "a namespace is emptied and removed at once, which th
 const BUILD: &str = "describes the build of the server";
 const HASH: &str = "the hash identifies a storage format";
 const YAML_ERRORS: &str = "errors are always JSON";
-const NO_SCHEMAS: &str = "built-in objects are not validated by schema";
 const DRY_RUN: &str = "the result of a dry run has the current version";
 
 pub(crate) const KNOWN: &[Known] = &[
@@ -38,8 +36,6 @@ pub(crate) const KNOWN: &[Known] = &[
         AT_ONCE,
     ),
     known("custom/the definition", "body/metadata/managedFields", AT_ONCE),
-    known("custom/list as protobuf", "headers/content-type", NO_PROTOBUF),
-    known("custom/list as protobuf", "body", NO_PROTOBUF),
     known(
         "custom/resources of the group",
         "body/resources/*/storageVersionHash",
@@ -64,13 +60,6 @@ pub(crate) const KNOWN: &[Known] = &[
     known("discovery/the version of the server", "body/gitTreeState", BUILD),
     known("discovery/the version of the server", "body/goVersion", BUILD),
     known("discovery/the version of the server", "body/platform", BUILD),
-    known("lists/a form nobody knows", "body/details", NO_PROTOBUF),
-    known("lists/a form nobody knows", "body/message", NO_PROTOBUF),
-    known("lists/a transformation nobody knows", "body/message", NO_PROTOBUF),
-    known("objects/get in a form nobody knows", "body/details", NO_PROTOBUF),
-    known("objects/get in a form nobody knows", "body/message", NO_PROTOBUF),
-    known("watches/a form nobody knows", "body/details", NO_PROTOBUF),
-    known("watches/a form nobody knows", "body/message", NO_PROTOBUF),
     known("objects/create another kind", "body/message", GO),
     known("objects/create another version", "body/message", GO),
     known("objects/create from an empty body", "body/message", GO),
@@ -102,18 +91,6 @@ pub(crate) const KNOWN: &[Known] = &[
         "headers/x-kubernetes-pf-prioritylevel-uid",
         "the real server had its queues switched off to be overloaded more easily",
     ),
-    known(
-        "schemas/create a built-in kind with an unknown field, strictly",
-        "",
-        NO_SCHEMAS,
-    ),
-    known(
-        "schemas/create a built-in kind with an unknown field, with a warning",
-        "",
-        NO_SCHEMAS,
-    ),
-    known("schemas/a lease of no duration", "", NO_SCHEMAS),
-    known("schemas/a lease with a bad time", "", NO_SCHEMAS),
     known("schemas/define", "body/status", AT_ONCE),
     known(
         "schemas/define",

@@ -29,8 +29,7 @@ impl Embedded {
         let mut builder = TestServer::builder()
             .token(TOKEN)
             .user_without_permissions("nobody-token", "nobody")
-            .require_namespaces()
-            .graceful_pods();
+            .conformant();
         if recording
             .flags
             .iter()

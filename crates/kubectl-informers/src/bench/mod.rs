@@ -152,7 +152,8 @@ async fn sync(session: &Session, feed: &mut Feed, known: Option<u64>, quiet: boo
 /// The number of changes in this time.
 async fn count(feed: &mut Feed, time: Duration) -> Result<u64, Failure> {
     let mut events = 0;
-    let end = Instant::now() + time;
+    // More than a century would overflow the clock.
+    let end = Instant::now() + time.min(Duration::from_secs(100 * 365 * 24 * 3600));
     // Cancel-safe: what is not taken when the time is up is not counted.
     while let Ok(next) = tokio::time::timeout_at(end, feed.next()).await {
         match next {

@@ -12,10 +12,10 @@ use std::task::{Context, Poll};
 
 use futures_util::{Stream, StreamExt};
 use kube_informers::source::{
-    Known, ListItem, ListRequest, ListStream, ListerWatcher, ResourceType, SourceError, WatchItem,
-    WatchListSupport, WatchRequest, WatchStream,
+    Known, ListItem, ListRequest, ListStream, ListerWatcher, ObjectIdentity, ResourceType, SourceError,
+    WatchItem, WatchListSupport, WatchRequest, WatchStream,
 };
-use kube_informers::{ListWatch, Shard};
+use kube_informers::{ListWatch, ObjectKey, Shard};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -169,8 +169,20 @@ impl ListerWatcher<Item> for Observed {
         self.source.watch_list()
     }
 
+    fn identities(
+        &self,
+        request: ListRequest,
+        only: Option<&ObjectKey>,
+    ) -> Option<ListStream<ObjectIdentity>> {
+        self.source.identities(request, only)
+    }
+
     fn describe(&self) -> String {
         ListerWatcher::describe(&self.source)
+    }
+
+    fn namespace(&self) -> Option<String> {
+        ListerWatcher::namespace(&self.source)
     }
 
     fn resource(&self) -> Option<ResourceType> {

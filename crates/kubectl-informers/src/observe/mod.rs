@@ -8,7 +8,6 @@ mod view;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use kube_informers::reflector::ReflectorState;
 use kube_informers::stats::InformerStats;
@@ -16,7 +15,6 @@ use kube_informers::{HandlerOptions, Informer, ListWatch, Scope};
 use kube_tasks::Task;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 
 use crate::config::Config;
 use crate::failure::Failure;
@@ -40,7 +38,6 @@ pub struct Observed {
     pub kind: Arc<Kind>,
     /// The informer: its cache, its indexes.
     pub informer: Informer<Item>,
-    version: Mutex<Option<(String, Instant)>>,
     contact: Arc<Contact>,
     trouble: Arc<Mutex<Trouble>>,
     _follow: Task,
@@ -140,7 +137,6 @@ impl Observed {
         Ok(Self {
             kind,
             informer,
-            version: Mutex::new(None),
             contact,
             trouble,
             // Subscribed first, so that no change goes by between the list and the first event.
@@ -178,7 +174,7 @@ impl Observed {
             errors: sum(|reflector| reflector.errors.values().sum()),
             last_error: self.trouble.lock().text.clone(),
             backlog: stats.backlog(),
-            version_age: self.version_age(resource_version.as_deref()),
+            version_age: self.informer.freshness(),
             resource_version,
             progress: view::progress(&state),
             health: match self.informer.has_synced() {
@@ -187,16 +183,5 @@ impl Observed {
             },
             state,
         }
-    }
-
-    /// How long ago this version was first seen here.
-    fn version_age(&self, now: Option<&str>) -> Option<Duration> {
-        let mut seen = self.version.lock();
-        match (&*seen, now) {
-            (_, None) => *seen = None,
-            (Some((known, _)), Some(now)) if known == now => {}
-            (_, Some(now)) => *seen = Some((now.to_owned(), Instant::now())),
-        }
-        seen.as_ref().map(|(_, since)| since.elapsed())
     }
 }

@@ -41,7 +41,7 @@ pub struct InformerView {
     pub backlog: usize,
     /// The version of the cache.
     pub resource_version: Option<String>,
-    /// How long ago that version was first seen.
+    /// The age of the last proof that the cache is current.
     pub version_age: Option<Duration>,
     /// The progress of the list in progress, if there is one.
     pub progress: Option<Progress>,

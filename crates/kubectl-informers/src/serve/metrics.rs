@@ -69,7 +69,7 @@ const METRICS: [(&str, &str, &str, Read); 15] = [
     (
         "version_age_seconds",
         "gauge",
-        "Time since the server last confirmed the version of the cache.",
+        "Age of the last proof that the cache is current.",
         |view| view.version_age.map_or(f64::NAN, |age| age.as_secs_f64()),
     ),
     (

@@ -29,7 +29,7 @@ pub async fn run(args: TopArgs, global: &Global, session: Session, mut feed: Fee
         colours: Colours::on(&io::stdout(), global.showing.color),
         several_kinds: true,
     };
-    let period = Duration::from_secs(args.every.max(1));
+    let period = Duration::from_secs(args.every.clamp(1, 100 * 365 * 24 * 3600));
     let mut summary = interval_at(Instant::now() + period, period);
     summary.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut before: Vec<u64> = Vec::new();

@@ -1,5 +1,6 @@
 //! Raw requests that no client library would send.
 
+use bytes::Bytes;
 use http_body_util::BodyExt;
 use kube::Client;
 use kube::client::Body;
@@ -10,7 +11,10 @@ use serde_json::Value;
 pub struct RawResponse {
     pub code: u16,
     pub content_type: String,
+    /// Empty unless the body is compressed.
+    pub content_encoding: String,
     pub retry_after: Option<String>,
+    pub bytes: Bytes,
     pub text: String,
     pub json: Value,
 }
@@ -47,10 +51,20 @@ pub async fn get(client: &Client, path: &str) -> Result<RawResponse, kube::Error
 
 /// A GET with this `Accept` header.
 pub async fn get_as(client: &Client, path: &str, accept: &str) -> Result<RawResponse, kube::Error> {
-    let request = http::Request::get(path)
-        .header(http::header::ACCEPT, accept)
-        .body(Body::empty())
-        .map_err(kube::Error::HttpError)?;
+    get_with(client, path, &[("accept", accept)]).await
+}
+
+/// A GET with these headers.
+pub async fn get_with(
+    client: &Client,
+    path: &str,
+    headers: &[(&str, &str)],
+) -> Result<RawResponse, kube::Error> {
+    let mut request = http::Request::get(path);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let request = request.body(Body::empty()).map_err(kube::Error::HttpError)?;
     fetch(client, request).await
 }
 
@@ -85,9 +99,11 @@ async fn fetch(client: &Client, request: http::Request<Body>) -> Result<RawRespo
     Ok(RawResponse {
         code: head.status.as_u16(),
         content_type: header(http::header::CONTENT_TYPE).unwrap_or_default(),
+        content_encoding: header(http::header::CONTENT_ENCODING).unwrap_or_default(),
         retry_after: header(http::header::RETRY_AFTER),
         text: String::from_utf8_lossy(&bytes).into_owned(),
         json: serde_json::from_slice(&bytes).unwrap_or(Value::Null),
+        bytes,
     })
 }
 

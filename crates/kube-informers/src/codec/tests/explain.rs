@@ -215,7 +215,7 @@ fn a_missing_and_a_repeated_field_are_named_by_the_type() {
 }
 
 #[test]
-fn broken_json_is_told_by_its_place() {
+fn broken_json_is_reported_with_its_position() {
     assert_eq!(
         why::<Everything>(br#"{"text":"c4n4ry"]}"#),
         "invalid JSON near byte 17: expected `,` or `}`"

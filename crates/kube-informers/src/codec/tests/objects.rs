@@ -344,7 +344,7 @@ proptest! {
             return Err(TestCaseError::fail("one new object"));
         };
 
-        prop_assert_eq!(ours, serde_json::from_value::<DynamicObject>(object).unwrap());
+        prop_assert_eq!(*ours, serde_json::from_value::<DynamicObject>(object).unwrap());
     }
 }
 

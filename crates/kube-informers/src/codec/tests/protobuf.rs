@@ -68,7 +68,7 @@ fn first<K: Object + DeserializeOwned>(content_type: Option<&str>, body: &[u8], 
     let mut decoder = Codec::new().list_decoder(content_type, decoding).unwrap();
     decoder.push(Bytes::copy_from_slice(body));
     match decoder.next().unwrap() {
-        Some(ListItem::Object(Fetched::New(object))) => object,
+        Some(ListItem::Object(Fetched::New(object))) => *object,
         Some(ListItem::Unreadable(object)) => panic!("{object}"),
         _ => panic!("the first item is an object"),
     }
@@ -82,7 +82,7 @@ fn first_event<K: Object + DeserializeOwned>(
     let mut decoder = Codec::new().watch_decoder(content_type, decoding).unwrap();
     decoder.push(Bytes::copy_from_slice(body));
     match decoder.next().unwrap() {
-        Some(WatchItem::Added(Fetched::New(object))) => object,
+        Some(WatchItem::Added(Fetched::New(object))) => *object,
         Some(WatchItem::Unreadable { object, .. }) => panic!("{object}"),
         _ => panic!("the first item is an object"),
     }

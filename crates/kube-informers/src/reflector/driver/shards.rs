@@ -33,6 +33,7 @@ impl<K: Object> Driver<K> {
                 shard: self.parts.shard.target(),
             };
             self.offer(Delta::ReplacedAll(nothing));
+            self.flush();
             self.synced = true;
         }
     }
@@ -47,6 +48,7 @@ impl<K: Object> Driver<K> {
 
     /// A watch event about an object outside the requested shard. Only its version matters.
     pub(super) fn outside_event(&mut self, version: Option<String>, added: bool) {
+        self.load.object(true);
         self.outside();
         let kind = if added {
             EventKind::Added
@@ -56,7 +58,7 @@ impl<K: Object> Driver<K> {
         if !self.is_forwarded(kind, version.as_deref()) {
             return;
         }
-        self.status.event(self.machine.last_version());
+        self.status.event(self.machine.last_version(), self.proof());
         if let Some(resource_version) = version
             && self.machine.last_version() == Some(&resource_version)
         {

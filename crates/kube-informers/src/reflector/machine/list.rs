@@ -1,11 +1,15 @@
 //! Lists: which version to request, in pages or as a whole, and how to react to a failed page.
 
+use std::time::Duration;
+
 use tokio::time::Instant;
 
+use super::flow::Flow;
 use super::{Action, Context, Input, Machine, Phase, VersionCheck, relist_reason};
 use crate::reflector::config::{Deadlines, InitialList};
 use crate::reflector::report::{Operation, Resume, Violation};
 use crate::source::{ListRequest, VersionMatch};
+use crate::time::after;
 use crate::wire::{ListMeta, SourceError};
 
 /// client-go's page size for reads from the server's storage.
@@ -23,6 +27,7 @@ pub(super) struct Listing {
     token: Option<String>,
     started: Instant,
     activity: Option<Instant>,
+    pub(super) flow: Flow,
     /// This is the retry without a version.
     fell_back: bool,
 }
@@ -36,6 +41,7 @@ impl Listing {
             token: None,
             started: now,
             activity: None,
+            flow: Flow::new(now),
             fell_back: false,
         }
     }
@@ -48,7 +54,10 @@ impl Listing {
     pub(super) fn restart_deadline(&mut self, now: Instant) {
         match &mut self.activity {
             None => self.started = now,
-            Some(activity) => *activity = now,
+            Some(activity) => {
+                *activity = now;
+                self.flow.restart(now);
+            }
         }
     }
 
@@ -57,16 +66,18 @@ impl Listing {
     }
 
     pub(super) fn deadline(&self, deadlines: &Deadlines) -> Instant {
-        match self.activity {
-            None => self.started + deadlines.list_headers,
-            Some(activity) => activity + deadlines.list_idle,
-        }
+        let idle = match self.activity {
+            None => after(self.started, deadlines.list_headers),
+            Some(activity) => after(activity, deadlines.list_idle),
+        };
+        idle.min(self.flow.deadline(deadlines))
     }
 
     /// Starts the next page or attempt.
     fn reopened(&mut self, now: Instant) {
         self.started = now;
         self.activity = None;
+        self.flow.reopened();
     }
 }
 
@@ -84,6 +95,14 @@ impl Machine {
             (None, InitialList::Consistent) => None,
             (None, InitialList::AnyCached) => Some("0".to_owned()),
         };
+        if self.is_repairing() {
+            return ListRequest {
+                limit: Some(self.config.page_size.unwrap_or(PAGE)),
+                resource_version,
+                version_match: Some(VersionMatch::Exact),
+                ..ListRequest::default()
+            };
+        }
         let from_memory = resource_version.as_deref().is_some_and(|version| version != "0");
         let limit = match self.config.page_size {
             Some(size) => Some(size),
@@ -104,8 +123,9 @@ impl Machine {
 
     pub(super) fn step_list(&mut self, mut listing: Listing, input: Input<'_>, cx: &mut Context) {
         match input {
-            Input::Progress => {
+            Input::Progress { bytes } => {
                 listing.progress(cx.now);
+                listing.flow.received(bytes, &self.config.deadlines, cx.now);
                 self.phase = Phase::Listing(listing);
             }
             Input::PageEnd(meta) => self.page_ended(listing, meta, cx),
@@ -211,7 +231,18 @@ impl Machine {
             listing.fell_back = true;
             self.phase = Phase::Listing(listing);
         } else {
-            self.retry_sync(error.retry_after(), Operation::List, None, cx);
+            self.retry_sync(retry_after(error), Operation::List, None, cx);
         }
+    }
+}
+
+/// A collection that exceeds a limit will most likely do so again, and every attempt costs as much as the limit allows.
+const OVER_THE_LIMIT: Duration = Duration::from_secs(60);
+
+/// The minimum delay after an error.
+pub(super) fn retry_after(error: &SourceError) -> Option<Duration> {
+    match error {
+        SourceError::Limit(_) => Some(OVER_THE_LIMIT),
+        error => error.retry_after(),
     }
 }

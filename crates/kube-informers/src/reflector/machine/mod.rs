@@ -33,6 +33,8 @@
 //!
 //! The decisions about lists are in `list.rs`, those about watches in `watch.rs`.
 
+mod doubt;
+mod flow;
 mod list;
 #[cfg(test)]
 mod tests;
@@ -47,8 +49,10 @@ use super::backoff::{Backoff, Pace, RetryWindow};
 use super::config::ReflectorConfig;
 use super::report::{Operation, RelistReason, Resume, Violation};
 use crate::source::{ListRequest, WatchRequest};
+use crate::time::after;
 use crate::version::{ResourceVersion, is_step_back};
 use crate::wire::{ApiError, ListMeta, SourceError};
+use doubt::Credibility;
 use list::Listing;
 use watch::Watching;
 
@@ -59,7 +63,7 @@ pub(crate) enum Input<'a> {
     /// The pause is over.
     Woken,
     /// The response has started, or more of it has arrived.
-    Progress,
+    Progress { bytes: usize },
     /// An object of a list was received.
     ListedObject,
     /// A page of a list is complete.
@@ -94,6 +98,8 @@ pub(crate) enum Input<'a> {
     ShardMoved,
     /// The shard is empty: there is nothing to request.
     ShardEmpty,
+    /// An audit found that the cache differs from the collection.
+    RelistRequested(RelistReason),
 }
 
 /// What the driver must do.
@@ -216,6 +222,7 @@ pub(crate) struct Machine {
     attempts: u32,
     ignored_bookmarks: u64,
     rewinds: u64,
+    credibility: Credibility,
 }
 
 impl Machine {
@@ -238,6 +245,7 @@ impl Machine {
             attempts: 0,
             ignored_bookmarks: 0,
             rewinds: 0,
+            credibility: Credibility::default(),
         }
     }
 
@@ -272,13 +280,30 @@ impl Machine {
                 deadline: watch.end_marker_deadline(&self.config.deadlines),
             },
             Phase::Watching(watch) => Next::Read {
-                deadline: watch.activity + self.watch_idle(watch),
+                deadline: after(watch.activity, self.watch_idle()).min(watch.ends_by),
             },
         }
     }
 
-    /// What the open stream is expected to deliver, for the error of a passed deadline.
-    pub(crate) fn awaited(&self) -> &'static str {
+    /// The error of a passed deadline, after this time without data.
+    pub(crate) fn overdue(&self, now: Instant, silence: Duration) -> SourceError {
+        let deadlines = &self.config.deadlines;
+        let limit = match &self.phase {
+            Phase::Listing(listing) => listing.flow.exceeded(deadlines, now),
+            Phase::Initial(watch) => watch.flow.exceeded(deadlines, now),
+            _ => None,
+        };
+        limit.map_or_else(
+            || SourceError::Deadline {
+                what: self.awaited(),
+                after: silence,
+            },
+            SourceError::Limit,
+        )
+    }
+
+    /// What the open stream is expected to deliver.
+    fn awaited(&self) -> &'static str {
         match &self.phase {
             Phase::Listing(listing) if listing.has_started() => "more of the list",
             Phase::Listing(_) => "response to the list request",
@@ -300,7 +325,9 @@ impl Machine {
             Input::TargetWasFull => {
                 match &mut self.phase {
                     Phase::Listing(listing) => listing.restart_deadline(cx.now),
-                    Phase::Initial(watch) | Phase::Watching(watch) => watch.activity = cx.now,
+                    Phase::Initial(watch) | Phase::Watching(watch) => {
+                        watch.restart_deadline(cx.now, self.config.deadlines.watch_idle);
+                    }
                     Phase::Idle | Phase::Resting | Phase::Waiting { .. } => {}
                 }
                 return;
@@ -373,10 +400,15 @@ impl Machine {
         matches!(self.phase, Phase::Listing(_) | Phase::Initial(_))
     }
 
+    /// Whether a watch is open whose collection is complete.
+    pub(crate) fn is_watching(&self) -> bool {
+        matches!(self.phase, Phase::Watching(_))
+    }
+
     /// Fetches the whole collection, by watch-list if possible.
     fn start_sync(&mut self, cx: &mut Context) {
         let disabled = self.watch_list_disabled_until.is_some_and(|until| cx.now < until);
-        if self.watch_list && !disabled {
+        if self.watch_list && !disabled && !self.is_repairing() {
             self.watch_list_disabled_until = None;
             self.start_watch_list(cx);
         } else {
@@ -389,7 +421,7 @@ impl Machine {
         report.pause = pause;
         cx.actions.push(Action::Report(report));
         self.phase = Phase::Waiting {
-            until: cx.now + pause,
+            until: after(cx.now, pause),
             then,
         };
     }
@@ -443,6 +475,7 @@ impl Machine {
     fn committed(&mut self, version: Option<String>) {
         self.last = version;
         self.last_unavailable = false;
+        self.version_verified();
     }
 
     /// Advances the last version. Never goes back.

@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::flow::Flow;
+use super::list::retry_after;
 use super::{Action, AfterPause, Context, EventKind, Input, Machine, Phase, VersionCheck, relist_reason};
 use crate::reflector::config::{Deadlines, ReflectorConfig};
 use crate::reflector::report::{Operation, RelistReason, Resume, Violation};
 use crate::source::WatchRequest;
+use crate::time::{after, times};
 use crate::version::is_step_back;
 use crate::wire::{ApiError, SourceError};
 
@@ -26,9 +29,13 @@ const MAX_BROKEN_WATCH_LISTS: u32 = 2;
 pub(super) struct Watching {
     request: WatchRequest,
     started: Instant,
+    /// The time by which the server must have ended the watch, whatever it sends.
+    pub(super) ends_by: Instant,
     opened: bool,
     /// The time of the last data; for a watch-list, of the last initial event.
     pub(super) activity: Instant,
+    /// Until the end of the initial events.
+    pub(super) flow: Flow,
     /// A watch-list has sent an event that is not an initial event: the end marker is due.
     live: bool,
     events: u64,
@@ -49,10 +56,12 @@ impl Watching {
                 .as_deref()
                 .is_none_or(|v| v.is_empty() || v == "0");
         Self {
-            request,
             started: now,
+            ends_by: after(now, request.timeout.saturating_add(GRACE)),
+            request,
             opened: false,
             activity: now,
+            flow: Flow::new(now),
             live: false,
             events: 0,
             progressed: false,
@@ -72,19 +81,28 @@ impl Watching {
         }
     }
 
+    /// Nothing was read for a while, through no fault of the server: what it sent meanwhile is still to be read.
+    pub(super) fn restart_deadline(&mut self, now: Instant, idle: Duration) {
+        self.activity = now;
+        self.flow.restart(now);
+        self.ends_by = self.ends_by.max(after(now, idle));
+    }
+
     /// F16: the end marker is due within 20 s, or 5 s after the last initial event, whichever is later.
     pub(super) fn end_marker_deadline(&self, deadlines: &Deadlines) -> Instant {
-        (self.started + deadlines.end_marker).max(self.activity + deadlines.end_marker_quiet)
+        let due = after(self.started, deadlines.end_marker);
+        let quiet = after(self.activity, deadlines.end_marker_quiet);
+        due.max(quiet).min(self.flow.deadline(deadlines))
     }
 }
 
 impl Machine {
-    pub(super) fn watch_idle(&self, watch: &Watching) -> Duration {
+    pub(super) fn watch_idle(&self) -> Duration {
         let max = self.config.deadlines.watch_idle;
         match self.bookmark_gap {
-            Some(gap) => gap.mul_f64(2.5).max(MIN_IDLE).min(max),
+            Some(gap) => times(gap, 2.5).max(MIN_IDLE).min(max),
             None if self.bookmarks_seen => max,
-            None => watch.request.timeout + GRACE,
+            None => self.config.deadlines.first_bookmark.min(max),
         }
     }
 
@@ -93,7 +111,7 @@ impl Machine {
             .config
             .min_watch_timeout
             .max(ReflectorConfig::MIN_WATCH_TIMEOUT);
-        Duration::from_secs(min.mul_f64(1.0 + cx.jitter).as_secs())
+        Duration::from_secs(times(min, 1.0 + cx.jitter).as_secs())
     }
 
     pub(super) fn start_watch_list(&mut self, cx: &mut Context) {
@@ -148,14 +166,16 @@ impl Machine {
                     watch.synthetic = false;
                 }
                 let synthetic = watch.synthetic;
-                if !synthetic
-                    && let Some(version) = version
-                    && self.advance(version)
-                {
-                    if let Phase::Watching(watch) = &mut self.phase {
-                        watch.progressed = true;
+                if !synthetic && let Some(version) = version {
+                    if self.advance(version) {
+                        if let Phase::Watching(watch) = &mut self.phase {
+                            watch.progressed = true;
+                        }
+                        self.newer_event();
+                        self.watch_progress();
+                    } else {
+                        self.older_event(version);
                     }
-                    self.watch_progress();
                 }
                 Action::Forward
             }
@@ -171,8 +191,9 @@ impl Machine {
 
     pub(super) fn step_initial(&mut self, mut watch: Watching, input: Input<'_>, cx: &mut Context) {
         match input {
-            Input::Progress => {
+            Input::Progress { bytes } => {
                 watch.initial_progress(cx.now, false);
+                watch.flow.received(bytes, &self.config.deadlines, cx.now);
                 self.phase = Phase::Initial(watch);
             }
             Input::Bookmark {
@@ -202,7 +223,8 @@ impl Machine {
                 if watch.opened {
                     self.disable_watch_lists(cx);
                 }
-                self.list_instead(Some(Violation::NoEndMarker), cx);
+                let limit = watch.flow.exceeded(&self.config.deadlines, cx.now);
+                self.list_instead(limit.is_none().then_some(Violation::NoEndMarker), cx);
             }
             _ => self.phase = Phase::Initial(watch),
         }
@@ -265,6 +287,14 @@ impl Machine {
         match error {
             // The response is not a watch. A list may work.
             SourceError::Malformed(_) => self.list_instead(None, cx),
+            // A list of the same collection would exceed the same limit.
+            SourceError::Limit(limit) if limit.is_of_the_collection() => {
+                self.retry_sync(retry_after(error), Operation::WatchList, None, cx);
+            }
+            SourceError::Limit(_) => {
+                self.disable_watch_lists(cx);
+                self.list_instead(None, cx);
+            }
             _ if watch.opened && self.broken_watch_lists + 1 >= MAX_BROKEN_WATCH_LISTS => {
                 self.disable_watch_lists(cx);
                 self.list_instead(None, cx);
@@ -280,7 +310,7 @@ impl Machine {
 
     fn disable_watch_lists(&mut self, cx: &mut Context) {
         self.broken_watch_lists = 0;
-        self.watch_list_disabled_until = Some(cx.now + self.config.deadlines.watch_list_refused);
+        self.watch_list_disabled_until = Some(after(cx.now, self.config.deadlines.watch_list_refused));
     }
 
     fn list_instead(&mut self, violation: Option<Violation>, cx: &mut Context) {
@@ -292,7 +322,10 @@ impl Machine {
 
     pub(super) fn step_watch(&mut self, mut watch: Watching, input: Input<'_>, cx: &mut Context) {
         match input {
-            Input::Progress => {
+            Input::Progress { .. } => {
+                if !watch.opened {
+                    self.watch_accepted();
+                }
                 watch.opened = true;
                 watch.activity = cx.now;
                 self.phase = Phase::Watching(watch);
@@ -303,9 +336,9 @@ impl Machine {
             }
             Input::ErrorEvent(error) => self.watch_error_event(error, cx),
             Input::Failed(SourceError::Api(error)) => self.watch_rejected(error, cx),
-            Input::Failed(_) | Input::DeadlinePassed | Input::ResyncRejected => {
-                self.rewatch_later(None, None, cx);
-            }
+            Input::DeadlinePassed => self.watch_silent(&watch, cx),
+            Input::Failed(_) | Input::ResyncRejected => self.rewatch_later(None, None, cx),
+            Input::RelistRequested(reason) => self.relist_requested(reason, cx),
             Input::Ended => self.watch_ended(&watch, cx),
             _ => self.phase = Phase::Watching(watch),
         }
@@ -321,7 +354,10 @@ impl Machine {
         }
         let backwards = match (version, &self.last) {
             (None | Some(""), _) => true,
-            (Some(version), Some(last)) => is_step_back(last, version),
+            (Some(version), Some(last)) if is_step_back(last, version) => {
+                self.older_bookmark();
+                true
+            }
             _ => false,
         };
         let Some(version) = version.filter(|_| !backwards) else {
@@ -331,6 +367,7 @@ impl Machine {
         };
         watch.synthetic = false;
         watch.progressed = true;
+        self.newer_event();
         self.advance(version);
         self.watch_progress();
         cx.actions.push(Action::Bookmark {
@@ -371,13 +408,32 @@ impl Machine {
         } else if !watch.progressed && lasted < UNPRODUCTIVE {
             self.rewatch_later(None, None, cx);
         } else {
-            let mut report = self.report(Operation::Watch, Resume::Rewatch);
-            // The regular end of a watch is not a failure.
-            self.attempts = 0;
-            report.attempts = 0;
-            cx.actions.push(Action::Report(report));
-            self.start_watch(cx);
+            if after(cx.now, GRACE) < after(watch.started, watch.request.timeout) {
+                self.watch_interrupted();
+            }
+            self.rewatch(cx);
         }
+    }
+
+    /// Nothing was received until the deadline, or the watch outlived its timeout.
+    fn watch_silent(&mut self, watch: &Watching, cx: &mut Context) {
+        self.watch_interrupted();
+        // A server that ignores the timeout, or one that never sends bookmarks and has nothing to send: neither is a
+        // failure. A server that does not even respond is one.
+        if cx.now >= watch.ends_by || watch.opened && !self.bookmarks_seen {
+            self.rewatch(cx);
+        } else {
+            self.rewatch_later(None, None, cx);
+        }
+    }
+
+    /// Opens the next watch after the regular end of one, which is not a failure.
+    fn rewatch(&mut self, cx: &mut Context) {
+        let mut report = self.report(Operation::Watch, Resume::Rewatch);
+        self.attempts = 0;
+        report.attempts = 0;
+        cx.actions.push(Action::Report(report));
+        self.start_watch(cx);
     }
 
     fn rewatch_later(
@@ -386,6 +442,7 @@ impl Machine {
         violation: Option<Violation>,
         cx: &mut Context,
     ) {
+        self.watch_interrupted();
         let pause = self.watch_backoff.next(cx.jitter, retry_after);
         let mut report = self.report(Operation::Watch, Resume::Rewatch);
         report.violation = violation;

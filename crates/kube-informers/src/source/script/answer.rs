@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_core::stream::BoxStream;
 use futures_util::stream;
 
-use crate::wire::{ApiError, Fetched, ListItem, ListMeta, SourceError, WatchItem};
+use crate::wire::{ApiError, ListItem, ListMeta, SourceError, WatchItem};
 
 enum Step<T> {
     Item(T),
@@ -136,7 +136,7 @@ impl<K> ListAnswer<K> {
     #[must_use]
     pub fn objects(self, objects: impl IntoIterator<Item = K>) -> Self {
         objects.into_iter().fold(self, |answer, object| {
-            answer.item(ListItem::Object(Fetched::New(object)))
+            answer.item(ListItem::Object(object.into()))
         })
     }
 
@@ -151,19 +151,19 @@ impl<K> WatchAnswer<K> {
     /// Adds an `ADDED` event.
     #[must_use]
     pub fn added(self, object: K) -> Self {
-        self.item(WatchItem::Added(Fetched::New(object)))
+        self.item(WatchItem::Added(object.into()))
     }
 
     /// Adds a `MODIFIED` event.
     #[must_use]
     pub fn modified(self, object: K) -> Self {
-        self.item(WatchItem::Modified(Fetched::New(object)))
+        self.item(WatchItem::Modified(object.into()))
     }
 
     /// Adds a `DELETED` event.
     #[must_use]
     pub fn deleted(self, object: K) -> Self {
-        self.item(WatchItem::Deleted(Fetched::New(object)))
+        self.item(WatchItem::Deleted(object.into()))
     }
 
     /// Adds a bookmark.

@@ -57,7 +57,7 @@ impl<K> Live<K> {
     }
 
     fn item(&self, change: &Change<K>) -> WatchItem<K> {
-        let object = change.object.as_ref().map(self.copy).map(Fetched::New);
+        let object = change.object.as_ref().map(self.copy).map(Fetched::from);
         match (change.kind, object) {
             (ChangeKind::Added, Some(object)) => WatchItem::Added(object),
             (ChangeKind::Modified, Some(object)) => WatchItem::Modified(object),
@@ -168,7 +168,7 @@ pub(super) fn watch<K: Send + Sync + 'static>(
         first.extend(
             live.objects
                 .values()
-                .map(|o| WatchItem::Added(Fetched::New((live.copy)(o)))),
+                .map(|o| WatchItem::Added((live.copy)(o).into())),
         );
         first.push_back(bookmark(live.version, true));
         Ok(live.log.len())

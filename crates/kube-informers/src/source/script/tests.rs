@@ -21,10 +21,7 @@ fn pod(name: &str) -> Pod {
 }
 
 fn name(fetched: &Fetched<Pod>) -> String {
-    let pod = match fetched {
-        Fetched::New(pod) => pod,
-        Fetched::Unchanged(pod) => pod,
-    };
+    let pod = fetched.object();
     format!(
         "{}@{}",
         pod.object_name(),

@@ -352,7 +352,7 @@ impl<'a, K: Object> Planner<'a, K> {
                 self.missing(&entry.key, unreadable);
             }
         }
-        let quarantined = table.quarantine().map(|entry| entry.key.clone());
+        let quarantined = table.quarantine().iter().map(|entry| entry.key.clone());
         let others: Vec<ObjectKey> = quarantined.chain(self.keys_only_planned()).collect();
         for key in &others {
             if !listed.contains(KeyRef::from(key)) {
@@ -410,7 +410,7 @@ impl<'a, K: Object> Planner<'a, K> {
     fn evict_outside(&mut self) {
         let table = self.table;
         let held = (table.iter()).filter(|(_, _, object)| self.membership(object) != Membership::Inside);
-        let quarantined = (table.quarantine()).filter(|entry| self.is_outside(&entry.bad.object));
+        let quarantined = (table.quarantine().iter()).filter(|entry| self.is_outside(&entry.bad.object));
         let mut keys: Vec<ObjectKey> = held.map(|(_, entry, _)| entry.key.clone()).collect();
         keys.extend(quarantined.map(|entry| entry.key.clone()));
         for key in &keys {

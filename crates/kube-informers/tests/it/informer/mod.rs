@@ -1,6 +1,7 @@
 //! The informer end to end, from the client to the handler.
 
 mod adapters;
+mod freshness;
 mod kinds;
 mod quarantine;
 mod reading;

@@ -1,6 +1,5 @@
 //! Logs, errors and `Debug` never show the content of objects, nor credentials.
 
-use std::io::Write;
 use std::sync::Arc;
 
 use k8s_openapi::ByteString;
@@ -10,34 +9,10 @@ use kube_testserver::builders::{Build, secret};
 use kube_testserver::{Fault, Poison, RequestMatcher, TestServer};
 use parking_lot::Mutex;
 use tracing::instrument::WithSubscriber;
-use tracing_subscriber::fmt::MakeWriter;
 
 use crate::support::*;
 
 const CANARY: &str = "canary-7f3a9";
-
-/// Captures all logs in memory.
-#[derive(Clone, Default)]
-struct Captured(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Captured {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Captured {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
 
 fn full_of_secrets(name: &str) -> Secret {
     let mut object = secret("ns", name).annotation("note", CANARY);
@@ -125,7 +100,7 @@ async fn through_everything(texts: Arc<Mutex<Vec<String>>>) {
 
 #[tokio::test(start_paused = true)]
 async fn logs_errors_and_debug_output_never_contain_a_canary() {
-    let log = Captured::default();
+    let log = CapturedLogs::default();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing::Level::TRACE)
         .with_writer(log.clone())
@@ -140,7 +115,7 @@ async fn logs_errors_and_debug_output_never_contain_a_canary() {
     through_everything(texts.clone()).with_current_subscriber().await;
     drop(guard);
 
-    let log = String::from_utf8_lossy(&log.0.lock()).into_owned();
+    let log = log.text();
     let ours: Vec<_> = log
         .lines()
         .filter(|line| line.contains("kube_informers"))

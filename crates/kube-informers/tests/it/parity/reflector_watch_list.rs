@@ -193,7 +193,7 @@ async fn changes_during_a_watch_list_are_part_of_it() {
     );
 
     reflect(watch_list_first(), &source, &Sink::new(), async |run| {
-        assert_eq!(run.sink.seen(1).await, ["replaced @5 [p2@2 p1@3]"]);
+        assert_eq!(run.sink.seen(1).await, ["replaced @5 [p1@3 p2@2]"]);
         assert_eq!(run.version().as_deref(), Some("5"));
     })
     .await;

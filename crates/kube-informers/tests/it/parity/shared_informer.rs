@@ -505,7 +505,7 @@ async fn timed_out_wait_reports_which_informer_is_not_synced_and_why() {
     );
 
     let waiting = async { never.synced().await.unwrap_err() };
-    let (stopped, ()) = tokio::join!(waiting, never.shutdown());
+    let (stopped, _) = tokio::join!(waiting, never.shutdown());
     let _: StoppedError = stopped;
     let error = never.synced_within(ms(1)).await.unwrap_err();
     assert!(matches!(error.state, ReflectorState::Stopped));

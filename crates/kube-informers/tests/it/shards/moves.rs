@@ -292,7 +292,7 @@ async fn a_stopped_informer_cannot_be_moved() {
     informer.set_shard(eighths(0..8)).unwrap();
     settle().await;
     let waiting = informer.clone();
-    let (settled, ()) = tokio::join!(waiting.shard_settled(), informer.shutdown());
+    let (settled, _) = tokio::join!(waiting.shard_settled(), informer.shutdown());
     assert!(settled.is_err(), "the move never completed");
     trouble.clear();
 

@@ -2,6 +2,8 @@
 //! its deltas, and a check that no task is left running.
 
 mod delivered;
+mod logs;
+mod pages;
 mod recorded;
 mod server;
 mod sink;
@@ -20,6 +22,8 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 pub use delivered::Delivered;
+pub use logs::CapturedLogs;
+pub use pages::{defines_test, measured, workspace};
 pub use recorded::Recorded;
 pub use server::*;
 pub use sink::Sink;

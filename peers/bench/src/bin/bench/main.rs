@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use book::Book;
 use cluster::Cluster;
 use kube_informers_bench::replay::recording;
-use opponent::{Programs, Server};
+use opponent::{Peer, Programs, Server};
 use replayed::{Amount, Replay};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -23,11 +23,13 @@ use tokio::signal::unix::{SignalKind, signal};
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 const USAGE: &str =
-    "usage: peers/bench/run [--quick] [--objects N] [--runs N] [--only real,replay,controller,queue] [--write FILE]
+    "usage: peers/bench/run [--quick] [--objects N] [--runs N] [--only real,replay,controller,queue]
+                        [--peers ours,client-go,client-go-json,kube-runtime] [--write FILE]
   --quick    1,000 objects, one run: shows that everything works, measures nothing
   --objects  how many pods (20,000)
-  --runs     of how many runs the median is taken (3)
+  --runs     of how many runs the median is taken (5)
   --only     which parts
+  --peers    which peers, for the real and the replay server
   --write    puts the tables into this document";
 
 struct Options {
@@ -35,6 +37,7 @@ struct Options {
     objects: usize,
     runs: usize,
     only: Option<String>,
+    peers: Vec<Peer>,
     write: Option<PathBuf>,
     client_go: Option<PathBuf>,
 }
@@ -44,8 +47,9 @@ impl Options {
         let mut options = Self {
             quick: false,
             objects: 20_000,
-            runs: 3,
+            runs: 5,
             only: None,
+            peers: Peer::ALL.to_vec(),
             write: None,
             client_go: None,
         };
@@ -61,6 +65,7 @@ impl Options {
                 "--objects" => options.objects = value()?.parse()?,
                 "--runs" => options.runs = value()?.parse()?,
                 "--only" => options.only = Some(value()?),
+                "--peers" => options.peers = peers(&value()?)?,
                 "--write" => options.write = Some(value()?.into()),
                 "--client-go" => options.client_go = Some(value()?.into()),
                 _ => return Err(USAGE.into()),
@@ -85,6 +90,14 @@ impl Options {
     }
 }
 
+fn peers(names: &str) -> Result<Vec<Peer>> {
+    let peer = |name: &str| {
+        let found = Peer::ALL.into_iter().find(|peer| peer.argument() == name);
+        found.ok_or_else(|| format!("there is no peer {name:?}\n{USAGE}").into())
+    };
+    names.split(',').map(peer).collect()
+}
+
 #[tokio::main]
 async fn main() -> Result<()> {
     let options = Options::from_arguments()?;
@@ -96,7 +109,9 @@ async fn main() -> Result<()> {
     let programs = Programs {
         directory,
         client_go: options.client_go.clone(),
+        wanted: options.peers.clone(),
     };
+    let load = load_average();
     let work = std::env::temp_dir().join(format!("kube-informers-bench-{}", std::process::id()));
     std::fs::create_dir_all(&work)?;
     let mut book = Book::default();
@@ -109,7 +124,7 @@ async fn main() -> Result<()> {
     let text = match result {
         Ok(queue) => format!(
             "{}{}{queue}",
-            heading(&options, &repository),
+            heading(&options, &repository, &load),
             report::tables(&book)
         ),
         Err(error) => {
@@ -233,8 +248,14 @@ async fn on_real_server(
     Ok(())
 }
 
-/// The command, date and versions of the run.
-fn heading(options: &Options, repository: &Path) -> String {
+/// The load averages of one, five and fifteen minutes: how busy the machine is with other work.
+fn load_average() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').take(3).collect::<Vec<_>>().join(", ")
+}
+
+/// The command, date and versions of the run, and the load before it.
+fn heading(options: &Options, repository: &Path, load: &str) -> String {
     let version = |program: &str, argument: &str| {
         let output = std::process::Command::new(program).arg(argument).output().ok()?;
         Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
@@ -252,6 +273,10 @@ fn heading(options: &Options, repository: &Path) -> String {
         version("rustc", "--version"),
         version("go", "version"),
     ];
+    let only = options
+        .only
+        .as_ref()
+        .map_or(String::new(), |only| format!(" --only {only}"));
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let quick = if options.quick {
         "A smoke run: its figures mean nothing. "
@@ -259,7 +284,8 @@ fn heading(options: &Options, repository: &Path) -> String {
         ""
     };
     format!(
-        "{quick}`peers/bench/run --objects {} --runs {}` on {}: medians of {} runs, {} pods, {cores} cores; {}.\n\n",
+        "{quick}`peers/bench/run --objects {} --runs {}{only}` on {}: medians of {} runs, {} pods, {cores} cores, load average \
+         before the run {load}; {}.\n\n",
         options.objects,
         options.runs,
         jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M UTC"),

@@ -22,7 +22,7 @@ pub enum Peer {
     Ours,
     /// client-go with its defaults: protobuf.
     ClientGo,
-    /// client-go with JSON, as used by the Rust libraries.
+    /// client-go with JSON, as used by kube-runtime.
     ClientGoJson,
     /// kube-runtime.
     KubeRuntime,
@@ -42,6 +42,17 @@ impl Peer {
             Self::KubeRuntime => "kube-runtime",
         }
     }
+
+    /// The name on the command line.
+    #[must_use]
+    pub fn argument(self) -> &'static str {
+        match self {
+            Self::Ours => "ours",
+            Self::ClientGo => "client-go",
+            Self::ClientGoJson => "client-go-json",
+            Self::KubeRuntime => "kube-runtime",
+        }
+    }
 }
 
 /// The paths of the programs.
@@ -51,17 +62,19 @@ pub struct Programs {
     pub directory: PathBuf,
     /// The Go program, if it was built.
     pub client_go: Option<PathBuf>,
+    /// The peers to measure.
+    pub wanted: Vec<Peer>,
 }
 
 impl Programs {
-    /// The available peers.
+    /// The peers to measure that are available.
     #[must_use]
     pub fn peers(&self) -> Vec<Peer> {
         let is_there = |peer: &Peer| match peer {
             Peer::ClientGo | Peer::ClientGoJson => self.client_go.is_some(),
             Peer::Ours | Peer::KubeRuntime => true,
         };
-        Peer::ALL.into_iter().filter(is_there).collect()
+        self.wanted.iter().copied().filter(is_there).collect()
     }
 
     fn of(&self, peer: Peer) -> Option<PathBuf> {

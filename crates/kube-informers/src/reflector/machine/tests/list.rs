@@ -150,7 +150,7 @@ fn list_deadlines_are_sixty_seconds_to_begin_and_thirty_between_pieces() {
     harness.step(Input::Start);
     assert_eq!(harness.timeout(), Duration::from_secs(60));
     harness.advance(Duration::from_secs(59));
-    harness.step(Input::Progress);
+    harness.step(Input::Progress { bytes: 0 });
     assert_eq!(harness.timeout(), Duration::from_secs(30));
 
     harness.step(Input::PageEnd(&page("7", "c1")));

@@ -1,5 +1,6 @@
 //! Tests of the machine: inputs in, actions out, as text.
 
+mod doubt;
 mod list;
 mod shards;
 mod watch;
@@ -61,6 +62,8 @@ fn text(action: &Action) -> String {
             let mut text = format!("list rv={}", request.resource_version.as_deref().unwrap_or("-"));
             if request.version_match == Some(VersionMatch::NotOlderThan) {
                 text.push('+');
+            } else if request.version_match == Some(VersionMatch::Exact) {
+                text.push('=');
             }
             if let Some(token) = &request.continue_token {
                 text.push_str(&format!(" token={token}"));

@@ -40,7 +40,7 @@ fn f09_versions_of_initial_events_are_never_a_position() {
 fn f16_watch_list_without_end_marker_falls_back() {
     let mut harness = Harness::new(ReflectorConfig::default());
     harness.step(Input::Start);
-    harness.step(Input::Progress);
+    harness.step(Input::Progress { bytes: 0 });
     assert_eq!(harness.timeout(), Duration::from_secs(20));
     harness.advance(Duration::from_secs(18));
     harness.event(EventKind::Added, "3");

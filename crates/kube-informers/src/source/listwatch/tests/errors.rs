@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn refusals_are_told_by_code_and_reason() {
+async fn refusals_carry_code_and_reason() {
     let status_of = |code: u16, reason: &str| {
         json!({"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": "no"})
             .to_string()
@@ -42,7 +42,7 @@ async fn refusals_are_told_by_code_and_reason() {
 }
 
 #[tokio::test]
-async fn a_rejected_page_token_is_told_as_the_server_tells_it() {
+async fn a_rejected_page_token_keeps_the_server_message() {
     let body = json!({"kind": "Status", "code": 410, "reason": "Expired",
         "message": "The provided continue parameter is too old", "metadata": {"continue": "other"}})
     .to_string();
@@ -172,7 +172,7 @@ async fn f39_a_list_that_breaks_off_has_no_end() {
     );
     assert_eq!(
         list(&pods_of(&broken)).await[3..],
-        ["transport: connection lost: list pods in shop"]
+        ["transport: connection lost: list pods in shop: connection reset"]
     );
 }
 
@@ -187,7 +187,10 @@ async fn a_broken_watch_tells_what_came_before() {
     });
     assert_eq!(
         watch(&pods_of(&client)).await[2..],
-        ["added a", "transport: connection lost: watch pods in shop"]
+        [
+            "added a",
+            "transport: connection lost: watch pods in shop: connection reset"
+        ]
     );
 }
 
@@ -204,7 +207,10 @@ async fn a_refused_connection_is_recognised() {
     let error = items.next().await.unwrap().err().unwrap();
 
     assert!(error.is_connection_refused(), "{error:?}");
-    assert_eq!(error.to_string(), "cannot list pods in shop");
+    assert_eq!(
+        error.to_string(),
+        "cannot list pods in shop: Connection refused (os error 111); is the server running, and is its address right?"
+    );
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! `ListWatch` against an in-process service with responses set by the test.
 
+mod compressed;
 mod errors;
 
 use std::convert::Infallible;
@@ -85,7 +86,7 @@ fn pods_of(client: &kube::Client) -> ListWatch<Pod> {
 
 fn object<K: Object>(object: &Fetched<K>) -> String {
     match object {
-        Fetched::New(object) => ObjectKey::of(object).to_string(),
+        Fetched::New(object) => ObjectKey::of(&**object).to_string(),
         Fetched::Unchanged(object) => format!("{} unchanged", ObjectKey::of(&**object)),
     }
 }
@@ -137,7 +138,7 @@ const TWO_PODS: &str = r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resou
     {"metadata":{"name":"a","namespace":"shop"}},{"metadata":{"name":"b","namespace":"shop"}}]}"#;
 
 #[tokio::test]
-async fn a_list_is_told_as_it_arrives() {
+async fn a_list_is_yielded_as_it_arrives() {
     let (first, rest) = TWO_PODS.split_at(140);
     let (client, seen) =
         client(move || Response::new(chunked(vec![Ok(first.into()), Ok(Bytes::new()), Ok(rest.into())])));
@@ -163,7 +164,7 @@ async fn a_list_is_told_as_it_arrives() {
 }
 
 #[tokio::test]
-async fn a_watch_is_told_as_it_arrives_and_half_a_frame_never_happened() {
+async fn a_watch_is_yielded_as_it_arrives_and_a_partial_frame_is_discarded() {
     let frame = json!({"type": "ADDED", "object": {"metadata": {"name": "a"}}}).to_string();
     let half = format!("{frame}\n{}", &frame[..20]);
     let (client, seen) = client(move || ok(half.clone()));

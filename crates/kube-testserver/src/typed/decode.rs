@@ -1,0 +1,352 @@
+//! Values of the wrong type and unknown fields, with the messages of Go's decoder.
+
+use std::fmt;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use kube_protobuf::schema::{FieldSchema, Kind as Type, Message, Shape};
+use serde_json::{Map, Value};
+
+use super::quantity;
+use crate::kinds::Kind;
+
+/// What decoding an object finds, besides its value.
+#[derive(Debug, Default)]
+pub(crate) struct Decoded {
+    /// Why the object cannot be decoded.
+    pub(crate) error: Option<String>,
+    /// The paths of fields that the type does not have.
+    pub(crate) unknown: Vec<String>,
+}
+
+/// Checks an object against the type of its kind. Objects of custom kinds have none and always pass.
+pub(crate) fn decode(kind: &Kind, object: &Map<String, Value>) -> Decoded {
+    let mut found = Decoded::default();
+    if let Some(message) = kind.message() {
+        let mut path = Path::default();
+        for (name, value) in object {
+            if !matches!(name.as_str(), "apiVersion" | "kind") {
+                found.member(message, name, value, &mut path);
+            }
+        }
+    }
+    found
+}
+
+/// The way to a value: names for Go's message, names and positions for unknown fields.
+#[derive(Default)]
+struct Path {
+    steps: Vec<Step>,
+}
+
+enum Step {
+    Name(String),
+    Position(usize),
+}
+
+impl Path {
+    /// `spec.containers.ports`.
+    fn names(&self) -> String {
+        let names: Vec<&str> = self.steps.iter().filter_map(Step::name).collect();
+        names.join(".")
+    }
+}
+
+impl Step {
+    fn name(&self) -> Option<&str> {
+        match self {
+            Step::Name(name) => Some(name),
+            Step::Position(_) => None,
+        }
+    }
+}
+
+/// `spec.containers[0].ports`.
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, step) in self.steps.iter().enumerate() {
+            match step {
+                Step::Name(name) if index == 0 => f.write_str(name)?,
+                Step::Name(name) => write!(f, ".{name}")?,
+                Step::Position(position) => write!(f, "[{position}]")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The field of a message with this name in JSON, also of the messages embedded in it.
+pub(super) fn field_of(
+    message: &'static Message,
+    name: &str,
+) -> Option<(&'static Message, &'static FieldSchema)> {
+    for (_, field) in message.fields() {
+        match (field.shape(), field.message()) {
+            (Shape::Embedded, Some(inner)) => {
+                if let Some(found) = field_of(inner, name) {
+                    return Some(found);
+                }
+            }
+            _ if field.name() == name => return Some((message, field)),
+            _ => {}
+        }
+    }
+    None
+}
+
+impl Decoded {
+    fn member(&mut self, message: &'static Message, name: &str, value: &Value, path: &mut Path) {
+        path.steps.push(Step::Name(name.to_owned()));
+        match field_of(message, name) {
+            None => self.unknown.push(path.to_string()),
+            Some((owner, field)) => self.field(owner, field, value, path),
+        }
+        path.steps.pop();
+    }
+
+    fn field(
+        &mut self,
+        owner: &'static Message,
+        field: &'static FieldSchema,
+        value: &Value,
+        path: &mut Path,
+    ) {
+        if value.is_null() {
+            return;
+        }
+        match (field.shape(), value) {
+            (Shape::List, Value::Array(items)) => {
+                for (index, item) in items.iter().enumerate() {
+                    path.steps.push(Step::Position(index));
+                    self.value(owner, field, item, path);
+                    path.steps.pop();
+                }
+            }
+            (Shape::Map, Value::Object(entries)) => {
+                for (key, entry) in entries {
+                    // Go's path of a map's value ends at the map.
+                    let _ = key;
+                    self.value(owner, field, entry, path);
+                }
+            }
+            (Shape::List, other) => self.mismatch(owner, path, other, &format!("[]{}", go_type(field))),
+            (Shape::Map, other) => {
+                self.mismatch(owner, path, other, &format!("map[string]{}", go_type(field)))
+            }
+            _ => self.value(owner, field, value, path),
+        }
+    }
+
+    fn value(
+        &mut self,
+        owner: &'static Message,
+        field: &'static FieldSchema,
+        value: &Value,
+        path: &mut Path,
+    ) {
+        if value.is_null() {
+            return;
+        }
+        let expected = go_type(field);
+        match (field.kind(), value) {
+            (Type::Message, Value::Object(members)) => {
+                if let Some(message) = field.message() {
+                    for (name, member) in members {
+                        self.member(message, name, member, path);
+                    }
+                }
+            }
+            (Type::String, Value::String(_))
+            | (Type::Bool, Value::Bool(_))
+            | (Type::Double, Value::Number(_)) => {}
+            (Type::Bytes, Value::String(text)) => {
+                if let Err(error) = STANDARD.decode(text) {
+                    self.fail(format!(
+                        "illegal base64 data at input byte {}",
+                        base64_position(text, &error)
+                    ));
+                }
+            }
+            (Type::Int32 | Type::Int64, Value::Number(number)) => {
+                let fits = match field.kind() {
+                    Type::Int32 => number
+                        .as_i64()
+                        .is_some_and(|number| i32::try_from(number).is_ok()),
+                    _ => number.as_i64().is_some(),
+                };
+                if !fits {
+                    self.mismatch_of(owner, path, &format!("number {number}"), &expected);
+                }
+            }
+            (Type::Time | Type::MicroTime, Value::String(text)) => {
+                if text.parse::<jiff::Timestamp>().is_err() {
+                    let layout = match field.kind() {
+                        Type::Time => "2006-01-02T15:04:05Z07:00",
+                        _ => "2006-01-02T15:04:05.000000Z07:00",
+                    };
+                    self.fail(format!(
+                        "parsing time {text:?} as {layout:?}: cannot parse {text:?} as \"2006\""
+                    ));
+                }
+            }
+            (Type::Quantity, Value::String(text)) => {
+                if let Some(error) = quantity::error(text) {
+                    self.fail(error.to_owned());
+                }
+            }
+            (Type::Quantity, Value::Number(_)) | (Type::Duration, Value::String(_)) => {}
+            (Type::IntOrString, Value::String(_)) => {}
+            (Type::IntOrString, Value::Number(number)) => {
+                if number
+                    .as_i64()
+                    .is_none_or(|number| i32::try_from(number).is_err())
+                {
+                    self.fail(format!(
+                        "json: cannot unmarshal number {number} into Go value of type int32"
+                    ));
+                }
+            }
+            (Type::IntOrString, other) => {
+                self.fail(format!(
+                    "json: cannot unmarshal {} into Go value of type int32",
+                    json_type(other)
+                ));
+            }
+            (Type::Quantity, _) => {
+                self.fail(quantity::error("").unwrap_or_default().to_owned());
+            }
+            (Type::Strings, Value::Array(_)) => {}
+            (
+                Type::RawExtension
+                | Type::FieldsV1
+                | Type::Json
+                | Type::SchemaOrBool
+                | Type::SchemaOrArray
+                | Type::SchemaOrStrings,
+                _,
+            ) => {}
+            (Type::Time | Type::MicroTime | Type::Duration, other) => {
+                self.fail(format!(
+                    "json: cannot unmarshal {} into Go value of type string",
+                    json_type(other)
+                ));
+            }
+            (_, other) => self.mismatch(owner, path, other, &expected),
+        }
+    }
+
+    fn mismatch(&mut self, owner: &'static Message, path: &Path, value: &Value, expected: &str) {
+        self.mismatch_of(owner, path, json_type(value), expected);
+    }
+
+    fn mismatch_of(&mut self, owner: &'static Message, path: &Path, found: &str, expected: &str) {
+        self.fail(format!(
+            "json: cannot unmarshal {found} into Go struct field {}.{} of type {expected}",
+            short_name(owner),
+            path.names(),
+        ));
+    }
+
+    /// Go reports the first error.
+    fn fail(&mut self, error: String) {
+        self.error.get_or_insert(error);
+    }
+}
+
+/// `DeploymentSpec` of `apps.v1.DeploymentSpec`.
+fn short_name(message: &Message) -> &'static str {
+    message.name().rsplit('.').next().unwrap_or_default()
+}
+
+/// The Go type of a value, as Go prints it. Named string types print as `string`: the table does not have their names.
+fn go_type(field: &FieldSchema) -> String {
+    let plain = match field.kind() {
+        Type::Bytes => "[]uint8",
+        Type::Bool => "bool",
+        Type::Int32 => "int32",
+        Type::Int64 => "int64",
+        Type::Double => "float64",
+        Type::Quantity => "resource.Quantity",
+        Type::IntOrString => "intstr.IntOrString",
+        Type::Message => {
+            let mut parts = field.message().map(Message::name).unwrap_or_default().rsplit('.');
+            let (name, version) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+            return format!("{version}.{name}");
+        }
+        _ => "string",
+    };
+    plain.to_owned()
+}
+
+fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// The offset at which a text stops being base64, as Go counts it.
+fn base64_position(text: &str, error: &base64::DecodeError) -> usize {
+    match error {
+        base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _) => *at,
+        _ => text.len() / 4 * 4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::kinds::Registry;
+
+    fn decoded(api_version: &str, name: &str, object: Value) -> Decoded {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let kind = Registry::builtin()
+            .kind(group, version, name)
+            .expect("a built-in kind");
+        decode(&kind, object.as_object().expect("an object"))
+    }
+
+    #[test]
+    fn wrong_types_are_reported_as_by_go() {
+        let error = |name: &str, api_version: &str, object: Value| decoded(api_version, name, object).error;
+        assert_eq!(
+            error("Deployment", "apps/v1", json!({ "spec": { "replicas": "3" } })).as_deref(),
+            Some(
+                "json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32"
+            )
+        );
+        assert_eq!(
+            error(
+                "Pod",
+                "v1",
+                json!({ "spec": { "containers": [{ "name": "a", "ports": {} }] } })
+            )
+            .as_deref(),
+            Some(
+                "json: cannot unmarshal object into Go struct field Container.spec.containers.ports of type \
+                 []v1.ContainerPort"
+            )
+        );
+        assert_eq!(
+            error("Secret", "v1", json!({ "data": { "a": "not base64" } })).as_deref(),
+            Some("illegal base64 data at input byte 3")
+        );
+        assert_eq!(error("ConfigMap", "v1", json!({ "data": { "a": "b" } })), None);
+    }
+
+    #[test]
+    fn unknown_fields_are_reported_with_their_position() {
+        let pod =
+            json!({ "spec": { "containers": [{ "name": "a" }, { "name": "b", "imagee": "x" }], "x": 1 } });
+        assert_eq!(
+            decoded("v1", "Pod", pod).unknown,
+            ["spec.containers[1].imagee", "spec.x"]
+        );
+    }
+}

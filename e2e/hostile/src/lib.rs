@@ -1,0 +1,43 @@
+//! A hostile API server: what a broken proxy, a compromised server or a hostile tenant can send.
+//!
+//! Each [`Scenario`] has a name, a sentence about what the server does and one about what a client must do. The same
+//! scenarios run against the library (`tests/library.rs`, in process and on the paused clock) and can be served on a
+//! socket for programs. `docs/security.md` holds the table of all scenarios; `tests/page.rs` keeps it current.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() {
+//! use kube_hostile::{HostileServer, Scenario};
+//!
+//! let server = HostileServer::new(Scenario::named("html").unwrap());
+//! let client = server.client();
+//! assert!(client.request_text(http::Request::get("/api/v1/pods").body(Vec::new()).unwrap()).await.is_ok());
+//! assert_eq!(server.requests(), 1);
+//! # }
+//! ```
+//!
+//! To add a scenario, add an entry to the table in `scenarios.rs` and its expected outcome to the suite that runs it.
+//! Scenarios of [`Audience::Program`] are run by the suite of the program.
+
+#![warn(missing_debug_implementations)]
+
+mod body;
+mod reply;
+mod scenarios;
+mod server;
+
+pub use body::HostileBody;
+pub use scenarios::{Audience, Scenario};
+pub use server::{HostileServer, HostileService, Serving};
+
+/// The table of all scenarios, as Markdown.
+pub fn table() -> String {
+    let mut table = "| Scenario | The server | The client |\n|---|---|---|\n".to_owned();
+    for scenario in Scenario::all() {
+        let Scenario {
+            name, server, client, ..
+        } = scenario;
+        table.push_str(&format!("| `{name}` | {server} | {client} |\n"));
+    }
+    table
+}

@@ -1,0 +1,395 @@
+//! The table of scenarios.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::body::Step;
+use crate::reply::{
+    Call, Reply, chunks, endless, event, failure, list, list_start, pod, pod_with, quiet_watch, slowly,
+};
+
+/// What a hostile server does, and what a client must do about it.
+pub struct Scenario {
+    /// Its name: `endless-list`.
+    pub name: &'static str,
+    /// What the server does.
+    pub server: &'static str,
+    /// What a client must do.
+    pub client: &'static str,
+    /// Which suite runs it.
+    pub audience: Audience,
+    pub(crate) respond: fn(&Call) -> Reply,
+}
+
+/// The suites that run scenarios.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Audience {
+    /// The library's informer.
+    Library,
+    /// The program.
+    Program,
+}
+
+impl Scenario {
+    /// All scenarios.
+    pub fn all() -> &'static [Scenario] {
+        SCENARIOS
+    }
+
+    /// The scenario of this name.
+    pub fn named(name: &str) -> Option<&'static Scenario> {
+        SCENARIOS.iter().find(|scenario| scenario.name == name)
+    }
+}
+
+impl fmt::Debug for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Scenario").field(&self.name).finish()
+    }
+}
+
+/// Replies to lists; watch-lists are rejected, so that a client lists, and watches stay silent.
+fn on_list(call: &Call, reply: impl FnOnce(&Call) -> Reply) -> Reply {
+    match (call.watch, call.initial_events) {
+        (true, true) => failure(422, "Invalid"),
+        (true, false) => quiet_watch(),
+        (false, _) => reply(call),
+    }
+}
+
+/// Replies to watch-lists; lists return one pod, and watches stay silent.
+fn on_watch_list(call: &Call, reply: impl FnOnce() -> Reply) -> Reply {
+    match (call.watch, call.initial_events) {
+        (true, true) => reply(),
+        (true, false) => quiet_watch(),
+        (false, _) => list(&[pod("shop", "cart")]),
+    }
+}
+
+const WASTED: &str = "ends the list at `limits.wasted_bytes` and says so";
+
+const SCENARIOS: &[Scenario] = &[
+    library(
+        "endless-list",
+        "sends distinct objects in one list that never ends",
+        "ends the list at `limits.objects` or `limits.bytes`, if one is set, and in any case at `deadlines.list_total`",
+        |call| {
+            on_list(call, |_| {
+                endless(list_start(""), |number| pod("shop", &format!("p{number}")))
+            })
+        },
+    ),
+    library(
+        "endless-pages",
+        "returns a full page and a new continue token for every page",
+        "adds up all pages of a list and applies the same limits",
+        |call| {
+            on_list(call, |call| {
+                let page: u64 = call
+                    .continue_token
+                    .as_deref()
+                    .and_then(|token| token.parse().ok())
+                    .unwrap_or_default();
+                let pods: Vec<_> = (0..500)
+                    .map(|number| pod("shop", &format!("p{page}-{number}")))
+                    .collect();
+                let start = list_start(&(page + 1).to_string());
+                Reply::text(format!("{start}{}]}}", pods.join(",")))
+            })
+        },
+    ),
+    library(
+        "endless-numbers",
+        "sends a list of numbers instead of objects that never ends",
+        WASTED,
+        |call| on_list(call, |_| endless(list_start(""), |_| "1".to_owned())),
+    ),
+    library(
+        "list-of-numbers",
+        "sends a complete list of 100,000 numbers",
+        "counts the items without keeping them, and reports that none is an object: the cache is not synced",
+        |call| {
+            on_list(call, |_| {
+                Reply::text(format!("{}{}]}}", list_start(""), vec!["1"; 100_000].join(",")))
+            })
+        },
+    ),
+    library(
+        "endless-whitespace",
+        "sends spaces inside a list that never end",
+        WASTED,
+        |call| {
+            on_list(call, |_| {
+                let spaces = std::iter::repeat_with(|| Bytes::from(vec![b' '; 64 << 10]));
+                let start = Bytes::from(list_start(""));
+                Reply::json(std::iter::once(start).chain(spaces).map(Step::Bytes))
+            })
+        },
+    ),
+    library(
+        "repeated-object",
+        "repeats one object in a list that never ends",
+        "keeps one copy and ends the list at `limits.wasted_bytes`",
+        |call| on_list(call, |_| endless(list_start(""), |_| pod("shop", "cart"))),
+    ),
+    library(
+        "repeated-initial-event",
+        "repeats one object as initial event of a watch-list that never ends",
+        "keeps one copy, ends the watch-list at `limits.wasted_bytes` and lists instead",
+        |call| {
+            on_watch_list(call, || {
+                let events = event("ADDED", &pod("shop", "cart")).repeat(500);
+                let chunk = Bytes::from(events);
+                Reply::json(std::iter::repeat_with(move || Step::Bytes(chunk.clone())))
+            })
+        },
+    ),
+    library(
+        "endless-undecodable",
+        "sends named objects with a spec of the wrong type in a list that never ends",
+        WASTED,
+        |call| {
+            on_list(call, |_| {
+                endless(list_start(""), |number| {
+                    pod_with("shop", &format!("p{number}"), r#","spec":7"#)
+                })
+            })
+        },
+    ),
+    library(
+        "trickle-list",
+        "sends one byte of a list every 29 s",
+        "ends the list after a minute below `deadlines.min_throughput`",
+        |call| {
+            on_list(call, |_| {
+                let spaces = std::iter::repeat_with(|| Bytes::from_static(b" "));
+                Reply::json(slowly(spaces, Duration::from_secs(29)))
+            })
+        },
+    ),
+    library(
+        "trickle-watch-list",
+        "sends one initial event of a watch-list every 4 s",
+        "ends the watch-list after a minute below `deadlines.min_throughput` and lists instead",
+        |call| {
+            on_watch_list(call, || {
+                let events = (0..u64::MAX)
+                    .map(|number| Bytes::from(event("ADDED", &pod("shop", &format!("p{number}")))));
+                Reply::json(slowly(events, Duration::from_secs(4)))
+            })
+        },
+    ),
+    library(
+        "steady-list",
+        "sends 64 KiB of distinct objects every 29 s, forever",
+        "ends the list at `deadlines.list_total`",
+        |call| {
+            on_list(call, |_| {
+                // Large objects, so that the scenario is about time.
+                let annotation = format!(r#","status":{{"message":"{}"}}"#, "x".repeat(8 << 10));
+                let objects = chunks(list_start(""), move |number| {
+                    pod_with("shop", &format!("p{number}"), &annotation)
+                });
+                Reply::json(slowly(objects, Duration::from_secs(29)))
+            })
+        },
+    ),
+    library(
+        "no-response",
+        "accepts the request and never responds",
+        "gives up after `deadlines.list_headers`",
+        |call| on_list(call, |_| Reply::silence()),
+    ),
+    library(
+        "silent-list",
+        "sends the start of a list and nothing more",
+        "gives up after `deadlines.list_idle`",
+        |call| {
+            on_list(call, |_| {
+                Reply::json([Step::Bytes(list_start("").into()), Step::Hang])
+            })
+        },
+    ),
+    library(
+        "broken-list",
+        "breaks the connection in the middle of a list",
+        "discards the part and reports the cause",
+        |call| {
+            on_list(call, |_| {
+                let start = format!("{}{}", list_start(""), pod("shop", "cart"));
+                Reply::json([Step::Bytes(start.into()), Step::Break])
+            })
+        },
+    ),
+    library(
+        "foreign-namespace",
+        "includes objects of other namespaces in the list of one namespace",
+        "ignores and counts them",
+        |call| {
+            on_list(call, |_| {
+                list(&[pod("shop", "cart"), pod("kube-system", "proxy")])
+            })
+        },
+    ),
+    library(
+        "foreign-kind",
+        "includes a Secret in a list of pods",
+        "quarantines it; the other objects are cached",
+        |call| {
+            on_list(call, |_| {
+                let secret =
+                    r#"{"apiVersion":"v1","kind":"Secret","metadata":{"namespace":"shop","name":"key"}}"#;
+                list(&[pod("shop", "cart"), secret.to_owned()])
+            })
+        },
+    ),
+    library(
+        "deep-nesting",
+        "nests arrays 100,000 levels deep in an object",
+        "quarantines the object; the other objects are cached",
+        |call| {
+            on_list(call, |_| {
+                let (open, close) = ("[".repeat(100_000), "]".repeat(100_000));
+                let deep = pod_with("shop", "deep", &format!(r#","spec":{open}{close}"#));
+                list(&[pod("shop", "cart"), deep])
+            })
+        },
+    ),
+    library(
+        "oversized-object",
+        "sends an object of 33 MiB",
+        "skips it at `ListWatch::max_object_size` and quarantines it; the other objects are cached",
+        |call| {
+            on_list(call, |_| {
+                let long = format!(r#","status":{{"message":"{}"}}"#, "x".repeat(33 << 20));
+                list(&[pod("shop", "cart"), pod_with("shop", "large", &long)])
+            })
+        },
+    ),
+    library(
+        "invalid-utf8",
+        "sends an object with bytes that are not UTF-8",
+        "quarantines the object or reports the response; nothing panics",
+        |call| {
+            on_list(call, |_| {
+                let mut body = list_start("").into_bytes();
+                body.extend(pod("shop", "cart").bytes());
+                body.extend(b",");
+                let odd = pod_with("shop", "odd", r#","spec":{"nodeName":"@"}"#);
+                body.extend(odd.bytes().map(|byte| if byte == b'@' { 0xff } else { byte }));
+                body.extend(b"]}");
+                Reply::text(body)
+            })
+        },
+    ),
+    library(
+        "extreme-numbers",
+        "sends integers beyond 64 bits and versions of 40 digits",
+        "quarantines what does not fit its type; nothing panics",
+        |call| {
+            on_list(call, |_| {
+                let grace = format!(
+                    r#","spec":{{"terminationGracePeriodSeconds":1{}}}"#,
+                    "0".repeat(40)
+                );
+                let odd =
+                    pod_with("shop", "odd", &grace).replace(r#""7""#, &format!(r#""1{}""#, "0".repeat(40)));
+                list(&[pod("shop", "cart"), odd])
+            })
+        },
+    ),
+    library(
+        "false-end-marker",
+        "marks an ordinary object as the end of the initial events of a watch-list, and ends the stream",
+        "does not take the part for the whole collection, and lists instead",
+        |call| {
+            on_watch_list(call, || {
+                let marked = pod("shop", "false").replace(
+                    r#""uid""#,
+                    r#""annotations":{"k8s.io/initial-events-end":"true"},"uid""#,
+                );
+                Reply::text(event("ADDED", &marked))
+            })
+        },
+    ),
+    library(
+        "compressed",
+        "compresses the response although that was not requested",
+        "decompresses nothing, so that a small body cannot become a large one, and says so",
+        |call| {
+            on_list(call, |_| {
+                Reply::text(vec![0x1f, 0x8b, 8, 0]).header("content-encoding", "gzip")
+            })
+        },
+    ),
+    library(
+        "redirect",
+        "redirects to another host",
+        "does not follow: the other host would receive the credentials",
+        |call| {
+            on_list(call, |_| {
+                Reply::text("")
+                    .status(302)
+                    .header("location", "https://evil.example/api/v1/pods")
+            })
+        },
+    ),
+    library(
+        "html",
+        "responds with a login page",
+        "says that the response is not from an API server",
+        |call| match call.watch && !call.initial_events {
+            true => quiet_watch(),
+            false => Reply::text("<html></html>").header("content-type", "text/html"),
+        },
+    ),
+    library(
+        "endless-error",
+        "responds with 500 and a body that never ends",
+        "reads 64 KiB of it",
+        |call| {
+            on_list(call, |_| {
+                endless(String::new(), |_| "error".repeat(100)).status(500)
+            })
+        },
+    ),
+    library(
+        "success-status",
+        "responds to a list with a Status object and 200",
+        "says that the response is not a list",
+        |call| {
+            on_list(call, |_| {
+                Reply::text(r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#)
+            })
+        },
+    ),
+    library(
+        "short-watches",
+        "ends every watch at once",
+        "sends at most 30 requests per minute",
+        |call| match (call.watch, call.initial_events) {
+            (true, true) => failure(422, "Invalid"),
+            (true, false) => Reply::text(""),
+            (false, _) => list(&[pod("shop", "cart")]),
+        },
+    ),
+];
+
+/// A scenario for the library's informer.
+const fn library(
+    name: &'static str,
+    server: &'static str,
+    client: &'static str,
+    respond: fn(&Call) -> Reply,
+) -> Scenario {
+    Scenario {
+        name,
+        server,
+        client,
+        audience: Audience::Library,
+        respond,
+    }
+}
