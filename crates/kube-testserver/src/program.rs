@@ -156,6 +156,19 @@ fn create_from(server: &TestServer, path: &Path) -> Result<(), String> {
         .map_err(|error| format!("cannot use the manifest -: {error}"))
 }
 
+/// Writes a file that only its owner can read, because it may contain a token.
+fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    // A file that already exists keeps its mode when it is opened.
+    #[cfg(unix)]
+    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+    file.write_all(text.as_bytes())
+}
+
 /// Prints the address of the server and how to use it.
 fn introduce(arguments: &Arguments, server: &TestServer) -> Result<(), String> {
     let (url, config) = (
@@ -185,8 +198,7 @@ fn introduce(arguments: &Arguments, server: &TestServer) -> Result<(), String> {
     }
     match &arguments.kubeconfig {
         Some(path) => {
-            private_file(path)
-                .and_then(|mut file| file.write_all(config.as_bytes()))
+            write_private(path, &config)
                 .map_err(|error| format!("cannot write the kubeconfig {}: {error}", path.display()))?;
             text.push_str(&format!(
                 "Use it with\n  kubectl --kubeconfig {} get pods -A\n",

@@ -73,6 +73,52 @@ pub struct Connection {
     #[arg(long, global = true, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
 
+    /// The address of the API server, instead of the one in the kubeconfig
+    #[arg(short = 's', long, global = true, value_name = "URL")]
+    pub server: Option<String>,
+
+    /// The bearer token for the API server: kubectl's --token
+    #[arg(
+        long,
+        global = true,
+        value_name = "TOKEN",
+        env = "KUBECTL_INFORMERS_API_TOKEN",
+        hide_env_values = true
+    )]
+    pub api_token: Option<ApiToken>,
+
+    /// Impersonate this user
+    #[arg(long = "as", global = true, value_name = "USER")]
+    pub impersonate: Option<String>,
+
+    /// Impersonate this group; can be repeated
+    #[arg(long = "as-group", global = true, value_name = "GROUP")]
+    pub impersonate_groups: Vec<String>,
+
+    /// Impersonate this UID
+    #[arg(long = "as-uid", global = true, value_name = "UID")]
+    pub impersonate_uid: Option<String>,
+
+    /// The file with the certificate authority of the API server
+    #[arg(long, global = true, value_name = "FILE")]
+    pub certificate_authority: Option<PathBuf>,
+
+    /// The file with the client certificate
+    #[arg(long, global = true, value_name = "FILE")]
+    pub client_certificate: Option<String>,
+
+    /// The file with the key of the client certificate
+    #[arg(long, global = true, value_name = "FILE")]
+    pub client_key: Option<String>,
+
+    /// The name in the certificate of the API server, if it differs from the address
+    #[arg(long, global = true, value_name = "NAME")]
+    pub tls_server_name: Option<String>,
+
+    /// Do not verify the certificate of the API server; the connection is not secure
+    #[arg(long, global = true)]
+    pub insecure_skip_tls_verify: bool,
+
     /// Directory of the discovery cache, shared with kubectl
     #[arg(
         long,
@@ -84,8 +130,26 @@ pub struct Connection {
     pub cache_dir: Option<PathBuf>,
 
     /// Use an in-memory cluster with simulated changes, ignoring any kubeconfig
-    #[arg(long, global = true, conflicts_with_all = ["context", "cluster", "user", "kubeconfig"])]
+    #[arg(long, global = true, conflicts_with_all = ["context", "cluster", "user", "kubeconfig", "server"])]
     pub embedded: bool,
+}
+
+/// A token. `Debug` does not show it.
+#[derive(Clone)]
+pub struct ApiToken(pub String);
+
+impl std::str::FromStr for ApiToken {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl std::fmt::Debug for ApiToken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ApiToken")
+    }
 }
 
 /// Which objects.
@@ -121,6 +185,10 @@ pub struct Showing {
     #[arg(long, global = true, visible_alias = "show-managed-fields")]
     pub show_noise: bool,
 
+    /// The configuration file, instead of ~/.config/kubectl-informers/config.yaml
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
     /// When to use colors; NO_COLOR is respected
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub color: When,
@@ -128,6 +196,10 @@ pub struct Showing {
     /// Print only errors on standard error
     #[arg(short, long, global = true)]
     pub quiet: bool,
+
+    /// Fields that are left out of diffs, besides the noise.
+    #[arg(skip)]
+    pub ignore: Vec<String>,
 
     /// Log format; RUST_LOG selects what is logged
     #[arg(long, global = true, value_name = "FORMAT", default_value = "text")]
@@ -192,7 +264,7 @@ pub struct WatchArgs {
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
 
-    /// Output format: text, wide (more columns), or json (one event per line)
+    /// Output format: text, wide (more columns), brief (one line per change), or json (one event per line)
     #[arg(
         short,
         long,
@@ -209,6 +281,22 @@ pub struct WatchArgs {
     /// With -o json: add the object to every event
     #[arg(long)]
     pub with_object: bool,
+
+    /// Print only updates of this field, as in spec or 'status.conditions[Ready]'; can be repeated
+    #[arg(long, value_name = "PATH")]
+    pub only: Vec<String>,
+
+    /// Leave this field out of diffs, as in status or 'metadata.annotations["example.com/key"]'; can be repeated
+    #[arg(long, value_name = "PATH")]
+    pub ignore: Vec<String>,
+
+    /// Print only changes by this field manager, as in kubelet; can be repeated
+    #[arg(long, value_name = "MANAGER")]
+    pub by: Vec<String>,
+
+    /// Print only objects whose name matches this regular expression
+    #[arg(long = "name", value_name = "REGEX")]
+    pub name_regex: Option<String>,
 }
 
 /// How `watch` prints.
@@ -219,6 +307,8 @@ pub enum Output {
     Text,
     /// The same with more columns.
     Wide,
+    /// One line per change.
+    Brief,
     /// One JSON object per event.
     Json,
 }

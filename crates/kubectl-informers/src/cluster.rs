@@ -12,7 +12,7 @@ use kube_tasks::Task;
 use kube_testserver::TestServer;
 use kube_testserver::churn::{Churn, Population};
 
-use crate::cli::Connection;
+use crate::cli::{ApiToken, Connection};
 use crate::failure::{Failure, chain, mask_credentials};
 use crate::notes::Notes;
 
@@ -36,6 +36,8 @@ pub struct Cluster {
 pub enum Origin {
     /// A context of a kubeconfig.
     Context(String),
+    /// The server of `--server`, without a kubeconfig.
+    Server,
     /// The cluster this program runs in.
     InCluster,
     /// Our own, in memory.
@@ -63,8 +65,15 @@ impl Cluster {
         if options.embedded {
             return Self::embedded(notes, "Using a cluster in memory in which things happen.");
         }
+        check(options)?;
         if let Some(kubeconfig) = kubeconfig(options)? {
             return Self::of_kubeconfig(kubeconfig, options, notes).await;
+        }
+        if let Some(server) = &options.server {
+            let config = Config::new(address(server)?);
+            let server = without_credentials(server.trim_end_matches('/'));
+            notes.say(&format!("Connecting to {server}"));
+            return Self::of_config(config, server.clone(), Origin::Server, options);
         }
         if let Some(config) = in_cluster() {
             let server = trimmed(&config.cluster_url);
@@ -84,7 +93,8 @@ impl Cluster {
     ///
     /// There is a kubeconfig that cannot be read.
     pub fn is_configured(options: &Connection) -> Result<bool, Failure> {
-        Ok(!options.embedded && (kubeconfig(options)?.is_some() || in_cluster().is_some()))
+        let configured = options.server.is_some() || kubeconfig(options)?.is_some() || in_cluster().is_some();
+        Ok(!options.embedded && configured)
     }
 
     async fn of_kubeconfig(
@@ -98,15 +108,21 @@ impl Cluster {
             .or_else(|| kubeconfig.current_context.clone())
             .unwrap_or_default();
         // As it is written there: kubectl names its cache after it.
-        let written = server_of(&kubeconfig, &context, options.cluster.as_deref());
+        let written = options
+            .server
+            .clone()
+            .or_else(|| server_of(&kubeconfig, &context, options.cluster.as_deref()));
         let choice = KubeConfigOptions {
             context: options.context.clone(),
             cluster: options.cluster.clone(),
             user: options.user.clone(),
         };
-        let config = Config::from_custom_kubeconfig(kubeconfig, &choice)
+        let mut config = Config::from_custom_kubeconfig(kubeconfig, &choice)
             .await
             .map_err(|error| unusable(&error))?;
+        if let Some(server) = &options.server {
+            config.cluster_url = address(server)?;
+        }
         // Shown, and part of a directory name: without credentials.
         let server = without_credentials(&written.unwrap_or_else(|| trimmed(&config.cluster_url)));
         notes.say(&format!("Connecting to {server} (context {context})"));
@@ -119,7 +135,10 @@ impl Cluster {
         origin: Origin,
         options: &Connection,
     ) -> Result<Self, Failure> {
+        override_config(&mut config, options);
         let namespace = config.default_namespace.clone();
+        // Never sent, but every library that logs a request would log it.
+        config.cluster_url = without_user(&config.cluster_url);
         // So that operators of the server can identify the client.
         let agent = concat!("kubectl-informers/", env!("CARGO_PKG_VERSION"));
         config
@@ -171,6 +190,7 @@ impl Cluster {
     pub fn title(&self) -> String {
         match &self.origin {
             Origin::Context(context) => format!("{context} ({})", self.server),
+            Origin::Server => self.server.clone(),
             Origin::InCluster => format!("this cluster ({})", self.server),
             Origin::Embedded => "embedded cluster, in memory".to_owned(),
         }
@@ -285,6 +305,86 @@ fn server_of(kubeconfig: &Kubeconfig, context: &str, cluster: Option<&str>) -> O
 /// `https://user:secret@host` as `https://host`.
 fn without_credentials(server: &str) -> String {
     mask_credentials(server).replacen("***@", "", 1)
+}
+
+/// Options that belong together.
+fn check(options: &Connection) -> Result<(), Failure> {
+    if options.impersonate.is_none()
+        && (!options.impersonate_groups.is_empty() || options.impersonate_uid.is_some())
+    {
+        return Err(Failure::error(
+            "--as-group and --as-uid need --as: a group cannot be impersonated without a user",
+        ));
+    }
+    if options.client_certificate.is_some() != options.client_key.is_some() {
+        return Err(Failure::error(
+            "--client-certificate and --client-key belong together: give both files or none",
+        ));
+    }
+    if options.insecure_skip_tls_verify && options.certificate_authority.is_some() {
+        return Err(Failure::error(
+            "--certificate-authority and --insecure-skip-tls-verify contradict each other: give one of them",
+        ));
+    }
+    Ok(())
+}
+
+/// The address of `--server`; `localhost:8080` means http, as for kubectl.
+fn address(server: &str) -> Result<http::Uri, Failure> {
+    let text = match server.contains("://") {
+        true => server.to_owned(),
+        false => format!("http://{server}"),
+    };
+    let uri = text
+        .parse::<http::Uri>()
+        .ok()
+        .filter(|uri| uri.host().is_some() && matches!(uri.scheme_str(), Some("http" | "https")));
+    uri.ok_or_else(|| {
+        Failure::error(format!(
+            "--server {server:?} is not an address: write https://HOST:PORT"
+        ))
+    })
+}
+
+/// The options of the command line go before the kubeconfig.
+fn override_config(config: &mut Config, options: &Connection) {
+    let user = &mut config.auth_info;
+    if let Some(ApiToken(token)) = &options.api_token {
+        user.token = Some(token.clone().into());
+        user.token_file = None;
+        user.exec = None;
+        user.auth_provider = None;
+    }
+    if options.impersonate.is_some() {
+        user.impersonate.clone_from(&options.impersonate);
+        user.impersonate_uid.clone_from(&options.impersonate_uid);
+        user.impersonate_groups =
+            Some(options.impersonate_groups.clone()).filter(|groups| !groups.is_empty());
+    }
+    if let (Some(certificate), Some(key)) = (&options.client_certificate, &options.client_key) {
+        user.client_certificate = Some(certificate.clone());
+        user.client_certificate_data = None;
+        user.client_key = Some(key.clone());
+        user.client_key_data = None;
+    }
+    if let Some(file) = &options.certificate_authority {
+        config.root_cert = None;
+        config.root_cert_file = Some(file.clone());
+    }
+    if options.tls_server_name.is_some() {
+        config.tls_server_name.clone_from(&options.tls_server_name);
+    }
+    config.accept_invalid_certs |= options.insecure_skip_tls_verify;
+}
+
+/// The address without user name and password.
+fn without_user(url: &http::Uri) -> http::Uri {
+    let mut parts = url.clone().into_parts();
+    parts.authority = parts.authority.and_then(|authority| {
+        let host = authority.as_str().rsplit('@').next()?;
+        host.parse().ok()
+    });
+    http::Uri::from_parts(parts).unwrap_or_else(|_| url.clone())
 }
 
 fn trimmed(url: &http::Uri) -> String {

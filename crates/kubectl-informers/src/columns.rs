@@ -72,6 +72,20 @@ pub fn of(kind: &Kind, all: bool, namespaces: bool) -> Columns {
     Columns { columns }
 }
 
+/// The columns that tell the state of an object, with its cells: without namespace, name and age.
+pub fn essentials(kind: &Kind, item: &Item) -> Vec<(&'static str, String)> {
+    let columns = own(kind);
+    if columns.is_empty() {
+        return Vec::new();
+    }
+    let item = item.open();
+    columns
+        .into_iter()
+        .map(|column| (column.name, (column.cell)(&item)))
+        .filter(|(name, _)| *name != "LAST SEEN")
+        .collect()
+}
+
 fn own(kind: &Kind) -> Vec<Column> {
     match (kind.group.as_str(), kind.kind.as_str()) {
         ("", "Pod") => vec![

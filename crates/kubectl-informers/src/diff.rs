@@ -9,25 +9,27 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::item::Item;
+use crate::noise::Noise;
+use crate::path::{push_element, push_field};
 use crate::redact::escape;
+use crate::who::{Managers, Written};
 
 /// One field that changed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FieldChange {
     /// Where, as a JSON pointer. For elements of lists the index in the new list, or in the old one if it is gone.
     pub path: String,
-    /// The old value; `None` if there was none.
+    /// The same as people write it, with list elements by identity: `status.conditions[Ready].status`.
+    pub field: String,
+    /// The old value; `None` if the field was added.
     pub old: Option<Value>,
     /// The new value; `None` if it was removed.
     pub new: Option<Value>,
 }
 
-/// Omitted by default: these fields change with every write.
-const NOISE: [&str; 2] = ["/metadata/managedFields", "/metadata/resourceVersion"];
-
 /// Fields that identify the elements of a list, the best first. One is used if every element has it and no two
 /// elements have the same.
-const KEYS: [&[&str]; 9] = [
+pub const KEYS: [&[&str]; 9] = [
     &["uid"],
     &["name"],
     &["type"],
@@ -39,84 +41,147 @@ const KEYS: [&[&str]; 9] = [
     &["topologyKey"],
 ];
 
-/// The changes between two states, with or without noise. Redacted values are compared by hash.
-pub fn of_items(old: &Item, new: &Item, noise: bool) -> Vec<FieldChange> {
+/// What changed between two states, without noise, the most important fields first.
+pub fn of_items(old: &Item, new: &Item, noise: &Noise) -> Vec<FieldChange> {
+    changes(old, new, (&old.peek(), &new.peek()), noise)
+}
+
+/// The same with the authors of the changes; `None` if they cannot be known.
+pub fn with_authors(old: &Item, new: &Item, noise: &Noise) -> (Vec<FieldChange>, Option<Vec<Written>>) {
     let (old_value, new_value) = (old.peek(), new.peek());
-    let mut changes = diff(&old_value, &new_value);
+    let changes = changes(old, new, (&old_value, &new_value), noise);
+    let authors = Managers::authors(old.managers(), new.managers(), &changes, (&old_value, &new_value));
+    (changes, authors)
+}
+
+/// Values that were taken out are compared, too.
+fn changes(
+    old: &Item,
+    new: &Item,
+    (old_value, new_value): (&Value, &Value),
+    noise: &Noise,
+) -> Vec<FieldChange> {
+    let mut changes = diff(old_value, new_value);
     let shown = |value: &'_ Value, path: &str| value.pointer(path).and_then(Value::as_str).map(str::to_owned);
     for (path, mark) in old.marks() {
         if let Some(now) = new.marks().get(path)
             && now != mark
-            && let (Some(before), Some(after)) = (shown(&old_value, path), shown(&new_value, path))
+            && let (Some(before), Some(after)) = (shown(old_value, path), shown(new_value, path))
             && before == after
         {
             changes.push(FieldChange {
                 path: path.clone(),
+                field: of_pointer(path),
                 old: Some(Value::from(before)),
                 new: Some(Value::from(another(&after))),
             });
         }
     }
-    if !noise {
-        changes.retain(|change| !is_noise(&change.path));
-    }
+    changes.retain(|change| !noise.contains(change));
+    // Stable: fields of equal importance stay in the order of the object.
+    changes.sort_by_key(importance);
     changes
 }
 
-/// Turns `<12 bytes>` into `<12 bytes, another value>`.
-fn another(placeholder: &str) -> String {
-    format!("{}, another value>", placeholder.trim_end_matches('>'))
+/// What users set comes first, then what controllers report, then times, which change with everything else.
+fn importance(change: &FieldChange) -> u8 {
+    let time = change.field.ends_with("Time") || change.field.ends_with("Timestamp");
+    match () {
+        () if time && change.field != "metadata.deletionTimestamp" => 3,
+        () if change.path.starts_with("/status") => 2,
+        () if change.path.starts_with("/metadata") => 1,
+        () => 0,
+    }
 }
 
-/// Whether a path is noise, or inside of it.
-pub fn is_noise(path: &str) -> bool {
-    NOISE.iter().any(|noise| {
-        path.strip_prefix(noise)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    })
+/// A JSON pointer without list elements in the notation of [`FieldChange::field`].
+fn of_pointer(pointer: &str) -> String {
+    let mut field = String::new();
+    for part in pointer.split('/').skip(1) {
+        push_field(&mut field, &part.replace("~1", "/").replace("~0", "~"));
+    }
+    field
+}
+
+/// `<12 bytes>` as `<12 bytes, another value>`.
+fn another(placeholder: &str) -> String {
+    format!("{}, another value>", placeholder.trim_end_matches('>'))
 }
 
 /// What changed between two values.
 pub fn diff(old: &Value, new: &Value) -> Vec<FieldChange> {
     let mut changes = Vec::new();
-    compare("", old, new, &mut changes);
+    compare(&Place::default(), old, new, &mut changes);
     changes
 }
 
-fn compare(path: &str, old: &Value, new: &Value, changes: &mut Vec<FieldChange>) {
+/// A place in both notations.
+#[derive(Clone, Default)]
+struct Place {
+    path: String,
+    field: String,
+}
+
+impl Place {
+    fn field(&self, name: &str) -> Self {
+        let mut place = self.clone();
+        place.path.push('/');
+        place.path.push_str(&escape(name));
+        push_field(&mut place.field, name);
+        place
+    }
+
+    fn element(&self, index: usize, identity: Option<&str>) -> Self {
+        let mut place = self.clone();
+        let index = index.to_string();
+        place.path.push('/');
+        place.path.push_str(&index);
+        push_element(&mut place.field, identity.unwrap_or(&index));
+        place
+    }
+
+    fn change(self, old: Option<&Value>, new: Option<&Value>) -> FieldChange {
+        FieldChange {
+            path: self.path,
+            field: match self.field.is_empty() {
+                true => "the whole object".to_owned(),
+                false => self.field,
+            },
+            old: old.cloned(),
+            new: new.cloned(),
+        }
+    }
+}
+
+fn compare(place: &Place, old: &Value, new: &Value, changes: &mut Vec<FieldChange>) {
     match (old, new) {
-        (Value::Object(old), Value::Object(new)) => compare_maps(path, old, new, changes),
-        (Value::Array(old), Value::Array(new)) => compare_lists(path, old, new, changes),
+        (Value::Object(old), Value::Object(new)) => compare_maps(place, old, new, changes),
+        (Value::Array(old), Value::Array(new)) => compare_lists(place, old, new, changes),
         (old, new) if old == new => {}
-        (old, new) => changes.push(FieldChange {
-            path: path.to_owned(),
-            old: Some(old.clone()),
-            new: Some(new.clone()),
-        }),
+        (old, new) => changes.push(place.clone().change(Some(old), Some(new))),
     }
 }
 
 fn compare_maps(
-    path: &str,
+    place: &Place,
     old: &Map<String, Value>,
     new: &Map<String, Value>,
     changes: &mut Vec<FieldChange>,
 ) {
     for (name, before) in old {
-        let path = format!("{path}/{}", escape(name));
         match new.get(name) {
-            Some(after) => compare(&path, before, after, changes),
-            None => changes.push(removed(path, before)),
+            Some(after) => compare(&place.field(name), before, after, changes),
+            None => changes.push(place.field(name).change(Some(before), None)),
         }
     }
     for (name, after) in new {
         if !old.contains_key(name) {
-            changes.push(added(format!("{path}/{}", escape(name)), after));
+            changes.push(place.field(name).change(None, Some(after)));
         }
     }
 }
 
-fn compare_lists(path: &str, old: &[Value], new: &[Value], changes: &mut Vec<FieldChange>) {
+fn compare_lists(place: &Place, old: &[Value], new: &[Value], changes: &mut Vec<FieldChange>) {
     if old == new {
         return;
     }
@@ -124,8 +189,8 @@ fn compare_lists(path: &str, old: &[Value], new: &[Value], changes: &mut Vec<Fie
         .iter()
         .find_map(|key| Some((keys(old, key)?, keys(new, key)?)))
     {
-        Some((old_keys, new_keys)) => compare_by_key(path, (old, &old_keys), (new, &new_keys), changes),
-        None => compare_by_position(path, old, new, changes),
+        Some((old_keys, new_keys)) => compare_by_key(place, (old, &old_keys), (new, &new_keys), changes),
+        None => compare_by_position(place, old, new, changes),
     }
 }
 
@@ -133,14 +198,14 @@ fn compare_lists(path: &str, old: &[Value], new: &[Value], changes: &mut Vec<Fie
 fn keys(list: &[Value], key: &[&str]) -> Option<Vec<String>> {
     let mut keys = Vec::with_capacity(list.len());
     for element in list {
-        // The first field is required; the others may be absent if they have a default.
+        // The first field is required; the others may be left out where they have a default.
         element.get(key.first()?)?;
         let parts: Vec<String> = key
             .iter()
             .filter_map(|field| element.get(field))
             .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
             .collect();
-        keys.push(parts.join(" "));
+        keys.push(parts.join("/"));
     }
     let mut sorted: Vec<&String> = keys.iter().collect();
     sorted.sort();
@@ -150,41 +215,34 @@ fn keys(list: &[Value], key: &[&str]) -> Option<Vec<String>> {
 
 type Keyed<'a> = (&'a [Value], &'a [String]);
 
-fn compare_by_key(path: &str, old: Keyed<'_>, new: Keyed<'_>, changes: &mut Vec<FieldChange>) {
+fn compare_by_key(place: &Place, old: Keyed<'_>, new: Keyed<'_>, changes: &mut Vec<FieldChange>) {
     // Lists come from users and may have tens of thousands of elements: every lookup is by hash.
     let old_elements: HashMap<&str, &Value> = old.1.iter().map(String::as_str).zip(old.0).collect();
     let new_keys: HashSet<&str> = new.1.iter().map(String::as_str).collect();
     for (at, (before, key)) in old.0.iter().zip(old.1).enumerate() {
         if !new_keys.contains(key.as_str()) {
-            changes.push(removed(format!("{path}/{at}"), before));
+            changes.push(place.element(at, Some(key)).change(Some(before), None));
         }
     }
     for (at, (after, key)) in new.0.iter().zip(new.1).enumerate() {
-        let path = format!("{path}/{at}");
         match old_elements.get(key.as_str()) {
-            Some(before) => compare(&path, before, after, changes),
-            None => changes.push(added(path, after)),
+            Some(before) if *before == after => {}
+            Some(before) => compare(&place.element(at, Some(key)), before, after, changes),
+            None => changes.push(place.element(at, Some(key)).change(None, Some(after))),
         }
     }
     // If only the order of the remaining elements changed, the change is the order.
     let before = || old.1.iter().filter(|key| new_keys.contains(key.as_str()));
     let after = || new.1.iter().filter(|key| old_elements.contains_key(key.as_str()));
     if before().ne(after()) {
-        let (before, after) = (
-            before().cloned().map(Value::from),
-            after().cloned().map(Value::from),
-        );
-        let (before, after) = (before.collect(), after.collect());
-        changes.push(FieldChange {
-            path: path.to_owned(),
-            old: Some(Value::Array(before)),
-            new: Some(Value::Array(after)),
-        });
+        let before: Value = before().cloned().collect();
+        let after: Value = after().cloned().collect();
+        changes.push(place.clone().change(Some(&before), Some(&after)));
     }
 }
 
 /// Without keys: a common prefix and suffix are skipped, the rest is compared in pairs.
-fn compare_by_position(path: &str, old: &[Value], new: &[Value], changes: &mut Vec<FieldChange>) {
+fn compare_by_position(place: &Place, old: &[Value], new: &[Value], changes: &mut Vec<FieldChange>) {
     let front = old.iter().zip(new).take_while(|(old, new)| old == new).count();
     let (old_rest, new_rest) = (
         old.get(front..).unwrap_or_default(),
@@ -199,29 +257,11 @@ fn compare_by_position(path: &str, old: &[Value], new: &[Value], changes: &mut V
     let old_rest = old_rest.get(..old_rest.len() - back).unwrap_or_default();
     let new_rest = new_rest.get(..new_rest.len() - back).unwrap_or_default();
     for at in 0..old_rest.len().max(new_rest.len()) {
-        let path = format!("{path}/{}", front + at);
+        let place = place.element(front + at, None);
         match (old_rest.get(at), new_rest.get(at)) {
-            (Some(before), Some(after)) => compare(&path, before, after, changes),
-            (Some(before), None) => changes.push(removed(path, before)),
-            (None, Some(after)) => changes.push(added(path, after)),
-            (None, None) => {}
+            (Some(before), Some(after)) => compare(&place, before, after, changes),
+            (before, after) => changes.push(place.change(before, after)),
         }
-    }
-}
-
-fn added(path: String, new: &Value) -> FieldChange {
-    FieldChange {
-        path,
-        old: None,
-        new: Some(new.clone()),
-    }
-}
-
-fn removed(path: String, old: &Value) -> FieldChange {
-    FieldChange {
-        path,
-        old: Some(old.clone()),
-        new: None,
     }
 }
 
@@ -307,7 +347,7 @@ mod tests {
             lines(old, new),
             [
                 "/0/hostPort: ∅ -> 53",
-                ": [\"53 TCP\",\"53 UDP\"] -> [\"53 UDP\",\"53 TCP\"]"
+                ": [\"53/TCP\",\"53/UDP\"] -> [\"53/UDP\",\"53/TCP\"]"
             ]
         );
     }
@@ -367,12 +407,61 @@ mod tests {
         );
     }
 
+    fn fields(old: Value, new: Value) -> Vec<String> {
+        diff(&old, &new).into_iter().map(|change| change.field).collect()
+    }
+
     #[test]
-    fn noise_is_the_field_and_what_is_in_it() {
-        assert!(is_noise("/metadata/managedFields/0/time"));
-        assert!(is_noise("/metadata/resourceVersion"));
-        assert!(!is_noise("/metadata/resourceVersions"));
-        assert!(!is_noise("/metadata/generation"));
+    fn list_elements_are_addressed_by_identity() {
+        let pod = |ready: &str, image: &str| {
+            json!({
+                "metadata": { "annotations": { "example.com/owner": image } },
+                "spec": { "containers": [{ "name": "web", "image": image, "args": ["a", image] }] },
+                "status": { "conditions": [{ "type": "Ready", "status": ready }] },
+            })
+        };
+        assert_eq!(
+            fields(pod("False", "web:1"), pod("True", "web:2")),
+            [
+                "metadata.annotations[\"example.com/owner\"]",
+                "spec.containers[web].args[1]",
+                "spec.containers[web].image",
+                "status.conditions[Ready].status",
+            ]
+        );
+        assert_eq!(fields(json!(1), json!(2)), ["the whole object"]);
+    }
+
+    #[test]
+    fn important_fields_come_first_and_times_last() {
+        use crate::kinds::Kind;
+        use crate::redact::Redaction;
+        let item = |number: u32| -> Item {
+            let mut item: Item = serde_json::from_value(json!({
+                "metadata": { "name": "x", "generation": number },
+                "status": { "a": number, "startTime": number },
+                "zeta": number,
+                "spec": { "lastTransitionTime": number, "replicas": number },
+            }))
+            .unwrap();
+            item.admit(&Kind::for_tests("", "v1", "Pod", "pods"), &Redaction::on(), false);
+            item
+        };
+        let changed: Vec<String> = of_items(&item(1), &item(2), &Noise::none())
+            .into_iter()
+            .map(|change| change.field)
+            .collect();
+        assert_eq!(
+            changed,
+            [
+                "spec.replicas",
+                "zeta",
+                "metadata.generation",
+                "status.a",
+                "spec.lastTransitionTime",
+                "status.startTime",
+            ]
+        );
     }
 
     use proptest::prelude::*;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use crate::watch::text::clean_lines;
+use crate::safe::SafeText;
 
 /// The result of a successful command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl Exit {
 /// Why a command failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    text: String,
+    text: SafeText,
     code: u8,
 }
 
@@ -41,7 +41,7 @@ impl Failure {
     pub fn verbatim(text: impl Into<String>) -> Self {
         Self {
             // Messages quote servers and objects, which must not control the terminal.
-            text: clean_lines(&mask_credentials(&text.into())),
+            text: SafeText::lines(mask_credentials(&text.into())),
             code: 1,
         }
     }
@@ -49,14 +49,14 @@ impl Failure {
     /// The reader of the output is gone: exits silently.
     pub fn nobody_reads() -> Self {
         Self {
-            text: String::new(),
+            text: SafeText::default(),
             code: 0,
         }
     }
 
     /// The text for standard error; empty for a silent exit.
     pub fn text(&self) -> &str {
-        &self.text
+        self.text.as_str()
     }
 
     /// The exit code.
@@ -67,7 +67,7 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        f.write_str(self.text.as_str())
     }
 }
 

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::kinds::Kind;
 use crate::redact::{Marks, Redaction};
+use crate::who::Managers;
 
 /// An object of any kind. Its content may be shown: [`Item::admit`] is the only constructor.
 ///
@@ -19,6 +20,7 @@ pub struct Item {
     text: Box<str>,
     identity: Identity,
     marks: Marks,
+    managers: Managers,
     /// The parsed tree, once it has been requested.
     value: OnceLock<Box<Value>>,
 }
@@ -51,14 +53,16 @@ impl<'de> Deserialize<'de> for Item {
             text: Box::default(),
             identity: Identity::of(&value),
             marks: Marks::default(),
+            managers: Managers::default(),
             value: OnceLock::from(Box::new(value)),
         })
     }
 }
 
 impl Item {
-    /// Redacts the object, and adds `kind` and `apiVersion`, which list items omit.
-    pub fn admit(&mut self, kind: &Kind, redaction: &Redaction) {
+    /// Redacts the object, and adds `kind` and `apiVersion`, which list items omit. Managed fields are read for the
+    /// authors of changes, and stay in the object only if `managed_fields`.
+    pub fn admit(&mut self, kind: &Kind, redaction: &Redaction, managed_fields: bool) {
         let mut value = match self.value.take() {
             Some(value) => *value,
             None => self.parse(),
@@ -71,6 +75,7 @@ impl Item {
                 .entry("kind")
                 .or_insert_with(|| Value::from(kind.kind.as_str()));
         }
+        self.managers = Managers::take(&mut value, managed_fields);
         self.marks = redaction.apply(kind, &mut value);
         if !self.marks.is_empty() {
             // Labels are shown, too, and may have repeated a value.
@@ -99,6 +104,7 @@ impl Item {
             text: Box::default(),
             identity: self.identity.clone(),
             marks: self.marks.clone(),
+            managers: self.managers.without_fields(),
             value: OnceLock::from(Box::new(self.peek().into_owned())),
         }
     }
@@ -119,6 +125,11 @@ impl Item {
     /// The size of the object as text, in bytes.
     pub fn size(&self) -> usize {
         self.text.len()
+    }
+
+    /// Who has written to it.
+    pub fn managers(&self) -> &Managers {
+        &self.managers
     }
 
     /// Hashes of the redacted values, for comparison.
@@ -258,6 +269,7 @@ mod tests {
         item.admit(
             &Kind::for_tests("apps", "v1", "Deployment", "deployments"),
             &Redaction::on(),
+            false,
         );
 
         assert_eq!(item.text("/apiVersion"), Some("apps/v1"));
@@ -269,7 +281,7 @@ mod tests {
         let mut item: Item =
             serde_json::from_value(json!({ "metadata": { "name": "cart" }, "spec": { "size": 1.5 } }))
                 .unwrap();
-        item.admit(&Kind::for_tests("", "v1", "Pod", "pods"), &Redaction::on());
+        item.admit(&Kind::for_tests("", "v1", "Pod", "pods"), &Redaction::on(), false);
         let expected = json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "cart" }, "spec": { "size": 1.5 },
         });

@@ -9,6 +9,7 @@
 //!                              per kind
 //! ```
 #![forbid(unsafe_code)]
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
 mod board;
@@ -16,26 +17,32 @@ mod changes;
 mod cli;
 mod cluster;
 mod columns;
+mod config;
 mod diff;
 mod discovery;
 mod failure;
 mod item;
 mod kinds;
 mod logging;
+mod noise;
 mod notes;
 mod observe;
 mod output;
+mod path;
 mod progress;
 mod queue;
 mod redact;
 mod refusal;
 mod run;
+mod safe;
 mod serve;
 mod session;
 mod shell;
 mod signals;
 mod style;
+mod textdiff;
 mod top;
 mod watch;
+mod who;
 
 pub use run::run;

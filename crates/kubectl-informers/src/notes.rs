@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use crate::cli::Showing;
 use crate::output::Output;
+use crate::safe::SafeText;
 use crate::style::{Colours, DIM, UPDATED};
-use crate::watch::text::clean_lines;
 
 /// Writes notes, unless silenced.
 #[derive(Clone, Copy, Debug)]
@@ -25,29 +25,29 @@ impl Notes {
 
     /// Prints information at once. Only before the event loop of a command runs: standard error may block.
     pub fn say(&self, text: &str) {
-        self.write(&self.colours.paint(DIM, &clean_lines(text)));
+        self.write(&self.colours.paint(DIM, SafeText::lines(text)));
     }
 
     /// Prints a warning at once. Only before the event loop of a command runs: standard error may block.
     pub fn warn(&self, text: &str) {
-        self.write(&self.colours.paint(UPDATED, &clean_lines(text)));
+        self.write(&self.colours.paint(UPDATED, SafeText::lines(text)));
     }
 
     /// Adds information to the output.
     pub fn say_to(&self, output: &mut Output, text: &str) {
         if !self.quiet {
-            output.error_line(&self.colours.paint(DIM, &clean_lines(text)));
+            output.error_line(&self.colours.paint(DIM, SafeText::lines(text)));
         }
     }
 
     /// Adds a warning to the output.
     pub fn warn_to(&self, output: &mut Output, text: &str) {
         if !self.quiet {
-            output.error_line(&self.colours.paint(UPDATED, &clean_lines(text)));
+            output.error_line(&self.colours.paint(UPDATED, SafeText::lines(text)));
         }
     }
 
-    fn write(&self, text: &str) {
+    fn write(&self, text: &SafeText) {
         if !self.quiet {
             // Best effort: standard error may be closed.
             let _ = writeln!(io::stderr().lock(), "{text}");

@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use crate::failure::Failure;
+use crate::safe::SafeText;
 
 /// How long a batch that is being written may delay the exit of the program.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
@@ -59,24 +60,24 @@ impl Output {
     }
 
     /// Adds a line for standard output to the batch.
-    pub fn line(&mut self, text: &str) {
+    pub fn line(&mut self, text: &SafeText) {
         self.add(Stream::Stdout, text, "\n");
     }
 
     /// Adds a line for standard error to the batch.
-    pub fn error_line(&mut self, text: &str) {
+    pub fn error_line(&mut self, text: &SafeText) {
         self.add(Stream::Stderr, text, "\n");
     }
 
     /// Adds text for standard error to the batch, without a line end.
-    pub fn error_text(&mut self, text: &str) {
+    pub fn error_text(&mut self, text: &SafeText) {
         self.add(Stream::Stderr, text, "");
     }
 
-    fn add(&mut self, stream: Stream, text: &str, end: &str) {
+    fn add(&mut self, stream: Stream, text: &SafeText, end: &'static str) {
         match self.batch.last_mut() {
             Some((last, buffer)) if *last == stream => {
-                buffer.push_str(text);
+                buffer.push_str(text.as_str());
                 buffer.push_str(end);
             }
             _ => self.batch.push((stream, format!("{text}{end}"))),

@@ -9,7 +9,10 @@ use tokio::time::Instant;
 use crate::cli::Showing;
 use crate::observe::{InformerView, Progress};
 use crate::output::Output;
+use crate::safe::SafeText;
 
+/// Moves to the start of the line and clears it.
+const CLEAR_LINE: &str = "\r\u{1b}[K";
 /// Shorter lists show no progress.
 const SHOW_AFTER: Duration = Duration::from_millis(700);
 /// How often a line is printed where it cannot be redrawn.
@@ -56,9 +59,11 @@ impl ProgressLine {
         if parts.is_empty() {
             return;
         }
-        let line = format!("listing {}", parts.join(", "));
+        let line = SafeText::line(format!("listing {}", parts.join(", ")));
         if self.redraws {
-            output.error_text(&format!("\r\u{1b}[K{line}"));
+            let mut text = SafeText::from(CLEAR_LINE);
+            text.push(line);
+            output.error_text(&text);
             self.drawn = true;
         } else if Instant::now() >= self.next_line {
             output.error_line(&line);
@@ -69,7 +74,7 @@ impl ProgressLine {
     /// Removes the line before anything else is printed.
     pub fn clear(&mut self, output: &mut Output) {
         if std::mem::take(&mut self.drawn) {
-            output.error_text("\r\u{1b}[K");
+            output.error_text(&CLEAR_LINE.into());
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::board;
 use crate::changes::{Change, What};
 use crate::diff;
 use crate::kinds::Kind;
+use crate::who::Written;
 
 /// Pending changes above which changes of the same object are merged.
 pub const COALESCE_ABOVE: usize = 1024;
@@ -68,7 +69,6 @@ struct Pending {
 struct Queue {
     pending: Mutex<Pending>,
     changed: Notify,
-    noise: bool,
 }
 
 /// The receiver is gone.
@@ -81,15 +81,14 @@ pub struct ChangeSender(Arc<Queue>);
 /// Takes changes out of the queue.
 pub struct ChangeReceiver(Arc<Queue>);
 
-/// An empty queue. `noise` is the setting for diffs that are made again by a merge.
-pub fn queue(noise: bool) -> (ChangeSender, ChangeReceiver) {
+/// An empty queue.
+pub fn queue() -> (ChangeSender, ChangeReceiver) {
     let queue = Arc::new(Queue {
         pending: Mutex::new(Pending {
             senders: 1,
             ..Pending::default()
         }),
         changed: Notify::new(),
-        noise,
     });
     (ChangeSender(queue.clone()), ChangeReceiver(queue))
 }
@@ -105,7 +104,7 @@ impl ChangeSender {
         if pending.closed {
             return Err(Closed);
         }
-        pending.push(change, self.0.noise);
+        pending.push(change);
         drop(pending);
         self.0.changed.notify_one();
         Ok(())
@@ -174,7 +173,7 @@ impl Drop for ChangeReceiver {
 }
 
 impl Pending {
-    fn push(&mut self, change: Change, noise: bool) {
+    fn push(&mut self, change: Change) {
         let Some(key) = change.key.clone() else {
             self.append(change);
             return;
@@ -184,7 +183,7 @@ impl Pending {
             && let Some(number) = self.last.get(&object).copied()
             && let Some(earlier) = self.remove(number)
         {
-            match merge(earlier, change, noise) {
+            match merge(earlier, change) {
                 Merged::One(merged) => {
                     self.count(|coalesced| coalesced.merged += 1);
                     self.insert(number, *merged);
@@ -258,7 +257,7 @@ enum Merged {
 }
 
 /// Two pending changes of one object as one.
-fn merge(earlier: Change, later: Change, noise: bool) -> Merged {
+fn merge(earlier: Change, later: Change) -> Merged {
     let coalesced = earlier.coalesced + later.coalesced + 1;
     match (earlier.event, later.event) {
         (What::Added { .. }, What::Deleted { .. }) => Merged::Nothing,
@@ -267,12 +266,13 @@ fn merge(earlier: Change, later: Change, noise: bool) -> Merged {
             diff: Vec::new(),
             old: None,
             old_resource_version: None,
+            by: all_authors(earlier.by, later.by),
             coalesced,
             ..later
         })),
         (What::Updated { .. }, What::Updated { .. }) => {
             let diff = match (&earlier.old, &later.object) {
-                (Some(old), Some(new)) => diff::of_items(old, new, noise),
+                (Some(old), Some(new)) => diff::of_items(old, new, &later.noise),
                 _ => later.diff,
             };
             Merged::One(Box::new(Change {
@@ -280,6 +280,7 @@ fn merge(earlier: Change, later: Change, noise: bool) -> Merged {
                 diff,
                 old: earlier.old,
                 old_resource_version: earlier.old_resource_version,
+                by: all_authors(earlier.by, later.by),
                 coalesced,
                 ..later
             }))
@@ -288,6 +289,28 @@ fn merge(earlier: Change, later: Change, noise: bool) -> Merged {
         // Deleted and added again: another object of the same name.
         _ => Merged::Both(Box::new(earlier), Box::new(later)),
     }
+}
+
+/// The authors of both changes; `None` as soon as one of them has an unknown author.
+fn all_authors(earlier: Option<Vec<Written>>, later: Option<Vec<Written>>) -> Option<Vec<Written>> {
+    let (mut all, later) = (earlier?, later?);
+    for written in later {
+        let same = |known: &&mut Written| {
+            known.author.manager == written.author.manager
+                && known.author.operation == written.author.operation
+                && known.author.subresource == written.author.subresource
+        };
+        match all.iter_mut().find(same) {
+            Some(known) => {
+                known.author.time = written.author.time;
+                known.paths.extend(written.paths);
+                known.paths.sort();
+                known.paths.dedup();
+            }
+            None => all.push(written),
+        }
+    }
+    Some(all)
 }
 
 #[cfg(test)]
@@ -318,7 +341,7 @@ mod tests {
 
     #[test]
     fn changes_below_the_limit_are_delivered_one_by_one() {
-        let (sender, mut receiver) = queue(false);
+        let (sender, mut receiver) = queue();
         for _ in 0..3 {
             sender.send(updated("pods", "shop", "cart", &["/a"])).unwrap();
         }
@@ -329,7 +352,7 @@ mod tests {
 
     #[test]
     fn changes_above_the_limit_are_merged_by_key() {
-        let (sender, mut receiver) = queue(false);
+        let (sender, mut receiver) = queue();
         full(&sender);
         for _ in 0..5 {
             sender.send(updated("pods", "shop", "cart", &["/a"])).unwrap();
@@ -361,7 +384,7 @@ mod tests {
 
     #[test]
     fn an_object_added_and_deleted_while_pending_is_counted_and_dropped() {
-        let (sender, mut receiver) = queue(false);
+        let (sender, mut receiver) = queue();
         full(&sender);
         for number in 0..100_000 {
             let name = format!("job-{number}");
@@ -377,7 +400,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_receiver_ends_when_all_senders_are_gone() {
-        let (sender, mut receiver) = queue(false);
+        let (sender, mut receiver) = queue();
         sender
             .clone()
             .send(updated("pods", "shop", "cart", &["/a"]))
@@ -390,7 +413,7 @@ mod tests {
 
     #[test]
     fn sending_fails_when_the_receiver_is_gone() {
-        let (sender, receiver) = queue(false);
+        let (sender, receiver) = queue();
         drop(receiver);
         assert_eq!(sender.send(updated("pods", "shop", "cart", &["/a"])), Err(Closed));
     }

@@ -2,12 +2,12 @@
 //!
 //! A value is replaced by its length and a hash keyed per process, so that changes remain visible.
 
-use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
 
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use serde_json::{Map, Value};
 
 use crate::kinds::Kind;
@@ -28,6 +28,8 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Shorter values are not searched for in annotations: they would match everywhere.
 const SHORTEST_REPEATED: usize = 4;
+/// Shorter parts of a value, such as one line of it, are not looked for either.
+const SHORTEST_PART: usize = 8;
 
 impl Redaction {
     /// Values are redacted.
@@ -62,11 +64,11 @@ impl Redaction {
         if self.show {
             return marks;
         }
-        let mut repeated = Vec::new();
+        let mut repeated = Values::default();
         if kind.is_secret() {
             for field in ["data", "stringData"] {
                 if let Some(values) = object.get_mut(field) {
-                    collect(values, &mut repeated);
+                    repeated.collect(values);
                     self.conceal_all(&format!("/{field}"), values, &mut marks);
                 }
             }
@@ -79,14 +81,14 @@ impl Redaction {
         }
         if let Some(Value::Object(labels)) = metadata.get_mut("labels") {
             for (name, value) in labels {
-                if contains_any(value.as_str().unwrap_or_default(), &repeated) {
+                if repeated.is_in(value.as_str().unwrap_or_default()) {
                     self.conceal(format!("/metadata/labels/{}", escape(name)), value, &mut marks);
                 }
             }
         }
         // Field sets name list elements by value, which may be a value of the Secret.
         if let Some(fields) = metadata.get_mut("managedFields")
-            && contains_any(&fields.to_string(), &repeated)
+            && repeated.is_in(&fields.to_string())
         {
             self.conceal("/metadata/managedFields".to_owned(), fields, &mut marks);
         }
@@ -97,14 +99,13 @@ impl Redaction {
         &self,
         kind: &Kind,
         annotations: &mut Map<String, Value>,
-        repeated: &[String],
+        repeated: &Values,
         marks: &mut Marks,
     ) {
         for (name, value) in annotations {
             let text = value.as_str().unwrap_or_default();
             let repeats = name == LAST_APPLIED
-                || kind.is_secret()
-                    && (holds_a_copy(text) || is_packed(text) || contains_any(text, repeated));
+                || kind.is_secret() && (holds_a_copy(text) || is_packed(text) || repeated.is_in(text));
             if repeats {
                 self.conceal(format!("/metadata/annotations/{}", escape(name)), value, marks);
             }
@@ -158,29 +159,86 @@ fn length(text: &str, path: &str) -> usize {
     }
 }
 
-/// The values as others may repeat them: as they are, decoded and encoded.
-fn collect(value: &Value, into: &mut Vec<String>) {
-    match value {
-        Value::String(text) => {
-            let decoded = STANDARD
-                .decode(text)
-                .ok()
-                .and_then(|bytes| String::from_utf8(bytes).ok());
-            into.extend(
-                [Some(text.clone()), decoded, Some(STANDARD.encode(text))]
-                    .into_iter()
-                    .flatten()
-                    .filter(|text| text.len() >= SHORTEST_REPEATED),
-            );
+/// The values of a Secret in every form in which others may repeat them.
+#[derive(Default)]
+struct Values(BTreeSet<String>);
+
+impl Values {
+    /// Adds every text below a value of the Secret.
+    fn collect(&mut self, value: &Value) {
+        match value {
+            Value::String(text) => {
+                self.add(text);
+                if let Ok(bytes) = STANDARD.decode(text) {
+                    self.add_encoded(&bytes);
+                    if let Ok(decoded) = String::from_utf8(bytes) {
+                        self.add(&decoded);
+                        self.add_parts(&decoded);
+                    }
+                } else {
+                    self.add_parts(text);
+                }
+                self.add_encoded(text.as_bytes());
+            }
+            Value::Object(fields) => fields.values().for_each(|value| self.collect(value)),
+            Value::Array(items) => items.iter().for_each(|value| self.collect(value)),
+            _ => {}
         }
-        Value::Object(fields) => fields.values().for_each(|value| collect(value, into)),
-        Value::Array(items) => items.iter().for_each(|value| collect(value, into)),
-        _ => {}
+    }
+
+    fn add(&mut self, text: &str) {
+        if text.len() >= SHORTEST_REPEATED {
+            self.0.insert(text.to_owned());
+            // As part of a JSON document.
+            let json = Value::from(text).to_string();
+            self.0.insert(json.trim_matches('"').to_owned());
+        }
+    }
+
+    /// Base64 in both alphabets without padding, hexadecimal, and as in addresses.
+    fn add_encoded(&mut self, bytes: &[u8]) {
+        if bytes.len() < SHORTEST_REPEATED {
+            return;
+        }
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let address: String = form_urlencoded::byte_serialize(bytes).collect();
+        self.0.extend([
+            STANDARD_NO_PAD.encode(bytes),
+            URL_SAFE_NO_PAD.encode(bytes),
+            hex.to_uppercase(),
+            hex,
+            address.replace('+', "%20"),
+            address,
+        ]);
+    }
+
+    /// The lines of a key or certificate, and the texts of a JSON document (`.dockerconfigjson`).
+    fn add_parts(&mut self, text: &str) {
+        if let Ok(Value::Object(document)) = serde_json::from_str(text) {
+            for value in leaves(&Value::Object(document)) {
+                if value.len() >= SHORTEST_PART {
+                    self.add(value);
+                }
+            }
+        } else if text.trim().contains('\n') {
+            for line in text.lines().filter(|line| line.len() >= SHORTEST_PART) {
+                self.add(line);
+            }
+        }
+    }
+
+    fn is_in(&self, text: &str) -> bool {
+        self.0.iter().any(|value| text.contains(value.as_str()))
     }
 }
 
-fn contains_any(text: &str, values: &[String]) -> bool {
-    values.iter().any(|value| text.contains(value.as_str()))
+fn leaves(value: &Value) -> Vec<&str> {
+    match value {
+        Value::String(text) => vec![text],
+        Value::Object(fields) => fields.values().flat_map(leaves).collect(),
+        Value::Array(items) => items.iter().flat_map(leaves).collect(),
+        _ => Vec::new(),
+    }
 }
 
 /// Shorter texts in base64 hold no copy of a Secret.
@@ -299,6 +357,48 @@ mod tests {
     }
 
     #[test]
+    fn a_value_is_found_in_every_encoding_and_in_parts() {
+        let password = "s3cret pass/word+\u{e9}";
+        let key = "-----BEGIN KEY-----\nMIIabcdef0123456789\nxyzabc9876543210\n-----END KEY-----\n";
+        let docker = json!({ "auths": { "registry": { "password": "docker-pass" } } }).to_string();
+        let hex: String = password.bytes().map(|byte| format!("{byte:02x}")).collect();
+        let copies = [
+            ("plain", format!("x {password} y")),
+            ("quoted", format!("say \"{password}\"")),
+            ("base64", format!("({})", STANDARD_NO_PAD.encode(password))),
+            ("url-safe", format!("({})", URL_SAFE_NO_PAD.encode(password))),
+            ("hex", format!("0x{hex}")),
+            ("upper-hex", hex.to_uppercase()),
+            ("address", "q=s3cret%20pass%2Fword%2B%C3%A9".to_owned()),
+            ("form", "q=s3cret+pass%2Fword%2B%C3%A9".to_owned()),
+            ("one-line-of-the-key", "see MIIabcdef0123456789".to_owned()),
+            ("inside-a-document", "docker-pass!".to_owned()),
+        ];
+        let annotations: Map<String, Value> = copies
+            .iter()
+            .map(|(name, text)| ((*name).to_owned(), json!(text)))
+            .collect();
+        let mut object = json!({
+            "metadata": { "annotations": annotations, "labels": { "team": "shop" } },
+            "data": {
+                "password": STANDARD.encode(password), "tls.key": STANDARD.encode(key),
+                ".dockerconfigjson": STANDARD.encode(docker),
+            },
+        });
+
+        Redaction::on().apply(&secret_kind(), &mut object);
+
+        for (name, _) in copies {
+            let shown = object["metadata"]["annotations"][name].as_str().unwrap();
+            assert!(
+                shown.starts_with('<') && shown.ends_with(" bytes>"),
+                "{name}: {shown}"
+            );
+        }
+        assert_eq!(object["metadata"]["labels"]["team"], "shop");
+    }
+
+    #[test]
     fn values_that_are_not_text_are_redacted() {
         let mut object = json!({ "data": { "number": 4711, "flag": true, "none": null } });
 
@@ -391,9 +491,7 @@ mod tests {
 
             Redaction::on().apply(&secret_kind(), &mut object);
 
-            let mut left = Vec::new();
-            collect(&object, &mut left);
-            for text in left {
+            for text in leaves(&object) {
                 proptest::prop_assert!(!text.contains(&value) && !text.contains(&encoded), "{}", text);
             }
         }

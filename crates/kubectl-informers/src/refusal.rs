@@ -27,6 +27,8 @@ pub enum RequestError {
     Unreachable(String),
     /// The response is not that of an API server.
     Malformed(String),
+    /// The answer is larger than any that an API server sends.
+    TooLarge(String),
 }
 
 impl RequestError {
@@ -78,7 +80,7 @@ impl RequestError {
             } => Failure::verbatim(from_server(code, &reason, &message)),
             Self::Refused => refused(server),
             Self::Unreachable(text) => Failure::verbatim(format!("Unable to connect to the server: {text}")),
-            Self::Malformed(text) => Failure::error(text),
+            Self::Malformed(text) | Self::TooLarge(text) => Failure::error(text),
         }
     }
 }
@@ -92,7 +94,7 @@ impl fmt::Display for RequestError {
                 message,
             } => f.write_str(&from_server(*code, reason, message)),
             Self::Refused => f.write_str("the connection was refused"),
-            Self::Unreachable(text) | Self::Malformed(text) => f.write_str(text),
+            Self::Unreachable(text) | Self::Malformed(text) | Self::TooLarge(text) => f.write_str(text),
         }
     }
 }
@@ -142,16 +144,53 @@ fn from_server(code: u16, reason: &str, message: &str) -> String {
         "" => code.to_string(),
         reason => reason.to_owned(),
     };
-    match message {
-        "" => format!("Error from server ({reason})"),
-        message => format!("Error from server ({reason}): {message}"),
+    let cause = usual_cause(code, &reason);
+    match (message, cause) {
+        ("", None) => format!("Error from server ({reason})"),
+        ("", Some(cause)) => format!("Error from server ({reason}): {cause}"),
+        (message, None) => format!("Error from server ({reason}): {message}"),
+        (message, Some(cause)) => format!("Error from server ({reason}): {message}; {cause}"),
     }
+}
+
+/// What usually sends a response with this code that is not a Status of an API server: something in between. `None` for
+/// a response with a reason, which says it itself.
+fn usual_cause(code: u16, reason: &str) -> Option<&'static str> {
+    if !reason.is_empty() && reason != code.to_string() {
+        return None;
+    }
+    Some(match code {
+        301..=308 => {
+            "the response is a redirect, usually to a login page: log in again, or check the server address"
+        }
+        401 => "the credentials are missing or expired: log in again",
+        403 => {
+            "usually a proxy, gateway or firewall in front of the API server rejects the request: check HTTPS_PROXY and \
+             the server address"
+        }
+        404 => {
+            "usually the address is not that of an API server: check the server in the kubeconfig, and its path"
+        }
+        407 => "the proxy requires credentials: check HTTPS_PROXY and proxy-url",
+        413 => "usually a proxy limits the size of requests",
+        429 => "the server has too many requests and asks to slow down",
+        500 => "the API server or a proxy failed internally",
+        502 => "usually a load balancer cannot reach the API server",
+        503 => {
+            "usually the API server is starting, overloaded, or has no healthy instance behind the load balancer"
+        }
+        504 => "usually a gateway waited too long for the API server",
+        _ => return None,
+    })
 }
 
 /// A failed list or watch in one line.
 pub fn explain(error: &SourceError) -> String {
     match error {
-        SourceError::Api(api) => api.to_string(),
+        SourceError::Api(api) => match usual_cause(api.code, &api.reason) {
+            Some(cause) => format!("{api}; {cause}"),
+            None => api.to_string(),
+        },
         refused if refused.is_connection_refused() => "the connection was refused".to_owned(),
         other => plain(&chain(other)),
     }
@@ -165,7 +204,10 @@ fn plain(text: &str) -> String {
 
 /// The missing permission and the commands that grant it. `None` unless the status is 403.
 pub fn missing_permission(error: &SourceError, kind: &Kind, namespaces: Option<&[String]>) -> Option<String> {
-    let api = error.api().filter(|api| api.is_forbidden())?;
+    // Without a reason it is not the API server that rejects the request, and no role would help.
+    let api = error
+        .api()
+        .filter(|api| api.is_forbidden() && !api.reason.is_empty())?;
     let what = kind.full_name();
     let place = match namespaces.filter(|_| kind.namespaced) {
         None if kind.namespaced => " in all namespaces".to_owned(),
@@ -286,8 +328,12 @@ mod tests {
     #[test]
     fn only_a_403_is_a_missing_permission() {
         let kind = Kind::for_tests("", "v1", "Pod", "pods");
-        let error = SourceError::Api(ApiError::new(404, "NotFound", ""));
-        assert_eq!(missing_permission(&error, &kind, None), None);
+        for error in [
+            ApiError::new(404, "NotFound", ""),
+            ApiError::new(403, "", "blocked by a proxy"),
+        ] {
+            assert_eq!(missing_permission(&SourceError::Api(error), &kind, None), None);
+        }
     }
 
     #[test]
@@ -313,12 +359,16 @@ mod tests {
     #[test]
     fn a_refusal_without_a_status_is_shown_with_its_code() {
         let text = |body: &str| RequestError::from_body(502, body.as_bytes()).to_string();
-        assert_eq!(text("<html>bad gateway</html>"), "Error from server (502)");
+        let cause = "usually a load balancer cannot reach the API server";
+        assert_eq!(
+            text("<html>bad gateway</html>"),
+            format!("Error from server (502): {cause}")
+        );
         assert_eq!(
             text("upstream is down\nmore"),
-            "Error from server (502): upstream is down"
+            format!("Error from server (502): upstream is down; {cause}")
         );
-        assert_eq!(text(""), "Error from server (502)");
+        assert_eq!(text(""), format!("Error from server (502): {cause}"));
         assert_eq!(
             text(r#"{"kind":"Status","reason":"Expired","message":"gone"}"#),
             "Error from server (Expired): gone"
@@ -346,7 +396,8 @@ mod tests {
                 reason: String::new(),
                 message: "later".to_owned()
             }),
-            "Error from server (503): later"
+            "Error from server (503): later; usually the API server is starting, overloaded, or has no healthy instance \
+             behind the load balancer"
         );
         assert_eq!(
             text(RequestError::Unreachable("no route".to_owned())),

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 
@@ -12,6 +13,9 @@ use crate::failure::{Exit, Failure};
 use crate::notes::Notes;
 use crate::session::{Reach, Session};
 use crate::{bench, logging, serve, shell, top, watch};
+
+/// How long a blocked standard error may delay the exit of the program.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Runs the program with these arguments; the first is the program's name.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -32,11 +36,25 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match dispatch(command, &cli.global) {
         Ok(exit) => ExitCode::from(exit.code()),
         Err(failure) => {
-            if !failure.text().is_empty() {
-                let _ = writeln!(io::stderr().lock(), "{failure}");
-            }
+            report(&failure);
             ExitCode::from(failure.code())
         }
+    }
+}
+
+/// Prints why the program ends, but does not wait for ever: a pipe that nobody reads blocks the writer, and no signal is
+/// handled any more.
+fn report(failure: &Failure) {
+    if failure.text().is_empty() {
+        return;
+    }
+    let (text, (done, written)) = (failure.to_string(), std::sync::mpsc::channel());
+    let writer = kube_tasks::spawn_thread("last words", move || {
+        let _ = writeln!(io::stderr().lock(), "{text}");
+        let _ = done.send(());
+    });
+    if writer.is_ok() {
+        let _ = written.recv_timeout(REPORT_TIMEOUT);
     }
 }
 

@@ -1,11 +1,14 @@
 //! Shared by `watch`, `top` and `serve`: one informer per kind, and one stream of their changes and notes.
 
+use std::sync::Arc;
+
 use kube_informers::Scope;
 use tokio::sync::mpsc;
 
 use crate::changes::Change;
 use crate::cli::{Global, Selection};
 use crate::cluster::Cluster;
+use crate::config::Config;
 use crate::discovery::Discovery;
 use crate::failure::Failure;
 use crate::kinds::Kind;
@@ -94,7 +97,11 @@ impl Session {
         let discovery = Discovery::new(cluster.client.clone(), &cluster.server, cluster.cache_dir.clone());
         let kinds = discovery.find_all(kinds).await?;
         let redaction = Redaction::showing(global.showing.show_secrets);
-        Self::start(cluster, kinds, scope, redaction, global.showing.show_noise)
+        let mut observing = Observing::new(cluster.client.clone(), cluster.server.clone(), scope, redaction);
+        observing.show_noise = global.showing.show_noise;
+        observing.config =
+            Arc::new(Config::load(global.showing.config.as_deref())?.ignoring(&global.showing.ignore));
+        Self::start(cluster, kinds, &observing)
     }
 
     /// Starts an informer for each kind.
@@ -102,29 +109,16 @@ impl Session {
     /// # Errors
     ///
     /// The scope does not fit the kinds.
-    pub fn start(
-        cluster: Cluster,
-        kinds: Vec<Kind>,
-        scope: Scope,
-        redaction: Redaction,
-        noise: bool,
-    ) -> Result<(Self, Feed), Failure> {
-        let (changes, changes_out) = queue::queue(noise);
+    pub fn start(cluster: Cluster, kinds: Vec<Kind>, observing: &Observing) -> Result<(Self, Feed), Failure> {
+        let (changes, changes_out) = queue::queue();
         let (notes, notes_out) = mpsc::channel(PENDING_NOTES);
-        let observing = Observing {
-            client: cluster.client.clone(),
-            server: cluster.server.clone(),
-            scope: scope.clone(),
-            redaction,
-            noise,
-        };
         let observed = kinds
             .into_iter()
-            .map(|kind| Observed::start(kind, &observing, changes.clone(), notes.clone()))
+            .map(|kind| Observed::start(kind, observing, changes.clone(), notes.clone()))
             .collect::<Result<_, _>>()?;
         let session = Self {
             cluster,
-            scope,
+            scope: observing.scope.clone(),
             observed,
         };
         let feed = Feed {

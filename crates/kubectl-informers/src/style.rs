@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 use anstyle::{AnsiColor, Style};
 
 use crate::cli::When;
+use crate::safe::SafeText;
 
 /// Added.
 pub const ADDED: Style = AnsiColor::Green.on_default();
@@ -43,10 +44,10 @@ impl Colours {
     }
 
     /// The text in this style.
-    pub fn paint(self, style: Style, text: &str) -> String {
+    pub fn paint(self, style: Style, text: impl Into<SafeText>) -> SafeText {
         match self.0 {
-            true => format!("{style}{text}{style:#}"),
-            false => text.to_owned(),
+            true => text.into().styled(style),
+            false => text.into(),
         }
     }
 }
@@ -57,8 +58,11 @@ mod tests {
 
     #[test]
     fn without_colours_the_text_stays_as_it_is() {
-        assert_eq!(Colours::new(false).paint(ADDED, "x"), "x");
-        assert_eq!(Colours::new(true).paint(ADDED, "x"), "\u{1b}[32mx\u{1b}[0m");
+        assert_eq!(Colours::new(false).paint(ADDED, "x").as_str(), "x");
+        assert_eq!(
+            Colours::new(true).paint(ADDED, "x").as_str(),
+            "\u{1b}[32mx\u{1b}[0m"
+        );
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 mod child;
 mod report;
-mod usage;
+pub mod usage;
 
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;

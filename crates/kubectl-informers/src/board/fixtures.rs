@@ -14,7 +14,9 @@ use crate::changes::{Change, What};
 use crate::diff::FieldChange;
 use crate::item::Item;
 use crate::kinds::Kind;
-use crate::observe::InformerView;
+use crate::noise::Noise;
+use crate::observe::{Health, InformerView};
+use crate::path::{push_element, push_field};
 use crate::redact::Redaction;
 
 /// Pods and nodes.
@@ -45,7 +47,7 @@ pub(crate) fn item(kind: &Kind, namespace: &str, name: &str) -> Arc<Item> {
         "metadata": { "name": name, "namespace": namespace, "uid": name, "resourceVersion": "7", "labels": { "app": name } },
     }))
     .unwrap();
-    item.admit(kind, &Redaction::on());
+    item.admit(kind, &Redaction::on(), false);
     Arc::new(item)
 }
 
@@ -65,6 +67,8 @@ fn change(plural: &str, namespace: &str, name: &str, event: What, diff: Vec<Fiel
         diff,
         object: Some(item(&kind, namespace, name)),
         old: None,
+        noise: Noise::none(),
+        by: None,
         coalesced: 0,
         kind,
     }
@@ -92,11 +96,24 @@ pub(crate) fn updated(plural: &str, namespace: &str, name: &str, paths: &[&str])
         .iter()
         .map(|path| FieldChange {
             path: (*path).to_owned(),
+            field: readable(path),
             old: Some(Value::from("before")),
             new: Some(Value::from("after")),
         })
         .collect();
     change(plural, namespace, name, What::Updated { resync: false }, diff)
+}
+
+/// `/status/conditions/0/status` as `status.conditions[0].status`.
+fn readable(pointer: &str) -> String {
+    let mut path = String::new();
+    for part in pointer.split('/').skip(1) {
+        match part.parse::<usize>() {
+            Ok(_) => push_element(&mut path, part),
+            Err(_) => push_field(&mut path, part),
+        }
+    }
+    path
 }
 
 /// Gone.
@@ -127,5 +144,6 @@ pub(crate) fn view(kind: &Arc<Kind>) -> InformerView {
         resource_version: Some("4711".to_owned()),
         version_age: Some(Duration::from_secs(3)),
         progress: None,
+        health: Health::Live,
     }
 }

@@ -6,6 +6,7 @@ mod history;
 mod log;
 mod series;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kube_informers::ObjectKey;
@@ -13,7 +14,9 @@ use tokio::time::Instant;
 
 use crate::changes::{Change, What};
 use crate::kinds::Kind;
-use crate::observe::InformerView;
+use crate::observe::{Health, InformerView};
+use crate::path::without_elements;
+use crate::who::Written;
 
 pub use churn::{Churner, Churning};
 pub use history::{History, ObjectHistory};
@@ -23,6 +26,9 @@ pub use series::Series;
 
 /// The number of objects and fields whose churn is counted separately. The quietest are forgotten first.
 const CHURNERS: usize = 1024;
+
+/// How many pairs of kind and field manager are counted separately; the others are counted as `other`.
+const MANAGERS: usize = 200;
 
 /// Which object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,7 +44,7 @@ pub struct ObjectId {
 pub struct FieldId {
     /// The kind, as an index into the list of kinds.
     pub kind: usize,
-    /// The field as a JSON pointer, with `*` for the places in lists.
+    /// The field, with `[*]` for the elements of lists: `status.conditions[*].status`.
     pub path: String,
 }
 
@@ -72,6 +78,8 @@ pub struct Board {
     pub objects: Churning<ObjectId>,
     /// The fields that change most.
     pub fields: Churning<FieldId>,
+    /// Changes by kind and field manager, the initial list left out.
+    pub managers: BTreeMap<(usize, Box<str>), u64>,
 }
 
 impl Board {
@@ -100,6 +108,7 @@ impl Board {
             history: History::default(),
             objects: Churning::new(CHURNERS, now),
             fields: Churning::new(CHURNERS, now),
+            managers: BTreeMap::new(),
         }
     }
 
@@ -125,8 +134,17 @@ impl Board {
         {
             *count += 1;
         }
+        self.count_managers(kind, change.by.as_deref());
         let id = ObjectId { kind, key };
-        self.objects.count(id.clone(), now);
+        // An Event is news about another object, and is new itself every time.
+        match change.about() {
+            None => self.objects.count(id.clone(), now),
+            Some((name, key)) => {
+                if let Some(kind) = self.kinds.iter().position(|known| known.kind.kind == name) {
+                    self.objects.count(ObjectId { kind, key }, now);
+                }
+            }
+        }
         for field in fields(&change) {
             self.fields.count(FieldId { kind, path: field }, now);
         }
@@ -137,6 +155,26 @@ impl Board {
         let entry = self.log.push(kind, change);
         self.history.push(id, entry.clone(), last_state);
         Some(entry)
+    }
+
+    /// Counts a change for each of its authors. Anybody can write under any name, so the number of names is limited.
+    fn count_managers(&mut self, kind: usize, by: Option<&[Written]>) {
+        let mut names: Vec<&str> = by
+            .unwrap_or_default()
+            .iter()
+            .map(|one| &*one.author.manager)
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        if names.is_empty() {
+            names.push("unknown");
+        }
+        for name in names {
+            let full = self.managers.len() >= MANAGERS;
+            let known = self.managers.contains_key(&(kind, Box::from(name)));
+            let name = if known || !full { name } else { "other" };
+            *self.managers.entry((kind, name.into())).or_default() += 1;
+        }
     }
 
     /// Called once a second with the state of the informers, in the order of the kinds.
@@ -154,11 +192,13 @@ impl Board {
             .all(|kind| kind.view.as_ref().is_some_and(|view| view.synced))
     }
 
-    /// The kinds that are not synced yet.
-    pub fn missing(&self) -> impl Iterator<Item = &KindBoard> {
+    /// The health of the worst informer.
+    pub fn health(&self) -> Health {
         self.kinds
             .iter()
-            .filter(|kind| !kind.view.as_ref().is_some_and(|view| view.synced))
+            .map(|kind| kind.view.as_ref().map_or(Health::CatchingUp, |view| view.health))
+            .max()
+            .unwrap_or(Health::Live)
     }
 
     /// Watches held open on the server, and bytes received from it, by all informers together.
@@ -193,23 +233,11 @@ fn fields(change: &Change) -> Vec<String> {
     let mut fields: Vec<String> = change
         .diff
         .iter()
-        .map(|field| without_places(&field.path))
+        .map(|field| without_elements(&field.field))
         .collect();
     fields.sort();
     fields.dedup();
     fields
-}
-
-fn without_places(path: &str) -> String {
-    path.split('/')
-        .map(
-            |part| match !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()) {
-                true => "*",
-                false => part,
-            },
-        )
-        .collect::<Vec<_>>()
-        .join("/")
 }
 
 #[cfg(test)]
@@ -255,7 +283,7 @@ mod tests {
         assert!(history.last_state.is_some(), "what it was last can still be seen");
         assert_eq!(
             board.fields.top(1, now)[0].what.path,
-            "/status/containerStatuses/*/ready"
+            "status.containerStatuses[*].ready"
         );
     }
 
@@ -270,23 +298,45 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn the_number_of_managers_is_limited() {
+        use crate::who::Author;
+        let mut board = board();
+        for number in 0..1000 {
+            let mut change = updated("pods", "shop", "cart", &["/a"]);
+            change.by = Some(vec![Written {
+                author: Author {
+                    manager: format!("manager-{number}").into(),
+                    operation: "Update".into(),
+                    subresource: None,
+                    time: None,
+                },
+                paths: Vec::new(),
+            }]);
+            board.apply(change, Instant::now());
+        }
+        assert_eq!(board.managers.len(), MANAGERS + 1);
+        assert_eq!(board.managers.values().sum::<u64>(), 1000);
+        assert_eq!(board.managers[&(0, "other".into())], 800);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn the_board_is_synced_when_every_kind_is() {
         let mut board = board();
         assert!(!board.is_synced());
-        assert_eq!(board.missing().count(), 2);
+        assert_eq!(board.health(), Health::CatchingUp);
 
         let [pods, nodes] = kinds();
         let mut late = view(&nodes);
         late.synced = false;
+        let since = Instant::now();
+        late.health = Health::Disconnected { since };
         board.tick(vec![view(&pods), late], Instant::now());
-        assert_eq!(
-            board.missing().map(|kind| kind.id.as_str()).collect::<Vec<_>>(),
-            ["nodes"]
-        );
+        assert_eq!(board.health(), Health::Disconnected { since }, "the worst counts");
 
         tokio::time::advance(Duration::from_secs(1)).await;
         board.tick(vec![view(&pods), view(&nodes)], Instant::now());
         assert!(board.is_synced());
+        assert_eq!(board.health(), Health::Live);
         assert_eq!(board.cost(), (2, 2 * view(&pods).bytes));
     }
 

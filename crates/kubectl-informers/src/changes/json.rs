@@ -9,6 +9,8 @@ use serde_json::Value;
 
 use super::{Change, What};
 use crate::diff::FieldChange;
+use crate::safe::SafeText;
+use crate::who::Written;
 
 /// The line.
 #[derive(Serialize)]
@@ -27,6 +29,7 @@ struct Line<'a> {
     resource_version: Option<&'a str>,
     old_resource_version: Option<&'a str>,
     diff: &'a [FieldChange],
+    by: Option<&'a [Written]>,
     /// Only for changes that represent several.
     #[serde(skip_serializing_if = "is_zero")]
     coalesced: u64,
@@ -44,7 +47,7 @@ fn is_zero(number: &u64) -> bool {
 }
 
 /// The line of a change, without the end of line.
-pub fn line(change: &Change, with_object: bool) -> String {
+pub fn line(change: &Change, with_object: bool) -> SafeText {
     let line = Line {
         time: change.when,
         event: change.event.name(),
@@ -59,6 +62,7 @@ pub fn line(change: &Change, with_object: bool) -> String {
         resource_version: change.resource_version.as_deref(),
         old_resource_version: change.old_resource_version.as_deref(),
         diff: &change.diff,
+        by: change.by.as_deref(),
         coalesced: change.coalesced,
         objects: match change.event {
             What::Synced { objects } => Some(objects),
@@ -70,8 +74,7 @@ pub fn line(change: &Change, with_object: bool) -> String {
             .filter(|_| with_object)
             .map(|object| object.peek()),
     };
-    // A struct of texts and JSON values: there is nothing in it that cannot be written.
-    serde_json::to_string(&line).unwrap_or_default()
+    SafeText::json(&line)
 }
 
 #[cfg(test)]
@@ -84,26 +87,34 @@ mod tests {
     use super::*;
     use crate::item::Item;
     use crate::kinds::Kind;
+    use crate::noise::Noise;
     use crate::redact::Redaction;
 
     fn pod(version: &str, phase: &str) -> Arc<Item> {
         let mut item: Item = serde_json::from_value(json!({
-            "metadata": { "name": "cart", "namespace": "shop", "uid": "u1", "resourceVersion": version },
+            "metadata": {
+                "name": "cart", "namespace": "shop", "uid": "u1", "resourceVersion": version,
+                "managedFields": [{
+                    "manager": "kubelet", "operation": "Update", "subresource": "status", "time": "2026-01-02T03:04:05Z",
+                    "fieldsV1": { "f:status": { "f:phase": {} } },
+                }],
+            },
             "status": { "phase": phase },
         }))
         .unwrap();
-        item.admit(&Kind::for_tests("", "v1", "Pod", "pods"), &Redaction::on());
+        item.admit(&Kind::for_tests("", "v1", "Pod", "pods"), &Redaction::on(), false);
         Arc::new(item)
     }
 
     fn parsed(change: &Change, with_object: bool) -> Value {
-        let mut value: Value = serde_json::from_str(&line(change, with_object)).unwrap();
+        let mut value: Value = serde_json::from_str(line(change, with_object).as_str()).unwrap();
         value["time"] = json!("T");
         value
     }
 
     fn change(event: Event<Item>) -> Change {
-        Change::of(&event, &Arc::new(Kind::for_tests("", "v1", "Pod", "pods")), false)
+        let kind = Arc::new(Kind::for_tests("", "v1", "Pod", "pods"));
+        Change::of(&event, &kind, &Noise::of(&kind, &[]).unwrap())
     }
 
     #[test]
@@ -120,7 +131,11 @@ mod tests {
                 "time": "T", "event": "updated", "initial": false, "resync": false, "cause": null,
                 "kind": "Pod", "apiVersion": "v1", "namespace": "shop", "name": "cart", "uid": "u1",
                 "resourceVersion": "9", "oldResourceVersion": "7",
-                "diff": [{ "path": "/status/phase", "old": "Pending", "new": "Running" }],
+                "diff": [{ "path": "/status/phase", "field": "status.phase", "old": "Pending", "new": "Running" }],
+                "by": [{
+                    "manager": "kubelet", "operation": "Update", "subresource": "status",
+                    "time": "2026-01-02T03:04:05Z", "paths": ["status.phase"],
+                }],
             })
         );
         assert_eq!(parsed(&change, true)["object"]["kind"], "Pod");
@@ -153,7 +168,7 @@ mod tests {
             json!({
                 "time": "T", "event": "synced", "initial": false, "resync": false, "cause": null,
                 "kind": "Pod", "apiVersion": "v1", "namespace": null, "name": null, "uid": null,
-                "resourceVersion": "12", "oldResourceVersion": null, "diff": [], "objects": 3,
+                "resourceVersion": "12", "oldResourceVersion": null, "diff": [], "by": null, "objects": 3,
             })
         );
     }
@@ -172,6 +187,7 @@ mod tests {
             parsed(&change, true),
             parsed(&Change::synced(&change.kind, 3, None), false),
             parsed(&change, false)["diff"][0].clone(),
+            parsed(&change, false)["by"][0].clone(),
         ] {
             names.extend(value.as_object().unwrap().keys().cloned());
         }

@@ -11,6 +11,8 @@ use serde_json::Value;
 use crate::diff::{self, FieldChange};
 use crate::item::Item;
 use crate::kinds::Kind;
+use crate::noise::Noise;
+use crate::who::Written;
 
 /// One change of one object, or the end of the initial list.
 #[derive(Clone)]
@@ -35,6 +37,10 @@ pub struct Change {
     pub object: Option<Arc<Item>>,
     /// The object before an update.
     pub old: Option<Arc<Item>>,
+    /// What is left out of its diff.
+    pub noise: Noise,
+    /// Who changed it; `None` if that cannot be known.
+    pub by: Option<Vec<Written>>,
     /// How many earlier changes of the object were merged into this one, because the output was blocked.
     pub coalesced: u64,
 }
@@ -100,17 +106,22 @@ impl What {
 
 impl Change {
     /// Converts an event of an informer. The diff is computed here, once for all views.
-    pub fn of(event: &Event<Item>, kind: &Arc<Kind>, noise: bool) -> Self {
+    pub fn of(event: &Event<Item>, kind: &Arc<Kind>, noise: &Noise) -> Self {
         let object = event.object();
-        let (what, old, diff) = match event {
-            Event::Added { initial, .. } => (What::Added { initial: *initial }, None, Vec::new()),
-            Event::Updated { old, new, resync } => (
-                What::Updated { resync: *resync },
-                Some(old.clone()),
-                diff::of_items(old, new, noise),
+        let (what, old, diff, by) = match event {
+            Event::Added { initial, .. } => (
+                What::Added { initial: *initial },
+                None,
+                Vec::new(),
+                object.managers().creators(),
             ),
-            Event::Deleted { cause, .. } => (What::Deleted { cause: *cause }, None, Vec::new()),
+            Event::Updated { old, new, resync } => {
+                let (diff, by) = diff::with_authors(old, new, noise);
+                (What::Updated { resync: *resync }, Some(old.clone()), diff, by)
+            }
+            Event::Deleted { cause, .. } => (What::Deleted { cause: *cause }, None, Vec::new(), None),
         };
+        object.managers().forget_fields();
         Self {
             when: Timestamp::now(),
             kind: kind.clone(),
@@ -124,6 +135,8 @@ impl Change {
             diff,
             object: Some(object.clone()),
             old,
+            noise: noise.clone(),
+            by,
             coalesced: 0,
         }
     }
@@ -141,6 +154,8 @@ impl Change {
             diff: Vec::new(),
             object: None,
             old: None,
+            noise: Noise::none(),
+            by: None,
             coalesced: 0,
         }
     }
@@ -153,6 +168,23 @@ impl Change {
         let reason = text("reason").unwrap_or_default();
         let message = text("message").or_else(|| text("note")).unwrap_or_default();
         Some(format!("{reason}: {message}"))
+    }
+
+    /// The kind and key of the object an Event is about; `None` for other kinds.
+    pub fn about(&self) -> Option<(String, ObjectKey)> {
+        let object = self.object.as_ref().filter(|_| self.kind.kind == "Event")?;
+        let object = object.peek();
+        let about = object.get("involvedObject").or_else(|| object.get("regarding"))?;
+        let text = |field: &str| {
+            about
+                .get(field)
+                .and_then(Value::as_str)
+                .filter(|text| !text.is_empty())
+        };
+        Some((
+            text("kind")?.to_owned(),
+            ObjectKey::new(text("namespace"), text("name")?),
+        ))
     }
 
     /// `shop/cart`, `node-1`; empty for [`What::Synced`].

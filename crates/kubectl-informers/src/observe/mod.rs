@@ -1,7 +1,9 @@
 //! One informer of one kind: starts it, and converts its events and failures into [`Change`]s and [`Note`]s.
 
+mod contact;
 mod follow;
 mod note;
+mod outage;
 mod view;
 
 use std::sync::Arc;
@@ -14,14 +16,19 @@ use kube_tasks::Task;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
+use crate::config::Config;
 use crate::failure::Failure;
 use crate::item::Item;
 use crate::kinds::Kind;
+use crate::noise::Noise;
 use crate::queue::ChangeSender;
 use crate::redact::Redaction;
+use contact::Contact;
 use follow::Follow;
 use note::{Hook, Trouble};
+use outage::Outages;
 
+pub use contact::Health;
 pub use note::{Note, NoteText};
 pub use view::{InformerView, Progress};
 
@@ -31,6 +38,7 @@ pub struct Observed {
     pub kind: Arc<Kind>,
     /// The informer: its cache, its indexes.
     pub informer: Informer<Item>,
+    contact: Arc<Contact>,
     trouble: Arc<Mutex<Trouble>>,
     _follow: Task,
     _reflect: Task,
@@ -48,7 +56,25 @@ pub struct Observing {
     /// What is redacted.
     pub redaction: Redaction,
     /// Whether noise is kept and shown.
-    pub noise: bool,
+    pub show_noise: bool,
+    /// More fields that are noise, by the name of the kind.
+    pub config: Arc<Config>,
+    outages: Arc<Mutex<Outages>>,
+}
+
+impl Observing {
+    /// With everything else as usual.
+    pub fn new(client: kube::Client, server: String, scope: Scope, redaction: Redaction) -> Self {
+        Self {
+            client,
+            server,
+            scope,
+            redaction,
+            show_noise: false,
+            config: Arc::default(),
+            outages: Arc::default(),
+        }
+    }
 }
 
 impl Observed {
@@ -68,10 +94,16 @@ impl Observed {
             .selected_namespaces()
             .map(|namespaces| namespaces.iter().cloned().collect());
         let list_watch = ListWatch::<Item>::projected(observing.client.clone(), kind.resource_type(), scope)
-            .drop_managed_fields(!observing.noise);
+            // Read for the authors of changes, and dropped from the object then.
+            .drop_managed_fields(false);
         for member in list_watch.clone().members() {
             member.check().map_err(Failure::error)?;
         }
+        let noise = match observing.show_noise {
+            true => Noise::none(),
+            false => observing.config.noise(&kind)?,
+        };
+        let (sources, contact) = contact::Observed::of(list_watch);
 
         let trouble = Arc::new(Mutex::new(Trouble::default()));
         let synced = Arc::new(AtomicBool::new(false));
@@ -81,11 +113,13 @@ impl Observed {
             server: observing.server.clone(),
             notes: notes.clone(),
             trouble: trouble.clone(),
+            outages: observing.outages.clone(),
             synced: synced.clone(),
         };
         let (admitted, redaction) = (kind.clone(), observing.redaction.clone());
-        let (informer, reflecting) = Informer::from_list_watch(list_watch)
-            .transform(move |item: &mut Item| item.admit(&admitted, &redaction))
+        let managed_fields = observing.show_noise;
+        let (informer, reflecting) = Informer::from_sources(sources)
+            .transform(move |item: &mut Item| item.admit(&admitted, &redaction, managed_fields))
             .on_stream_end(move |end| hook.ended(end))
             .build();
         let follow = Follow {
@@ -94,13 +128,16 @@ impl Observed {
             subscription: informer.subscribe_with(HandlerOptions::default().name("shown")),
             changes,
             notes,
-            noise: observing.noise,
+            noise,
+            contact: contact.clone(),
             trouble: trouble.clone(),
+            outages: observing.outages.clone(),
             synced,
         };
         Ok(Self {
             kind,
             informer,
+            contact,
             trouble,
             // Subscribed first, so that no change goes by between the list and the first event.
             _follow: Task::spawn("follow", follow.run()),
@@ -140,6 +177,10 @@ impl Observed {
             version_age: self.informer.freshness(),
             resource_version,
             progress: view::progress(&state),
+            health: match self.informer.has_synced() {
+                true => self.contact.health(),
+                false => self.contact.health().max(Health::CatchingUp),
+            },
             state,
         }
     }

@@ -3,15 +3,18 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use jiff::Timestamp;
 use kube_informers::reflector::{Resume, StreamEnd};
 use kube_informers::source::SourceError;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::outage::Outages;
 use crate::failure::Failure;
 use crate::kinds::Kind;
 use crate::refusal;
+use crate::watch::text::time;
 
 /// Failures in a row before the first success after which the connection is reported as failed.
 const MAX_INITIAL_FAILURES: u32 = 3;
@@ -19,6 +22,8 @@ const MAX_INITIAL_FAILURES: u32 = 3;
 /// A message about an informer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
+    /// When it was noticed.
+    pub when: Timestamp,
     /// Of which kind.
     pub kind: Arc<Kind>,
     /// What.
@@ -28,7 +33,7 @@ pub struct Note {
 /// What a note says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoteText {
-    /// A list or watch failed: the cause, and what happens next.
+    /// Something went wrong; why, and what is done about it.
     Trouble(String),
     /// Permission is missing: which one, and how to grant it.
     Forbidden(String),
@@ -39,6 +44,11 @@ pub enum NoteText {
 }
 
 impl Note {
+    /// What to print, with the time in front.
+    pub fn stamped(&self) -> String {
+        format!("{} {}", time(self.when), self.text())
+    }
+
     /// What to print.
     pub fn text(&self) -> String {
         match &self.text {
@@ -51,8 +61,6 @@ impl Note {
 /// The current failure of an informer.
 #[derive(Default)]
 pub(super) struct Trouble {
-    /// When it began, and when it last failed.
-    pub(super) times: Option<(Instant, Instant)>,
     pub(super) text: Option<String>,
     /// Refusals are reported once.
     pub(super) refused: bool,
@@ -65,6 +73,7 @@ pub(super) struct Hook {
     pub(super) server: String,
     pub(super) notes: mpsc::Sender<Note>,
     pub(super) trouble: Arc<Mutex<Trouble>>,
+    pub(super) outages: Arc<Mutex<Outages>>,
     pub(super) synced: Arc<AtomicBool>,
 }
 
@@ -76,7 +85,6 @@ impl Hook {
         if let Resume::ListInstead | Resume::RetryNewest | Resume::RetryWhole = end.resume {
             return;
         }
-        let now = Instant::now();
         let mut text = format!(
             "{} of {} failed: {}; {}",
             end.operation,
@@ -87,29 +95,39 @@ impl Hook {
         if !end.pause.is_zero() {
             text.push_str(&format!(" in {:.1} s", end.pause.as_secs_f64()));
         }
+        let synced = self.synced.load(Ordering::Acquire);
         let forbidden = refusal::missing_permission(error, &self.kind, self.namespaces.as_deref());
         // Before anything has worked, nothing suggests that it ever will. A connection may break by chance, a few times.
-        let hopeless = !self.synced.load(Ordering::Acquire)
+        let hopeless = !synced
             && match error {
                 SourceError::Api(api) => api.is_refusal() || api.is_invalid(),
                 SourceError::Request(_) => true,
                 other => other.is_connection_refused() || end.attempts >= MAX_INITIAL_FAILURES,
             };
-        let reported_before = {
+        let refused = hopeless || forbidden.is_some();
+        let reported = {
             let mut trouble = self.trouble.lock();
-            let began = trouble.times.map_or(now, |(began, _)| began);
-            trouble.times = Some((began, now));
             trouble.text = Some(text.clone());
-            std::mem::replace(&mut trouble.refused, hopeless || forbidden.is_some()) && trouble.refused
+            std::mem::replace(&mut trouble.refused, refused) && refused
         };
-        if reported_before {
-            // It is tried again and again; once is enough to know.
-            return;
-        }
+        let kind = self.kind.full_name();
+        let began = {
+            let mut outages = self.outages.lock();
+            let began = outages.failed(&kind, &text, synced, Instant::now());
+            if let Resume::Relist(reason) = end.resume {
+                outages.relisted(&kind, reason.to_string());
+            }
+            began
+        };
+        // The request is repeated; one report is enough.
         let text = match forbidden {
+            _ if reported => return,
             Some(text) => NoteText::Forbidden(text),
             None if hopeless => NoteText::Hopeless(refusal::into_failure(error, &self.server)),
-            None => NoteText::Trouble(text),
+            None => match began {
+                Some(text) => NoteText::Trouble(text),
+                None => return,
+            },
         };
         self.tell(text);
     }
@@ -117,6 +135,7 @@ impl Hook {
     fn tell(&self, text: NoteText) {
         // Best effort: the reader is gone, or does not read and has many notes pending.
         let _ = self.notes.try_send(Note {
+            when: Timestamp::now(),
             kind: self.kind.clone(),
             text,
         });

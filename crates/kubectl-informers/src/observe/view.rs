@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kube_informers::reflector::ReflectorState;
 
+use super::contact::Health;
 use crate::kinds::Kind;
 
 /// The state of an informer. Numbers are cumulative unless stated otherwise.
@@ -44,6 +45,8 @@ pub struct InformerView {
     pub version_age: Option<Duration>,
     /// The progress of the list in progress, if there is one.
     pub progress: Option<Progress>,
+    /// Whether the cache is current.
+    pub health: Health,
 }
 
 impl InformerView {

@@ -17,14 +17,14 @@ use crate::board::Board;
 use crate::changes::Change;
 use crate::item::Item;
 use crate::kinds::Kind;
-use crate::observe::{InformerView, Note, NoteText};
+use crate::observe::{Health, InformerView, Note, NoteText};
 use crate::queue::Coalesced;
 use crate::session::Session;
 
 /// The maximum number of concurrent streams. Each costs a connection and little memory.
 const STREAMS: usize = 128;
-/// The maximum number of concurrent lists. Each holds up to 16 MiB until it is sent, so this bounds memory.
-const LISTS: usize = 8;
+/// Large responses at a time. Each holds up to 16 MiB until it is sent, so this bounds the memory of slow readers.
+const LARGE: usize = 8;
 
 /// One served kind.
 pub(super) struct Served {
@@ -54,9 +54,9 @@ pub(super) struct App {
     /// Changes coalesced before they reached the log.
     pub coalesced: Mutex<Coalesced>,
     pub streams: Arc<Semaphore>,
-    /// Permits for lists that are being encoded or sent.
-    pub lists: Arc<Semaphore>,
-    pub rejected_lists: AtomicU64,
+    /// Large responses that are encoded or sent.
+    pub large: Arc<Semaphore>,
+    pub rejected: AtomicU64,
     pub write_timeouts: AtomicU64,
     pub stop: CancellationToken,
     beat: watch::Sender<Beat>,
@@ -95,8 +95,8 @@ impl App {
             remarks: Mutex::new(BTreeMap::new()),
             coalesced: Mutex::default(),
             streams: Arc::new(Semaphore::new(STREAMS)),
-            lists: Arc::new(Semaphore::new(LISTS)),
-            rejected_lists: AtomicU64::new(0),
+            large: Arc::new(Semaphore::new(LARGE)),
+            rejected: AtomicU64::new(0),
             write_timeouts: AtomicU64::new(0),
             stop: CancellationToken::new(),
             beat: watch::Sender::new(Beat::default()),
@@ -114,6 +114,13 @@ impl App {
     /// Called once a second.
     pub fn tick(&self, views: Vec<InformerView>, coalesced: Coalesced) {
         *self.coalesced.lock() = coalesced;
+        let live = views
+            .iter()
+            .enumerate()
+            .filter(|(_, view)| view.health == Health::Live);
+        for (place, _) in live {
+            self.remarks.lock().remove(&place);
+        }
         self.board.lock().tick(views, Instant::now());
         self.beat.send_modify(|beat| beat.ticks += 1);
     }
@@ -125,9 +132,8 @@ impl App {
         };
         match &note.text {
             NoteText::Forbidden(_) | NoteText::Hopeless(_) => self.remarks.lock().insert(place, note.text()),
-            NoteText::Recovered(_) => self.remarks.lock().remove(&place),
             // Temporary failures are shown by the view of the informer while they last.
-            NoteText::Trouble(_) => None,
+            NoteText::Trouble(_) | NoteText::Recovered(_) => None,
         };
     }
 

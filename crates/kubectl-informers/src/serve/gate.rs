@@ -142,8 +142,8 @@ impl Gate {
 
     fn token(&self, request: &Parts) -> Result<(), Refused> {
         let Some(token) = &self.token else { return Ok(()) };
-        // Probes have no token, and see only names of kinds.
-        if matches!(request.uri.path(), "/healthz" | "/readyz") {
+        // Probes have no token, and learn nothing but names of kinds.
+        if matches!(request.uri.path(), "/healthz" | "/livez" | "/readyz") {
             return Ok(());
         }
         let bearer =

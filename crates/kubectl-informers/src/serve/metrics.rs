@@ -7,13 +7,14 @@ use http::StatusCode;
 
 use super::answer::{self, Answer};
 use super::app::App;
+use crate::bench::usage::Usage;
 use crate::board::KindBoard;
-use crate::observe::InformerView;
+use crate::observe::{Health, InformerView};
 
 type Read = fn(&InformerView) -> f64;
 
 /// Name, type, help text, value.
-const METRICS: [(&str, &str, &str, Read); 13] = [
+const METRICS: [(&str, &str, &str, Read); 15] = [
     ("objects", "gauge", "Objects in the cache.", |view| {
         view.objects as f64
     }),
@@ -72,6 +73,21 @@ const METRICS: [(&str, &str, &str, Read); 13] = [
         |view| view.version_age.map_or(f64::NAN, |age| age.as_secs_f64()),
     ),
     (
+        "live",
+        "gauge",
+        "Whether the server has accepted the watch and nothing is known to be missing.",
+        |view| f64::from(u8::from(view.health == Health::Live)),
+    ),
+    (
+        "disconnected_seconds",
+        "gauge",
+        "Time since the contact with the server was lost; 0 while there is contact.",
+        |view| match view.health {
+            Health::Disconnected { since } => since.elapsed().as_secs_f64(),
+            Health::Live | Health::CatchingUp => 0.0,
+        },
+    ),
+    (
         "failing",
         "gauge",
         "Whether the last list or watch failed.",
@@ -99,14 +115,32 @@ pub(super) fn metrics(app: &App) -> Answer {
                 &app.write_timeouts,
             ),
             (
-                "kubectl_informers_rejected_lists_total",
-                "Lists rejected because too many were being sent.",
-                &app.rejected_lists,
+                "kubectl_informers_rejected_responses_total",
+                "Large responses rejected because too many were being sent.",
+                &app.rejected,
             ),
         ] {
             family(&mut text, name, "counter", help);
             let _ = writeln!(text, "{name} {}", value.load(Ordering::Relaxed));
         }
+        let name = "kubectl_informers_manager_changes_total";
+        family(
+            &mut text,
+            name,
+            "counter",
+            "Changes by field manager; `other` stands for all beyond the first 200.",
+        );
+        for ((kind, manager), count) in &board.managers {
+            if let Some(kind) = board.kinds.get(*kind) {
+                let _ = writeln!(
+                    text,
+                    "{name}{{{},manager=\"{}\"}} {count}",
+                    labels(kind),
+                    escape(manager)
+                );
+            }
+        }
+        process(&mut text, app.started.as_millisecond());
         let coalesced = *app.coalesced.lock();
         family(
             &mut text,
@@ -160,6 +194,41 @@ fn render(kinds: &[KindBoard]) -> String {
         }
     }
     text
+}
+
+/// The usual metrics of a process; only on Linux.
+fn process(text: &mut String, started_ms: i64) {
+    let usage = Usage::now();
+    let files = std::fs::read_dir("/proc/self/fd")
+        .ok()
+        .map(|files| files.count() as f64);
+    let metrics = [
+        (
+            "process_cpu_seconds_total",
+            "counter",
+            "CPU time, user and system.",
+            usage.cpu.map(|cpu| cpu.as_secs_f64()),
+        ),
+        (
+            "process_resident_memory_bytes",
+            "gauge",
+            "Memory in use.",
+            usage.resident.map(|bytes| bytes as f64),
+        ),
+        ("process_open_fds", "gauge", "Open files.", files),
+        (
+            "process_start_time_seconds",
+            "gauge",
+            "Start, in seconds since 1970.",
+            Some(started_ms as f64 / 1000.0),
+        ),
+    ];
+    for (name, kind, help, value) in metrics {
+        if let Some(value) = value {
+            family(text, name, kind, help);
+            let _ = writeln!(text, "{name} {value}");
+        }
+    }
 }
 
 fn family(text: &mut String, name: &str, kind: &str, help: &str) {

@@ -27,6 +27,7 @@ use crate::cli::{Global, ServeArgs};
 use crate::failure::{Exit, Failure};
 use crate::notes::Notes;
 use crate::output::Output;
+use crate::safe::SafeText;
 use crate::session::{Feed, FeedItem, Session};
 use crate::signals;
 
@@ -58,7 +59,7 @@ pub async fn run(
     app.tick(session.informers(), feed.coalesced());
     let listening = Listening::start(&args, gate, app.clone()).await?;
     let mut out = Output::start()?;
-    out.line(&format!("Serving {}", listening.invitation()));
+    out.line(&SafeText::line(format!("Serving {}", listening.invitation())));
     out.submit();
 
     let mut tick = interval(TICK);
@@ -80,7 +81,7 @@ pub async fn run(
                     app.note(&note);
                     // While standard error is blocked notes are shown on the page only.
                     if !out.is_busy() {
-                        notes.warn_to(&mut out, &note.text());
+                        notes.warn_to(&mut out, &note.stamped());
                         out.submit();
                     }
                 }

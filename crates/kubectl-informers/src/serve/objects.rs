@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use kube_informers::{Object, ObjectKey, Selector};
 use serde_json::{Value, json};
 
-use super::answer::{self, Answer, Refused};
+use super::answer::{self, Refused};
 use super::app::{App, Served, now};
 use super::indexes;
 use super::query::{Query, bad};
@@ -175,7 +175,13 @@ fn as_rows(app: &App, place: usize, served: &Served, page: &[Arc<Item>]) -> (Val
 }
 
 /// One object and its history. A deleted object is shown in its last state.
-pub(super) fn get(app: &App, place: usize, served: &Served, namespace: &str, name: &str) -> Answer {
+pub(super) fn get(
+    app: &App,
+    place: usize,
+    served: &Served,
+    namespace: &str,
+    name: &str,
+) -> Result<Bytes, Refused> {
     let namespace = (namespace != "-").then_some(namespace);
     let key = ObjectKey::new(namespace, name);
     let cached = served.store.get(&key);
@@ -185,10 +191,10 @@ pub(super) fn get(app: &App, place: usize, served: &Served, namespace: &str, nam
     let last_state = history.and_then(|history| history.last_state.clone());
     if cached.is_none() && history.is_none() {
         drop(board);
-        return answer::failure(
+        return Err(Box::new(answer::failure(
             StatusCode::NOT_FOUND,
             format!("{} has no object {:?}", served.id, id.key.as_str()),
-        );
+        )));
     }
     let changes: Vec<Value> = history
         .into_iter()
@@ -207,5 +213,5 @@ pub(super) fn get(app: &App, place: usize, served: &Served, namespace: &str, nam
         "now": Timestamp::now().as_millisecond(),
     });
     drop(board);
-    answer::json(&body)
+    Ok(body.to_string().into())
 }

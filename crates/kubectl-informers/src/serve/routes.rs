@@ -13,13 +13,14 @@ use http::{HeaderMap, StatusCode, Uri, header};
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::answer::{self, Answer};
+use super::answer::{self, Answer, Refused};
 use super::app::App;
 use super::gate::Gate;
 use super::{assets, indexes, metrics, objects, status, stream};
+use crate::observe::Health;
 
-/// How long a list waits for other lists to be sent.
-const LIST_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a large response waits until others are sent.
+const LARGE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The API, as `/api/v1` describes it.
 const API: [(&str, &str); 9] = [
@@ -51,7 +52,7 @@ const API: [(&str, &str); 9] = [
     ("/api/v1/kinds/{kind}/indexes/{index}", "the values of an index"),
     (
         "/metrics",
-        "the same for Prometheus; /healthz and /readyz for probes",
+        "the same for Prometheus; /livez and /readyz for probes",
     ),
 ];
 
@@ -66,6 +67,7 @@ pub(super) fn router(app: Arc<App>, gate: Arc<Gate>) -> Router {
     }
     router
         .route("/healthz", get(|| async { answer::text(StatusCode::OK, "ok\n") }))
+        .route("/livez", get(|| async { answer::text(StatusCode::OK, "ok\n") }))
         .route("/readyz", get(async |State(app): Shared| ready(&app)))
         .route("/metrics", get(async |State(app): Shared| metrics::metrics(&app)))
         .route("/api", get(paths))
@@ -78,10 +80,7 @@ pub(super) fn router(app: Arc<App>, gate: Arc<Gate>) -> Router {
             "/api/v1/series",
             get(async |State(app): Shared| answer::json(&status::series(&app))),
         )
-        .route(
-            "/api/v1/changes",
-            get(async |State(app): Shared, RawQuery(query): RawQuery| stream::past(&app, query.as_deref())),
-        )
+        .route("/api/v1/changes", get(past))
         .route("/api/v1/watch", get(watch))
         .route("/api/v1/kinds/{kind}/objects", get(list))
         .route("/api/v1/kinds/{kind}/objects/{namespace}/{name}", get(object))
@@ -118,41 +117,51 @@ async fn watch(State(app): Shared, RawQuery(query): RawQuery, headers: HeaderMap
 }
 
 async fn list(State(app): Shared, Path(kind): Path<String>, RawQuery(query): RawQuery) -> Answer {
-    let permit = match timeout(LIST_TIMEOUT, app.lists.clone().acquire_owned()).await {
-        Ok(Ok(permit)) => permit,
-        _ => {
-            app.rejected_lists.fetch_add(1, Ordering::Relaxed);
-            return answer::failure(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "too many lists are being sent; try again later, or with a smaller limit",
-            );
-        }
-    };
-    // Encoding thousands of objects takes too long for a runtime thread.
-    let encoded = kube_tasks::run_blocking(move || {
-        let Some((place, served)) = app.kind(&kind) else {
-            return (unknown_kind(&app, &kind), None);
-        };
-        match objects::list(&app, place, served, query.as_deref()) {
-            Ok(body) => (
-                answer::of(StatusCode::OK, "application/json", Bytes::new()),
-                Some(body),
-            ),
-            Err(refused) => (*refused, None),
-        }
+    large(app, move |app| match app.kind(&kind) {
+        Some((place, served)) => objects::list(app, place, served, query.as_deref()),
+        None => Err(Box::new(unknown_kind(app, &kind))),
     })
-    .await;
-    match encoded {
-        Some((answer, Some(body))) => answer::streamed(answer, body, permit),
-        Some((answer, None)) => answer,
-        None => answer::failure(StatusCode::INTERNAL_SERVER_ERROR, "the list could not be encoded"),
-    }
+    .await
 }
 
 async fn object(State(app): Shared, Path((kind, namespace, name)): Path<(String, String, String)>) -> Answer {
-    match app.kind(&kind) {
-        Some((place, served)) => objects::get(&app, place, served, &namespace, &name),
-        None => unknown_kind(&app, &kind),
+    large(app, move |app| match app.kind(&kind) {
+        Some((place, served)) => objects::get(app, place, served, &namespace, &name),
+        None => Err(Box::new(unknown_kind(app, &kind))),
+    })
+    .await
+}
+
+async fn past(State(app): Shared, RawQuery(query): RawQuery) -> Answer {
+    large(app, move |app| stream::past(app, query.as_deref())).await
+}
+
+/// A response that may be large: encoded off the runtime threads, sent in pieces, and only a few of them at a time, so
+/// that slow readers cost a bounded amount of memory.
+async fn large(
+    app: Arc<App>,
+    encode: impl FnOnce(&App) -> Result<Bytes, Refused> + Send + 'static,
+) -> Answer {
+    let permit = match timeout(LARGE_TIMEOUT, app.large.clone().acquire_owned()).await {
+        Ok(Ok(permit)) => permit,
+        _ => {
+            app.rejected.fetch_add(1, Ordering::Relaxed);
+            return answer::failure(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "too many large responses are being sent; try again later, or with a smaller limit",
+            );
+        }
+    };
+    match kube_tasks::run_blocking(move || encode(&app)).await {
+        Some(Ok(body)) => {
+            let answer = answer::of(StatusCode::OK, "application/json", Bytes::new());
+            answer::streamed(answer, body, permit)
+        }
+        Some(Err(refused)) => *refused,
+        None => answer::failure(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the response could not be encoded",
+        ),
     }
 }
 
@@ -174,14 +183,32 @@ async fn index_values(
     }
 }
 
-/// 503 until every cache is synced, with the names of the missing kinds.
+/// 200 while every cache is live, otherwise 503 with the kinds that are not and why.
 fn ready(app: &App) -> Answer {
-    let missing: Vec<String> = app.board.lock().missing().map(|kind| kind.id.clone()).collect();
-    match missing.is_empty() {
+    let board = app.board.lock();
+    let mut problems = Vec::new();
+    for kind in &board.kinds {
+        let view = kind.view.as_ref();
+        match view.map(|view| (view.synced, view.health)) {
+            None | Some((false, Health::Live | Health::CatchingUp)) => {
+                problems.push(format!("not synced yet: {}", kind.id));
+            }
+            Some((synced, Health::Disconnected { since })) => problems.push(format!(
+                "disconnected for {:.0} s{}: {}",
+                since.elapsed().as_secs_f64(),
+                if synced { "" } else { ", not synced yet" },
+                kind.id
+            )),
+            Some((true, Health::CatchingUp)) => problems.push(format!("catching up: {}", kind.id)),
+            Some((true, Health::Live)) => {}
+        }
+    }
+    drop(board);
+    match problems.is_empty() {
         true => answer::text(StatusCode::OK, "ok\n"),
         false => answer::text(
             StatusCode::SERVICE_UNAVAILABLE,
-            format!("not synced yet: {}\n", missing.join(", ")),
+            format!("{}\n", problems.join("\n")),
         ),
     }
 }

@@ -5,6 +5,7 @@ use tokio::time::Instant;
 
 use super::app::{App, now};
 use crate::board::{Board, KindBoard};
+use crate::observe::Health;
 
 /// The length of the lists of what changes most.
 const CHURNERS: usize = 8;
@@ -19,6 +20,8 @@ pub(super) fn status(app: &App) -> Value {
         "startedAt": app.started.as_millisecond(),
         "now": now(),
         "synced": board.is_synced(),
+        "health": board.health().word(),
+        "disconnectedSeconds": disconnected(board.health()),
         "cost": { "watches": watches, "bytes": bytes },
         "kinds": board.kinds.iter().enumerate().map(|(place, one)| kind(one, app.remark(place))).collect::<Vec<_>>(),
         "churn": churn(&board),
@@ -47,6 +50,8 @@ fn kind(board: &KindBoard, remark: Option<String>) -> Value {
         "state": view.state_word(),
         "detail": view.last_error,
         "synced": view.synced,
+        "health": view.health.word(),
+        "disconnectedSeconds": disconnected(view.health),
         "objects": view.objects,
         "quarantined": view.quarantined,
         "bytes": view.bytes,
@@ -68,6 +73,14 @@ fn kind(board: &KindBoard, remark: Option<String>) -> Value {
     value
 }
 
+/// How old the data is while there is no contact; `null` otherwise.
+fn disconnected(health: Health) -> Option<f64> {
+    match health {
+        Health::Disconnected { since } => Some(since.elapsed().as_secs_f64()),
+        Health::Live | Health::CatchingUp => None,
+    }
+}
+
 fn churn(board: &Board) -> Value {
     let now = Instant::now();
     let id = |kind: usize| board.kinds.get(kind).map_or("", |kind| kind.id.as_str());
@@ -81,7 +94,7 @@ fn churn(board: &Board) -> Value {
         })).collect::<Vec<_>>(),
         "fields": board.fields.top(CHURNERS, now).iter().map(|one| json!({
             "resource": id(one.what.kind),
-            "path": one.what.path,
+            "field": one.what.path,
             "perMinute": one.per_minute,
             "total": one.total,
         })).collect::<Vec<_>>(),

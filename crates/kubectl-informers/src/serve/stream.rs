@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
+use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream;
 use http::header::{HeaderMap, HeaderValue};
@@ -22,8 +23,9 @@ use super::status;
 use crate::board::{Entry, Missed};
 use crate::changes::json::line;
 
-/// The maximum number of changes in one chunk.
+/// Changes in one piece, and about how many bytes: what a reader that has stopped reading holds in memory.
 const BATCH: usize = 128;
+const BATCH_BYTES: usize = 256 << 10;
 /// The keep-alive interval, so that both sides notice a dead connection.
 const SILENCE: Duration = Duration::from_secs(15);
 
@@ -91,7 +93,7 @@ fn number_of(epoch: &str, cursor: &str) -> Option<u64> {
 
 /// The fields of the JSON lines, plus the number, the kind as URLs name it, and the text of an Event.
 pub(super) fn change(resource: &str, entry: &Entry) -> Value {
-    let mut value: Value = serde_json::from_str(&line(&entry.change, false)).unwrap_or_default();
+    let mut value: Value = serde_json::from_str(line(&entry.change, false).as_str()).unwrap_or_default();
     if let Value::Object(fields) = &mut value {
         fields.insert("number".to_owned(), Value::from(entry.number));
         fields.insert("resource".to_owned(), Value::from(resource));
@@ -103,16 +105,11 @@ pub(super) fn change(resource: &str, entry: &Entry) -> Value {
 }
 
 /// The last changes, the newest first.
-pub(super) fn past(app: &App, query: Option<&str>) -> Answer {
+pub(super) fn past(app: &App, query: Option<&str>) -> Result<Bytes, Refused> {
     let known = ["kind", "namespace", "name", "labelSelector", "limit"];
-    let parsed = Query::parse(query, &known).and_then(|query| {
-        let wanted = Wanted::parse(app, &query)?;
-        Ok((wanted, query.number("limit", 200, 4096)?))
-    });
-    let (wanted, limit) = match parsed {
-        Ok(parsed) => parsed,
-        Err(refused) => return *refused,
-    };
+    let query = Query::parse(query, &known)?;
+    let wanted = Wanted::parse(app, &query)?;
+    let limit = query.number("limit", 200, 4096)?;
     let board = app.board.lock();
     let found: Vec<Arc<Entry>> = board
         .log
@@ -127,7 +124,8 @@ pub(super) fn past(app: &App, query: Option<&str>) -> Answer {
         .iter()
         .map(|entry| change(app.id(entry.kind), entry))
         .collect();
-    answer::json(&json!({ "cursor": cursor(&app.epoch, last), "last": last, "changes": changes }))
+    let body = json!({ "cursor": cursor(&app.epoch, last), "last": last, "changes": changes });
+    Ok(body.to_string().into())
 }
 
 /// All changes from now on, or from `since`.
@@ -245,9 +243,17 @@ impl Reader {
                 self.number += changes;
                 piece.push_str(&event("gap", &json!({ "missed": changes }), Some(&self.place())));
             }
-            let Some(last) = found.last() else { return piece };
-            self.number = last.number;
-            for entry in found.iter().filter(|entry| self.wanted.includes(entry)) {
+            if found.is_empty() {
+                return piece;
+            }
+            for entry in &found {
+                if piece.len() >= BATCH_BYTES {
+                    return piece;
+                }
+                self.number = entry.number;
+                if !self.wanted.includes(entry) {
+                    continue;
+                }
                 let name = if entry.change.key.is_some() {
                     "change"
                 } else {

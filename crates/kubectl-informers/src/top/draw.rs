@@ -10,15 +10,31 @@ use ratatui::widgets::{Block, BorderType, Clear, Padding, Paragraph};
 
 use super::model::{Model, Pane, Sort};
 use super::{lists, table};
-use crate::watch::text::{bytes, clean};
+use crate::observe::Health;
+use crate::safe::is_unsafe;
+use crate::watch::text::bytes;
 
 /// From this width on, all lists are shown side by side.
 const WIDE: u16 = 110;
 /// From this height on, panes have frames.
 const TALL: u16 = 14;
 
-/// Draws everything.
+/// Draws everything. Names and values are foreign text, so what was drawn is cleaned before it reaches the terminal.
 pub fn draw(model: &Model, frame: &mut Frame<'_>) {
+    draw_parts(model, frame);
+    for cell in &mut frame.buffer_mut().content {
+        if cell.symbol().contains(is_unsafe) {
+            let text: String = cell
+                .symbol()
+                .chars()
+                .map(|c| if is_unsafe(c) { '\u{fffd}' } else { c })
+                .collect();
+            cell.set_symbol(&text);
+        }
+    }
+}
+
+fn draw_parts(model: &Model, frame: &mut Frame<'_>) {
     let area = frame.area();
     if area.height < 3 || area.width < 20 {
         frame.render_widget(Paragraph::new("too small"), area);
@@ -51,15 +67,21 @@ fn draw_header(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let (watches, received) = model.board.cost();
     let word = if watches == 1 { "watch" } else { "watches" };
     let cost = format!("{watches} {word}, {}", bytes(received));
-    let state = match (&model.frozen, model.board.is_synced()) {
+    let state = match (&model.frozen, model.board.health()) {
+        // What is shown is old whether it is paused or not, and that is worse.
+        (_, Health::Disconnected { since }) => {
+            let age = model.now.saturating_duration_since(since);
+            Span::styled(format!(" ○ disconnected for {} ", clock(age)), look.bad())
+        }
         (Some(_), _) => Span::styled(" paused ", look.busy()),
-        (None, true) => Span::styled(" ● live ", look.good()),
-        (None, false) => Span::styled(" ◌ syncing ", look.busy()),
+        (None, Health::Live) => Span::styled(" ● live ", look.good()),
+        (None, Health::CatchingUp) if model.board.is_synced() => Span::styled(" ◌ catching up ", look.busy()),
+        (None, Health::CatchingUp) => Span::styled(" ◌ syncing ", look.busy()),
     };
     let up = clock(model.now.saturating_duration_since(model.board.started));
     let left = Line::from(vec![
         Span::styled(" informers ", look.title()),
-        Span::raw(clean(&model.title)),
+        Span::raw(model.title.clone()),
         state,
     ]);
     // As much of it as fits beside the name.
@@ -85,7 +107,7 @@ fn trouble(model: &Model) -> Vec<Line<'static>> {
         .iter()
         .filter_map(|kind| Some((&kind.id, kind.view.as_ref()?.last_error.as_ref()?)));
     failing
-        .map(|(id, error)| Line::styled(format!(" ! {id}: {}", clean(error)), model.look.bad()))
+        .map(|(id, error)| Line::styled(format!(" ! {id}: {}", error), model.look.bad()))
         .collect()
 }
 
@@ -144,7 +166,7 @@ fn draw_footer(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     if model.typing {
         let line = Line::from(vec![
             Span::styled(" filter ", look.title()),
-            Span::raw(clean(&model.filter)),
+            Span::raw(model.filter.clone()),
             Span::styled("▏", look.accent()),
             Span::styled("  enter keeps it, esc clears it", look.dim()),
         ]);
@@ -174,14 +196,14 @@ fn draw_footer(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     if !model.filter.is_empty() {
         spans.insert(
             1,
-            Span::styled(format!("filter: {}  ", clean(&model.filter)), look.busy()),
+            Span::styled(format!("filter of the lists: {}  ", model.filter), look.busy()),
         );
     }
     frame.render_widget(Line::from(spans), area);
 }
 
-const HELP: [(&str, &str); 13] = [
-    ("/", "show only what has these words in kind, name or field"),
+const HELP: [(&str, &str); 14] = [
+    ("/", "show only list entries with these words; !word excludes"),
     ("esc", "show everything again"),
     ("p, space", "pause the lists, and go on"),
     ("s, S", "order the informers by another column"),
@@ -191,6 +213,7 @@ const HELP: [(&str, &str); 13] = [
         "scroll the list with the bright frame; home goes back",
     ),
     ("d", "changes with or without their diffs"),
+    ("ctrl-z", "back to the shell; fg returns here"),
     ("q, ctrl-c", "quit"),
     ("", ""),
     ("rel, err", "repeated lists, and failed lists and watches"),

@@ -13,6 +13,8 @@ pub enum Outcome {
     Quit,
     /// The user wants to leave by Ctrl-C.
     Interrupt,
+    /// The user wants the shell back for a while, by Ctrl-Z.
+    Suspend,
 }
 
 /// The maximum length of a filter.
@@ -30,6 +32,9 @@ impl Model {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         if control && matches!(key.code, KeyCode::Char('c' | 'C')) {
             return Outcome::Interrupt;
+        }
+        if control && matches!(key.code, KeyCode::Char('z' | 'Z')) {
+            return Outcome::Suspend;
         }
         if self.typing {
             self.type_key(key.code, control);

@@ -10,7 +10,8 @@ use super::model::{Model, Noted, Pane};
 use crate::board::Entry;
 use crate::changes::What;
 use crate::diff::FieldChange;
-use crate::watch::text::{clean, value_text};
+use crate::watch::text::changed_part;
+use crate::who;
 
 /// Fields of one change; more are counted.
 const FIELDS: usize = 6;
@@ -84,7 +85,7 @@ fn noted(note: &Noted, look: Look, width: usize, lines: &mut Vec<Line<'static>>)
     let room = width.saturating_sub(stamp.chars().count() + 1).max(20);
     let mut begin = Span::styled(stamp.clone(), look.dim());
     for line in note.text.lines() {
-        let characters: Vec<char> = clean(line).chars().collect();
+        let characters: Vec<char> = line.chars().collect();
         for part in characters.chunks(room) {
             let text: String = part.iter().collect();
             lines.push(Line::from(vec![
@@ -114,10 +115,10 @@ fn change(model: &Model, entry: &Entry, lines: &mut Vec<Line<'static>>) {
         What::Synced { objects } => head.push(Span::raw(format!("{objects} objects"))),
         _ => {
             if let Some(namespace) = change.key.as_ref().and_then(|key| key.namespace()) {
-                head.push(Span::raw(format!("{}/", clean(namespace))));
+                head.push(Span::raw(format!("{}/", namespace)));
             }
             let name = change.key.as_ref().map_or("", |key| key.name());
-            head.push(Span::styled(clean(name), look.strong()));
+            head.push(Span::styled(name.to_owned(), look.strong()));
         }
     }
     match change.event.cause() {
@@ -125,23 +126,17 @@ fn change(model: &Model, entry: &Entry, lines: &mut Vec<Line<'static>>) {
         Some("leftScope") => head.push(Span::styled(" no longer selected", look.dim())),
         _ => {}
     }
+    if let Some(written) = change.by.as_deref().filter(|written| !written.is_empty()) {
+        head.push(Span::styled(format!("  by {}", who::names(written)), look.dim()));
+    }
     lines.push(Line::from(head));
     if !model.diffs {
         return;
     }
     if let Some(words) = &entry.words {
-        lines.push(Line::styled(format!("         {}", clean(words)), look.dim()));
+        lines.push(Line::styled(format!("         {}", words), look.dim()));
     }
-    // Times change with everything else and say the least: they go last.
-    let is_time = |field: &&FieldChange| field.path.ends_with("Time") || field.path.ends_with("Timestamp");
-    let (times, others): (Vec<_>, Vec<_>) = change.diff.iter().partition(is_time);
-    lines.extend(
-        others
-            .into_iter()
-            .chain(times)
-            .take(FIELDS)
-            .map(|one| field(one, look)),
-    );
+    lines.extend(change.diff.iter().take(FIELDS).map(|one| field(one, look)));
     if change.diff.len() > FIELDS {
         let rest = change.diff.len() - FIELDS;
         lines.push(Line::styled(format!("         … {rest} more"), look.dim()));
@@ -151,18 +146,18 @@ fn change(model: &Model, entry: &Entry, lines: &mut Vec<Line<'static>>) {
 fn field(field: &FieldChange, look: Look) -> Line<'static> {
     let mut spans = vec![
         Span::raw("         "),
-        Span::styled(format!("{}  ", clean(&readable(&field.path))), look.accent()),
+        Span::styled(format!("{}  ", field.field), look.accent()),
     ];
-    let value = |value: &serde_json::Value| cut(&value_text(value));
+    let (old, new) = changed_part(field);
+    let (old, new) = (cut(old.as_str()), cut(new.as_str()));
     match (&field.old, &field.new) {
-        (Some(old), Some(new)) => {
-            spans.push(Span::styled(value(old), look.bad()));
+        (Some(_), Some(_)) => {
+            spans.push(Span::styled(old, look.bad()));
             spans.push(Span::styled(" → ", look.dim()));
-            spans.push(Span::styled(value(new), look.good()));
+            spans.push(Span::styled(new, look.good()));
         }
-        (Some(old), None) => spans.push(Span::styled(format!("- {}", value(old)), look.bad())),
-        (None, Some(new)) => spans.push(Span::styled(format!("+ {}", value(new)), look.good())),
-        (None, None) => {}
+        (Some(_), None) => spans.push(Span::styled(format!("- {old}"), look.bad())),
+        (None, _) => spans.push(Span::styled(format!("+ {new}"), look.good())),
     }
     Line::from(spans)
 }
@@ -174,27 +169,6 @@ fn cut(text: &str) -> String {
     }
 }
 
-/// `/spec/containers/0/image` as `spec.containers[0].image`.
-pub(super) fn readable(pointer: &str) -> String {
-    let mut path = String::new();
-    for part in pointer.split('/').skip(1) {
-        let part = part.replace("~1", "/").replace("~0", "~");
-        let place = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-        if place || part == "*" || part.contains(['.', '/']) {
-            path.push_str(&format!("[{part}]"));
-        } else {
-            if !path.is_empty() {
-                path.push('.');
-            }
-            path.push_str(&part);
-        }
-    }
-    match path.is_empty() {
-        true => "the whole object".to_owned(),
-        false => path,
-    }
-}
-
 fn objects(model: &Model, width: u16) -> Vec<Line<'static>> {
     let found: Vec<(f64, &str, String)> = model
         .objects()
@@ -203,7 +177,7 @@ fn objects(model: &Model, width: u16) -> Vec<Line<'static>> {
             (
                 one.per_minute,
                 model.id(one.what.kind),
-                clean(one.what.key.as_str()),
+                one.what.key.as_str().to_owned(),
             )
         })
         .filter(|(_, kind, name)| model.matches(&[kind, name]))
@@ -215,13 +189,7 @@ fn fields(model: &Model, width: u16) -> Vec<Line<'static>> {
     let found: Vec<(f64, &str, String)> = model
         .fields()
         .iter()
-        .map(|one| {
-            (
-                one.per_minute,
-                model.id(one.what.kind),
-                clean(&readable(&one.what.path)),
-            )
-        })
+        .map(|one| (one.per_minute, model.id(one.what.kind), one.what.path.clone()))
         .filter(|(_, kind, name)| model.matches(&[kind, name]))
         .collect();
     ranked(model, &found, width)
@@ -231,7 +199,11 @@ fn fields(model: &Model, width: u16) -> Vec<Line<'static>> {
 fn ranked(model: &Model, found: &[(f64, &str, String)], width: u16) -> Vec<Line<'static>> {
     let look = model.look;
     if found.is_empty() {
-        return vec![Line::styled("nothing has changed lately", look.dim())];
+        let text = match model.filter.is_empty() {
+            true => "nothing has changed lately",
+            false => "nothing here has these words",
+        };
+        return vec![Line::styled(text, look.dim())];
     }
     let bar = if width >= 60 { 10 } else { 5 };
     let most = found.iter().map(|(rate, ..)| *rate).fold(0.001, f64::max);
@@ -247,19 +219,25 @@ fn ranked(model: &Model, found: &[(f64, &str, String)], width: u16) -> Vec<Line<
                 Span::styled("■".repeat(full), style),
                 Span::raw(" ".repeat(bar.saturating_sub(full) + 1)),
                 Span::styled(format!("{kind} "), look.dim()),
-                Span::raw(tail(name, room.saturating_sub(kind.chars().count() + 1))),
+                Span::raw(abridged(name, room.saturating_sub(kind.chars().count() + 1))),
             ])
         })
         .collect()
 }
 
-/// The end of a text: it is what distinguishes long paths and names.
-fn tail(text: &str, room: usize) -> String {
+/// A long text without its middle: both ends of names and paths distinguish them from others.
+fn abridged(text: &str, room: usize) -> String {
     let length = text.chars().count();
-    match length > room && room > 1 {
-        true => format!("…{}", text.chars().skip(length + 1 - room).collect::<String>()),
-        false => text.to_owned(),
+    if length <= room || room < 2 {
+        return text.chars().take(room).collect();
     }
+    let front = (room - 1) / 2;
+    let back = room - 1 - front;
+    let (start, end): (String, String) = (
+        text.chars().take(front).collect(),
+        text.chars().skip(length - back).collect(),
+    );
+    format!("{start}…{end}")
 }
 
 fn time(when: Timestamp) -> String {

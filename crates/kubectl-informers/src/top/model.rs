@@ -163,19 +163,28 @@ impl Model {
         if entry.change.key.is_none() {
             return self.filter.is_empty();
         }
-        let fields = || entry.change.diff.iter().map(|field| field.path.as_str());
-        self.matches(&[
+        let mut texts = vec![
             self.id(entry.kind),
             entry.change.name(),
             entry.change.event.name(),
-        ]) || (!self.filter.is_empty() && fields().any(|path| self.matches(&[path])))
+        ];
+        texts.extend(entry.change.diff.iter().map(|field| field.field.as_str()));
+        let by = entry.change.by.as_deref().unwrap_or_default();
+        texts.extend(by.iter().map(|one| &*one.author.manager));
+        self.matches(&texts)
     }
 
-    /// Whether every word of the filter is in one of the texts.
+    /// Whether every word of the filter is in one of the texts, and no word after `!`.
     pub(super) fn matches(&self, texts: &[&str]) -> bool {
         self.filter.split_whitespace().all(|word| {
             let word = word.to_lowercase();
-            texts.iter().any(|text| text.to_lowercase().contains(&word))
+            let has = |word: &str| texts.iter().any(|text| text.to_lowercase().contains(word));
+            match word.strip_prefix('!') {
+                // Still being typed.
+                Some("") => true,
+                Some(word) => !has(word),
+                None => has(&word),
+            }
         })
     }
 

@@ -10,10 +10,11 @@ use crate::cli::{Global, TopArgs};
 use crate::failure::{Exit, Failure};
 use crate::observe::InformerView;
 use crate::output::Output;
+use crate::safe::SafeText;
 use crate::session::{Feed, FeedItem, Session};
 use crate::signals;
 use crate::style::Colours;
-use crate::watch::text::{Texts, bytes, clean, clean_lines};
+use crate::watch::text::{Texts, bytes};
 
 /// Changes in one batch of output.
 const BATCH: usize = 1000;
@@ -62,8 +63,8 @@ pub async fn run(args: TopArgs, global: &Global, session: Session, mut feed: Fee
         for _ in 0..BATCH {
             match next.take().or_else(|| feed.try_next()) {
                 None => break,
-                Some(FeedItem::Note(note)) => out.line(&format!("! {}", clean_lines(&note.text()))),
-                Some(FeedItem::Coalesced(coalesced)) => out.line(&format!("! {coalesced}")),
+                Some(FeedItem::Note(note)) => out.line(&SafeText::lines(format!("! {}", note.stamped()))),
+                Some(FeedItem::Coalesced(coalesced)) => out.line(&SafeText::line(format!("! {coalesced}"))),
                 Some(FeedItem::Change(change)) => {
                     if let Some(text) = text(&texts, &change) {
                         out.line(&text);
@@ -78,14 +79,14 @@ pub async fn run(args: TopArgs, global: &Global, session: Session, mut feed: Fee
     Ok(exit)
 }
 
-fn text(texts: &Texts, change: &Change) -> Option<String> {
+fn text(texts: &Texts, change: &Change) -> Option<SafeText> {
     match change.event {
         What::Added { initial: true } => None,
         _ => Some(texts.change(change)),
     }
 }
 
-fn summary_text(views: &[InformerView], before: &[u64], period: Duration) -> String {
+fn summary_text(views: &[InformerView], before: &[u64], period: Duration) -> SafeText {
     let watches: usize = views.iter().map(|view| view.members).sum();
     let received: u64 = views.iter().map(|view| view.bytes).sum();
     let mut text = format!(
@@ -113,8 +114,8 @@ fn summary_text(views: &[InformerView], before: &[u64], period: Duration) -> Str
             text.push_str(&format!("; {}", crate::progress::text(&progress)));
         }
         if let Some(error) = &view.last_error {
-            text.push_str(&format!("; {}", clean(error)));
+            text.push_str(&format!("; {}", SafeText::line(error)));
         }
     }
-    text
+    SafeText::lines(text)
 }

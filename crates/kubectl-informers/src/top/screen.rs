@@ -1,6 +1,6 @@
 //! The terminal: sets it up, draws on it, reads keys, and restores it however the program ends.
 
-use std::io;
+use std::io::{self, IsTerminal};
 use std::panic;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -8,9 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crossterm::event::{Event, EventStream};
+use crossterm::execute;
+use crossterm::terminal::{Clear, ClearType, EnterAlternateScreen, enable_raw_mode};
 use futures_util::StreamExt;
 use jiff::Timestamp;
-use ratatui::DefaultTerminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::{DefaultTerminal, Terminal};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::{Model, Outcome, draw};
@@ -30,7 +33,8 @@ const BATCH: usize = 256;
 
 /// The terminal in raw mode. Dropping it restores the terminal.
 struct Screen {
-    terminal: DefaultTerminal,
+    /// Taken by [`Screen::leave`] only.
+    terminal: Option<DefaultTerminal>,
     panicked: Arc<AtomicBool>,
 }
 
@@ -50,17 +54,102 @@ impl Screen {
             flag.store(true, Ordering::SeqCst);
             restore(info);
         }));
-        Ok(Self { terminal, panicked })
+        Ok(Self {
+            terminal: Some(terminal),
+            panicked,
+        })
+    }
+
+    /// Gives the terminal back, stops the process as Ctrl-Z does, and takes the terminal again when the process goes on.
+    #[cfg(unix)]
+    fn suspend(&mut self) -> io::Result<()> {
+        use rustix::process::{Signal, getpid, kill_process};
+        ratatui::try_restore()?;
+        // Returns when the process is continued: `fg`.
+        kill_process(getpid(), Signal::STOP)?;
+        self.resume()
+    }
+
+    #[cfg(not(unix))]
+    fn suspend(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Takes the terminal after somebody else had it. Nothing of what was drawn is left.
+    fn resume(&mut self) -> io::Result<()> {
+        enable_raw_mode()?;
+        execute!(io::stdout(), EnterAlternateScreen, Clear(ClearType::All))?;
+        // A new one has nothing on the screen to compare with, so it draws everything. Clearing the old one would ask the
+        // terminal for the position of the cursor, and the answer would arrive among the keys.
+        self.leave();
+        let mut terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
+        terminal.hide_cursor()?;
+        self.terminal = Some(terminal);
+        Ok(())
+    }
+
+    /// Ends drawing. A terminal that is gone cannot be restored, and there is nowhere to report that: ratatui would print
+    /// the error on the same terminal, which panics.
+    fn leave(&mut self) {
+        if let Some(mut terminal) = self.terminal.take() {
+            let _ = terminal.show_cursor();
+            std::mem::forget(terminal);
+        }
     }
 
     fn draw(&mut self, model: &Model) -> io::Result<()> {
-        self.terminal.draw(|frame| draw(model, frame)).map(|_| ())
+        match &mut self.terminal {
+            Some(terminal) => terminal.draw(|frame| draw(model, frame)).map(|_| ()),
+            None => Ok(()),
+        }
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        ratatui::restore();
+        self.leave();
+        let _ = ratatui::try_restore();
+    }
+}
+
+/// The exit after the terminal is gone, as after SIGHUP.
+const HUNG_UP: Exit = Exit::Code(129);
+
+/// Whether the terminal was closed.
+fn is_gone() -> bool {
+    !(io::stdin().is_terminal() && io::stdout().is_terminal())
+}
+
+/// Notices that the process was continued (SIGCONT).
+struct Continued {
+    #[cfg(unix)]
+    signal: Option<tokio::signal::unix::Signal>,
+}
+
+impl Continued {
+    #[cfg(unix)]
+    fn listen() -> Self {
+        use tokio::signal::unix::{SignalKind, signal};
+        let kind = SignalKind::from_raw(rustix::process::Signal::CONT.as_raw());
+        Self {
+            signal: signal(kind).ok(),
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn listen() -> Self {
+        Self {}
+    }
+
+    /// Cancel-safe.
+    async fn recv(&mut self) {
+        #[cfg(unix)]
+        if let Some(signal) = &mut self.signal
+            && signal.recv().await.is_some()
+        {
+            return;
+        }
+        std::future::pending().await
     }
 }
 
@@ -99,6 +188,7 @@ async fn show(
         timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
     }
     let (mut dirty, mut open) = (true, true);
+    let mut continued = Continued::listen();
     loop {
         // All are cancel-safe: keys and changes are returned or kept, a tick may be late.
         tokio::select! {
@@ -110,15 +200,25 @@ async fn show(
                         Outcome::Stay => {}
                         Outcome::Quit => return Ok(Exit::Success),
                         Outcome::Interrupt => return Ok(Exit::Code(130)),
+                        Outcome::Suspend => screen.suspend()?,
                     }
                     dirty = true;
                 }
                 Some(Ok(Event::Resize(..))) => dirty = true,
                 Some(Ok(_)) => {}
-                // Nobody can type any more: the terminal is gone.
-                Some(Err(_)) | None => return Ok(Exit::Success),
+                // No more keys: the terminal is gone.
+                Some(Err(_)) | None => return Ok(HUNG_UP),
             },
+            // Continued after it was stopped from outside: the shell has changed the terminal.
+            () = continued.recv() => {
+                screen.resume()?;
+                dirty = true;
+            }
             _ = tick.tick() => {
+                // A terminal that was closed without a signal does not end the stream of keys on every system.
+                if is_gone() {
+                    return Ok(HUNG_UP);
+                }
                 model.tick(session.informers(), Instant::now());
                 dirty = true;
             }
@@ -126,7 +226,10 @@ async fn show(
                 if screen.panicked.load(Ordering::SeqCst) {
                     return Err(Failure::error("a part of the program panicked; what it said is above"));
                 }
-                screen.draw(&model)?;
+                match screen.draw(&model) {
+                    Err(_) if is_gone() => return Ok(HUNG_UP),
+                    drawn => drawn?,
+                }
                 dirty = false;
             }
             item = feed.next(), if open => {

@@ -11,45 +11,117 @@ use ratatui::widgets::{Cell, Row, Table};
 use super::look::Look;
 use super::model::{Model, Sort};
 use crate::board::{KindBoard, Series};
-use crate::observe::{InformerView, Progress};
+use crate::observe::{Health, InformerView, Progress};
 use crate::watch::text::bytes;
 
 const BARS: [&str; 8] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 
+/// A column of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Column {
+    Kind,
+    State,
+    Objects,
+    Rate,
+    Bars,
+    Age,
+    Received,
+    Relists,
+    Errors,
+    Waiting,
+}
+
+impl Column {
+    const ALL: [Self; 10] = [
+        Self::Kind,
+        Self::State,
+        Self::Objects,
+        Self::Rate,
+        Self::Bars,
+        Self::Age,
+        Self::Received,
+        Self::Relists,
+        Self::Errors,
+        Self::Waiting,
+    ];
+
+    /// Dropped where there is no room, in this order. Kind and state stay.
+    const DROPPED: [Self; 8] = [
+        Self::Bars,
+        Self::Relists,
+        Self::Waiting,
+        Self::Received,
+        Self::Age,
+        Self::Errors,
+        Self::Rate,
+        Self::Objects,
+    ];
+
+    fn title(self) -> (&'static str, Option<Sort>) {
+        match self {
+            Self::Kind => ("kind", None),
+            Self::State => ("state", None),
+            Self::Objects => ("objects", Some(Sort::Objects)),
+            Self::Rate => ("ev/s", Some(Sort::Events)),
+            Self::Bars => ("", None),
+            Self::Age => ("age", None),
+            Self::Received => ("received", Some(Sort::Bytes)),
+            Self::Relists => ("rel", None),
+            Self::Errors => ("err", Some(Sort::Errors)),
+            Self::Waiting => ("wait", None),
+        }
+    }
+
+    fn is_right(self) -> bool {
+        !matches!(self, Self::Kind | Self::State | Self::Bars)
+    }
+}
+
+/// The columns that fit, with their widths. What is left over goes to the bars.
+fn columns(model: &Model, width: u16) -> Vec<(Column, u16)> {
+    let kinds = &model.board.kinds;
+    let names = kinds.iter().map(|kind| kind.short.chars().count()).max();
+    let states = kinds.iter().filter_map(|kind| kind.view.as_ref());
+    let states = states.map(|view| state(view, model.look).width()).max();
+    let size = |length: Option<usize>, least: u16, most: u16| {
+        u16::try_from(length.unwrap_or(0))
+            .unwrap_or(u16::MAX)
+            .clamp(least, most.max(least))
+    };
+    let width_of = |column: Column| match column {
+        Column::Kind => size(names, 10, width / 5),
+        Column::State => size(states, 8, 22),
+        Column::Objects => 8,
+        Column::Rate | Column::Age => 5,
+        // Fewer say nothing.
+        Column::Bars => 6,
+        Column::Received => 9,
+        Column::Relists => 3,
+        Column::Errors | Column::Waiting => 4,
+    };
+    let mut shown: Vec<(Column, u16)> = Column::ALL
+        .iter()
+        .map(|column| (*column, width_of(*column)))
+        .collect();
+    // One space in front of each.
+    let total = |shown: &[(Column, u16)]| shown.iter().map(|(_, width)| width + 1).sum::<u16>();
+    for dropped in Column::DROPPED {
+        if total(&shown) <= width {
+            break;
+        }
+        shown.retain(|(column, _)| *column != dropped);
+    }
+    let rest = width.saturating_sub(total(&shown));
+    if let Some((_, bars)) = shown.iter_mut().find(|(column, _)| *column == Column::Bars) {
+        *bars = (*bars + rest).min(60);
+    }
+    shown
+}
+
 /// Draws the table: a head, and a line for each informer as far as there is room.
 pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let look = model.look;
-    let names = model
-        .board
-        .kinds
-        .iter()
-        .map(|kind| kind.short.chars().count())
-        .max();
-    let name = u16::try_from(names.unwrap_or(4))
-        .unwrap_or(u16::MAX)
-        .min(area.width / 5)
-        .max(10);
-    let states = model.board.kinds.iter().filter_map(|kind| kind.view.as_ref());
-    let states = states.map(|view| state(view, look).width()).max();
-    let state = u16::try_from(states.unwrap_or(8))
-        .unwrap_or(u16::MAX)
-        .clamp(8, 22);
-    // What is left over goes to the bars.
-    let others: u16 = [1, name, state, 8, 5, 5, 9, 3, 4, 4].iter().sum();
-    let spark = area.width.saturating_sub(others + 10).min(60);
-    let widths = [
-        Constraint::Length(1),
-        Constraint::Length(name),
-        Constraint::Length(state),
-        Constraint::Length(8),
-        Constraint::Length(5),
-        Constraint::Length(spark),
-        Constraint::Length(5),
-        Constraint::Length(9),
-        Constraint::Length(3),
-        Constraint::Length(4),
-        Constraint::Length(4),
-    ];
+    let columns = columns(model, area.width);
     let rows = usize::from(area.height.saturating_sub(1));
     let informers = model.informers();
     let hidden = informers.len().saturating_sub(rows);
@@ -58,18 +130,28 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let mut lines: Vec<Row<'_>> = informers
         .iter()
         .take(shown)
-        .map(|kind| row(kind, look, usize::from(spark)))
+        .map(|kind| {
+            let cells = columns
+                .iter()
+                .map(|(column, width)| cell(kind, *column, look, usize::from(*width)));
+            Row::new(std::iter::once(Cell::new("")).chain(cells))
+        })
         .collect();
     if hidden > 0 && rows > 0 {
         let text = format!("… {} more", informers.len() - shown);
         lines.push(Row::new([Cell::new(""), Cell::new(text)]).style(look.dim()));
     }
-    let table = Table::new(lines, widths).header(head(model)).column_spacing(1);
+    // Without a first column the names would touch the edge.
+    let widths = std::iter::once(0).chain(columns.iter().map(|(_, width)| *width));
+    let table = Table::new(lines, widths.map(Constraint::Length))
+        .header(head(model, &columns))
+        .column_spacing(1);
     frame.render_widget(table, area);
 }
 
-fn head(model: &Model) -> Row<'static> {
-    let title = |text: &'static str, sort: Option<Sort>, right: bool| {
+fn head(model: &Model, columns: &[(Column, u16)]) -> Row<'static> {
+    let titles = columns.iter().map(|(column, _)| {
+        let (text, sort) = column.title();
         let mut style = model.look.head();
         let mut text = text.to_owned();
         if sort == Some(model.sort) {
@@ -77,68 +159,55 @@ fn head(model: &Model) -> Row<'static> {
             text.push('↓');
         }
         let line = Line::styled(text, style);
-        Cell::new(if right { line.right_aligned() } else { line })
-    };
-    Row::new([
-        title("", None, false),
-        title("kind", None, false),
-        title("state", None, false),
-        title("objects", Some(Sort::Objects), true),
-        title("ev/s", Some(Sort::Events), true),
-        title("", None, false),
-        title("age", None, true),
-        title("received", Some(Sort::Bytes), true),
-        title("rel", None, true),
-        title("err", Some(Sort::Errors), true),
-        title("wait", None, true),
-    ])
+        Cell::new(if column.is_right() {
+            line.right_aligned()
+        } else {
+            line
+        })
+    });
+    Row::new(std::iter::once(Cell::new("")).chain(titles))
 }
 
-fn row(kind: &KindBoard, look: Look, spark: usize) -> Row<'static> {
-    let name = Cell::new(Line::styled(kind.short.clone(), look.strong()));
+fn cell(kind: &KindBoard, column: Column, look: Look, width: usize) -> Cell<'static> {
     let Some(view) = &kind.view else {
-        return Row::new([
-            Cell::new(""),
-            name,
-            Cell::new(Line::styled("starting", look.dim())),
-        ]);
+        return match column {
+            Column::Kind => Cell::new(Line::styled(kind.short.clone(), look.strong())),
+            Column::State => Cell::new(Line::styled("starting", look.dim())),
+            _ => Cell::new(""),
+        };
     };
     let right = |text: String, style: Style| Cell::new(Line::styled(text, style).right_aligned());
     let count = |number: u64, style: Style| match number {
         0 => right("0".to_owned(), look.dim()),
         number => right(short(number), style),
     };
-    let rate = kind.series.rate();
-    let errors = if view.last_error.is_some() {
-        look.bad()
-    } else {
-        Style::new()
-    };
-    Row::new([
-        Cell::new(""),
-        name,
-        Cell::new(state(view, look)),
-        right(short(view.objects as u64), Style::new()),
-        right(
-            if rate == 0.0 {
-                "0".to_owned()
-            } else {
-                format!("{rate:.1}")
-            },
-            if rate == 0.0 { look.dim() } else { Style::new() },
-        ),
-        Cell::new(bars(&kind.series, spark, look)),
-        right(view.version_age.map_or("–".to_owned(), age), look.dim()),
-        right(bytes(view.bytes), Style::new()),
-        count(view.relists, Style::new()),
-        count(view.errors, errors),
-        count(view.backlog as u64, look.busy()),
-    ])
+    match column {
+        Column::Kind => Cell::new(Line::styled(kind.short.clone(), look.strong())),
+        Column::State => Cell::new(state(view, look)),
+        Column::Objects => right(short(view.objects as u64), Style::new()),
+        Column::Rate => match kind.series.rate() {
+            0.0 => right("0".to_owned(), look.dim()),
+            rate => right(format!("{rate:.1}"), Style::new()),
+        },
+        Column::Bars => Cell::new(bars(&kind.series, width, look)),
+        Column::Age => right(view.version_age.map_or("–".to_owned(), age), look.dim()),
+        Column::Received => right(bytes(view.bytes), Style::new()),
+        Column::Relists => count(view.relists, Style::new()),
+        Column::Errors => {
+            let failing = view.last_error.is_some();
+            count(view.errors, if failing { look.bad() } else { Style::new() })
+        }
+        Column::Waiting => count(view.backlog as u64, look.busy()),
+    }
 }
 
 fn state(view: &InformerView, look: Look) -> Line<'static> {
     match (view.state_word(), view.progress) {
         ("listing", Some(progress)) => Line::styled(progress_text(&progress), look.busy()),
+        // Asked for, and not accepted yet.
+        ("watching", _) if matches!(view.health, Health::Disconnected { .. }) => {
+            Line::styled("reconnecting", look.bad())
+        }
         ("watching", _) if !view.synced => Line::styled("syncing", look.busy()),
         ("watching", _) => Line::styled("watching", look.good()),
         ("waiting", _) => Line::styled("waiting to retry", look.bad()),

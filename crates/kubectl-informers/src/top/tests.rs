@@ -14,7 +14,7 @@ use super::{Model, Outcome, draw};
 use crate::board::Board;
 use crate::board::fixtures::{added, board, deleted, initial, kinds, updated, view};
 use crate::kinds::Kind;
-use crate::observe::{InformerView, Note, NoteText, Progress};
+use crate::observe::{Health, InformerView, Note, NoteText, Progress};
 
 fn model() -> Model {
     Model::new(board(), "test cluster", true, Instant::now())
@@ -116,7 +116,7 @@ async fn a_wide_screen_shows_all_lists_at_once() {
         "busiest fields",
         " changes ",
         "pods shop/cart",
-        "].lastHeartbeatTime",
+        "lastHeartbeatTime",
     ] {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }
@@ -146,6 +146,78 @@ async fn resizing_redraws_the_screen() {
 
     assert_eq!(terminal.backend().buffer().area.width, 60);
     assert!(!terminal.backend().to_string().contains("busiest"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_screen_without_contact_says_so_and_for_how_long() {
+    let mut model = busy().await;
+    let [pods, nodes] = kinds();
+    let mut lost = view(&pods);
+    lost.health = Health::Disconnected {
+        since: Instant::now(),
+    };
+    tokio::time::advance(Duration::from_secs(75)).await;
+    model.tick(vec![lost.clone(), view(&nodes)], Instant::now());
+    let head = &lines(&model, 80, 24)[0];
+    assert!(
+        head.contains("○ disconnected for 00:01:15") && !head.contains("live"),
+        "{head}"
+    );
+    press(&mut model, KeyCode::Char('p'));
+    assert!(lines(&model, 80, 24)[0].contains("disconnected"), "paused or not");
+    assert!(
+        lines(&model, 80, 24)[2].contains("reconnecting"),
+        "requested is not accepted"
+    );
+    press(&mut model, KeyCode::Char('p'));
+
+    lost.health = Health::CatchingUp;
+    model.tick(vec![lost, view(&nodes)], Instant::now());
+    assert!(lines(&model, 80, 24)[0].contains("◌ catching up"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_narrow_screen_drops_columns_and_cuts_none() {
+    let model = busy().await;
+    let all = [
+        "kind", "state", "objects", "ev/s", "age", "received", "rel", "err", "wait",
+    ];
+    let mut before = all.len() + 1;
+    for width in [120, 80, 70, 60, 50, 40, 30, 22] {
+        let shown = lines(&model, width, 24);
+        let titles: Vec<&str> = shown[1].split_whitespace().collect();
+        assert!(
+            titles.iter().all(|title| all.contains(title)),
+            "{width}: {titles:?}"
+        );
+        assert!(titles.starts_with(&["kind", "state"]), "{width}: {titles:?}");
+        assert!(titles.len() <= before, "{width}: {titles:?}");
+        assert!(
+            shown[2].contains("pods") && shown[2].contains("watching"),
+            "{width}: {}",
+            shown[2]
+        );
+        before = titles.len();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_authors_of_changes_are_shown() {
+    use crate::who::{Author, Written};
+    let mut model = busy().await;
+    let mut change = updated("pods", "shop", "web", &["/spec/x"]);
+    change.by = Some(vec![Written {
+        author: Author {
+            manager: "kubectl-edit".into(),
+            operation: "Update".into(),
+            subresource: None,
+            time: None,
+        },
+        paths: vec!["spec.x".to_owned()],
+    }]);
+    model.apply(change, Instant::now());
+    let text = text(&model, 80, 24);
+    assert!(text.contains("changed pods shop/web  by kubectl-edit"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -188,6 +260,7 @@ async fn the_initial_list_shows_progress() {
         changed(move |view| {
             let now = Instant::now();
             view.synced = false;
+            view.health = Health::CatchingUp;
             view.state = ReflectorState::Listing {
                 since: now,
                 items: 2500,
@@ -215,6 +288,7 @@ async fn failures_are_shown_while_they_last_and_kept_in_the_log() {
     });
     let [pods, nodes] = kinds();
     let note = |text| Note {
+        when: Timestamp::UNIX_EPOCH,
         kind: pods.clone(),
         text,
     };
@@ -254,7 +328,7 @@ async fn a_filter_shows_only_matching_rows() {
         found.contains("nodes node-1") && !found.contains("shop/cart"),
         "{found}"
     );
-    assert!(found.contains("filter: node-1"), "{found}");
+    assert!(found.contains("filter of the lists: node-1"), "{found}");
     write(&mut model, "/zzz");
     assert!(text(&model, 80, 24).contains("nothing that changed has these words"));
     press(&mut model, KeyCode::Esc);
@@ -374,12 +448,28 @@ async fn q_and_ctrl_c_leave_from_everywhere() {
 #[tokio::test(start_paused = true)]
 async fn names_do_not_control_the_terminal() {
     let mut model = busy().await;
-    model.apply(added("pods", "shop", "evil\u{1b}[2J\u{7}"), Instant::now());
-    let text = text(&model, 80, 24);
-    assert!(
-        !text.contains('\u{1b}') && !text.contains('\u{7}') && text.contains("evil"),
-        "{text}"
+    let mut change = updated("pods", "shop", "evil", &["/a"]);
+    change.diff[0].field = crate::safe::HOSTILE.to_owned();
+    change.diff[0].new = Some(crate::safe::HOSTILE.into());
+    model.apply(change, Instant::now());
+    model.apply(added("pods", "shop", crate::safe::HOSTILE), Instant::now());
+    model.filter = String::new();
+    model.note(
+        &Note {
+            when: Timestamp::UNIX_EPOCH,
+            kind: kinds()[0].clone(),
+            text: NoteText::Trouble(crate::safe::HOSTILE.to_owned()),
+        },
+        Timestamp::UNIX_EPOCH,
     );
+    for width in [80, 120] {
+        let text = text(&model, width, 40);
+        assert!(
+            !text.replace('\n', "").contains(crate::safe::is_unsafe),
+            "{text:?}"
+        );
+        assert!(text.contains("evil"), "{text}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,6 @@
 //! `watch`: a table of the initial objects, then every change as it happens.
 
+mod filter;
 mod table;
 pub mod text;
 
@@ -16,10 +17,13 @@ use crate::failure::{Exit, Failure};
 use crate::notes::Notes;
 use crate::observe::{Note, NoteText};
 use crate::output::Output;
+use crate::path::FieldPattern;
 use crate::progress::ProgressLine;
+use crate::safe::SafeText;
 use crate::session::{Feed, FeedItem, Reach, Session};
 use crate::signals;
 use crate::style::Colours;
+use filter::Filter;
 use table::Table;
 use text::Texts;
 
@@ -47,6 +51,12 @@ pub async fn run(args: WatchArgs, global: &Global) -> Result<Exit, Failure> {
             "--with-object needs -o json: only JSON lines carry objects",
         ));
     }
+    // Checked before anything is asked of the server.
+    Filter::new(&args)?;
+    for path in &args.ignore {
+        FieldPattern::parse(path).map_err(Failure::error)?;
+    }
+    global.showing.ignore.clone_from(&args.ignore);
     let notes = Notes::new(&global.showing);
     let cluster = Cluster::connect(&global.connection, &notes).await?;
     let (session, feed) = Session::open(cluster, &kinds, &global, Reach::Context).await?;
@@ -73,11 +83,13 @@ struct Watch {
     notes: Notes,
     progress: ProgressLine,
     texts: Texts,
+    filter: Filter,
     table: Table,
     /// Kinds that may not be watched.
     refused: BTreeSet<String>,
     out: Output,
     printed_table: bool,
+    show_noise: bool,
 }
 
 /// Changes in one batch of output.
@@ -93,10 +105,12 @@ impl Watch {
                 colours,
                 several_kinds,
             },
+            filter: Filter::new(&args)?,
             progress: ProgressLine::new(&global.showing),
             refused: BTreeSet::new(),
             out: Output::start()?,
             printed_table: false,
+            show_noise: global.showing.show_noise,
             args,
             session,
             notes,
@@ -152,7 +166,11 @@ impl Watch {
     fn show(&mut self, item: FeedItem) -> Result<(), Failure> {
         match item {
             FeedItem::Note(note) => self.note(&note)?,
-            FeedItem::Change(change) => self.change(&change),
+            FeedItem::Change(mut change) => {
+                if self.filter.admit(&mut change) {
+                    self.change(&change);
+                }
+            }
             FeedItem::Coalesced(coalesced) => self.notes.warn_to(&mut self.out, &coalesced.to_string()),
         }
         Ok(())
@@ -163,8 +181,8 @@ impl Watch {
         let failure = match &note.text {
             NoteText::Forbidden(text) => Failure::verbatim(text.clone()),
             NoteText::Hopeless(failure) => failure.clone(),
-            NoteText::Trouble(text) | NoteText::Recovered(text) => {
-                self.notes.warn_to(&mut self.out, text);
+            NoteText::Trouble(_) | NoteText::Recovered(_) => {
+                self.notes.warn_to(&mut self.out, &note.stamped());
                 return Ok(());
             }
         };
@@ -192,9 +210,17 @@ impl Watch {
         if change.event.is_initial() && self.args.since_sync {
             return;
         }
-        if self.args.output == Format::Json {
-            self.out.line(&json::line(change, self.args.with_object));
-            return;
+        match self.args.output {
+            Format::Json => {
+                self.out.line(&json::line(change, self.args.with_object));
+                return;
+            }
+            Format::Brief if change.event.is_initial() || self.is_noise(change) => return,
+            Format::Brief if change.key.is_some() => {
+                self.out.line(&self.texts.brief(change));
+                return;
+            }
+            Format::Text | Format::Wide | Format::Brief => {}
         }
         match (change.event, &change.object) {
             (What::Added { initial: true }, Some(object)) => {
@@ -204,12 +230,10 @@ impl Watch {
                 let table = self.table.take(&change.kind);
                 if !table.is_empty() {
                     // An empty line between two tables.
-                    let gap = if std::mem::replace(&mut self.printed_table, true) {
-                        "\n"
-                    } else {
-                        ""
-                    };
-                    self.out.line(&format!("{gap}{}", table.trim_end()));
+                    if std::mem::replace(&mut self.printed_table, true) {
+                        self.out.line(&SafeText::default());
+                    }
+                    self.out.line(&table);
                 }
                 let place = match self.session.scope().selected_namespaces() {
                     Some(names) if change.kind.namespaced => {
@@ -223,7 +247,13 @@ impl Watch {
                 );
                 self.notes.say_to(&mut self.out, &text);
             }
+            _ if self.is_noise(change) => {}
             _ => self.out.line(&self.texts.change(change)),
         }
+    }
+
+    /// Whether nothing changed but noise. Only JSON lines carry such updates.
+    fn is_noise(&self, change: &Change) -> bool {
+        matches!(change.event, What::Updated { .. }) && change.diff.is_empty() && !self.show_noise
     }
 }

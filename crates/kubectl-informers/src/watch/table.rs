@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use crate::columns::{self, Columns};
 use crate::item::Item;
 use crate::kinds::Kind;
+use crate::safe::SafeText;
 use crate::style::{Colours, HEAD};
-use crate::watch::text::{clean, shortened};
 
 /// Collects rows until they are printed.
 pub struct Table {
     wide: bool,
     namespaces: bool,
     colours: Colours,
-    rows: BTreeMap<String, Vec<Vec<String>>>,
+    rows: BTreeMap<String, Vec<Vec<SafeText>>>,
 }
 
 impl Table {
@@ -34,43 +34,40 @@ impl Table {
     /// Adds an object.
     pub fn add(&mut self, kind: &Kind, object: &Item) {
         let row = self.columns(kind).row(&object.open());
-        let row = row.iter().map(|cell| shortened(&clean(cell))).collect();
+        let row = row.iter().map(|cell| SafeText::line(cell).shortened()).collect();
         self.rows.entry(kind.full_name()).or_default().push(row);
     }
 
     /// Takes the table of a kind; empty if there are no rows.
-    pub fn take(&mut self, kind: &Kind) -> String {
+    pub fn take(&mut self, kind: &Kind) -> SafeText {
         let Some(mut rows) = self.rows.remove(&kind.full_name()) else {
-            return String::new();
+            return SafeText::default();
         };
         rows.sort();
         let head = self.columns(kind).head();
-        let head_line: Vec<String> = head.iter().map(|name| (*name).to_owned()).collect();
+        let head_line: Vec<SafeText> = head.iter().map(|name| SafeText::from(*name)).collect();
         let mut widths: Vec<usize> = head.iter().map(|name| name.chars().count()).collect();
         for row in &rows {
             for (width, cell) in widths.iter_mut().zip(row) {
-                *width = (*width).max(cell.chars().count());
+                *width = (*width).max(cell.width());
             }
         }
-        let mut text = self.colours.paint(HEAD, &line(&head_line, &widths));
+        let mut text = self.colours.paint(HEAD, line(&head_line, &widths));
         for row in &rows {
-            text.push('\n');
-            text.push_str(&line(row, &widths));
+            text.push("\n");
+            text.push(line(row, &widths));
         }
-        text.push('\n');
         text
     }
 }
 
 /// Cells side by side, three spaces between them, nothing after the last.
-fn line(cells: &[String], widths: &[usize]) -> String {
-    let mut text = String::new();
+fn line(cells: &[SafeText], widths: &[usize]) -> SafeText {
+    let mut text = SafeText::default();
     for (cell, width) in cells.iter().zip(widths) {
-        let padding = width.saturating_sub(cell.chars().count()) + 3;
-        text.push_str(cell);
-        text.extend(std::iter::repeat_n(' ', padding));
+        text.push(cell.clone().padded(*width + 3));
     }
-    text.trim_end().to_owned()
+    text.trim_end()
 }
 
 #[cfg(test)]
@@ -92,7 +89,7 @@ mod tests {
             table.add(&kind, &serde_json::from_value(item).unwrap());
         }
 
-        let text = table.take(&kind);
+        let text = table.take(&kind).to_string();
 
         assert!(text.len() < 1_000_000, "{} bytes", text.len());
         assert!(text.contains("… (100000 characters)"));

@@ -1,11 +1,16 @@
 //! Changes as text to read: one line, and a line for each field.
 
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
 use crate::changes::{Change, What};
+use crate::columns;
 use crate::diff::FieldChange;
+use crate::safe::SafeText;
 use crate::style::{ADDED, Colours, DELETED, DIM, FIELD, UPDATED};
+use crate::textdiff::{self, DiffLine, TextChange};
+use crate::who::{self, Written};
 
 /// How changes are written.
 #[derive(Clone, Copy, Debug)]
@@ -16,93 +21,245 @@ pub struct Texts {
     pub several_kinds: bool,
 }
 
-/// Longer values are truncated.
-const LONGEST_VALUE: usize = 100;
+/// Fields of one change; more are counted.
+const MOST_FIELDS: usize = 100;
+/// Fields of one change in brief.
+const BRIEF_FIELDS: usize = 2;
 
 impl Texts {
     /// A change with its diff, without the end of the last line.
-    pub fn change(&self, change: &Change) -> String {
+    pub fn change(&self, change: &Change) -> SafeText {
         let (style, word) = match change.event {
-            What::Added { .. } => (ADDED, "ADDED"),
+            What::Added { .. } => (ADDED, "ADDED  "),
             What::Updated { .. } => (UPDATED, "UPDATED"),
             What::Deleted { .. } => (DELETED, "DELETED"),
-            What::Synced { .. } => (DIM, "SYNCED"),
+            What::Synced { .. } => (DIM, "SYNCED "),
         };
-        let time = change
-            .when
-            .to_zoned(TimeZone::system())
-            .strftime("%H:%M:%S")
-            .to_string();
-        let mut text = format!(
-            "{} {}",
-            self.colours.paint(DIM, &time),
-            self.colours.paint(style, &format!("{word:<7}"))
-        );
-        let kind = match change.event {
-            What::Synced { .. } => change.kind.full_name(),
-            _ => change.kind.label(),
-        };
-        if self.several_kinds || matches!(change.event, What::Synced { .. }) {
-            text.push_str(&format!(" {kind}"));
+        let mut text = self.colours.paint(DIM, time(change.when));
+        text.push(" ");
+        text.push(self.colours.paint(style, word));
+        if let What::Synced { objects } = change.event {
+            let line = format!(" {} {objects} objects", change.kind.full_name());
+            text.push(SafeText::line(line));
+            return text;
         }
-        match change.event {
-            What::Synced { objects } => text.push_str(&format!(" {objects} objects")),
-            _ => text.push_str(&format!(" {}", clean(change.name()))),
+        if self.several_kinds {
+            text.push(SafeText::line(format!(" {}", change.kind.label())));
         }
+        text.push(SafeText::line(format!(" {}", change.name())));
         if let Some(story) = story(change) {
-            text.push_str(&format!(" {story}"));
+            text.push(" ");
+            text.push(story);
+        } else if !matches!(change.event, What::Updated { .. }) {
+            for (name, cell) in essentials(change) {
+                text.push(self.colours.paint(DIM, SafeText::line(format!("  {name} "))));
+                text.push(SafeText::line(cell).shortened());
+            }
         }
         if let Some(remark) = remark(change) {
-            text.push(' ');
-            text.push_str(&self.colours.paint(DIM, remark));
+            text.push(" ");
+            text.push(self.colours.paint(DIM, remark));
         }
+        text.push(self.by(change));
         if change.coalesced > 0 {
             let merged = format!(
                 " ({} changes in one: the output was blocked)",
                 change.coalesced + 1
             );
-            text.push_str(&self.colours.paint(DIM, &merged));
+            text.push(self.colours.paint(DIM, SafeText::line(merged)));
         }
-        for field in &change.diff {
-            text.push('\n');
-            text.push_str(&self.field(field));
+        let authors = change.by.as_deref().unwrap_or_default();
+        for field in change.diff.iter().take(MOST_FIELDS) {
+            text.push("\n");
+            text.push(self.field(field, if authors.len() > 1 { authors } else { &[] }));
+        }
+        if change.diff.len() > MOST_FIELDS {
+            let more = format!("\n    … {} more fields", change.diff.len() - MOST_FIELDS);
+            text.push(self.colours.paint(DIM, SafeText::lines(more)));
         }
         text
     }
 
-    /// One field: `    ~ /status/phase  Pending → Running`.
-    pub fn field(&self, field: &FieldChange) -> String {
-        let path = self.colours.paint(FIELD, &clean(&field.path));
-        match (&field.old, &field.new) {
-            (None, Some(new)) => {
-                let new = self.colours.paint(ADDED, &value_text(new));
-                format!("    {} {path}  {new}", self.colours.paint(ADDED, "+"))
+    /// A change in one line: `12:03:04 pod shop/cart-1  Pending → Running  0/1 → 1/1  by kubelet`.
+    pub fn brief(&self, change: &Change) -> SafeText {
+        let mut text = self.colours.paint(DIM, time(change.when));
+        text.push(SafeText::line(format!(
+            " {} {}",
+            change.kind.label(),
+            change.name()
+        )));
+        match change.event {
+            What::Synced { objects } => {
+                let line = format!("{objects} objects, watching for changes");
+                text.push(self.colours.paint(DIM, SafeText::line(line)));
+                return text;
             }
-            (Some(old), None) => {
-                let old = self.colours.paint(DELETED, &value_text(old));
-                format!("    {} {path}  {old}", self.colours.paint(DELETED, "-"))
+            What::Added { .. } => text.push(self.colours.paint(ADDED, "  added")),
+            What::Deleted { .. } => text.push(self.colours.paint(DELETED, "  deleted")),
+            What::Updated { .. } => self.brief_changes(change, &mut text),
+        }
+        if let Some(story) = story(change) {
+            text.push("  ");
+            text.push(story);
+        } else if !matches!(change.event, What::Updated { .. }) {
+            for (_, cell) in essentials(change) {
+                text.push("  ");
+                text.push(SafeText::line(cell).shortened());
+            }
+        }
+        if let Some(remark) = remark(change) {
+            text.push("  ");
+            text.push(self.colours.paint(DIM, remark));
+        }
+        text.push(self.by(change));
+        text
+    }
+
+    /// The columns that changed, or else the first fields.
+    fn brief_changes(&self, change: &Change, text: &mut SafeText) {
+        let cells = |item: &Option<std::sync::Arc<crate::item::Item>>| {
+            item.as_ref()
+                .map(|item| columns::essentials(&change.kind, item))
+                .unwrap_or_default()
+        };
+        let (old, new) = (cells(&change.old), cells(&change.object));
+        let columns: Vec<(&String, &String)> = old
+            .iter()
+            .zip(&new)
+            .map(|((_, old), (_, new))| (old, new))
+            .filter(|(old, new)| old != new)
+            .collect();
+        for (old, new) in &columns {
+            text.push("  ");
+            text.push(self.old_and_new(SafeText::line(old).shortened(), SafeText::line(new).shortened()));
+        }
+        if !columns.is_empty() {
+            return;
+        }
+        for field in change.diff.iter().take(BRIEF_FIELDS) {
+            text.push("  ");
+            text.push(
+                self.colours
+                    .paint(FIELD, SafeText::line(format!("{} ", field.field))),
+            );
+            let (old, new) = changed_part(field);
+            text.push(self.old_and_new(old, new));
+        }
+        if change.diff.len() > BRIEF_FIELDS {
+            let more = format!("  … {} more", change.diff.len() - BRIEF_FIELDS);
+            text.push(self.colours.paint(DIM, SafeText::line(more)));
+        }
+    }
+
+    fn old_and_new(&self, old: SafeText, new: SafeText) -> SafeText {
+        let mut text = self.colours.paint(DELETED, old);
+        text.push(" → ");
+        text.push(self.colours.paint(ADDED, new));
+        text
+    }
+
+    /// `  by kubelet`; nothing for resyncs and what belongs to no change.
+    fn by(&self, change: &Change) -> SafeText {
+        let line = match (&change.by, change.event) {
+            (_, What::Added { initial: true } | What::Updated { resync: true } | What::Synced { .. }) => {
+                return SafeText::default();
+            }
+            (Some(written), _) => format!("  by {}", who::names(written)),
+            (None, What::Deleted { .. }) => "  by unknown: deletions are not recorded".to_owned(),
+            (None, _) => "  by unknown".to_owned(),
+        };
+        self.colours.paint(DIM, SafeText::line(line))
+    }
+
+    /// One field: `    ~ status.phase  Pending → Running`.
+    pub fn field(&self, field: &FieldChange, authors: &[Written]) -> SafeText {
+        let (style, sign) = match (&field.old, &field.new) {
+            (None, Some(_)) => (ADDED, "+"),
+            (Some(_), None) => (DELETED, "-"),
+            _ => (UPDATED, "~"),
+        };
+        let mut text = SafeText::from("    ");
+        text.push(self.colours.paint(style, sign));
+        text.push(" ");
+        text.push(self.colours.paint(FIELD, SafeText::line(&field.field)));
+        let author = authors
+            .iter()
+            .find(|written| written.paths.contains(&field.field));
+        let mut end = SafeText::default();
+        if let Some(author) = author {
+            let name = format!("  ({})", author.author.manager);
+            end = self.colours.paint(DIM, SafeText::line(name));
+        }
+        if let (Some(Value::String(old)), Some(Value::String(new))) = (&field.old, &field.new)
+            && let Some(TextChange::Lines(lines)) = textdiff::of(old, new)
+        {
+            text.push(end);
+            for line in &lines {
+                text.push("\n        ");
+                text.push(self.line(line));
+            }
+            return text;
+        }
+        match (&field.old, &field.new) {
+            (Some(_), Some(_)) => {
+                let (old, new) = changed_part(field);
+                text.push("  ");
+                text.push(self.old_and_new(old, new));
             }
             (old, new) => {
-                let show = |value: &Option<Value>| value.as_ref().map_or_else(String::new, value_text);
-                format!(
-                    "    {} {path}  {} → {}",
-                    self.colours.paint(UPDATED, "~"),
-                    self.colours.paint(DELETED, &show(old)),
-                    self.colours.paint(ADDED, &show(new))
-                )
+                text.push("  ");
+                let value = old.as_ref().or(new.as_ref()).map(value_text);
+                text.push(self.colours.paint(style, value.unwrap_or_default()));
             }
+        }
+        text.push(end);
+        text
+    }
+
+    fn line(&self, line: &DiffLine) -> SafeText {
+        let text = |sign: &str, line: &str| SafeText::line(format!("{sign} {line}")).shortened();
+        match line {
+            DiffLine::At(line) => self.colours.paint(DIM, SafeText::line(format!("line {line}"))),
+            DiffLine::Same(line) => self.colours.paint(DIM, text(" ", line)),
+            DiffLine::Old(line) => self.colours.paint(DELETED, text("-", line)),
+            DiffLine::New(line) => self.colours.paint(ADDED, text("+", line)),
+            DiffLine::More(lines) => self
+                .colours
+                .paint(DIM, SafeText::line(format!("… {lines} more lines"))),
         }
     }
 }
 
+/// `12:03:04`, in the time zone of the system.
+pub fn time(when: Timestamp) -> SafeText {
+    SafeText::line(when.to_zoned(TimeZone::system()).strftime("%H:%M:%S").to_string())
+}
+
+/// The old and the new value, of long texts the part that changed.
+pub fn changed_part(field: &FieldChange) -> (SafeText, SafeText) {
+    if let (Some(Value::String(old)), Some(Value::String(new))) = (&field.old, &field.new)
+        && let Some(TextChange::Part { old, new }) = textdiff::of(old, new)
+    {
+        return (SafeText::line(old).shortened(), SafeText::line(new).shortened());
+    }
+    let text = |value: &Option<Value>| value.as_ref().map_or_else(|| SafeText::from("∅"), value_text);
+    (text(&field.old), text(&field.new))
+}
+
+fn essentials(change: &Change) -> Vec<(&'static str, String)> {
+    let object = change.object.as_ref();
+    object
+        .map(|object| columns::essentials(&change.kind, object))
+        .unwrap_or_default()
+}
+
 /// The reason and message of an Event: its name is meaningless.
-fn story(change: &Change) -> Option<String> {
-    change.story().map(|story| shortened(&clean(&story)))
+fn story(change: &Change) -> Option<SafeText> {
+    change.story().map(|story| SafeText::line(story).shortened())
 }
 
 fn remark(change: &Change) -> Option<&'static str> {
     match change.event {
-        What::Added { initial: true } => Some("(was there)"),
         What::Updated { resync: true } => Some("(resync)"),
         What::Updated { .. } if change.diff.is_empty() => Some("(no field that is shown)"),
         What::Deleted { .. } => match change.event.cause() {
@@ -115,52 +272,12 @@ fn remark(change: &Change) -> Option<&'static str> {
 }
 
 /// A value in one line, short enough to read.
-pub fn value_text(value: &Value) -> String {
-    let text = match value {
-        Value::String(text) if text.is_empty() => "\"\"".to_owned(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
-    shortened(&clean(&text))
-}
-
-pub fn shortened(text: &str) -> String {
-    match text.char_indices().nth(LONGEST_VALUE) {
-        Some((end, _)) => format!(
-            "{}… ({} characters)",
-            text.get(..end).unwrap_or_default(),
-            text.chars().count()
-        ),
-        None => text.to_owned(),
+pub fn value_text(value: &Value) -> SafeText {
+    match value {
+        Value::String(text) if text.is_empty() => SafeText::from("\"\""),
+        Value::String(text) => SafeText::line(text).shortened(),
+        other => SafeText::line(other.to_string()).shortened(),
     }
-}
-
-/// One line without characters that control the terminal or the layout of the text.
-pub fn clean(text: &str) -> String {
-    text.chars()
-        .map(|c| match c {
-            '\n' | '\u{2028}' | '\u{2029}' => '⏎',
-            '\t' => ' ',
-            c if is_unsafe(c) => '\u{fffd}',
-            c => c,
-        })
-        .collect()
-}
-
-/// Several lines without characters that control the terminal: for messages whose line ends are ours.
-pub fn clean_lines(text: &str) -> String {
-    text.split('\n').map(clean).collect::<Vec<_>>().join("\n")
-}
-
-/// Whether a character could control the terminal (C0 with ESC and BEL, DEL, C1) or change how the text around it is
-/// displayed (bidirectional overrides and isolates, zero-width and other invisible characters).
-fn is_unsafe(c: char) -> bool {
-    c.is_control()
-        || matches!(
-            c,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
-        )
 }
 
 /// `512 B`, `1.5 kB`, `20.3 MB`.
@@ -183,53 +300,98 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::board::fixtures::{added, deleted, updated};
+    use crate::safe::{HOSTILE, is_unsafe};
 
-    fn field(old: Option<Value>, new: Option<Value>) -> String {
+    fn texts() -> Texts {
         Texts {
             colours: Colours::new(false),
             several_kinds: false,
         }
-        .field(&FieldChange {
+    }
+
+    fn field(old: Option<Value>, new: Option<Value>) -> String {
+        let field = FieldChange {
             path: "/status/phase".to_owned(),
+            field: "status.phase".to_owned(),
             old,
             new,
-        })
+        };
+        texts().field(&field, &[]).to_string()
     }
 
     #[test]
     fn fields_are_added_removed_and_changed() {
-        assert_eq!(
-            field(None, Some(json!("Running"))),
-            "    + /status/phase  Running"
-        );
-        assert_eq!(field(Some(json!(3)), None), "    - /status/phase  3");
+        assert_eq!(field(None, Some(json!("Running"))), "    + status.phase  Running");
+        assert_eq!(field(Some(json!(3)), None), "    - status.phase  3");
         assert_eq!(
             field(Some(json!("")), Some(json!({ "a": [1] }))),
-            "    ~ /status/phase  \"\" → {\"a\":[1]}"
+            "    ~ status.phase  \"\" → {\"a\":[1]}"
         );
     }
 
     #[test]
-    fn long_values_are_cut_between_characters() {
-        let text = value_text(&json!("ä".repeat(500)));
-        assert_eq!(text, format!("{}… (500 characters)", "ä".repeat(100)));
-    }
-
-    #[test]
-    fn content_of_objects_does_not_control_the_terminal() {
+    fn of_a_long_text_the_changed_lines_are_shown() {
         assert_eq!(
-            value_text(&json!("a\u{1b}[31mb\nc\td\u{9b}")),
-            "a\u{fffd}[31mb⏎c d\u{fffd}"
+            field(Some(json!("a\nb\nc\nd\n")), Some(json!("a\nb\nX\nd\n"))),
+            "    ~ status.phase\n        line 2\n          b\n        - c\n        + X\n          d"
         );
-        for c in [
-            '\u{1b}', '\u{7}', '\u{0}', '\u{7f}', '\u{85}', '\u{9b}', '\u{9d}', '\u{202e}', '\u{2066}',
-            '\u{200b}', '\u{200f}', '\u{feff}', '\u{2028}', '\u{2029}', '\r',
+    }
+
+    #[test]
+    fn no_part_of_a_change_controls_the_terminal() {
+        let clean = |text: SafeText| {
+            let bad = |c: char| is_unsafe(c) && c != '\n';
+            assert!(!text.as_str().contains(bad), "{text:?}");
+        };
+        let mut change = updated("pods", "shop", "cart", &[HOSTILE]);
+        for (old, new) in [
+            (json!(HOSTILE), json!(HOSTILE.repeat(2))),
+            (
+                json!(format!("{HOSTILE}\nx\n")),
+                json!(format!("y{HOSTILE}\nx\n")),
+            ),
+            (
+                json!(HOSTILE.repeat(20)),
+                json!(format!("{}!", HOSTILE.repeat(20))),
+            ),
+            (json!({ HOSTILE: HOSTILE }), json!([HOSTILE])),
         ] {
-            let text = clean(&format!("a{c}b"));
-            assert!(!text.contains(c), "{c:?}");
-            assert!(!clean_lines(&format!("a{c}b\nc")).contains(c), "{c:?}");
+            change.diff[0].field = HOSTILE.to_owned();
+            (change.diff[0].old, change.diff[0].new) = (Some(old), Some(new));
+            change.by = Some(vec![Written {
+                author: who::Author {
+                    manager: HOSTILE.into(),
+                    operation: HOSTILE.into(),
+                    subresource: Some(HOSTILE.into()),
+                    time: None,
+                },
+                paths: vec![HOSTILE.to_owned()],
+            }]);
+            clean(texts().change(&change));
+            clean(texts().brief(&change));
         }
-        assert_eq!(clean("äöü 日本 → ✓"), "äöü 日本 → ✓");
+        for change in [added("pods", "shop", HOSTILE), deleted("pods", "shop", HOSTILE)] {
+            clean(texts().change(&change));
+            clean(texts().brief(&change));
+        }
+    }
+
+    #[test]
+    fn the_number_of_fields_is_limited_and_the_rest_is_counted() {
+        let paths: Vec<String> = (0..40_000).map(|number| format!("/spec/f{number}")).collect();
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        let text = texts()
+            .change(&updated("pods", "shop", "cart", &paths))
+            .to_string();
+        assert_eq!(text.lines().count(), MOST_FIELDS + 2);
+        assert!(text.ends_with("… 39900 more fields"), "{text}");
+    }
+
+    #[test]
+    fn a_deletion_says_that_its_author_is_not_recorded() {
+        let text = texts().change(&deleted("pods", "shop", "cart")).to_string();
+        assert!(text.ends_with("by unknown: deletions are not recorded"), "{text}");
     }
 
     #[test]

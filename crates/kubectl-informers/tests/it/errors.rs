@@ -195,3 +195,89 @@ async fn the_connection_is_reported_before_the_server_responds() {
     let mut program = cluster.start(&["watch", "pods"]);
     program.says("Connecting to http://127.0.0.1:").await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn responses_without_a_status_name_the_code_and_the_usual_cause() {
+    for (code, fault, cause) in [
+        (
+            403,
+            Fault::status(403).html("<html>blocked</html>"),
+            "proxy, gateway or firewall",
+        ),
+        (
+            502,
+            Fault::status(502).html("<html>bad gateway</html>"),
+            "load balancer cannot reach",
+        ),
+        (
+            503,
+            Fault::status(503).text("no healthy upstream"),
+            "no healthy upstream; usually the API server is starting",
+        ),
+        (404, Fault::status(404).text(""), "not that of an API server"),
+    ] {
+        // In discovery, and in the first list of a kind that is in the discovery cache.
+        for path in ["/api", "/api/v1/namespaces/default/pods"] {
+            let cluster = Cluster::new().await;
+            if path != "/api" {
+                cluster
+                    .start(&["watch", "pods", "-o", "json"])
+                    .event_of("synced")
+                    .await;
+            }
+            cluster
+                .server
+                .fault(RequestMatcher::path(path).forever(), fault.clone());
+            let mut program = cluster.start(&["watch", "pods"]);
+            program.says(&format!("{code}")).await;
+            program.says(cause).await;
+            assert!(!program.err().contains("clusterrole"), "{}", program.err());
+            assert!(!program.err().contains("<html"), "{}", program.err());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn credentials_in_addresses_are_in_no_output() {
+    let cluster = Cluster::new().await;
+    let address = cluster.server.url().unwrap();
+    let with_password = address.replace("http://", "http://jane:canary-credential@");
+    let config = cluster
+        .server
+        .kubeconfig()
+        .unwrap()
+        .replace(&address, &with_password);
+    let path = cluster.home().write("with-password", &config);
+    let mut command = cluster.home().command(&[
+        "watch",
+        "pods",
+        "-o",
+        "json",
+        "--kubeconfig",
+        path.to_str().unwrap(),
+    ]);
+    command.env("RUST_LOG", "trace");
+    let mut program = crate::program::Program::start(command);
+    program.event_of("synced").await;
+    cluster.server.shutdown().await;
+    program.says("interrupted").await;
+    assert!(
+        !program.everything().contains("canary-credential"),
+        "{}",
+        program.everything()
+    );
+
+    let home = Home::new();
+    let config = home.write(
+        "proxy",
+        &config.replace(
+            "    server:",
+            "    proxy-url: http://jane:canary-credential@127.0.0.1:1\n    server:",
+        ),
+    );
+    let mut command = home.command(&["watch", "pods", "--kubeconfig", config.to_str().unwrap()]);
+    command.env("RUST_LOG", "trace");
+    let ended = crate::program::ended(command).await;
+    assert_eq!(ended.code, Some(1), "{}", ended.err);
+    assert!(!ended.err.contains("canary-credential"), "{}", ended.err);
+}

@@ -123,3 +123,86 @@ async fn errors_have_the_wording_of_kubectl() {
         assert_eq!((ours.code, last(&ours.err)), (theirs.code, last(&theirs.err)));
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_kubectl_writes_is_attributed_to_it() {
+    let cluster = Cluster::new().await;
+    let manifest = |colour: &str| {
+        format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{ name: settings, namespace: default }}\ndata: {{ colour: {colour} }}\n"
+        )
+    };
+    let (blue, green) = (
+        cluster.home().write("blue.yaml", &manifest("blue")),
+        cluster.home().write("green.yaml", &manifest("green")),
+    );
+    cluster
+        .server
+        .create(kube_testserver::builders::deployment("default", "web"));
+    let mut program = cluster.start(&["watch", "cm,deploy", "-o", "json", "--since-sync"]);
+    for _ in 0..2 {
+        program.event_of("synced").await;
+    }
+    let steps: [(&[&str], &str, &str); 5] = [
+        (
+            &["apply", "-f", blue.to_str().unwrap()],
+            "kubectl-client-side-apply",
+            "",
+        ),
+        (
+            &["apply", "-f", green.to_str().unwrap()],
+            "kubectl-client-side-apply",
+            "data.colour",
+        ),
+        (
+            &[
+                "apply",
+                "--server-side",
+                "--force-conflicts",
+                "-f",
+                blue.to_str().unwrap(),
+            ],
+            "kubectl",
+            "data.colour",
+        ),
+        (
+            &[
+                "patch",
+                "cm",
+                "settings",
+                "--type",
+                "merge",
+                "-p",
+                r#"{"data":{"size":"7"}}"#,
+            ],
+            "kubectl-patch",
+            "data.size",
+        ),
+        (
+            &["scale", "deploy/web", "--replicas", "4"],
+            "kubectl",
+            "spec.replicas",
+        ),
+    ];
+    for (arguments, manager, path) in steps {
+        let Some(command) = kubectl(&cluster, arguments).await else {
+            return;
+        };
+        let done = ended(command).await;
+        assert_eq!(done.code, Some(0), "{arguments:?}: {}", done.err);
+        // A server-side apply of kubectl is followed by a second write, of the last applied configuration.
+        let author = loop {
+            let event = program.event().await;
+            let author = event["by"].as_array().and_then(|by| {
+                by.iter().find(|one| {
+                    let paths = one["paths"].as_array();
+                    path.is_empty() || paths.is_some_and(|paths| paths.iter().any(|one| one == path))
+                })
+            });
+            if let Some(author) = author {
+                break author.clone();
+            }
+        };
+        assert_eq!(author["manager"], manager, "{arguments:?}: {author}");
+    }
+}

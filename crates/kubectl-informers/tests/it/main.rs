@@ -6,6 +6,8 @@ mod blocked_output;
 mod cluster;
 mod discovery;
 mod errors;
+mod flags;
+mod health;
 mod http;
 mod kubectl;
 mod program;
@@ -15,6 +17,9 @@ mod serve_gate;
 #[cfg(target_os = "linux")]
 mod serve_limits;
 mod shell;
+#[cfg(target_os = "linux")]
+mod terminal;
 mod top;
 mod trouble;
 mod watch;
+mod who;

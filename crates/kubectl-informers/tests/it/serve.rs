@@ -265,7 +265,8 @@ async fn readiness_names_what_is_missing() {
     let (_program, address) = serve(&cluster, &["pods,nodes"]).await;
 
     within("the pods", async {
-        while get(address, "/readyz").await.body != "not synced yet: nodes\n" {}
+        let waits = |body: &str| body.lines().count() == 1 && body.ends_with("not synced yet: nodes\n");
+        while !waits(&get(address, "/readyz").await.body) {}
     })
     .await;
     let answer = get(address, "/readyz").await;

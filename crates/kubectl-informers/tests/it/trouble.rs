@@ -1,8 +1,8 @@
 //! Servers that go away, readers that go away, users who have seen enough.
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_testserver::TestServer;
 use kube_testserver::builders::pod;
+use kube_testserver::{Fault, RequestMatcher, TestServer};
 use serde_json::json;
 
 use crate::program::{Cluster, within};
@@ -23,8 +23,17 @@ async fn a_resumed_watch_is_reported() {
 
     assert_eq!(program.event().await["name"], "meanwhile");
     program.says("watching from the last version").await;
-    program.says("again after").await;
+    program
+        .says("s: resumed from the last version, nothing was missed; caught up on 1 change")
+        .await;
     assert!(!program.err().contains("listing again"), "{}", program.err());
+    let stamped = program
+        .err()
+        .lines()
+        .filter(|line| line.contains("interrupted: ") || line.contains("watching pods again after"))
+        .filter(|line| line.as_bytes().get(2) == Some(&b':') && line.as_bytes().get(5) == Some(&b':'))
+        .count();
+    assert_eq!(stamped, 2, "once each, with the time: {}", program.err());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -98,7 +107,10 @@ async fn expired_history_causes_a_relist_that_is_reported() {
         (&json!("deleted"), &json!("missed"))
     );
     program
-        .says("listing again because the last version has expired")
+        .says(
+            "listed again because the last version has expired, changes in between were merged; caught up on 1 change, 1 \
+             missed delete included",
+        )
         .await;
 }
 
@@ -164,4 +176,88 @@ async fn an_unreadable_object_is_named_and_the_others_are_shown() {
     program
         .says("pod default/bad is not shown: it is a v1/Impostor, not a v1/Pod")
         .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_without_a_name_is_counted_and_the_others_are_shown() {
+    use kube_testserver::Poison;
+    let cluster = Cluster::new().await;
+    cluster.server.create(pod("default", "bad"));
+    cluster.server.create(pod("default", "good"));
+    cluster.server.poison(
+        "pods",
+        "default/bad",
+        Poison::edit(|object| {
+            object["metadata"].as_object_mut().unwrap().remove("name");
+        }),
+    );
+    let mut program = cluster.start(&["watch", "pods", "-o", "json"]);
+
+    assert_eq!(program.event().await["name"], "good");
+    program.says("1 pod without a name is not shown").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_unreadable_objects_are_a_few_lines_and_a_number() {
+    use kube_testserver::Poison;
+    let cluster = Cluster::new().await;
+    for number in 0..300 {
+        let name = format!("bad-{number}");
+        cluster.server.create(pod("default", &name));
+        cluster.server.poison(
+            "pods",
+            &format!("default/{name}"),
+            Poison::edit(|object| object["kind"] = json!("Impostor")),
+        );
+    }
+    let mut program = cluster.start(&["watch", "pods", "-o", "json"]);
+    program.event_of("synced").await;
+    program.says("and 295 more pods are not shown").await;
+    assert_eq!(program.err().matches("is not shown: it is a").count(), 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outage_is_reported_once_for_all_kinds_and_the_end_only_when_the_server_accepts() {
+    let cluster = Cluster::new().await;
+    cluster.server.create(pod("default", "cart"));
+    let mut program = cluster.start(&["watch", "pods,cm,secrets", "-o", "json"]);
+    for _ in 0..3 {
+        program.event_of("synced").await;
+    }
+    cluster
+        .server
+        .wait_for("the program watches", |server| server.open_watches() == 3)
+        .await;
+    // New watches are requested at once, and accepted three seconds later.
+    let delay = std::time::Duration::from_secs(3);
+    cluster
+        .server
+        .fault(RequestMatcher::any().times(3), Fault::delay(delay));
+    cluster.server.break_watches();
+    program.says("interrupted: ").await;
+    program
+        .says("watching configmaps, pods, secrets again after")
+        .await;
+    program.says("nothing was missed").await;
+    let said = program.err();
+    let seconds = said
+        .split("again after ")
+        .nth(1)
+        .unwrap()
+        .split(' ')
+        .next()
+        .unwrap();
+    assert!(seconds.parse::<f64>().unwrap() >= 2.9, "{said}");
+    assert_eq!(
+        program.err().matches("interrupted: ").count(),
+        1,
+        "{}",
+        program.err()
+    );
+    assert_eq!(
+        program.err().matches("again after").count(),
+        1,
+        "{}",
+        program.err()
+    );
 }

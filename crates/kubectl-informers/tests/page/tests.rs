@@ -27,13 +27,12 @@ async fn serve(cluster: &Cluster, port: u16) -> (Program, SocketAddr) {
     (program, address.parse().unwrap())
 }
 
-/// A page that is live and shows three pods.
+/// A page that shows three pods.
 async fn opened(cluster: &Cluster) -> Option<(Browser, Program, SocketAddr)> {
     let browser = Browser::start().await?;
     let (program, address) = serve(cluster, 0).await;
     browser.size(1600, 1000, false).await;
     browser.open(&format!("http://{address}/")).await;
-    browser.until_text("#link", "live").await;
     browser.until_text("#objects", "search").await;
     Some((browser, program, address))
 }
@@ -50,16 +49,17 @@ async fn the_page_loads_and_changes_appear_by_themselves() {
     let Some((browser, _program, _)) = opened(&cluster).await else {
         return;
     };
+    browser.until_text("#link", "live").await;
     browser.until_text("#informers", "watching").await;
     browser.until_text("#cost", "2 watches").await;
     browser.until_text("#objects-count", "3").await;
 
     change_image(&cluster, "cart", "cart:2").await;
-    browser.until_text("#log", "spec.containers[0].image").await;
+    browser.until_text("#log", "spec.containers[main].image").await;
     browser.until_text("#log", "cart:2").await;
     browser.until_text("#churn-objects", "shop/cart").await;
     browser
-        .until_text("#churn-fields", "spec.containers.*.image")
+        .until_text("#churn-fields", "spec.containers[*].image")
         .await;
     cluster.server.create(pod("shop", "newcomer"));
     browser.until_text("#objects", "newcomer").await;
@@ -270,8 +270,8 @@ async fn the_failure_of_a_kind_is_shown_until_it_ends() {
     browser.until_text("#remarks", "kubectl create clusterrole").await;
     browser
         .wait_for(
-            "syncing in the title",
-            "return document.title.startsWith('syncing')",
+            "disconnected in the title",
+            "return document.title.startsWith('disconnected')",
         )
         .await;
     browser.picture("forbidden").await;
@@ -321,6 +321,33 @@ async fn names_and_values_are_text_and_never_markup() {
             "the title of a synced page",
             "return document.title === 'kubectl informers'",
         )
+        .await;
+    browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_is_live_only_while_the_program_has_contact_with_the_cluster() {
+    let cluster = shop().await;
+    let Some((browser, _program, _)) = opened(&cluster).await else {
+        return;
+    };
+    browser.until_text("#link", "live").await;
+    cluster.server.refuse_connections(true);
+    cluster.server.break_watches();
+    browser
+        .until_text("#link", "disconnected from the cluster for")
+        .await;
+    browser
+        .wait_for(
+            "disconnected in the title",
+            "return document.title.startsWith('disconnected')",
+        )
+        .await;
+    browser.picture("disconnected").await;
+    cluster.server.refuse_connections(false);
+    browser.until_text("#link", "live").await;
+    browser
+        .wait_for("all is well", "return document.title === 'kubectl informers'")
         .await;
     browser.close().await;
 }

@@ -1,6 +1,6 @@
 // The page: joins the stream of changes, the views and the keyboard.
 
-import { byId, plural, say } from "./dom.js";
+import { age, byId, plural, say } from "./dom.js";
 import { follow, get } from "./api.js";
 import { changeEntry, matches } from "./changes.js";
 import { redraw, restoreSeries, showStatus } from "./overview.js";
@@ -57,18 +57,29 @@ function pause() {
 
 // ── The connection ──
 
+let connected = false;
+let health = { state: "catching up", seconds: 0 };
+
+/** The stream of this page is open, or is being opened again. */
 function linkState(state, attempt) {
-  const link = byId("link");
-  link.dataset.state = state;
-  say(link, state === "live" ? "live" : "reconnecting");
-  document.body.classList.toggle("offline", state !== "live");
+  connected = state === "live";
+  document.body.classList.toggle("offline", !connected);
   const notice = byId("notice");
-  notice.hidden = state === "live";
-  if (state !== "live") {
+  notice.hidden = connected;
+  if (!connected) {
     say(notice, attempt < 4
       ? "The connection was lost. Trying again …"
       : "kubectl informers does not answer. This page goes on by itself when it is back.");
   }
+  showLink();
+}
+
+/** What is shown is as current as the worst link on the way: this page to the program, the program to the cluster. */
+function showLink() {
+  const link = byId("link");
+  const state = connected ? health.state : "reconnecting";
+  link.dataset.state = state;
+  say(link, state === "disconnected" ? `disconnected from the cluster for ${age(health.seconds)}` : state);
 }
 
 async function begin(hello) {
@@ -91,6 +102,8 @@ async function begin(hello) {
 }
 
 function status(data) {
+  health = { state: data.health, seconds: data.disconnectedSeconds ?? 0 };
+  showLink();
   showKinds(data.kinds);
   showStatus(data);
   // What a first list brings is no change, and yet the table must show it.

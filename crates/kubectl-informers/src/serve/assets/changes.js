@@ -21,18 +21,18 @@ export function changeEntry(change, brief = false) {
   if (change.event === "deleted" && change.cause && change.cause !== "observed") {
     head.append(el("span", "kind", change.cause === "missed" ? "seen by a later list" : "left the scope"));
   }
+  if (change.by?.length) head.append(el("span", "kind", `by ${authors(change.by)}`));
+  else if (change.event === "deleted") head.append(el("span", "kind", "author not recorded"));
   entry.append(head);
   if (change.words) entry.append(el("div", "words", change.words));
-  // Times change with everything else and say the least: they go last.
-  const isTime = (field) => /(Time|Timestamp)$/.test(field.path);
-  const fields = [...(change.diff ?? [])].sort((a, b) => isTime(a) - isTime(b));
+  const fields = change.diff ?? [];
   if (fields.length) {
-    const list = el("ul", "diff", ...fields.slice(0, FIELDS).map(fieldLine));
+    const list = el("ul", "diff", ...fields.slice(0, FIELDS).map((field) => fieldLine(field, change)));
     const rest = fields.slice(FIELDS);
     if (rest.length) {
       const more = el("button", "quiet", `${rest.length} more`);
       more.type = "button";
-      more.addEventListener("click", () => more.parentElement.replaceWith(...rest.map(fieldLine)));
+      more.addEventListener("click", () => more.parentElement.replaceWith(...rest.map((field) => fieldLine(field, change))));
       list.append(el("li", "", more));
     }
     entry.append(list);
@@ -41,21 +41,20 @@ export function changeEntry(change, brief = false) {
   return entry;
 }
 
-function fieldLine(field) {
-  const line = el("li", "", el("span", "path", readable(field.path)));
-  if (field.old !== undefined && field.old !== null) line.append(el("span", "old", shown(field.old)));
-  if (field.new !== undefined && field.new !== null) line.append(el("span", "new", shown(field.new)));
-  return line;
+/** Who changed the object, each once. */
+function authors(by) {
+  const names = by.map((one) => (one.subresource && one.subresource !== "status" ? `${one.manager} (${one.subresource})` : one.manager));
+  return [...new Set(names)].join(", ");
 }
 
-/** `/spec/containers/0/image` as `spec.containers[0].image`. */
-export function readable(pointer) {
-  const parts = pointer.split("/").slice(1).map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"));
-  return parts.reduce((path, part) => {
-    if (/^\d+$/.test(part)) return `${path}[${part}]`;
-    if (/[./]/.test(part)) return `${path}[${part}]`;
-    return path ? `${path}.${part}` : part;
-  }, "") || "the whole object";
+function fieldLine(field, change) {
+  const line = el("li", "", el("span", "path", field.field));
+  if (field.old !== undefined && field.old !== null) line.append(el("span", "old", shown(field.old)));
+  if (field.new !== undefined && field.new !== null) line.append(el("span", "new", shown(field.new)));
+  // Where several managers wrote, each field says which.
+  const author = change.by?.length > 1 && change.by.find((one) => one.paths.includes(field.field));
+  if (author) line.append(el("span", "kind", author.manager));
+  return line;
 }
 
 function shown(value) {
@@ -63,10 +62,11 @@ function shown(value) {
   return text.length > 240 ? `${text.slice(0, 240)}…` : text === "" ? '""' : text;
 }
 
-/** Whether a change is meant by a filter: every word is found in kind, name or a field. */
+/** Whether a change is meant by a filter: every word is found in kind, name, a field or a field manager, and no word after `!`. */
 export function matches(change, filter) {
   if (!filter) return true;
-  const fields = (change.diff ?? []).map((field) => field.path).join(" ");
-  const text = `${change.event} ${change.resource} ${change.kind} ${change.namespace ?? ""}/${change.name} ${fields}`.toLowerCase();
-  return filter.toLowerCase().split(/\s+/).every((word) => text.includes(word));
+  const fields = (change.diff ?? []).map((field) => field.field).join(" ");
+  const by = (change.by ?? []).map((one) => one.manager).join(" ");
+  const text = `${change.event} ${change.resource} ${change.kind} ${change.namespace ?? ""}/${change.name} ${fields} ${by}`.toLowerCase();
+  return filter.toLowerCase().split(/\s+/).every((word) => (word.startsWith("!") ? word === "!" || !text.includes(word.slice(1)) : text.includes(word)));
 }

@@ -2,7 +2,7 @@
 
 import { age, byId, bytes, el, plural, rate, reconcile, say, whole } from "./dom.js";
 import { draw, seriesColour, smooth, spark } from "./charts.js";
-import { objectLink, readable } from "./changes.js";
+import { objectLink } from "./changes.js";
 
 const WINDOW = 300;
 /** Series of every kind, one value per second. */
@@ -18,7 +18,8 @@ export function restoreSeries(data) {
 
 /** Shows a status. */
 export function showStatus(status) {
-  document.title = status.synced ? "kubectl informers" : "syncing · kubectl informers";
+  const words = { live: "", "catching up": status.synced ? "catching up · " : "syncing · ", disconnected: "disconnected · " };
+  document.title = `${words[status.health] ?? ""}kubectl informers`;
   say(byId("cluster"), status.cluster.title);
   byId("cluster").title = status.cluster.server;
   say(byId("cost"), `${plural(status.cost.watches, "watch", "watches")} · ${bytes(status.cost.bytes)} received`);
@@ -58,9 +59,9 @@ function informers(kinds) {
     const at = kinds.indexOf(kind);
     row.querySelector(".dot").style.background = seriesColour(at);
     const state = cells[1];
-    state.dataset.state = kind.state;
+    state.dataset.state = kind.health === "disconnected" ? "waiting" : kind.state;
     if (kind.state === "listing") progress(state, kind.progress);
-    else say(state, kind.state === "watching" && !kind.synced ? "syncing" : kind.state);
+    else say(state, stateWord(kind));
     state.title = kind.detail ?? "";
     say(cells[2], whole(kind.objects ?? 0) + (kind.quarantined ? ` (+${kind.quarantined} unreadable)` : ""));
     say(cells[3], rate(kind.rate));
@@ -72,8 +73,15 @@ function informers(kinds) {
     say(cells[8], whole(kind.errors ?? 0));
     cells[8].classList.toggle("bad", kind.errors > 0 && kind.state === "waiting");
     say(cells[9], whole(kind.backlog ?? 0));
-    row.classList.toggle("trouble", kind.state === "waiting");
+    row.classList.toggle("trouble", kind.health === "disconnected");
   }
+}
+
+/** A watch that was requested is no watch yet: the server has to accept it. */
+function stateWord(kind) {
+  if (kind.state !== "watching") return kind.state;
+  if (kind.health === "disconnected") return "reconnecting";
+  return kind.synced ? "watching" : "syncing";
 }
 
 function progress(cell, done) {
@@ -100,8 +108,8 @@ function churn(found) {
     return bar(link);
   }, (line, one) => level(line, one.perMinute, objectsMost));
   const fieldsMost = most(found.fields);
-  reconcile(byId("churn-fields"), found.fields, (one) => `${one.resource} ${one.path}`, (one) =>
-    bar(el("span", "label", el("span", "kind", one.resource), el("b", "", readable(one.path)))),
+  reconcile(byId("churn-fields"), found.fields, (one) => `${one.resource} ${one.field}`, (one) =>
+    bar(el("span", "label", el("span", "kind", one.resource), el("b", "", one.field))),
   (line, one) => level(line, one.perMinute, fieldsMost));
 
   function bar(label) {

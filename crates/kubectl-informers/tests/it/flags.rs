@@ -1,0 +1,127 @@
+//! kubectl's connection flags.
+
+use std::net::SocketAddr;
+
+use kube_testserver::TestServer;
+use kube_testserver::builders::pod;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+use crate::program::{Cluster, Home, within};
+
+/// The head of the first request that arrives, which is then rejected.
+async fn first_request(listener: &TcpListener) -> String {
+    within("a request", async {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let mut bytes = Vec::new();
+        while !bytes.ends_with(b"\r\n\r\n") {
+            bytes.push(socket.read_u8().await.unwrap());
+        }
+        let answer = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+        socket.write_all(answer.as_bytes()).await.unwrap();
+        String::from_utf8(bytes).unwrap().to_lowercase()
+    })
+    .await
+}
+
+async fn listen() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_can_be_named_without_a_kubeconfig() {
+    let server = TestServer::builder()
+        .token("right-token")
+        .listen("127.0.0.1:0")
+        .await
+        .unwrap();
+    server.create(pod("default", "cart"));
+    let home = Home::new();
+    let url = server.url().unwrap();
+    let mut program = home.start(&[
+        "watch",
+        "pods",
+        "-o",
+        "json",
+        "-s",
+        &url,
+        "--api-token",
+        "right-token",
+    ]);
+    assert_eq!(program.event().await["name"], "cart");
+
+    let ended = home
+        .run(&["watch", "pods", "-s", &url, "--api-token", "wrong-token"])
+        .await;
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.err.contains("You must be logged in"), "{}", ended.err);
+    assert!(!ended.err.contains("wrong-token"), "{}", ended.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn flags_go_before_the_kubeconfig() {
+    let cluster = Cluster::new().await;
+    let (listener, address) = listen().await;
+    let _program = cluster.start(&[
+        "watch",
+        "pods",
+        "--server",
+        &format!("http://{address}"),
+        "--api-token",
+        "from-the-flag",
+        "--as",
+        "jane",
+        "--as-group",
+        "dev",
+        "--as-group",
+        "ops",
+        "--as-uid",
+        "u1",
+    ]);
+    let request = first_request(&listener).await;
+    for header in [
+        "authorization: bearer from-the-flag",
+        "impersonate-user: jane",
+        "impersonate-group: dev",
+        "impersonate-group: ops",
+        "impersonate-uid: u1",
+    ] {
+        assert!(request.contains(header), "{header} is not in\n{request}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn flags_that_do_not_fit_together_are_rejected() {
+    let home = Home::new();
+    for (flags, says) in [
+        (
+            &["--as-group", "dev", "-s", "http://127.0.0.1:1"][..],
+            "--as-group and --as-uid need --as",
+        ),
+        (
+            &["--client-key", "k", "-s", "http://127.0.0.1:1"],
+            "belong together",
+        ),
+        (&["-s", "ftp://x"], "--server \"ftp://x\" is not an address"),
+        (&["-s", ""], "is not an address"),
+        (&["-s", "http://x", "--embedded"], "cannot be used with"),
+        (
+            &[
+                "--insecure-skip-tls-verify",
+                "--certificate-authority",
+                "ca",
+                "-s",
+                "https://127.0.0.1:1",
+            ],
+            "contradict each other",
+        ),
+    ] {
+        let mut arguments = vec!["watch", "pods"];
+        arguments.extend_from_slice(flags);
+        let ended = home.run(&arguments).await;
+        assert_eq!(ended.code, Some(1), "{flags:?}");
+        assert!(ended.err.contains(says), "{flags:?}: {}", ended.err);
+    }
+}

@@ -1,0 +1,175 @@
+//! `top` on a pseudo-terminal: it exits when the terminal is gone, and can be suspended.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::OwnedFd;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use kube_testserver::builders::pod;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use tokio::process::Child;
+use tokio::task::JoinSet;
+
+use crate::program::{Cluster, within};
+
+struct Terminal {
+    /// The only handle of this side: the terminal is gone when it is closed.
+    main: Arc<File>,
+    reader: JoinSet<()>,
+    seen: Arc<Mutex<String>>,
+    child: Child,
+}
+
+impl Terminal {
+    fn start(cluster: &Cluster, arguments: &[&str]) -> Self {
+        let main = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        grantpt(&main).unwrap();
+        unlockpt(&main).unwrap();
+        let size = Winsize {
+            ws_row: 24,
+            ws_col: 80,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        tcsetwinsize(&main, size).unwrap();
+        let name = ptsname(&main, Vec::new()).unwrap();
+        let side = || {
+            let path = std::path::Path::new(std::str::from_utf8(name.to_bytes()).unwrap());
+            OwnedFd::from(File::options().read(true).write(true).open(path).unwrap())
+        };
+        let mut command = cluster.home().command(arguments);
+        command
+            .env("TERM", "xterm-256color")
+            .stdin(Stdio::from(side()))
+            .stdout(Stdio::from(side()))
+            .stderr(Stdio::from(side()));
+        let child = command.spawn().unwrap();
+        rustix::io::ioctl_fionbio(&main, true).unwrap();
+        let main = Arc::new(File::from(main));
+        let seen = Arc::new(Mutex::new(String::new()));
+        let mut reader = JoinSet::new();
+        let (from, into) = (main.clone(), seen.clone());
+        reader.spawn(async move {
+            let mut buffer = [0; 4096];
+            let mut look = tokio::time::interval(Duration::from_millis(10));
+            loop {
+                match (&*from).read(&mut buffer) {
+                    Ok(count @ 1..) => {
+                        let text = String::from_utf8_lossy(&buffer[..count]).into_owned();
+                        into.lock().unwrap().push_str(&text);
+                    }
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => drop(look.tick().await),
+                    // The other side is closed.
+                    _ => return,
+                }
+            }
+        });
+        Self {
+            main,
+            reader,
+            seen,
+            child,
+        }
+    }
+
+    fn press(&self, keys: &str) {
+        (&*self.main).write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Closes the terminal; gives the process that ran on it.
+    async fn close(mut self) -> Child {
+        self.reader.shutdown().await;
+        self.child
+    }
+
+    async fn until(&self, what: &str, is: impl Fn(&str) -> bool) {
+        within(what, async {
+            let mut look = tokio::time::interval(Duration::from_millis(20));
+            while !is(&self.seen.lock().unwrap()) {
+                look.tick().await;
+            }
+        })
+        .await;
+    }
+
+    /// The state of the process as the kernel names it: `S` for sleeping, `T` for stopped.
+    fn state(&self) -> String {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id().unwrap())).unwrap();
+        stat.rsplit(')')
+            .next()
+            .unwrap()
+            .split_whitespace()
+            .next()
+            .unwrap()
+            .to_owned()
+    }
+}
+
+const ENTER: &str = "\u{1b}[?1049h";
+const LEAVE: &str = "\u{1b}[?1049l";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn control_z_gives_the_terminal_back_and_the_screen_returns() {
+    let cluster = Cluster::new().await;
+    cluster.server.create(pod("shop", "cart"));
+    let mut terminal = Terminal::start(&cluster, &["top", "pods"]);
+    terminal
+        .until("the screen", |seen| seen.contains(ENTER) && seen.contains("live"))
+        .await;
+    terminal.press("\u{1a}");
+    terminal
+        .until("the terminal given back", |seen| seen.contains(LEAVE))
+        .await;
+    within("a stopped process", async {
+        let mut look = tokio::time::interval(Duration::from_millis(20));
+        while terminal.state() != "T" {
+            look.tick().await;
+        }
+    })
+    .await;
+    let id = terminal.child.id().unwrap().to_string();
+    std::process::Command::new("kill")
+        .args(["-CONT", &id])
+        .status()
+        .unwrap();
+    terminal
+        .until("the screen again", |seen| {
+            let after = seen.split(LEAVE).nth(1).unwrap_or_default();
+            after.contains(ENTER) && after.contains("live")
+        })
+        .await;
+    terminal.press("q");
+    let status = within("the end", terminal.child.wait()).await.unwrap();
+    assert_eq!(status.code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_exits_when_its_terminal_is_gone() {
+    let cluster = Cluster::new().await;
+    let terminal = Terminal::start(&cluster, &["top", "pods"]);
+    terminal.until("the screen", |seen| seen.contains("live")).await;
+    // It is not the controlling terminal of the process: there is no SIGHUP, and reading keys only fails.
+    let mut child = terminal.close().await;
+    let status = within("the end", child.wait()).await.unwrap();
+    assert_eq!(status.code(), Some(129));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hangup_ends_it_and_gives_the_terminal_back() {
+    let cluster = Cluster::new().await;
+    let mut terminal = Terminal::start(&cluster, &["top", "pods"]);
+    terminal.until("the screen", |seen| seen.contains("live")).await;
+    let id = terminal.child.id().unwrap().to_string();
+    std::process::Command::new("kill")
+        .args(["-HUP", &id])
+        .status()
+        .unwrap();
+    let status = within("the end", terminal.child.wait()).await.unwrap();
+    assert_eq!(status.code(), Some(129));
+    terminal
+        .until("the terminal given back", |seen| seen.contains(LEAVE))
+        .await;
+}
