@@ -60,7 +60,10 @@ fn a_list_is_split_into_items_whatever_the_chunks() {
 fn the_type_comes_from_the_envelope_and_items_have_none() {
     let (_, body, _) = list();
     let list: Value = from_body(&body, &Options::default()).unwrap();
-    assert_eq!((&list["apiVersion"], &list["kind"]), (&json!("v1"), &json!("PodList")));
+    assert_eq!(
+        (&list["apiVersion"], &list["kind"]),
+        (&json!("v1"), &json!("PodList"))
+    );
     let item = list["items"][0].as_object().unwrap();
     assert!(!item.contains_key("apiVersion") && !item.contains_key("kind"));
 
