@@ -9,7 +9,8 @@ use crate::event::Event;
 use crate::object::Object;
 
 /// Called for each event whose delivery ends. `None` for objects to which this means nothing.
-type End<K> = Option<fn(&Event<K>)>;
+type End<K> = Option<EndOf<K>>;
+type EndOf<K> = fn(&Event<K>);
 
 fn begin<K: Object>(event: &Event<K>) {
     match event {
@@ -96,7 +97,7 @@ impl<K> Drop for BatchShare<K> {
 }
 
 /// One event that a single handler receives.
-pub(super) struct EventShare<K>(Option<(Event<K>, fn(&Event<K>))>);
+pub(super) struct EventShare<K>(Option<(Event<K>, EndOf<K>)>);
 
 impl<K> EventShare<K> {
     pub(super) fn none() -> Self {

@@ -37,7 +37,7 @@
 //! | [`project`](Lazy::project) | the fields of your own struct | 1 to 2 µs |
 //! | [`get`](Lazy::get) | everything | 20 µs |
 //!
-//! The times are those of protobuf; `cargo bench -p kube-protobuf --bench decode` prints them. JSON takes several times as long.
+//! The times are those of protobuf; `cargo bench -p kube-protobuf --bench decode` prints them. JSON takes longer.
 //!
 //! [`path`](crate::lazy::path) documents the grammar of paths. `index_by_path` on [`Informer`](crate::Informer) and
 //! [`InformerBuilder`](crate::InformerBuilder) adds an index by a field.
