@@ -11,7 +11,6 @@ use clap::Parser;
 
 use crate::TestServer;
 use crate::churn::{Churn, Population};
-use crate::server::snapshot::private_file;
 
 /// An in-memory Kubernetes API server for tests and experiments.
 ///

@@ -10,7 +10,7 @@ use kube::Resource;
 use kube_controller::{Reconcile, reconcile_fn};
 use kube_informers::reflector::Jitter;
 use kube_informers::source::{FromWire, KnownResource};
-use kube_informers::{Informer, Object, ObjectKey};
+use kube_informers::{Informer, ObjectKey};
 use kube_testserver::TestServer;
 use parking_lot::Mutex;
 use serde::Serialize;

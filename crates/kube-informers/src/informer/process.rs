@@ -48,7 +48,7 @@ pub(super) struct InformerInner<K: Object> {
     /// A handle that does not keep the informer alive.
     pub(super) store: Store<K>,
     /// The namespace of each member watch, if it has one.
-    namespaces: Vec<Option<String>>,
+    pub(super) namespaces: Vec<Option<String>>,
     /// One for each member watch, as are the reflectors.
     pub(super) queues: Vec<Arc<dyn DeltaQueue<K>>>,
     pub(super) reflectors: Vec<ReflectorHandle>,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
+use super::listwatch::CONNECT_TIMEOUT;
 use super::resource::ResourceType;
 use super::response::send;
 use crate::key::ObjectKey;
@@ -35,7 +36,7 @@ pub(crate) async fn get(
         .body(())
         .map_err(|_| SourceError::Request(format!("{name:?} is not the name of an object")))?;
     let read = async {
-        let mut response = send(client, request, what.clone()).await?;
+        let mut response = send(client, request, what.clone(), CONNECT_TIMEOUT).await?;
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await? {
             body.extend_from_slice(&chunk);

@@ -54,7 +54,7 @@ type Hook = Arc<dyn Fn(&mut Query) + Send + Sync>;
 /// The default limit. etcd rejects requests over 1.5 MiB by default.
 const MAX_OBJECT_SIZE: usize = 32 << 20;
 /// Lets the cache be current again within seconds after an outage.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl<K: FromWire> ListWatch<K> {
     /// Creates a source for a type: `ListWatch::<Pod>::new(client, Scope::namespace("shop"))`. For
@@ -346,6 +346,7 @@ impl<K: Object> ListerWatcher<K> for ListWatch<K> {
             scope,
             codec: Codec::<ObjectIdentity>::new(),
             gzip: false,
+            connect_timeout: self.connect_timeout,
             drop_managed_fields: true,
             max_object_size: self.max_object_size,
             hook: self.hook.clone(),

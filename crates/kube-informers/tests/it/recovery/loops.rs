@@ -34,7 +34,7 @@ impl<F: Fn(&ListRequest, usize) -> Page + Send + Sync + 'static> ListerWatcher<P
             Ok((pods, version, token)) => {
                 let objects = pods
                     .into_iter()
-                    .map(|pod| Ok(ListItem::Object(Fetched::New(pod))));
+                    .map(|pod| Ok(ListItem::Object(Fetched::from(pod))));
                 let end = ListItem::End(ListMeta {
                     resource_version: Some(version.to_owned()),
                     continue_token: token,
