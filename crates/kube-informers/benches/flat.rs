@@ -5,6 +5,7 @@
 //! the list, after the updates and after a relist, and the ratios.
 
 #[path = "line/data.rs"]
+#[allow(dead_code)]
 mod data;
 #[path = "line/measure.rs"]
 #[allow(dead_code)]

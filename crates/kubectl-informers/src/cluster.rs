@@ -144,6 +144,8 @@ impl Cluster {
         config
             .headers
             .push((http::header::USER_AGENT, http::HeaderValue::from_static(agent)));
+        // A failure is shown at once. kube would retry a discovery request for longer than a user waits.
+        config.default_retry = false;
         let client = kube_informers::client(config).map_err(|error| {
             Failure::verbatim(format!("Unable to connect to the server: {}", chain(&error)))
         })?;

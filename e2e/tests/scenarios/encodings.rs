@@ -314,7 +314,9 @@ async fn compressed_watch_list_delivers_every_event(server: &Server) -> Outcome 
             .encoding(encoding);
         let observed = Observed::synced(Informer::from_list_watch(source)).await?;
         let selection = ListParams::default().labels("even");
-        observed.assert_exact(&[maps.clone()], &selection).await?;
+        observed
+            .assert_exact(std::slice::from_ref(&maps), &selection)
+            .await?;
         // A single small event arrives without waiting for others.
         maps.create(&PostParams::default(), &config_map("late", 0))
             .await?;
@@ -327,7 +329,9 @@ async fn compressed_watch_list_delivers_every_event(server: &Server) -> Outcome 
             .log
             .wait_for("it is deleted", |log| log.of("late").len() == 2)
             .await;
-        observed.assert_exact(&[maps.clone()], &selection).await?;
+        observed
+            .assert_exact(std::slice::from_ref(&maps), &selection)
+            .await?;
         assert_eq!(observed.lists(), 1, "one watch-list");
     }
     namespace.delete().await?;

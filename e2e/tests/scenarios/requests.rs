@@ -150,7 +150,7 @@ async fn conflicting_options_are_rejected_alike(server: &Server) -> Outcome {
 
 async fn future_version_is_waited_for_and_then_rejected(server: &Server) -> Outcome {
     let client = server.client()?;
-    let path = "/api/v1/namespaces/default/configmaps?resourceVersion=9999999999";
+    let path = "/api/v1/namespaces/default/configmaps?resourceVersion=9000000000000000000";
     let lists = [
         "",
         "&resourceVersionMatch=NotOlderThan",
@@ -164,7 +164,7 @@ async fn future_version_is_waited_for_and_then_rejected(server: &Server) -> Outc
             (504, "Timeout"),
             "{query}"
         );
-        let message = "Timeout: Too large resource version: 9999999999, current: ";
+        let message = "Timeout: Too large resource version: 9000000000000000000, current: ";
         assert!(
             refused.text_at("/message").starts_with(message),
             "{query}: {}",

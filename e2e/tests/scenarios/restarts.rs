@@ -153,6 +153,10 @@ impl Disconnected {
             .await;
 
         proxy.close();
+        // Connections are reset by their own tasks: until then they forward what the server sends.
+        observed
+            .wait_for("all connections are closed", |_| proxy.connections() == 0)
+            .await;
         change_while_disconnected(&maps).await?;
         Ok(Self {
             maps,

@@ -141,6 +141,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "version",
         ],
     ),
+    ("sync", &["factory", "informer", "object", "registration"]),
     (
         "factory",
         &[

@@ -1,6 +1,6 @@
 //! Compares the state machine with a simple model: random inputs, invariants Q1–Q10 after each.
 //!
-//! * Q1 a key is queued at most once · Q2 never in flight twice · Q3 an add during a run causes exactly one more run ·
+//! Q1 a key is queued at most once · Q2 never in flight twice · Q3 an add during a run causes exactly one more run ·
 //! Q4 every add is followed by a run that starts after it, or a shutdown · Q5 drained means nothing queued and nothing
 //! running · Q7 delayed keys are never early, the earlier time wins · Q8 memory is bounded by live keys · Q9 an unknown
 //! `finish` is ignored · Q10 no key waits behind more than the queue held when it was added.

@@ -96,6 +96,10 @@ async fn f37_more_watches_than_an_http2_connection_has_streams_are_all_served() 
 }
 
 /// A load balancer in front of a healthy backend and of one that accepts connections and never answers.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the balancer ends with the runtime of the test"
+)]
 async fn balancer(backend: String) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -105,7 +109,7 @@ async fn balancer(backend: String) -> (String, Arc<AtomicUsize>) {
         let mut held = Vec::new();
         while let Ok((mut client, _)) = listener.accept().await {
             // The sick backend is first, and every other one.
-            if count.fetch_add(1, Ordering::SeqCst) % 2 == 0 {
+            if count.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
                 held.push(client);
                 continue;
             }

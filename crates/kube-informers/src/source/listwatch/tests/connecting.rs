@@ -51,10 +51,9 @@ async fn connecting_is_bounded_whatever_the_timeout_of_the_client_is() {
         };
 
         assert_eq!(started.elapsed().as_secs(), seconds);
-        assert_eq!(
-            error.to_string(),
-            format!("cannot watch pods in all namespaces: no connection within {seconds} s")
-        );
+        let message = error.to_string();
+        let expected = format!("cannot watch pods in all namespaces: no connection within {seconds} s");
+        assert!(message.starts_with(&expected), "{message}");
         assert_eq!(error.class(), "transport");
     }
 }
