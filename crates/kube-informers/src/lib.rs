@@ -189,6 +189,8 @@ pub mod sim {
 
     pub use crate::dispatcher::{Dispatcher, Leftovers, Listener};
     pub use crate::queue::{DeltaFifo, DeltaQueue, InOrderQueue};
+    pub use crate::reflector::machine::{Action, Context, EventKind, Input, Machine, Next, Report};
+    pub use crate::reflector::report::Violation;
     pub use crate::store::delta_writer::{Applied, DeltaWriter, Origin, Prepared};
     use crate::{Object, Subscription};
 

@@ -108,7 +108,7 @@ impl Default for QueueKind {
 }
 
 impl<K: Object> Informer<K> {
-    /// An informer over any source: a [`ListWatch`](crate::ListWatch), a script, or your own implementation.
+    /// An informer over any source: a [`ListWatch`], a script, or your own implementation.
     #[doc(alias = "NewSharedInformer")]
     #[doc(alias = "NewSharedIndexInformer")]
     pub fn from_source(source: impl ListerWatcher<K>) -> InformerBuilder<K> {

@@ -39,7 +39,7 @@
 //!
 //! The times are those of protobuf; `cargo bench -p kube-protobuf --bench decode` prints them. JSON takes longer.
 //!
-//! [`path`](crate::lazy::path) documents the grammar of paths. `index_by_path` on [`Informer`](crate::Informer) and
+//! [`path`] documents the grammar of paths. `index_by_path` on [`Informer`](crate::Informer) and
 //! [`InformerBuilder`](crate::InformerBuilder) adds an index by a field.
 //!
 //! Handlers of one event share one decoded object: the first [`get`](Lazy::get) decodes it, and it is freed when the last
@@ -243,7 +243,7 @@ impl<K> Lazy<K> {
     }
 
     /// Reads one field without decoding the object; `None` if the object has no such field. See
-    /// [`path`](crate::lazy::path) for the grammar.
+    /// [`path`] for the grammar.
     ///
     /// # Errors
     ///

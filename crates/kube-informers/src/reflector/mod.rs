@@ -9,10 +9,11 @@ mod consistency;
 mod driver;
 mod gather;
 mod load;
-mod machine;
+#[cfg_attr(feature = "sim", allow(missing_docs, missing_debug_implementations))]
+pub(crate) mod machine;
 mod oversight;
 mod recovery;
-mod report;
+pub(crate) mod report;
 mod status;
 mod trace;
 mod transform;

@@ -153,7 +153,7 @@ impl fmt::Display for RelistReason {
 
 /// A violation of the protocol in a response without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Violation {
+pub enum Violation {
     ShortWatch,
     NoEndMarker,
     Truncated,

@@ -64,7 +64,7 @@ use waiting::{Upcoming, Waiting};
 use watch::Watching;
 
 /// Something that happened.
-pub(crate) enum Input<'a> {
+pub enum Input<'a> {
     /// The reflector was started.
     Start,
     /// The pause is over.
@@ -117,7 +117,7 @@ pub(crate) enum Input<'a> {
 
 /// What the driver must do.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Action {
+pub enum Action {
     /// Send this list request and close any open stream.
     List(ListRequest),
     /// Open this watch and close any open stream.
@@ -141,17 +141,17 @@ pub(crate) enum Action {
 
 /// The end of a stream, and what follows. The driver adds the error.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Report {
-    pub(crate) operation: Operation,
-    pub(crate) resume: Resume,
-    pub(crate) pause: Duration,
-    pub(crate) attempts: u32,
-    pub(crate) violation: Option<Violation>,
+pub struct Report {
+    pub operation: Operation,
+    pub resume: Resume,
+    pub pause: Duration,
+    pub attempts: u32,
+    pub violation: Option<Violation>,
 }
 
 /// What to wait for until the next input.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Next {
+pub enum Next {
     /// The next item of the open stream, until the deadline.
     Read { deadline: Instant },
     /// A point in time. No stream is open.
@@ -162,22 +162,22 @@ pub(crate) enum Next {
 
 /// The kind of a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EventKind {
+pub enum EventKind {
     Added,
     Modified,
     Deleted,
 }
 
 /// The surroundings of one step, and its result.
-pub(crate) struct Context {
-    pub(crate) now: Instant,
+pub struct Context {
+    pub now: Instant,
     /// Uniform in [0, 1).
-    pub(crate) jitter: f64,
-    pub(crate) actions: Vec<Action>,
+    pub jitter: f64,
+    pub actions: Vec<Action>,
 }
 
 impl Context {
-    pub(crate) fn new(now: Instant, jitter: f64) -> Self {
+    pub fn new(now: Instant, jitter: f64) -> Self {
         Self {
             now,
             jitter,
@@ -197,7 +197,7 @@ enum Phase {
     Watching(Watching),
 }
 
-pub(crate) struct Machine {
+pub struct Machine {
     config: ReflectorConfig,
     phase: Phase,
     /// The version up to which the target has received everything.
@@ -237,7 +237,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub(crate) fn new(config: ReflectorConfig, watch_list_supported: bool) -> Self {
+    pub fn new(config: ReflectorConfig, watch_list_supported: bool) -> Self {
         Self {
             watch_list: config.watch_list && watch_list_supported,
             list_delays: Delays::new(&config),
@@ -267,30 +267,30 @@ impl Machine {
     }
 
     /// The version up to which the target has received everything.
-    pub(crate) fn last_version(&self) -> Option<&str> {
+    pub fn last_version(&self) -> Option<&str> {
         self.last.as_deref()
     }
 
     /// The number of failures since the last progress.
-    pub(crate) fn attempts(&self) -> u32 {
+    pub fn attempts(&self) -> u32 {
         self.attempts
     }
 
-    pub(crate) fn ignored_bookmarks(&self) -> u64 {
+    pub fn ignored_bookmarks(&self) -> u64 {
         self.ignored_bookmarks
     }
 
-    pub(crate) fn rewinds(&self) -> u64 {
+    pub fn rewinds(&self) -> u64 {
         self.rewinds
     }
 
     /// The number of pages that were delayed.
-    pub(crate) fn paced_pages(&self) -> u64 {
+    pub fn paced_pages(&self) -> u64 {
         self.paced_pages
     }
 
     /// What to wait for until the next input.
-    pub(crate) fn next(&self, now: Instant) -> Next {
+    pub fn next(&self, now: Instant) -> Next {
         match &self.phase {
             Phase::Idle => Next::Sleep { until: now },
             Phase::Resting => Next::Rest,
@@ -308,7 +308,7 @@ impl Machine {
     }
 
     /// The error of a passed deadline, after this time without data.
-    pub(crate) fn overdue(&self, now: Instant, silence: Duration) -> SourceError {
+    pub fn overdue(&self, now: Instant, silence: Duration) -> SourceError {
         let deadlines = &self.config.deadlines;
         let limit = match &self.phase {
             Phase::Listing(listing) => listing.flow.exceeded(deadlines, now),
@@ -335,7 +335,7 @@ impl Machine {
     }
 
     /// Handles one input. The actions are added to the context.
-    pub(crate) fn step(&mut self, input: Input<'_>, cx: &mut Context) {
+    pub fn step(&mut self, input: Input<'_>, cx: &mut Context) {
         match input {
             Input::Event { kind, version } => return self.event(kind, version, cx),
             Input::ListedObject { first_key } => {
@@ -423,7 +423,7 @@ impl Machine {
     }
 
     /// Whether the whole collection is being fetched.
-    pub(crate) fn is_fetching(&self) -> bool {
+    pub fn is_fetching(&self) -> bool {
         match &self.phase {
             Phase::Listing(_) | Phase::Initial(_) => true,
             Phase::Waiting(waiting) => waiting.is_within_list(),
@@ -432,7 +432,7 @@ impl Machine {
     }
 
     /// Whether a watch is open whose collection is complete.
-    pub(crate) fn is_watching(&self) -> bool {
+    pub fn is_watching(&self) -> bool {
         matches!(self.phase, Phase::Watching(_))
     }
 
