@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use kube_informers::reflector::{BackoffConfig, Deadlines, LoadLimits};
+use kube_informers::reflector::{BackoffConfig, Deadlines, LoadLimits, ReflectorConfig};
 
 fn page() -> String {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -44,6 +44,7 @@ fn limits() -> String {
         LoadLimits::default(),
         BackoffConfig::default(),
     );
+    let config = ReflectorConfig::default();
     let off = |is_off: bool| if is_off { "off" } else { "on" };
     let mut table = "| Limit | Setting | Default | When it is reached |\n|---|---|---|---|\n".to_owned();
     let retried =
@@ -103,6 +104,60 @@ fn limits() -> String {
             "`ReflectorConfig::deadlines.watch_idle`",
             format!("{} s", deadlines.watch_idle.as_secs()),
             "the watch is resumed at the last version; counted in `errors[\"deadline\"]`",
+        ),
+        (
+            "silence of a watch before its first bookmark",
+            "`ReflectorConfig::deadlines.first_bookmark`",
+            format!("{} s", deadlines.first_bookmark.as_secs()),
+            "the watch is resumed at the last version; counted in `errors[\"deadline\"]`",
+        ),
+        (
+            "establishing a connection",
+            "`ListWatch::connect_timeout`",
+            "5 s".to_owned(),
+            "the request is ended and retried; counted in `errors[\"transport\"]`",
+        ),
+        (
+            "pages of a list",
+            "`ReflectorConfig::max_pages`",
+            config.max_pages.to_string(),
+            "the list is abandoned and retried with back-off; counted in `endless_lists`",
+        ),
+        (
+            "requests of one watch",
+            "none",
+            "5 at once, then 24 per minute".to_owned(),
+            "the next request waits; pages of a list that makes progress are not counted",
+        ),
+        (
+            "delay after a failure to connect",
+            "`ReflectorConfig::max_unreachable_delay`",
+            format!("{} s", config.max_unreachable_delay.as_secs()),
+            "–",
+        ),
+        (
+            "delay after a 404",
+            "`ReflectorConfig::max_not_found_delay`",
+            format!("{} s", config.max_not_found_delay.as_secs()),
+            "–",
+        ),
+        (
+            "period of the audit of a cache",
+            "`ReflectorConfig::audit.period`",
+            config.audit.period.map_or("off".to_owned(), |period| {
+                format!("{} h", period.as_secs() / 3600)
+            }),
+            "differences are reported and repaired by a list",
+        ),
+        (
+            "objects in one page of an audit, and pages",
+            "`ReflectorConfig::audit.page_size`, `page_interval`",
+            format!(
+                "{}, one per {} s",
+                config.audit.page_size,
+                config.audit.page_interval.as_secs()
+            ),
+            "–",
         ),
         (
             "end marker of a watch-list",
