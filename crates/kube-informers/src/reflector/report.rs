@@ -154,13 +154,21 @@ impl fmt::Display for RelistReason {
 /// A violation of the protocol in a response without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Violation {
+    /// A watch ended at once, without an event.
     ShortWatch,
+    /// A watch-list sent no end marker.
     NoEndMarker,
+    /// A list ended early.
     Truncated,
+    /// The pages of a list have different versions.
     PagesDiffer,
+    /// A list returned a continue token twice.
     RepeatedToken,
+    /// A list has more pages than this limit.
     TooManyPages(u32),
+    /// A list is older than requested.
     StaleList,
+    /// A consistent list is older than the last version.
     Rewind,
 }
 
