@@ -1,6 +1,8 @@
 //! Durations and rates at the ends of their ranges: no public function panics.
 
-use kube_workqueue::limiter::{Bucket, ExponentialBackoff, FastSlow, MaxOf, MaxWait, RateLimiter, item_default};
+use kube_workqueue::limiter::{
+    Bucket, ExponentialBackoff, FastSlow, MaxOf, MaxWait, RateLimiter, item_default,
+};
 use kube_workqueue::{AddOptions, Priority, Verdict, WorkQueue};
 use std::time::Duration;
 use tokio::time::Instant;
