@@ -7,7 +7,8 @@ use bytes::Bytes;
 
 use crate::body::Step;
 use crate::reply::{
-    Call, Reply, chunks, endless, event, failure, list, list_start, pod, pod_with, quiet_watch, slowly,
+    Call, ESCAPES, Reply, chunks, discovery, endless, event, failure, failure_with, gzip, list, list_start,
+    page, pod, pod_with, quiet_watch, slowly,
 };
 
 /// What a hostile server does, and what a client must do about it.
@@ -27,9 +28,9 @@ pub struct Scenario {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Audience {
-    /// The library's informer.
+    /// The library's informer. The program runs some of them too; discovery is answered properly.
     Library,
-    /// The program.
+    /// The program only.
     Program,
 }
 
@@ -42,6 +43,14 @@ impl Scenario {
     /// The scenario of this name.
     pub fn named(name: &str) -> Option<&'static Scenario> {
         SCENARIOS.iter().find(|scenario| scenario.name == name)
+    }
+
+    /// The reply to a request.
+    pub(crate) fn reply(&self, call: &Call) -> Reply {
+        match self.audience == Audience::Library && call.is_discovery() {
+            true => discovery(call),
+            false => (self.respond)(call),
+        }
     }
 }
 
@@ -69,6 +78,22 @@ fn on_watch_list(call: &Call, reply: impl FnOnce() -> Reply) -> Reply {
     }
 }
 
+/// Replies to discovery; nothing else should be requested.
+fn on_discovery(call: &Call, reply: impl FnOnce() -> Reply) -> Reply {
+    match call.is_discovery() {
+        true => reply(),
+        false => failure(404, "NotFound"),
+    }
+}
+
+/// The number in the continue token; 0 for the first page.
+fn page_number(call: &Call) -> u64 {
+    let token = call.continue_token.as_deref();
+    token.and_then(|token| token.parse().ok()).unwrap_or_default()
+}
+
+const CEILING: &str = "sends at most 30 requests per minute";
+
 const WASTED: &str = "ends the list at `limits.wasted_bytes` and says so";
 
 const SCENARIOS: &[Scenario] = &[
@@ -88,16 +113,11 @@ const SCENARIOS: &[Scenario] = &[
         "adds up all pages of a list and applies the same limits",
         |call| {
             on_list(call, |call| {
-                let page: u64 = call
-                    .continue_token
-                    .as_deref()
-                    .and_then(|token| token.parse().ok())
-                    .unwrap_or_default();
+                let number = page_number(call);
                 let pods: Vec<_> = (0..500)
-                    .map(|number| pod("shop", &format!("p{page}-{number}")))
+                    .map(|pod_number| pod("shop", &format!("p{number}-{pod_number}")))
                     .collect();
-                let start = list_start(&(page + 1).to_string());
-                Reply::text(format!("{start}{}]}}", pods.join(",")))
+                page(&pods, &(number + 1).to_string())
             })
         },
     ),
@@ -369,11 +389,123 @@ const SCENARIOS: &[Scenario] = &[
     library(
         "short-watches",
         "ends every watch at once",
-        "sends at most 30 requests per minute",
+        CEILING,
         |call| match (call.watch, call.initial_events) {
             (true, true) => failure(422, "Invalid"),
             (true, false) => Reply::text(""),
             (false, _) => list(&[pod("shop", "cart")]),
+        },
+    ),
+    library(
+        "expired-second-page",
+        "returns a first page, and 410 for every second page",
+        CEILING,
+        |call| {
+            on_list(call, |call| match call.continue_token {
+                Some(_) => failure(410, "Expired"),
+                None => page(&[pod("shop", "cart")], "next"),
+            })
+        },
+    ),
+    library(
+        "endless-empty-pages",
+        "returns empty pages with a new continue token each, forever",
+        "requests pages that make no progress at most 30 times per minute, and counts them as `paced_pages`",
+        |call| on_list(call, |call| page(&[], &(page_number(call) + 1).to_string())),
+    ),
+    library(
+        "alternating-tokens",
+        "returns two continue tokens in turn, forever",
+        "ends the list at the first token it has seen before, counts it as `endless_lists`, and lists at most 30 times per minute",
+        |call| {
+            on_list(call, |call| {
+                let (name, next) = match call.continue_token.as_deref() {
+                    Some("a") => ("second", "b"),
+                    _ => ("first", "a"),
+                };
+                page(&[pod("shop", name)], next)
+            })
+        },
+    ),
+    library(
+        "repeated-token",
+        "returns the continue token of the request again, forever",
+        "ends the list at the first token it has seen before, counts it as `endless_lists`, and lists at most 30 times per minute",
+        |call| on_list(call, |_| page(&[pod("shop", "cart")], "again")),
+    ),
+    library(
+        "expired-watches",
+        "returns 410 to every watch",
+        CEILING,
+        |call| match (call.watch, call.initial_events) {
+            (true, true) => failure(422, "Invalid"),
+            (true, false) => failure(410, "Expired"),
+            (false, _) => list(&[pod("shop", "cart")]),
+        },
+    ),
+    library(
+        "gzip-bomb",
+        "compresses endless spaces a thousandfold in a list that was requested with `ListWatch::gzip`",
+        "decompresses about 64 kB at a time, and ends the list at `limits.wasted_bytes` of decompressed data",
+        |call| {
+            on_list(call, |_| {
+                let start = gzip(list_start("").as_bytes());
+                let spaces = gzip(&vec![b' '; 1 << 20]);
+                let spaces = std::iter::repeat_with(move || spaces.clone());
+                Reply::json(std::iter::once(start).chain(spaces).map(Step::Bytes))
+                    .header("content-encoding", "gzip")
+            })
+        },
+    ),
+    program(
+        "endless-discovery",
+        "sends a discovery document that never ends",
+        "gives up at 32 MiB and says so",
+        |call| {
+            on_discovery(call, || {
+                endless(r#"{"kind":"APIVersions","versions":["#.to_owned(), |number| {
+                    format!("\"v{number}\"")
+                })
+            })
+        },
+    ),
+    program(
+        "discovery-html",
+        "responds to discovery with a login page",
+        "says that the response is not a discovery document",
+        |call| {
+            on_discovery(call, || {
+                Reply::text("<html>\u{1b}[2J</html>").header("content-type", "text/html")
+            })
+        },
+    ),
+    program(
+        "escapes-in-discovery",
+        "refuses discovery with a message that contains terminal escapes and bidi overrides",
+        "prints the message without them",
+        |call| on_discovery(call, || failure_with(403, "Forbidden", ESCAPES)),
+    ),
+    program(
+        "escapes-in-refusal",
+        "refuses lists with a message that contains terminal escapes and bidi overrides",
+        "prints the message without them",
+        |call| match call.is_discovery() {
+            true => discovery(call),
+            false => failure_with(403, "Forbidden", ESCAPES),
+        },
+    ),
+    program(
+        "escapes-in-objects",
+        "sends objects whose names and fields contain terminal escapes and bidi overrides",
+        "prints them without",
+        |call| match call.is_discovery() {
+            true => discovery(call),
+            false => on_list(call, |_| {
+                let status = format!(r#","status":{{"phase":"{ESCAPES}","message":"{ESCAPES}"}}"#);
+                let unreadable = pod_with("shop", &format!("unreadable{ESCAPES}"), r#","spec":7"#);
+                let named = pod(&format!("shop{ESCAPES}"), &format!("named{ESCAPES}"));
+                list(&[named, pod_with("shop", "cart", &status), unreadable])
+            }),
         },
     ),
 ];
@@ -391,5 +523,18 @@ const fn library(
         client,
         audience: Audience::Library,
         respond,
+    }
+}
+
+/// A scenario for the program only.
+const fn program(
+    name: &'static str,
+    server: &'static str,
+    client: &'static str,
+    respond: fn(&Call) -> Reply,
+) -> Scenario {
+    Scenario {
+        audience: Audience::Program,
+        ..library(name, server, client, respond)
     }
 }

@@ -111,8 +111,8 @@ impl<B> tower_service::Service<Request<B>> for HostileService {
 
     fn call(&mut self, request: Request<B>) -> Responding {
         self.requests.fetch_add(1, Ordering::Relaxed);
-        let call = Call::parse(request.uri().query().unwrap_or_default());
-        let reply = (self.scenario.respond)(&call);
+        let call = Call::parse(request.uri().path(), request.uri().query().unwrap_or_default());
+        let reply = self.scenario.reply(&call);
         let sent = self.sent.clone();
         Box::pin(async move {
             if !reply.starts {

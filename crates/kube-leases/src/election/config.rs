@@ -60,6 +60,14 @@ impl ElectionConfig {
     }
 }
 
+/// A random number as a fraction: within 0 and 1 whatever it is, because a duration times NaN or a negative number panics.
+pub(crate) fn fraction(random: f64) -> f64 {
+    match random.is_nan() {
+        true => 0.0,
+        false => random.clamp(0.0, 1.0),
+    }
+}
+
 /// Lease > renew deadline > 1.2 × retry period > 0, as client-go checks it.
 pub(crate) fn check_timing(lease: Duration, renew: Duration, retry: Duration) -> Result<(), ConfigError> {
     let wrong = |text: String| Err(ConfigError::Timing(text));

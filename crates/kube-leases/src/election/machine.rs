@@ -8,7 +8,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::config::{ElectionConfig, JITTER};
+use super::config::{ElectionConfig, JITTER, fraction};
 use crate::record::{LeaseState, Record};
 
 /// How many writes of unknown outcome are remembered, so that a long outage does not consume memory.
@@ -343,7 +343,7 @@ impl Machine {
     fn rest(&self, now: Instant, jitter: f64) -> Phase {
         let jitter = match self.leads(now) || self.stopping.is_some() {
             true => 1.0,
-            false => 1.0 + JITTER * jitter.clamp(0.0, 1.0),
+            false => 1.0 + JITTER * fraction(jitter),
         };
         Phase::Rest(now + self.config.retry_period.mul_f64(jitter))
     }

@@ -371,3 +371,25 @@ fn one_who_never_led_ends_without_a_word() {
 
     assert_eq!(table.machine.poll(table.now, WALL), Next::Done);
 }
+
+#[test]
+fn jitter_of_any_value_stays_within_its_range() {
+    for jitter in [
+        f64::NAN,
+        f64::NEG_INFINITY,
+        -1.0,
+        -0.0,
+        0.5,
+        2.0,
+        f64::MAX,
+        f64::INFINITY,
+    ] {
+        let mut table = Table::new();
+        assert_eq!(table.sent(), Request::Get);
+        let response = found(record("other", Some(10)), "1");
+        table.machine.response(table.now, jitter, response);
+
+        let rest = table.waits_until();
+        assert!((2.0..=4.4).contains(&rest), "{jitter}: {rest}");
+    }
+}

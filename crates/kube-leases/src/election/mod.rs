@@ -51,7 +51,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info_span;
 
 pub use config::ElectionConfig;
-pub(crate) use config::check_timing;
+pub(crate) use config::{check_timing, fraction};
 pub use handle::{Candidate, ElectionStopped, Leadership};
 
 use crate::error::ConfigError;

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 #[cfg(any(test, feature = "sim"))]
 use super::table::Table;
+use crate::election::fraction;
 pub use protocol::{Effect, Lane, MemberSeen, Request, Response, Rules, Snapshot, Step, TableSeen};
 
 /// The state of a slot in this replica.
@@ -181,7 +182,7 @@ impl Machine {
             }
             if self.lane(Lane::Table).is_none() && now >= self.due[Lane::Table as usize] {
                 // Jitter, so that replicas do not list at the same time.
-                self.due[Lane::Table as usize] = now + self.rules.retry.mul_f64(0.8 + 0.4 * jitter);
+                self.due[Lane::Table as usize] = now + self.rules.retry.mul_f64(0.8 + 0.4 * fraction(jitter));
                 step.requests.push(self.send(Lane::Table, Request::List, now));
             }
         }

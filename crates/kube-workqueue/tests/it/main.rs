@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests spawn tasks and await them")]
 
 mod delaying;
+mod extremes;
 mod faults;
 mod hammer;
 mod item;
