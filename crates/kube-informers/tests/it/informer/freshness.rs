@@ -11,10 +11,8 @@ use kube_testserver::{Fault, RequestMatcher, TestServer};
 use crate::support::*;
 
 #[tokio::test(start_paused = true)]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the task ends with the runtime of the test"
-)]
+// The task ends with the runtime of the test.
+#[expect(clippy::disallowed_methods)]
 async fn f31_freshness_is_the_age_of_the_last_proof() {
     let server = TestServer::new();
     let (informer, task) = paged_pods(&server).build();
