@@ -5,7 +5,7 @@ use kube_hostile::{HostileServer, Scenario};
 
 use crate::program::Home;
 
-/// The most memory that any scenario may take. A debug build of the program needs about 40 MiB by itself.
+/// The most memory that a scenario may take.
 #[cfg(target_os = "linux")]
 const MOST_MEMORY: u64 = 400 << 20;
 
