@@ -258,7 +258,7 @@ impl State {
         {
             track.updates.pop_front();
         }
-        if track.updates.len() > 4 * options.changes.max(1) {
+        if track.updates.len() > options.changes.max(1).saturating_mul(4) {
             track.updates.pop_front();
         }
         // Two updates in a window may be the beginning of a loop.

@@ -209,9 +209,12 @@ impl<T: Key> OwnWrites<T> {
     /// A cache has not caught up within the timeout. What it does not hold stays remembered.
     pub async fn wait_for_caches(&self, key: &T) -> Result<(), UnseenWriteError> {
         let pending = self.shared.pending.lock().get(key).cloned().unwrap_or_default();
-        let deadline = Instant::now() + self.shared.timeout;
+        // A timeout beyond the range of the clock never passes.
+        let deadline = Instant::now().checked_add(self.shared.timeout);
         for write in pending {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = deadline.map_or(Duration::MAX, |deadline| {
+                deadline.saturating_duration_since(Instant::now())
+            });
             (write.wait)(left).await.map_err(|source| UnseenWriteError {
                 object: write.object.clone(),
                 after: self.shared.timeout,

@@ -2,6 +2,7 @@
 
 mod added_watches;
 mod ends;
+mod extremes;
 mod failures;
 mod go_names;
 mod keys;

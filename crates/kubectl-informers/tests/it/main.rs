@@ -8,6 +8,7 @@ mod discovery;
 mod errors;
 mod flags;
 mod health;
+mod hostile;
 mod http;
 mod kubectl;
 mod program;
