@@ -155,6 +155,14 @@ impl Session {
         self.observed.iter().map(Observed::view).collect()
     }
 
+    /// Ends the pauses of informers that are backing off after a failure: their next attempt follows as soon as the limit
+    /// of requests per minute allows.
+    pub fn retry_now(&self) {
+        for observed in &self.observed {
+            observed.informer.retry_now();
+        }
+    }
+
     /// Stops the informers and waits for their tasks.
     pub async fn close(self) {
         for observed in &self.observed {

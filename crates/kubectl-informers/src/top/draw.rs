@@ -101,14 +101,18 @@ fn draw_header(model: &Model, frame: &mut Frame<'_>, area: Rect) {
 
 /// Current failures.
 fn trouble(model: &Model) -> Vec<Line<'static>> {
-    let failing = model
+    failing(model)
+        .map(|(id, error)| Line::styled(format!(" ! {id}: {}", error), model.look.bad()))
+        .collect()
+}
+
+/// The informers that fail at the moment, with their errors.
+fn failing(model: &Model) -> impl Iterator<Item = (&String, &String)> {
+    model
         .board
         .kinds
         .iter()
-        .filter_map(|kind| Some((&kind.id, kind.view.as_ref()?.last_error.as_ref()?)));
-    failing
-        .map(|(id, error)| Line::styled(format!(" ! {id}: {}", error), model.look.bad()))
-        .collect()
+        .filter_map(|kind| Some((&kind.id, kind.view.as_ref()?.last_error.as_ref()?)))
 }
 
 fn draw_body(model: &Model, frame: &mut Frame<'_>, area: Rect) {
@@ -179,13 +183,18 @@ fn draw_footer(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         Sort::Given => "sort".to_owned(),
         sort => format!("sort ({})", sort.name()),
     };
+    // A screen of 80 columns has no space for both.
+    let diffs_or_retry = match failing(model).next() {
+        Some(_) => ("r", "retry"),
+        None => ("d", "diffs"),
+    };
     let keys = [
         ("/", "filter"),
         ("p", pause),
         ("s", sort.as_str()),
         ("tab", "next list"),
         ("↑↓", "scroll"),
-        ("d", "diffs"),
+        diffs_or_retry,
         ("?", "help"),
         ("q", "quit"),
     ];
@@ -202,7 +211,7 @@ fn draw_footer(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Line::from(spans), area);
 }
 
-const HELP: [(&str, &str); 14] = [
+const HELP: [(&str, &str); 15] = [
     ("/", "show only list entries with these words; !word excludes"),
     ("esc", "show everything again"),
     ("p, space", "pause the lists, and go on"),
@@ -213,6 +222,10 @@ const HELP: [(&str, &str); 14] = [
         "scroll the list with the bright frame; home goes back",
     ),
     ("d", "changes with or without their diffs"),
+    (
+        "r",
+        "retry now, without waiting for the end of a pause after a failure",
+    ),
     ("ctrl-z", "back to the shell; fg returns here"),
     ("q, ctrl-c", "quit"),
     ("", ""),

@@ -9,6 +9,8 @@ use super::model::{Frozen, Model, Pane, Sort};
 pub enum Outcome {
     /// It stays.
     Stay,
+    /// It stays, and informers that are backing off retry now.
+    Retry,
     /// The user wants to leave.
     Quit,
     /// The user wants to leave by Ctrl-C.
@@ -54,6 +56,7 @@ impl Model {
             KeyCode::Char('p' | ' ') => self.pause(),
             KeyCode::Char('s') => self.sort = next(&Sort::ALL, self.sort, 1),
             KeyCode::Char('S') => self.sort = next(&Sort::ALL, self.sort, Sort::ALL.len() - 1),
+            KeyCode::Char('r') => return Outcome::Retry,
             KeyCode::Char('d') => self.diffs = !self.diffs,
             KeyCode::Tab => self.show(next(&PANES, self.pane, 1)),
             KeyCode::BackTab => self.show(next(&PANES, self.pane, PANES.len() - 1)),

@@ -198,6 +198,7 @@ async fn show(
                 Some(Ok(Event::Key(key))) => {
                     match model.key(key) {
                         Outcome::Stay => {}
+                        Outcome::Retry => session.retry_now(),
                         Outcome::Quit => return Ok(Exit::Success),
                         Outcome::Interrupt => return Ok(Exit::Code(130)),
                         Outcome::Suspend => screen.suspend()?,

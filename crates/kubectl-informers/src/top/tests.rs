@@ -432,6 +432,31 @@ async fn diffs_can_be_hidden_and_help_shown() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn r_retries_except_in_the_filter_and_in_the_help() {
+    let mut model = busy().await;
+    assert_eq!(press(&mut model, KeyCode::Char('r')), Outcome::Retry);
+    press(&mut model, KeyCode::Char('/'));
+    assert_eq!(press(&mut model, KeyCode::Char('r')), Outcome::Stay);
+    assert!(text(&model, 80, 24).contains("filter r▏"));
+    press(&mut model, KeyCode::Esc);
+    press(&mut model, KeyCode::Char('?'));
+    assert!(text(&model, 80, 24).contains("retry now"));
+    assert_eq!(press(&mut model, KeyCode::Char('r')), Outcome::Stay);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_footer_offers_a_retry_while_an_informer_fails() {
+    let footer = |model: &Model| lines(model, 80, 24)[23].clone();
+    let mut model = changed(|view| view.last_error = Some("connection refused".to_owned()));
+    assert!(footer(&model).contains("r retry"), "{}", footer(&model));
+    assert!(footer(&model).contains("q quit"), "{}", footer(&model));
+
+    let [pods, nodes] = kinds();
+    model.tick(vec![view(&pods), view(&nodes)], Instant::now());
+    assert!(!footer(&model).contains("retry"), "{}", footer(&model));
+}
+
+#[tokio::test(start_paused = true)]
 async fn q_and_ctrl_c_leave_from_everywhere() {
     let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
     let mut model = busy().await;

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kube_testserver::builders::pod;
+use kube_testserver::{Fault, RequestMatcher};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use tokio::process::Child;
@@ -141,6 +142,27 @@ async fn control_z_gives_the_terminal_back_and_the_screen_returns() {
             after.contains(ENTER) && after.contains("live")
         })
         .await;
+    terminal.press("q");
+    let status = within("the end", terminal.child.wait()).await.unwrap();
+    assert_eq!(status.code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r_ends_the_pauses_after_failures() {
+    let cluster = Cluster::new().await;
+    let busy = cluster.server.fault(
+        RequestMatcher::resource("pods").forever(),
+        Fault::status(429).retry_after(3600),
+    );
+    let mut terminal = Terminal::start(&cluster, &["top", "pods"]);
+    terminal
+        .until("the failure", |seen| {
+            seen.contains("! pods") && !seen.contains("live")
+        })
+        .await;
+    busy.clear();
+    terminal.press("r");
+    terminal.until("contact", |seen| seen.contains("live")).await;
     terminal.press("q");
     let status = within("the end", terminal.child.wait()).await.unwrap();
     assert_eq!(status.code(), Some(0));
