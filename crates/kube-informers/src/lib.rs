@@ -127,13 +127,11 @@ mod version;
 mod wire;
 
 pub use client::client;
-#[doc(inline)]
-pub use codec::Encoding;
 pub use event::{Cause, Event};
 #[doc(inline)]
 pub use factory::SharedInformerFactory;
 #[doc(inline)]
-pub use handler::{AsyncEventHandler, Backlog, EventHandler, HandlerOptions, Handlers, blocking, filtered};
+pub use handler::{AsyncEventHandler, EventHandler, HandlerOptions, Handlers, blocking, filtered};
 #[doc(inline)]
 pub use informer::{Informer, InformerBuilder};
 pub use key::ObjectKey;
@@ -151,7 +149,7 @@ pub use shard::Shard;
 #[doc(inline)]
 pub use source::ListWatch;
 #[doc(inline)]
-pub use store::{Index, Store};
+pub use store::Store;
 pub use subscription::Subscription;
 pub use sync::{Synced, wait_for_sync};
 pub use version::ResourceVersion;

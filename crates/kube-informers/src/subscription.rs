@@ -17,7 +17,7 @@ use crate::registration::{Control, End, HandlerEndedError, HandlerId, wait_synce
 /// A stream of events: the cached objects as initial `Added` events, then every change, until the informer stops.
 ///
 /// No task runs for a subscription. Events stay in its backlog until they are read, all of them or coalesced by key; see
-/// [`Backlog`](crate::Backlog). Dropping it unsubscribes.
+/// [`Backlog`](crate::handler::Backlog). Dropping it unsubscribes.
 pub struct Subscription<K: Object> {
     listener: Arc<Listener<K>>,
     cursor: DeliveryCursor<K>,

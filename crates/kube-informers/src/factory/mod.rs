@@ -50,7 +50,7 @@ pub use resource_name::ResourceName;
 /// Informers run after [`start`](Self::start), which starts those requested so far and may be called again. A factory
 /// keeps a requested informer alive until the next `start`. After that it lives as long as it is in use: as long as there
 /// is an [`Informer`], a
-/// [`Lister`](crate::Lister), [`Store`](crate::Store), [`Index`](crate::Index),
+/// [`Lister`](crate::Lister), [`Store`](crate::Store), [`Index`](crate::store::Index),
 /// [`Subscription`](crate::Subscription) or [`Registration`](crate::Registration) of it, and as long as it has a
 /// handler. When the last one is dropped, the informer stops; a later request creates a new one, which must be started too.
 /// [Shutting down](Informer::shutdown) a shared informer stops it for all its users.

@@ -6,7 +6,8 @@ use std::time::Duration;
 ///
 /// ```
 /// use std::time::Duration;
-/// use kube_informers::{Backlog, HandlerOptions};
+/// use kube_informers::HandlerOptions;
+/// use kube_informers::handler::Backlog;
 ///
 /// let options = HandlerOptions::default()
 ///     .name("billing")

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
+use kube_informers::handler::Backlog;
 use kube_informers::informer::QueueKind;
 use kube_informers::reflector::Jitter;
 use kube_informers::shard::{ShardField, ShardRange};
-use kube_informers::{Backlog, Event, HandlerOptions, Informer, Object, Registration, Scope, Shard};
+use kube_informers::{Event, HandlerOptions, Informer, Object, Registration, Scope, Shard};
 use kube_testserver::TestServer;
 
 use super::faults;

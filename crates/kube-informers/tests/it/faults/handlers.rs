@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
+use kube_informers::handler::Backlog;
 use kube_informers::quarantine::Problem;
-use kube_informers::{Backlog, Event, HandlerOptions};
+use kube_informers::{Event, HandlerOptions};
 use kube_testserver::builders::{Build, pod};
 use kube_testserver::{Fault, RequestMatcher, TestServer};
 use tokio::time::Instant;
