@@ -7,9 +7,10 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::core::{ApiResource, DynamicObject};
 use kube_informers::error::{IndexByPathError, LazyError};
 use kube_informers::shard::{ShardField, ShardRange};
+use kube_informers::source::Encoding;
 use kube_informers::store::{Overlay, OverlayOptions};
 use kube_informers::{
-    Encoding, Event, Informer, Lazy, ListWatch, Object, Scope, Selector, Shard, SharedInformerFactory,
+    Event, Informer, Lazy, ListWatch, Object, Scope, Selector, Shard, SharedInformerFactory,
 };
 use kube_testserver::TestServer;
 use kube_testserver::builders::{Build, pod, replica_set};
