@@ -152,7 +152,7 @@ impl Server {
     ///
     /// The configuration cannot be used.
     pub fn client(&self) -> Result<Client, kube::Error> {
-        kube_informers::client(self.config())
+        client_of(self.config())
     }
 
     /// A client of the user `nobody`, who has no permissions.
@@ -170,8 +170,7 @@ impl Server {
                 ));
             }
         };
-        kube_informers::client(config)
-            .map_err(|error| NoServer::failed("a client without permissions", error))
+        client_of(config).map_err(|error| NoServer::failed("a client without permissions", error))
     }
 
     /// A client of the user `user`, to whom a scenario can grant permissions. Unlike the administrator, this user is
@@ -190,7 +189,7 @@ impl Server {
                 ));
             }
         };
-        kube_informers::client(config).map_err(|error| NoServer::failed("a client of a user", error))
+        client_of(config).map_err(|error| NoServer::failed("a client of a user", error))
     }
 
     fn with_token(&self, token: &str) -> Config {
@@ -215,7 +214,7 @@ impl Server {
     ///
     /// The configuration cannot be used.
     pub fn client_through(&self, proxy: &Proxy) -> Result<Client, kube::Error> {
-        kube_informers::client(through(self.config(), proxy)?)
+        client_of(through(self.config(), proxy)?)
     }
 
     async fn address(&self) -> Result<SocketAddr, NoServer> {
@@ -348,4 +347,10 @@ fn through(mut config: Config, proxy: &Proxy) -> Result<Config, kube::Error> {
         config.tls_server_name = host;
     }
     Ok(config)
+}
+
+/// A client that reports every response: the suites check responses that kube would retry.
+fn client_of(mut config: Config) -> Result<Client, kube::Error> {
+    config.default_retry = false;
+    kube_informers::client(config)
 }

@@ -97,7 +97,10 @@ async fn client(kubeconfig: &Path, token: Option<&str>) -> Result<kube::Client, 
         }
     }
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-    kube_informers::client(config.map_err(|error| error.to_string())?).map_err(|error| error.to_string())
+    let mut config = config.map_err(|error| error.to_string())?;
+    // Every response is recorded, also those that kube would retry.
+    config.default_retry = false;
+    kube_informers::client(config).map_err(|error| error.to_string())
 }
 
 impl kube_exchanges::Server for Real {
