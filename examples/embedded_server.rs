@@ -15,7 +15,7 @@ use tokio::time::Instant;
 #[tokio::main(flavor = "current_thread", start_paused = true)]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     relist_reports_missing_pods_as_deleted().await?;
-    informer_backs_off_while_the_server_is_down().await?;
+    informer_syncs_within_seconds_after_an_outage().await?;
     println!("both tests pass");
     Ok(())
 }
@@ -45,7 +45,7 @@ async fn relist_reports_missing_pods_as_deleted() -> Result<(), Box<dyn std::err
     Ok(())
 }
 
-async fn informer_backs_off_while_the_server_is_down() -> Result<(), Box<dyn std::error::Error>> {
+async fn informer_syncs_within_seconds_after_an_outage() -> Result<(), Box<dyn std::error::Error>> {
     let server = TestServer::new();
     server.create(pod("shop", "cart"));
     let outage = server.fault(RequestMatcher::any().forever(), Fault::status(503));
@@ -54,12 +54,13 @@ async fn informer_backs_off_while_the_server_is_down() -> Result<(), Box<dyn std
     let error = pods.synced_within(Duration::from_secs(3600)).await.unwrap_err();
     println!("{error}");
     let requests = server.requests().len();
-    assert!(requests < 300, "{requests} requests in an hour");
+    // An outage is retried at most 5 s apart, and never more than 30 times a minute.
+    assert!((720..=1800).contains(&requests), "{requests} requests in an hour");
 
     outage.clear();
     let since = Instant::now();
     pods.synced().await?;
-    assert!(since.elapsed() < Duration::from_secs(60), "{:?}", since.elapsed());
+    assert!(since.elapsed() <= Duration::from_secs(5), "{:?}", since.elapsed());
     assert_eq!(
         server.count_requests(Verb::Create, "pods"),
         0,
