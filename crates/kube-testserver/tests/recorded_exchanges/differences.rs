@@ -15,7 +15,6 @@ const BUILD: &str = "describes the build of the server";
 const HASH: &str = "the hash identifies a storage format";
 const YAML_ERRORS: &str = "errors are always JSON";
 
-const ALLOCATED: &str = "assigned at random by a real server, in order by this one";
 const GO_STRUCT: &str = "the rejected value is printed as a Go struct, in the order of its fields";
 const GO_DIFF: &str = "a real server appends a diff of the two Go structs";
 const RULE: &str = "this rule is not checked";
@@ -114,29 +113,6 @@ pub(crate) const KNOWN: &[Known] = &[
         "invalid/change uid of a config map to other",
         "",
         "a patch of the uid is rejected as a conflict, as an update is",
-    ),
-    known("manifests/service*", "body/spec/clusterIP", ALLOCATED),
-    known("manifests/service*", "body/spec/clusterIPs", ALLOCATED),
-    known("manifests/service*", "body/spec/ports/*/nodePort", ALLOCATED),
-    known("manifests/service*", "body/spec/healthCheckNodePort", ALLOCATED),
-    known("invalid/service name", "body/spec/clusterIP", ALLOCATED),
-    known("invalid/service name", "body/spec/clusterIPs", ALLOCATED),
-    known("invalid/make a service", "body/spec/clusterIP", ALLOCATED),
-    known("invalid/make a service", "body/spec/clusterIPs", ALLOCATED),
-    known(
-        "invalid/change type of a service to NodePort",
-        "body/spec/clusterIP",
-        ALLOCATED,
-    ),
-    known(
-        "invalid/change type of a service to NodePort",
-        "body/spec/clusterIPs",
-        ALLOCATED,
-    ),
-    known(
-        "invalid/change type of a service to NodePort",
-        "body/spec/ports/*/nodePort",
-        ALLOCATED,
     ),
     known(
         "manifests/service with external address",
