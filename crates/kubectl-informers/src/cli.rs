@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use crate::limits::Limits;
+
 /// See what changes in a Kubernetes cluster, live.
 ///
 /// Without a command it shows the dashboard. Without a kubeconfig it starts a small in-memory cluster in
@@ -47,6 +49,10 @@ pub struct Global {
     /// Which objects.
     #[command(flatten)]
     pub selection: Selection,
+
+    /// How long requests may take, and how much may be listed.
+    #[command(flatten)]
+    pub limits: Limits,
 
     /// What is shown of them.
     #[command(flatten)]

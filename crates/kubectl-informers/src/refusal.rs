@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 
-use kube_informers::source::SourceError;
+use kube_informers::source::{LimitExceeded, SourceError};
 
 use crate::failure::{Failure, chain, mask_credentials};
 use crate::kinds::Kind;
@@ -191,8 +191,36 @@ pub fn explain(error: &SourceError) -> String {
             Some(cause) => format!("{api}; {cause}"),
             None => api.to_string(),
         },
+        SourceError::Limit(limit) => exceeded(limit),
         refused if refused.is_connection_refused() => "the connection was refused".to_owned(),
         other => plain(&chain(other)),
+    }
+}
+
+/// A limit that a response exceeded, and the option that sets it. The library names its own settings.
+fn exceeded(limit: &LimitExceeded) -> String {
+    match limit {
+        LimitExceeded::Objects { limit } => format!(
+            "there are more than {limit} objects: select fewer with -n, -l or --field-selector, or raise --max-objects"
+        ),
+        LimitExceeded::Bytes { limit } => format!(
+            "the list is larger than {limit} bytes: select fewer objects with -n, -l or --field-selector, or raise \
+             --max-bytes"
+        ),
+        LimitExceeded::WastedBytes { limit } => format!(
+            "the response has more than {limit} bytes that are not objects, cannot be read or repeat an object: the server \
+             or a proxy is broken"
+        ),
+        LimitExceeded::Throughput { received, within, .. } => format!(
+            "the server sent only {received} bytes within {} s: the server, a proxy or the network is stuck",
+            within.as_secs()
+        ),
+        LimitExceeded::Duration { limit } => format!(
+            "no complete list within {} s: is the server slow or stuck? Select fewer objects with -n, -l or \
+             --field-selector, or raise --request-timeout",
+            limit.as_secs_f64()
+        ),
+        other => other.to_string(),
     }
 }
 
@@ -276,6 +304,7 @@ pub fn into_failure(error: &SourceError, server: &str) -> Failure {
             "Unable to connect to the server: {}",
             plain(&chain(error))
         )),
+        SourceError::Limit(limit) => Failure::error(exceeded(limit)),
         other => Failure::error(chain(other)),
     }
 }

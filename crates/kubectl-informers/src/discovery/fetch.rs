@@ -13,6 +13,7 @@ use super::documents::{
     Aggregated, ApiGroup, Documents, GroupList, GroupVersion, ResourceList, group_version,
 };
 use crate::failure::chain;
+use crate::limits::Limits;
 use crate::refusal::RequestError;
 
 /// The time for one discovery request, from sending it to the end of the response.
@@ -30,9 +31,10 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
                           application/json";
 
 /// Everything the server serves.
-pub async fn documents(client: &Client) -> Result<Documents, RequestError> {
+pub async fn documents(client: &Client, limits: &Limits) -> Result<Documents, RequestError> {
     let mut fetch = Fetch {
         client,
+        timeout: limits.at_most(REQUEST_TIMEOUT),
         budget: MAX_TOTAL_BYTES,
     };
     match timeout(TOTAL_TIMEOUT, fetch.documents()).await {
@@ -47,6 +49,7 @@ pub async fn documents(client: &Client) -> Result<Documents, RequestError> {
 /// Requests with a common budget.
 struct Fetch<'a> {
     client: &'a Client,
+    timeout: Duration,
     budget: usize,
 }
 
@@ -122,11 +125,12 @@ impl Fetch<'_> {
     }
 
     async fn get<T: DeserializeOwned>(&mut self, path: &str, accept: &str) -> Result<T, RequestError> {
-        match timeout(REQUEST_TIMEOUT, self.fetch(path, accept)).await {
+        let after = self.timeout;
+        match timeout(after, self.fetch(path, accept)).await {
             Ok(result) => result,
             Err(_) => Err(RequestError::Unreachable(format!(
                 "no complete response to {path} within {} s",
-                REQUEST_TIMEOUT.as_secs()
+                after.as_secs_f64()
             ))),
         }
     }
@@ -174,7 +178,7 @@ mod tests {
 
     async fn failure(server: &TestServer) -> (String, Duration) {
         let began = Instant::now();
-        let error = documents(&server.client()).await.unwrap_err();
+        let error = documents(&server.client(), &Limits::default()).await.unwrap_err();
         (error.to_string(), began.elapsed())
     }
 
