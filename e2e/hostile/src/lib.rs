@@ -16,17 +16,21 @@
 //! # }
 //! ```
 //!
+//! An [`Endpoint`] is a socket that no client can use, such as one with an expired certificate (`tests/transport.rs`).
+//!
 //! To add a scenario, add an entry to the table in `scenarios.rs` and its expected outcome to the suite that runs it.
 //! The suite of the program runs all scenarios, and those of [`Audience::Program`] run there only.
 
 #![warn(missing_debug_implementations)]
 
 mod body;
+mod endpoint;
 mod reply;
 mod scenarios;
 mod server;
 
 pub use body::HostileBody;
+pub use endpoint::{Endpoint, OpenEndpoint};
 pub use scenarios::{Audience, ProgramEnd, Scenario};
 pub use server::{HostileServer, HostileService, Serving};
 

@@ -12,7 +12,6 @@ use tokio::time::timeout;
 use super::documents::{
     Aggregated, ApiGroup, Documents, GroupList, GroupVersion, ResourceList, group_version,
 };
-use crate::failure::chain;
 use crate::limits::Limits;
 use crate::refusal::RequestError;
 
@@ -158,7 +157,7 @@ impl Fetch<'_> {
                 "the response to {path} is larger than {} MiB",
                 MAX_DOCUMENT_BYTES >> 20
             )),
-            false => RequestError::Unreachable(chain(&*error)),
+            false => RequestError::unreachable(error),
         })?;
         let text = text.to_bytes();
         self.budget -= text.len();
