@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use crate::limits::Limits;
+use crate::limits::{Limits, Size, Timeout};
 
 /// See what changes in a Kubernetes cluster, live.
 ///
@@ -362,6 +362,14 @@ pub struct ServeArgs {
     /// An additional host name that clients may use, besides localhost and IP addresses
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub allow_host: Vec<String>,
+
+    /// Close a connection whose client does not read its response for this long; 0 for never
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    pub write_timeout: Timeout,
+
+    /// The size of one list; the rest is left out
+    #[arg(long, value_name = "SIZE", default_value = "16Mi")]
+    pub max_response: Size,
 }
 
 impl Default for ServeArgs {
@@ -372,6 +380,8 @@ impl Default for ServeArgs {
             bind: IpAddr::V4(Ipv4Addr::LOCALHOST),
             token: None,
             allow_host: Vec::new(),
+            write_timeout: Timeout::from_secs(30),
+            max_response: Size::mebibytes(16),
         }
     }
 }

@@ -48,15 +48,25 @@ impl Limits {
     }
 
     fn timeout(&self) -> Option<Duration> {
-        self.request_timeout
-            .map(|Timeout(timeout)| timeout)
-            .filter(|timeout| !timeout.is_zero())
+        self.request_timeout.and_then(Timeout::duration)
     }
 }
 
 /// A time: `30s`, `2m`, `1h30m`, or a number of seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeout(Duration);
+
+impl Timeout {
+    /// A number of seconds.
+    pub const fn from_secs(seconds: u64) -> Self {
+        Self(Duration::from_secs(seconds))
+    }
+
+    /// The time; `None` for 0.
+    pub fn duration(self) -> Option<Duration> {
+        Some(self.0).filter(|time| !time.is_zero())
+    }
+}
 
 impl FromStr for Timeout {
     type Err = String;
@@ -77,6 +87,18 @@ impl FromStr for Timeout {
 /// A number of bytes, with the suffixes of Kubernetes quantities: `500Mi`, `2G`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size(u64);
+
+impl Size {
+    /// A number of MiB.
+    pub const fn mebibytes(number: u64) -> Self {
+        Self(number << 20)
+    }
+
+    /// The number of bytes.
+    pub fn bytes(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+}
 
 const UNITS: [(&str, u64); 6] = [
     ("Ki", 1 << 10),

@@ -141,17 +141,19 @@ impl Program {
     pub fn start(mut command: Command) -> Self {
         let mut child = command.spawn().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut stderr = child.stderr.take().unwrap();
         let err = Arc::new(Mutex::new(String::new()));
         let (into, mut reader) = (err.clone(), tokio::task::JoinSet::new());
-        reader.spawn(async move {
-            let mut buffer = [0; 4096];
-            while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
-                into.lock()
-                    .unwrap()
-                    .push_str(&String::from_utf8_lossy(&buffer[..count]));
-            }
-        });
+        // `None` if the test has a pipe of its own.
+        if let Some(mut stderr) = child.stderr.take() {
+            reader.spawn(async move {
+                let mut buffer = [0; 4096];
+                while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
+                    into.lock()
+                        .unwrap()
+                        .push_str(&String::from_utf8_lossy(&buffer[..count]));
+                }
+            });
+        }
         Self {
             child,
             out: Some(out),
