@@ -13,6 +13,7 @@ mod kube_rs_findings;
 mod lazy;
 mod lifecycle;
 mod limits;
+mod list_trace;
 mod lister;
 mod parity;
 mod parity_page;
