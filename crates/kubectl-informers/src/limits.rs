@@ -52,6 +52,9 @@ impl Limits {
     }
 }
 
+/// A century. Longer times would overflow the clock.
+const FAR: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
 /// A time: `30s`, `2m`, `1h30m`, or a number of seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeout(Duration);
@@ -79,7 +82,7 @@ impl FromStr for Timeout {
                 .ok()
                 .and_then(|time| Duration::try_from(time).ok()),
         };
-        time.map(Self)
+        time.map(|time| Self(time.min(FAR)))
             .ok_or_else(|| "write a time such as 30s, 2m or 1h".to_owned())
     }
 }
@@ -144,6 +147,9 @@ mod tests {
         assert_eq!(timeout("5"), Some(Duration::from_secs(5)));
         assert_eq!(timeout("500ms"), Some(Duration::from_millis(500)));
         assert_eq!(timeout("1h30m"), Some(Duration::from_secs(5400)));
+        for far in ["18446744073709551615", "999999999h"] {
+            assert_eq!(timeout(far), Some(FAR), "{far}");
+        }
         for wrong in [
             "",
             "-5s",

@@ -8,7 +8,6 @@ use kube_informers::informer::QueueKind;
 use kube_informers::{Informer, Scope};
 use kube_testserver::builders::pod;
 use kube_testserver::{Fault, RequestMatcher, TestServer};
-use tracing::subscriber::DefaultGuard;
 
 use crate::support::*;
 
@@ -26,22 +25,9 @@ fn stage(line: &str, name: &str) -> f64 {
     rest.split(' ').next().unwrap().parse().unwrap()
 }
 
-/// The warnings of this thread, while the guards live.
-fn captured() -> (CapturedLogs, (tracing::Dispatch, DefaultGuard)) {
-    let lines = CapturedLogs::default();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::WARN)
-        .with_writer(lines.clone())
-        .with_ansi(false)
-        .finish();
-    // As in the test of secrets: a second subscriber makes tracing check each log line.
-    let second = tracing::Dispatch::new(tracing_subscriber::fmt().finish());
-    (lines, (second, tracing::subscriber::set_default(subscriber)))
-}
-
 /// Two watches of one informer, so that the second list waits in its queue while the first is applied.
 async fn traced(queue: QueueKind, watch_list: bool) -> Vec<String> {
-    let (lines, _guard) = captured();
+    let (lines, _guard) = CapturedLogs::of_this_thread(tracing::Level::WARN);
     let server = TestServer::new();
     for namespace in ["a", "b"] {
         for name in ["one", "two"] {
@@ -106,7 +92,7 @@ async fn a_slow_list_is_logged_with_the_time_of_each_stage() {
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_empty_list_is_logged_with_the_keyed_queue_as_well() {
-    let (lines, _guard) = captured();
+    let (lines, _guard) = CapturedLogs::of_this_thread(tracing::Level::WARN);
     let server = TestServer::new();
     server.fault(RequestMatcher::any().times(1), Fault::delay(secs(12)));
     let informer = paged_pods(&server)

@@ -15,6 +15,7 @@ mod lifecycle;
 mod limits;
 mod list_trace;
 mod lister;
+mod log_volume;
 mod parity;
 mod parity_page;
 mod queue;
