@@ -198,7 +198,7 @@ async fn other_handlers_informers_and_tasks_go_on_while_a_handler_does_not_retur
 
 /// Dropping the runtime would wait for the call.
 #[test]
-fn a_runtime_with_a_stuck_handler_ends_when_it_is_told_not_to_wait() {
+fn a_runtime_with_a_stuck_handler_ends_by_its_shutdown_timeout() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
