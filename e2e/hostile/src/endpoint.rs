@@ -148,7 +148,10 @@ async fn connection(kind: Kind, acceptor: TlsAcceptor, mut stream: TcpStream) {
             return;
         }
     };
-    stream.read(&mut [0; 4096]).await.ok();
+    // Read, so that closing the connection does not reset it before the client has the response.
+    if let Ok(0) | Err(_) = stream.read(&mut [0; 4096]).await {
+        return;
+    }
     stream.write_all(response).await.ok();
     stream.shutdown().await.ok();
 }
