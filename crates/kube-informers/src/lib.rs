@@ -190,7 +190,34 @@ pub mod sim {
     pub use crate::reflector::machine::{Action, Context, EventKind, Input, Machine, Next, Report};
     pub use crate::reflector::report::Violation;
     pub use crate::store::delta_writer::{Applied, DeltaWriter, Origin, Prepared};
-    use crate::{Object, Subscription};
+    use crate::error::AddHandlerError;
+    use crate::handler::{HandlerOptions, IntoHandler, erase};
+    use crate::store::Snapshot;
+    use crate::task::Spawner;
+    use crate::{Object, Registration, Subscription};
+
+    /// Adds a handler that runs on a task of its own, once the dispatcher is [started](start).
+    ///
+    /// # Errors
+    ///
+    /// The dispatcher is closed.
+    pub fn add_handler<K: Object, Kind>(
+        dispatcher: &mut Dispatcher<K>,
+        options: &HandlerOptions,
+        handler: impl IntoHandler<K, Kind>,
+        snapshot: Snapshot<K>,
+        synced: bool,
+    ) -> Result<Registration, AddHandlerError> {
+        let now = tokio::time::Instant::now();
+        dispatcher.add(options, erase(handler), now, snapshot, synced)
+    }
+
+    /// Starts the handlers on the current runtime. Returns a function that counts the running tasks.
+    pub fn start<K: Object>(dispatcher: &mut Dispatcher<K>) -> impl Fn() -> usize + use<K> {
+        let spawner = Spawner::new(tokio::runtime::Handle::current(), tracing::Span::none());
+        dispatcher.start(&spawner, tokio::time::Instant::now());
+        move || spawner.running()
+    }
 
     /// Reads what [`Dispatcher::subscribe`] queues, without a task.
     pub fn subscription<K: Object>(listener: Arc<Listener<K>>) -> Subscription<K> {
