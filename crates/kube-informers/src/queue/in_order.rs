@@ -115,7 +115,7 @@ fn about<K: Object>(delta: &Delta<K>, key: &ObjectKey) -> Vec<Delta<K>> {
             let unreadable = list.unreadable.iter().filter(|bad| bad.key.as_ref() == Some(key));
             objects
                 .map(|object| Delta::Replaced(object.clone()))
-                .chain(unreadable.map(|bad| Delta::Unreadable(bad.clone())))
+                .chain(unreadable.map(|bad| Delta::ReplacedUnreadable(bad.clone())))
                 .collect()
         }
         other if other.key().as_ref() == Some(key) => vec![other.clone()],

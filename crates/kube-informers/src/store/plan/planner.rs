@@ -117,6 +117,14 @@ impl<'a, K: Object> Planner<'a, K> {
                 }
                 self.advance(bad.resource_version.as_deref());
             }
+            Delta::ReplacedUnreadable(bad) => {
+                match &bad.key {
+                    _ if self.is_outside(bad) => self.applied.outside += 1,
+                    Some(_) => self.unreadable(bad.clone(), DeltaSource::List),
+                    None => self.nameless(bad.clone()),
+                }
+                self.advance(None);
+            }
             Delta::Vanished(tombstone) => {
                 self.vanish(KeyRef::from(&tombstone.key), Cause::Missed);
                 self.advance(None);
