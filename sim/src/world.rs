@@ -559,7 +559,7 @@ impl World {
                 self.server.lock().send_bookmarks();
                 bookmark_at = Instant::now() + interval;
             }
-            tokio::time::advance(Duration::from_secs(20)).await;
+            tokio::time::advance(Duration::from_secs(60)).await;
             self.drain().await?;
         }
         if self.received != received || *self.cache.held() != held {

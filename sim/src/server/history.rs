@@ -52,6 +52,9 @@ pub struct Change {
     pub object: Stored,
 }
 
+/// The first version, so that versions of one and of two digits compare as numbers early in a run.
+const START: u64 = 8;
+
 /// One line of versions. A restored backup starts another one.
 #[derive(Clone, Debug)]
 pub struct Epoch {
@@ -67,13 +70,17 @@ pub struct Epoch {
 
 impl Epoch {
     pub(super) fn new() -> Self {
-        let start = 10;
         Self {
-            states: BTreeMap::from([(start, Arc::default())]),
+            states: BTreeMap::from([(START, Arc::default())]),
             changes: Vec::new(),
-            head: start,
+            head: START,
             all: State::new(),
         }
+    }
+
+    /// The version of the empty collection.
+    pub(super) fn start(&self) -> u64 {
+        START
     }
 
     /// The selected collection at a version.

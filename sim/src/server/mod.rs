@@ -221,7 +221,7 @@ impl Server {
     /// rejects versions that it knows to be lost.
     pub fn restore(&mut self, back: u32, bumped: bool) {
         let current = self.epoch();
-        let version = current.head.saturating_sub(u64::from(back)).max(11);
+        let version = current.head.saturating_sub(u64::from(back)).max(current.start());
         if version >= current.head {
             return;
         }
@@ -370,7 +370,8 @@ impl Server {
         let requested: u64 = requested.parse().unwrap_or(0);
         let applied = self.applied(self.route);
         if stale {
-            return Ok(applied.min(requested.saturating_sub(2)).max(11));
+            let oldest = self.epochs[0].start();
+            return Ok(applied.min(requested.saturating_sub(2)).max(oldest));
         }
         if requested == 0 {
             return Ok(applied);
