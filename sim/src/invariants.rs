@@ -133,7 +133,14 @@ impl CacheModel {
         version: u64,
         server: &Server,
     ) -> Result<bool, Violation> {
+        if let Some(went_back) = &server.went_back {
+            violated("C5", went_back.clone())?;
+        }
         match self.version {
+            None if server.epochs.len() == 1 && server.first_version.is_some_and(|first| version < first) => {
+                violated("C5", format!("the first list is at {version}, older than its request"))?;
+                Ok(false)
+            }
             Some(last) if version < last => {
                 if self.epoch + 1 == server.epochs.len() {
                     violated("C5", format!("from {last} to {version}"))?;

@@ -6,18 +6,26 @@ use std::process::ExitCode;
 
 use kube_sim::campaign::{Found, campaign, profile_of, threads};
 use kube_sim::generate::{self, Profile};
+use kube_sim::coverage;
+use kube_sim::regressions;
 use kube_sim::shrink::shrink;
 use kube_sim::tape::Tape;
 use kube_sim::world::run;
+use kube_sim::workqueue;
 
 const USAGE: &str = "\
 usage: cargo run -p kube-sim -- COMMAND [OPTIONS]
 
-  run                run many seeds and stop at the first failure
+  run                run the regressions, then many seeds; stop at the first failure
       --seeds N        the number of seeds (default 20000)
       --from N         the first seed (default 0)
       --profile NAME   one profile instead of all of them
       --threads N      the number of threads (default: all cores)
+  workqueue          run many seeds of the work queue
+      --seeds, --from as for run
+  coverage           print which faults occurred in which state; fail if a pair of sim/coverage.txt was not reached
+      --seeds, --from, --threads as for run
+      --write yes      replace sim/coverage.txt
   replay             run one tape and print what happens
       --seed N         the seed
       --profile NAME   the profile (default: that of `run`)
@@ -25,6 +33,8 @@ usage: cargo run -p kube-sim -- COMMAND [OPTIONS]
   shrink             reduce a failing tape and write it to sim/regressions/
       --seed, --profile, --tape as for replay
       --name NAME      the name of the file
+  mutants            plant one bug after the other and find each (needs --features mutants)
+      --seeds N        the number of seeds for each (default 5000)
 
 profiles: swarm, calm, network, history, lists, handlers
 ";
@@ -34,8 +44,12 @@ fn main() -> ExitCode {
     let command = words.next().unwrap_or_default();
     let result = Options::parse(words).and_then(|options| match command.as_str() {
         "run" => run_many(&options),
+        "workqueue" => run_workqueue(&options),
+        "coverage" => check_coverage(&options),
         "replay" => replay(&options),
         "shrink" => shrink_one(&options),
+        #[cfg(feature = "mutants")]
+        "mutants" => Ok(hunt_mutants(&options)),
         "" | "help" | "--help" => {
             print!("{USAGE}");
             Ok(true)
@@ -61,6 +75,7 @@ struct Options {
     profile: Option<Profile>,
     tape: Option<PathBuf>,
     name: Option<String>,
+    write: bool,
 }
 
 type Done = Result<bool, Box<dyn Error>>;
@@ -81,6 +96,7 @@ impl Options {
                     options.profile = Some(profile.ok_or_else(|| format!("there is no profile {value:?}"))?);
                 }
                 "--tape" => options.tape = Some(value.into()),
+                "--write" => options.write = value == "yes",
                 "--name" => options.name = Some(value),
                 _ => return Err(format!("there is no option {option}; `help` lists them").into()),
             }
@@ -105,6 +121,7 @@ impl Options {
 
 fn run_many(options: &Options) -> Done {
     let count = options.seeds.unwrap_or(20_000);
+    println!("{} regressions", regressions::run_all()?);
     let threads = options.threads.map_or_else(threads, |threads| threads as usize);
     let began = tokio::time::Instant::now();
     let report = campaign(options.from.unwrap_or(0), count, options.profile, threads);
@@ -118,6 +135,75 @@ fn run_many(options: &Options) -> Done {
         println!("{found}");
     }
     Ok(report.found.is_none())
+}
+
+fn run_workqueue(options: &Options) -> Done {
+    let from = options.from.unwrap_or(0);
+    let count = options.seeds.unwrap_or(20_000);
+    let began = tokio::time::Instant::now();
+    for seed in from..from.saturating_add(count) {
+        if let (hash, Some((step, violation))) = workqueue::run(seed) {
+            let invariant = violation.invariant;
+            println!(
+                "seed={seed} profile=workqueue step={step} invariant={invariant} hash={hash:016x}: {}; \
+                 replay: cargo run -p kube-sim -- workqueue --from {seed} --seeds 1",
+                violation.detail
+            );
+            return Ok(false);
+        }
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    println!(
+        "{count} schedules of the work queue in {seconds:.1} s: {:.0} per hour",
+        count as f64 * 3600.0 / seconds.max(0.001)
+    );
+    Ok(true)
+}
+
+fn check_coverage(options: &Options) -> Done {
+    let threads = options.threads.map_or_else(threads, |threads| threads as usize);
+    let count = options.seeds.unwrap_or(5000);
+    let report = campaign(options.from.unwrap_or(0), count, options.profile, threads);
+    print!("{}", coverage::table(&report.coverage));
+    if let Some(found) = &report.found {
+        println!("{found}");
+        return Ok(false);
+    }
+    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("coverage.txt");
+    if options.write {
+        std::fs::write(&file, coverage::baseline(&report.coverage))?;
+        return Ok(true);
+    }
+    let baseline = std::fs::read_to_string(&file).map_err(|error| format!("sim/coverage.txt: {error}"))?;
+    let lost = coverage::lost(&report.coverage, &baseline);
+    for pair in &lost {
+        println!("no longer reached: {pair}");
+    }
+    Ok(lost.is_empty())
+}
+
+#[cfg(feature = "mutants")]
+fn hunt_mutants(options: &Options) -> bool {
+    let hunts = kube_sim::mutants::hunt(options.seeds.unwrap_or(5000), |hunt| match &hunt.found {
+        Some(found) => {
+            let (seed, invariant) = (found.seed, found.failure.violation.invariant);
+            println!("{:<28} {invariant:<4} seed {seed}", format!("{:?}", hunt.mutant));
+        }
+        None => println!("{:<28} NOT FOUND in {} schedules", format!("{:?}", hunt.mutant), hunt.schedules),
+    });
+    let mut seeds: Vec<u64> = (hunts.iter())
+        .filter_map(|hunt| hunt.found.as_ref())
+        .map(|found| found.seed)
+        .collect();
+    seeds.sort_unstable();
+    println!(
+        "{} of {} found; median seed {}, highest {}",
+        seeds.len(),
+        hunts.len(),
+        seeds.get(seeds.len() / 2).unwrap_or(&0),
+        seeds.last().unwrap_or(&0),
+    );
+    seeds.len() == hunts.len()
 }
 
 fn replay(options: &Options) -> Done {
@@ -164,7 +250,7 @@ fn shrink_one(options: &Options) -> Done {
     }
     let default = format!("{}-{:08x}", failure.violation.invariant.to_lowercase(), outcome.hash as u32);
     let name = options.name.clone().unwrap_or(default);
-    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("regressions/{name}.tape"));
+    let file = regressions::folder().join(format!("{name}.tape"));
     std::fs::write(&file, &text)?;
     println!("{text}\n{} entries, {} tapes tried: sim/regressions/{name}.tape", shrunk.tape.ops.len(), shrunk.tried);
     Ok(false)

@@ -94,6 +94,9 @@
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 
+#[macro_use]
+mod mutants;
+
 pub mod bodies;
 mod client;
 pub mod codec;
@@ -186,6 +189,8 @@ pub mod sim {
     use std::sync::Arc;
 
     pub use crate::dispatcher::{Dispatcher, Leftovers, Listener};
+    #[cfg(feature = "mutants")]
+    pub use crate::mutants::{Mutant, activate};
     pub use crate::queue::{DeltaFifo, DeltaQueue, InOrderQueue};
     pub use crate::reflector::machine::{Action, Context, EventKind, Input, Machine, Next, Report};
     pub use crate::reflector::report::Violation;

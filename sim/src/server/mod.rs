@@ -82,6 +82,12 @@ pub struct Server {
     pub too_early: Option<String>,
     /// A watch that resumes after a version that was not delivered.
     pub skipped: Option<String>,
+    /// A watch that resumes before one that was opened earlier.
+    pub went_back: Option<String>,
+    /// The epoch and version of the last watch.
+    resumed: Option<(usize, u64)>,
+    /// The version below which the first list is stale, unless any version was requested.
+    pub first_version: Option<u64>,
     /// What was delivered.
     pub delivered: Delivered,
 }
@@ -103,6 +109,9 @@ impl Server {
             requests: Vec::new(),
             too_early: None,
             skipped: None,
+            went_back: None,
+            resumed: None,
+            first_version: None,
             delivered: Delivered::default(),
             settings: settings.clone(),
         }
@@ -282,6 +291,9 @@ impl Server {
             self.too_early
                 .get_or_insert_with(|| format!("a request came {early:?} before the Retry-After"));
         }
+        if self.settings.any_cached == 0 && self.requests.is_empty() {
+            self.first_version = Some(self.head());
+        }
         self.requests.push(Request { at, what });
     }
 
@@ -454,6 +466,13 @@ impl Server {
     /// A watch must resume where the delivered data ends, or before it: otherwise it skips events.
     fn check_resume(&mut self, version: u64) {
         let current = self.epochs.len() - 1;
+        let epoch = self.delivered.complete.map_or(current, |(epoch, _)| epoch);
+        if let Some((_, last)) = self.resumed.replace((epoch, version)).filter(|(of, _)| *of == epoch)
+            && version < last
+        {
+            self.went_back
+                .get_or_insert_with(|| format!("a watch starts after {version}, an earlier one after {last}"));
+        }
         let skips = match self.delivered.complete {
             None => true,
             // After a restore the client may still be at the end of the old line of versions.

@@ -88,7 +88,8 @@ impl<K: Object> Folding<K> {
     /// Adds one event.
     pub(super) fn push(&mut self, event: &Event<K>) {
         let hash = self.hash(event.object());
-        match self.find(hash, event.object()) {
+        let queued = self.find(hash, event.object());
+        match queued.filter(|_| !mutant!(CoalescingKeepsAll)) {
             Some(number) => {
                 let Some(change) = self.lift(number) else { return };
                 self.settle(hash, number, change.then(event));

@@ -265,7 +265,10 @@ impl<K: Object> KeyedDeltas<K> {
             self.push_under(key, Delta::Replaced(object));
         }
         for bad in list.unreadable {
-            self.push(Delta::ReplacedUnreadable(bad));
+            self.push(match mutant!(ListedUnreadableAsEvent) {
+                true => Delta::Unreadable(bad),
+                false => Delta::ReplacedUnreadable(bad),
+            });
         }
         for delta in missing {
             self.push(delta);
@@ -295,7 +298,7 @@ impl<K: Object> KeyedDeltas<K> {
             })
         };
 
-        let queued = self.order.iter().filter(|key| !listed.contains(*key));
+        let queued = (self.order.iter()).filter(|key| !listed.contains(*key) && !mutant!(QueuedAddLeaks));
         let mut vanished: Vec<Tombstone<K>> = queued
             .filter_map(|key| tombstone(key, &Outcome::of(self.queued(key))))
             .collect();

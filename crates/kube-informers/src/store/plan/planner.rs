@@ -198,7 +198,7 @@ impl<'a, K: Object> Planner<'a, K> {
             row: Some(row),
         };
         let planned = self.touch(key);
-        let recovered = planned.bad.take().is_some();
+        let recovered = !mutant!(QuarantineKept) && planned.bad.take().is_some();
         let old = planned.held.replace(held);
         self.applied.recovered += usize::from(recovered);
         match (verdict, old) {
@@ -217,7 +217,7 @@ impl<'a, K: Object> Planner<'a, K> {
                 self.applied.added += 1;
                 self.events.push(Event::Added {
                     object: object.clone(),
-                    initial: self.batch.origin.initial,
+                    initial: self.batch.origin.initial && !mutant!(InitialFlagLost),
                 });
             }
         }
@@ -356,7 +356,7 @@ impl<'a, K: Object> Planner<'a, K> {
 
         let table = self.table;
         for (slot, entry, _) in table.iter() {
-            if !listed.contains_slot(slot) {
+            if !listed.contains_slot(slot) && !mutant!(MissedDeleteLost) {
                 self.missing(&entry.key, unreadable);
             }
         }
