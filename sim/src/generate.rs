@@ -57,7 +57,7 @@ impl Profile {
             Self::Calm => false,
             Self::Network => matches!(
                 kind,
-                Break | Close | Silence | Refuse | Hang | CutAfter | EndAfter | Status | Throttle | ErrorEvent
+                Break | Close | Silence | Flap | Refuse | Hang | CutAfter | EndAfter | Status | Throttle | ErrorEvent
             ),
             Self::History => matches!(
                 kind,
@@ -120,6 +120,7 @@ fn settings(rng: &mut Rng) -> Settings {
         selector: u32::from(rng.u32(0..3) == 0),
         any_cached: u32::from(rng.u32(0..4) == 0),
         expired_in_band: rng.u32(0..2),
+        start_after: if rng.bool() { rng.u32(0..20) } else { 0 },
         bookmark_interval: rng.u32(10..61) * 1000,
     }
 }
@@ -141,7 +142,8 @@ fn weights(profile: Profile, settings: &Settings, rng: &mut Rng) -> Vec<(Kind, u
             Receive => 14,
             Join | Leave => 2,
             CatchUp | Route | Bookmark => 3,
-            Resync | AddIndex => 1,
+            Resync => 3,
+            AddIndex => 1,
             // A keyed queue reorders keys and cannot recognise a repeated addition of a deleted object.
             Replay if settings.keyed == 1 => 0,
             fault if profile.allows(fault, rng) => 2,

@@ -184,16 +184,14 @@ fn check_coverage(options: &Options) -> Done {
 
 #[cfg(feature = "mutants")]
 fn hunt_mutants(options: &Options) -> bool {
-    let hunts = kube_sim::mutants::hunt(options.seeds.unwrap_or(5000), |hunt| match &hunt.found {
-        Some(found) => {
-            let (seed, invariant) = (found.seed, found.failure.violation.invariant);
-            println!("{:<28} {invariant:<4} seed {seed}", format!("{:?}", hunt.mutant));
-        }
-        None => println!("{:<28} NOT FOUND in {} schedules", format!("{:?}", hunt.mutant), hunt.schedules),
+    let limit = options.seeds.unwrap_or(5000);
+    let hunts = kube_sim::mutants::hunt(limit, |hunt| match hunt.found {
+        Some((seed, invariant)) => println!("{:<36} {invariant:<4} seed {seed}", hunt.mutant),
+        None => println!("{:<36} NOT FOUND in {limit} schedules", hunt.mutant),
     });
     let mut seeds: Vec<u64> = (hunts.iter())
-        .filter_map(|hunt| hunt.found.as_ref())
-        .map(|found| found.seed)
+        .filter_map(|hunt| hunt.found)
+        .map(|(seed, _)| seed)
         .collect();
     seeds.sort_unstable();
     println!(

@@ -62,7 +62,7 @@ operations! {
     Bookmark = "bookmark",
     /// A bookmark `a` versions too old is sent; without a version if `a` is 0.
     OldBookmark = "old-bookmark",
-    /// The last `a` events are sent again.
+    /// Events are sent again: `a` of them, without the last `b`.
     Replay = "replay",
     /// An `ERROR` event with the code `a` is sent on all watches.
     ErrorEvent = "error-event",
@@ -82,9 +82,11 @@ operations! {
     CutAfter = "cut-after",
     /// The next response ends regularly after `a` items, without an end marker.
     EndAfter = "end-after",
+    /// The next `10 b` watches end after a bookmark.
+    Flap = "flap",
     /// The next watch-list has no end marker.
     NoEndMarker = "no-end-marker",
-    /// The next continued list has another version than its first page.
+    /// The next page of a list is of the newest version.
     PagesDiffer = "pages-differ",
     /// The next continued list returns to its first token.
     RepeatToken = "repeat-token",
@@ -144,6 +146,7 @@ impl Kind {
                 | Hang
                 | CutAfter
                 | EndAfter
+                | Flap
                 | NoEndMarker
                 | PagesDiffer
                 | RepeatToken
@@ -220,6 +223,8 @@ settings! {
     any_cached,
     /// 1 if an expired version is reported by an `ERROR` event and not by an HTTP status.
     expired_in_band,
+    /// The number of entries before the reflector starts.
+    start_after,
     /// Milliseconds between two bookmarks of the healed server.
     bookmark_interval,
 }

@@ -123,6 +123,10 @@ struct World {
     dispatcher: Dispatcher<Thing>,
     running: Box<dyn Fn() -> usize>,
     synced: bool,
+    /// The queue was synced before the store had the first list.
+    synced_early: bool,
+    /// The reflector has started.
+    started: bool,
     handlers: Vec<SimHandler>,
     early: Index<Thing>,
     late: Vec<Index<Thing>>,
@@ -195,6 +199,8 @@ impl World {
             dispatcher,
             running: Box::new(running),
             synced: false,
+            synced_early: false,
+            started: false,
             handlers: Vec::new(),
             early,
             late: Vec::new(),
@@ -215,6 +221,7 @@ impl World {
             }
             op.hash(&mut self.trace);
             self.perform(*op, tape.settings.keys).await.map_err(failed)?;
+            self.started |= step >= tape.settings.start_after as usize;
             self.settle().await;
             self.check().map_err(failed)?;
             self.record(&op.to_string());
@@ -271,7 +278,8 @@ impl World {
             Kind::Silence => server.silence(),
             Kind::Bookmark => server.send_bookmarks(),
             Kind::OldBookmark => server.send_old_bookmark(a),
-            Kind::Replay => server.replay(a),
+            Kind::Replay => server.replay(a, b),
+            Kind::Flap => server.fault(fault(On::Watch, Fault::Flap, 10 * b)),
             Kind::ErrorEvent => server.send_error(code(a)),
             Kind::Status => server.fault(fault(On::Any, Fault::Status(code(a), None), b)),
             Kind::Throttle => server.fault(fault(On::Any, Fault::Status(429, Some(a)), b)),
@@ -428,6 +436,7 @@ impl World {
     fn note_synced(&mut self) {
         if !self.synced && self.queue.has_synced() {
             self.synced = true;
+            self.synced_early = self.queue.in_order() && self.store.resource_version().is_none();
             self.dispatcher.synced();
             for handler in &mut self.handlers {
                 handler.model.synced(&self.store, self.queue.in_order());
@@ -456,7 +465,7 @@ impl World {
     /// Lets the reflector and the tasks of handlers run until they wait.
     async fn settle(&mut self) {
         for _ in 0..2 {
-            if let Some(reflector) = &mut self.reflector {
+            if let Some(reflector) = self.reflector.as_mut().filter(|_| self.started) {
                 let mut cx = Context::from_waker(Waker::noop());
                 if reflector.as_mut().poll(&mut cx).is_ready() {
                     self.reflector = None;
@@ -464,11 +473,15 @@ impl World {
             }
             tokio::task::yield_now().await;
         }
+        self.note_synced();
     }
 
     /// All invariants that hold after every step.
     fn check(&mut self) -> Check {
         let in_order = self.queue.in_order();
+        if self.synced_early {
+            return violated("H8", "synced before the first list was applied");
+        }
         {
             let server = self.server.lock();
             self.cache.check(&self.store, &server, in_order)?;
@@ -523,6 +536,7 @@ impl World {
 
     /// Faults and writes end; everything must become current and stay so.
     async fn heal(&mut self, tape: &Tape) -> Check {
+        self.started = true;
         self.server.lock().heal();
         let began = Instant::now();
         let interval = Duration::from_millis(u64::from(tape.settings.bookmark_interval.max(1000)));
@@ -614,6 +628,7 @@ impl World {
     async fn shut_down(&mut self, step: usize) -> Result<(), Failure> {
         let failed = |violation| Failure { step, violation };
         let began = Instant::now();
+        self.started = true;
         self.stop.cancel();
         self.queue.close();
         drop(self.dispatcher.close(false));

@@ -49,9 +49,11 @@ pub enum Fault {
     CutAfter(u32),
     /// The response ends after this number of items.
     EndAfter(u32),
+    /// A watch ends after a bookmark.
+    Flap,
     /// A watch-list has no end marker.
     NoEndMarker,
-    /// A page has another version than the first.
+    /// A page is of the newest version, not of that of the first.
     PagesDiffer,
     /// A page has the token of the first.
     RepeatToken,

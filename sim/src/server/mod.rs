@@ -343,7 +343,11 @@ impl Server {
         if request.continue_token.is_some() && (is_gone || fault == Some(Fault::ExpireToken)) {
             return Stream::rejected(fault::expired());
         }
-        let state = self.epoch().at(version);
+        let shown = match fault {
+            Some(Fault::PagesDiffer) => self.head(),
+            _ => version,
+        };
+        let state = self.epoch().at(shown);
         let limit = request.limit.map_or(usize::MAX, |limit| limit as usize);
         let mut items: VecDeque<Item> = VecDeque::from([Item::Progress]);
         items.extend(
@@ -360,10 +364,6 @@ impl Server {
         });
         let requested = request.resource_version.as_deref();
         let requested: u64 = requested.and_then(|version| version.parse().ok()).unwrap_or(0);
-        let shown = match fault {
-            Some(Fault::PagesDiffer) => version + 1,
-            _ => version,
-        };
         items.push_back(Item::PageEnd {
             version: shown,
             token,

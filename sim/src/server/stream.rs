@@ -74,6 +74,7 @@ pub(super) struct Stream {
     closed: bool,
     silent: bool,
     bookmark_due: bool,
+    closes_after_bookmark: bool,
     /// The initial events have ended, or there were none.
     live: bool,
 }
@@ -92,6 +93,7 @@ impl Stream {
             closed: false,
             silent: false,
             bookmark_due: false,
+            closes_after_bookmark: false,
             live: false,
         }
     }
@@ -119,6 +121,10 @@ impl Stream {
     pub(super) fn apply(&mut self, fault: Option<Fault>) {
         match fault {
             Some(Fault::Hang) => self.silent = true,
+            Some(Fault::Flap) => {
+                self.bookmark_due = true;
+                self.closes_after_bookmark = true;
+            }
             Some(Fault::CutAfter(items)) => self.cut = Some((items + 1, true)),
             Some(Fault::EndAfter(items)) => self.cut = Some((items + 1, false)),
             _ => {}
@@ -174,12 +180,12 @@ impl Server {
     }
 
     /// Sends the last events again.
-    pub fn replay(&mut self, count: u32) {
+    pub fn replay(&mut self, count: u32, skip: u32) {
         let changes = &self.epochs[self.epochs.len() - 1].changes;
         for stream in self.streams.values_mut().filter(|stream| stream.live) {
             let Some(position) = stream.position else { continue };
             let sent = changes.iter().rev().filter(|change| change.version <= position);
-            for change in sent.take(count as usize) {
+            for change in sent.skip(skip as usize).take(count as usize) {
                 let item = Item::Repeated(change.kind, change.key, change.object);
                 stream.items.push_front(item);
             }
@@ -257,6 +263,7 @@ impl Server {
             }
             None if bookmark_due && stream.live => {
                 stream.bookmark_due = false;
+                stream.closed |= stream.closes_after_bookmark;
                 let version = position.max(applied);
                 stream.position = Some(version);
                 Yield::Item(Item::Bookmark(version))
