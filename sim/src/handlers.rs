@@ -161,12 +161,9 @@ impl SimHandler {
     /// Removes it.
     pub fn leave(&mut self) {
         self.removed = true;
-        match &mut self.consumer {
-            Consumer::Stream(subscription) => {
-                // Dropping it is what removes it; the world drops the handler.
-                let _ = subscription;
-            }
-            Consumer::Task { registration, .. } => drop(registration.remove()),
+        // Dropping a subscription removes it, and the world drops it.
+        if let Consumer::Task { registration, .. } = &self.consumer {
+            drop(registration.remove());
         }
     }
 
@@ -196,6 +193,14 @@ impl SimHandler {
         match &self.consumer {
             Consumer::Stream(subscription) => subscription.has_synced(),
             Consumer::Task { registration, .. } => registration.has_synced(),
+        }
+    }
+
+    /// As a log shows it.
+    pub fn describe(&self) -> String {
+        match &self.consumer {
+            Consumer::Stream(subscription) => format!("{subscription:?}"),
+            Consumer::Task { registration, .. } => format!("{registration:?}"),
         }
     }
 

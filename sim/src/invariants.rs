@@ -13,7 +13,7 @@ use kube_informers::store::{Index, Store};
 use kube_informers::{Event, Object};
 use tokio::time::Instant;
 
-use crate::object::{Key, Thing, key_of};
+use crate::object::{CANARY, Key, Thing, key_of};
 use crate::server::{Requested, Server, State};
 
 /// A violated invariant.
@@ -510,6 +510,14 @@ pub fn l1_l2_requests(server: &Server, start: Instant) -> Check {
         return violated("L1", format!("{count} requests in one minute"));
     }
     Ok(())
+}
+
+/// No message contains a value of an object.
+pub fn x1_no_secret_in_messages(messages: &[String]) -> Check {
+    match messages.iter().find(|message| message.contains(CANARY)) {
+        Some(message) => violated("X1", format!("a value of an object occurs in {:.40?}", message)),
+        None => Ok(()),
+    }
 }
 
 /// No watch resumes after a version that was not delivered.

@@ -18,7 +18,12 @@ pub struct Thing {
     name: String,
     uid: String,
     version: String,
+    /// Must never occur in a message.
+    secret: &'static str,
 }
+
+/// The value of every object that must never occur in logs, errors or `Debug` output.
+pub const CANARY: &str = "canary-7f3a";
 
 impl Thing {
     /// The object as it leaves the decoder.
@@ -31,6 +36,7 @@ impl Thing {
             name: name(key),
             uid: uid.to_string(),
             version: revision.to_string(),
+            secret: CANARY,
         }
     }
 

@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use crate::handlers::SimHandler;
 use crate::invariants::{
     CacheModel, Check, HandlerModel, Violation, c6_no_event_is_skipped, i1_index_equals_rebuild,
-    i3_late_index_equals_early, l1_l2_requests, violated,
+    i3_late_index_equals_early, l1_l2_requests, violated, x1_no_secret_in_messages,
 };
 use crate::object::Thing;
 use crate::server::{Fault, ModelSource, On, RequestFault, Server, SharedServer};
@@ -624,9 +624,26 @@ impl World {
                 .all(|handler| handler.is_removed() || handler.is_idle() && handler.has_synced())
     }
 
+    /// The output of everything that can be printed.
+    fn messages(&self) -> Vec<String> {
+        let snapshot = self.store.list();
+        let mut messages = vec![
+            format!("{:?}", self.queue.list()),
+            format!("{:?}", self.batch),
+            format!("{:?} {:?}", self.store, self.writer),
+            format!("{:?} {:?}", self.dispatcher, self.early),
+            format!("{:?} {:?}", self.handle, self.handle.stats()),
+            format!("{:?} {:?}", self.handle.state(), self.handle.last_error()),
+            format!("{snapshot:?} {:?}", self.store.quarantine()),
+        ];
+        messages.extend(self.handlers.iter().map(SimHandler::describe));
+        messages
+    }
+
     /// Stops everything: no time may pass, and nothing may be left.
     async fn shut_down(&mut self, step: usize) -> Result<(), Failure> {
         let failed = |violation| Failure { step, violation };
+        x1_no_secret_in_messages(&self.messages()).map_err(failed)?;
         let began = Instant::now();
         self.started = true;
         self.stop.cancel();

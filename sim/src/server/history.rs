@@ -96,6 +96,11 @@ impl Epoch {
             .is_some_and(|stored| stored.thing(key) == *object)
     }
 
+    /// Whether an object was written at this version.
+    pub(super) fn has_version(&self, key: Key, version: u64) -> bool {
+        self.at(version).get(&key).is_some_and(|stored| stored.version == version)
+    }
+
     pub(super) fn get(&self, key: Key) -> Option<&Stored> {
         self.all.get(&key)
     }
