@@ -19,13 +19,19 @@ fn reachable() -> impl Iterator<Item = (State, Kind)> {
 
 /// The baseline of a campaign: one pair per line, sorted.
 pub fn baseline(coverage: &Coverage) -> String {
-    let names: BTreeSet<String> = coverage.keys().map(|(state, fault)| name(*state, *fault)).collect();
+    let names: BTreeSet<String> = coverage
+        .keys()
+        .map(|(state, fault)| name(*state, *fault))
+        .collect();
     names.into_iter().map(|name| name + "\n").collect()
 }
 
 /// The pairs of a baseline that a campaign did not reach.
 pub fn lost(coverage: &Coverage, baseline: &str) -> Vec<String> {
-    let reached: BTreeSet<String> = coverage.keys().map(|(state, fault)| name(*state, *fault)).collect();
+    let reached: BTreeSet<String> = coverage
+        .keys()
+        .map(|(state, fault)| name(*state, *fault))
+        .collect();
     let lines = baseline.lines().map(str::trim).filter(|line| !line.is_empty());
     lines
         .filter(|line| !reached.contains(*line))

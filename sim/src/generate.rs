@@ -57,11 +57,21 @@ impl Profile {
             Self::Calm => false,
             Self::Network => matches!(
                 kind,
-                Break | Close | Silence | Flap | Refuse | Hang | CutAfter | EndAfter | Status | Throttle | ErrorEvent
+                Break
+                    | Close
+                    | Silence
+                    | Flap
+                    | Refuse
+                    | Hang
+                    | CutAfter
+                    | EndAfter
+                    | Status
+                    | Throttle
+                    | ErrorEvent
             ),
             Self::History => matches!(
                 kind,
-                Freeze | Compact | Restore | Break | OldBookmark | Replay | StaleList | ErrorEvent
+                Freeze | Compact | Restore | Break | OldBookmark | Replay | StaleList | ErrorEvent | Poison
             ),
             Self::Lists => matches!(
                 kind,
@@ -116,7 +126,7 @@ fn settings(rng: &mut Rng) -> Settings {
         watch_list: rng.u32(0..2),
         page: rng.u32(0..4),
         capacity: rng.u32(1..9),
-        keyed: u32::from(rng.u32(0..5) == 0),
+        keyed: u32::from(rng.u32(0..4) == 0),
         selector: u32::from(rng.u32(0..3) == 0),
         any_cached: u32::from(rng.u32(0..4) == 0),
         expired_in_band: rng.u32(0..2),

@@ -106,10 +106,7 @@ impl SimHandler {
             let shared = Arc::new(Shared::default());
             let handler = Gated(shared.clone());
             let registration = add_handler(dispatcher, options, handler, snapshot, synced).ok()?;
-            Consumer::Task {
-                registration,
-                shared,
-            }
+            Consumer::Task { registration, shared }
         } else {
             let listener = dispatcher.subscribe(options, Instant::now(), snapshot, synced);
             Consumer::Stream(Box::new(subscription(listener)))

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use kube_sim::campaign::{Found, campaign, profile_of, threads};
-use kube_sim::generate::{self, Profile};
 use kube_sim::coverage;
+use kube_sim::generate::{self, Profile};
 use kube_sim::regressions;
 use kube_sim::shrink::shrink;
 use kube_sim::tape::Tape;
-use kube_sim::world::run;
 use kube_sim::workqueue;
+use kube_sim::world::run;
 
 const USAGE: &str = "\
 usage: cargo run -p kube-sim -- COMMAND [OPTIONS]
@@ -85,7 +85,11 @@ impl Options {
         let mut options = Self::default();
         while let Some(option) = words.next() {
             let value = words.next().ok_or_else(|| format!("{option} needs a value"))?;
-            let number = || value.parse::<u64>().map_err(|_| format!("{option}: {value:?} is not a number"));
+            let number = || {
+                value
+                    .parse::<u64>()
+                    .map_err(|_| format!("{option}: {value:?} is not a number"))
+            };
             match option.as_str() {
                 "--seeds" => options.seeds = Some(number()?),
                 "--from" => options.from = Some(number()?),
@@ -233,7 +237,11 @@ fn shrink_one(options: &Options) -> Done {
             failure: failure.clone(),
             hash: outcome.hash,
         };
-        text.push_str(&format!("# Shortened from seed {} of profile {}.\n", found.seed, profile.name()));
+        text.push_str(&format!(
+            "# Shortened from seed {} of profile {}.\n",
+            found.seed,
+            profile.name()
+        ));
     }
     text.push('\n');
     for (name, value) in shrunk.tape.settings.pairs() {
@@ -246,10 +254,18 @@ fn shrink_one(options: &Options) -> Done {
         text.push_str(comment.unwrap_or(&op.to_string()));
         text.push('\n');
     }
-    let default = format!("{}-{:08x}", failure.violation.invariant.to_lowercase(), outcome.hash as u32);
+    let default = format!(
+        "{}-{:08x}",
+        failure.violation.invariant.to_lowercase(),
+        outcome.hash as u32
+    );
     let name = options.name.clone().unwrap_or(default);
     let file = regressions::folder().join(format!("{name}.tape"));
     std::fs::write(&file, &text)?;
-    println!("{text}\n{} entries, {} tapes tried: sim/regressions/{name}.tape", shrunk.tape.ops.len(), shrunk.tried);
+    println!(
+        "{text}\n{} entries, {} tapes tried: sim/regressions/{name}.tape",
+        shrunk.tape.ops.len(),
+        shrunk.tried
+    );
     Ok(false)
 }

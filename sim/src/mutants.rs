@@ -22,7 +22,9 @@ pub fn hunt(seeds: u64, mut report: impl FnMut(&Hunt)) -> Vec<Hunt> {
         activate(Some(*mutant));
         let result = campaign(0, seeds, None, threads());
         activate(None);
-        let found = result.found.map(|found| (found.seed, found.failure.violation.invariant));
+        let found = result
+            .found
+            .map(|found| (found.seed, found.failure.violation.invariant));
         hunts.push(Hunt {
             mutant: format!("{mutant:?}"),
             found,
@@ -32,7 +34,8 @@ pub fn hunt(seeds: u64, mut report: impl FnMut(&Hunt)) -> Vec<Hunt> {
     for mutant in queue::Mutant::ALL {
         queue::activate(Some(*mutant));
         let mut runs = (0..seeds).map(|seed| (seed, workqueue::run(seed).1));
-        let found = runs.find_map(|(seed, failure)| failure.map(|(_, violation)| (seed, violation.invariant)));
+        let found =
+            runs.find_map(|(seed, failure)| failure.map(|(_, violation)| (seed, violation.invariant)));
         queue::activate(None);
         hunts.push(Hunt {
             mutant: format!("{mutant:?} (work queue)"),

@@ -113,7 +113,10 @@ impl Model {
 
     /// The key that is next if nothing ages.
     fn next(&self) -> Option<u32> {
-        let ready = self.keys.iter().filter_map(|(key, state)| Some((key, state.ready?)));
+        let ready = self
+            .keys
+            .iter()
+            .filter_map(|(key, state)| Some((key, state.ready?)));
         ready
             .max_by_key(|(_, waiting)| (waiting.priority, std::cmp::Reverse(waiting.turn)))
             .map(|(key, _)| *key)
@@ -149,7 +152,10 @@ pub fn run(seed: u64) -> (u64, Option<(usize, Violation)>) {
         }
     }
     let result = world.work_off();
-    (world.trace.finish(), result.err().map(|violation| (steps, violation)))
+    (
+        world.trace.finish(),
+        result.err().map(|violation| (steps, violation)),
+    )
 }
 
 struct World {
@@ -295,8 +301,13 @@ impl World {
         match (finished, self.model.keys.contains_key(&key)) {
             (Finished::Live, true) => Ok(()),
             (Finished::Gone(gone), false) if gone.limited == limited => Ok(()),
-            (Finished::Gone(_), false) => violated("Q8", format!("key {key} left, and its failure count is kept")),
-            (other, live) => violated("Q3", format!("the end of {key}: {other:?}, expected live: {live}")),
+            (Finished::Gone(_), false) => {
+                violated("Q8", format!("key {key} left, and its failure count is kept"))
+            }
+            (other, live) => violated(
+                "Q3",
+                format!("the end of {key}: {other:?}, expected live: {live}"),
+            ),
         }
     }
 
@@ -312,14 +323,21 @@ impl World {
     }
 
     fn cancel(&mut self, key: u32) -> Check {
-        let expected = self.model.keys.get(&key).is_some_and(|state| state.delayed.is_some());
+        let expected = self
+            .model
+            .keys
+            .get(&key)
+            .is_some_and(|state| state.delayed.is_some());
         let cancelled = self.machine.cancel(&key).is_some();
         if let Some(state) = self.model.keys.get_mut(&key) {
             state.delayed = None;
         }
         self.model.forget_idle();
         if cancelled != expected {
-            return violated("Q7", format!("cancelling {key}: {cancelled}, expected {expected}"));
+            return violated(
+                "Q7",
+                format!("cancelling {key}: {cancelled}, expected {expected}"),
+            );
         }
         Ok(())
     }
@@ -327,7 +345,10 @@ impl World {
     fn shut_down(&mut self) -> Check {
         self.machine.shutdown();
         self.model.shutting_down = true;
-        self.model.keys.values_mut().for_each(|state| state.delayed = None);
+        self.model
+            .keys
+            .values_mut()
+            .for_each(|state| state.delayed = None);
         self.model.forget_idle();
         Ok(())
     }
@@ -341,22 +362,41 @@ impl World {
         let machine = &self.machine;
         (ready, running, delayed).hash(&mut self.trace);
         if machine.ready() != ready {
-            return violated("Q1", format!("{} keys are ready, expected {ready}", machine.ready()));
+            return violated(
+                "Q1",
+                format!("{} keys are ready, expected {ready}", machine.ready()),
+            );
         }
         if machine.running() != running {
-            return violated("Q2", format!("{} keys run, expected {running}", machine.running()));
+            return violated(
+                "Q2",
+                format!("{} keys run, expected {running}", machine.running()),
+            );
         }
         if machine.delayed() != delayed {
-            return violated("Q7", format!("{} keys are delayed, expected {delayed}", machine.delayed()));
+            return violated(
+                "Q7",
+                format!("{} keys are delayed, expected {delayed}", machine.delayed()),
+            );
         }
         if machine.live() != model.keys.len() {
-            return violated("Q8", format!("{} keys are held, expected {}", machine.live(), model.keys.len()));
+            return violated(
+                "Q8",
+                format!("{} keys are held, expected {}", machine.live(), model.keys.len()),
+            );
         }
         if machine.is_drained() != (ready == 0 && running == 0) {
             return violated("Q5", "drained although keys are queued or running");
         }
-        let due = model.keys.values().filter_map(|key| key.delayed).map(|(due, ..)| due).min();
-        let next = machine.next_due().map(|due| due.duration_since(self.start).as_millis() as u64);
+        let due = model
+            .keys
+            .values()
+            .filter_map(|key| key.delayed)
+            .map(|(due, ..)| due)
+            .min();
+        let next = machine
+            .next_due()
+            .map(|due| due.duration_since(self.start).as_millis() as u64);
         if next != due {
             return violated("Q7", format!("the next key is due at {next:?}, expected {due:?}"));
         }

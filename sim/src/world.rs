@@ -16,8 +16,12 @@ use std::time::Duration;
 
 use kube_informers::handler::Backlog;
 use kube_informers::queue::{Batch, KnownKeys};
-use kube_informers::reflector::{InitialList, Jitter, Reflector, ReflectorConfig, ReflectorHandle, ReflectorState};
-use kube_informers::sim::{DeltaFifo, DeltaQueue, DeltaWriter, Dispatcher, InOrderQueue, Origin, Prepared, start};
+use kube_informers::reflector::{
+    InitialList, Jitter, Reflector, ReflectorConfig, ReflectorHandle, ReflectorState,
+};
+use kube_informers::sim::{
+    DeltaFifo, DeltaQueue, DeltaWriter, Dispatcher, InOrderQueue, Origin, Prepared, start,
+};
 use kube_informers::store::{Index, Store};
 use kube_informers::{HandlerOptions, ObjectKey};
 use parking_lot::Mutex;
@@ -375,7 +379,7 @@ impl World {
         if how & 2 == 2 {
             options = options.resync(Duration::from_secs(5));
         }
-        let model = HandlerModel::new(coalesces, self.cache.held(), self.synced);
+        let model = HandlerModel::new(coalesces, self.cache.held(), self.synced, self.queue.in_order());
         let snapshot = self.store.list();
         let dispatcher = &mut self.dispatcher;
         let handler = SimHandler::join(dispatcher, &options, on_task, snapshot, self.synced, model);
@@ -383,7 +387,9 @@ impl World {
     }
 
     fn leave(&mut self, number: u32) {
-        let Some(handler) = self.handler(number) else { return };
+        let Some(handler) = self.handler(number) else {
+            return;
+        };
         self.handlers[handler].leave();
         if !self.handlers[handler].is_on_task() {
             self.handlers.remove(handler);
@@ -439,7 +445,7 @@ impl World {
             self.synced_early = self.queue.in_order() && self.store.resource_version().is_none();
             self.dispatcher.synced();
             for handler in &mut self.handlers {
-                handler.model.synced(&self.store, self.queue.in_order());
+                handler.model.synced(&self.store);
             }
         }
     }
@@ -553,10 +559,17 @@ impl World {
             if began.elapsed() > HEAL {
                 let held = self.cache.held().len();
                 let head = self.server.lock().head();
-                let id = if self.cache.epoch() + 1 < self.server.lock().epochs.len() { "C9" } else { "C7" };
+                let id = if self.cache.epoch() + 1 < self.server.lock().epochs.len() {
+                    "C9"
+                } else {
+                    "C7"
+                };
                 return violated(
                     id,
-                    format!("not current after {HEAL:?}: {held} objects, server at {head}, {:?}", self.handle.state()),
+                    format!(
+                        "not current after {HEAL:?}: {held} objects, server at {head}, {:?}",
+                        self.handle.state()
+                    ),
                 );
             }
             tokio::time::advance(Duration::from_secs(1)).await;

@@ -189,15 +189,15 @@ pub mod sim {
     use std::sync::Arc;
 
     pub use crate::dispatcher::{Dispatcher, Leftovers, Listener};
+    use crate::error::AddHandlerError;
+    use crate::handler::{HandlerOptions, IntoHandler, erase};
     #[cfg(feature = "mutants")]
     pub use crate::mutants::{Mutant, activate};
     pub use crate::queue::{DeltaFifo, DeltaQueue, InOrderQueue};
     pub use crate::reflector::machine::{Action, Context, EventKind, Input, Machine, Next, Report};
     pub use crate::reflector::report::Violation;
-    pub use crate::store::delta_writer::{Applied, DeltaWriter, Origin, Prepared};
-    use crate::error::AddHandlerError;
-    use crate::handler::{HandlerOptions, IntoHandler, erase};
     use crate::store::Snapshot;
+    pub use crate::store::delta_writer::{Applied, DeltaWriter, Origin, Prepared};
     use crate::task::Spawner;
     use crate::{Object, Registration, Subscription};
 

@@ -18,9 +18,9 @@ macro_rules! mutant {
 compile_error!("the feature `mutants` plants bugs for the simulator and must not be part of a release build");
 
 #[cfg(feature = "mutants")]
-pub use selection::{Mutant, activate};
-#[cfg(feature = "mutants")]
 pub(crate) use selection::is_active;
+#[cfg(feature = "mutants")]
+pub use selection::{Mutant, activate};
 
 #[cfg(feature = "mutants")]
 mod selection {
@@ -116,8 +116,8 @@ mod selection {
         CoalescedDeleteOfUnknown,
         /// F33: a full queue drops deltas.
         FullQueueDrops,
-        /// F35: a resync repeats a state with a pending change.
-        ResyncRevertsPending,
+        /// F35: a change overtakes a resync, which then repeats an older state.
+        ResyncRevertsChange,
         /// A requeued batch is lost.
         RequeueLosesDeltas,
         /// A bookmark overtakes the events before it.

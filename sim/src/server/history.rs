@@ -98,7 +98,9 @@ impl Epoch {
 
     /// Whether an object was written at this version.
     pub(super) fn has_version(&self, key: Key, version: u64) -> bool {
-        self.at(version).get(&key).is_some_and(|stored| stored.version == version)
+        self.at(version)
+            .get(&key)
+            .is_some_and(|stored| stored.version == version)
     }
 
     pub(super) fn get(&self, key: Key) -> Option<&Stored> {

@@ -65,8 +65,8 @@ pub struct Server {
     pub epochs: Vec<Epoch>,
     /// Versions before this one are gone.
     compacted: u64,
-    /// The version of the last backup that was restored.
-    restored_at: u64,
+    /// The version of each backup that was restored.
+    restored_at: Vec<u64>,
     /// The version up to which each replica has caught up, if it is frozen.
     replicas: Vec<Option<u64>>,
     route: usize,
@@ -98,7 +98,7 @@ impl Server {
         Self {
             epochs: vec![Epoch::new()],
             compacted: 0,
-            restored_at: 0,
+            restored_at: Vec::new(),
             replicas: vec![None; settings.replicas.max(1) as usize],
             route: 0,
             uids: 0,
@@ -147,13 +147,17 @@ impl Server {
 
     fn write(&mut self, key: Key, object: Option<Stored>) {
         let selects_all = self.settings.selector == 0;
-        let Some((epoch, lost)) = self.epochs.split_last_mut() else { return };
+        let Some((epoch, lost)) = self.epochs.split_last_mut() else {
+            return;
+        };
         // Two states of one object with one version cannot be told apart by any client. A server that uses versions a second
         // time makes such a pair only if it writes the same object at the same version.
         while lost.iter().any(|lost| lost.has_version(key, epoch.head + 1)) {
             epoch.head += 1;
         }
-        epoch.write(key, object, |object| selects_all || object.label.is_multiple_of(2));
+        epoch.write(key, object, |object| {
+            selects_all || object.label.is_multiple_of(2)
+        });
     }
 
     /// Creates an object, if it does not exist.
@@ -250,7 +254,7 @@ impl Server {
             restored.head = self.head() + 100;
         }
         self.compacted = restored.head;
-        self.restored_at = version;
+        self.restored_at.push(version);
         self.epochs.push(restored);
         self.replicas.iter_mut().for_each(|frozen| *frozen = None);
         self.break_streams();
@@ -259,7 +263,9 @@ impl Server {
     fn unselected(&self) -> Vec<(Key, Stored)> {
         let keys = 0..self.settings.keys;
         let objects = keys.filter_map(|key| self.epoch().get(key).map(|object| (key, *object)));
-        objects.filter(|(_, object)| !object.label.is_multiple_of(2)).collect()
+        objects
+            .filter(|(_, object)| !object.label.is_multiple_of(2))
+            .collect()
     }
 
     /// Ends all faults. Connections that went silent stay so: only the client can notice that.
@@ -321,7 +327,11 @@ impl Server {
 
     fn list(&mut self, request: &ListRequest) -> u64 {
         let is_continued = request.continue_token.is_some();
-        self.record(if is_continued { Requested::Page } else { Requested::List });
+        self.record(if is_continued {
+            Requested::Page
+        } else {
+            Requested::List
+        });
         let on = if is_continued { On::Page } else { On::List };
         let fault = self.take_fault(on);
         let stream = match fault.and_then(Fault::rejection) {
@@ -411,7 +421,11 @@ impl Server {
         if !request.initial_events {
             self.check_resume(requested.unwrap_or(0));
         }
-        let on = if request.initial_events { On::WatchList } else { On::Watch };
+        let on = if request.initial_events {
+            On::WatchList
+        } else {
+            On::Watch
+        };
         let fault = self.take_fault(on);
         let mut stream = match fault.and_then(Fault::rejection) {
             Some(rejection) => Stream::rejected(rejection),
@@ -448,9 +462,12 @@ impl Server {
 
     /// Whether the client is at a version that a restore has lost.
     fn is_lost(&self, version: u64) -> bool {
-        let current = self.epochs.len() - 1;
-        let is_of_other = self.delivered.complete.is_some_and(|(epoch, _)| epoch != current);
-        is_of_other && version > self.restored_at
+        let known = self
+            .delivered
+            .complete
+            .map_or(self.epochs.len(), |(epoch, _)| epoch);
+        let since = self.restored_at.iter().skip(known);
+        since.min().is_some_and(|kept| version > *kept)
     }
 
     fn watch_response(&self, version: u64) -> Stream {
@@ -471,11 +488,15 @@ impl Server {
     fn check_resume(&mut self, version: u64) {
         let current = self.epochs.len() - 1;
         let epoch = self.delivered.complete.map_or(current, |(epoch, _)| epoch);
-        if let Some((_, last)) = self.resumed.replace((epoch, version)).filter(|(of, _)| *of == epoch)
+        if let Some((_, last)) = self
+            .resumed
+            .replace((epoch, version))
+            .filter(|(of, _)| *of == epoch)
             && version < last
         {
-            self.went_back
-                .get_or_insert_with(|| format!("a watch starts after {version}, an earlier one after {last}"));
+            self.went_back.get_or_insert_with(|| {
+                format!("a watch starts after {version}, an earlier one after {last}")
+            });
         }
         let skips = match self.delivered.complete {
             None => true,
@@ -485,7 +506,9 @@ impl Server {
         if skips {
             let complete = self.delivered.complete;
             self.skipped.get_or_insert_with(|| {
-                format!("a watch starts after {version}, but only {complete:?} (epoch, version) was delivered")
+                format!(
+                    "a watch starts after {version}, but only {complete:?} (epoch, version) was delivered"
+                )
             });
         }
     }

@@ -148,7 +148,10 @@ impl Server {
 
     /// All watches are closed.
     pub fn close_watches(&mut self) {
-        let watches = self.streams.values_mut().filter(|stream| stream.position.is_some());
+        let watches = self
+            .streams
+            .values_mut()
+            .filter(|stream| stream.position.is_some());
         watches.for_each(|stream| stream.closed = true);
     }
 
@@ -159,7 +162,9 @@ impl Server {
 
     /// A bookmark follows what is being sent.
     pub fn send_bookmarks(&mut self) {
-        self.streams.values_mut().for_each(|stream| stream.bookmark_due = true);
+        self.streams
+            .values_mut()
+            .for_each(|stream| stream.bookmark_due = true);
     }
 
     /// A bookmark that goes back, or has no version.
@@ -174,7 +179,11 @@ impl Server {
 
     /// An `ERROR` event, after which the watch ends.
     pub fn send_error(&mut self, code: u16) {
-        for stream in self.streams.values_mut().filter(|stream| stream.position.is_some()) {
+        for stream in self
+            .streams
+            .values_mut()
+            .filter(|stream| stream.position.is_some())
+        {
             stream.items.push_front(Item::Error(code));
         }
     }
@@ -273,7 +282,9 @@ impl Server {
     }
 
     fn note_delivered(&mut self, id: u64, item: &Item) {
-        let Some(stream) = self.streams.get_mut(&id) else { return };
+        let Some(stream) = self.streams.get_mut(&id) else {
+            return;
+        };
         let epoch = stream.epoch;
         let version = match item {
             Item::InitialEnd(version) => {

@@ -17,7 +17,11 @@ fn a_tape_that_is_run_twice_gives_the_same_trace() {
         let tape = tape(seed, profile_of(seed));
         let (first, second) = (world::run(&tape, false), world::run(&tape, false));
         assert_eq!(first.hash, second.hash, "seed {seed}");
-        assert_eq!(workqueue::run(seed).0, workqueue::run(seed).0, "work queue, seed {seed}");
+        assert_eq!(
+            workqueue::run(seed).0,
+            workqueue::run(seed).0,
+            "work queue, seed {seed}"
+        );
     }
 }
 

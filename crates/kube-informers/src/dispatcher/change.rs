@@ -124,7 +124,11 @@ impl<K: Object> Change<K> {
                     resync: again,
                 },
             ) => Self::Updated {
-                old: if mutant!(CoalescedOldIsWrong) { before.clone() } else { old },
+                old: if mutant!(CoalescedOldIsWrong) {
+                    before.clone()
+                } else {
+                    old
+                },
                 new: new.clone(),
                 resync: resync && *again,
             },

@@ -105,7 +105,7 @@ impl<K: Object> DeliveryCursor<K> {
                 let object = objects.get(self.next)?;
                 self.next += 1;
                 let delivery = match (*resync, *coalesces) {
-                    (true, true) if listener.has_pending(object) && !mutant!(ResyncRevertsPending) => None,
+                    (true, true) if listener.has_pending(object) => None,
                     (true, _) => Some(Delivery::from(Event::Updated {
                         old: object.clone(),
                         new: object.clone(),

@@ -47,7 +47,7 @@ impl<K> Folding<K> {
     /// Appends a mark. Events behind a resync are not folded into changes before it: the resync repeats states that must
     /// have been delivered by then.
     pub(super) fn push_mark(&mut self, mark: Item<K>) {
-        if matches!(mark, Item::Resync(_)) {
+        if matches!(mark, Item::Resync(_)) && !mutant!(ResyncRevertsChange) {
             self.index = HashTable::new();
             self.sealed = self.next_number();
         }

@@ -154,7 +154,11 @@ impl<T: Clone + Eq + Hash> QueueMachine<T> {
     #[inline]
     pub fn advance(&mut self, now: Instant) {
         // Called by nearly every input, usually with nothing to do.
-        let now = if mutant!(DelayedEarly) { now + Duration::from_millis(50) } else { now };
+        let now = if mutant!(DelayedEarly) {
+            now + Duration::from_millis(50)
+        } else {
+            now
+        };
         if self.delayed.next_due().is_some_and(|due| due <= now) {
             for waiting in self.delayed.take_due(now) {
                 // Outstanding since its due time, not since this call.

@@ -414,7 +414,8 @@ impl Machine {
     /// After an `ERROR` event only "too many requests" leaves the version valid.
     fn watch_error_event(&mut self, error: &ApiError, cx: &mut Context) {
         let version_is_valid = mutant!(ErrorEventIgnored)
-            || error.is_too_many_requests() || error.is_internal() && self.internal_errors.allows(cx.now);
+            || error.is_too_many_requests()
+            || error.is_internal() && self.internal_errors.allows(cx.now);
         if version_is_valid {
             self.rewatch_later(Failure::of_api(error), None, cx);
         } else {
