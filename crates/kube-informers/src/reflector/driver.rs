@@ -412,7 +412,9 @@ impl<K: Object> Driver<K> {
                         OpenStream::Watch(self.parts.source.watch(request, self.parts.known.clone()));
                 }
                 Action::Discard => {
-                    self.gathered.clear();
+                    if !mutant!(PartialInitialKept) {
+                        self.gathered.clear();
+                    }
                     self.status.discarded();
                 }
                 Action::Commit { resource_version, by } => {
