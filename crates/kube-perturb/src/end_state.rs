@@ -20,9 +20,17 @@ pub(crate) struct EndState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Difference {
     /// More objects of this identity than in the reference run.
-    Surplus { identity: String, count: usize, reference: usize },
+    Surplus {
+        identity: String,
+        count: usize,
+        reference: usize,
+    },
     /// Fewer objects.
-    Missing { identity: String, count: usize, reference: usize },
+    Missing {
+        identity: String,
+        count: usize,
+        reference: usize,
+    },
     /// The same objects with other contents: the paths that differ, with both values.
     Changed { identity: String, fields: Vec<String> },
 }
@@ -46,7 +54,11 @@ impl fmt::Display for Difference {
 }
 
 impl EndState {
-    pub(crate) fn read(server: &TestServer, ignored_resources: &[String], ignored_fields: &[String]) -> EndState {
+    pub(crate) fn read(
+        server: &TestServer,
+        ignored_resources: &[String],
+        ignored_fields: &[String],
+    ) -> EndState {
         let kinds = server.kinds();
         let resources: BTreeSet<String> = kinds
             .iter()
@@ -56,7 +68,12 @@ impl EndState {
             .collect();
         let mut all: Vec<(String, Value)> = Vec::new();
         for resource in resources {
-            all.extend(server.objects(&resource).into_iter().map(|object| (resource.clone(), object)));
+            all.extend(
+                server
+                    .objects(&resource)
+                    .into_iter()
+                    .map(|object| (resource.clone(), object)),
+            );
         }
         let names = Names::collect(&all);
         let mut state = EndState::default();
@@ -66,7 +83,9 @@ impl EndState {
             if object.pointer("/metadata/deletionTimestamp").is_some() {
                 state.terminating.insert(identity.clone(), finalizers);
             }
-            let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+            let owners = object
+                .pointer("/metadata/ownerReferences")
+                .and_then(Value::as_array);
             if owners.is_some_and(|owners| {
                 let known = |owner: &Value| {
                     let uid = owner.get("uid").and_then(Value::as_str);
@@ -285,7 +304,12 @@ fn compare(path: &str, one: Option<&Value>, other: Option<&Value>, out: &mut Vec
             let names: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
             for name in names {
                 let dot = if path.is_empty() { "" } else { "." };
-                compare(&format!("{path}{dot}{name}"), ours.get(name), theirs.get(name), out);
+                compare(
+                    &format!("{path}{dot}{name}"),
+                    ours.get(name),
+                    theirs.get(name),
+                    out,
+                );
             }
         }
         (Some(Value::Array(ours)), Some(Value::Array(theirs))) if ours.len() == theirs.len() => {
@@ -294,7 +318,11 @@ fn compare(path: &str, one: Option<&Value>, other: Option<&Value>, out: &mut Vec
             }
         }
         (one, other) if one == other => {}
-        (one, other) => out.push(format!("{path} is {}, in the reference run {}", show(one), show(other))),
+        (one, other) => out.push(format!(
+            "{path} is {}, in the reference run {}",
+            show(one),
+            show(other)
+        )),
     }
 }
 
@@ -330,9 +358,7 @@ mod tests {
     #[test]
     fn volatile_fields_do_not_differ() {
         let one = state(&[map("a", json!({"at": "2026-01-31T12:00:00Z", "noise": "1"}))]);
-        let other = state(&[
-            map("a", json!({"at": "2026-02-01T00:00:00.5Z", "noise": "2"})),
-        ]);
+        let other = state(&[map("a", json!({"at": "2026-02-01T00:00:00.5Z", "noise": "2"}))]);
         assert_eq!(one.differences(&other), []);
     }
 
@@ -372,6 +398,9 @@ mod tests {
         let one = state(&[secret("aHVudGVyMg==")]);
         let differences = one.differences(&state(&[secret("c2VjcmV0")]));
         assert_eq!(differences.len(), 1);
-        assert!(!format!("{differences:?}").contains("aHVudGVyMg"), "{differences:?}");
+        assert!(
+            !format!("{differences:?}").contains("aHVudGVyMg"),
+            "{differences:?}"
+        );
     }
 }

@@ -24,8 +24,9 @@ use crate::record::{Failure, Record, Write};
 /// How long a view stays behind the storage.
 pub(crate) const STALE: Duration = Duration::from_secs(30);
 
-/// A controller that sends more requests is in a loop that never waits, so the virtual clock never moves.
-const MAX_REQUESTS: usize = 50_000;
+/// A controller that sends more requests, or writes more often, is in a loop that never waits, so the virtual clock never moves.
+const MAX_REQUESTS: usize = 10_000;
+const MAX_WRITES: usize = 1_000;
 
 /// The state of a run that its gate and its driver share.
 pub(crate) struct Shared {
@@ -206,7 +207,7 @@ async fn pass(mut gate: Gate, request: Request<Body>) -> Result<Response<TestBod
     let too_many = {
         let mut inner = shared.inner.lock();
         inner.record.requests += 1;
-        inner.record.requests > MAX_REQUESTS
+        inner.record.requests > MAX_REQUESTS || inner.record.writes.len() > MAX_WRITES
     };
     if too_many {
         shared.interrupt(Interruption::TooManyRequests);
@@ -363,8 +364,14 @@ mod tests {
             ("/api/v1/namespaces/shop", "namespaces"),
             ("/api/v1/namespaces/shop/status", "namespaces"),
             ("/api/v1/nodes/n1", "nodes"),
-            ("/apis/apps/v1/namespaces/shop/deployments/web/scale", "deployments.apps"),
-            ("/apis/coordination.k8s.io/v1/namespaces/a/leases", "leases.coordination.k8s.io"),
+            (
+                "/apis/apps/v1/namespaces/shop/deployments/web/scale",
+                "deployments.apps",
+            ),
+            (
+                "/apis/coordination.k8s.io/v1/namespaces/a/leases",
+                "leases.coordination.k8s.io",
+            ),
             ("/version", ""),
         ] {
             assert_eq!(resource_of(path), resource, "{path}");

@@ -32,7 +32,11 @@ pub(crate) fn judge(setup: &Setup, plan: &Plan, run: &Outcome, reference: Option
         judge.objects();
     }
     for check in &run.failed_checks {
-        judge.add(FindingKind::CheckFailed, check, vec![format!("a check failed: {check}")]);
+        judge.add(
+            FindingKind::CheckFailed,
+            check,
+            vec![format!("a check failed: {check}")],
+        );
     }
     judge.findings
 }
@@ -141,7 +145,11 @@ impl Judge<'_> {
                 "it keeps failing: {request} was answered with {status} {count} times in the last {} s",
                 self.setup.settle_time.as_secs()
             );
-            self.add(FindingKind::KeepsFailing, &format!("{request} {status}"), vec![line]);
+            self.add(
+                FindingKind::KeepsFailing,
+                &format!("{request} {status}"),
+                vec![line],
+            );
         }
     }
 
@@ -183,7 +191,9 @@ impl Judge<'_> {
                     }
                     let line = match reference {
                         0 => format!("{identity} exists at the end, but not at the end of the reference run"),
-                        _ => format!("{identity} exists {count} times, in the reference run {reference} times"),
+                        _ => {
+                            format!("{identity} exists {count} times, in the reference run {reference} times")
+                        }
                     };
                     self.add(FindingKind::LeakedObject, &identity, vec![line]);
                 }
@@ -194,7 +204,9 @@ impl Judge<'_> {
                 } => {
                     let line = match count {
                         0 => format!("{identity} is missing at the end"),
-                        _ => format!("{identity} exists {count} times, in the reference run {reference} times"),
+                        _ => {
+                            format!("{identity} exists {count} times, in the reference run {reference} times")
+                        }
                     };
                     self.add(FindingKind::MissingObject, &identity, vec![line]);
                 }
@@ -214,7 +226,12 @@ impl Judge<'_> {
     /// What the plan did to the controller.
     fn perturbation(&self) -> Option<String> {
         let step = |step: &usize| {
-            let name = self.setup.scenario.steps.get(*step).map(|step| step.name.as_str());
+            let name = self
+                .setup
+                .scenario
+                .steps
+                .get(*step)
+                .map(|step| step.name.as_str());
             format!("step {} ({})", step + 1, name.unwrap_or_default())
         };
         let point = |point: &Point| match point {
@@ -259,7 +276,11 @@ impl Judge<'_> {
                 format!("the controller was down during {}", step(first))
             }
             Plan::Down { first, last } => {
-                format!("the controller was down during {} and {}", step(first), step(last))
+                format!(
+                    "the controller was down during {} and {}",
+                    step(first),
+                    step(last)
+                )
             }
         })
     }
@@ -309,7 +330,9 @@ fn lasting_failures(run: &Outcome, time: Duration) -> BTreeMap<(&str, u16), usiz
     let since = run.record.ended_at.saturating_sub(time);
     let mut counts = BTreeMap::new();
     for failure in run.record.failures.iter().filter(|failure| failure.at >= since) {
-        *counts.entry((failure.request.as_str(), failure.status)).or_default() += 1;
+        *counts
+            .entry((failure.request.as_str(), failure.status))
+            .or_default() += 1;
     }
     counts
 }

@@ -245,8 +245,14 @@ impl Perturbation {
                 let all = groups.into_iter().flatten();
                 let chosen: Vec<Plan> = all.filter(|plan| plan.to_string() == *only).collect();
                 if chosen.is_empty() {
-                    let text = format!("no plan is named {only:?}: the scenario or the controller has changed");
-                    report.add(Finding::new(FindingKind::Unstable, "", &Plan::Reference, vec![text]));
+                    let text =
+                        format!("no plan is named {only:?}: the scenario or the controller has changed");
+                    report.add(Finding::new(
+                        FindingKind::Unstable,
+                        "",
+                        &Plan::Reference,
+                        vec![text],
+                    ));
                 }
                 chosen
             }
@@ -278,7 +284,12 @@ impl Report {
              `ignore_resource`:"
                 .to_owned(),
         ];
-        story.extend(differences.iter().take(5).map(|difference| format!("  {difference}")));
+        story.extend(
+            differences
+                .iter()
+                .take(5)
+                .map(|difference| format!("  {difference}")),
+        );
         self.add(Finding::new(FindingKind::Unstable, "", &Plan::Reference, story));
         false
     }

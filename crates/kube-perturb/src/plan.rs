@@ -110,7 +110,10 @@ pub(crate) fn derive(kinds: Kinds, reference: &Record) -> Vec<Vec<Plan>> {
     if kinds.skipped_states {
         let points = (0..steps).map(Point::Step).chain(ids().map(Point::Write));
         groups.push(points.map(Plan::Skip).collect());
-        let single = (0..steps).map(|step| Plan::Down { first: step, last: step });
+        let single = (0..steps).map(|step| Plan::Down {
+            first: step,
+            last: step,
+        });
         let double = (1..steps).map(|step| Plan::Down {
             first: step - 1,
             last: step,
@@ -129,10 +132,7 @@ fn stale_restarts(writes: &[(WriteId, usize)], steps: usize) -> Vec<Plan> {
         let views = recent
             .map(|(id, _)| Point::Write(id.clone()))
             .chain((0..=last_step).map(Point::Step));
-        plans.extend(views.map(|view| Plan::StaleRestart {
-            at: at.clone(),
-            view,
-        }));
+        plans.extend(views.map(|view| Plan::StaleRestart { at: at.clone(), view }));
     };
     for step in 0..steps {
         let written = writes.iter().filter(|(_, of)| *of <= step).count();
@@ -164,7 +164,10 @@ pub(crate) fn within(budget: usize, groups: Vec<Vec<Plan>>) -> Vec<Plan> {
         let size = group.len();
         let chosen: BTreeSet<usize> = (0..share).map(|index| index * size / share.max(1)).collect();
         let kept = group.into_iter().enumerate();
-        plans.extend(kept.filter(|(index, _)| chosen.contains(index)).map(|(_, plan)| plan));
+        plans.extend(
+            kept.filter(|(index, _)| chosen.contains(index))
+                .map(|(_, plan)| plan),
+        );
     }
     plans
 }
@@ -183,7 +186,10 @@ mod tests {
 
         assert_eq!(chosen.len(), 10);
         let names: Vec<String> = chosen.iter().map(Plan::to_string).collect();
-        assert_eq!(names[..4], ["lag-step-1", "lag-step-26", "lag-step-51", "lag-step-76"]);
+        assert_eq!(
+            names[..4],
+            ["lag-step-1", "lag-step-26", "lag-step-51", "lag-step-76"]
+        );
         assert_eq!(names[4..6], ["lag-step-1", "lag-step-2"]);
     }
 

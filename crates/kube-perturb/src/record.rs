@@ -77,9 +77,8 @@ impl Record {
         match point {
             Point::Step(step) => self.steps.get(*step).map(|step| step.before),
             Point::Write(id) => {
-                let same = |write: &&Write| {
-                    write.signature == id.signature && write.occurrence == id.occurrence
-                };
+                let same =
+                    |write: &&Write| write.signature == id.signature && write.occurrence == id.occurrence;
                 self.writes.iter().find(same).map(|write| write.before)
             }
         }

@@ -149,7 +149,8 @@ impl<'a> Run<'a> {
                 Some(Life::Exited(_)) if self.exits < MAX_EXITS => self.exits += 1,
                 Some(Life::Exited(error)) => break Ended::ControllerExited(Some(error)),
                 Some(Life::Down(first, last)) => {
-                    let steps = self.in_runtime(async |run: &mut Self| run.without_controller(first, last).await);
+                    let steps =
+                        self.in_runtime(async |run: &mut Self| run.without_controller(first, last).await);
                     match steps {
                         Some(Ok(())) => {}
                         Some(Err(ended)) => break ended,
@@ -287,7 +288,15 @@ impl<'a> Run<'a> {
                     }
                     _ => {}
                 }
-                if let Err(ended) = self.perform_step(shared) {
+                let mut result = self.perform_step(shared);
+                if result.is_err() && self.plan != Plan::Reference {
+                    // The step needs something that the controller has not done yet. A user would try again.
+                    if !self.rest(shared, STEP_REST).await {
+                        return Life::Over(Ended::NeverSettled);
+                    }
+                    result = self.perform_step(shared);
+                }
+                if let Err(ended) = result {
                     return Life::Over(ended);
                 }
             }
@@ -298,7 +307,9 @@ impl<'a> Run<'a> {
                 return Life::Over(Ended::NeverSettled);
             }
             (self.step, self.performed) = (step + 1, false);
-            if let Plan::StaleRestart { at: Point::Step(at), .. } = self.plan
+            if let Plan::StaleRestart {
+                at: Point::Step(at), ..
+            } = self.plan
                 && shared.strike_if(at == step)
             {
                 shared.freeze_for_restart();
@@ -317,10 +328,10 @@ impl<'a> Run<'a> {
             return Ok(());
         };
         let before = shared.server.resource_version();
-        shared.record(|record| record.steps.push(StepRecord { before }));
         shared.begin_step(self.step);
         step.apply(&shared.server)
             .map_err(|error| Ended::StepFailed(step.name.clone(), error))?;
+        shared.record(|record| record.steps.push(StepRecord { before }));
         self.performed = true;
         Ok(())
     }
@@ -332,7 +343,11 @@ impl<'a> Run<'a> {
         };
         for step in first..=last {
             (self.step, self.performed) = (step, false);
-            self.perform_step(&shared)?;
+            match self.perform_step(&shared) {
+                // Performed when the controller is up again.
+                Err(_) if step > first => return Ok(()),
+                result => result?,
+            }
             // Enough for the controllers of the cluster.
             sleep(STALE).await;
         }
