@@ -24,9 +24,33 @@ use crate::record::{Failure, Record, Write};
 /// How long a view stays behind the storage.
 pub(crate) const STALE: Duration = Duration::from_secs(30);
 
-/// A controller that sends more requests, or writes more often, is in a loop that never waits, so the virtual clock never moves.
-const MAX_REQUESTS: usize = 10_000;
-const MAX_WRITES: usize = 1_000;
+/// The requests after which a run ends: a controller that sends more is in a loop that never waits, so that the virtual clock
+/// never moves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestLimits {
+    requests: usize,
+    writes: usize,
+}
+
+impl RequestLimits {
+    /// The limits of the reference run.
+    pub(crate) const REFERENCE: RequestLimits = RequestLimits {
+        requests: 20_000,
+        writes: 5_000,
+    };
+
+    /// The limits of a perturbed run: far more than without the perturbation.
+    pub(crate) fn from_reference(reference: &Record) -> RequestLimits {
+        RequestLimits {
+            requests: 1_000 + 10 * reference.requests,
+            writes: 200 + 10 * reference.writes.len(),
+        }
+    }
+
+    fn are_exceeded(self, record: &Record) -> bool {
+        record.requests > self.requests || record.writes.len() > self.writes
+    }
+}
 
 /// The state of a run that its gate and its driver share.
 pub(crate) struct Shared {
@@ -34,6 +58,7 @@ pub(crate) struct Shared {
     pub(crate) plan: Plan,
     /// Resources whose writes are not part of the result, such as Leases.
     ignored: Vec<String>,
+    limits: RequestLimits,
     started: Instant,
     inner: Mutex<Inner>,
     interrupted: Notify,
@@ -57,11 +82,12 @@ pub(crate) enum Interruption {
 }
 
 impl Shared {
-    pub(crate) fn new(server: TestServer, plan: Plan, ignored: Vec<String>) -> Shared {
+    pub(crate) fn new(server: TestServer, plan: Plan, ignored: Vec<String>, limits: RequestLimits) -> Shared {
         Shared {
             server,
             plan,
             ignored,
+            limits,
             started: Instant::now(),
             inner: Mutex::new(Inner {
                 record: Record::default(),
@@ -207,7 +233,7 @@ async fn pass(mut gate: Gate, request: Request<Body>) -> Result<Response<TestBod
     let too_many = {
         let mut inner = shared.inner.lock();
         inner.record.requests += 1;
-        inner.record.requests > MAX_REQUESTS || inner.record.writes.len() > MAX_WRITES
+        shared.limits.are_exceeded(&inner.record)
     };
     if too_many {
         shared.interrupt(Interruption::TooManyRequests);

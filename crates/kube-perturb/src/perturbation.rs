@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::cluster::{Cluster, End};
 use crate::finding::{Finding, FindingKind, KnownFinding, Report};
+use crate::gate::RequestLimits;
 use crate::oracle;
 use crate::plan::{self, Kinds, Plan};
 use crate::run::{self, Ended, Outcome, Setup};
@@ -215,7 +216,7 @@ impl Perturbation {
             test: thread.name().filter(|name| *name != "main").map(str::to_owned),
             timeline: Vec::new(),
         };
-        let reference = run::run(&self.setup, &Plan::Reference);
+        let reference = run::run(&self.setup, &Plan::Reference, RequestLimits::REFERENCE);
         for finding in oracle::judge(&self.setup, &Plan::Reference, &reference, None) {
             report.add(finding);
         }
@@ -258,8 +259,9 @@ impl Perturbation {
             }
             None => plan::within(self.budget, groups),
         };
+        let limits = RequestLimits::from_reference(&reference.record);
         for plan in &plans {
-            let outcome = run::run(&self.setup, plan);
+            let outcome = run::run(&self.setup, plan, limits);
             report.plans_run += 1;
             for finding in oracle::judge(&self.setup, plan, &outcome, Some(reference)) {
                 report.add(finding);
@@ -274,7 +276,7 @@ impl Perturbation {
 impl Report {
     /// Whether a second reference run ends like the first. If not, no difference would mean anything.
     fn is_stable(&mut self, setup: &Setup, reference: &Outcome) -> bool {
-        let again = run::run(setup, &Plan::Reference);
+        let again = run::run(setup, &Plan::Reference, RequestLimits::REFERENCE);
         let differences = again.state.differences(&reference.state);
         if differences.is_empty() {
             return true;

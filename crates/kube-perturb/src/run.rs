@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::cluster::{Cluster, End};
 use crate::end_state::EndState;
-use crate::gate::{Interruption, STALE, Shared};
+use crate::gate::{Interruption, RequestLimits, STALE, Shared};
 use crate::panics;
 use crate::plan::{Plan, Point};
 use crate::record::{Record, StepRecord};
@@ -79,12 +79,12 @@ pub(crate) struct Outcome {
 }
 
 /// Performs a run on a thread of its own, because a controller that blocks its thread must not block the test.
-pub(crate) fn run(setup: &Setup, plan: &Plan) -> Outcome {
+pub(crate) fn run(setup: &Setup, plan: &Plan, limits: RequestLimits) -> Outcome {
     let (sender, receiver) = mpsc::channel();
     let (of_thread, plan) = (setup.clone(), plan.clone());
     let started = kube_tasks::spawn_thread("perturb", move || {
         panics::capture();
-        let mut outcome = Run::new(&of_thread, plan).perform();
+        let mut outcome = Run::new(&of_thread, plan, limits).perform();
         outcome.panics = panics::release();
         // Nobody waits for a run that was too slow.
         let _ = sender.send(outcome);
@@ -108,6 +108,7 @@ pub(crate) fn run(setup: &Setup, plan: &Plan) -> Outcome {
 struct Run<'a> {
     setup: &'a Setup,
     plan: Plan,
+    limits: RequestLimits,
     shared: Option<Arc<Shared>>,
     /// The next step, and whether it was performed already.
     step: usize,
@@ -128,10 +129,11 @@ enum Life {
 }
 
 impl<'a> Run<'a> {
-    fn new(setup: &'a Setup, plan: Plan) -> Run<'a> {
+    fn new(setup: &'a Setup, plan: Plan, limits: RequestLimits) -> Run<'a> {
         Run {
             setup,
             plan,
+            limits,
             shared: None,
             step: 0,
             performed: false,
@@ -261,7 +263,7 @@ impl<'a> Run<'a> {
             }
         }
         let ignored = self.setup.ignored_resources.clone();
-        let shared = Arc::new(Shared::new(server, self.plan.clone(), ignored));
+        let shared = Arc::new(Shared::new(server, self.plan.clone(), ignored, self.limits));
         self.shared = Some(shared.clone());
         Ok(shared)
     }
