@@ -390,6 +390,15 @@ mod tests {
     }
 
     #[test]
+    fn objects_without_their_owners_are_noticed() {
+        let mut orphan = map("a", json!({}));
+        orphan["metadata"]["ownerReferences"] =
+            json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "u-1"}]);
+        let state = state(&[orphan, map("b", json!({}))]);
+        assert_eq!(state.ownerless().collect::<Vec<_>>(), ["configmaps shop/a"]);
+    }
+
+    #[test]
     fn secret_values_differ_without_being_shown() {
         let secret = |value: &str| {
             json!({"apiVersion": "v1", "kind": "Secret",

@@ -113,6 +113,9 @@ pub struct Report {
     pub plans_derived: usize,
     /// The number of plans that were run.
     pub plans_run: usize,
+    /// The number of plans among them whose moment did not come, because the controller behaved differently from the reference
+    /// run. They perturbed nothing.
+    pub plans_missed: usize,
     /// The real time of all runs.
     pub duration: Duration,
     /// The name of the test, for the line that replays a plan.
@@ -155,6 +158,13 @@ impl fmt::Display for Report {
             0 => write!(f, "no findings")?,
             1 => write!(f, "1 finding")?,
             count => write!(f, "{count} findings")?,
+        }
+        if self.plans_missed > 0 {
+            write!(
+                f,
+                "; the moment of {} plans did not come, because the controller does not always write the same",
+                self.plans_missed
+            )?;
         }
         for (index, finding) in self.findings.iter().enumerate() {
             write!(f, "\n\n{}. {}", index + 1, finding.id)?;

@@ -30,10 +30,12 @@ pub(crate) fn release() -> Vec<String> {
 
 /// Whether the panic belongs to a run.
 fn note(info: &PanicHookInfo<'_>) -> bool {
-    let message = info
-        .payload_as_str()
-        .unwrap_or("a panic without a message")
-        .to_owned();
+    let payload = info.payload();
+    let message = match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
+        (Some(message), _) => (*message).to_owned(),
+        (None, Some(message)) => message.clone(),
+        (None, None) => "a panic without a message".to_owned(),
+    };
     let text = match info.location() {
         Some(at) => format!("{message} ({}:{})", at.file(), at.line()),
         None => message,

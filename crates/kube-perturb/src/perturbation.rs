@@ -195,6 +195,10 @@ impl Perturbation {
     }
 
     /// Runs all plans.
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "the report tells the real time of the runs"
+    )]
     pub fn run(self) -> Report {
         let started = Instant::now();
         let thread = std::thread::current();
@@ -212,6 +216,7 @@ impl Perturbation {
             writes: 0,
             plans_derived: 0,
             plans_run: 0,
+            plans_missed: 0,
             duration: Duration::ZERO,
             test: thread.name().filter(|name| *name != "main").map(str::to_owned),
             timeline: Vec::new(),
@@ -263,6 +268,7 @@ impl Perturbation {
         for plan in &plans {
             let outcome = run::run(&self.setup, plan, limits);
             report.plans_run += 1;
+            report.plans_missed += usize::from(!outcome.record.struck && outcome.ended != Ended::Blocked);
             for finding in oracle::judge(&self.setup, plan, &outcome, Some(reference)) {
                 report.add(finding);
             }

@@ -98,3 +98,36 @@ pub mod polls_without_a_pause {
         Ok(())
     }
 }
+
+pub mod rewrites_without_effect {
+    //! A controller that finds its work done already repeats it every second, forever. Nothing changes, but the server is busy.
+    use super::*;
+
+    pub const CASE: Case = Case {
+        name: "rewrites_without_effect",
+        style: "by hand",
+        scenario: || scenario("web", &[]),
+        controller: |cluster, version| {
+            let mut written = false;
+            Box::pin(async move {
+                let client = cluster.client();
+                loop {
+                    let site = sites(&client).get_opt("web").await;
+                    if let Ok(Some(site)) = site {
+                        let child = account(&site, "web-account");
+                        let exists = accounts(&client).get_opt("web-account").await;
+                        let foreign = !written && exists.is_ok_and(|found| found.is_some());
+                        if foreign && version == Version::Planted {
+                            // Never noted as written, so the next turn is the same.
+                            let _ = apply_account(&client, &child).await;
+                        } else if !written {
+                            written = apply_account(&client, &child).await.is_ok();
+                        }
+                    }
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+            })
+        },
+        shows_as: FindingKind::WriteLoop,
+    };
+}

@@ -65,6 +65,7 @@ impl Case {
         let report = self.run(Version::Corrected);
         assert!(report.findings.is_empty(), "{}: {report}", self.name);
         assert!(report.plans_run > 0, "{}: nothing was perturbed", self.name);
+        assert_eq!(report.plans_missed, 0, "{}: {report}", self.name);
         report
     }
 }
@@ -102,12 +103,14 @@ cases!(
     informers::rewrites_forever_after_a_restart,
     by_hand::waits_for_its_own_lock,
     by_hand::polls_without_a_pause,
+    by_hand::rewrites_without_effect,
 );
 
 /// Prints the figures of the documentation:
 /// `cargo test -p kube-perturb --test planted figures -- --ignored --nocapture`.
 #[test]
 #[ignore = "prints figures; the other tests check the same"]
+#[allow(clippy::disallowed_methods, reason = "plans per minute of real time")]
 fn figures() {
     let started = Instant::now();
     let (mut plans, mut found, mut alarms) = (0, 0, 0);
@@ -186,6 +189,23 @@ fn single_plan_can_be_replayed_and_tells_its_story() {
     ] {
         assert!(text.contains(part), "{part:?} is not in: {text}");
     }
+}
+
+#[test]
+fn request_that_fails_until_the_end_is_a_finding() {
+    let report = kube_runtime_style::never_removes_a_finalizer::CASE.is_found();
+    let failing = report
+        .findings
+        .iter()
+        .find(|finding| finding.kind == FindingKind::KeepsFailing);
+    let failing = failing.expect("the deletion of the child fails again and again");
+    assert!(
+        failing
+            .id
+            .contains("DELETE /api/v1/namespaces/shop/serviceaccounts/web-account 404"),
+        "{}",
+        failing.id
+    );
 }
 
 #[test]
