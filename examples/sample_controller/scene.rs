@@ -9,9 +9,10 @@ use kube_testserver::TestServer;
 use kube_testserver::builders::deployment;
 use serde_json::{Value, json};
 
+use crate::Error;
 use crate::flags::Flags;
 use crate::foo::{Foo, GROUP, VERSION, definition};
-use crate::{Error, run};
+use crate::run::run;
 
 /// Runs the controller and the script, and ends both by a signal.
 pub async fn play(flags: Flags) -> Result<(), Error> {

@@ -33,7 +33,9 @@
 //! - **Objects.** Every built-in kind; custom kinds by [`TestServerBuilder::kind`] or a posted definition. Created,
 //!   changed and deleted by clients, or directly: [`TestServer::create`], [`TestServer::modify`], [`builders`].
 //!   Subresources, patches of all types, server-side apply, finalizers, preconditions and conflicts behave as in a
-//!   cluster; [garbage collection](TestServerBuilder::garbage_collection) is optional.
+//!   cluster.
+//! - **Controllers.** Garbage collection [at once](TestServerBuilder::garbage_collection), or garbage collection and namespace
+//!   deletion as [controllers](TestServerBuilder::controllers) that take their time.
 //! - **Lists and watches.** Pages that expire, every combination of resource version and match, selectors, bookmarks,
 //!   initial events with their end marker, 410 in both forms, metadata only, tables.
 //! - **Faults.** [`TestServer::fault`] makes chosen requests fail; [`TestServer::compact`], [`TestServer::rewind`],
@@ -45,7 +47,7 @@
 //!   does.
 //! - **State.** [`TestServer::snapshot`], [`TestServerBuilder::restore`], [`TestServer::fork`].
 //!
-//! Limitations: no controllers beyond deletion; no admission webhooks; no RBAC: every client with the token may do
+//! Limitations: no controllers besides garbage collection and namespace deletion; no admission webhooks; no RBAC: every client with the token may do
 //! everything, and a [user without permissions](TestServerBuilder::user_without_permissions) nothing.
 //!
 //! The feature `cli` adds the `kube-testserver` program and the module `program`, which depend on clap.
@@ -56,6 +58,7 @@ mod admission;
 mod auth;
 pub mod builders;
 pub mod churn;
+mod controllers;
 mod documents;
 mod encode;
 mod fault;
@@ -72,6 +75,7 @@ mod typed;
 mod watch;
 mod write;
 
+pub use controllers::Controllers;
 pub use documents::discovery::GIT_VERSION as KUBERNETES_VERSION;
 pub use fault::{Fault, FaultHandle, Poison, RequestMatcher, Which};
 pub use server::builder::TestServerBuilder;

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 
-use crate::TestServer;
 use crate::churn::{Churn, Population};
+use crate::{Controllers, TestServer};
 
 /// An in-memory Kubernetes API server for tests and experiments.
 ///
@@ -33,6 +33,11 @@ pub struct Arguments {
     /// Changes per second (20/s) or per minute (5/m): deployments roll, pods come and go, nodes flap
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     churn: Option<f64>,
+
+    /// Runs controllers of a cluster: garbage collection and namespace deletion take place some time after the deletion that
+    /// causes them. Without this they are part of it
+    #[arg(long)]
+    live: bool,
 
     /// The random seed; the same seed produces the same cluster
     #[arg(long, default_value_t = 0)]
@@ -84,6 +89,9 @@ pub async fn run(arguments: Arguments) -> Result<(), String> {
         .seed(arguments.seed)
         .conformant()
         .garbage_collection();
+    if arguments.live {
+        builder = builder.controllers(Controllers::all());
+    }
     if let Some(token) = &arguments.token {
         builder = builder.token(token);
     }

@@ -8,12 +8,13 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 use tokio::net::ToSocketAddrs;
 
+use crate::controllers::{Controllers, Running};
 use crate::fault::Faults;
 use crate::kinds::{Kind, Registry};
 use crate::read::connect::Logs;
 use crate::read::list::PageCounts;
 use crate::server::clock::Clock;
-use crate::server::state::{Config, Secret, ServerState, UserWithoutPermissions};
+use crate::server::state::{Config, Secret, ServerState, Timing, UserWithoutPermissions};
 use crate::server::{Snapshot, TestServer};
 use crate::storage::Store;
 use crate::storage::replica::Replicas;
@@ -48,7 +49,8 @@ impl TestServerBuilder {
                 slow_watch: None,
                 // The limit of a real server.
                 body_limit: 3 * 1024 * 1024,
-                collect_garbage: false,
+                garbage: Timing::Never,
+                namespaces: Timing::AtOnce,
                 conformant: false,
                 require_namespaces: false,
                 graceful_pods: false,
@@ -133,9 +135,21 @@ impl TestServerBuilder {
         self
     }
 
-    /// Deletes objects whose owners are gone, as the garbage collector of a cluster does.
+    /// Deletes objects whose owners are gone by the rules of a cluster's garbage collector, but at once: as part of the write
+    /// that removes the owner. See [`controllers`](Self::controllers) for one that takes its time.
     pub fn garbage_collection(mut self) -> Self {
-        self.config.collect_garbage = true;
+        self.config.garbage = Timing::AtOnce;
+        self
+    }
+
+    /// Runs controllers of a cluster, which act some time after the write that they react to. None by default.
+    pub fn controllers(mut self, controllers: Controllers) -> Self {
+        if controllers.has_garbage_collection() {
+            self.config.garbage = Timing::Later;
+        }
+        if controllers.has_namespace_deletion() {
+            self.config.namespaces = Timing::Later;
+        }
         self
     }
 
@@ -241,7 +255,7 @@ impl TestServerBuilder {
         }
         let mut store = Store::new(
             self.config.watch_window,
-            self.config.collect_garbage,
+            self.config.garbage != Timing::Never,
             self.config.first_version.unwrap_or(1),
         );
         for (collection, object) in self.snapshot.iter().flat_map(|snapshot| &snapshot.objects) {
@@ -252,7 +266,10 @@ impl TestServerBuilder {
             }
             store.adopt(collection, object.clone());
         }
-        Arc::new(ServerState {
+        if self.config.has_controllers() {
+            store.defer_all();
+        }
+        Arc::new_cyclic(|this| ServerState {
             store: RwLock::new(store),
             registry: RwLock::new(registry),
             hub: Arc::new(Hub::default()),
@@ -266,6 +283,8 @@ impl TestServerBuilder {
             rng: Mutex::new(fastrand::Rng::with_seed(self.config.seed)),
             audit: Mutex::new(fastrand::Rng::with_seed(self.config.seed ^ 0xa0d17)),
             refusing: AtomicBool::new(false),
+            controllers: Running::default(),
+            this: this.clone(),
             #[cfg(feature = "tls")]
             tls: self.tls,
             config: self.config,

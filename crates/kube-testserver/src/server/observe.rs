@@ -45,6 +45,11 @@ impl TestServer {
         self.state.hub.in_flight()
     }
 
+    /// Whether the server's [controllers](crate::TestServerBuilder::controllers) have acted on all writes so far.
+    pub fn controllers_are_idle(&self) -> bool {
+        self.state.store.read().count_deferred() == 0 && !self.state.controllers.is_running()
+    }
+
     /// Checks that no watch and no request is open.
     ///
     /// # Panics

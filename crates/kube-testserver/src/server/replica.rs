@@ -73,6 +73,15 @@ impl ReplicaHandle {
         state.replicas.stop_at(self.number, seen);
     }
 
+    /// Freezes the replica at a version, which may be in the past, as if it had not received anything since. Open watches of it
+    /// keep what they have delivered.
+    pub fn freeze_at(&self, resource_version: u64) {
+        self.server
+            .state
+            .replicas
+            .stop_at(self.number, resource_version.max(1));
+    }
+
     /// Lets the replica catch up with the storage, and keep up.
     pub fn catch_up(&self) {
         self.server.state.replicas.catch_up(self.number);

@@ -1,12 +1,13 @@
 //! The state of a server, shared by its clients, connections and watches.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
+use crate::controllers::Running;
 use crate::fault::{Faults, Poisons};
 use crate::kinds::{Kind, Registry};
 use crate::read::connect::Logs;
@@ -30,7 +31,8 @@ pub(crate) struct Config {
     /// A watch that falls further behind than this is closed; `None`: only when the window has passed it.
     pub(crate) slow_watch: Option<usize>,
     pub(crate) body_limit: usize,
-    pub(crate) collect_garbage: bool,
+    pub(crate) garbage: Timing,
+    pub(crate) namespaces: Timing,
     /// Whether built-in objects of clients are checked and completed by their types.
     pub(crate) conformant: bool,
     pub(crate) require_namespaces: bool,
@@ -38,6 +40,23 @@ pub(crate) struct Config {
     pub(crate) sharding: bool,
     pub(crate) replicas: usize,
     pub(crate) default_namespace: String,
+}
+
+impl Config {
+    /// Whether any consequence of a write is left to the controllers.
+    pub(crate) fn has_controllers(&self) -> bool {
+        self.garbage == Timing::Later || self.namespaces == Timing::Later
+    }
+}
+
+/// When the consequences of a deletion are performed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Timing {
+    Never,
+    /// As part of the write that causes them.
+    AtOnce,
+    /// By the controllers, some time after the write.
+    Later,
 }
 
 /// An authenticated user whose requests for objects are all forbidden.
@@ -85,6 +104,9 @@ pub(crate) struct ServerState {
     /// The source of audit ids; separate, so that a read does not change the next uid.
     pub(crate) audit: Mutex<fastrand::Rng>,
     pub(crate) refusing: AtomicBool,
+    pub(crate) controllers: Running,
+    /// For tasks, which must not keep the server alive.
+    pub(crate) this: Weak<ServerState>,
     /// The certificates, if the server speaks TLS on its socket.
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<crate::transport::tls::Tls>,
@@ -114,6 +136,7 @@ impl ServerState {
         if !touched.is_empty() {
             self.hub.wake(&touched, revision, self.config.watch_window);
         }
+        self.run_controllers();
         result
     }
 

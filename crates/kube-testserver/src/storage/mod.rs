@@ -37,6 +37,15 @@ pub(crate) enum Event {
     },
 }
 
+impl Event {
+    fn spot(&self) -> (&str, &str) {
+        let (Event::Removed { collection, object }
+        | Event::Marked { collection, object }
+        | Event::Owned { collection, object }) = self;
+        (collection, &object.key)
+    }
+}
+
 /// The whole state of the server.
 #[derive(Debug)]
 pub(crate) struct Store {
@@ -46,6 +55,8 @@ pub(crate) struct Store {
     collections: HashMap<Arc<str>, Collection>,
     touched: Vec<Touched>,
     events: VecDeque<Event>,
+    /// Events whose consequences the controllers perform.
+    deferred: VecDeque<Event>,
     /// Owned objects, by the uid of their owner.
     dependents: HashMap<String, BTreeSet<Spot>>,
     /// The location of each object, by uid. Only kept with garbage collection.
@@ -69,6 +80,7 @@ impl Store {
             collections: HashMap::new(),
             touched: Vec::new(),
             events: VecDeque::new(),
+            deferred: VecDeque::new(),
             dependents: HashMap::new(),
             uids: find_by_uid.then(HashMap::new),
             to_lose: Vec::new(),
@@ -150,11 +162,6 @@ impl Store {
         spots
             .map(|spots| spots.iter().cloned().collect())
             .unwrap_or_default()
-    }
-
-    /// Whether an object with this uid exists. Always `false` if uids are not tracked.
-    pub(crate) fn has_uid(&self, uid: &str) -> bool {
-        self.uids.as_ref().is_some_and(|uids| uids.contains_key(uid))
     }
 
     /// The location of the object with this uid.
@@ -260,6 +267,40 @@ impl Store {
     /// The next consequence to process.
     pub(crate) fn next_event(&mut self) -> Option<Event> {
         self.events.pop_front()
+    }
+
+    /// Leaves the consequences of an event to the controllers.
+    pub(crate) fn defer(&mut self, event: Event) {
+        self.deferred.push_back(event);
+    }
+
+    /// The next event for the controllers.
+    pub(crate) fn next_deferred(&mut self) -> Option<Event> {
+        self.deferred.pop_front()
+    }
+
+    /// The number of events that wait for the controllers.
+    pub(crate) fn count_deferred(&self) -> usize {
+        self.deferred.len()
+    }
+
+    /// Defers an event for every object that may have consequences, as if it had just been written: for a server that starts
+    /// with the objects of another one.
+    pub(crate) fn defer_all(&mut self) {
+        let mut events = Vec::new();
+        for (collection, objects) in &self.collections {
+            for object in objects.objects() {
+                let (collection, object) = (collection.clone(), object.clone());
+                if object.meta.deleting {
+                    events.push(Event::Marked { collection, object });
+                } else if !object.meta.owners.is_empty() {
+                    events.push(Event::Owned { collection, object });
+                }
+            }
+        }
+        // Sorted, because the collections are in a hash map and the order of events should be deterministic.
+        events.sort_by(|one, other| one.spot().cmp(&other.spot()));
+        self.deferred.extend(events);
     }
 
     /// Makes a replica miss the next change of an object.

@@ -110,6 +110,8 @@ where
     let indented = wants_indented(&seen);
     let number = state.journal.note(seen.clone());
     state.hub.changed().notify_waiters();
+    // Continues work that an earlier runtime left behind.
+    state.run_controllers();
     let fault = state.faults.strike(&seen).unwrap_or_default();
 
     if let Some(delay) = fault.delay {

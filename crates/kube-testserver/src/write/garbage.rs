@@ -1,113 +1,178 @@
 //! The consequences of deletions: owned objects, the contents of namespaces, the objects of a removed custom kind.
-//! In a cluster, controllers do this over time; here it happens at once, as part of the same write.
+//!
+//! In a cluster, controllers do this over time. Here it is part of the write that causes it, unless the server runs with
+//! [`Controllers`](crate::Controllers), which perform the same steps later.
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
 use super::delete::{FOREGROUND, ORPHAN};
-use super::{DeleteOptions, Origin, Place, definition, delete};
+use super::{DeleteOptions, Origin, Place, Propagation, definition, delete};
 use crate::admission::metadata::{is_gone, metadata_mut};
 use crate::kinds::Kind;
-use crate::server::state::ServerState;
-use crate::storage::{Event, Store, Stored};
+use crate::server::state::{ServerState, Timing};
+use crate::storage::{Event, Spot, Store, Stored, storage_key};
 
 /// Holds a namespace until it is empty. A real server keeps this one in `spec.finalizers`.
 pub(super) const CONTENTS: &str = "kubernetes";
 
-/// Applies the consequences of the writes so far.
+/// Applies the consequences of the writes so far, or defers them for the controllers.
 pub(crate) fn settle(state: &ServerState, store: &mut Store) {
     while let Some(event) = store.next_event() {
+        match &event {
+            Event::Removed { collection, object } if &**collection == definition::COLLECTION => {
+                definition::stop_serving(state, object);
+            }
+            Event::Marked { collection, object } if &**collection == definition::COLLECTION => {
+                remove_custom_objects(state, store, object);
+            }
+            _ => {}
+        }
+        follow(state, store, &event, Timing::AtOnce);
+        if state.config.has_controllers() {
+            store.defer(event);
+        }
+    }
+}
+
+/// Performs the consequences of a deferred event, as the controllers do.
+pub(crate) fn follow_deferred(state: &ServerState, store: &mut Store, event: &Event) {
+    follow(state, store, event, Timing::Later);
+}
+
+/// Performs the consequences of an event that are due at this time.
+fn follow(state: &ServerState, store: &mut Store, event: &Event, now: Timing) {
+    if state.config.garbage == now {
+        collect_garbage(state, store, event);
+    }
+    if state.config.namespaces == now {
         match event {
-            Event::Removed { collection, object } => {
-                if state.config.collect_garbage {
-                    release_dependents(state, store, &object.meta.uid);
-                    for owner in &object.meta.owners {
-                        finish_foreground(state, store, &owner.uid);
-                    }
-                }
+            Event::Removed { object, .. } => {
                 if let Some(namespace) = &object.meta.namespace {
                     finish_namespace(state, store, namespace);
                 }
-                if &*collection == definition::COLLECTION {
-                    definition::stop_serving(state, &object);
-                }
             }
-            Event::Marked { collection, object } => {
-                if &*collection == "namespaces" {
-                    empty_namespace(state, store, &object.meta.name);
-                    finish_namespace(state, store, &object.meta.name);
-                } else if &*collection == definition::COLLECTION {
-                    remove_custom_objects(state, store, &object);
-                }
-                if state.config.collect_garbage {
-                    follow_mark(state, store, &collection, &object);
-                }
+            Event::Marked { collection, object } if &**collection == "namespaces" => {
+                finish_namespace(state, store, &object.meta.name);
             }
-            Event::Owned { collection, object } => {
-                if state.config.collect_garbage {
-                    check_owners(state, store, &collection, &object);
-                }
+            Event::Marked { .. } | Event::Owned { .. } => {}
+        }
+    }
+}
+
+fn collect_garbage(state: &ServerState, store: &mut Store, event: &Event) {
+    match event {
+        Event::Removed { object, .. } => {
+            for (collection, key) in store.dependents(&object.meta.uid) {
+                attempt_to_delete(state, store, &collection, &key);
+            }
+            for owner in &object.meta.owners {
+                finish_foreground(state, store, &owner.uid);
+            }
+        }
+        Event::Marked { collection, object } => follow_mark(state, store, collection, object),
+        Event::Owned { collection, object } => {
+            attempt_to_delete(state, store, collection, &object.key);
+            // A reference that no longer blocks its owner's deletion may have been the last one.
+            for owner in &object.meta.owners {
+                finish_foreground(state, store, &owner.uid);
             }
         }
     }
 }
 
-/// The owner was removed: objects without another owner are removed; the others lose the dangling reference.
-fn release_dependents(state: &ServerState, store: &mut Store, owner: &str) {
-    for (collection, key) in store.dependents(owner) {
-        let Some(dependent) = store
-            .collection(&collection)
-            .and_then(|objects| objects.get(&key))
-            .cloned()
-        else {
-            continue;
-        };
-        let others = dependent
-            .meta
-            .owners
-            .iter()
-            .any(|other| other.uid != owner && store.has_uid(&other.uid));
-        if others {
-            drop_owner(state, store, &collection, &dependent, owner);
-        } else {
-            remove(state, store, &collection, &dependent);
-        }
-    }
+/// The state of the object that an owner reference names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OwnerState {
+    /// It exists, or cannot be looked up: the dependent stays.
+    Solid,
+    /// It exists and waits for the deletion of its dependents.
+    Waiting,
+    /// It does not exist under this name, or has another uid.
+    Absent,
 }
 
-/// An object has new owner references. References to missing owners are removed; if no owner exists, the object is
-/// deleted: it was created by a client that had not noticed the deletion of the owner.
-fn check_owners(state: &ServerState, store: &mut Store, collection: &Arc<str>, object: &Arc<Stored>) {
-    let owners = &object.meta.owners;
-    let absent: Vec<&str> = owners
-        .iter()
-        .map(|owner| owner.uid.as_str())
-        .filter(|uid| !store.has_uid(uid))
-        .collect();
-    // Created and deleted in the same step.
-    if absent.is_empty() || !store.has_uid(&object.meta.uid) {
+/// The rule of the garbage collector for one dependent. An object with an existing owner loses its references to the
+/// others; an object without one is deleted.
+fn attempt_to_delete(state: &ServerState, store: &mut Store, collection: &Arc<str>, key: &str) {
+    let Some(dependent) = object_at(store, collection, key) else {
+        return;
+    };
+    let waits = dependent.meta.deleting && !finalizers_of(&dependent).iter().any(|name| name == FOREGROUND);
+    if dependent.meta.owners.is_empty() || waits {
         return;
     }
-    // Owners of kinds that are not served are unknown.
-    let value = object.value();
+    let owners = owner_states(state, store, collection, &dependent);
+    let is = |wanted: OwnerState| owners.iter().any(|(_, state)| *state == wanted);
+    if is(OwnerState::Solid) {
+        for (uid, _) in owners.iter().filter(|(_, state)| *state != OwnerState::Solid) {
+            drop_owner(state, store, collection, &dependent, uid);
+        }
+        return;
+    }
+    // In the foreground deletion of an owner, dependents with dependents of their own are deleted in the foreground too.
+    let foreground = is(OwnerState::Waiting) && !store.dependents(&dependent.meta.uid).is_empty();
+    let policy = foreground.then_some(Propagation::Foreground);
+    remove(state, store, collection, &dependent, policy);
+}
+
+/// The uid of each owner, and its state.
+fn owner_states(
+    state: &ServerState,
+    store: &Store,
+    collection: &Arc<str>,
+    dependent: &Stored,
+) -> Vec<(String, OwnerState)> {
+    let value = dependent.value();
     let references = value
         .pointer("/metadata/ownerReferences")
         .and_then(Value::as_array);
-    let unknown = references.into_iter().flatten().any(|reference| {
-        let uid = reference.get("uid").and_then(Value::as_str);
-        uid.is_some_and(|uid| absent.contains(&uid)) && state.registry.read().kind_of(reference).is_none()
-    });
-    if unknown {
-        return;
+    let namespaced = kind_of(state, collection).is_some_and(|kind| kind.namespaced);
+    references
+        .into_iter()
+        .flatten()
+        .filter_map(|reference| {
+            let uid = reference.get("uid")?.as_str()?;
+            let found = owner_state(state, store, dependent, namespaced, reference, uid);
+            Some((uid.to_owned(), found))
+        })
+        .collect()
+}
+
+fn owner_state(
+    state: &ServerState,
+    store: &Store,
+    dependent: &Stored,
+    namespaced: bool,
+    reference: &Value,
+    uid: &str,
+) -> OwnerState {
+    let Some(kind) = state.registry.read().kind_of(reference) else {
+        return OwnerState::Solid;
+    };
+    if kind.namespaced && !namespaced {
+        // The reference has no namespace in which to look up the owner.
+        return OwnerState::Solid;
     }
-    if absent.len() == owners.len() {
-        remove(state, store, collection, object);
-        return;
+    let name = reference.get("name").and_then(Value::as_str).unwrap_or_default();
+    let namespace = dependent.meta.namespace.as_deref().filter(|_| kind.namespaced);
+    let owner = object_at(
+        store,
+        &ServerState::collection_of(&kind),
+        &storage_key(namespace, name),
+    );
+    match owner.filter(|owner| owner.meta.uid == uid) {
+        None => OwnerState::Absent,
+        Some(owner) if owner.meta.deleting && finalizers_of(&owner).iter().any(|name| name == FOREGROUND) => {
+            OwnerState::Waiting
+        }
+        Some(_) => OwnerState::Solid,
     }
-    for uid in absent {
-        drop_owner(state, store, collection, object, uid);
-    }
+}
+
+fn object_at(store: &Store, collection: &str, key: &str) -> Option<Arc<Stored>> {
+    store.collection(collection)?.get(key).cloned()
 }
 
 /// An object waits for one of the garbage collector's own finalizers.
@@ -115,25 +180,16 @@ fn follow_mark(state: &ServerState, store: &mut Store, collection: &Arc<str>, ob
     let finalizers = finalizers_of(object);
     if finalizers.iter().any(|name| name == ORPHAN) {
         for (collection, key) in store.dependents(&object.meta.uid) {
-            if let Some(dependent) = store
-                .collection(&collection)
-                .and_then(|objects| objects.get(&key))
-                .cloned()
-            {
+            if let Some(dependent) = object_at(store, &collection, &key) {
                 drop_owner(state, store, &collection, &dependent, &object.meta.uid);
             }
         }
         drop_finalizer(state, store, collection, &object.key, ORPHAN);
     }
     if finalizers.iter().any(|name| name == FOREGROUND) {
-        for (collection, key) in store.dependents(&object.meta.uid) {
-            if let Some(dependent) = store
-                .collection(&collection)
-                .and_then(|objects| objects.get(&key))
-                .cloned()
-            {
-                remove(state, store, &collection, &dependent);
-            }
+        // Dependents that do not block the deletion are collected after it.
+        for (collection, key) in blocking_dependents(store, &object.meta.uid) {
+            attempt_to_delete(state, store, &collection, &key);
         }
         finish_foreground(state, store, &object.meta.uid);
     }
@@ -144,43 +200,43 @@ fn finish_foreground(state: &ServerState, store: &mut Store, owner: &str) {
     let Some((collection, key)) = store.place_of(owner) else {
         return;
     };
-    let Some(object) = store
-        .collection(&collection)
-        .and_then(|objects| objects.get(&key))
-        .cloned()
-    else {
+    let Some(object) = object_at(store, &collection, &key) else {
         return;
     };
-    if !object.meta.deleting || !finalizers_of(&object).iter().any(|name| name == FOREGROUND) {
-        return;
-    }
-    let blocked = store.dependents(owner).iter().any(|(collection, key)| {
-        let dependent = store.collection(collection).and_then(|objects| objects.get(key));
-        dependent.is_some_and(|dependent| {
-            dependent
-                .meta
-                .owners
-                .iter()
-                .any(|reference| reference.uid == owner && reference.block_owner_deletion)
-        })
-    });
-    if !blocked {
+    let waits = object.meta.deleting && finalizers_of(&object).iter().any(|name| name == FOREGROUND);
+    if waits && blocking_dependents(store, owner).is_empty() {
         drop_finalizer(state, store, &collection, &object.key, FOREGROUND);
     }
 }
 
-fn empty_namespace(state: &ServerState, store: &mut Store, namespace: &str) {
-    for (collection, object) in contents(store, namespace) {
-        remove(state, store, &collection, &object);
-    }
+/// The dependents whose references block the deletion of their owner.
+fn blocking_dependents(store: &Store, owner: &str) -> Vec<Spot> {
+    let blocks = |(collection, key): &Spot| {
+        object_at(store, collection, key).is_some_and(|dependent| {
+            let owners = &dependent.meta.owners;
+            owners
+                .iter()
+                .any(|reference| reference.uid == owner && reference.block_owner_deletion)
+        })
+    };
+    store.dependents(owner).into_iter().filter(blocks).collect()
 }
 
+/// Deletes the contents of a terminating namespace, and the namespace once it is empty.
 fn finish_namespace(state: &ServerState, store: &mut Store, namespace: &str) {
     let waiting = store
         .collection("namespaces")
         .and_then(|objects| objects.get(namespace))
         .is_some_and(|object| object.meta.deleting);
-    if waiting && contents(store, namespace).is_empty() {
+    if !waiting {
+        return;
+    }
+    for (collection, object) in contents(store, namespace) {
+        if !object.meta.deleting {
+            remove(state, store, &collection, &object, None);
+        }
+    }
+    if contents(store, namespace).is_empty() {
         drop_finalizer(state, store, &"namespaces".into(), namespace, CONTENTS);
     }
 }
@@ -231,7 +287,13 @@ fn finalizers_of(object: &Stored) -> Vec<String> {
 }
 
 /// Deletes an object as the garbage collector does.
-fn remove(state: &ServerState, store: &mut Store, collection: &Arc<str>, object: &Arc<Stored>) {
+fn remove(
+    state: &ServerState,
+    store: &mut Store,
+    collection: &Arc<str>,
+    object: &Arc<Stored>,
+    propagation: Option<Propagation>,
+) {
     let Some(kind) = kind_of(state, collection) else {
         return;
     };
@@ -245,8 +307,13 @@ fn remove(state: &ServerState, store: &mut Store, collection: &Arc<str>, object:
         dry_run: false,
         manager: None,
     };
-    // This fails only if the object is already gone.
-    let _ = delete(state, store, &place, &DeleteOptions::default());
+    // This fails only if the object is already gone, or was replaced by another of its name.
+    let options = DeleteOptions {
+        uid: Some(object.meta.uid.clone()),
+        propagation,
+        ..DeleteOptions::default()
+    };
+    let _ = delete(state, store, &place, &options);
 }
 
 fn drop_owner(

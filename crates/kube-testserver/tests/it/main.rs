@@ -2,6 +2,7 @@
 
 mod common;
 mod conformant;
+mod controllers;
 mod custom;
 mod faults;
 mod fuzz;

@@ -92,6 +92,22 @@ async fn f02_watch_list_on_a_lagging_replica_fails_in_band() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn frozen_replica_serves_a_version_of_the_past_until_it_catches_up() {
+    let server = TestServer::builder().build();
+    server.create(pod("shop", "a"));
+    let before = server.resource_version();
+    server.delete::<Pod>("shop", "a");
+
+    server.replica(0).freeze_at(before);
+
+    let path = "/api/v1/pods?resourceVersion=0";
+    assert_eq!(get(&server, path).await.names(), ["shop/a"]);
+    assert_eq!(get(&server, "/api/v1/pods").await.names().len(), 0, "consistent");
+    server.replica(0).catch_up();
+    assert_eq!(get(&server, path).await.names().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn new_requests_are_routed_to_another_replica() {
     let server = TestServer::builder().replicas(2).build();
     server.create(pod("shop", "a"));
