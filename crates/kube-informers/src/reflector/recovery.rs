@@ -47,8 +47,8 @@ struct GroupInner {
     resumes: Mutex<Resumes>,
 }
 
-/// When the watches that have ended are resumed: a few at once, the others at a rate that all members of the group need
-/// five seconds for.
+/// When the watches that have ended are resumed: a few at once, the others at a rate at which all members of the group need
+/// at most five seconds.
 #[derive(Default)]
 struct Resumes {
     /// The time of the next one at that rate.
@@ -59,10 +59,13 @@ impl Resumes {
     /// How many resume at once.
     const BURST: u32 = 10;
     const SPREAD: Duration = Duration::from_secs(5);
+    /// A watch that breaks again and again is limited by the pace of its own requests, not by this.
+    const MAX_INTERVAL: Duration = Duration::from_millis(100);
 
     /// Reserves the time to resume one watch. Returns the delay until then.
     fn reserve(&mut self, now: Instant, members: usize) -> Duration {
         let interval = Self::SPREAD / u32::try_from(members).unwrap_or(u32::MAX).max(1);
+        let interval = interval.min(Self::MAX_INTERVAL);
         let burst = interval * (Self::BURST - 1);
         // A member whose watches keep breaking must not delay the others any further.
         let latest = now + Self::SPREAD + burst;
@@ -230,6 +233,15 @@ mod tests {
             resumes.next = None;
         }
         assert_eq!(resumes.reserve(now, usize::MAX), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_breaks_every_second_resumes_at_once() {
+        let (mut resumes, start) = (Resumes::default(), Instant::now());
+        for second in 0..1000 {
+            let now = start + Duration::from_secs(second);
+            assert_eq!(resumes.reserve(now, 1), Duration::ZERO, "{second}");
+        }
     }
 
     #[tokio::test]
