@@ -150,7 +150,7 @@ impl Server {
         let Some((epoch, lost)) = self.epochs.split_last_mut() else {
             return;
         };
-        // Two states of one object with one version cannot be told apart by any client. A server that uses versions a second
+        // Two states of one object with one version cannot be distinguished by any client. A server that uses versions a second
         // time makes such a pair only if it writes the same object at the same version.
         while lost.iter().any(|lost| lost.has_version(key, epoch.head + 1)) {
             epoch.head += 1;
