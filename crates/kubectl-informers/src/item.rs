@@ -40,12 +40,14 @@ pub fn admit(
     managed_fields: bool,
 ) -> Result<Option<Item>, Box<dyn Error + Send + Sync>> {
     let managers = match item.value("metadata.managedFields")? {
-        Some(fields) => Managers::of(&fields),
+        Some(fields) => {
+            if !managed_fields {
+                item.set("metadata.managedFields", None)?;
+            }
+            Managers::of(&fields)
+        }
         None => Managers::default(),
     };
-    if !managed_fields {
-        item.set("metadata.managedFields", None)?;
-    }
     let summary = Summary {
         managers,
         marks: conceal(&mut item, kind, redaction)?,
@@ -63,14 +65,15 @@ fn conceal(
     redaction: &Redaction,
 ) -> Result<Marks, Box<dyn Error + Send + Sync>> {
     // Of most kinds one annotation is redacted, which most objects do not have.
-    if !kind.is_secret() && item.path(LAST_APPLIED)?.is_none() {
+    let is_affected = kind.is_secret() || item.path(LAST_APPLIED)?.is_some();
+    if redaction.shows() || !is_affected {
         return Ok(Marks::new());
     }
     let mut part = json!({ "metadata": {} });
+    let is_data = |field: &str| !field.starts_with("metadata.");
     for field in CONCEALED {
-        // Other kinds have no such fields, or may have them in a form that is no secret.
-        let is_data = !field.starts_with("metadata.");
-        if is_data && !kind.is_secret() {
+        // The data of other kinds is no secret.
+        if is_data(field) && !kind.is_secret() {
             continue;
         }
         if let Some(value) = item.value(field)? {
@@ -85,7 +88,8 @@ fn conceal(
     for field in CONCEALED {
         let pointer = format!("/{}", field.replace('.', "/"));
         let (was, is) = (before.pointer(&pointer), part.pointer(&pointer));
-        if was == is {
+        // Data is replaced even if nothing in it was concealed: a JSON document may have the field twice.
+        if was == is && !(is_data(field) && is.is_some()) {
             continue;
         }
         let value = match (field, is) {
@@ -361,6 +365,21 @@ mod tests {
 
         assert_eq!(marks("YWFhYQ=="), marks("YWFhYQ=="));
         assert_ne!(marks("YWFhYQ=="), marks("YmJiYg=="));
+    }
+
+    #[test]
+    fn a_second_field_of_the_same_name_does_not_escape_redaction() {
+        let kind = Kind::for_tests("", "v1", "Secret", "secrets");
+        for (first, second) in [("{}", r#"{"a":"Y2FuYXJ5"}"#), (r#"{"a":"Y2FuYXJ5"}"#, "{}")] {
+            let list = format!(
+                r#"{{"kind":"SecretList","apiVersion":"v1","items":[{{"metadata":{{"name":"db"}},"data":{first},"data":{second}}}]}}"#
+            );
+            let item = decode(&kind, "application/json", list.into()).unwrap();
+
+            let item = admit(item, &kind, &Redaction::on(), false).unwrap().unwrap();
+
+            assert!(!String::from_utf8_lossy(item.bytes()).contains("Y2Fu"));
+        }
     }
 
     #[test]

@@ -79,6 +79,11 @@ impl Redaction {
         if show { Self::off() } else { Self::on() }
     }
 
+    /// Whether values are shown.
+    pub fn shows(&self) -> bool {
+        self.show
+    }
+
     /// Redacts the values of a Secret, and annotations that repeat them. The annotation in which kubectl keeps
     /// the last applied object is redacted for every kind: it only repeats the object, and in copies made by
     /// other tools it may repeat a Secret.

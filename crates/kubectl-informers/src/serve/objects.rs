@@ -92,24 +92,28 @@ pub(super) fn list(app: &App, place: usize, served: &Served, query: Option<&str>
         answer["rows"] = rows;
         return Ok(answer.to_string().into());
     }
-    // One object at a time: the trees of all of them would take several times the memory of their text.
-    let mut items = String::new();
-    let mut fitting = 0;
-    for text in page
-        .iter()
-        .map(|item| item.tree().0.to_string())
-        .take_while(|text| take(text.len()))
-    {
-        if fitting > 0 {
-            items.push(',');
-        }
-        items.push_str(&text);
-        fitting += 1;
-    }
-    answer["truncated"] = (fitting < page.len()).into();
+    // One object at a time, and one buffer: the trees of all objects would take several times the memory of their text, and
+    // many clients may be slow to read such answers.
     let mut text = answer.to_string();
     text.truncate(text.len() - 1);
-    Ok(format!("{text},\"items\":[{items}]}}").into())
+    let held: usize = page.iter().map(|item| item.size()).sum();
+    text.reserve(held.min(MAX_LIST_BYTES));
+    text.push_str(",\"items\":[");
+    let mut fitting = 0;
+    for item in page
+        .iter()
+        .map(|item| item.tree().0.to_string())
+        .take_while(|item| take(item.len()))
+    {
+        if fitting > 0 {
+            text.push(',');
+        }
+        text.push_str(&item);
+        fitting += 1;
+    }
+    text.push_str(&format!("],\"truncated\":{}}}", fitting < page.len()));
+    text.shrink_to_fit();
+    Ok(text.into())
 }
 
 fn selected(served: &Served, query: &Query) -> Result<Vec<Arc<Item>>, Refused> {

@@ -78,7 +78,7 @@ async fn failed_accesses_to_an_object_are_logged_once() {
     let server = TestServer::new();
     for name in ["a", "b"] {
         server.create(pod("ns", name));
-        server.poison("pods", format!("ns/{name}"), Poison::WrongType);
+        server.poison("pods", &format!("ns/{name}"), Poison::WrongType);
     }
     let informer = on_access(&server).await;
     let logged = |key: &str| {
