@@ -21,8 +21,6 @@ use crate::item::{Contents, Item};
 /// The default and the maximum number of objects in one response.
 const SOME: usize = 500;
 const MOST: usize = 10_000;
-/// The maximum size of the objects in one list. The list ends before the first object beyond it, and says so.
-const MAX_LIST_BYTES: usize = 16 << 20;
 
 const PARAMETERS: [&str; 9] = [
     "view",
@@ -66,7 +64,7 @@ pub(super) fn list(app: &App, place: usize, served: &Served, query: Option<&str>
     }
     let total = found.len();
     let page: Vec<Arc<Item>> = found.into_iter().skip(offset).take(limit).collect();
-    let mut budget = MAX_LIST_BYTES;
+    let mut budget = app.max_response;
     let mut take = |bytes: usize| {
         let fits = budget >= bytes;
         budget = budget.saturating_sub(bytes);
@@ -97,7 +95,7 @@ pub(super) fn list(app: &App, place: usize, served: &Served, query: Option<&str>
     let mut text = answer.to_string();
     text.truncate(text.len() - 1);
     let held: usize = page.iter().map(|item| item.size()).sum();
-    text.reserve(held.min(MAX_LIST_BYTES));
+    text.reserve(held.min(app.max_response));
     text.push_str(",\"items\":[");
     let mut fitting = 0;
     for item in page
