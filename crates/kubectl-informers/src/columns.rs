@@ -1,13 +1,12 @@
 //! The columns of a table: those kubectl shows for well-known kinds, name and age for the others.
 
 use jiff::Timestamp;
-use kube_informers::Object;
 use serde_json::Value;
 
-use crate::item::Item;
+use crate::item::{Contents, Item, Tree};
 use crate::kinds::Kind;
 
-type Cell = fn(&Item) -> String;
+type Cell = fn(&Tree) -> String;
 
 /// One column.
 #[derive(Clone, Copy)]
@@ -45,7 +44,7 @@ impl Columns {
     }
 
     /// The cells of an object.
-    pub fn row(&self, item: &Item) -> Vec<String> {
+    pub fn row(&self, item: &Tree) -> Vec<String> {
         self.columns.iter().map(|column| (column.cell)(item)).collect()
     }
 }
@@ -55,10 +54,12 @@ pub fn of(kind: &Kind, all: bool, namespaces: bool) -> Columns {
     let mut columns = Vec::new();
     if namespaces {
         columns.push(column("NAMESPACE", |item| {
-            item.object_namespace().unwrap_or_default().to_owned()
+            item.text("/metadata/namespace").unwrap_or_default().to_owned()
         }));
     }
-    columns.push(column("NAME", |item| item.object_name().to_owned()));
+    columns.push(column("NAME", |item| {
+        item.text("/metadata/name").unwrap_or_default().to_owned()
+    }));
     columns.extend(own(kind));
     // The age of an Event is the time of its last occurrence, which has its own column.
     if kind.kind != "Event" {
@@ -78,7 +79,7 @@ pub fn essentials(kind: &Kind, item: &Item) -> Vec<(&'static str, String)> {
     if columns.is_empty() {
         return Vec::new();
     }
-    let item = item.open();
+    let item = item.tree();
     columns
         .into_iter()
         .map(|column| (column.name, (column.cell)(&item)))
@@ -174,29 +175,29 @@ fn own_wide(kind: &Kind) -> Vec<Column> {
             wide("IMAGES", |item| containers(item, "image")),
         ],
         _ => vec![wide("UID", |item| {
-            item.object_uid().unwrap_or_default().to_owned()
+            item.text("/metadata/uid").unwrap_or_default().to_owned()
         })],
     }
 }
 
 /// Missing values are shown as `<none>`, as in kubectl.
-fn text(item: &Item, pointer: &str) -> String {
+fn text(item: &Tree, pointer: &str) -> String {
     item.text(pointer)
         .filter(|text| !text.is_empty())
         .unwrap_or("<none>")
         .to_owned()
 }
 
-fn first(item: &Item, pointers: &[&str]) -> String {
+fn first(item: &Tree, pointers: &[&str]) -> String {
     let found = pointers.iter().find_map(|pointer| item.text(pointer));
     found.unwrap_or_default().to_owned()
 }
 
-fn number(item: &Item, pointer: &str) -> String {
+fn number(item: &Tree, pointer: &str) -> String {
     item.get(pointer).and_then(Value::as_i64).unwrap_or(0).to_string()
 }
 
-fn count(item: &Item, pointers: &[&str]) -> String {
+fn count(item: &Tree, pointers: &[&str]) -> String {
     let sizes = pointers
         .iter()
         .filter_map(|pointer| item.get(pointer).and_then(Value::as_object))
@@ -204,18 +205,18 @@ fn count(item: &Item, pointers: &[&str]) -> String {
     sizes.sum::<usize>().to_string()
 }
 
-fn ready_replicas(item: &Item) -> String {
+fn ready_replicas(item: &Tree) -> String {
     let wanted = item.get("/spec/replicas").and_then(Value::as_i64).unwrap_or(1);
     format!("{}/{wanted}", number(item, "/status/readyReplicas"))
 }
 
-fn list<'a>(item: &'a Item, pointer: &str) -> &'a [Value] {
+fn list<'a>(item: &'a Tree, pointer: &str) -> &'a [Value] {
     item.get(pointer)
         .and_then(Value::as_array)
         .map_or(&[], Vec::as_slice)
 }
 
-fn ready_containers(item: &Item) -> String {
+fn ready_containers(item: &Tree) -> String {
     let ready = list(item, "/status/containerStatuses")
         .iter()
         .filter(|status| status.get("ready").and_then(Value::as_bool) == Some(true))
@@ -223,7 +224,7 @@ fn ready_containers(item: &Item) -> String {
     format!("{ready}/{}", list(item, "/spec/containers").len())
 }
 
-fn restarts(item: &Item) -> String {
+fn restarts(item: &Tree) -> String {
     list(item, "/status/containerStatuses")
         .iter()
         .filter_map(|status| status.get("restartCount")?.as_i64())
@@ -232,7 +233,7 @@ fn restarts(item: &Item) -> String {
 }
 
 /// The phase, or the reason why a container is not running.
-fn pod_status(item: &Item) -> String {
+fn pod_status(item: &Tree) -> String {
     if item.get("/metadata/deletionTimestamp").is_some() {
         return "Terminating".to_owned();
     }
@@ -249,7 +250,7 @@ fn pod_status(item: &Item) -> String {
         .to_owned()
 }
 
-fn node_status(item: &Item) -> String {
+fn node_status(item: &Tree) -> String {
     let ready = list(item, "/status/conditions")
         .iter()
         .find(|condition| condition.get("type").and_then(Value::as_str) == Some("Ready"))
@@ -265,7 +266,7 @@ fn node_status(item: &Item) -> String {
     status
 }
 
-fn ports(item: &Item) -> String {
+fn ports(item: &Tree) -> String {
     let ports: Vec<String> = list(item, "/spec/ports")
         .iter()
         .map(|port| {
@@ -280,7 +281,7 @@ fn ports(item: &Item) -> String {
     }
 }
 
-fn containers(item: &Item, field: &str) -> String {
+fn containers(item: &Tree, field: &str) -> String {
     let names: Vec<&str> = list(item, "/spec/template/spec/containers")
         .iter()
         .filter_map(|container| container.get(field)?.as_str())
@@ -288,7 +289,7 @@ fn containers(item: &Item, field: &str) -> String {
     names.join(",")
 }
 
-fn involved(item: &Item) -> String {
+fn involved(item: &Tree) -> String {
     let part = |field: &str| {
         item.text(&format!("/involvedObject/{field}"))
             .or_else(|| item.text(&format!("/regarding/{field}")))
@@ -297,7 +298,7 @@ fn involved(item: &Item) -> String {
     format!("{}/{}", part("kind").to_lowercase(), part("name"))
 }
 
-fn last_seen(item: &Item) -> String {
+fn last_seen(item: &Tree) -> String {
     age([
         "/lastTimestamp",
         "/series/lastObservedTime",
@@ -344,8 +345,7 @@ mod tests {
     use super::*;
 
     fn row(kind: &Kind, value: Value) -> Vec<String> {
-        let item: Item = serde_json::from_value(value).unwrap();
-        of(kind, false, true).row(&item)
+        of(kind, false, true).row(&Tree(value))
     }
 
     #[test]
@@ -397,8 +397,7 @@ mod tests {
                 json!(null),
                 json!({ "spec": [], "status": 1, "data": "x" }),
             ] {
-                let item: Item = serde_json::from_value(value).unwrap();
-                assert_eq!(columns.row(&item).len(), columns.head().len());
+                assert_eq!(columns.row(&Tree(value)).len(), columns.head().len());
             }
         }
     }

@@ -8,10 +8,11 @@ use std::collections::{HashMap, HashSet};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::item::Item;
+use crate::item::{Contents, Item};
 use crate::noise::Noise;
 use crate::path::{push_element, push_field};
-use crate::redact::escape;
+use crate::redact::{escape, unescape};
+use crate::summary::Summary;
 use crate::who::{Managers, Written};
 
 /// One field that changed.
@@ -43,30 +44,42 @@ pub const KEYS: [&[&str]; 9] = [
 
 /// What changed between two states, without noise, the most important fields first.
 pub fn of_items(old: &Item, new: &Item, noise: &Noise) -> Vec<FieldChange> {
-    changes(old, new, (&old.peek(), &new.peek()), noise)
+    let (old, new) = (State::of(old), State::of(new));
+    changes(&old, &new, noise)
 }
 
 /// The same with the authors of the changes; `None` if they cannot be known.
 pub fn with_authors(old: &Item, new: &Item, noise: &Noise) -> (Vec<FieldChange>, Option<Vec<Written>>) {
-    let (old_value, new_value) = (old.peek(), new.peek());
-    let changes = changes(old, new, (&old_value, &new_value), noise);
-    let authors = Managers::authors(old.managers(), new.managers(), &changes, (&old_value, &new_value));
+    let (old, new) = (State::of(old), State::of(new));
+    let changes = changes(&old, &new, noise);
+    let managers = (&old.summary.managers, &new.summary.managers);
+    let authors = Managers::authors(managers.0, managers.1, &changes, (&old.tree, &new.tree));
     (changes, authors)
 }
 
+/// An object in the form in which it is compared.
+struct State {
+    tree: Value,
+    summary: Summary,
+}
+
+impl State {
+    fn of(item: &Item) -> Self {
+        Self {
+            tree: item.tree().0,
+            summary: item.summary(),
+        }
+    }
+}
+
 /// Values that were taken out are compared, too.
-fn changes(
-    old: &Item,
-    new: &Item,
-    (old_value, new_value): (&Value, &Value),
-    noise: &Noise,
-) -> Vec<FieldChange> {
-    let mut changes = diff(old_value, new_value);
+fn changes(old: &State, new: &State, noise: &Noise) -> Vec<FieldChange> {
+    let mut changes = diff(&old.tree, &new.tree);
     let shown = |value: &'_ Value, path: &str| value.pointer(path).and_then(Value::as_str).map(str::to_owned);
-    for (path, mark) in old.marks() {
-        if let Some(now) = new.marks().get(path)
+    for (path, mark) in &old.summary.marks {
+        if let Some(now) = new.summary.marks.get(path)
             && now != mark
-            && let (Some(before), Some(after)) = (shown(old_value, path), shown(new_value, path))
+            && let (Some(before), Some(after)) = (shown(&old.tree, path), shown(&new.tree, path))
             && before == after
         {
             changes.push(FieldChange {
@@ -98,7 +111,7 @@ fn importance(change: &FieldChange) -> u8 {
 fn of_pointer(pointer: &str) -> String {
     let mut field = String::new();
     for part in pointer.split('/').skip(1) {
-        push_field(&mut field, &part.replace("~1", "/").replace("~0", "~"));
+        push_field(&mut field, &unescape(part));
     }
     field
 }
@@ -435,17 +448,15 @@ mod tests {
     #[test]
     fn important_fields_come_first_and_times_last() {
         use crate::kinds::Kind;
-        use crate::redact::Redaction;
-        let item = |number: u32| -> Item {
-            let mut item: Item = serde_json::from_value(json!({
+        let kind = Kind::for_tests("example.com", "v1", "Widget", "widgets");
+        let item = |number: u32| {
+            let object = json!({
                 "metadata": { "name": "x", "generation": number },
                 "status": { "a": number, "startTime": number },
                 "zeta": number,
                 "spec": { "lastTransitionTime": number, "replicas": number },
-            }))
-            .unwrap();
-            item.admit(&Kind::for_tests("", "v1", "Pod", "pods"), &Redaction::on(), false);
-            item
+            });
+            crate::item::received(&kind, object)
         };
         let changed: Vec<String> = of_items(&item(1), &item(2), &Noise::none())
             .into_iter()

@@ -1,240 +1,238 @@
-//! `Item`: an object as the program holds it: any kind, as JSON, redacted.
+//! `Item`: an object as the program holds it: any kind, in the encoding of its kind, redacted.
 
-use std::borrow::Cow;
-use std::sync::OnceLock;
+use std::error::Error;
 
-use kube_informers::Object;
-use kube_informers::object::OwnerRef;
-use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use kube::core::DynamicObject;
+use kube_informers::Lazy;
+use serde_json::{Value, json};
 
 use crate::kinds::Kind;
 use crate::redact::{Marks, Redaction};
+use crate::summary::Summary;
 use crate::who::Managers;
 
-/// An object of any kind. Its content may be shown: [`Item::admit`] is the only constructor.
+/// An object of any kind. Its content may be shown: [`admit`] has removed the rest before anything was retained.
 ///
-/// Held as text, which takes a tenth of the memory of a tree of values, and parsed on access. Its identity can be
-/// read without parsing.
-pub struct Item {
-    text: Box<str>,
-    identity: Identity,
-    marks: Marks,
-    managers: Managers,
-    /// The parsed tree, once it has been requested.
-    value: OnceLock<Box<Value>>,
+/// Attached to it is a [`Summary`] of what was removed.
+pub type Item = Lazy<DynamicObject>;
+
+/// The fields that redaction may change.
+const CONCEALED: [&str; 5] = [
+    "data",
+    "stringData",
+    "metadata.annotations",
+    "metadata.labels",
+    "metadata.managedFields",
+];
+/// The annotation that is redacted for every kind.
+const LAST_APPLIED: &str = r#"metadata.annotations["kubectl.kubernetes.io/last-applied-configuration"]"#;
+
+/// The transform of every informer. Redacts the object, and summarises its managed fields, which stay in the object only if
+/// `managed_fields`.
+///
+/// # Errors
+///
+/// The object cannot be decoded or redacted, so that it must not be shown. The text names fields, and no values.
+pub fn admit(
+    mut item: Item,
+    kind: &Kind,
+    redaction: &Redaction,
+    managed_fields: bool,
+) -> Result<Option<Item>, Box<dyn Error + Send + Sync>> {
+    let managers = match item.value("metadata.managedFields")? {
+        Some(fields) => {
+            if !managed_fields {
+                item.set("metadata.managedFields", None)?;
+            }
+            Managers::of(&fields)
+        }
+        None => Managers::default(),
+    };
+    let summary = Summary {
+        managers,
+        marks: conceal(&mut item, kind, redaction)?,
+    };
+    // What cannot be shown is quarantined and reported.
+    item.project::<Value>()?;
+    item.attach(&summary.to_bytes());
+    Ok(Some(item))
 }
 
-#[derive(Clone, Default)]
-struct Identity {
-    name: Box<str>,
-    namespace: Option<Box<str>>,
-    uid: Option<Box<str>>,
-    resource_version: Option<Box<str>>,
-    labels: Box<[(Box<str>, Box<str>)]>,
-    owners: Box<[Owner]>,
-}
-
-#[derive(Clone)]
-struct Owner {
-    api_version: Box<str>,
-    kind: Box<str>,
-    name: Box<str>,
-    uid: Box<str>,
-    controller: bool,
-}
-
-/// An object as received. It becomes an [`Item`] by [`Item::admit`] in the informer's transform, before anything
-/// else of the program sees it.
-impl<'de> Deserialize<'de> for Item {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = Value::deserialize(deserializer)?;
-        Ok(Self {
-            text: Box::default(),
-            identity: Identity::of(&value),
-            marks: Marks::default(),
-            managers: Managers::default(),
-            value: OnceLock::from(Box::new(value)),
-        })
+/// Redacts the values in the bytes.
+fn conceal(
+    item: &mut Item,
+    kind: &Kind,
+    redaction: &Redaction,
+) -> Result<Marks, Box<dyn Error + Send + Sync>> {
+    // Of most kinds one annotation is redacted, which most objects do not have.
+    let is_affected = kind.is_secret() || item.path(LAST_APPLIED)?.is_some();
+    if redaction.shows() || !is_affected {
+        return Ok(Marks::new());
     }
-}
-
-impl Item {
-    /// Redacts the object, and adds `kind` and `apiVersion`, which list items omit. Managed fields are read for the
-    /// authors of changes, and stay in the object only if `managed_fields`.
-    pub fn admit(&mut self, kind: &Kind, redaction: &Redaction, managed_fields: bool) {
-        let mut value = match self.value.take() {
-            Some(value) => *value,
-            None => self.parse(),
+    let mut part = json!({ "metadata": {} });
+    let is_data = |field: &str| !field.starts_with("metadata.");
+    for field in CONCEALED {
+        // The data of other kinds is no secret.
+        if is_data(field) && !kind.is_secret() {
+            continue;
+        }
+        if let Some(value) = item.value(field)? {
+            match field.strip_prefix("metadata.") {
+                Some(name) => part["metadata"][name] = value,
+                None => part[field] = value,
+            }
+        }
+    }
+    let before = part.clone();
+    let marks = redaction.apply(kind, &mut part);
+    for field in CONCEALED {
+        let pointer = format!("/{}", field.replace('.', "/"));
+        let (was, is) = (before.pointer(&pointer), part.pointer(&pointer));
+        // Data is replaced even if nothing in it was concealed: a JSON document may have the field twice.
+        if was == is && !(is_data(field) && is.is_some()) {
+            continue;
+        }
+        let value = match (field, is) {
+            // In protobuf the values of `data` are bytes, and managed fields are a list. Their placeholders are added
+            // when the object is shown.
+            ("data", Some(Value::Object(values))) if item.is_protobuf() => {
+                let names = values.keys().map(|name| (name.clone(), Value::from("")));
+                Some(Value::Object(names.collect()))
+            }
+            ("metadata.managedFields", _) => None,
+            (_, value) => value.cloned(),
         };
-        if let Value::Object(fields) = &mut value {
-            fields
-                .entry("apiVersion")
-                .or_insert_with(|| Value::from(kind.api_version()));
-            fields
-                .entry("kind")
-                .or_insert_with(|| Value::from(kind.kind.as_str()));
+        item.set(field, value)?;
+    }
+    Ok(marks)
+}
+
+/// What can be read of an [`Item`].
+pub trait Contents {
+    /// The object as JSON. Decoded anew at every call.
+    fn tree(&self) -> Tree;
+
+    /// What was removed from the object.
+    fn summary(&self) -> Summary;
+
+    /// Its size in bytes, as it is held.
+    fn size(&self) -> usize;
+}
+
+impl Contents for Item {
+    fn tree(&self) -> Tree {
+        // It was decoded when it was admitted.
+        let mut tree: Value = self.project().unwrap_or_default();
+        if let Value::Object(fields) = &mut tree {
+            // List items omit them.
+            for name in ["apiVersion", "kind"] {
+                if !fields.contains_key(name)
+                    && let Ok(Some(text)) = self.text(name)
+                {
+                    fields.insert(name.to_owned(), Value::from(text));
+                }
+            }
         }
-        self.managers = Managers::take(&mut value, managed_fields);
-        self.marks = redaction.apply(kind, &mut value);
-        if !self.marks.is_empty() {
-            // Labels are shown, too, and may have repeated a value.
-            self.identity = Identity::of(&value);
+        for (pointer, mark) in &self.summary().marks {
+            mark.show(&mut tree, pointer);
         }
-        self.text = value.to_string().into_boxed_str();
+        Tree(tree)
     }
 
-    /// The object as JSON. The tree is kept with the object: for a single access use
-    /// [`peek`](Self::peek).
-    pub fn value(&self) -> &Value {
-        self.value.get_or_init(|| Box::new(self.parse()))
+    fn summary(&self) -> Summary {
+        Summary::from_bytes(self.attachment())
     }
 
-    /// The object as JSON; the tree is not kept.
-    pub fn peek(&self) -> Cow<'_, Value> {
-        match self.value.get() {
-            Some(value) => Cow::Borrowed(value),
-            None => Cow::Owned(self.parse()),
-        }
+    fn size(&self) -> usize {
+        self.bytes().len() + self.attachment().len()
     }
+}
 
-    /// The same object with its tree, for many accesses.
-    pub fn open(&self) -> Self {
-        Self {
-            text: Box::default(),
-            identity: self.identity.clone(),
-            marks: self.marks.clone(),
-            managers: self.managers.without_fields(),
-            value: OnceLock::from(Box::new(self.peek().into_owned())),
-        }
-    }
+/// An object as JSON.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tree(pub Value);
 
-    /// The text was produced by our own serializer, so it can be parsed.
-    fn parse(&self) -> Value {
-        serde_json::from_str(&self.text).unwrap_or_default()
-    }
-
-    /// The object as JSON text.
-    pub fn json(&self) -> Cow<'_, str> {
-        match self.text.is_empty() {
-            false => Cow::Borrowed(&self.text),
-            true => Cow::Owned(self.peek().to_string()),
-        }
-    }
-
-    /// The size of the object as text, in bytes.
-    pub fn size(&self) -> usize {
-        self.text.len()
-    }
-
-    /// Who has written to it.
-    pub fn managers(&self) -> &Managers {
-        &self.managers
-    }
-
-    /// Hashes of the redacted values, for comparison.
-    pub fn marks(&self) -> &Marks {
-        &self.marks
-    }
-
-    /// A field by JSON pointer. The tree is kept, as for [`value`](Self::value).
+impl Tree {
+    /// A field by JSON pointer.
     pub fn get(&self, pointer: &str) -> Option<&Value> {
-        self.value().pointer(pointer)
+        self.0.pointer(pointer)
     }
 
-    /// A text field by JSON pointer. The tree is kept, as for [`value`](Self::value).
+    /// A text field by JSON pointer.
     pub fn text(&self, pointer: &str) -> Option<&str> {
         self.get(pointer)?.as_str()
     }
 }
 
-impl Identity {
-    fn of(value: &Value) -> Self {
-        let metadata = |field: &str| value.get("metadata")?.get(field);
-        let text = |field: &str| metadata(field).and_then(Value::as_str).map(Box::from);
-        let labels = metadata("labels").and_then(Value::as_object);
-        let owners = metadata("ownerReferences").and_then(Value::as_array);
-        Self {
-            name: text("name").unwrap_or_default(),
-            namespace: metadata("namespace")
-                .and_then(Value::as_str)
-                .filter(|namespace| !namespace.is_empty())
-                .map(Box::from),
-            uid: text("uid"),
-            resource_version: text("resourceVersion"),
-            labels: labels
-                .into_iter()
-                .flatten()
-                .filter_map(|(key, value)| Some((Box::from(key.as_str()), Box::from(value.as_str()?))))
-                .collect(),
-            owners: owners.into_iter().flatten().filter_map(Owner::of).collect(),
-        }
-    }
-}
-
-impl Owner {
-    fn of(owner: &Value) -> Option<Self> {
-        let text = |field: &str| owner.get(field).and_then(Value::as_str).map(Box::from);
-        Some(Self {
-            api_version: text("apiVersion")?,
-            kind: text("kind")?,
-            name: text("name")?,
-            uid: text("uid")?,
-            controller: owner.get("controller").and_then(Value::as_bool).unwrap_or(false),
-        })
-    }
-}
-
-impl Object for Item {
-    fn object_name(&self) -> &str {
-        &self.identity.name
-    }
-
-    fn object_namespace(&self) -> Option<&str> {
-        self.identity.namespace.as_deref()
-    }
-
-    fn object_uid(&self) -> Option<&str> {
-        self.identity.uid.as_deref()
-    }
-
-    fn object_version(&self) -> Option<&str> {
-        self.identity.resource_version.as_deref()
-    }
-
-    fn object_labels(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.identity.labels.iter().map(|(key, value)| (&**key, &**value))
-    }
-
-    fn object_owners(&self) -> impl Iterator<Item = OwnerRef<'_>> {
-        self.identity.owners.iter().map(|owner| OwnerRef {
-            api_version: &owner.api_version,
-            kind: &owner.kind,
-            name: &owner.name,
-            uid: &owner.uid,
-            controller: owner.controller,
-        })
-    }
+/// An object of a kind as it is received in JSON, and admitted.
+///
+/// # Panics
+///
+/// It cannot be decoded.
+#[cfg(test)]
+pub(crate) fn received(kind: &Kind, object: Value) -> Item {
+    admit(tests::decoded(kind, &object), kind, &Redaction::on(), false)
+        .unwrap()
+        .unwrap()
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use kube_informers::Object;
+    use kube_informers::codec::{Codec, Decoding, Expected};
+    use kube_informers::lazy::Validate;
+    use kube_informers::source::{Fetched, ListItem};
 
     use super::*;
 
-    #[test]
-    fn an_item_says_who_it_is() {
-        let item: Item = serde_json::from_value(json!({
-            "metadata": {
-                "name": "cart", "namespace": "shop", "uid": "u1", "resourceVersion": "7",
-                "labels": { "app": "cart" },
-                "ownerReferences": [
-                    { "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "cart-1", "uid": "u0", "controller": true },
-                ],
+    /// An object as a server sends it in JSON.
+    pub(super) fn decoded(kind: &Kind, object: &Value) -> Item {
+        let list = json!({ "kind": format!("{}List", kind.kind), "apiVersion": kind.api_version(), "items": [object] });
+        decode(kind, "application/json", list.to_string().into()).unwrap()
+    }
+
+    /// The first object of a list.
+    fn decode(kind: &Kind, content_type: &str, list: bytes::Bytes) -> Option<Item> {
+        let decoding = Decoding {
+            expected: Expected {
+                api_version: kind.api_version(),
+                kind: kind.kind.clone(),
+                metadata_only: false,
             },
-        }))
-        .unwrap();
+            known: None,
+            drop_managed_fields: false,
+            max_object_size: 1 << 20,
+            shard: None,
+        };
+        let codec = Codec::<Item>::new().validate(Validate::OnAccess);
+        let mut decoder = codec.list_decoder(Some(content_type), decoding).unwrap();
+        decoder.push(list);
+        while let Some(item) = decoder.next().unwrap() {
+            if let ListItem::Object(Fetched::New(item)) = item {
+                return Some(*item);
+            }
+        }
+        None
+    }
+
+    fn pods() -> Kind {
+        Kind::for_tests("", "v1", "Pod", "pods")
+    }
+
+    #[test]
+    fn identity_of_an_item_is_read_from_its_bytes() {
+        let item = received(
+            &pods(),
+            json!({
+                "metadata": {
+                    "name": "cart", "namespace": "shop", "uid": "u1", "resourceVersion": "7",
+                    "labels": { "app": "cart" },
+                    "ownerReferences": [
+                        { "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "cart-1", "uid": "u0", "controller": true },
+                    ],
+                },
+            }),
+        );
 
         assert_eq!(
             (item.object_name(), item.object_namespace()),
@@ -252,44 +250,192 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_not_an_object_has_no_name() {
-        for text in ["null", "[]", "7", "{\"metadata\": 3}"] {
-            let item: Item = serde_json::from_str(text).unwrap();
-            assert_eq!(
-                (item.object_name(), item.object_namespace(), item.object_uid()),
-                ("", None, None)
-            );
+    fn an_item_of_a_list_gets_kind_and_version() {
+        let item = received(
+            &Kind::for_tests("apps", "v1", "Deployment", "deployments"),
+            json!({ "metadata": { "name": "cart" }, "spec": { "paused": true } }),
+        );
+
+        assert_eq!(
+            item.tree().0,
+            json!({
+                "apiVersion": "apps/v1", "kind": "Deployment",
+                "metadata": { "name": "cart" }, "spec": { "paused": true },
+            })
+        );
+    }
+
+    #[test]
+    fn managed_fields_are_summarised_and_cut() {
+        let object = json!({
+            "metadata": { "name": "cart", "managedFields": [
+                { "manager": "kubelet", "operation": "Update", "fieldsV1": { "f:status": {} } },
+            ] },
+        });
+        let kept = admit(decoded(&pods(), &object), &pods(), &Redaction::on(), true);
+
+        let item = received(&pods(), object);
+
+        assert!(!String::from_utf8_lossy(item.bytes()).contains("managedFields"));
+        let creators = item.summary().managers.creators().unwrap();
+        assert_eq!(&*creators[0].author.manager, "kubelet");
+        assert!(
+            kept.unwrap()
+                .unwrap()
+                .tree()
+                .get("/metadata/managedFields/0")
+                .is_some()
+        );
+    }
+
+    /// The same object as a server sends it in protobuf.
+    fn protobuf(kind: &Kind, object: &Value) -> Item {
+        let types = kube_protobuf::TypeMeta {
+            api_version: &kind.api_version(),
+            kind: &format!("{}List", kind.kind),
+        };
+        let message = kube_protobuf::schema::lookup(&kind.api_version(), &kind.kind).unwrap();
+        let item = kube_protobuf::ser::to_message(message, object).unwrap();
+        let list =
+            kube_protobuf::envelope::to_list_body(types, &Default::default(), [item.as_slice()].into_iter());
+        decode(kind, kube_protobuf::MEDIA_TYPE, list.into()).unwrap()
+    }
+
+    #[test]
+    fn no_value_of_a_secret_is_held_in_either_encoding() {
+        let kind = Kind::for_tests("", "v1", "Secret", "secrets");
+        let object = json!({
+            "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+            "metadata": {
+                "name": "db", "namespace": "shop",
+                "annotations": { "hint": "it is correct-horse!", "owner": "team shop" },
+                "labels": { "copy": "correct-horse" },
+                "managedFields": [{
+                    "manager": "m", "operation": "Update", "fieldsType": "FieldsV1",
+                    "fieldsV1": { "f:metadata": { "f:finalizers": { "v:\"correct-horse\"": {} } } },
+                }],
+            },
+            "data": { "password": "Y29ycmVjdC1ob3JzZQ==" },
+            "stringData": { "plain": "correct-horse" },
+        });
+        for (item, managed_fields) in [
+            (decoded(&kind, &object), false),
+            (decoded(&kind, &object), true),
+            (protobuf(&kind, &object), false),
+            (protobuf(&kind, &object), true),
+        ] {
+            let item = admit(item, &kind, &Redaction::on(), managed_fields)
+                .unwrap()
+                .unwrap();
+
+            for held in [item.bytes(), item.attachment()] {
+                let text = String::from_utf8_lossy(held);
+                assert!(
+                    !text.contains("correct-horse") && !text.contains("Y29y"),
+                    "{text}"
+                );
+            }
+            assert_eq!(item.object_label("copy"), Some("<13 bytes>"));
+            let mut expected = object.clone();
+            expected["metadata"]["annotations"]["hint"] = "<20 bytes>".into();
+            expected["metadata"]["labels"]["copy"] = "<13 bytes>".into();
+            expected["data"]["password"] = "<13 bytes>".into();
+            expected["stringData"]["plain"] = "<13 bytes>".into();
+            let mut tree = item.tree().0;
+            let fields = tree["metadata"].as_object_mut().unwrap().remove("managedFields");
+            expected["metadata"]
+                .as_object_mut()
+                .unwrap()
+                .remove("managedFields");
+            assert_eq!(tree, expected);
+            let shown = fields.and_then(|fields| Some(fields.as_str()?.starts_with('<')));
+            assert_eq!(shown, managed_fields.then_some(true));
         }
     }
 
     #[test]
-    fn an_item_of_a_list_gets_kind_and_version() {
-        let mut item: Item = serde_json::from_value(json!({ "metadata": { "name": "cart" } })).unwrap();
+    fn a_change_of_equal_length_is_seen_in_protobuf() {
+        let kind = Kind::for_tests("", "v1", "Secret", "secrets");
+        let redaction = Redaction::on();
+        let marks = |value: &str| {
+            let object = json!({ "metadata": { "name": "db" }, "data": { "password": value } });
+            let item = admit(protobuf(&kind, &object), &kind, &redaction, false);
+            item.unwrap().unwrap().summary().marks
+        };
 
-        item.admit(
-            &Kind::for_tests("apps", "v1", "Deployment", "deployments"),
-            &Redaction::on(),
-            false,
-        );
-
-        assert_eq!(item.text("/apiVersion"), Some("apps/v1"));
-        assert_eq!(item.text("/kind"), Some("Deployment"));
+        assert_eq!(marks("YWFhYQ=="), marks("YWFhYQ=="));
+        assert_ne!(marks("YWFhYQ=="), marks("YmJiYg=="));
     }
 
     #[test]
-    fn an_admitted_object_is_readable_in_every_way() {
-        let mut item: Item =
-            serde_json::from_value(json!({ "metadata": { "name": "cart" }, "spec": { "size": 1.5 } }))
-                .unwrap();
-        item.admit(&Kind::for_tests("", "v1", "Pod", "pods"), &Redaction::on(), false);
-        let expected = json!({
-            "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "cart" }, "spec": { "size": 1.5 },
+    fn a_second_field_of_the_same_name_does_not_escape_redaction() {
+        let kind = Kind::for_tests("", "v1", "Secret", "secrets");
+        for (first, second) in [("{}", r#"{"a":"Y2FuYXJ5"}"#), (r#"{"a":"Y2FuYXJ5"}"#, "{}")] {
+            let list = format!(
+                r#"{{"kind":"SecretList","apiVersion":"v1","items":[{{"metadata":{{"name":"db"}},"data":{first},"data":{second}}}]}}"#
+            );
+            let item = decode(&kind, "application/json", list.into()).unwrap();
+
+            let item = admit(item, &kind, &Redaction::on(), false).unwrap().unwrap();
+
+            assert!(!String::from_utf8_lossy(item.bytes()).contains("Y2Fu"));
+        }
+    }
+
+    #[test]
+    fn secrets_are_shown_on_request() {
+        let kind = Kind::for_tests("", "v1", "Secret", "secrets");
+        let object = json!({ "metadata": { "name": "db" }, "data": { "password": "YWFhYQ==" } });
+
+        let item = admit(protobuf(&kind, &object), &kind, &Redaction::off(), false);
+
+        let item = item.unwrap().unwrap();
+        assert_eq!(item.tree().text("/data/password"), Some("YWFhYQ=="));
+        assert!(item.summary().marks.is_empty());
+    }
+
+    #[test]
+    fn both_encodings_show_the_same() {
+        let object = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {
+                "name": "cart", "namespace": "shop",
+                "annotations": { "kubectl.kubernetes.io/last-applied-configuration": "{}" },
+            },
+            "spec": { "containers": [{ "name": "web", "image": "shop/web:1", "resources": { "limits": { "cpu": "1" } } }] },
+            "status": { "phase": "Running", "startTime": "2026-01-02T03:04:05Z" },
         });
 
-        assert_eq!(*item.peek(), expected);
-        assert_eq!(*item.open().value(), expected);
-        assert!(item.value.get().is_none(), "looking leaves nothing behind");
-        assert_eq!(item.get("/spec/size"), Some(&json!(1.5)));
-        assert_eq!(*item.value(), expected);
+        let [json, protobuf] = [decoded(&pods(), &object), protobuf(&pods(), &object)].map(|item| {
+            admit(item, &pods(), &Redaction::on(), false)
+                .unwrap()
+                .unwrap()
+                .tree()
+        });
+
+        let annotation = "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration";
+        assert_eq!(json.text(annotation), Some("<2 bytes>"));
+        assert_eq!(json.get("/spec"), protobuf.get("/spec"));
+        assert_eq!(json.get("/status"), protobuf.get("/status"));
+        assert_eq!(protobuf.text(annotation), Some("<2 bytes>"));
+        assert_eq!(
+            (protobuf.text("/apiVersion"), protobuf.text("/kind")),
+            (Some("v1"), Some("Pod"))
+        );
+    }
+
+    #[test]
+    fn an_object_that_cannot_be_shown_is_refused() {
+        // A Secret whose data is not base64 could not be redacted by its length.
+        let kind = Kind::for_tests("", "v1", "Secret", "secrets");
+        let item = decoded(
+            &kind,
+            &json!({ "metadata": { "name": "db", "annotations": 7 }, "data": "plain" }),
+        );
+
+        match admit(item, &kind, &Redaction::on(), false) {
+            Ok(item) => assert!(!item.unwrap().tree().0.to_string().contains("plain")),
+            Err(error) => assert!(!error.to_string().contains("plain"), "{error}"),
+        }
     }
 }

@@ -41,6 +41,7 @@ mod session;
 mod shell;
 mod signals;
 mod style;
+mod summary;
 mod textdiff;
 mod top;
 mod watch;

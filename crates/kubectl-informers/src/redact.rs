@@ -8,12 +8,38 @@ use std::hash::BuildHasher;
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::kinds::Kind;
 
-/// Hashes of the redacted values, by JSON pointer. Equal hashes in two states of an object mean equal values.
-pub type Marks = BTreeMap<String, u64>;
+/// What remains of the redacted values, by JSON pointer.
+pub type Marks = BTreeMap<String, Mark>;
+
+/// What remains of a redacted value. Equal hashes in two states of an object mean equal values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    hash: u64,
+    length: usize,
+}
+
+impl Mark {
+    /// Puts the placeholder of the value into the object.
+    pub fn show(self, object: &mut Value, pointer: &str) {
+        let Some((parent, name)) = pointer.rsplit_once('/') else {
+            return;
+        };
+        let place = match object.pointer_mut(parent) {
+            Some(Value::Object(fields)) => fields.entry(unescape(name)).or_insert(Value::Null),
+            Some(Value::Array(items)) => match name.parse().ok().and_then(|at: usize| items.get_mut(at)) {
+                Some(item) => item,
+                None => return,
+            },
+            _ => return,
+        };
+        *place = Value::from(placeholder(self.length));
+    }
+}
 
 /// Whether and how values are redacted.
 #[derive(Clone)]
@@ -51,6 +77,11 @@ impl Redaction {
     /// Values are shown if `show`.
     pub fn showing(show: bool) -> Self {
         if show { Self::off() } else { Self::on() }
+    }
+
+    /// Whether values are shown.
+    pub fn shows(&self) -> bool {
+        self.show
     }
 
     /// Redacts the values of a Secret, and annotations that repeat them. The annotation in which kubectl keeps
@@ -139,7 +170,7 @@ impl Redaction {
             }
         };
         *value = Value::from(placeholder(length));
-        marks.insert(path, hash);
+        marks.insert(path, Mark { hash, length });
     }
 }
 
@@ -269,6 +300,11 @@ fn holds_a_copy(text: &str) -> bool {
 /// One part of a JSON pointer.
 pub fn escape(part: &str) -> String {
     part.replace('~', "~0").replace('/', "~1")
+}
+
+/// The name that a part of a JSON pointer stands for.
+pub fn unescape(part: &str) -> String {
+    part.replace("~1", "/").replace("~0", "~")
 }
 
 #[cfg(test)]

@@ -7,32 +7,113 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use parking_lot::Mutex;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::diff::{FieldChange, KEYS};
+use crate::redact::unescape;
 
-/// Field sets with more list elements than this are searched by the usual keys only.
-const SEARCHED_ELEMENTS: usize = 64;
+/// The largest number of unusual keys of list elements that are remembered of one object.
+const MOST_KEYS: usize = 16;
 
-/// What is kept of the managed fields of an object: who wrote, and until the change has been attributed, which fields.
-#[derive(Default)]
+/// A summary of the managed fields of an object: who wrote, and which fields, by their hashes. It takes about a tenth of
+/// the memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Managers {
-    entries: Box<[Entry]>,
-    /// In the order of the entries. They make up half of an object, so they are dropped as soon as they were used.
-    fields: Mutex<Box<[Value]>>,
+    pub(crate) entries: Vec<Entry>,
+    /// The names of the fields that identify list elements, where they are not among [`KEYS`].
+    pub(crate) keys: Vec<Vec<String>>,
 }
 
-#[derive(Clone, PartialEq, Eq)]
-struct Entry {
-    author: Author,
-    /// Of the field set: tells whether it changed.
-    fields_hash: u64,
+/// One manager.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) author: Author,
+    pub(crate) fields: FieldSet,
+}
+
+/// A set of owned fields: the hashes of their paths, sorted. The lowest bit of a hash tells whether the field is a leaf.
+///
+/// Two paths rarely have the same hash. A change would then be attributed to an additional manager.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FieldSet(pub(crate) Vec<u32>);
+
+/// A field in a set.
+#[derive(Clone, Copy)]
+struct Node {
+    hash: u64,
+    is_leaf: bool,
+}
+
+impl Node {
+    const ROOT: Self = Self {
+        hash: 0,
+        is_leaf: false,
+    };
+
+    fn child_hash(self, key: &str) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.hash, key).hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+impl FieldSet {
+    /// The fields of a set as the server writes it.
+    fn of(fields: &Value, keys: &mut Vec<Vec<String>>) -> Self {
+        let mut set = Self::default();
+        set.collect(Node::ROOT, fields, keys);
+        set.0.sort_unstable();
+        set.0.dedup();
+        set
+    }
+
+    fn collect(&mut self, node: Node, fields: &Value, keys: &mut Vec<Vec<String>>) {
+        // The name of the field itself: whoever owns it also owns a part of it.
+        for (key, fields) in fields
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter(|(key, _)| *key != ".")
+        {
+            let child = Node {
+                hash: node.child_hash(key),
+                is_leaf: fields.as_object().is_some_and(Map::is_empty),
+            };
+            self.0.push(child.hash as u32 & !1 | u32::from(child.is_leaf));
+            if let Some(names) = unusual_key(key)
+                && keys.len() < MOST_KEYS
+                && !keys.contains(&names)
+            {
+                keys.push(names);
+            }
+            self.collect(child, fields, keys);
+        }
+    }
+
+    fn child(&self, node: Node, key: &str) -> Option<Node> {
+        let hash = node.child_hash(key);
+        let stored = hash as u32 & !1;
+        [(stored, false), (stored | 1, true)]
+            .into_iter()
+            .find(|(stored, _)| self.0.binary_search(stored).is_ok())
+            .map(|(_, is_leaf)| Node { hash, is_leaf })
+    }
+}
+
+/// The names in the key of a list element (`k:{"id":7}`), if they are not usual ones.
+fn unusual_key(key: &str) -> Option<Vec<String>> {
+    let key: Map<String, Value> = serde_json::from_str(key.strip_prefix("k:")?).ok()?;
+    let mut names: Vec<String> = key.into_iter().map(|(name, _)| name).collect();
+    names.sort_unstable();
+    let is_usual = KEYS
+        .iter()
+        .any(|usual| names.len() <= usual.len() && names.iter().all(|name| usual.contains(&name.as_str())));
+    (!is_usual && !names.is_empty()).then_some(names)
 }
 
 /// A field manager and its last write.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Author {
     /// The name of the manager: `kubectl-edit`, `kubelet`.
     pub manager: Box<str>,
@@ -55,36 +136,12 @@ pub struct Written {
 }
 
 impl Managers {
-    /// Reads the managed fields of an object, and takes them out of it unless they are to be kept.
-    pub fn take(object: &mut Value, keep: bool) -> Self {
-        let Some(Value::Object(metadata)) = object.get_mut("metadata") else {
-            return Self::default();
-        };
-        let list = match keep {
-            true => metadata.get("managedFields").cloned(),
-            false => metadata.remove("managedFields"),
-        };
-        let Some(Value::Array(list)) = list else {
-            return Self::default();
-        };
-        let (entries, fields): (Vec<Entry>, Vec<Value>) = list.into_iter().filter_map(entry).unzip();
-        Self {
-            entries: entries.into(),
-            fields: Mutex::new(fields.into()),
-        }
-    }
-
-    /// The same authors without their fields.
-    pub fn without_fields(&self) -> Self {
-        Self {
-            entries: self.entries.clone(),
-            fields: Mutex::default(),
-        }
-    }
-
-    /// Drops the field sets: the object is in the cache, and its next state brings its own.
-    pub fn forget_fields(&self) {
-        *self.fields.lock() = Box::default();
+    /// Summarises `metadata.managedFields`.
+    pub fn of(managed_fields: &Value) -> Self {
+        let mut keys = Vec::new();
+        let list = managed_fields.as_array().into_iter().flatten();
+        let entries = list.filter_map(|value| Entry::of(value, &mut keys)).collect();
+        Self { entries, keys }
     }
 
     /// The authors of a new object: everybody who has written to it. `None` if the server records no managers.
@@ -110,12 +167,11 @@ impl Managers {
         if new.entries.is_empty() {
             return None;
         }
-        let fields = std::mem::take(&mut *new.fields.lock());
         let mut paths: Vec<Vec<String>> = vec![Vec::new(); new.entries.len()];
         let mut unowned = Vec::new();
         for change in changes {
             let state = if change.new.is_some() { states.1 } else { states.0 };
-            match owner(&new.entries, &fields, &change.path, state) {
+            match new.owner(&change.path, state) {
                 Some(at) => {
                     if let Some(paths) = paths.get_mut(at) {
                         paths.push(change.field.clone());
@@ -145,28 +201,30 @@ impl Managers {
     }
 }
 
-fn entry(value: Value) -> Option<(Entry, Value)> {
-    let Value::Object(mut entry) = value else {
-        return None;
-    };
-    let text = |name: &str| {
-        entry
-            .get(name)
-            .and_then(Value::as_str)
-            .filter(|text| !text.is_empty())
-            .map(Box::<str>::from)
-    };
-    let author = Author {
-        manager: text("manager").unwrap_or_else(|| "unknown".into()),
-        operation: text("operation").unwrap_or_default(),
-        subresource: text("subresource"),
-        time: text("time"),
-    };
-    let fields = entry.remove("fieldsV1").unwrap_or_default();
-    let mut hasher = DefaultHasher::new();
-    fields.to_string().hash(&mut hasher);
-    let fields_hash = hasher.finish();
-    Some((Entry { author, fields_hash }, fields))
+impl Entry {
+    fn of(value: &Value, keys: &mut Vec<Vec<String>>) -> Option<Self> {
+        let Value::Object(entry) = value else {
+            return None;
+        };
+        let text = |name: &str| {
+            entry
+                .get(name)
+                .and_then(Value::as_str)
+                .filter(|text| !text.is_empty())
+                .map(Box::<str>::from)
+        };
+        let author = Author {
+            manager: text("manager").unwrap_or_else(|| "unknown".into()),
+            operation: text("operation").unwrap_or_default(),
+            subresource: text("subresource"),
+            time: text("time"),
+        };
+        let fields = entry.get("fieldsV1").unwrap_or(&Value::Null);
+        Some(Self {
+            author,
+            fields: FieldSet::of(fields, keys),
+        })
+    }
 }
 
 /// Whether an entry was written since the old state. Losing fields to another manager changes the field set, but not the
@@ -182,70 +240,69 @@ fn has_written(entry: &Entry, old: &[Entry]) -> bool {
         .is_none_or(|before| before.author.time != entry.author.time)
 }
 
-/// The entry that owns a field: the most specific one, and of these the one that wrote last.
-fn owner(entries: &[Entry], fields: &[Value], path: &str, state: &Value) -> Option<usize> {
-    entries
-        .iter()
-        .zip(fields)
-        .enumerate()
-        .filter_map(|(at, (entry, fields))| Some((owned_depth(fields, path, state)?, &entry.author.time, at)))
-        .max()
-        .map(|(_, _, at)| at)
-}
-
-/// How much of a path a field set contains; `None` if it does not own the field. A leaf of the set stands for the whole
-/// value below it if nobody owns a part of that.
-fn owned_depth(fields: &Value, path: &str, state: &Value) -> Option<usize> {
-    let (mut fields, mut state) = (fields, Some(state));
-    let mut depth = 0;
-    for part in path.split('/').skip(1) {
-        let Value::Object(owned) = fields else { return None };
-        let name = part.replace("~1", "/").replace("~0", "~");
-        let next = match state {
-            Some(Value::Array(items)) => {
-                let element = name.parse::<usize>().ok().and_then(|index| items.get(index));
-                state = element;
-                element.and_then(|element| owned_element(owned, element))
-            }
-            _ => {
-                state = state.and_then(|state| state.get(&name));
-                owned.get(&format!("f:{name}"))
-            }
-        };
-        match next {
-            Some(next) => fields = next,
-            None => return (owned.is_empty() && depth > 0).then_some(depth),
-        }
-        depth += 1;
-    }
-    Some(depth)
-}
-
-/// The part of a field set that stands for a list element: by its key, or by its value.
-fn owned_element<'a>(owned: &'a Map<String, Value>, element: &Value) -> Option<&'a Value> {
-    // Written as the server writes it: names in order, no spaces. A lookup, because lists may be long.
-    let by_key = KEYS.iter().find_map(|key| {
-        let mut names: Vec<&str> = key.to_vec();
-        names.sort_unstable();
-        let values: Map<String, Value> = names
-            .into_iter()
-            .filter_map(|name| Some((name.to_owned(), element.get(name)?.clone())))
-            .collect();
-        (!values.is_empty()).then(|| owned.get(&format!("k:{}", Value::Object(values))))?
-    });
-    let by_value = || owned.get(&format!("v:{element}"));
-    by_key.or_else(by_value).or_else(|| {
-        let matches = |key: &str| {
-            let key = key.strip_prefix("k:")?;
-            let key: Map<String, Value> = serde_json::from_str(key).ok()?;
-            Some(!key.is_empty() && key.iter().all(|(name, value)| element.get(name) == Some(value)))
-        };
-        owned
+impl Managers {
+    /// The entry that owns a field: the most specific one, and of these the one that wrote last.
+    fn owner(&self, path: &str, state: &Value) -> Option<usize> {
+        self.entries
             .iter()
-            .take(SEARCHED_ELEMENTS)
-            .find(|(key, _)| matches(key) == Some(true))
-            .map(|(_, fields)| fields)
-    })
+            .enumerate()
+            .filter_map(|(at, entry)| {
+                let depth = self.owned_depth(&entry.fields, path, state)?;
+                Some((depth, &entry.author.time, at))
+            })
+            .max()
+            .map(|(_, _, at)| at)
+    }
+
+    /// How much of a path a field set contains; `None` if it does not own the field. A leaf of the set stands for the whole
+    /// value below it if nobody owns a part of that.
+    fn owned_depth(&self, fields: &FieldSet, path: &str, state: &Value) -> Option<usize> {
+        let (mut node, mut state) = (Node::ROOT, Some(state));
+        let mut depth = 0;
+        for part in path.split('/').skip(1) {
+            let name = unescape(part);
+            let next = match state {
+                Some(Value::Array(items)) => {
+                    let element = name.parse::<usize>().ok().and_then(|index| items.get(index));
+                    state = element;
+                    element.and_then(|element| self.owned_element(fields, node, element))
+                }
+                _ => {
+                    state = state.and_then(|state| state.get(&name));
+                    fields.child(node, &format!("f:{name}"))
+                }
+            };
+            match next {
+                Some(next) => node = next,
+                None => return node.is_leaf.then_some(depth),
+            }
+            depth += 1;
+        }
+        Some(depth)
+    }
+
+    /// The part of a field set that stands for a list element: by its key, or by its value.
+    fn owned_element(&self, fields: &FieldSet, list: Node, element: &Value) -> Option<Node> {
+        // Written as the server writes it: names in order, no spaces.
+        let by_names = |names: &[&str]| {
+            let mut names = names.to_vec();
+            names.sort_unstable();
+            let values: Map<String, Value> = names
+                .into_iter()
+                .filter_map(|name| Some((name.to_owned(), element.get(name)?.clone())))
+                .collect();
+            (!values.is_empty()).then(|| fields.child(list, &format!("k:{}", Value::Object(values))))?
+        };
+        let usual = || KEYS.iter().find_map(|names| by_names(names));
+        let by_value = || fields.child(list, &format!("v:{element}"));
+        let unusual = || {
+            self.keys.iter().find_map(|names| {
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                by_names(&names)
+            })
+        };
+        usual().or_else(by_value).or_else(unusual)
+    }
 }
 
 /// The authors in one line: `kubelet`, `kubectl-edit and hpa (scale)`. Foreign text.
@@ -280,7 +337,8 @@ mod tests {
     }
 
     fn authors(mut old: Value, mut new: Value) -> Option<Vec<(String, Vec<String>)>> {
-        let (before, after) = (Managers::take(&mut old, false), Managers::take(&mut new, false));
+        let take = |object: &mut Value| Managers::of(&object["metadata"]["managedFields"].take());
+        let (before, after) = (take(&mut old), take(&mut new));
         let changes = diff(&old, &new);
         let written = Managers::authors(&before, &after, &changes, (&old, &new))?;
         Some(
@@ -403,7 +461,8 @@ mod tests {
     fn sets_and_unusual_keys_are_found_and_any_shape_is_survived() {
         let owned = json!({ "f:a": { "v:\"x\"": {}, "k:{\"id\":7}": { "f:b": {} } } });
         let state = json!({ "a": ["x", { "id": 7, "b": 1 }] });
-        let depth = |path: &str| owned_depth(&owned, path, &state);
+        let managers = Managers::of(&json!([{ "manager": "m", "fieldsV1": owned }]));
+        let depth = |path: &str| managers.owned_depth(&managers.entries[0].fields, path, &state);
         assert_eq!(depth("/a/0"), Some(2));
         assert_eq!(depth("/a/1/b"), Some(3));
         assert_eq!(depth("/a/1/b/atomic"), Some(3));
@@ -412,11 +471,10 @@ mod tests {
         for shape in [
             json!(null),
             json!([1]),
-            json!({ "managedFields": 3 }),
-            json!({ "managedFields": [1, {}] }),
+            json!([{ "fieldsV1": [{}] }]),
+            json!([1, {}]),
         ] {
-            let mut object = json!({ "metadata": shape });
-            Managers::take(&mut object, false);
+            Managers::of(&shape);
         }
     }
 

@@ -21,10 +21,59 @@ pub struct Options {
     pub server: Option<String>,
     /// Whether to drop managedFields, in the way the library offers.
     pub drop_managed_fields: bool,
+    /// The form in which this library caches the pods. The other peers have one form.
+    pub form: Form,
+}
+
+/// A form in which this library caches objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    /// `Pod`.
+    #[default]
+    Typed,
+    /// `Lazy<Pod>`, decoded on access.
+    Packed,
+    /// `Lazy<Pod>`, decoded once on arrival.
+    PackedOnArrival,
+    /// A struct with the fields that the benchmark reads.
+    Projected,
+    /// `PartialObjectMeta<Pod>`.
+    Metadata,
+}
+
+impl Form {
+    /// The name on the command line.
+    #[must_use]
+    pub fn argument(self) -> &'static str {
+        match self {
+            Self::Typed => "typed",
+            Self::Packed => "packed",
+            Self::PackedOnArrival => "packed-on-arrival",
+            Self::Projected => "projected",
+            Self::Metadata => "metadata",
+        }
+    }
+
+    fn parse(name: &str) -> Result<Self, String> {
+        let all = [
+            Self::Typed,
+            Self::Packed,
+            Self::PackedOnArrival,
+            Self::Projected,
+            Self::Metadata,
+        ];
+        let found = all.into_iter().find(|form| form.argument() == name);
+        found.ok_or_else(|| {
+            format!(
+                "unknown form {name}: use one of {}",
+                all.map(Self::argument).join(", ")
+            )
+        })
+    }
 }
 
 impl Options {
-    /// Parses `--server URL` and `--drop`.
+    /// Parses `--server URL`, `--drop` and `--form NAME`.
     ///
     /// # Errors
     ///
@@ -33,13 +82,19 @@ impl Options {
         let mut options = Self {
             server: None,
             drop_managed_fields: false,
+            form: Form::default(),
         };
         let mut arguments = std::env::args().skip(1);
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
                 "--server" => options.server = Some(arguments.next().ok_or("--server needs a URL")?),
                 "--drop" => options.drop_managed_fields = true,
-                other => return Err(format!("unknown option {other}: use --server URL and --drop")),
+                "--form" => options.form = Form::parse(&arguments.next().ok_or("--form needs a name")?)?,
+                other => {
+                    return Err(format!(
+                        "unknown option {other}: use --server URL, --drop and --form NAME"
+                    ));
+                }
             }
         }
         Ok(options)
@@ -84,7 +139,12 @@ impl Meter {
     /// The same for objects of any kind.
     pub fn saw_metadata(&self, metadata: &ObjectMeta) {
         let sent = metadata.annotations.as_ref().and_then(|all| all.get(SENT));
-        let Some((number, nanos)) = sent.and_then(|sent| parse_sent(sent)) else {
+        self.saw_sent(sent.map(String::as_str));
+    }
+
+    /// The same, given the value of the annotation [`SENT`].
+    pub fn saw_sent(&self, sent: Option<&str>) {
+        let Some((number, nanos)) = sent.and_then(parse_sent) else {
             return;
         };
         let mut round = self.round.lock();

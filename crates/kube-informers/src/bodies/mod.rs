@@ -316,11 +316,10 @@ where
 
     /// Whether it is the state of this metadata, or a newer one.
     fn is_current(&self, metadata: &impl Object) -> bool {
-        if self.object.object_uid() != metadata.object_uid() {
-            return false;
-        }
         let (held, seen) = (self.version(), metadata.object_version().unwrap_or_default());
-        held == seen || ResourceVersion::compare(held, seen).is_some_and(|order| order.is_gt())
+        // An object that was deleted and created again has another UID and a later version.
+        let is_same = held == seen && self.object.object_uid() == metadata.object_uid();
+        is_same || ResourceVersion::compare(held, seen).is_some_and(|order| order.is_gt())
     }
 }
 

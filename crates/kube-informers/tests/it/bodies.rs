@@ -128,3 +128,101 @@ async fn a_failed_request_names_the_object_and_is_retried_by_the_next_caller() {
     fault.clear();
     secrets.fetch("ns/a").await.unwrap();
 }
+
+/// A client whose answers to GET requests are those that the test sends, in order. Each waits for its answer.
+fn scripted() -> (kube::Client, tokio::sync::mpsc::UnboundedSender<Secret>) {
+    let (answers, next) = tokio::sync::mpsc::unbounded_channel::<Secret>();
+    let next = Arc::new(tokio::sync::Mutex::new(next));
+    let service = tower::service_fn(move |_: http::Request<kube::client::Body>| {
+        let next = next.clone();
+        async move {
+            let secret = next.lock().await.recv().await.unwrap();
+            let body = serde_json::to_vec(&secret).unwrap();
+            Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::from(body)))
+        }
+    });
+    (kube::Client::new(service, "default"), answers)
+}
+
+fn version(secret: &Secret) -> &str {
+    secret.metadata.resource_version.as_deref().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_older_than_the_cached_metadata_is_never_returned() {
+    let server = TestServer::new();
+    let old = server.create(token("a", 10));
+    let new = server.modify::<Secret>("ns", "a", |secret| *secret = token("a", 20).label("x", "1"));
+    let metadata = synced(Informer::<Metadata>::all(server.client())).await;
+    let (client, answers) = scripted();
+    let secrets = Bodies::<Secret>::new(client, &metadata).unwrap();
+
+    // A server that lags behind, at every attempt.
+    for _ in 0..3 {
+        answers.send(old.clone()).unwrap();
+    }
+    let error = secrets.fetch("ns/a").await.unwrap_err();
+    let FetchError::Stale { found, seen, .. } = &error else {
+        panic!("{error}");
+    };
+    assert_eq!((found.as_str(), seen.as_str()), (version(&old), version(&new)));
+
+    // The outdated answer is not served from memory either.
+    answers.send(old.clone()).unwrap();
+    answers.send(new.clone()).unwrap();
+    let fetched = secrets.fetch("ns/a").await.unwrap();
+    assert_eq!(version(&fetched), version(&new));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_from_before_a_change_does_not_answer_a_caller_after_it() {
+    let server = TestServer::new();
+    let old = server.create(token("a", 10));
+    let metadata = synced(Informer::<Metadata>::all(server.client())).await;
+    let (client, answers) = scripted();
+    let secrets = Bodies::<Secret>::new(client, &metadata).unwrap();
+    let early = secrets.fetch("ns/a");
+    tokio::pin!(early);
+    assert!(futures_util::poll!(&mut early).is_pending());
+
+    let new = server.modify::<Secret>("ns", "a", |secret| *secret = secret.clone().label("x", "1"));
+    metadata.wait_for(version(&new), secs(10)).await.unwrap();
+    let late = secrets.fetch("ns/a");
+    tokio::pin!(late);
+    assert!(
+        futures_util::poll!(&mut late).is_pending(),
+        "it joins the request"
+    );
+    answers.send(old.clone()).unwrap();
+    answers.send(new.clone()).unwrap();
+
+    let (early, late) = futures_util::join!(early, late);
+
+    assert_eq!(
+        version(&early.unwrap()),
+        version(&old),
+        "current when it was called"
+    );
+    assert_eq!(version(&late.unwrap()), version(&new));
+    let again = secrets.fetch("ns/a").await.unwrap();
+    assert_eq!(version(&again), version(&new), "from memory");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_created_again_is_newer_than_the_cached_metadata_of_the_deleted_one() {
+    let server = TestServer::new();
+    server.create(token("a", 10));
+    let metadata = synced(Informer::<Metadata>::all(server.client())).await;
+    let (client, answers) = scripted();
+    let secrets = Bodies::<Secret>::new(client, &metadata).unwrap();
+    // Of another server: the cache has not seen it yet.
+    let ahead = TestServer::new();
+    ahead.create(token("b", 1));
+    ahead.create(token("c", 1));
+    let again = ahead.create(token("a", 20));
+    answers.send(again.clone()).unwrap();
+
+    let fetched = secrets.fetch("ns/a").await.unwrap();
+
+    assert_eq!(fetched.metadata.uid, again.metadata.uid);
+}

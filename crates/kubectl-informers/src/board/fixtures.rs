@@ -12,12 +12,11 @@ use tokio::time::Instant;
 use super::Board;
 use crate::changes::{Change, What};
 use crate::diff::FieldChange;
-use crate::item::Item;
+use crate::item::{Item, received};
 use crate::kinds::Kind;
 use crate::noise::Noise;
 use crate::observe::{Health, InformerView};
 use crate::path::{push_element, push_field};
-use crate::redact::Redaction;
 
 /// Pods and nodes.
 pub(crate) fn kinds() -> [Arc<Kind>; 2] {
@@ -43,12 +42,10 @@ fn kind(plural: &str) -> Arc<Kind> {
 
 /// An object of a kind.
 pub(crate) fn item(kind: &Kind, namespace: &str, name: &str) -> Arc<Item> {
-    let mut item: Item = serde_json::from_value(json!({
+    let object = json!({
         "metadata": { "name": name, "namespace": namespace, "uid": name, "resourceVersion": "7", "labels": { "app": name } },
-    }))
-    .unwrap();
-    item.admit(kind, &Redaction::on(), false);
-    Arc::new(item)
+    });
+    Arc::new(received(kind, object))
 }
 
 fn change(plural: &str, namespace: &str, name: &str, event: What, diff: Vec<FieldChange>) -> Change {

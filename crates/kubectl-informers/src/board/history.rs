@@ -4,14 +4,12 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::{Entry, ObjectId};
-use crate::item::Item;
+use crate::item::{Contents, Item};
 
 /// Changes kept for one object.
 const EACH: usize = 60;
 /// The approximate memory limit for all objects together.
 const MOST_BYTES: usize = 24 << 20;
-/// The assumed size of a deleted object: its exact size is not known without encoding it.
-const LAST_STATE: usize = 8 << 10;
 
 /// The recorded changes of one object.
 pub struct ObjectHistory {
@@ -82,11 +80,8 @@ impl History {
         {
             history.bytes -= gone.bytes();
         }
-        match (history.last_state.is_some(), last_state.is_some()) {
-            (false, true) => history.bytes += LAST_STATE,
-            (true, false) => history.bytes -= LAST_STATE,
-            _ => {}
-        }
+        let size = |state: &Option<Arc<Item>>| state.as_ref().map_or(0, |item| item.size());
+        history.bytes = history.bytes + size(&last_state) - size(&history.last_state);
         history.last_state = last_state;
         self.bytes = self.bytes + history.bytes - before;
         self.order.insert(number, id);

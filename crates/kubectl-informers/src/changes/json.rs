@@ -1,14 +1,13 @@
 //! A change as one line of JSON. Scripts depend on the names: `docs/json-lines.md` has them, and a test keeps both
 //! together.
 
-use std::borrow::Cow;
-
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{Change, What};
 use crate::diff::FieldChange;
+use crate::item::Contents;
 use crate::safe::SafeText;
 use crate::who::Written;
 
@@ -38,7 +37,7 @@ struct Line<'a> {
     objects: Option<usize>,
     /// Only on request.
     #[serde(skip_serializing_if = "Option::is_none")]
-    object: Option<Cow<'a, Value>>,
+    object: Option<Value>,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // The signature serde calls.
@@ -72,7 +71,7 @@ pub fn line(change: &Change, with_object: bool) -> SafeText {
             .object
             .as_ref()
             .filter(|_| with_object)
-            .map(|object| object.peek()),
+            .map(|object| object.tree().0),
     };
     SafeText::json(&line)
 }
@@ -85,13 +84,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::item::Item;
+    use crate::item::{Item, received};
     use crate::kinds::Kind;
     use crate::noise::Noise;
-    use crate::redact::Redaction;
 
     fn pod(version: &str, phase: &str) -> Arc<Item> {
-        let mut item: Item = serde_json::from_value(json!({
+        let object = json!({
             "metadata": {
                 "name": "cart", "namespace": "shop", "uid": "u1", "resourceVersion": version,
                 "managedFields": [{
@@ -100,10 +98,8 @@ mod tests {
                 }],
             },
             "status": { "phase": phase },
-        }))
-        .unwrap();
-        item.admit(&Kind::for_tests("", "v1", "Pod", "pods"), &Redaction::on(), false);
-        Arc::new(item)
+        });
+        Arc::new(received(&Kind::for_tests("", "v1", "Pod", "pods"), object))
     }
 
     fn parsed(change: &Change, with_object: bool) -> Value {

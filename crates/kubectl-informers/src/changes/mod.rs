@@ -9,7 +9,7 @@ use kube_informers::{Cause, Event, Object, ObjectKey};
 use serde_json::Value;
 
 use crate::diff::{self, FieldChange};
-use crate::item::Item;
+use crate::item::{Contents, Item};
 use crate::kinds::Kind;
 use crate::noise::Noise;
 use crate::who::Written;
@@ -113,7 +113,7 @@ impl Change {
                 What::Added { initial: *initial },
                 None,
                 Vec::new(),
-                object.managers().creators(),
+                object.summary().managers.creators(),
             ),
             Event::Updated { old, new, resync } => {
                 let (diff, by) = diff::with_authors(old, new, noise);
@@ -121,7 +121,6 @@ impl Change {
             }
             Event::Deleted { cause, .. } => (What::Deleted { cause: *cause }, None, Vec::new(), None),
         };
-        object.managers().forget_fields();
         Self {
             when: Timestamp::now(),
             kind: kind.clone(),
@@ -163,8 +162,7 @@ impl Change {
     /// The reason and message of an Event; `None` for other kinds.
     pub fn story(&self) -> Option<String> {
         let object = self.object.as_ref().filter(|_| self.kind.kind == "Event")?;
-        let object = object.peek();
-        let text = |field: &str| object.get(field).and_then(Value::as_str);
+        let text = |field: &str| object.text(field).ok().flatten();
         let reason = text("reason").unwrap_or_default();
         let message = text("message").or_else(|| text("note")).unwrap_or_default();
         Some(format!("{reason}: {message}"))
@@ -173,8 +171,8 @@ impl Change {
     /// The kind and key of the object an Event is about; `None` for other kinds.
     pub fn about(&self) -> Option<(String, ObjectKey)> {
         let object = self.object.as_ref().filter(|_| self.kind.kind == "Event")?;
-        let object = object.peek();
-        let about = object.get("involvedObject").or_else(|| object.get("regarding"))?;
+        let value = |field: &str| object.value(field).ok().flatten();
+        let about = value("involvedObject").or_else(|| value("regarding"))?;
         let text = |field: &str| {
             about
                 .get(field)

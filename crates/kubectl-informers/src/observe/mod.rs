@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use kube_informers::lazy::Validate;
 use kube_informers::reflector::ReflectorState;
 use kube_informers::stats::InformerStats;
 use kube_informers::{HandlerOptions, Informer, ListWatch, Scope};
@@ -19,7 +20,7 @@ use tokio::sync::mpsc;
 
 use crate::config::Config;
 use crate::failure::Failure;
-use crate::item::Item;
+use crate::item::{Item, admit};
 use crate::kinds::Kind;
 use crate::limits::Limits;
 use crate::noise::Noise;
@@ -102,8 +103,10 @@ impl Observed {
             .selected_namespaces()
             .map(|namespaces| namespaces.iter().cloned().collect());
         let list_watch = ListWatch::<Item>::projected(observing.client.clone(), kind.resource_type(), scope)
-            // Read for the authors of changes, and dropped from the object then.
+            // The transform reads them for the authors of changes, and cuts them.
             .drop_managed_fields(false)
+            // The transform decodes every object once, after it has cut it.
+            .validate(Validate::OnAccess)
             .connect_timeout(observing.limits.at_most(CONNECT_TIMEOUT));
         for member in list_watch.clone().members() {
             member.check().map_err(Failure::error)?;
@@ -129,7 +132,7 @@ impl Observed {
         let (managed_fields, limits) = (observing.show_noise, observing.limits);
         let (informer, reflecting) = Informer::from_sources(sources)
             .configure(|config| limits.apply(config))
-            .transform(move |item: &mut Item| item.admit(&admitted, &redaction, managed_fields))
+            .try_transform(move |item| admit(item, &admitted, &redaction, managed_fields))
             .on_stream_end(move |end| hook.ended(end))
             .build();
         let follow = Follow {

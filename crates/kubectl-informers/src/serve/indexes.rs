@@ -29,19 +29,14 @@ pub(super) fn add(kind: &Kind, store: &Store<Item>) {
     });
     match (kind.group.as_str(), kind.kind.as_str()) {
         ("", "Pod") => {
-            // `peek`, so that the parsed trees are not kept in memory.
-            for (name, field) in [(indexes::NODE_NAME, "/spec/nodeName"), (PHASE, "/status/phase")] {
-                store.index_or_add(name, |item: &Item| {
-                    let found = item.peek();
-                    found.pointer(field)?.as_str().map(str::to_owned)
-                });
+            for (name, field) in [(indexes::NODE_NAME, "spec.nodeName"), (PHASE, "status.phase")] {
+                store.index_or_add(name, move |item: &Item| item.text(field).ok().flatten());
             }
         }
         ("" | "events.k8s.io", "Event") => {
             store.index_or_add(ABOUT, |item: &Item| {
-                let found = item.peek();
                 ["involvedObject", "regarding"].iter().find_map(|about| {
-                    let part = |name: &str| found.get(about)?.get(name)?.as_str();
+                    let part = |name: &str| item.text(format!("{about}.{name}")).ok().flatten();
                     Some(format!("{}/{}", part("kind")?, part("name")?))
                 })
             });

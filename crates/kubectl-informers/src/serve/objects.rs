@@ -16,7 +16,7 @@ use super::query::{Query, bad};
 use super::stream;
 use crate::board::{ObjectHistory, ObjectId};
 use crate::columns;
-use crate::item::Item;
+use crate::item::{Contents, Item};
 
 /// The default and the maximum number of objects in one response.
 const SOME: usize = 500;
@@ -63,46 +63,54 @@ pub(super) fn list(app: &App, place: usize, served: &Served, query: Option<&str>
         }
     }
     let total = found.len();
+    let page: Vec<Arc<Item>> = found.into_iter().skip(offset).take(limit).collect();
     let mut budget = app.max_response;
-    let mut truncated = false;
-    let within_budget = |item: &Arc<Item>| {
-        let fits = budget >= item.size();
-        budget = budget.saturating_sub(item.size());
-        truncated |= !fits;
+    let mut take = |bytes: usize| {
+        let fits = budget >= bytes;
+        budget = budget.saturating_sub(bytes);
         fits
     };
-    let page: Vec<Arc<Item>> = found
-        .into_iter()
-        .skip(offset)
-        .take(limit)
-        .take_while(within_budget)
-        .collect();
     let mut answer = json!({
         "kind": served.id,
         "total": total,
         "offset": offset,
-        "truncated": truncated,
         "resourceVersion": served.store.resource_version(),
         "cursor": cursor,
         "now": now(),
     });
     if rows {
-        let (columns, rows) = as_rows(app, place, served, &page);
+        let fitting: Vec<Arc<Item>> = page
+            .iter()
+            .take_while(|item| take(item.size()))
+            .cloned()
+            .collect();
+        let (columns, rows) = as_rows(app, place, served, &fitting);
+        answer["truncated"] = (fitting.len() < page.len()).into();
         answer["columns"] = columns;
         answer["rows"] = rows;
         return Ok(answer.to_string().into());
     }
-    // Objects are kept as text. Joining the texts avoids trees of values, which take several times the memory.
+    // One object at a time, and one buffer: the trees of all objects would take several times the memory of their text, and
+    // many clients may be slow to read such answers.
     let mut text = answer.to_string();
     text.truncate(text.len() - 1);
+    let held: usize = page.iter().map(|item| item.size()).sum();
+    text.reserve(held.min(app.max_response));
     text.push_str(",\"items\":[");
-    for (at, item) in page.iter().enumerate() {
-        if at > 0 {
+    let mut fitting = 0;
+    for item in page
+        .iter()
+        .map(|item| item.tree().0.to_string())
+        .take_while(|item| take(item.len()))
+    {
+        if fitting > 0 {
             text.push(',');
         }
-        text.push_str(&item.json());
+        text.push_str(&item);
+        fitting += 1;
     }
-    text.push_str("]}");
+    text.push_str(&format!("],\"truncated\":{}}}", fitting < page.len()));
+    text.shrink_to_fit();
     Ok(text.into())
 }
 
@@ -163,7 +171,7 @@ fn as_rows(app: &App, place: usize, served: &Served, page: &[Arc<Item>]) -> (Val
                 "uid": item.object_uid(),
                 "namespace": item.object_namespace(),
                 "name": item.object_name(),
-                "cells": columns.row(&item.open()),
+                "cells": columns.row(&item.tree()),
                 "changes": history.map_or(0, |history| history.total),
                 "lastChange": history.and_then(|history| history.last()).map(|entry| entry.change.when.as_millisecond()),
             })
@@ -201,7 +209,7 @@ pub(super) fn get(
         .collect();
     let body = json!({
         "kind": served.id,
-        "object": cached.as_ref().or(last_state.as_ref()).map(|item| item.peek().into_owned()),
+        "object": cached.as_ref().or(last_state.as_ref()).map(|item| item.tree().0),
         "deleted": cached.is_none(),
         "stale": served.store.is_stale(&id.key),
         "changes": history.map_or(0, |history| history.total),

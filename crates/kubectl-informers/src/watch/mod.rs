@@ -14,6 +14,7 @@ use crate::changes::{Change, What, json};
 use crate::cli::{Global, Output as Format, WatchArgs};
 use crate::cluster::Cluster;
 use crate::failure::{Exit, Failure};
+use crate::item::Contents;
 use crate::notes::Notes;
 use crate::observe::{Note, NoteText};
 use crate::output::Output;
@@ -224,7 +225,7 @@ impl Watch {
         }
         match (change.event, &change.object) {
             (What::Added { initial: true }, Some(object)) => {
-                self.table.add(&change.kind, object);
+                self.table.add(&change.kind, &object.tree());
             }
             (What::Synced { objects }, _) => {
                 let table = self.table.take(&change.kind);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::columns::{self, Columns};
-use crate::item::Item;
+use crate::item::Tree;
 use crate::kinds::Kind;
 use crate::safe::SafeText;
 use crate::style::{Colours, HEAD};
@@ -32,8 +32,8 @@ impl Table {
     }
 
     /// Adds an object.
-    pub fn add(&mut self, kind: &Kind, object: &Item) {
-        let row = self.columns(kind).row(&object.open());
+    pub fn add(&mut self, kind: &Kind, object: &Tree) {
+        let row = self.columns(kind).row(object);
         let row = row.iter().map(|cell| SafeText::line(cell).shortened()).collect();
         self.rows.entry(kind.full_name()).or_default().push(row);
     }
@@ -86,7 +86,7 @@ mod tests {
                 "u".to_owned()
             };
             let item = serde_json::json!({ "metadata": { "name": format!("w-{number}"), "uid": uid } });
-            table.add(&kind, &serde_json::from_value(item).unwrap());
+            table.add(&kind, &Tree(item));
         }
 
         let text = table.take(&kind).to_string();

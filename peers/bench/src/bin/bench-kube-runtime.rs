@@ -1,5 +1,6 @@
 //! The kube-runtime peer: a watcher into a reflector's store, and a loop over its events.
 
+use std::hint::black_box;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
@@ -50,7 +51,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut reported = false;
         events.for_each(move |event| {
             match event {
-                Ok(Event::Apply(pod) | Event::InitApply(pod)) => meter.saw(&pod),
+                Ok(Event::Apply(pod) | Event::InitApply(pod)) => {
+                    black_box(ObjectRef::from_obj(&pod));
+                    meter.saw(&pod);
+                }
                 Ok(Event::InitDone) if !reported => {
                     reported = true;
                     peer::synced(reader.len());

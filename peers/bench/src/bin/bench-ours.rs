@@ -1,18 +1,124 @@
-//! The peer with this library: an `Informer<Pod>` with one handler and one index.
+//! The peer with this library: an informer of pods in one of its forms, with one handler and one index.
 
+use std::borrow::Cow;
+use std::hint::black_box;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
+use kube::core::PartialObjectMeta;
+use kube_informers::lazy::Validate;
+use kube_informers::source::{FromWire, ResourceType};
 use kube_informers::store::{Index, Store};
-use kube_informers::{Event, Informer, ListWatch, Scope};
-use kube_informers_bench::peer::{self, Meter, Options};
+use kube_informers::{Event, Informer, Lazy, ListWatch, Object, Scope};
+use kube_informers_bench::peer::{self, Form, Meter, Options};
+use kube_informers_bench::pod::SENT;
+use serde::Deserialize;
 
-struct Ours {
-    pods: Store<Pod>,
-    by_node: Index<Pod>,
+/// What the benchmark reads of a pod in each form.
+trait Read: Object + FromWire {
+    /// The annotation [`SENT`].
+    fn sent(&self) -> Option<Cow<'_, str>>;
+    /// The node, for the index.
+    fn node(&self) -> Option<String>;
 }
 
-impl peer::Cache for Ours {
+impl Read for Pod {
+    fn sent(&self) -> Option<Cow<'_, str>> {
+        let sent = self.metadata.annotations.as_ref()?.get(SENT)?;
+        Some(sent.as_str().into())
+    }
+
+    fn node(&self) -> Option<String> {
+        self.spec.as_ref()?.node_name.clone()
+    }
+}
+
+impl Read for Lazy<Pod> {
+    fn sent(&self) -> Option<Cow<'_, str>> {
+        let sent = self.text(r#"metadata.annotations["example.org/sent"]"#);
+        sent.ok().flatten().map(Cow::Owned)
+    }
+
+    fn node(&self) -> Option<String> {
+        self.text("spec.nodeName").ok().flatten()
+    }
+}
+
+impl Read for PartialObjectMeta<Pod> {
+    fn sent(&self) -> Option<Cow<'_, str>> {
+        let sent = self.metadata.annotations.as_ref()?.get(SENT)?;
+        Some(sent.as_str().into())
+    }
+
+    fn node(&self) -> Option<String> {
+        None
+    }
+}
+
+/// A pod with the fields that the benchmark reads.
+#[derive(Deserialize)]
+struct Placement {
+    metadata: Meta,
+    spec: Option<Spec>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Meta {
+    name: String,
+    namespace: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    annotations: Option<Annotations>,
+}
+
+#[derive(Deserialize)]
+struct Annotations {
+    #[serde(rename = "example.org/sent")]
+    sent: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    node_name: Option<String>,
+}
+
+impl Object for Placement {
+    fn object_name(&self) -> &str {
+        &self.metadata.name
+    }
+
+    fn object_namespace(&self) -> Option<&str> {
+        self.metadata.namespace.as_deref()
+    }
+
+    fn object_uid(&self) -> Option<&str> {
+        self.metadata.uid.as_deref()
+    }
+
+    fn object_version(&self) -> Option<&str> {
+        self.metadata.resource_version.as_deref()
+    }
+}
+
+impl Read for Placement {
+    fn sent(&self) -> Option<Cow<'_, str>> {
+        let sent = self.metadata.annotations.as_ref()?.sent.as_deref()?;
+        Some(sent.into())
+    }
+
+    fn node(&self) -> Option<String> {
+        self.spec.as_ref()?.node_name.clone()
+    }
+}
+
+struct Ours<K> {
+    pods: Store<K>,
+    by_node: Index<K>,
+}
+
+impl<K: Read> peer::Cache for Ours<K> {
     fn get(&self, namespace: &str, name: &str) -> bool {
         self.pods.get((namespace, name)).is_some()
     }
@@ -25,24 +131,55 @@ impl peer::Cache for Ours {
         self.pods
             .list()
             .iter()
-            .filter(|pod| pod.metadata.name.is_some())
+            .filter(|pod| !pod.object_name().is_empty())
             .count()
     }
 }
 
+type Error = Box<dyn std::error::Error>;
+
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> Result<(), Error> {
     let options = Options::from_arguments()?;
     let client = kube_informers::client(options.config().await?)?;
-    let source = ListWatch::<Pod>::new(client, Scope::all()).drop_managed_fields(options.drop_managed_fields);
+    let scope = Scope::all();
+    match options.form {
+        Form::Typed => run(ListWatch::<Pod>::new(client, scope), &options).await,
+        Form::Packed => {
+            let source = ListWatch::<Lazy<Pod>>::new(client, scope);
+            run(source.validate(Validate::OnAccess), &options).await
+        }
+        Form::PackedOnArrival => {
+            let source = ListWatch::<Lazy<Pod>>::new(client, scope);
+            run(source.validate(Validate::OnArrival), &options).await
+        }
+        Form::Projected => {
+            let resource = ResourceType::of::<Pod>();
+            run(
+                ListWatch::<Placement>::projected(client, resource, scope),
+                &options,
+            )
+            .await
+        }
+        Form::Metadata => run(ListWatch::<PartialObjectMeta<Pod>>::new(client, scope), &options).await,
+    }
+}
+
+async fn run<K: Read>(source: ListWatch<K>, options: &Options) -> Result<(), Error> {
+    let source = source.drop_managed_fields(options.drop_managed_fields);
     let pods = Informer::from_list_watch(source).start();
-    let by_node = pods.add_index("node", |pod: &Pod| pod.spec.as_ref()?.node_name.clone())?;
+    let by_node = pods.add_index("node", |pod: &K| pod.node())?;
     let meter = Arc::new(Meter::default());
     let handler = pods.add_event_handler({
         let meter = meter.clone();
-        move |event: Event<Pod>| match event {
-            Event::Added { object, .. } | Event::Updated { new: object, .. } => meter.saw(&object),
-            Event::Deleted { .. } => {}
+        move |event: Event<K>| {
+            black_box(event.key());
+            match event {
+                Event::Added { object, .. } | Event::Updated { new: object, .. } => {
+                    meter.saw_sent(object.sent().as_deref());
+                }
+                Event::Deleted { .. } => {}
+            }
         }
     })?;
     handler.synced().await?;

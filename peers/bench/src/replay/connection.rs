@@ -134,7 +134,14 @@ async fn watch(
         true => Encoding::Protobuf,
         false => Encoding::Json,
     };
-    let (encoded, encoding) = world.encoded(wanted);
+    let metadata = match request.accept.contains("as=PartialObjectMetadata") && wanted == Encoding::Protobuf {
+        true => world.metadata(),
+        false => None,
+    };
+    let (encoded, encoding) = match metadata {
+        Some(metadata) => (metadata, Encoding::Protobuf),
+        None => world.encoded(wanted),
+    };
     let content_type = match encoding {
         Encoding::Json => "application/json",
         Encoding::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",

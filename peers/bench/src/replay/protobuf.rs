@@ -126,6 +126,25 @@ pub fn frame_head(kind: &str, object: usize) -> Vec<u8> {
     head
 }
 
+/// The metadata of an object with its prefix, as a `PartialObjectMetadata`.
+pub fn metadata_only(object: &[u8]) -> Option<Vec<u8>> {
+    // Unknown.raw, and the metadata of any kind.
+    let metadata = get(get(object.strip_prefix(MAGIC)?, 2)?, 1)?;
+    let mut partial = Vec::with_capacity(metadata.len() + 8);
+    put(&mut partial, 1, metadata);
+    Some(unknown("meta.k8s.io/v1", "PartialObjectMetadata", &partial))
+}
+
+fn unknown(api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
+    let mut type_meta = Vec::new();
+    put(&mut type_meta, 1, api_version.as_bytes());
+    put(&mut type_meta, 2, kind.as_bytes());
+    let mut unknown = MAGIC.to_vec();
+    put(&mut unknown, 1, &type_meta);
+    put(&mut unknown, 2, message);
+    unknown
+}
+
 /// The `Status` for a version that is too old.
 pub fn expired() -> Vec<u8> {
     let mut status = Vec::new();
@@ -133,13 +152,7 @@ pub fn expired() -> Vec<u8> {
     put(&mut status, 3, b"too old resource version");
     put(&mut status, 4, b"Expired");
     put_number(&mut status, 6, 410);
-    let mut kind = Vec::new();
-    put(&mut kind, 1, b"v1");
-    put(&mut kind, 2, b"Status");
-    let mut unknown = MAGIC.to_vec();
-    put(&mut unknown, 1, &kind);
-    put(&mut unknown, 2, &status);
-    unknown
+    unknown("v1", "Status", &status)
 }
 
 #[cfg(test)]

@@ -84,6 +84,16 @@ impl Template {
         Self::new(bytes, &marker, marker.len() - version.len(), Encoding::Protobuf)
     }
 
+    /// The same object without everything but its metadata, as a server sends it if only metadata is requested. For objects
+    /// in protobuf.
+    fn metadata_only(&self) -> Option<Self> {
+        let bytes = protobuf::metadata_only(&self.bytes)?;
+        let mut marker = Vec::new();
+        protobuf::put(&mut marker, 6, FIRST_VERSION.to_string().as_bytes());
+        let offset = marker.len() - FIRST_VERSION.to_string().len();
+        Self::new(bytes, &marker, offset, Encoding::Protobuf)
+    }
+
     fn render(&self, out: &mut Vec<u8>, written: Written, from: usize) {
         let start = out.len();
         out.extend_from_slice(self.bytes.get(from..).unwrap_or_default());
@@ -170,6 +180,19 @@ impl Encoded {
         })
     }
 
+    /// The metadata of the same objects, if they are in protobuf.
+    #[must_use]
+    pub fn metadata_only(&self) -> Option<Self> {
+        Some(Self {
+            objects: self
+                .objects
+                .iter()
+                .map(Template::metadata_only)
+                .collect::<Option<_>>()?,
+            bookmark: self.bookmark.metadata_only()?,
+        })
+    }
+
     /// Parses a recorded watch stream that ends with the bookmark. Errors give the position.
     ///
     /// # Errors
@@ -223,6 +246,8 @@ impl Encoded {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::Pod;
+
     use super::*;
 
     const WRITTEN: Written = Written {
@@ -259,9 +284,25 @@ mod tests {
             Encoded::made(1, encoding).unwrap().objects[0].render(&mut out, WRITTEN, 0);
             out
         });
-        let json: k8s_openapi::api::core::v1::Pod = serde_json::from_slice(&json).unwrap();
+        let json: Pod = serde_json::from_slice(&json).unwrap();
         let options = kube_protobuf::Options::new();
         assert_eq!(json, kube_protobuf::from_body(&protobuf, &options).unwrap());
+    }
+
+    #[test]
+    fn metadata_of_a_generated_pod_is_that_of_the_whole() {
+        let whole = Encoded::made(1, Encoding::Protobuf).unwrap();
+        let [metadata, whole] = [whole.metadata_only().unwrap(), whole].map(|encoded| {
+            let mut out = Vec::new();
+            encoded.objects[0].render(&mut out, WRITTEN, 0);
+            out
+        });
+        let options = kube_protobuf::Options::new();
+        let metadata: kube::core::PartialObjectMeta<Pod> =
+            kube_protobuf::from_body(&metadata, &options).unwrap();
+        let whole: Pod = kube_protobuf::from_body(&whole, &options).unwrap();
+        assert_eq!(metadata.metadata, whole.metadata);
+        assert_eq!(metadata.types.unwrap().kind, "PartialObjectMetadata");
     }
 
     #[test]

@@ -24,6 +24,7 @@ pub struct Play {
 pub struct World {
     json: Encoded,
     protobuf: Option<Encoded>,
+    metadata: Option<Encoded>,
     state: Mutex<State>,
     /// Incremented on every change, to wake waiters.
     changes: watch::Sender<u64>,
@@ -68,6 +69,7 @@ impl World {
         }
         let world = Self {
             json,
+            metadata: protobuf.as_ref().and_then(Encoded::metadata_only),
             protobuf,
             state: Mutex::new(State {
                 written: vec![Written::default(); count],
@@ -89,6 +91,11 @@ impl World {
             (Some(protobuf), Encoding::Protobuf) => (protobuf, Encoding::Protobuf),
             _ => (&self.json, Encoding::Json),
         }
+    }
+
+    /// The metadata of the objects, in protobuf.
+    pub fn metadata(&self) -> Option<&Encoded> {
+        self.metadata.as_ref()
     }
 
     /// The number of objects.

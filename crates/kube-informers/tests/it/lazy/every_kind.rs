@@ -12,7 +12,7 @@ use kube_informers::codec::{Codec, Decoding, Expected};
 use kube_informers::lazy::{FieldPath, Lazy, LazyError, Validate};
 use kube_informers::source::{Fetched, WatchItem};
 use kube_protobuf::{Envelope, Options, TypeMeta, envelope, from_message};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 type LazyObject = Lazy<DynamicObject>;
 
@@ -296,6 +296,44 @@ fn expected_of(record: &Record) -> Option<(Expected, Vec<u8>, Vec<u8>)> {
     let path = kube_protobuf::raw::Path::parse(message, "metadata.name").ok()?;
     let raw = kube_protobuf::raw::set(&path, raw, Some(&"named".into())).ok()?;
     Some((expected, raw, serde_json::to_vec(&json).unwrap()))
+}
+
+/// A field that no schema has, with a number beyond all of them.
+fn unknown_field() -> Vec<u8> {
+    let mut field = Vec::new();
+    kube_protobuf::wire::put_bytes(&mut field, 9_999, b"from the future");
+    field
+}
+
+#[test]
+fn unknown_protobuf_fields_survive_in_the_bytes() {
+    let has_unknown = |object: &LazyObject| {
+        let field = unknown_field();
+        object.bytes().windows(field.len()).any(|part| part == field)
+    };
+    let mut checked = 0;
+    for record in records() {
+        let Some((expected, raw, _)) = expected_of(&record) else {
+            continue;
+        };
+        // Go writes strings that are not UTF-8. Such objects are quarantined, or fail on access.
+        let known = receive_protobuf(&expected, &raw).map(|object| object.project::<Value>());
+        let Some(Ok(known)) = known else {
+            continue;
+        };
+        let newer = [raw.as_slice(), &unknown_field()].concat();
+        let object = receive_protobuf(&expected, &newer).unwrap_or_else(|| panic!("{expected}"));
+        assert!(has_unknown(&object), "{expected}");
+        // They are not in the decoded object, and disturb nothing.
+        assert_eq!(object.project::<Value>().unwrap(), known, "{expected}");
+        // A transform keeps them.
+        let mut changed = object.clone();
+        changed.set("metadata.annotations", json!({ "a": "b" })).unwrap();
+        assert!(has_unknown(&changed), "{expected}");
+        assert!(changed.changed(&object, "metadata.annotations").unwrap());
+        checked += 1;
+    }
+    assert!(checked > 50, "{checked} kinds");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube_informers::error::LazyError;
 use kube_informers::lazy::Validate;
 use kube_informers::source::Encoding;
-use kube_informers::{Informer, Lazy, ListWatch, Scope};
+use kube_informers::{Informer, Lazy, ListWatch, Object, Scope};
 use kube_testserver::builders::pod;
 use kube_testserver::{Poison, TestServer};
 
@@ -62,6 +62,53 @@ async fn on_access_the_error_names_key_and_path_and_is_counted() {
     // What can be read is read.
     assert_eq!(object.text("metadata.name").unwrap().as_deref(), Some("a"));
     assert_eq!(informer.stats().access_errors, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_accesses_to_an_object_are_logged_once() {
+    let lines = CapturedLogs::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::WARN)
+        .with_writer(lines.clone())
+        .with_ansi(false)
+        .finish();
+    // As in the test of secrets: a second subscriber makes tracing check each log line.
+    let _second = tracing::Dispatch::new(tracing_subscriber::fmt().finish());
+    let guard = tracing::subscriber::set_default(subscriber);
+    let server = TestServer::new();
+    for name in ["a", "b"] {
+        server.create(pod("ns", name));
+        server.poison("pods", &format!("ns/{name}"), Poison::WrongType);
+    }
+    let informer = on_access(&server).await;
+    let logged = |key: &str| {
+        let text = lines.text();
+        text.lines().filter(|line| line.contains(key)).count()
+    };
+    assert_eq!(logged("ns/"), 0, "nothing was accessed");
+
+    for _ in 0..3 {
+        assert!(informer.store().get("ns/a").unwrap().get().is_err());
+    }
+    assert!(informer.store().get("ns/a").unwrap().project::<Pod>().is_err());
+
+    assert_eq!(logged("ns/a"), 1, "{}", lines.text());
+    assert_eq!(logged("ns/b"), 0, "{}", lines.text());
+    assert!(informer.store().get("ns/b").unwrap().get().is_err());
+    assert_eq!(logged("ns/b"), 1, "{}", lines.text());
+    assert!(informer.stats().access_errors >= 4);
+    // A new version is a new object.
+    server.modify::<Pod>("ns", "a", |pod| {
+        pod.metadata.labels = Some([("x".to_owned(), "1".to_owned())].into());
+    });
+    wait_for("the new version arrives", || {
+        let object = informer.store().get("ns/a");
+        object.is_some_and(|object| object.object_label("x").is_some())
+    })
+    .await;
+    assert!(informer.store().get("ns/a").unwrap().get().is_err());
+    assert_eq!(logged("ns/a"), 2, "{}", lines.text());
+    drop(guard);
 }
 
 #[tokio::test(start_paused = true)]

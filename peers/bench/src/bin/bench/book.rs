@@ -16,6 +16,11 @@ impl Book {
         self.figures.entry((figure, peer)).or_default().push(value);
     }
 
+    /// All figures and peers with a measurement.
+    pub fn measured(&self) -> impl Iterator<Item = (&'static str, Peer)> {
+        self.figures.keys().copied()
+    }
+
     /// The median of the measurements, if any.
     #[must_use]
     pub fn median(&self, figure: &'static str, peer: Peer) -> Option<f64> {

@@ -3,11 +3,13 @@
 mod book;
 mod cluster;
 mod controller;
+mod forms;
 mod opponent;
 mod proc;
 mod real;
 mod replayed;
 mod report;
+mod results;
 mod workqueue;
 
 use std::path::{Path, PathBuf};
@@ -23,15 +25,17 @@ use tokio::signal::unix::{SignalKind, signal};
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 const USAGE: &str =
-    "usage: peers/bench/run [--quick] [--objects N] [--runs N] [--only real,replay,controller,queue]
+    "usage: peers/bench/run [--quick] [--objects N] [--runs N] [--only real,replay,packed,controller,queue]
                         [--peers ours,client-go,client-go-json,kube-runtime] [--generated] [--write FILE]
+                        [--results FILE]
   --quick      1,000 objects, one run: shows that everything works, measures nothing
   --objects    how many pods (20,000)
   --runs       of how many runs the median is taken (5)
   --only       which parts
   --peers      which peers, for the real and the replay server
   --generated  skips the real server, and replays generated pods instead of recorded ones
-  --write      puts the tables into this document";
+  --write      puts the tables into this document; with --only packed, into the part for packed objects
+  --results    writes the medians into this file, as JSON";
 
 struct Options {
     quick: bool,
@@ -41,6 +45,7 @@ struct Options {
     peers: Vec<Peer>,
     generated: bool,
     write: Option<PathBuf>,
+    results: Option<PathBuf>,
     client_go: Option<PathBuf>,
 }
 
@@ -54,6 +59,7 @@ impl Options {
             peers: Peer::ALL.to_vec(),
             generated: false,
             write: None,
+            results: None,
             client_go: None,
         };
         let mut arguments = std::env::args().skip(1);
@@ -71,6 +77,7 @@ impl Options {
                 "--peers" => options.peers = peers(&value()?)?,
                 "--generated" => options.generated = true,
                 "--write" => options.write = Some(value()?.into()),
+                "--results" => options.results = Some(value()?.into()),
                 "--client-go" => options.client_go = Some(value()?.into()),
                 _ => return Err(USAGE.into()),
             }
@@ -125,12 +132,9 @@ async fn main() -> Result<()> {
         () = interrupted() => Err("interrupted".into()),
     };
     std::fs::remove_dir_all(&work)?;
+    let heading = heading(&options, &repository, &load);
     let text = match result {
-        Ok(queue) => format!(
-            "{}{}{queue}",
-            heading(&options, &repository, &load),
-            report::tables(&book)
-        ),
+        Ok(queue) => format!("{heading}{}{queue}", report::tables(&book)),
         Err(error) => {
             println!("Measurements before the failure:\n\n{}", report::tables(&book));
             return Err(error);
@@ -139,7 +143,14 @@ async fn main() -> Result<()> {
     println!("{text}");
     if let Some(path) = &options.write {
         let document = std::fs::read_to_string(path)?;
-        std::fs::write(path, report::insert(&document, &text)?)?;
+        let part = match options.only.as_deref() {
+            Some("packed") => report::PACKED,
+            _ => report::EVERYTHING,
+        };
+        std::fs::write(path, report::insert(&document, part, &text)?)?;
+    }
+    if let Some(path) = &options.results {
+        std::fs::write(path, results::json(&book, options.objects, heading.trim()))?;
     }
     Ok(())
 }
@@ -170,7 +181,9 @@ async fn run(
     book: &mut Book,
 ) -> Result<String> {
     let mut recorded = None;
-    let compares = options.wants("real") || options.wants("replay");
+    let compares = ["real", "replay", "packed"]
+        .into_iter()
+        .any(|part| options.wants(part));
     if options.generated {
         report_progress("SKIPPED: the real server, as requested");
     } else if compares && options.client_go.is_some() {
@@ -187,12 +200,19 @@ async fn run(
     } else if compares {
         report_progress("SKIPPED: client-go and the real server, because there is no Go toolchain");
     }
-    if options.wants("replay") {
+    if options.wants("replay") || options.wants("packed") {
         let replay = Replay::start(programs, recorded, options.objects).await?;
         for round in 1..=options.runs {
-            for peer in programs.peers() {
+            for peer in programs.peers().into_iter().filter(|_| options.wants("replay")) {
                 report_progress(&format!("replay server, run {round}: {}", peer.name()));
                 replayed::run(programs, peer, &replay, options.amount(), book).await?;
+            }
+            for peer in programs.forms().into_iter().filter(|_| options.wants("packed")) {
+                report_progress(&format!(
+                    "forms, replay server, run {round}: {}",
+                    peer.form_name()
+                ));
+                forms::replayed(programs, peer, &replay, options.amount(), book).await?;
             }
         }
     }
@@ -224,11 +244,19 @@ async fn on_real_server(
     let client = cluster.client().await?;
     report_progress("recording");
     recording::record(&client, work).await?;
+    let kubeconfig = cluster.kubeconfig();
+    let server = Server::Kubeconfig(&kubeconfig);
+    if options.wants("packed") {
+        for round in 1..=options.runs {
+            for peer in programs.forms() {
+                report_progress(&format!("forms, real server, run {round}: {}", peer.form_name()));
+                forms::real(programs, peer, server, options.objects, book).await?;
+            }
+        }
+    }
     if !options.wants("real") {
         return Ok(());
     }
-    let kubeconfig = cluster.kubeconfig();
-    let server = Server::Kubeconfig(&kubeconfig);
     let (count, per_second) = (if options.quick { 250 } else { 1_250 }, 250);
     let mut updates = 0;
     for round in 1..=options.runs {

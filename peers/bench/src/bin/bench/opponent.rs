@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use kube_informers_bench::peer::Form;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -26,10 +27,29 @@ pub enum Peer {
     ClientGoJson,
     /// kube-runtime.
     KubeRuntime,
+    /// This library with packed objects, decoded on access.
+    Packed,
+    /// The same, decoded once on arrival.
+    PackedOnArrival,
+    /// This library with a projection.
+    Projected,
+    /// This library with metadata only.
+    Metadata,
 }
 
 impl Peer {
-    /// All peers, in the order of the columns.
+    /// The forms of a cache: the columns of the part `packed`.
+    pub const FORMS: [Self; 7] = [
+        Self::ClientGo,
+        Self::KubeRuntime,
+        Self::Ours,
+        Self::Packed,
+        Self::PackedOnArrival,
+        Self::Projected,
+        Self::Metadata,
+    ];
+
+    /// The peers of all other parts, in the order of the columns.
     pub const ALL: [Self; 4] = [Self::Ours, Self::ClientGo, Self::ClientGoJson, Self::KubeRuntime];
 
     /// The name in tables.
@@ -40,6 +60,30 @@ impl Peer {
             Self::ClientGo => "client-go",
             Self::ClientGoJson => "client-go, JSON",
             Self::KubeRuntime => "kube-runtime",
+            Self::Packed => "packed",
+            Self::PackedOnArrival => "packed, checked on arrival",
+            Self::Projected => "projected",
+            Self::Metadata => "metadata only",
+        }
+    }
+
+    /// The name among the forms of a cache.
+    #[must_use]
+    pub fn form_name(self) -> &'static str {
+        match self {
+            Self::Ours => "typed",
+            other => other.name(),
+        }
+    }
+
+    /// The form of this library's cache.
+    fn form(self) -> Form {
+        match self {
+            Self::Packed => Form::Packed,
+            Self::PackedOnArrival => Form::PackedOnArrival,
+            Self::Projected => Form::Projected,
+            Self::Metadata => Form::Metadata,
+            Self::Ours | Self::ClientGo | Self::ClientGoJson | Self::KubeRuntime => Form::Typed,
         }
     }
 
@@ -51,6 +95,7 @@ impl Peer {
             Self::ClientGo => "client-go",
             Self::ClientGoJson => "client-go-json",
             Self::KubeRuntime => "kube-runtime",
+            Self::Packed | Self::PackedOnArrival | Self::Projected | Self::Metadata => self.form().argument(),
         }
     }
 }
@@ -70,17 +115,23 @@ impl Programs {
     /// The peers to measure that are available.
     #[must_use]
     pub fn peers(&self) -> Vec<Peer> {
-        let is_there = |peer: &Peer| match peer {
-            Peer::ClientGo | Peer::ClientGoJson => self.client_go.is_some(),
-            Peer::Ours | Peer::KubeRuntime => true,
-        };
-        self.wanted.iter().copied().filter(is_there).collect()
+        let wanted = self.wanted.iter().copied();
+        wanted.filter(|peer| self.of(*peer).is_some()).collect()
+    }
+
+    /// The forms of a cache that are available.
+    #[must_use]
+    pub fn forms(&self) -> Vec<Peer> {
+        let forms = Peer::FORMS.into_iter();
+        forms.filter(|peer| self.of(*peer).is_some()).collect()
     }
 
     fn of(&self, peer: Peer) -> Option<PathBuf> {
         match peer {
-            Peer::Ours => Some(self.directory.join("bench-ours")),
             Peer::KubeRuntime => Some(self.directory.join("bench-kube-runtime")),
+            Peer::Ours | Peer::Packed | Peer::PackedOnArrival | Peer::Projected | Peer::Metadata => {
+                Some(self.directory.join("bench-ours"))
+            }
             Peer::ClientGo | Peer::ClientGoJson => self.client_go.clone(),
         }
     }
@@ -127,6 +178,9 @@ impl Opponent {
         if peer == Peer::ClientGoJson {
             command.arg("--json");
         }
+        if peer.form() != Form::Typed {
+            command.args(["--form", peer.form().argument()]);
+        }
         Self::spawn(peer, command, server)
     }
 
@@ -139,9 +193,7 @@ impl Opponent {
         let program = match peer {
             Peer::Ours => "bench-controller",
             Peer::KubeRuntime => "bench-controller-kube-runtime",
-            Peer::ClientGo | Peer::ClientGoJson => {
-                return Err("there is no controller for client-go".into());
-            }
+            other => return Err(format!("there is no controller for {}", other.name()).into()),
         };
         Self::spawn(peer, Command::new(programs.directory.join(program)), server)
     }

@@ -78,7 +78,18 @@ impl Replay {
         })
     }
 
-    async fn command(&self, command: &str) -> Result<()> {
+    /// Its address.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Executes a command of the benchmark.
+    ///
+    /// # Errors
+    ///
+    /// The server has ended, or has no such command.
+    pub async fn command(&self, command: &str) -> Result<()> {
         let address = self
             .url
             .strip_prefix("http://")
@@ -133,19 +144,56 @@ async fn storm(
     amount: Amount,
     book: &mut Book,
 ) -> Result<()> {
-    let events = amount.storm;
-    opponent.command(&format!("measure 1 {events}")).await?;
-    opponent.says("ready").await?;
-    let before = opponent.usage()?;
-    replay.command(&format!("play?round=1&events={events}")).await?;
-    let measured = opponent.says("measured").await?;
-    let cpu = opponent.usage()?.cpu_seconds - before.cpu_seconds;
-    book.add("storm-cpu", peer, cpu * 1e6 / events as f64);
-    add_rate(book, "storm-rate", peer, &measured, events);
+    let updates = Updates {
+        round: 1,
+        events: amount.storm,
+        per_second: None,
+    };
+    let (measured, cpu) = play(opponent, replay, updates).await?;
+    book.add("storm-cpu", peer, cpu);
+    add_rate(book, "storm-rate", peer, &measured, amount.storm);
     Ok(())
 }
 
-fn add_rate(book: &mut Book, figure: &'static str, peer: Peer, line: &serde_json::Value, events: usize) {
+/// Updates that the replay server sends.
+#[derive(Clone, Copy, Debug)]
+pub struct Updates {
+    /// The round that is written into them.
+    pub round: u16,
+    /// Their number.
+    pub events: usize,
+    /// How many are sent per second; `None` for as many as are read.
+    pub per_second: Option<u32>,
+}
+
+/// Plays updates. Returns the line that the peer prints after them, and its CPU time per event in microseconds.
+///
+/// # Errors
+///
+/// The peer or the replay server fail.
+pub async fn play(
+    opponent: &mut Opponent,
+    replay: &Replay,
+    Updates {
+        round,
+        events,
+        per_second,
+    }: Updates,
+) -> Result<(serde_json::Value, f64)> {
+    opponent.command(&format!("measure {round} {events}")).await?;
+    opponent.says("ready").await?;
+    let before = opponent.usage()?;
+    let pace = per_second.map_or(String::new(), |rate| format!("&per_second={rate}"));
+    replay
+        .command(&format!("play?round={round}&events={events}{pace}"))
+        .await?;
+    let measured = opponent.says("measured").await?;
+    let cpu = opponent.usage()?.cpu_seconds - before.cpu_seconds;
+    Ok((measured, cpu * 1e6 / events as f64))
+}
+
+/// Records the events per second of a line.
+pub fn add_rate(book: &mut Book, figure: &'static str, peer: Peer, line: &serde_json::Value, events: usize) {
     if let Some(seconds) = line
         .get("seconds")
         .and_then(serde_json::Value::as_f64)
@@ -162,19 +210,13 @@ async fn paced(
     amount: Amount,
     book: &mut Book,
 ) -> Result<()> {
-    let events = amount.per_second as usize * amount.seconds as usize;
-    opponent.command(&format!("measure 2 {events}")).await?;
-    opponent.says("ready").await?;
-    let before = opponent.usage()?;
-    replay
-        .command(&format!(
-            "play?round=2&events={events}&per_second={}",
-            amount.per_second
-        ))
-        .await?;
-    let measured = opponent.says("measured").await?;
-    let cpu = opponent.usage()?.cpu_seconds - before.cpu_seconds;
-    book.add("paced-cpu", peer, cpu * 1e6 / events as f64);
+    let updates = Updates {
+        round: 2,
+        events: amount.per_second as usize * amount.seconds as usize,
+        per_second: Some(amount.per_second),
+    };
+    let (measured, cpu) = play(opponent, replay, updates).await?;
+    book.add("paced-cpu", peer, cpu);
     add(book, "paced-p50", peer, &measured, "p50_us", 1.0);
     add(book, "paced-p99", peer, &measured, "p99_us", 1.0);
     Ok(())

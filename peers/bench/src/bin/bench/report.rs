@@ -172,10 +172,129 @@ const SECTIONS: &[Section] = &[
     },
 ];
 
+/// The targets of packed objects, relative to client-go and to kube-runtime.
+struct PackedFigure {
+    figure: Figure,
+    client_go: Option<f64>,
+    kube_runtime: Option<f64>,
+}
+
+const fn packed(figure: Figure, client_go: Option<f64>, kube_runtime: Option<f64>) -> PackedFigure {
+    PackedFigure {
+        figure,
+        client_go,
+        kube_runtime,
+    }
+}
+
+const PACKED_FIGURES: &[PackedFigure] = &[
+    packed(
+        figure("packed-real-cpu", "real server: CPU to synced, s", 2),
+        Some(0.45),
+        Some(0.3),
+    ),
+    packed(
+        figure("packed-real-wall", "real server: wall to synced, s", 2),
+        Some(0.8),
+        None,
+    ),
+    packed(
+        figure("packed-real-steady", "real server: memory, MB", 0),
+        Some(0.25),
+        Some(0.15),
+    ),
+    packed(
+        figure("packed-real-peak", "real server: peak memory, MB", 0),
+        None,
+        None,
+    ),
+    packed(
+        figure("packed-replay-cpu", "replayed: CPU to synced, s", 2),
+        Some(0.25),
+        Some(0.3),
+    ),
+    packed(
+        figure("packed-replay-wall", "replayed: wall to synced, s", 2),
+        None,
+        None,
+    ),
+    packed(
+        figure("packed-replay-steady", "replayed: memory, MB", 0),
+        Some(0.25),
+        Some(0.15),
+    ),
+    packed(
+        figure("packed-replay-peak", "replayed: peak memory, MB", 0),
+        None,
+        None,
+    ),
+    packed(
+        figure("packed-storm-cpu", "CPU per event, unpaced, µs", 1),
+        Some(0.4),
+        Some(0.3),
+    ),
+    packed(rate("packed-storm-rate", "events/s, unpaced"), Some(3.0), None),
+    packed(
+        figure("packed-paced-cpu", "CPU per event at 2,000/s, µs", 1),
+        None,
+        None,
+    ),
+    packed(
+        figure("packed-paced-p99", "delay at 2,000/s, 99 %, µs", 0),
+        None,
+        None,
+    ),
+];
+
+/// The table of the forms of a cache.
+fn forms(out: &mut String, book: &Book) {
+    if book.median("packed-replay-cpu", Peer::Packed).is_none() {
+        return;
+    }
+    out.push_str(
+        "### The forms of a cache\n\nmanagedFields dropped. The handler computes the key of every object and reads one annotation. \
+         The last columns compare *packed* (`Lazy<Pod>`, `Validate::OnAccess`).\n\n| |",
+    );
+    for peer in Peer::FORMS {
+        let _ = write!(out, " {} |", peer.form_name());
+    }
+    out.push_str(" packed / client-go | packed / kube-runtime | target |\n|---|");
+    out.push_str(&"---:|".repeat(Peer::FORMS.len() + 2));
+    out.push_str("---|\n");
+    for row in PACKED_FIGURES {
+        let figure = &row.figure;
+        let packed = book.median(figure.id, Peer::Packed);
+        if packed.is_none() {
+            continue;
+        }
+        let _ = write!(out, "| {} |", figure.name);
+        for peer in Peer::FORMS {
+            cell(out, figure, book.median(figure.id, peer));
+        }
+        let ratio = |peer| Some(packed? / book.median(figure.id, peer).filter(|theirs| *theirs > 0.0)?);
+        let mut verdicts = Vec::new();
+        for (peer, target) in [
+            (Peer::ClientGo, row.client_go),
+            (Peer::KubeRuntime, row.kube_runtime),
+        ] {
+            let _ = match ratio(peer) {
+                Some(ratio) => write!(out, " {ratio:.2} |"),
+                None => write!(out, " |"),
+            };
+            if let (Some(ratio), Some(target)) = (ratio(peer), target) {
+                verdicts.push(judge(figure.better, ratio, target, &format!("× {}", peer.name())));
+            }
+        }
+        let _ = writeln!(out, " {} |", verdicts.join("; "));
+    }
+    out.push('\n');
+}
+
 /// All tables, as Markdown.
 #[must_use]
 pub fn tables(book: &Book) -> String {
     let mut out = String::new();
+    forms(&mut out, book);
     for section in SECTIONS {
         let measured = section
             .figures
@@ -205,10 +324,7 @@ fn table(out: &mut String, figures: &[Figure], book: &Book) {
     for figure in figures {
         let _ = write!(out, "| {} |", figure.name);
         for peer in Peer::ALL {
-            let _ = match book.median(figure.id, peer) {
-                Some(value) => write!(out, " {} |", number(value, figure.decimals)),
-                None => write!(out, " n/a |"),
-            };
+            cell(out, figure, book.median(figure.id, peer));
         }
         for peer in &Peer::ALL[1..] {
             let _ = match ratio(book, figure, *peer) {
@@ -220,22 +336,31 @@ fn table(out: &mut String, figures: &[Figure], book: &Book) {
     }
 }
 
+fn cell(out: &mut String, figure: &Figure, value: Option<f64>) {
+    let _ = match value {
+        Some(value) => write!(out, " {} |", number(value, figure.decimals)),
+        None => write!(out, " n/a |"),
+    };
+}
+
 fn ratio(book: &Book, figure: &Figure, peer: Peer) -> Option<f64> {
     let theirs = book.median(figure.id, peer).filter(|theirs| *theirs > 0.0)?;
     Some(book.median(figure.id, Peer::Ours)? / theirs)
 }
 
-fn verdict(book: &Book, figure: &Figure) -> String {
-    let judge = |value: f64, target: f64, whom: &str| {
-        let (sign, met, by) = match figure.better {
-            Better::Less => ("≤", value <= target, value / target - 1.0),
-            Better::More => ("≥", value >= target, 1.0 - value / target),
-        };
-        match met {
-            true => format!("{sign} {target}{whom}: met"),
-            false => format!("{sign} {target}{whom}: missed by {:.0} %", by * 100.0),
-        }
+fn judge(better: Better, value: f64, target: f64, of: &str) -> String {
+    let (sign, met, by) = match better {
+        Better::Less => ("≤", value <= target, value / target - 1.0),
+        Better::More => ("≥", value >= target, 1.0 - value / target),
     };
+    match met {
+        true => format!("{sign} {target}{of}: met"),
+        false => format!("{sign} {target}{of}: missed by {:.0} %", by * 100.0),
+    }
+}
+
+fn verdict(book: &Book, figure: &Figure) -> String {
+    let judge = |value, target, of: &str| judge(figure.better, value, target, of);
     match figure.target {
         Target::None => String::new(),
         Target::AtMost(target) => match book.median(figure.id, Peer::Ours) {
@@ -268,22 +393,25 @@ fn number(value: f64, decimals: usize) -> String {
     }
 }
 
-/// The markers around the generated section of a document.
-const BEGIN: &str = "<!-- begin: written by peers/bench/run -->\n";
-const END: &str = "<!-- end: written by peers/bench/run -->\n";
+/// The command in the markers around a generated section of a document.
+pub const EVERYTHING: &str = "peers/bench/run";
+/// The same for the part `packed`.
+pub const PACKED: &str = "peers/bench/run --only packed";
 
-/// Replaces the generated section of a document.
+/// Replaces a generated section of a document.
 ///
 /// # Errors
 ///
 /// The document has no markers.
-pub fn insert(document: &str, section: &str) -> Result<String, String> {
+pub fn insert(document: &str, command: &str, section: &str) -> Result<String, String> {
+    let begin = format!("<!-- begin: written by {command} -->\n");
+    let end = format!("<!-- end: written by {command} -->\n");
     let place = document
-        .split_once(BEGIN)
-        .and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
+        .split_once(&begin)
+        .and_then(|(before, rest)| Some((before, rest.split_once(&end)?.1)));
     let (before, after) =
-        place.ok_or_else(|| format!("the document lacks the lines {BEGIN:?} and {END:?}"))?;
-    Ok(format!("{before}{BEGIN}\n{section}\n{END}{after}"))
+        place.ok_or_else(|| format!("the document lacks the lines {begin:?} and {end:?}"))?;
+    Ok(format!("{before}{begin}\n{section}\n{end}{after}"))
 }
 
 #[cfg(test)]
@@ -318,13 +446,33 @@ mod tests {
     }
 
     #[test]
+    fn packed_objects_are_compared_with_both_libraries() {
+        let mut book = Book::default();
+        for (peer, cpu) in [
+            (Peer::Packed, 0.5),
+            (Peer::ClientGo, 1.0),
+            (Peer::KubeRuntime, 4.0),
+        ] {
+            book.add("packed-replay-cpu", peer, cpu);
+        }
+
+        let text = tables(&book);
+
+        let row = "| replayed: CPU to synced, s | 1.00 | 4.00 | n/a | 0.50 | n/a | n/a | n/a | 0.50 | 0.12 |";
+        assert!(text.contains(row), "{text}");
+        let verdict = "≤ 0.25× client-go: missed by 100 %; ≤ 0.3× kube-runtime: met |";
+        assert!(text.contains(verdict), "{text}");
+    }
+
+    #[test]
     fn only_the_generated_section_is_replaced() {
-        let document = format!("before\n{BEGIN}old\n{END}after\n");
+        let (begin, end) = ("<!-- begin: written by x -->\n", "<!-- end: written by x -->\n");
+        let document = format!("before\n{begin}old\n{end}after\n");
 
-        let once = insert(&document, "new").unwrap();
+        let once = insert(&document, "x", "new").unwrap();
 
-        assert_eq!(once, format!("before\n{BEGIN}\nnew\n{END}after\n"));
-        assert_eq!(insert(&once, "new").unwrap(), once);
-        assert!(insert("no marks", "new").is_err());
+        assert_eq!(once, format!("before\n{begin}\nnew\n{end}after\n"));
+        assert_eq!(insert(&once, "x", "new").unwrap(), once);
+        assert!(insert("no marks", "x", "new").is_err());
     }
 }
