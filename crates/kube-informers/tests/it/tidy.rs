@@ -11,6 +11,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("version", &[]),
     ("time", &[]),
     ("log_limit", &[]),
+    ("mutants", &[]),
     ("quarantine", &["key"]),
     ("selector", &["object"]),
     ("shard", &["object", "quarantine"]),
