@@ -12,8 +12,8 @@ use crate::shard::Shard;
 ///
 /// The reflector emits `Added`, `Updated`, `Deleted`, `DeletedUnreadable`, `Unreadable`, `Dropped`,
 /// `ReplacedAll`, `SyncAll` and `Bookmark`. [`InOrderQueue`](crate::queue::InOrderQueue) passes them on unchanged.
-/// [`DeltaFifo`](crate::queue::DeltaFifo) splits `ReplacedAll` and `SyncAll` into one `Replaced`, `Vanished` or `Sync`
-/// per object.
+/// [`DeltaFifo`](crate::queue::DeltaFifo) splits `ReplacedAll` and `SyncAll` into one `Replaced`, `ReplacedUnreadable`,
+/// `Vanished` or `Sync` per object.
 #[doc(alias = "DeltaType")]
 #[non_exhaustive]
 pub enum Delta<K> {
@@ -36,6 +36,9 @@ pub enum Delta<K> {
     },
     /// One object of a list.
     Replaced(Arc<K>),
+    /// One object of a list that could not be decoded. Unlike `Unreadable` it is authoritative even if its version is lower
+    /// than the known one, as after a server was restored from a backup.
+    ReplacedUnreadable(BadObject),
     /// The object is missing from a list: it was deleted, and the delete was missed.
     Vanished(Tombstone<K>),
     /// One object of a resync.
@@ -104,6 +107,7 @@ impl<K> Delta<K> {
             Self::Unreadable(_) => "Unreadable",
             Self::Dropped { .. } => "Dropped",
             Self::Replaced(_) => "Replaced",
+            Self::ReplacedUnreadable(_) => "ReplacedUnreadable",
             Self::Vanished(_) => "Vanished",
             Self::Sync(_) => "Sync",
             Self::ReplacedAll(_) => "ReplacedAll",
@@ -120,7 +124,9 @@ impl<K: Object> Delta<K> {
         match self {
             Self::Vanished(tombstone) => Some(tombstone.key.clone()),
             Self::Dropped { key, .. } => Some(key.clone()),
-            Self::DeletedUnreadable(bad) | Self::Unreadable(bad) => bad.key.clone(),
+            Self::DeletedUnreadable(bad) | Self::Unreadable(bad) | Self::ReplacedUnreadable(bad) => {
+                bad.key.clone()
+            }
             other => other.object().map(|object| ObjectKey::of(&**object)),
         }
     }
@@ -142,6 +148,7 @@ impl<K> Clone for Delta<K> {
                 resource_version: resource_version.clone(),
             },
             Self::Replaced(object) => Self::Replaced(object.clone()),
+            Self::ReplacedUnreadable(bad) => Self::ReplacedUnreadable(bad.clone()),
             Self::Vanished(tombstone) => Self::Vanished(tombstone.clone()),
             Self::Sync(object) => Self::Sync(object.clone()),
             Self::ReplacedAll(replacement) => Self::ReplacedAll(replacement.clone()),
@@ -185,6 +192,7 @@ impl<K: Object> fmt::Debug for Delta<K> {
             Self::Unreadable(bad) => write!(f, "Unreadable({bad:?})"),
             Self::Dropped { key, .. } => write!(f, "Dropped({key})"),
             Self::Replaced(object) => write!(f, "Replaced({})", key(object)),
+            Self::ReplacedUnreadable(bad) => write!(f, "ReplacedUnreadable({bad:?})"),
             Self::Vanished(tombstone) => write!(f, "Vanished({})", tombstone.key),
             Self::Sync(object) => write!(f, "Sync({})", key(object)),
             Self::ReplacedAll(list) => write!(f, "ReplacedAll({list:?})"),

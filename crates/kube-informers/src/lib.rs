@@ -94,6 +94,9 @@
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 
+#[macro_use]
+mod mutants;
+
 pub mod bodies;
 mod client;
 pub mod codec;
@@ -186,11 +189,40 @@ pub mod sim {
     use std::sync::Arc;
 
     pub use crate::dispatcher::{Dispatcher, Leftovers, Listener};
+    use crate::error::AddHandlerError;
+    use crate::handler::{HandlerOptions, IntoHandler, erase};
+    #[cfg(feature = "mutants")]
+    pub use crate::mutants::{Mutant, activate};
     pub use crate::queue::{DeltaFifo, DeltaQueue, InOrderQueue};
     pub use crate::reflector::machine::{Action, Context, EventKind, Input, Machine, Next, Report};
     pub use crate::reflector::report::Violation;
+    use crate::store::Snapshot;
     pub use crate::store::delta_writer::{Applied, DeltaWriter, Origin, Prepared};
-    use crate::{Object, Subscription};
+    use crate::task::Spawner;
+    use crate::{Object, Registration, Subscription};
+
+    /// Adds a handler that runs on a task of its own, once the dispatcher is [started](start).
+    ///
+    /// # Errors
+    ///
+    /// The dispatcher is closed.
+    pub fn add_handler<K: Object, Kind>(
+        dispatcher: &mut Dispatcher<K>,
+        options: &HandlerOptions,
+        handler: impl IntoHandler<K, Kind>,
+        snapshot: Snapshot<K>,
+        synced: bool,
+    ) -> Result<Registration, AddHandlerError> {
+        let now = tokio::time::Instant::now();
+        dispatcher.add(options, erase(handler), now, snapshot, synced)
+    }
+
+    /// Starts the handlers on the current runtime. Returns a function that counts the running tasks.
+    pub fn start<K: Object>(dispatcher: &mut Dispatcher<K>) -> impl Fn() -> usize + use<K> {
+        let spawner = Spawner::new(tokio::runtime::Handle::current(), tracing::Span::none());
+        dispatcher.start(&spawner, tokio::time::Instant::now());
+        move || spawner.running()
+    }
 
     /// Reads what [`Dispatcher::subscribe`] queues, without a task.
     pub fn subscription<K: Object>(listener: Arc<Listener<K>>) -> Subscription<K> {

@@ -113,15 +113,22 @@ impl<K: Object> Change<K> {
                     initial,
                 }
             }
-            (Self::Added { .. }, Event::Deleted { .. }) => return None,
+            (Self::Added { .. }, Event::Deleted { .. }) if !mutant!(CoalescedDeleteOfUnknown) => return None,
+            (Self::Added { .. }, event @ Event::Deleted { .. }) => Self::new(event),
 
             (
                 Self::Updated { old, resync, .. },
                 Event::Updated {
-                    new, resync: again, ..
+                    old: before,
+                    new,
+                    resync: again,
                 },
             ) => Self::Updated {
-                old,
+                old: if mutant!(CoalescedOldIsWrong) {
+                    before.clone()
+                } else {
+                    old
+                },
                 new: new.clone(),
                 resync: resync && *again,
             },

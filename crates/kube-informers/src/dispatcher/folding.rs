@@ -47,7 +47,7 @@ impl<K> Folding<K> {
     /// Appends a mark. Events behind a resync are not folded into changes before it: the resync repeats states that must
     /// have been delivered by then.
     pub(super) fn push_mark(&mut self, mark: Item<K>) {
-        if matches!(mark, Item::Resync(_)) {
+        if matches!(mark, Item::Resync(_)) && !mutant!(ResyncRevertsChange) {
             self.index = HashTable::new();
             self.sealed = self.next_number();
         }
@@ -88,7 +88,8 @@ impl<K: Object> Folding<K> {
     /// Adds one event.
     pub(super) fn push(&mut self, event: &Event<K>) {
         let hash = self.hash(event.object());
-        match self.find(hash, event.object()) {
+        let queued = self.find(hash, event.object());
+        match queued.filter(|_| !mutant!(CoalescingKeepsAll)) {
             Some(number) => {
                 let Some(change) = self.lift(number) else { return };
                 self.settle(hash, number, change.then(event));

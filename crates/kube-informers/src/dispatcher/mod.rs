@@ -125,7 +125,9 @@ impl<K: Object> Dispatcher<K> {
         let id = HandlerId(self.next_id);
         self.next_id += 1;
         let listener = Arc::new(Listener::new(id, name, options, consumer));
-        listener.push_initial(snapshot);
+        if !mutant!(LateHandlerMissesSnapshot) {
+            listener.push_initial(snapshot);
+        }
         if synced {
             listener.push_synced();
         }

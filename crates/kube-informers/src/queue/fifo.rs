@@ -225,7 +225,7 @@ impl<K: Object> Target<K> for Fifo<K, ObjectKey> {
                 }
                 None => return Err(bad.to_string().into()),
             },
-            Delta::Unreadable(bad) => return Err(bad.to_string().into()),
+            Delta::Unreadable(bad) | Delta::ReplacedUnreadable(bad) => return Err(bad.to_string().into()),
             Delta::ReplacedAll(list) => {
                 // Unreadable objects exist, so their queued values are kept.
                 let kept: Vec<ObjectKey> = list.unreadable.into_iter().filter_map(|bad| bad.key).collect();

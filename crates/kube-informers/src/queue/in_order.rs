@@ -115,7 +115,7 @@ fn about<K: Object>(delta: &Delta<K>, key: &ObjectKey) -> Vec<Delta<K>> {
             let unreadable = list.unreadable.iter().filter(|bad| bad.key.as_ref() == Some(key));
             objects
                 .map(|object| Delta::Replaced(object.clone()))
-                .chain(unreadable.map(|bad| Delta::Unreadable(bad.clone())))
+                .chain(unreadable.map(|bad| Delta::ReplacedUnreadable(bad.clone())))
                 .collect()
         }
         other if other.key().as_ref() == Some(key) => vec![other.clone()],
@@ -221,6 +221,9 @@ impl<K: Object> DeltaContents<K> for InOrderDeltas<K> {
             _ => self.population.changed(),
         }
         self.weight = self.weight.saturating_add(weight(&delta));
+        if mutant!(BookmarkOvertakes) && matches!(delta, Delta::Bookmark { .. }) {
+            return self.items.push_front(QueuedDelta { delta, initial });
+        }
         self.items.push_back(QueuedDelta { delta, initial });
     }
 
@@ -241,12 +244,15 @@ impl<K: Object> DeltaContents<K> for InOrderDeltas<K> {
                 break;
             }
         }
+        if mutant!(BatchReversed) {
+            batch.reverse();
+        }
         Some((batch, initial))
     }
 
     fn finish(&mut self, initial: bool, finished: Finished<K>) {
         match finished {
-            Finished::Requeued(rest) if !rest.is_empty() => {
+            Finished::Requeued(rest) if !rest.is_empty() && !mutant!(RequeueLosesDeltas) => {
                 for delta in rest.into_iter().rev() {
                     self.weight = self.weight.saturating_add(weight(&delta));
                     self.items.push_front(QueuedDelta { delta, initial });

@@ -342,7 +342,9 @@ impl<K: Object> Driver<K> {
 
     /// Passes an input to the machine and returns its actions.
     fn actions(&mut self, input: Input<'_>) -> Vec<Action> {
-        let mut context = Context::new(Instant::now(), self.jitter.next());
+        let now = Instant::now();
+        let mut context = Context::new(now, self.jitter.next());
+        context.resume_delay = self.resume_delay(&input, now);
         self.machine.step(input, &mut context);
         if let Some(doubt) = self.machine.take_doubt() {
             self.status.oversight.doubt(doubt);
@@ -410,7 +412,9 @@ impl<K: Object> Driver<K> {
                         OpenStream::Watch(self.parts.source.watch(request, self.parts.known.clone()));
                 }
                 Action::Discard => {
-                    self.gathered.clear();
+                    if !mutant!(PartialInitialKept) {
+                        self.gathered.clear();
+                    }
                     self.status.discarded();
                 }
                 Action::Commit { resource_version, by } => {

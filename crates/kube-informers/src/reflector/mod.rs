@@ -191,7 +191,7 @@ impl<K: Object> Reflector<K> {
         // Both branches are cancel-safe: the token keeps its state, and dropping the driver closes its streams.
         tokio::select! {
             biased;
-            () = stop.cancelled() => {}
+            () = stop.cancelled(), if !mutant!(StopIgnored) => {}
             () = driver.drive() => {}
         }
         drop(driver);

@@ -226,7 +226,9 @@ impl<V, Q: Hash + Eq + Clone> Table<V, Q> {
         }
         // Without a row, the object is the one in the table.
         held.row?;
-        self.set_values(slot, held.row, values);
+        if !mutant!(IndexNotUpdated) {
+            self.set_values(slot, held.row, values);
+        }
         self.slots.set(slot, Some(held.object))
     }
 
@@ -234,7 +236,7 @@ impl<V, Q: Hash + Eq + Clone> Table<V, Q> {
         if let Ok(entry) = self.by_key.find_entry(hash, |other| *other == slot) {
             entry.remove();
         }
-        for index in &mut self.indexes {
+        for index in self.indexes.iter_mut().filter(|_| !mutant!(IndexNotCleared)) {
             index.postings.clear(slot);
         }
         self.entries[slot as usize] = None;

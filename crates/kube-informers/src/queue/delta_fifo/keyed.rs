@@ -253,7 +253,7 @@ impl<K: Object> KeyedDeltas<K> {
             // An item without a name may be the missing object.
             match doubt(&list.unreadable, uid) {
                 None => Delta::Vanished(tombstone),
-                Some(bad) => Delta::Unreadable(BadObject {
+                Some(bad) => Delta::ReplacedUnreadable(BadObject {
                     key: Some(tombstone.key),
                     ..bad.clone()
                 }),
@@ -265,7 +265,10 @@ impl<K: Object> KeyedDeltas<K> {
             self.push_under(key, Delta::Replaced(object));
         }
         for bad in list.unreadable {
-            self.push(Delta::Unreadable(bad));
+            self.push(match mutant!(ListedUnreadableAsEvent) {
+                true => Delta::Unreadable(bad),
+                false => Delta::ReplacedUnreadable(bad),
+            });
         }
         for delta in missing {
             self.push(delta);
@@ -295,7 +298,7 @@ impl<K: Object> KeyedDeltas<K> {
             })
         };
 
-        let queued = self.order.iter().filter(|key| !listed.contains(*key));
+        let queued = (self.order.iter()).filter(|key| !listed.contains(*key) && !mutant!(QueuedAddLeaks));
         let mut vanished: Vec<Tombstone<K>> = queued
             .filter_map(|key| tombstone(key, &Outcome::of(self.queued(key))))
             .collect();
@@ -401,7 +404,7 @@ impl<K: Object> KeyedDeltas<K> {
         if newer
             .deltas
             .iter()
-            .all(|delta| matches!(delta, Delta::Unreadable(_)))
+            .all(|delta| matches!(delta, Delta::Unreadable(_) | Delta::ReplacedUnreadable(_)))
         {
             self.deltas += failed.len();
             failed.append(&mut newer.deltas);
@@ -427,7 +430,11 @@ impl<K: Object> KeyedDeltas<K> {
                         None => groups.push((key, vec![delta])),
                     }
                 }
-                None if matches!(delta, Delta::Unreadable(_) | Delta::DeletedUnreadable(_)) => {
+                None if matches!(
+                    delta,
+                    Delta::Unreadable(_) | Delta::ReplacedUnreadable(_) | Delta::DeletedUnreadable(_)
+                ) =>
+                {
                     self.push(delta);
                 }
                 // The bookmark added by `take`, which adds another one later.
@@ -452,7 +459,7 @@ impl Version {
     fn of<K: Object>(delta: &Delta<K>) -> Self {
         let version = match delta {
             Delta::ReplacedAll(list) => return Self::Exactly(list.resource_version.clone()),
-            Delta::Sync(_) | Delta::SyncAll | Delta::Vanished(_) => None,
+            Delta::Sync(_) | Delta::SyncAll | Delta::Vanished(_) | Delta::ReplacedUnreadable(_) => None,
             Delta::Bookmark { resource_version } => Some(resource_version.as_str()),
             Delta::Dropped { resource_version, .. } => resource_version.as_deref(),
             Delta::Unreadable(bad) | Delta::DeletedUnreadable(bad) => bad.resource_version.as_deref(),

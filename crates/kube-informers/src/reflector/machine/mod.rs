@@ -173,6 +173,8 @@ pub struct Context {
     pub now: Instant,
     /// Uniform in [0, 1).
     pub jitter: f64,
+    /// The delay before a productive watch is resumed: not zero while many others of the process resume as well.
+    pub resume_delay: Duration,
     pub actions: Vec<Action>,
 }
 
@@ -181,6 +183,7 @@ impl Context {
         Self {
             now,
             jitter,
+            resume_delay: Duration::ZERO,
             actions: Vec::new(),
         }
     }
@@ -287,6 +290,11 @@ impl Machine {
     /// The number of pages that were delayed.
     pub fn paced_pages(&self) -> u64 {
         self.paced_pages
+    }
+
+    /// Whether the open watch is productive: when it ends, the next one follows at once.
+    pub fn is_productive(&self, now: Instant) -> bool {
+        matches!(&self.phase, Phase::Watching(watch) if watch.is_productive(now))
     }
 
     /// What to wait for until the next input.
@@ -480,12 +488,12 @@ impl Machine {
             (Some(last), Some(version)) => ResourceVersion::compare(version, last) == Some(Ordering::Less),
             _ => false,
         };
-        if !older {
+        if !older || mutant!(OlderListAccepted) {
             return VersionCheck::Accept;
         }
         // If the newest version of the server is older than one it sent before, its history was replaced, for example
         // by a restored backup. Otherwise one replica lags behind the others, and versions never go back.
-        if requested.is_none() {
+        if requested.is_none() && !mutant!(RewindRefused) {
             self.rewinds += 1;
             VersionCheck::Rewound
         } else {
@@ -529,7 +537,7 @@ enum VersionCheck {
 
 /// Why an error requires a new list, if it does.
 fn relist_reason(error: &ApiError) -> Option<RelistReason> {
-    if error.is_expired() {
+    if error.is_expired() && !mutant!(ExpiredStatusIgnored) {
         Some(RelistReason::Expired)
     } else if error.is_too_large_resource_version() {
         Some(RelistReason::VersionTooLarge)

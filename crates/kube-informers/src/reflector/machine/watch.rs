@@ -78,7 +78,7 @@ impl Watching {
     }
 
     /// Whether the watch has proved itself: a short watch without progress delays the next one.
-    fn is_productive(&self, now: Instant) -> bool {
+    pub(super) fn is_productive(&self, now: Instant) -> bool {
         let lasted = now.saturating_duration_since(self.started);
         self.progressed || self.opened && lasted >= UNPRODUCTIVE
     }
@@ -102,6 +102,9 @@ impl Watching {
 
     /// F16: the end marker is due within 20 s, or 5 s after the last initial event, whichever is later.
     pub(super) fn end_marker_deadline(&self, deadlines: &Deadlines) -> Instant {
+        if mutant!(EndMarkerAwaitedForEver) {
+            return after(self.started, Duration::MAX);
+        }
         let due = after(self.started, deadlines.end_marker);
         let quiet = after(self.activity, deadlines.end_marker_quiet);
         due.max(quiet).min(self.flow.deadline(deadlines))
@@ -110,6 +113,9 @@ impl Watching {
 
 impl Machine {
     pub(super) fn watch_idle(&self) -> Duration {
+        if mutant!(SilentWatchKept) {
+            return Duration::MAX;
+        }
         let max = self.config.deadlines.watch_idle;
         match self.bookmark_gap {
             Some(gap) => times(gap, 2.5).max(MIN_IDLE).min(max),
@@ -185,6 +191,11 @@ impl Machine {
             Phase::Initial(watch) => {
                 watch.initial_progress(cx.now, kind != EventKind::Added);
                 watch.events += 1;
+                if mutant!(InitialEventsAreProgress)
+                    && let Some(version) = version
+                {
+                    self.last = Some(version.to_owned());
+                }
                 Action::Gather
             }
             _ => Action::Gather,
@@ -285,6 +296,9 @@ impl Machine {
 
     fn watch_list_broken(&mut self, watch: &Watching, error: &SourceError, cx: &mut Context) {
         match error {
+            _ if mutant!(InitialEventsAreProgress) && self.last.is_some() => {
+                self.rewatch_later(Failure::SERVED, None, cx);
+            }
             // The response is not a watch. A list may work.
             SourceError::Malformed(_) => self.list_instead(None, cx),
             // A list of the same collection would exceed the same limit.
@@ -369,6 +383,11 @@ impl Machine {
             let gap = cx.now.saturating_duration_since(previous);
             self.bookmark_gap = Some(self.bookmark_gap.map_or(gap, |longest| longest.max(gap)));
         }
+        if mutant!(OldBookmarkAccepted)
+            && let Some(version) = version
+        {
+            self.last = Some(version.to_owned());
+        }
         let backwards = match (version, &self.last) {
             (None | Some(""), _) => true,
             (Some(version), Some(last)) if is_step_back(last, version) => {
@@ -394,8 +413,9 @@ impl Machine {
 
     /// After an `ERROR` event only "too many requests" leaves the version valid.
     fn watch_error_event(&mut self, error: &ApiError, cx: &mut Context) {
-        let version_is_valid =
-            error.is_too_many_requests() || error.is_internal() && self.internal_errors.allows(cx.now);
+        let version_is_valid = mutant!(ErrorEventIgnored)
+            || error.is_too_many_requests()
+            || error.is_internal() && self.internal_errors.allows(cx.now);
         if version_is_valid {
             self.rewatch_later(Failure::of_api(error), None, cx);
         } else {
@@ -418,13 +438,13 @@ impl Machine {
         }
     }
 
-    /// The connection of a productive watch was lost. The next one is opened at once: the server has proved that it
-    /// serves watches, and what happened in between may soon expire.
+    /// The connection of a productive watch was lost. The next one is opened at once, unless many others were lost too: the
+    /// server has proved that it serves watches, and what happened in between may soon expire.
     fn watch_lost(&mut self, cx: &mut Context) {
         self.watch_interrupted();
         self.watch_progress();
         let report = self.report(Operation::Watch, Resume::Rewatch);
-        self.proceed(Upcoming::Watch, report, cx);
+        self.pause(cx.resume_delay, None, Upcoming::Watch, report, cx);
     }
 
     fn watch_ended(&mut self, watch: &Watching, cx: &mut Context) {
@@ -460,7 +480,7 @@ impl Machine {
         let mut report = self.report(Operation::Watch, Resume::Rewatch);
         self.watch_progress();
         report.attempts = 0;
-        self.proceed(Upcoming::Watch, report, cx);
+        self.pause(cx.resume_delay, None, Upcoming::Watch, report, cx);
     }
 
     fn rewatch_later(&mut self, failure: Failure, violation: Option<Violation>, cx: &mut Context) {

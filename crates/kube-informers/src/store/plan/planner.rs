@@ -117,6 +117,14 @@ impl<'a, K: Object> Planner<'a, K> {
                 }
                 self.advance(bad.resource_version.as_deref());
             }
+            Delta::ReplacedUnreadable(bad) => {
+                match &bad.key {
+                    _ if self.is_outside(bad) => self.applied.outside += 1,
+                    Some(_) => self.unreadable(bad.clone(), DeltaSource::List),
+                    None => self.nameless(bad.clone()),
+                }
+                self.advance(None);
+            }
             Delta::Vanished(tombstone) => {
                 self.vanish(KeyRef::from(&tombstone.key), Cause::Missed);
                 self.advance(None);
@@ -190,7 +198,7 @@ impl<'a, K: Object> Planner<'a, K> {
             row: Some(row),
         };
         let planned = self.touch(key);
-        let recovered = planned.bad.take().is_some();
+        let recovered = !mutant!(QuarantineKept) && planned.bad.take().is_some();
         let old = planned.held.replace(held);
         self.applied.recovered += usize::from(recovered);
         match (verdict, old) {
@@ -209,7 +217,7 @@ impl<'a, K: Object> Planner<'a, K> {
                 self.applied.added += 1;
                 self.events.push(Event::Added {
                     object: object.clone(),
-                    initial: self.batch.origin.initial,
+                    initial: self.batch.origin.initial && !mutant!(InitialFlagLost),
                 });
             }
         }
@@ -348,7 +356,7 @@ impl<'a, K: Object> Planner<'a, K> {
 
         let table = self.table;
         for (slot, entry, _) in table.iter() {
-            if !listed.contains_slot(slot) {
+            if !listed.contains_slot(slot) && !mutant!(MissedDeleteLost) {
                 self.missing(&entry.key, unreadable);
             }
         }

@@ -1,7 +1,9 @@
 //! Exactness under random faults: unless the server reports wrong versions, the cache equals the collection at the version
 //! it reports, and the events of every handler lead to that state.
 //!
-//! Each run is determined by a seed and can be repeated: `KUBE_INFORMERS_SEED=17 cargo test exact`.
+//! The whole stack runs here, with HTTP and the decoders, on the paused clock: the second layer of the simulator, see
+//! `docs/simulation.md`. Each run is determined by a seed and can be repeated: `KUBE_INFORMERS_SEED=17 cargo test exact`.
+//! `KUBE_INFORMERS_SEED_OFFSET=100000` runs other seeds than those of every test run.
 
 mod faults;
 mod model;
@@ -14,6 +16,11 @@ use run::{Plan, run};
 fn seeds(range: std::ops::Range<u64>, plan: fn(u64) -> Plan) {
     let only = std::env::var("KUBE_INFORMERS_SEED").ok();
     let only: Option<u64> = only.map(|seed| seed.parse().expect("KUBE_INFORMERS_SEED is a number"));
+    let offset = std::env::var("KUBE_INFORMERS_SEED_OFFSET").ok();
+    let offset: u64 = offset.map_or(0, |offset| {
+        offset.parse().expect("KUBE_INFORMERS_SEED_OFFSET is a number")
+    });
+    let range = range.start + offset..range.end + offset;
     for seed in range.filter(|seed| only.is_none_or(|only| only == *seed)) {
         let result = std::panic::catch_unwind(|| run(seed, &plan(seed)));
         if let Err(panic) = result {
@@ -29,17 +36,17 @@ fn seeds(range: std::ops::Range<u64>, plan: fn(u64) -> Plan) {
 
 #[test]
 fn the_cache_is_exact_with_watch_lists_and_faults() {
-    seeds(0..80, |_| Plan::watch_list());
+    seeds(0..130, |_| Plan::watch_list());
 }
 
 #[test]
 fn the_cache_is_exact_with_paged_lists_and_faults() {
-    seeds(1000..1080, |_| Plan::pages());
+    seeds(1000..1130, |_| Plan::pages());
 }
 
 #[test]
 fn the_cache_is_exact_with_a_keyed_queue_whenever_it_reports_a_version() {
-    seeds(2000..2060, |seed| {
+    seeds(2000..2080, |seed| {
         let plan = if seed % 2 == 0 {
             Plan::watch_list()
         } else {
@@ -52,7 +59,7 @@ fn the_cache_is_exact_with_a_keyed_queue_whenever_it_reports_a_version() {
 /// A shard moves, on servers with and without support for shards.
 #[test]
 fn the_cache_is_exact_while_its_shard_moves() {
-    seeds(4000..4080, |seed| {
+    seeds(4000..4100, |seed| {
         let plan = if seed % 4 < 2 {
             Plan::watch_list()
         } else {

@@ -356,7 +356,7 @@ fn an_unreadable_object_of_a_list_is_not_deleted() {
 
     accept(&queue, [list(&[("foo", 3)], &["bar"])]);
 
-    assert_eq!(drain(&queue, 1), [["Replaced foo=3"], ["Unreadable bar"]]);
+    assert_eq!(drain(&queue, 1), [["Replaced foo=3"], ["ReplacedUnreadable bar"]]);
     assert!(queue.has_synced());
 }
 
@@ -414,13 +414,13 @@ fn objects_without_a_name_are_popped_first_and_separately() {
     assert_eq!(queue.keys(), [key("foo")]);
 
     let batch = try_pop(&queue, 2).unwrap();
-    assert_eq!(texts(&batch.deltas), ["Unreadable", "Unreadable"]);
+    assert_eq!(texts(&batch.deltas), ["ReplacedUnreadable", "ReplacedUnreadable"]);
     batch.requeue();
 
     assert_eq!(
         drain(&queue, 10),
         [
-            vec!["DeletedUnreadable", "Unreadable", "Unreadable"],
+            vec!["DeletedUnreadable", "ReplacedUnreadable", "ReplacedUnreadable"],
             vec!["Replaced foo=1", "Bookmark@9"]
         ]
     );

@@ -284,7 +284,7 @@ fn queued_deltas_can_be_read() {
         texts(&queue.get(&key("foo"))),
         ["Added foo=1", "Replaced foo=2", "Deleted foo=4"]
     );
-    assert_eq!(texts(&queue.get(&key("baz"))), ["Unreadable baz"]);
+    assert_eq!(texts(&queue.get(&key("baz"))), ["ReplacedUnreadable baz"]);
     assert!(queue.get(&key("nobody")).is_empty());
     assert_eq!(queue.keys(), [key("foo"), key("bar"), key("baz")]);
     assert_eq!(queue.len(), 3);

@@ -1,0 +1,191 @@
+//! From a seed to a tape: swarm profiles with small constants.
+
+use fastrand::Rng;
+
+use crate::tape::{Kind, Op, Settings, Tape};
+
+/// A family of tapes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// A random subset of all faults.
+    Swarm,
+    /// No faults: only writes, handlers and scheduling.
+    Calm,
+    /// Broken, silent and rejected connections.
+    Network,
+    /// Lagging replicas, compaction, restored backups.
+    History,
+    /// Lists in pages and watch-lists that go wrong.
+    Lists,
+    /// Handlers that join, leave, are slow or panic.
+    Handlers,
+}
+
+impl Profile {
+    /// All profiles.
+    pub const ALL: [Self; 6] = [
+        Self::Swarm,
+        Self::Calm,
+        Self::Network,
+        Self::History,
+        Self::Lists,
+        Self::Handlers,
+    ];
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Swarm => "swarm",
+            Self::Calm => "calm",
+            Self::Network => "network",
+            Self::History => "history",
+            Self::Lists => "lists",
+            Self::Handlers => "handlers",
+        }
+    }
+
+    /// The profile with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|profile| profile.name() == name)
+    }
+
+    /// Whether a kind of fault may occur at all.
+    fn allows(self, kind: Kind, rng: &mut Rng) -> bool {
+        use Kind::*;
+        match self {
+            Self::Swarm => rng.bool(),
+            Self::Calm => false,
+            Self::Network => matches!(
+                kind,
+                Break
+                    | Close
+                    | Silence
+                    | Flap
+                    | Refuse
+                    | Hang
+                    | CutAfter
+                    | EndAfter
+                    | Status
+                    | Throttle
+                    | ErrorEvent
+            ),
+            Self::History => matches!(
+                kind,
+                Freeze | Compact | Restore | Break | OldBookmark | Replay | StaleList | ErrorEvent | Poison
+            ),
+            Self::Lists => matches!(
+                kind,
+                CutAfter
+                    | EndAfter
+                    | NoEndMarker
+                    | PagesDiffer
+                    | RepeatToken
+                    | ExpireToken
+                    | StaleList
+                    | ListStatus
+                    | WatchStatus
+                    | Compact
+                    | Break
+                    | Poison
+            ),
+            Self::Handlers => matches!(kind, Panic | Requeue | Poison | Break | Compact),
+        }
+    }
+}
+
+/// The tape of a seed: a pure function of both.
+pub fn tape(seed: u64, profile: Profile) -> Tape {
+    let mut rng = Rng::with_seed(seed ^ 0x5eed_0000 ^ ((profile as u64) << 40));
+    let settings = settings(&mut rng);
+    let kinds = weights(profile, &settings, &mut rng);
+    let total: u32 = kinds.iter().map(|(_, weight)| weight).sum();
+    let steps = rng.usize(30..220);
+    let mut ops = vec![op(Kind::Join, &mut rng)];
+    for _ in 0..steps {
+        let mut at = rng.u32(0..total.max(1));
+        let kind = kinds.iter().find(|(_, weight)| {
+            let found = at < *weight;
+            at = at.saturating_sub(*weight);
+            found
+        });
+        if let Some((kind, _)) = kind {
+            ops.push(op(*kind, &mut rng));
+        }
+    }
+    if rng.u32(0..5) == 0 {
+        ops.push(op(Kind::Stop, &mut rng));
+    }
+    Tape { settings, ops }
+}
+
+fn settings(rng: &mut Rng) -> Settings {
+    Settings {
+        jitter: rng.u32(0..1000),
+        keys: rng.u32(1..9),
+        replicas: rng.u32(1..4),
+        watch_list: rng.u32(0..2),
+        page: rng.u32(0..4),
+        capacity: rng.u32(1..9),
+        keyed: u32::from(rng.u32(0..4) == 0),
+        selector: u32::from(rng.u32(0..3) == 0),
+        any_cached: u32::from(rng.u32(0..4) == 0),
+        expired_in_band: rng.u32(0..2),
+        start_after: if rng.bool() { rng.u32(0..20) } else { 0 },
+        bookmark_interval: rng.u32(10..61) * 1000,
+    }
+}
+
+/// How likely each kind is. Of the faults only some occur in one tape, so that they do not hide each other.
+fn weights(profile: Profile, settings: &Settings, rng: &mut Rng) -> Vec<(Kind, u32)> {
+    use Kind::*;
+    let mut weights = Vec::new();
+    for kind in Kind::ALL.iter().copied().filter(|kind| *kind != Stop) {
+        let weight = match kind {
+            Create | Update => 10,
+            Delete => 6,
+            Recreate => 3,
+            Elsewhere => 2,
+            Pump => 20,
+            Advance => 12,
+            Process => 10,
+            Pop | Apply => 6,
+            Receive => 14,
+            Join | Leave => 2,
+            CatchUp | Route | Bookmark => 3,
+            Resync => 3,
+            AddIndex => 1,
+            // A keyed queue reorders keys and cannot recognise a repeated addition of a deleted object.
+            Replay if settings.keyed == 1 => 0,
+            fault if profile.allows(fault, rng) => 2,
+            _ => 0,
+        };
+        weights.push((kind, weight));
+    }
+    weights
+}
+
+fn op(kind: Kind, rng: &mut Rng) -> Op {
+    use Kind::*;
+    let codes: &[u32] = match kind {
+        ErrorEvent => &[410, 410, 429, 500, 504, 400],
+        ListStatus => &[410, 500, 503, 404, 403, 504, 400],
+        WatchStatus => &[410, 500, 503, 404, 403, 400, 422, 504],
+        _ => &[500, 503, 403, 404, 502],
+    };
+    let (a, b) = match kind {
+        ErrorEvent | ListStatus | WatchStatus | Status => (codes[rng.usize(0..codes.len())], rng.u32(1..4)),
+        Throttle => (rng.u32(1..6), rng.u32(1..3)),
+        Pump => (if rng.u32(0..3) == 0 { 100 } else { rng.u32(1..6) }, 0),
+        Advance => {
+            let scale = [50, 500, 5_000, 40_000, 200_000];
+            let longest = scale[rng.usize(0..scale.len())];
+            (rng.u32(1..longest), 0)
+        }
+        Pop => (rng.u32(1..5), 0),
+        Join => (rng.u32(0..4), rng.u32(0..2)),
+        Receive => (rng.u32(0..8), rng.u32(1..6)),
+        Compact | Restore => (rng.u32(0..8), rng.u32(0..2)),
+        _ => (rng.u32(0..8), rng.u32(0..4)),
+    };
+    Op { kind, a, b }
+}

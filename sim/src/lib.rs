@@ -1,0 +1,18 @@
+//! Seeded schedules over the stages of `kube-informers`, checked after every step against a model of the API server.
+//!
+//! A seed and a profile give a [`Tape`](tape::Tape); running a tape is deterministic. See `docs/simulation.md`.
+
+pub mod campaign;
+pub mod coverage;
+pub mod generate;
+mod handlers;
+pub mod invariants;
+#[cfg(feature = "mutants")]
+pub mod mutants;
+pub mod object;
+pub mod regressions;
+pub mod server;
+pub mod shrink;
+pub mod tape;
+pub mod workqueue;
+pub mod world;
