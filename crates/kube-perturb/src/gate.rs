@@ -42,8 +42,8 @@ impl RequestLimits {
     /// The limits of a perturbed run: far more than without the perturbation.
     pub(crate) fn from_reference(reference: &Record) -> RequestLimits {
         RequestLimits {
-            requests: 1_000 + 10 * reference.requests,
-            writes: 200 + 10 * reference.writes.len(),
+            requests: 2_000 + 10 * reference.requests,
+            writes: 1_000 + 10 * reference.writes.len(),
         }
     }
 
