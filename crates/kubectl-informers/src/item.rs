@@ -296,8 +296,7 @@ mod tests {
         };
         let message = kube_protobuf::schema::lookup(&kind.api_version(), &kind.kind).unwrap();
         let item = kube_protobuf::ser::to_message(message, object).unwrap();
-        let list =
-            kube_protobuf::envelope::to_list_body(types, &Default::default(), [item.as_slice()].into_iter());
+        let list = kube_protobuf::envelope::to_list_body(types, &Default::default(), [item.as_slice()]);
         decode(kind, kube_protobuf::MEDIA_TYPE, list.into()).unwrap()
     }
 
