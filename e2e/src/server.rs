@@ -3,11 +3,14 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use http::header::ACCEPT;
+use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use kube_testserver::TestServer;
 use parking_lot::Mutex;
 use tokio::net::lookup_host;
+use tower::service_fn;
 
 use crate::cluster::Cluster;
 use crate::error::NoServer;
@@ -27,6 +30,8 @@ pub struct Server {
     config: Config,
     kubeconfig: PathBuf,
     flags: Vec<String>,
+    /// Whether clients never offer protobuf next to JSON.
+    json: bool,
 }
 
 #[derive(Debug)]
@@ -105,6 +110,7 @@ impl Server {
             config: config(&kubeconfig).await?,
             kubeconfig,
             flags: setup.flags().to_vec(),
+            json: setup.is_json(),
         })
     }
 }
@@ -152,7 +158,7 @@ impl Server {
     ///
     /// The configuration cannot be used.
     pub fn client(&self) -> Result<Client, kube::Error> {
-        client_of(self.config())
+        self.client_of(self.config())
     }
 
     /// A client of the user `nobody`, who has no permissions.
@@ -170,7 +176,8 @@ impl Server {
                 ));
             }
         };
-        client_of(config).map_err(|error| NoServer::failed("a client without permissions", error))
+        self.client_of(config)
+            .map_err(|error| NoServer::failed("a client without permissions", error))
     }
 
     /// A client of the user `user`, to whom a scenario can grant permissions. Unlike the administrator, this user is
@@ -189,7 +196,8 @@ impl Server {
                 ));
             }
         };
-        client_of(config).map_err(|error| NoServer::failed("a client of a user", error))
+        self.client_of(config)
+            .map_err(|error| NoServer::failed("a client of a user", error))
     }
 
     fn with_token(&self, token: &str) -> Config {
@@ -214,7 +222,22 @@ impl Server {
     ///
     /// The configuration cannot be used.
     pub fn client_through(&self, proxy: &Proxy) -> Result<Client, kube::Error> {
-        client_of(through(self.config(), proxy)?)
+        self.client_of(through(self.config(), proxy)?)
+    }
+
+    /// A client that reports every response: the suites check responses that kube would retry.
+    fn client_of(&self, mut config: Config) -> Result<Client, kube::Error> {
+        config.default_retry = false;
+        let namespace = config.default_namespace.clone();
+        let client = kube_informers::client(config)?;
+        if !self.json {
+            return Ok(client);
+        }
+        let json = service_fn(move |request| {
+            let client = client.clone();
+            async move { client.send(accept_json(request)).await }
+        });
+        Ok(Client::new(json, namespace))
     }
 
     async fn address(&self) -> Result<SocketAddr, NoServer> {
@@ -349,8 +372,23 @@ fn through(mut config: Config, proxy: &Proxy) -> Result<Config, kube::Error> {
     Ok(config)
 }
 
-/// A client that reports every response: the suites check responses that kube would retry.
-fn client_of(mut config: Config) -> Result<Client, kube::Error> {
-    config.default_retry = false;
-    kube_informers::client(config)
+/// Makes a client request JSON alone where it offers protobuf and JSON.
+fn accept_json(mut request: http::Request<Body>) -> http::Request<Body> {
+    let accept = request
+        .headers()
+        .get(ACCEPT)
+        .and_then(|accept| accept.to_str().ok());
+    if let Some(accept) = accept {
+        let json: Vec<&str> = accept
+            .split(',')
+            .filter(|clause| clause.contains("json"))
+            .collect();
+        if let Ok(json) = json.join(",").parse()
+            && accept.contains("protobuf")
+            && accept.contains("json")
+        {
+            request.headers_mut().insert(ACCEPT, json);
+        }
+    }
+    request
 }

@@ -12,6 +12,7 @@ pub(crate) const NOBODY_TOKEN: &str = "nobody-token";
 pub struct Setup {
     own: bool,
     sharding: bool,
+    json: bool,
     flags: Vec<String>,
 }
 
@@ -58,6 +59,17 @@ impl Setup {
         self.own = true;
         self.flags.push(flag.to_owned());
         self
+    }
+
+    /// Informers read JSON even where they would choose protobuf: clients do not offer protobuf next to JSON.
+    #[must_use]
+    pub fn json(mut self) -> Setup {
+        self.json = true;
+        self
+    }
+
+    pub(crate) fn is_json(&self) -> bool {
+        self.json
     }
 
     pub(crate) fn is_own(&self) -> bool {

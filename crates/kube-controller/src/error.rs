@@ -6,6 +6,13 @@ use std::time::Duration;
 
 use kube_informers::error::{AddHandlerError, HandlerEndedError, SyncError};
 
+fn not_synced(cause: Option<&SyncError>) -> String {
+    match cause {
+        Some(cause) => cause.to_string(),
+        None => "the caches are synced, but mapping their objects to keys takes long".to_owned(),
+    }
+}
+
 /// Why a controller ended without a clean shutdown.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -20,7 +27,7 @@ pub enum RunError {
         source: AddHandlerError,
     },
     /// The caches were not synced within the [timeout](crate::Controller::sync_within).
-    #[error("controller {controller} has not started within {after:?}: a cache is not synced")]
+    #[error("controller {controller} has not started within {after:?}: {}", not_synced(.source.as_deref()))]
     NotSynced {
         /// The name of the controller.
         controller: Arc<str>,

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use crate::limits::{Limits, Size, Timeout};
+
 /// See what changes in a Kubernetes cluster, live.
 ///
 /// Without a command it shows the dashboard. Without a kubeconfig it starts a small in-memory cluster in
@@ -47,6 +49,10 @@ pub struct Global {
     /// Which objects.
     #[command(flatten)]
     pub selection: Selection,
+
+    /// How long requests may take, and how much may be listed.
+    #[command(flatten)]
+    pub limits: Limits,
 
     /// What is shown of them.
     #[command(flatten)]
@@ -356,6 +362,14 @@ pub struct ServeArgs {
     /// An additional host name that clients may use, besides localhost and IP addresses
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub allow_host: Vec<String>,
+
+    /// Close a connection whose client does not read its response for this long; 0 for never
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    pub write_timeout: Timeout,
+
+    /// The size of one list; the rest is left out
+    #[arg(long, value_name = "SIZE", default_value = "16Mi")]
+    pub max_response: Size,
 }
 
 impl Default for ServeArgs {
@@ -366,6 +380,8 @@ impl Default for ServeArgs {
             bind: IpAddr::V4(Ipv4Addr::LOCALHOST),
             token: None,
             allow_host: Vec::new(),
+            write_timeout: Timeout::from_secs(30),
+            max_response: Size::mebibytes(16),
         }
     }
 }

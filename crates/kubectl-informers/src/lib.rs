@@ -23,6 +23,7 @@ mod discovery;
 mod failure;
 mod item;
 mod kinds;
+mod limits;
 mod logging;
 mod noise;
 mod notes;

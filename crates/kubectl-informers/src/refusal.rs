@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 
-use kube_informers::source::SourceError;
+use kube_informers::source::{LimitExceeded, SourceError};
 
 use crate::failure::{Failure, chain, mask_credentials};
 use crate::kinds::Kind;
@@ -67,6 +67,20 @@ impl RequestError {
         }
     }
 
+    /// The request did not reach the server, or the response was lost: the innermost cause and the usual fix, as the library
+    /// words them.
+    pub fn unreachable(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        const CONTEXT: &str = "request failed";
+        let error = SourceError::Transport {
+            context: CONTEXT.to_owned(),
+            refused: false,
+            source: cause.into(),
+        };
+        let text = error.to_string();
+        let text = text.strip_prefix(CONTEXT).unwrap_or(&text);
+        Self::Unreachable(plain(text.trim_start_matches(": ")))
+    }
+
     /// In kubectl's wording.
     pub fn into_failure(self, server: &str) -> Failure {
         match self {
@@ -108,8 +122,7 @@ impl From<kube::Error> for RequestError {
                 message: status.message.clone(),
             },
             _ if is_refused(&error) => Self::Refused,
-            kube::Error::Service(cause) => Self::Unreachable(plain(&chain(cause.as_ref()))),
-            _ => Self::Unreachable(plain(&chain(&error))),
+            _ => Self::unreachable(error),
         }
     }
 }
@@ -144,22 +157,27 @@ fn from_server(code: u16, reason: &str, message: &str) -> String {
         "" => code.to_string(),
         reason => reason.to_owned(),
     };
-    let cause = usual_cause(code, &reason);
+    let cause = usual_cause(code, &reason, message);
     match (message, cause) {
         ("", None) => format!("Error from server ({reason})"),
         ("", Some(cause)) => format!("Error from server ({reason}): {cause}"),
         (message, None) => format!("Error from server ({reason}): {message}"),
-        (message, Some(cause)) => format!("Error from server ({reason}): {message}; {cause}"),
+        (message, Some(cause)) => {
+            let message = message.trim_end_matches('.');
+            format!("Error from server ({reason}): {message}; {cause}")
+        }
     }
 }
 
 /// What usually sends a response with this code that is not a Status of an API server: something in between. `None` for
 /// a response with a reason, which says it itself.
-fn usual_cause(code: u16, reason: &str) -> Option<&'static str> {
+fn usual_cause(code: u16, reason: &str, message: &str) -> Option<&'static str> {
     if !reason.is_empty() && reason != code.to_string() {
         return None;
     }
     Some(match code {
+        // What a TLS port of Go's servers responds to a request without TLS.
+        400 if message.contains("HTTP request to an HTTPS server") => "use https:// in the server address",
         301..=308 => {
             "the response is a redirect, usually to a login page: log in again, or check the server address"
         }
@@ -187,12 +205,42 @@ fn usual_cause(code: u16, reason: &str) -> Option<&'static str> {
 /// A failed list or watch in one line.
 pub fn explain(error: &SourceError) -> String {
     match error {
-        SourceError::Api(api) => match usual_cause(api.code, &api.reason) {
+        SourceError::Api(api) => match usual_cause(api.code, &api.reason, &api.message) {
             Some(cause) => format!("{api}; {cause}"),
             None => api.to_string(),
         },
+        SourceError::Limit(limit) => exceeded(limit),
         refused if refused.is_connection_refused() => "the connection was refused".to_owned(),
+        // The message has the innermost cause and the fix; the errors in between add nothing.
+        SourceError::Transport { .. } => plain(&error.to_string()),
         other => plain(&chain(other)),
+    }
+}
+
+/// A limit that a response exceeded, and the option that sets it. The library names its own settings.
+fn exceeded(limit: &LimitExceeded) -> String {
+    match limit {
+        LimitExceeded::Objects { limit } => format!(
+            "there are more than {limit} objects: select fewer with -n, -l or --field-selector, or raise --max-objects"
+        ),
+        LimitExceeded::Bytes { limit } => format!(
+            "the list is larger than {limit} bytes: select fewer objects with -n, -l or --field-selector, or raise \
+             --max-bytes"
+        ),
+        LimitExceeded::WastedBytes { limit } => format!(
+            "the response has more than {limit} bytes that are not objects, cannot be read or repeat an object: the server \
+             or a proxy is broken"
+        ),
+        LimitExceeded::Throughput { received, within, .. } => format!(
+            "the server sent only {received} bytes within {} s: the server, a proxy or the network is stuck",
+            within.as_secs()
+        ),
+        LimitExceeded::Duration { limit } => format!(
+            "no complete list within {} s: is the server slow or stuck? Select fewer objects with -n, -l or \
+             --field-selector, or raise --request-timeout",
+            limit.as_secs_f64()
+        ),
+        other => other.to_string(),
     }
 }
 
@@ -274,8 +322,9 @@ pub fn into_failure(error: &SourceError, server: &str) -> Failure {
         SourceError::Api(api) => Failure::verbatim(from_server(api.code, &api.reason, &api.message)),
         SourceError::Transport { .. } | SourceError::Deadline { .. } => Failure::verbatim(format!(
             "Unable to connect to the server: {}",
-            plain(&chain(error))
+            plain(&error.to_string())
         )),
+        SourceError::Limit(limit) => Failure::error(exceeded(limit)),
         other => Failure::error(chain(other)),
     }
 }

@@ -32,7 +32,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         every: 5,
         ..TopArgs::default()
     }));
-    logging::init(cli.global.showing.log_format, draws(&command));
+    let _logging = logging::init(cli.global.showing.log_format, draws(&command));
     match dispatch(command, &cli.global) {
         Ok(exit) => ExitCode::from(exit.code()),
         Err(failure) => {

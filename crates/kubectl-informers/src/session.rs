@@ -94,10 +94,12 @@ impl Session {
         reach: Reach,
     ) -> Result<(Self, Feed), Failure> {
         let scope = scope(&global.selection, &cluster, reach)?;
-        let discovery = Discovery::new(cluster.client.clone(), &cluster.server, cluster.cache_dir.clone());
+        let discovery = Discovery::new(cluster.client.clone(), &cluster.server, cluster.cache_dir.clone())
+            .limits(global.limits);
         let kinds = discovery.find_all(kinds).await?;
         let redaction = Redaction::showing(global.showing.show_secrets);
         let mut observing = Observing::new(cluster.client.clone(), cluster.server.clone(), scope, redaction);
+        observing.limits = global.limits;
         observing.show_noise = global.showing.show_noise;
         observing.config =
             Arc::new(Config::load(global.showing.config.as_deref())?.ignoring(&global.showing.ignore));

@@ -1,9 +1,11 @@
-//! Normalizes responses: replaces uids, versions, times and continue tokens, which differ between runs.
+//! Normalizes responses: replaces uids, versions, times, continue tokens and allocated addresses and ports, which differ
+//! between runs.
 //!
 //! A kept value is replaced by its name, so that its occurrences are still compared. Other values are replaced by their
 //! class, so that their format is still compared.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use serde_json::{Map, Value};
 
@@ -24,19 +26,23 @@ pub fn normal(recording: &Recording, responses: &[Response]) -> Vec<Response> {
     for (exchange, response) in recording.exchanges.iter().zip(responses) {
         // A response without the value was reported when it was played.
         let _ = keep(exchange, response, &mut kept);
-        normal.push(Names::new(&kept).response(response));
+        let requested = serde_json::to_string(&exchange.request).unwrap_or_default();
+        normal.push(Names::new(&kept, requested).response(response));
     }
     normal
 }
 
-/// The names of the values kept so far.
+/// The names of the values kept so far, for one response.
 struct Names {
     by_value: BTreeMap<String, String>,
+    /// The request as text. A value that it contains was chosen by the client, not allocated.
+    requested: String,
 }
 
 impl Names {
-    fn new(kept: &BTreeMap<String, String>) -> Names {
+    fn new(kept: &BTreeMap<String, String>, requested: String) -> Names {
         Names {
+            requested,
             by_value: kept
                 .iter()
                 .map(|(name, value)| (value.clone(), format!("<{name}>")))
@@ -107,6 +113,14 @@ impl Names {
                 "cells" => self.cells(value),
                 "causes" => self.causes(value),
                 "serverAddress" => "<address>".into(),
+                "clusterIP" => self.address(value),
+                "clusterIPs" => value
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .map(|ip| self.address(ip))
+                    .collect(),
+                "nodePort" | "healthCheckNodePort" => self.node_port(value),
                 "metadata" => self.value(value, collection),
                 _ => self.value(value, false),
             };
@@ -137,6 +151,26 @@ impl Names {
         causes
     }
 
+    /// An address of a Service, which a server allocates at random unless the client chose one.
+    fn address(&self, value: &Value) -> Value {
+        match value.as_str() {
+            Some(text) if text.parse::<IpAddr>().is_ok() && !self.requested.contains(text) => {
+                "<allocated address>".into()
+            }
+            _ => self.value(value, false),
+        }
+    }
+
+    /// A port of every node, allocated likewise.
+    fn node_port(&self, value: &Value) -> Value {
+        match value.as_u64() {
+            Some(port @ 30_000..=32_767) if !self.requested.contains(&port.to_string()) => {
+                "<allocated port>".into()
+            }
+            _ => value.clone(),
+        }
+    }
+
     fn named(&self, value: &str) -> Option<&str> {
         self.by_value.get(value).map(String::as_str)
     }
@@ -160,6 +194,15 @@ impl Names {
         let mut rest = text;
         while let Some(start) = rest.find(|c: char| c.is_ascii_alphanumeric()) {
             let (before, from) = rest.split_at(start);
+            // An object in a message has times, whose colons end a word.
+            if let Some((time, after)) = from.split_at_checked(20)
+                && is_time(time)
+            {
+                words.push_str(before);
+                words.push_str("<time>");
+                rest = after;
+                continue;
+            }
             let end = from
                 .find(|c: char| !(c.is_ascii_alphanumeric() || c == '-'))
                 .unwrap_or(from.len());
@@ -170,6 +213,9 @@ impl Names {
                 _ if is_number(word) && words.ends_with("current: ") => words.push_str("<version>"),
                 Some(name) => words.push_str(name),
                 None if is_number(word) && words.ends_with('(') => words.push_str("<version>"),
+                None if is_number(word) && words.ends_with(r#"\"resourceVersion\":\""#) => {
+                    words.push_str("<version>");
+                }
                 None => words.push_str(&self.text(word)),
             }
             rest = after;
@@ -234,10 +280,9 @@ mod tests {
     use super::*;
 
     fn names() -> Names {
-        Names::new(&BTreeMap::from([
-            ("created".into(), "71".into()),
-            ("pod".into(), "web-x7k2p".into()),
-        ]))
+        let kept = [("created", "71"), ("pod", "web-x7k2p")];
+        let kept = kept.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        Names::new(&BTreeMap::from(kept), r#"{"nodePort":30080}"#.into())
     }
 
     #[test]
@@ -276,6 +321,28 @@ mod tests {
         assert_eq!(
             names().value(&table, false),
             json!({"rows": [{"cells": ["web", "<age>", "<age>", "10.0.0.7", 1, null]}], "spec": {"wait": "7s"}})
+        );
+    }
+
+    #[test]
+    fn allocated_addresses_and_ports_are_replaced_and_chosen_ones_kept() {
+        let service = json!({"clusterIP": "10.0.0.7", "clusterIPs": ["10.0.0.7", "None"],
+            "ports": [{"nodePort": 30080}, {"nodePort": 31000}, {"nodePort": 80}]});
+
+        assert_eq!(
+            names().value(&service, false),
+            json!({"clusterIP": "<allocated address>", "clusterIPs": ["<allocated address>", "None"],
+                "ports": [{"nodePort": 30080}, {"nodePort": "<allocated port>"}, {"nodePort": 80}]})
+        );
+    }
+
+    #[test]
+    fn an_object_within_a_message_is_normalized() {
+        assert_eq!(
+            names().sentence(
+                r#"Invalid: "{\"resourceVersion\":\"381\",\"at\":\"2026-11-15T23:35:26Z\",\"n\":381}""#
+            ),
+            r#"Invalid: "{\"resourceVersion\":\"<version>\",\"at\":\"<time>\",\"n\":381}""#
         );
     }
 

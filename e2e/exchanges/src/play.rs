@@ -86,13 +86,19 @@ pub async fn play(recording: &Recording, server: &mut impl Server) -> Result<Vec
         if let Some(disrupt) = exchange.first {
             server.disrupt(disrupt).await.map_err(failed)?;
         }
-        let mut response = server.send(filled(exchange, &kept)).await.map_err(failed)?;
+        let mut response = server
+            .send(filled(exchange, &kept).map_err(failed)?)
+            .await
+            .map_err(failed)?;
         for _ in 0..MOST_ATTEMPTS {
             if exchange.until.is_none_or(|wanted| wanted == response.status) {
                 break;
             }
             server.pause().await;
-            response = server.send(filled(exchange, &kept)).await.map_err(failed)?;
+            response = server
+                .send(filled(exchange, &kept).map_err(failed)?)
+                .await
+                .map_err(failed)?;
         }
         keep(exchange, &response, &mut kept).map_err(failed)?;
         responses.push(response);
@@ -121,7 +127,7 @@ pub(crate) fn keep(
     Ok(())
 }
 
-fn filled(exchange: &Exchange, kept: &BTreeMap<String, String>) -> Sent {
+fn filled(exchange: &Exchange, kept: &BTreeMap<String, String>) -> Result<Sent, String> {
     let fill = |text: &str| {
         kept.iter().fold(text.to_owned(), |text, (name, value)| {
             text.replace(&format!("<{name}>"), value)
@@ -132,24 +138,30 @@ fn filled(exchange: &Exchange, kept: &BTreeMap<String, String>) -> Sent {
     headers
         .entry("user-agent".to_owned())
         .or_insert_with(|| USER_AGENT.to_owned());
-    let body = match (&request.body, &request.text) {
-        (Some(json), _) => {
-            headers
-                .entry("content-type".to_owned())
-                .or_insert_with(|| "application/json".to_owned());
-            fill(&json.to_string())
-        }
-        (None, Some(text)) => fill(text),
-        (None, None) => String::new(),
+    let mut content_type = |media_type: &str| {
+        headers
+            .entry("content-type".to_owned())
+            .or_insert_with(|| media_type.to_owned());
     };
-    Sent {
+    let body = if let Some(json) = &request.body {
+        content_type("application/json");
+        fill(&json.to_string()).into_bytes()
+    } else if let Some(object) = &request.protobuf {
+        content_type(kube_protobuf::MEDIA_TYPE);
+        let object: Value =
+            serde_json::from_str(&fill(&object.to_string())).map_err(|error| error.to_string())?;
+        kube_protobuf::ser::to_body(&object).map_err(|error| error.to_string())?
+    } else {
+        fill(request.text.as_deref().unwrap_or_default()).into_bytes()
+    };
+    Ok(Sent {
         user: exchange.user,
         method: request.method.clone(),
         path: fill(&request.path),
         headers,
-        body: body.into_bytes(),
+        body,
         until_refused: exchange.first == Some(Disruption::Overload),
-    }
+    })
 }
 
 impl Response {
@@ -203,7 +215,7 @@ mod tests {
     fn kept_values_are_filled_into_path_and_body() {
         let kept = BTreeMap::from([("pod".into(), "web-1".into()), ("version".into(), "7".into())]);
 
-        let sent = filled(&exchange(), &kept);
+        let sent = filled(&exchange(), &kept).expect("a request");
 
         assert_eq!(sent.path, "/api/v1/namespaces/a/pods/web-1?resourceVersion=7");
         assert_eq!(sent.body, br#"{"metadata":{"name":"web-1"}}"#);

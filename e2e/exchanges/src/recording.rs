@@ -91,7 +91,10 @@ pub struct Request {
     /// A JSON body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Value>,
-    /// A body that is not JSON.
+    /// A body that is sent as protobuf.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protobuf: Option<Value>,
+    /// A body that is neither.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
 }

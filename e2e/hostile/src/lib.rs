@@ -16,28 +16,37 @@
 //! # }
 //! ```
 //!
+//! An [`Endpoint`] is a socket that no client can use, such as one with an expired certificate (`tests/transport.rs`).
+//!
 //! To add a scenario, add an entry to the table in `scenarios.rs` and its expected outcome to the suite that runs it.
-//! Scenarios of [`Audience::Program`] are run by the suite of the program.
+//! The suite of the program runs all scenarios, and those of [`Audience::Program`] run there only.
 
 #![warn(missing_debug_implementations)]
 
 mod body;
+mod endpoint;
 mod reply;
 mod scenarios;
 mod server;
 
 pub use body::HostileBody;
-pub use scenarios::{Audience, Scenario};
+pub use endpoint::{Endpoint, OpenEndpoint};
+pub use scenarios::{Audience, ProgramEnd, Scenario};
 pub use server::{HostileServer, HostileService, Serving};
 
 /// The table of all scenarios, as Markdown.
 pub fn table() -> String {
-    let mut table = "| Scenario | The server | The client |\n|---|---|---|\n".to_owned();
+    let mut table = "| Scenario | The server | The client | The program |\n|---|---|---|---|\n".to_owned();
     for scenario in Scenario::all() {
         let Scenario {
-            name, server, client, ..
+            name,
+            server,
+            client,
+            program,
+            ..
         } = scenario;
-        table.push_str(&format!("| `{name}` | {server} | {client} |\n"));
+        let program = program.describe();
+        table.push_str(&format!("| `{name}` | {server} | {client} | {program} |\n"));
     }
     table
 }

@@ -21,6 +21,8 @@ pub struct Scenario {
     pub client: &'static str,
     /// Which suite runs it.
     pub audience: Audience,
+    /// How `kubectl informers watch pods` ends.
+    pub program: ProgramEnd,
     pub(crate) respond: fn(&Call) -> Reply,
 }
 
@@ -28,10 +30,29 @@ pub struct Scenario {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Audience {
-    /// The library's informer. The program runs some of them too; discovery is answered properly.
+    /// The library's informer, and the program: discovery is answered properly.
     Library,
     /// The program only.
     Program,
+}
+
+/// How the program ends when a scenario is played to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProgramEnd {
+    /// With exit code 1 and an error message.
+    Fails,
+    /// It shows the objects that can be read, and runs until it is stopped.
+    Runs,
+}
+
+impl ProgramEnd {
+    pub(crate) fn describe(self) -> &'static str {
+        match self {
+            Self::Fails => "exits with code 1",
+            Self::Runs => "runs until it is stopped",
+        }
+    }
 }
 
 impl Scenario {
@@ -155,7 +176,7 @@ const SCENARIOS: &[Scenario] = &[
         "keeps one copy and ends the list at `limits.wasted_bytes`",
         |call| on_list(call, |_| endless(list_start(""), |_| pod("shop", "cart"))),
     ),
-    library(
+    runs(library(
         "repeated-initial-event",
         "repeats one object as initial event of a watch-list that never ends",
         "keeps one copy, ends the watch-list at `limits.wasted_bytes` and lists instead",
@@ -166,7 +187,7 @@ const SCENARIOS: &[Scenario] = &[
                 Reply::json(std::iter::repeat_with(move || Step::Bytes(chunk.clone())))
             })
         },
-    ),
+    )),
     library(
         "endless-undecodable",
         "sends named objects with a spec of the wrong type in a list that never ends",
@@ -190,7 +211,7 @@ const SCENARIOS: &[Scenario] = &[
             })
         },
     ),
-    library(
+    runs(library(
         "trickle-watch-list",
         "sends one initial event of a watch-list every 4 s",
         "ends the watch-list after a minute below `deadlines.min_throughput` and lists instead",
@@ -201,7 +222,7 @@ const SCENARIOS: &[Scenario] = &[
                 Reply::json(slowly(events, Duration::from_secs(4)))
             })
         },
-    ),
+    )),
     library(
         "steady-list",
         "sends 64 KiB of distinct objects every 29 s, forever",
@@ -244,7 +265,7 @@ const SCENARIOS: &[Scenario] = &[
             })
         },
     ),
-    library(
+    runs(library(
         "foreign-namespace",
         "includes objects of other namespaces in the list of one namespace",
         "ignores and counts them",
@@ -253,8 +274,8 @@ const SCENARIOS: &[Scenario] = &[
                 list(&[pod("shop", "cart"), pod("kube-system", "proxy")])
             })
         },
-    ),
-    library(
+    )),
+    runs(library(
         "foreign-kind",
         "includes a Secret in a list of pods",
         "quarantines it; the other objects are cached",
@@ -265,8 +286,8 @@ const SCENARIOS: &[Scenario] = &[
                 list(&[pod("shop", "cart"), secret.to_owned()])
             })
         },
-    ),
-    library(
+    )),
+    runs(library(
         "deep-nesting",
         "nests arrays 100,000 levels deep in an object",
         "quarantines the object; the other objects are cached",
@@ -277,8 +298,8 @@ const SCENARIOS: &[Scenario] = &[
                 list(&[pod("shop", "cart"), deep])
             })
         },
-    ),
-    library(
+    )),
+    runs(library(
         "oversized-object",
         "sends an object of 33 MiB",
         "skips it at `ListWatch::max_object_size` and quarantines it; the other objects are cached",
@@ -288,8 +309,8 @@ const SCENARIOS: &[Scenario] = &[
                 list(&[pod("shop", "cart"), pod_with("shop", "large", &long)])
             })
         },
-    ),
-    library(
+    )),
+    runs(library(
         "invalid-utf8",
         "sends an object with bytes that are not UTF-8",
         "quarantines the object or reports the response; nothing panics",
@@ -304,8 +325,8 @@ const SCENARIOS: &[Scenario] = &[
                 Reply::text(body)
             })
         },
-    ),
-    library(
+    )),
+    runs(library(
         "extreme-numbers",
         "sends integers beyond 64 bits and versions of 40 digits",
         "quarantines what does not fit its type; nothing panics",
@@ -320,8 +341,8 @@ const SCENARIOS: &[Scenario] = &[
                 list(&[pod("shop", "cart"), odd])
             })
         },
-    ),
-    library(
+    )),
+    runs(library(
         "false-end-marker",
         "marks an ordinary object as the end of the initial events of a watch-list, and ends the stream",
         "does not take the part for the whole collection, and lists instead",
@@ -334,7 +355,7 @@ const SCENARIOS: &[Scenario] = &[
                 Reply::text(event("ADDED", &marked))
             })
         },
-    ),
+    )),
     library(
         "compressed",
         "compresses the response although that was not requested",
@@ -386,7 +407,7 @@ const SCENARIOS: &[Scenario] = &[
             })
         },
     ),
-    library(
+    runs(library(
         "short-watches",
         "ends every watch at once",
         CEILING,
@@ -395,7 +416,7 @@ const SCENARIOS: &[Scenario] = &[
             (true, false) => Reply::text(""),
             (false, _) => list(&[pod("shop", "cart")]),
         },
-    ),
+    )),
     library(
         "expired-second-page",
         "returns a first page, and 410 for every second page",
@@ -433,7 +454,7 @@ const SCENARIOS: &[Scenario] = &[
         "ends the list at the first token it has seen before, counts it as `endless_lists`, and lists at most 30 times per minute",
         |call| on_list(call, |_| page(&[pod("shop", "cart")], "again")),
     ),
-    library(
+    runs(library(
         "expired-watches",
         "returns 410 to every watch",
         CEILING,
@@ -442,7 +463,7 @@ const SCENARIOS: &[Scenario] = &[
             (true, false) => failure(410, "Expired"),
             (false, _) => list(&[pod("shop", "cart")]),
         },
-    ),
+    )),
     library(
         "gzip-bomb",
         "compresses endless spaces a thousandfold in a list that was requested with `ListWatch::gzip`",
@@ -494,7 +515,7 @@ const SCENARIOS: &[Scenario] = &[
             false => failure_with(403, "Forbidden", ESCAPES),
         },
     ),
-    program(
+    runs(program(
         "escapes-in-objects",
         "sends objects whose names and fields contain terminal escapes and bidi overrides",
         "prints them without",
@@ -507,7 +528,7 @@ const SCENARIOS: &[Scenario] = &[
                 list(&[named, pod_with("shop", "cart", &status), unreadable])
             }),
         },
-    ),
+    )),
 ];
 
 /// A scenario for the library's informer.
@@ -522,6 +543,7 @@ const fn library(
         server,
         client,
         audience: Audience::Library,
+        program: ProgramEnd::Fails,
         respond,
     }
 }
@@ -536,5 +558,13 @@ const fn program(
     Scenario {
         audience: Audience::Program,
         ..library(name, server, client, respond)
+    }
+}
+
+/// The scenario, which does not end the program.
+const fn runs(scenario: Scenario) -> Scenario {
+    Scenario {
+        program: ProgramEnd::Runs,
+        ..scenario
     }
 }

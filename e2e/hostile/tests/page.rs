@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Mutex;
 
 use kube_informers::reflector::{BackoffConfig, Deadlines, LoadLimits, ReflectorConfig};
 
@@ -13,8 +14,12 @@ fn page() -> String {
         .into_owned()
 }
 
+/// The tests run side by side, and each rewrites the page.
+static PAGE: Mutex<()> = Mutex::new(());
+
 /// Compares the part of the page between two markers.
 fn check(marker: &str, expected: &str) {
+    let _page = PAGE.lock();
     let path = page();
     let text = fs::read_to_string(&path).unwrap();
     let (begin, end) = (

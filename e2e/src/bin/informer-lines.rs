@@ -10,12 +10,14 @@ use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube_informers::source::Encoding;
 use kube_informers::{Cause, Event, Informer, Object, Scope};
 use kube_informers_e2e::differential::{Event as LineType, Line};
 use tokio::io::AsyncReadExt;
 
 const USAGE: &str = "usage: informer-lines --kubeconfig=FILE --resource=group/version/resource [--namespace=NAME] \
-                     [--label-selector=SELECTOR] [--field-selector=SELECTOR] [--watch-list=true|false] [--resync=SECONDS]";
+                     [--label-selector=SELECTOR] [--field-selector=SELECTOR] [--watch-list=true|false] [--resync=SECONDS] \
+                     [--encoding=json|protobuf]";
 
 #[derive(Debug, Default)]
 struct Options {
@@ -26,6 +28,7 @@ struct Options {
     fields: String,
     no_watch_list: bool,
     resync: Option<Duration>,
+    encoding: Encoding,
 }
 
 impl Options {
@@ -43,6 +46,13 @@ impl Options {
                 "--label-selector" => options.labels = value,
                 "--field-selector" => options.fields = value,
                 "--watch-list" => options.no_watch_list = value == "false",
+                "--encoding" => {
+                    options.encoding = match value.as_str() {
+                        "json" => Encoding::Json,
+                        "protobuf" => Encoding::Protobuf,
+                        _ => return Err(format!("{argument} is neither json nor protobuf")),
+                    }
+                }
                 "--resync" => {
                     let seconds = value
                         .parse()
@@ -140,6 +150,7 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
     let resource = resource(&client, &options.resource).await?;
     let mut builder = Informer::for_resource(client, &resource, options.scope()?)
         .configure(|config| config.watch_list = !options.no_watch_list)
+        .encoding(options.encoding)?
         .on_stream_end(|end| eprintln!("{end:?}"));
     if let Some(period) = options.resync {
         builder = builder.resync(period);

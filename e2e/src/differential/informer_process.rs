@@ -35,7 +35,8 @@ struct Output {
 }
 
 impl InformerProcess {
-    /// Starts an informer that watches the objects of the tape through a proxy. Its files are written to `directory`.
+    /// Starts an informer that watches the objects of the tape through a proxy. `encoding` is for our
+    /// program; client-go's has no such option. Its files are written to `directory`.
     ///
     /// # Errors
     ///
@@ -47,6 +48,7 @@ impl InformerProcess {
         proxy: &Proxy,
         namespace: &str,
         tape: &Tape,
+        encoding: Option<&str>,
         directory: &Path,
     ) -> Result<InformerProcess, NoServer> {
         let fail = |error: &dyn std::fmt::Display| NoServer::failed(&format!("{name}'s informer"), error);
@@ -56,7 +58,8 @@ impl InformerProcess {
         let log = directory.join(format!("{name}.log"));
         let errors = std::fs::File::create(&log).map_err(|error| fail(&error))?;
         let [group, version, plural, _] = tape.resource;
-        let mut process = Command::new(program)
+        let mut command = Command::new(program);
+        command
             .arg(format!("--kubeconfig={}", kubeconfig.display()))
             .arg(format!("--resource={group}/{version}/{plural}"))
             .arg(format!("--namespace={namespace}"))
@@ -65,9 +68,11 @@ impl InformerProcess {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(errors)
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(|error| fail(&error))?;
+            .kill_on_drop(true);
+        if let Some(encoding) = encoding {
+            command.arg(format!("--encoding={encoding}"));
+        }
+        let mut process = command.spawn().map_err(|error| fail(&error))?;
         let output = process.stdout.take().ok_or_else(|| fail(&"it has no output"))?;
         let (sender, lines) = watch::channel(Output::default());
         let reader = Task::spawn("reader", read(BufReader::new(output).lines(), sender));

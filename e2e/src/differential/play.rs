@@ -59,12 +59,15 @@ pub async fn run(server: &Server, tape: Tape, ours: &Path, theirs: &Path) -> Res
         ours: server.proxy().await.map_err(|error| error.to_string())?,
         theirs: server.proxy().await.map_err(|error| error.to_string())?,
     };
-    let start = |name, program, proxy| {
-        InformerProcess::start(name, program, server, proxy, &namespace, &tape, directory.path())
-            .map_err(|error| error.to_string())
+    let start = |name, program, proxy, encoding| {
+        let directory = directory.path();
+        InformerProcess::start(
+            name, program, server, proxy, &namespace, &tape, encoding, directory,
+        )
+        .map_err(|error| error.to_string())
     };
-    let mut our_informer = start("ours", ours, &proxies.ours)?;
-    let mut their_informer = start("client-go", theirs, &proxies.theirs)?;
+    let mut our_informer = start("ours", ours, &proxies.ours, Some(tape.encoding()))?;
+    let mut their_informer = start("client-go", theirs, &proxies.theirs, None)?;
     let synced = |lines: &[Line]| lines.iter().any(|line| line.event == Event::Synced);
     our_informer.wait_for("initial list", TIMEOUT, synced).await?;
     their_informer.wait_for("initial list", TIMEOUT, synced).await?;

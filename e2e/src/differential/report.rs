@@ -22,10 +22,11 @@ impl Report {
         let tape = &outcome.tape;
         let (ours, theirs) = (&outcome.ours.1, &outcome.theirs.1);
         let row = format!(
-            "| {server} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            "| {server} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
             tape.seed,
             tape.resource[2],
             tape.selector.unwrap_or("–"),
+            tape.encoding(),
             tape.before.len() + tape.ops.len(),
             ours.events,
             theirs.events,
@@ -61,8 +62,8 @@ impl Report {
     /// The page.
     pub fn page(&self) -> String {
         let mut page = String::from(
-            "| Server | Seed | Resource | Selector | Operations | Events, ours | Events, client-go | Differences, ours | Differences, client-go |\n\
-             |---|---:|---|---|---:|---:|---:|---|---|\n",
+            "| Server | Seed | Resource | Selector | Encoding, ours | Operations | Events, ours | Events, client-go | Differences, ours | Differences, client-go |\n\
+             |---|---:|---|---|---|---:|---:|---:|---|---|\n",
         );
         for row in self.rows.values() {
             let _ = writeln!(page, "{row}");

@@ -71,6 +71,8 @@ pub struct Tape {
     pub selector: Option<&'static str>,
     /// Whether both informers use a watch-list for the initial list.
     pub watch_list: bool,
+    /// Whether our informer reads protobuf rather than JSON. client-go's always reads JSON here.
+    pub protobuf: bool,
     /// The operations before the informers start.
     pub before: Vec<Op>,
     /// The operations while they watch.
@@ -88,6 +90,11 @@ const RESOURCES: [[&str; 4]; 4] = [
 pub(crate) const SELECTOR: &str = "show=yes";
 
 impl Tape {
+    /// The encoding that our informer requests.
+    pub fn encoding(&self) -> &'static str {
+        if self.protobuf { "protobuf" } else { "json" }
+    }
+
     /// Generates a tape. A `violent` one restarts the server, which must not be shared.
     pub fn new(seed: u64, violent: bool) -> Tape {
         let mut generator = Generator::new(seed);
@@ -107,6 +114,7 @@ impl Tape {
             resource,
             selector,
             watch_list,
+            protobuf: seed % 2 == 0,
             before,
             ops: generator.ops,
         }
@@ -122,8 +130,12 @@ impl fmt::Display for Tape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "seed {}: {} with selector {:?}, watch-list {}",
-            self.seed, self.resource[2], self.selector, self.watch_list
+            "seed {}: {} with selector {:?}, watch-list {}, {}",
+            self.seed,
+            self.resource[2],
+            self.selector,
+            self.watch_list,
+            self.encoding()
         )?;
         for (number, op) in self.before.iter().chain(&self.ops).enumerate() {
             let mark = if number == self.before.len() {

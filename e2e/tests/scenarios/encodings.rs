@@ -117,6 +117,10 @@ async fn every_object_of_every_kind_is_equal_in_both_encodings(server: &Server) 
             kind,
         } = resource;
         let json = get(&client, &path).await?;
+        let in_schema = schema::lookup(&api_version, &kind).is_some();
+        if !in_schema && json.code != 200 {
+            continue; // a custom kind of another scenario that is being defined or removed
+        }
         assert_eq!(json.code, 200, "{path}: {}", json.text);
         let version = json.text_at("/metadata/resourceVersion");
         // Component statuses are computed for each request, in any order, and have no version.
@@ -125,8 +129,8 @@ async fn every_object_of_every_kind_is_equal_in_both_encodings(server: &Server) 
         }
         let same_version = format!("{path}?resourceVersion={version}&resourceVersionMatch=Exact");
         let protobuf = get_as(&client, &same_version, MEDIA_TYPE).await?;
-        if schema::lookup(&api_version, &kind).is_none() {
-            assert_eq!(protobuf.code, 406, "{path} is protobuf of an unknown kind");
+        if !in_schema {
+            assert_ne!(protobuf.code, 200, "{path} is protobuf of an unknown kind");
             continue;
         }
         assert_eq!(protobuf.code, 200, "{path}: {}", protobuf.text);
@@ -247,10 +251,8 @@ async fn drop_parameter_of_the_accept_header_is_ignored(server: &Server) -> Outc
     let namespace = namespace(&client).await?;
     let maps = namespace.config_maps();
     maps.create(&PostParams::default(), &config_map("a", 0)).await?;
-    let path = format!(
-        "/api/v1/namespaces/{}/configmaps?labelSelector=even",
-        namespace.name
-    );
+    // One object: the version of a list changes with writes of other scenarios.
+    let path = format!("/api/v1/namespaces/{}/configmaps/a", namespace.name);
 
     for media_type in ["application/json", MEDIA_TYPE] {
         let plain = get_as(&client, &path, media_type).await?;
@@ -286,14 +288,26 @@ async fn compressed_watch_list_delivers_every_event(server: &Server) -> Outcome 
             .await?;
     }
     if server.name() == "real" {
-        // Shows that the informer below reads compressed members.
+        // Shows that the informer below reads compressed members. The server ends a member when it has nothing more to
+        // send, so objects keep coming while the watch is open.
         let path = format!(
             "/api/v1/namespaces/{}/configmaps?watch=true&sendInitialEvents=true&allowWatchBookmarks=true\
-             &resourceVersionMatch=NotOlderThan&timeoutSeconds=1",
+             &resourceVersionMatch=NotOlderThan&timeoutSeconds=2",
             namespace.name
         );
         let headers = [("accept", MEDIA_TYPE), ("accept-encoding", "gzip")];
-        let response = get_with(&client, &path, &headers).await?;
+        let changes = async {
+            for n in 0.. {
+                let name = format!("during-{n}");
+                maps.create(&PostParams::default(), &config_map(&name, 0)).await?;
+                maps.delete(&name, &DeleteParams::default()).await?;
+            }
+            Outcome::Ok(())
+        };
+        let response = tokio::select! {
+            response = get_with(&client, &path, &headers) => response?,
+            changed = changes => return changed,
+        };
         assert_eq!((response.code, response.content_encoding.as_str()), (200, "gzip"));
         let members = response
             .bytes

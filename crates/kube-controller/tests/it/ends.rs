@@ -64,6 +64,36 @@ async fn informer_stopped_before_sync_ends_the_controller() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn controller_that_cannot_start_names_the_innermost_cause_and_keeps_the_chain() {
+    let server = TestServer::new();
+    server.refuse_connections(true);
+    let (pods, runs) = (pods(&server), Runs::new());
+
+    let outcome = Controller::new("test")
+        .watches(Watch::object(&pods))
+        .sync_within(secs(10))
+        .run_until(pending(), runs.reconciler())
+        .await;
+
+    let error = outcome.unwrap_err();
+    assert!(matches!(error, RunError::NotSynced { .. }), "{error}");
+    let text = error.to_string().to_lowercase();
+    assert!(
+        text.contains("pods") && text.contains("connection refused"),
+        "{text}"
+    );
+    let mut innermost: &dyn std::error::Error = &error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    let innermost = innermost.to_string();
+    assert!(
+        innermost.starts_with("connection refused"),
+        "it is the error of the transport: {innermost}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn queue_shut_down_elsewhere_ends_the_controller_when_empty() {
     let runs = Runs::new();
     let controller = Controller::new("test");

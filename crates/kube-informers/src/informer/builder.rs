@@ -353,9 +353,7 @@ impl<K: Object> InformerBuilder<K> {
             if let Some(transform) = &self.transform {
                 reflector = reflector.transform(transform.clone());
             }
-            if queue.in_order() {
-                reflector.handle().expect_list_applied();
-            }
+            reflector.handle().expect_list_applied();
             shards.push(tracker);
             queues.push(queue);
             reflectors.push(reflector);

@@ -91,7 +91,12 @@ impl std::error::Error for SyncError {
 
 /// A hint for the user.
 fn hint(error: &SourceError, resource: &str) -> Option<String> {
-    match error.api()?.code {
+    let api = error.api()?;
+    match api.code {
+        // What a TLS port of Go's servers responds to a request without TLS.
+        400 if api.message.contains("HTTP request to an HTTPS server") => {
+            Some("use https:// in the server address".to_owned())
+        }
         401 => Some("the credentials are missing, wrong or expired".to_owned()),
         403 => Some(format!(
             "grant the verbs list and watch on {resource} to this user"

@@ -18,6 +18,7 @@ use tracing::{Instrument, Span, debug, info_span, warn};
 
 use super::audit::{AuditStats, Auditor, SharedAuditStats, Tracking};
 use super::errors::SetShardError;
+use super::list_part::ListPart;
 use super::stats::{HandlerStats, InformerStats, MemberStats, MemoryStats, Totals};
 use crate::delta::Delta;
 use crate::dispatcher::Dispatcher;
@@ -308,10 +309,8 @@ impl<K: Object> InformerInner<K> {
             Delta::ReplacedAll(list) => Some(list.shard.clone()),
             _ => None,
         });
-        let reflector = self.reflectors.get(member).filter(|_| listed.is_some());
-        if let Some(reflector) = reflector {
-            reflector.list_dequeued(Instant::now());
-        }
+        let reflector = self.reflectors.get(member);
+        let part = reflector.and_then(|reflector| ListPart::dequeued(reflector, &deltas, queue.in_order()));
         let origin = Origin {
             member,
             initial: batch.initial,
@@ -340,8 +339,8 @@ impl<K: Object> InformerInner<K> {
         batch.done();
         let newly_synced = core.note_synced(member, queue);
         drop(core);
-        if let Some(reflector) = reflector {
-            reflector.list_applied(Instant::now());
+        if let Some(part) = part {
+            part.applied();
         }
         if let Some(tracking) = tracking {
             tracking.applied(recorded);

@@ -22,8 +22,14 @@ const CHECK: Duration = Duration::from_millis(10);
 /// What was still running when a shutdown returned.
 ///
 /// A handler that is left behind receives no further event. Its call goes on, because safe code cannot end it: a blocking
-/// handler on its thread, any other on a worker thread of the runtime. The runtime itself cannot shut down before a
-/// call on one of its worker threads returns; wrap a handler that may block in [`blocking`](crate::blocking).
+/// handler on its thread, any other on a worker thread of the runtime.
+///
+/// A synchronous handler that never returns costs a multi-thread runtime one worker thread. Everything else goes on: other
+/// handlers, other informers, timers, and the shutdown. The runtime itself waits for the call when it is dropped; end it with
+/// [`shutdown_background`](tokio::runtime::Runtime::shutdown_background) or
+/// [`shutdown_timeout`](tokio::runtime::Runtime::shutdown_timeout). On a current-thread runtime, and with a single worker
+/// thread, the call is all that runs: nothing else of the runtime goes on, not even the shutdown. Wrap a handler that may block
+/// in [`blocking`](crate::blocking), which gives it a thread of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShutdownReport {

@@ -342,7 +342,9 @@ impl<K: Object> Driver<K> {
 
     /// Passes an input to the machine and returns its actions.
     fn actions(&mut self, input: Input<'_>) -> Vec<Action> {
-        let mut context = Context::new(Instant::now(), self.jitter.next());
+        let now = Instant::now();
+        let mut context = Context::new(now, self.jitter.next());
+        context.resume_delay = self.resume_delay(&input, now);
         self.machine.step(input, &mut context);
         if let Some(doubt) = self.machine.take_doubt() {
             self.status.oversight.doubt(doubt);

@@ -15,6 +15,8 @@ use tokio::time::Instant;
 /// - At most two of them load their collection at the same time. Watches that resume at their last version load nothing
 ///   and are not limited. A load that has received nothing for two seconds no longer counts, so that one that is stuck
 ///   does not block the others.
+/// - When many of their watches end at the same time, because a load balancer or a server drops all connections, ten of them
+///   resume at once and the others are spread over five seconds. A single watch always resumes at once.
 ///
 /// A [`SharedInformerFactory`](crate::SharedInformerFactory) has a group for its informers, and an informer outside of a
 /// factory has one for its watches. Pass the same group to several of them if they read from the same server:
@@ -42,6 +44,32 @@ struct GroupInner {
     reached: watch::Sender<u64>,
     announced: Mutex<Option<Instant>>,
     loads: Arc<Semaphore>,
+    resumes: Mutex<Resumes>,
+}
+
+/// When the watches that have ended are resumed: a few at once, the others at a rate that all members of the group need
+/// five seconds for.
+#[derive(Default)]
+struct Resumes {
+    /// The time of the next one at that rate.
+    next: Option<Instant>,
+}
+
+impl Resumes {
+    /// How many resume at once.
+    const BURST: u32 = 10;
+    const SPREAD: Duration = Duration::from_secs(5);
+
+    /// Reserves the time to resume one watch. Returns the delay until then.
+    fn reserve(&mut self, now: Instant, members: usize) -> Duration {
+        let interval = Self::SPREAD / u32::try_from(members).unwrap_or(u32::MAX).max(1);
+        let burst = interval * (Self::BURST - 1);
+        // A member whose watches keep breaking must not delay the others any further.
+        let latest = now + Self::SPREAD + burst;
+        let next = self.next.map_or(now, |next| next.clamp(now, latest));
+        self.next = Some(next + interval);
+        next.saturating_duration_since(now).saturating_sub(burst)
+    }
 }
 
 impl RecoveryGroup {
@@ -62,6 +90,7 @@ impl RecoveryGroup {
                 reached: watch::Sender::new(0),
                 announced: Mutex::new(None),
                 loads: Arc::new(Semaphore::new(loads.clamp(1, Semaphore::MAX_PERMITS))),
+                resumes: Mutex::default(),
             }),
         }
     }
@@ -126,6 +155,12 @@ impl GroupMember {
         }
     }
 
+    /// The delay before a watch that has ended is resumed: none, unless many end at the same time.
+    pub(super) fn resume_delay(&self, now: Instant) -> Duration {
+        let members = self.group.inner.reached.receiver_count();
+        self.group.inner.resumes.lock().reserve(now, members)
+    }
+
     /// Takes a turn to load a collection, if one is free.
     pub(super) fn try_turn(&self) -> Option<Turn> {
         let permit = self.group.inner.loads.clone().try_acquire_owned();
@@ -165,6 +200,36 @@ mod tests {
         tokio::time::advance(RecoveryGroup::QUIET).await;
         first.announce();
         assert!(second.reached().now_or_never().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn ten_watches_resume_at_once_and_the_others_within_five_seconds() {
+        let (mut resumes, now) = (Resumes::default(), Instant::now());
+        let delays: Vec<Duration> = (0..200).map(|_| resumes.reserve(now, 200)).collect();
+        assert!(delays[..10].iter().all(Duration::is_zero), "{delays:?}");
+        assert_eq!(delays[10], Duration::from_millis(25));
+        assert!(delays[199] < Resumes::SPREAD, "{:?}", delays[199]);
+
+        // They break again and again.
+        let delay = (0..10_000).map(|_| resumes.reserve(now, 200)).max().unwrap();
+        assert_eq!(delay, Resumes::SPREAD);
+        let later = now + Duration::from_secs(6);
+        assert_eq!(resumes.reserve(later, 200), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_small_group_resumes_at_once() {
+        let (mut resumes, now) = (Resumes::default(), Instant::now());
+        for members in [0, 1, 10] {
+            for _ in 0..members {
+                assert_eq!(
+                    resumes.reserve(now + Duration::from_secs(60), members),
+                    Duration::ZERO
+                );
+            }
+            resumes.next = None;
+        }
+        assert_eq!(resumes.reserve(now, usize::MAX), Duration::ZERO);
     }
 
     #[tokio::test]

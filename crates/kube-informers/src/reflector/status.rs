@@ -140,18 +140,29 @@ impl ReflectorHandle {
         self.status.inner.lock().reports_applied = true;
     }
 
-    /// The last list has left the queue.
-    pub(crate) fn list_dequeued(&self, now: Instant) {
-        if let Some(accepted) = &mut self.status.inner.lock().accepted {
-            accepted.dequeued(now);
-        }
+    /// A batch has left the queue that holds the last list (`None`), or this number of its objects. Returns whether it is
+    /// part of the last list.
+    pub(crate) fn list_dequeued(&self, now: Instant, objects: Option<usize>) -> bool {
+        let mut inner = self.status.inner.lock();
+        let accepted = inner.accepted.as_mut();
+        let Some(accepted) = accepted.filter(|accepted| accepted.concerns(objects)) else {
+            return false;
+        };
+        accepted.dequeued(now);
+        true
     }
 
-    /// The last list is in the store.
-    pub(crate) fn list_applied(&self, now: Instant) {
-        let accepted = self.status.inner.lock().accepted.take();
-        if let Some(accepted) = accepted {
-            accepted.applied(now);
+    /// That batch is in the store.
+    pub(crate) fn list_applied(&self, now: Instant, objects: Option<usize>) {
+        let mut inner = self.status.inner.lock();
+        let is_complete = inner
+            .accepted
+            .as_mut()
+            .is_some_and(|accepted| accepted.applied(now, objects));
+        let complete = inner.accepted.take_if(|_| is_complete);
+        drop(inner);
+        if let Some(accepted) = complete {
+            accepted.log_if_slow();
         }
     }
 

@@ -140,6 +140,7 @@ impl ListTrace {
             resource: resource.to_owned(),
             what: self.what,
             objects,
+            unapplied: objects,
             times: self.times,
             since: now,
             span: std::mem::replace(&mut self.span, Span::none()),
@@ -154,6 +155,8 @@ pub(super) struct AcceptedList {
     resource: String,
     what: &'static str,
     objects: usize,
+    /// The objects that have not left the queue, if the queue splits the list.
+    unapplied: usize,
     times: ListTimes,
     /// The start of the current stage.
     since: Instant,
@@ -161,16 +164,26 @@ pub(super) struct AcceptedList {
 }
 
 impl AcceptedList {
-    /// The list has left the queue.
+    /// The list, or a part of it, has left the queue.
     pub(super) fn dequeued(&mut self, now: Instant) {
-        self.times.queue = Some(now.saturating_duration_since(self.since));
+        let time = now.saturating_duration_since(self.since);
+        *self.times.queue.get_or_insert_default() += time;
         self.since = now;
     }
 
-    /// The list is in the store.
-    pub(super) fn applied(mut self, now: Instant) {
-        self.times.apply = Some(now.saturating_duration_since(self.since));
-        self.log_if_slow();
+    /// Whether a batch with this number of objects of a list is a part of this one; `None` for a whole list.
+    pub(super) fn concerns(&self, objects: Option<usize>) -> bool {
+        // Nothing of an empty list is queued. It is applied with whatever follows.
+        objects != Some(0) || self.unapplied == 0
+    }
+
+    /// What has left the queue is in the store. Returns whether that completes the list.
+    pub(super) fn applied(&mut self, now: Instant, objects: Option<usize>) -> bool {
+        let time = now.saturating_duration_since(self.since);
+        *self.times.apply.get_or_insert_default() += time;
+        self.since = now;
+        self.unapplied = objects.map_or(0, |objects| self.unapplied.saturating_sub(objects));
+        self.unapplied == 0
     }
 
     pub(super) fn log_if_slow(self) {
@@ -219,14 +232,33 @@ mod tests {
         let (took, mut accepted) = trace.accepted(after(0), "pods", 3);
         accepted.dequeued(after(3000));
         assert_eq!(took, Duration::from_millis(8100));
-        let times = ListTimes {
-            apply: Some(Duration::from_millis(700)),
-            ..accepted.times
-        };
+        assert!(accepted.applied(after(700), None));
+        let times = accepted.times;
         assert_eq!(
             times.to_string(),
             "request 5.0 s, receive 2.0 s, decode 1.1 s, queue 3.0 s, apply 0.7 s, 2 requests"
         );
         assert_eq!(times.total(), Duration::from_millis(11_800));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_parts_of_a_split_list_are_added_up() {
+        let mut now = Instant::now();
+        let mut after = |seconds: u64| {
+            now += Duration::from_secs(seconds);
+            now
+        };
+        let mut trace = ListTrace::default();
+        trace.begin(after(0), "pods", "list");
+        let (_, mut accepted) = trace.accepted(after(0), "pods", 3);
+
+        accepted.dequeued(after(4));
+        assert!(!accepted.concerns(Some(0)) && accepted.concerns(Some(2)));
+        assert!(!accepted.applied(after(1), Some(2)));
+        accepted.dequeued(after(2));
+        assert!(accepted.applied(after(3), Some(1)));
+
+        assert_eq!(accepted.times.queue, Some(Duration::from_secs(6)));
+        assert_eq!(accepted.times.apply, Some(Duration::from_secs(4)));
     }
 }

@@ -35,6 +35,10 @@ const FIXES: &[(&[&str], &str)] = &[
         "the server does not speak TLS on this port: use http:// in the server address, or the TLS port",
     ),
     (
+        &["invalid http version"],
+        "the server does not speak HTTP on this port: use https:// in the server address if it is a TLS port",
+    ),
+    (
         &["notvalidyet", "not valid yet", "not yet valid"],
         "the certificate of the server is not valid yet: is the clock of this machine right?",
     ),
@@ -157,6 +161,7 @@ mod tests {
                 "received corrupt message of type InvalidContentType",
                 "does not speak TLS on this port",
             ),
+            ("invalid HTTP version parsed", "use https://"),
             (
                 "invalid peer certificate: UnknownIssuer",
                 "not signed by a known authority",

@@ -152,3 +152,100 @@ async fn a_shutdown_without_calls_in_flight_is_clean_and_takes_no_time() {
     assert!(report.is_clean(), "{report}");
     assert_eq!(start.elapsed(), Duration::ZERO);
 }
+
+/// A stuck handler costs one worker thread, not the process.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn other_handlers_informers_and_tasks_go_on_while_a_handler_does_not_return() {
+    let server = TestServer::new();
+    server.create(builders::pod("shop", "a"));
+    let informer = Informer::<Pod>::all(server.client()).start();
+    let other = Informer::<Pod>::namespaced(server.client(), "shop").start();
+    let (release, calls, mut handler) = stuck();
+    let (to_task, mut at_task) = tokio::sync::mpsc::unbounded_channel();
+    let options = HandlerOptions::default().name("stuck");
+    informer
+        .add_event_handler_with(options, move |event: Event<Pod>| {
+            // Wakes a task, which the worker thread of the handler would run next.
+            to_task.send(()).ok();
+            handler(event);
+        })
+        .unwrap();
+    let (delivered, mut deliveries) = tokio::sync::mpsc::unbounded_channel();
+    for observed in [&informer, &other] {
+        let delivered = delivered.clone();
+        observed
+            .add_event_handler(move |event: Event<Pod>| {
+                delivered.send(event.key().name().to_owned()).ok();
+            })
+            .unwrap();
+    }
+    called(calls).await;
+
+    timeout(HANGS, at_task.recv()).await.expect("a task does not run");
+    server.create(builders::pod("shop", "b"));
+    let mut names = Vec::new();
+    while names.len() < 4 {
+        let name = timeout(HANGS, deliveries.recv()).await;
+        names.push(name.expect("a handler waits for the stuck one").unwrap());
+    }
+    names.sort();
+    assert_eq!(names, ["a", "a", "b", "b"], "both informers, both handlers");
+    let report = timeout(HANGS, informer.shutdown()).await.expect("shutdown hangs");
+    assert_eq!(report.to_string(), "these handlers have not returned: stuck");
+    assert!(other.shutdown().await.is_clean());
+    drop(release);
+}
+
+/// Dropping the runtime would wait for the call.
+#[test]
+fn a_runtime_with_a_stuck_handler_ends_by_its_shutdown_timeout() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    let (release, calls, handler) = stuck();
+    let report = runtime.block_on(async {
+        let informer = Informer::from_source(one_pod()).config(list_first()).start();
+        informer.add_event_handler(handler).unwrap();
+        called(calls).await;
+        timeout(HANGS, informer.shutdown()).await.expect("shutdown hangs")
+    });
+    assert!(!report.is_clean());
+
+    runtime.shutdown_timeout(Duration::from_millis(100));
+
+    drop(release);
+}
+
+/// On a current-thread runtime only `blocking` keeps a handler from stopping everything else.
+#[tokio::test]
+async fn a_blocking_handler_that_does_not_return_leaves_a_current_thread_runtime_alone() {
+    let server = TestServer::new();
+    server.create(builders::pod("shop", "a"));
+    let informer = Informer::<Pod>::all(server.client()).start();
+    let (release, calls, handler) = stuck();
+    let options = HandlerOptions::default().name("stuck thread");
+    informer
+        .add_event_handler_with(options, blocking(handler))
+        .unwrap();
+    let (delivered, mut deliveries) = tokio::sync::mpsc::unbounded_channel();
+    informer
+        .add_event_handler(move |event: Event<Pod>| {
+            delivered.send(event.key().name().to_owned()).ok();
+        })
+        .unwrap();
+    called(calls).await;
+
+    server.create(builders::pod("shop", "b"));
+    for name in ["a", "b"] {
+        let delivery = timeout(HANGS, deliveries.recv()).await.expect("a handler waits");
+        assert_eq!(delivery.as_deref(), Some(name));
+    }
+    let report = timeout(HANGS, informer.shutdown()).await.expect("shutdown hangs");
+    assert_eq!(
+        report.to_string(),
+        "these handlers have not returned: stuck thread"
+    );
+    drop(release);
+}

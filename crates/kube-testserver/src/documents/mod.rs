@@ -45,6 +45,9 @@ pub(crate) fn answer(
             json!({ "paths": ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3",
                                      "/readyz", "/version"] }),
         ),
+        ["version"] if !accept.is_none_or(accepts_json) => {
+            return response::error(&ApiError::no_representation(&["application/json"]));
+        }
         ["version"] => Some(discovery::version()),
         ["api"] if aggregated => return aggregate(&discovery::aggregated_core(&registry)),
         ["apis"] if aggregated => return aggregate(&discovery::aggregated_groups(&registry)),
@@ -79,4 +82,12 @@ fn aggregate(document: &Value) -> Response<TestBody> {
         discovery::AGGREGATED,
         TestBody::bytes(document.to_string()),
     )
+}
+
+/// Whether an `Accept` header includes JSON.
+fn accepts_json(accept: &str) -> bool {
+    let mut clauses = accept
+        .split(',')
+        .map(|clause| clause.split(';').next().unwrap_or_default().trim());
+    clauses.any(|clause| matches!(clause, "" | "*/*" | "application/*" | "application/json"))
 }

@@ -380,14 +380,26 @@ fn offset(error: &base64::DecodeError, token: &str) -> usize {
     }
 }
 
+/// A byte as Go quotes the character with this number.
+fn quoted_byte(byte: u8) -> String {
+    match byte {
+        b'\n' => "\\n".to_owned(),
+        b'\r' => "\\r".to_owned(),
+        b'\t' => "\\t".to_owned(),
+        0..b' ' | 0x7f => format!("\\x{byte:02x}"),
+        0x80..=0xa0 | 0xad => format!("\\u{byte:04x}"),
+        _ => char::from(byte).to_string(),
+    }
+}
+
 /// The error of Go's JSON decoder for common cases: invalid from the first byte, or truncated.
 fn json_error(bytes: &[u8], error: &serde_json::Error) -> String {
-    let first = bytes.first().copied().map(char::from);
-    match (error.classify(), first) {
+    match (error.classify(), bytes.first()) {
         (serde_json::error::Category::Eof, _) => "unexpected end of JSON input".to_owned(),
-        (serde_json::error::Category::Syntax, Some(first))
-            if (error.line(), error.column()) == (1, 1) && !first.is_control() =>
+        (serde_json::error::Category::Syntax, Some(&first))
+            if matches!((error.line(), error.column()), (1, 0 | 1)) =>
         {
+            let first = quoted_byte(first);
             format!("invalid character '{first}' looking for beginning of value")
         }
         _ => error.to_string(),
@@ -403,6 +415,10 @@ mod tests {
         let cases = [
             ("!!!", "illegal base64 data at input byte 0"),
             ("abc", "invalid character 'i' looking for beginning of value"),
+            (
+                "nonsense",
+                "invalid character '\\u009e' looking for beginning of value",
+            ),
             ("bnVsbA", "server does not recognize this encoded version "),
             ("e30", "server does not recognize this encoded version "),
             ("eyJ2Ig", "unexpected end of JSON input"),

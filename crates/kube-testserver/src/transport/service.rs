@@ -276,7 +276,13 @@ async fn dispatch(state: &Arc<ServerState>, incoming: &Incoming, fault: &Fault) 
         Ok(response) => response,
         Err(error) => response::error(&error),
     };
-    if let Some(warning) = &kind.deprecation_warning
+    let warning = match kind.deprecation_warning.as_deref() {
+        None if state.config.conformant && (kind.group.as_str(), kind.kind.as_str()) == ("", "Endpoints") => {
+            Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+        }
+        warning => warning,
+    };
+    if let Some(warning) = warning
         && let Ok(value) = HeaderValue::from_str(&format!("299 - {}", quote(warning)))
     {
         response.headers_mut().insert(WARNING, value);

@@ -428,7 +428,20 @@ impl Writing<'_> {
         match content_type.split(';').next().unwrap_or_default().trim() {
             "" | "application/json" | "application/yaml" | "*/*" => self.parse_body(),
             MEDIA_TYPE if !self.kind.custom => from_body(self.body, &Options::new()).map_err(|error| {
-                ApiError::bad_request(format!("the object provided is unrecognized: {error}"))
+                let why = match &**self.body {
+                    [] => "empty data".to_owned(),
+                    b"k8s\0" => "empty body".to_owned(),
+                    body if !body.starts_with(b"k8s\0") => {
+                        "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
+                            .to_owned()
+                    }
+                    _ => error.to_string(),
+                };
+                ApiError::bad_request(format!(
+                    "the object provided is unrecognized (must be of type {}): {why} ({})",
+                    self.kind.kind,
+                    summary(self.body)
+                ))
             }),
             _ => Err(ApiError::unsupported_media_type(READ)),
         }
@@ -456,6 +469,17 @@ impl Writing<'_> {
             }
         }
     }
+}
+
+/// The start of a body in hexadecimal digits, as a real server quotes what it cannot read.
+fn summary(body: &[u8]) -> String {
+    const SHOWN: usize = 30;
+    if body.is_empty() {
+        return "<empty>".to_owned();
+    }
+    let digits = body.iter().take(SHOWN).map(|byte| format!("{byte:02x}"));
+    let more = if body.len() > SHOWN { " ..." } else { "" };
+    digits.chain([more.to_owned()]).collect()
 }
 
 /// Adds `Warning` headers to a response.

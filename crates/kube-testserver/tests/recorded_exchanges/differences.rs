@@ -15,7 +15,10 @@ const BUILD: &str = "describes the build of the server";
 const HASH: &str = "the hash identifies a storage format";
 const YAML_ERRORS: &str = "errors are always JSON";
 
-const ALLOCATED: &str = "assigned at random by a real server, in order by this one";
+const WARNINGS: &str = "no warnings about discouraged fields";
+const CERTIFICATES: &str = "the content of certificates is not checked";
+const PHASES: &str = "the phases of volumes are not timed";
+const FLOWS: &str = "a real server's controller sets the status of flow schemas";
 const GO_STRUCT: &str = "the rejected value is printed as a Go struct, in the order of its fields";
 const GO_DIFF: &str = "a real server appends a diff of the two Go structs";
 const RULE: &str = "this rule is not checked";
@@ -29,11 +32,6 @@ pub(crate) const KNOWN: &[Known] = &[
         "bookmarks/daemonsets",
         "body/0/object/metadata/annotations/deprecated.daemonset.template.generation",
         "the annotation is added by the conversion from a version that no longer exists",
-    ),
-    known(
-        "bookmarks/endpoints",
-        "headers/warning",
-        "the warning came with Kubernetes 1.33, and many tests use Endpoints",
     ),
     known("custom/define", "body/status", AT_ONCE),
     known(
@@ -115,48 +113,54 @@ pub(crate) const KNOWN: &[Known] = &[
         "",
         "a patch of the uid is rejected as a conflict, as an update is",
     ),
-    known("manifests/service*", "body/spec/clusterIP", ALLOCATED),
-    known("manifests/service*", "body/spec/clusterIPs", ALLOCATED),
-    known("manifests/service*", "body/spec/ports/*/nodePort", ALLOCATED),
-    known("manifests/service*", "body/spec/healthCheckNodePort", ALLOCATED),
-    known("invalid/service name", "body/spec/clusterIP", ALLOCATED),
-    known("invalid/service name", "body/spec/clusterIPs", ALLOCATED),
-    known("invalid/make a service", "body/spec/clusterIP", ALLOCATED),
-    known("invalid/make a service", "body/spec/clusterIPs", ALLOCATED),
-    known(
-        "invalid/change type of a service to NodePort",
-        "body/spec/clusterIP",
-        ALLOCATED,
-    ),
-    known(
-        "invalid/change type of a service to NodePort",
-        "body/spec/clusterIPs",
-        ALLOCATED,
-    ),
-    known(
-        "invalid/change type of a service to NodePort",
-        "body/spec/ports/*/nodePort",
-        ALLOCATED,
-    ),
     known(
         "manifests/service with external address",
         "headers/warning",
-        "no warnings about discouraged fields",
+        WARNINGS,
     ),
-    known(
-        "manifests/secret tls",
-        "headers/warning",
-        "the content of certificates is not checked",
-    ),
-    known(
-        "manifests/volume*",
-        "body/status/lastPhaseTransitionTime",
-        "the phases of volumes are not timed",
-    ),
-    known(
-        "manifests/endpoints",
-        "headers/warning",
-        "the warning came with Kubernetes 1.33, and many tests use Endpoints",
-    ),
+    known("manifests/secret tls", "headers/warning", CERTIFICATES),
+    known("manifests/volume*", "body/status/lastPhaseTransitionTime", PHASES),
     known("manifests/priority level", "", RULE),
+    known("protobuf/create priority level", "", RULE),
+    known(
+        "protobuf/create service with external address",
+        "headers/warning",
+        WARNINGS,
+    ),
+    known("protobuf/create secret tls", "headers/warning", CERTIFICATES),
+    known(
+        "protobuf/create volume*",
+        "body/status/lastPhaseTransitionTime",
+        PHASES,
+    ),
+    known(
+        "protobuf/get volume",
+        "body/status/lastPhaseTransitionTime",
+        PHASES,
+    ),
+    known(
+        "protobuf/list persistentvolumes",
+        "body/items/0/status/lastPhaseTransitionTime",
+        PHASES,
+    ),
+    known(
+        "protobuf/list metadata of daemonsets",
+        "body/items/0/metadata/annotations",
+        "the annotation is added by the conversion from a version that no longer exists",
+    ),
+    known("protobuf/get flow schema", "body", FLOWS),
+    known("protobuf/list flowschemas", "body", FLOWS),
+    known("protobuf/list metadata of flowschemas", "body", FLOWS),
+    known("protobuf/another kind", "body/message", GO),
+    known("protobuf/define a kind", "body/status", AT_ONCE),
+    known(
+        "protobuf/define a kind",
+        "body/metadata/managedFields/0/fieldsV1/f:status",
+        AT_ONCE,
+    ),
+    known(
+        "protobuf/definition in protobuf",
+        "body/metadata/managedFields",
+        AT_ONCE,
+    ),
 ];

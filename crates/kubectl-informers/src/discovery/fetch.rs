@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::documents::{
     Aggregated, ApiGroup, Documents, GroupList, GroupVersion, ResourceList, group_version,
 };
-use crate::failure::chain;
+use crate::limits::Limits;
 use crate::refusal::RequestError;
 
 /// The time for one discovery request, from sending it to the end of the response.
@@ -30,9 +30,10 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
                           application/json";
 
 /// Everything the server serves.
-pub async fn documents(client: &Client) -> Result<Documents, RequestError> {
+pub async fn documents(client: &Client, limits: &Limits) -> Result<Documents, RequestError> {
     let mut fetch = Fetch {
         client,
+        timeout: limits.at_most(REQUEST_TIMEOUT),
         budget: MAX_TOTAL_BYTES,
     };
     match timeout(TOTAL_TIMEOUT, fetch.documents()).await {
@@ -47,6 +48,7 @@ pub async fn documents(client: &Client) -> Result<Documents, RequestError> {
 /// Requests with a common budget.
 struct Fetch<'a> {
     client: &'a Client,
+    timeout: Duration,
     budget: usize,
 }
 
@@ -122,11 +124,12 @@ impl Fetch<'_> {
     }
 
     async fn get<T: DeserializeOwned>(&mut self, path: &str, accept: &str) -> Result<T, RequestError> {
-        match timeout(REQUEST_TIMEOUT, self.fetch(path, accept)).await {
+        let after = self.timeout;
+        match timeout(after, self.fetch(path, accept)).await {
             Ok(result) => result,
             Err(_) => Err(RequestError::Unreachable(format!(
                 "no complete response to {path} within {} s",
-                REQUEST_TIMEOUT.as_secs()
+                after.as_secs_f64()
             ))),
         }
     }
@@ -154,7 +157,7 @@ impl Fetch<'_> {
                 "the response to {path} is larger than {} MiB",
                 MAX_DOCUMENT_BYTES >> 20
             )),
-            false => RequestError::Unreachable(chain(&*error)),
+            false => RequestError::unreachable(error),
         })?;
         let text = text.to_bytes();
         self.budget -= text.len();
@@ -174,7 +177,7 @@ mod tests {
 
     async fn failure(server: &TestServer) -> (String, Duration) {
         let began = Instant::now();
-        let error = documents(&server.client()).await.unwrap_err();
+        let error = documents(&server.client(), &Limits::default()).await.unwrap_err();
         (error.to_string(), began.elapsed())
     }
 

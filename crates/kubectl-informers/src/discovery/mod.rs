@@ -14,12 +14,14 @@ pub use cache::Cache;
 
 use crate::failure::Failure;
 use crate::kinds::{Catalogue, Kind};
+use crate::limits::Limits;
 
 /// Finds kinds by name.
 pub struct Discovery {
     client: Client,
     server: String,
     cache: Option<Cache>,
+    limits: Limits,
 }
 
 impl Discovery {
@@ -29,7 +31,14 @@ impl Discovery {
             client,
             server: server.to_owned(),
             cache: directory.map(|directory| Cache::new(&directory, server)),
+            limits: Limits::default(),
         }
+    }
+
+    /// With a timeout of requests other than the default.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
     }
 
     /// The kinds that `pods,deploy` refers to. Names missing from the cache cause one more request.
@@ -55,7 +64,7 @@ impl Discovery {
     ///
     /// The server cannot be reached.
     pub async fn fetch(&self) -> Result<Catalogue, Failure> {
-        let documents = fetch::documents(&self.client)
+        let documents = fetch::documents(&self.client, &self.limits)
             .await
             .map_err(|error| error.into_failure(&self.server))?;
         if let Some(cache) = &self.cache {

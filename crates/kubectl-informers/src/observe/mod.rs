@@ -8,6 +8,7 @@ mod view;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use kube_informers::reflector::ReflectorState;
 use kube_informers::stats::InformerStats;
@@ -20,6 +21,7 @@ use crate::config::Config;
 use crate::failure::Failure;
 use crate::item::Item;
 use crate::kinds::Kind;
+use crate::limits::Limits;
 use crate::noise::Noise;
 use crate::queue::ChangeSender;
 use crate::redact::Redaction;
@@ -31,6 +33,9 @@ use outage::Outages;
 pub use contact::Health;
 pub use note::{Note, NoteText};
 pub use view::{InformerView, Progress};
+
+/// How long establishing a connection may take, as by default in the library.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// An informer and the task that reads from it.
 pub struct Observed {
@@ -55,6 +60,8 @@ pub struct Observing {
     pub scope: Scope,
     /// What is redacted.
     pub redaction: Redaction,
+    /// How long requests may take, and how much may be listed.
+    pub limits: Limits,
     /// Whether noise is kept and shown.
     pub show_noise: bool,
     /// More fields that are noise, by the name of the kind.
@@ -70,6 +77,7 @@ impl Observing {
             server,
             scope,
             redaction,
+            limits: Limits::default(),
             show_noise: false,
             config: Arc::default(),
             outages: Arc::default(),
@@ -95,7 +103,8 @@ impl Observed {
             .map(|namespaces| namespaces.iter().cloned().collect());
         let list_watch = ListWatch::<Item>::projected(observing.client.clone(), kind.resource_type(), scope)
             // Read for the authors of changes, and dropped from the object then.
-            .drop_managed_fields(false);
+            .drop_managed_fields(false)
+            .connect_timeout(observing.limits.at_most(CONNECT_TIMEOUT));
         for member in list_watch.clone().members() {
             member.check().map_err(Failure::error)?;
         }
@@ -117,8 +126,9 @@ impl Observed {
             synced: synced.clone(),
         };
         let (admitted, redaction) = (kind.clone(), observing.redaction.clone());
-        let managed_fields = observing.show_noise;
+        let (managed_fields, limits) = (observing.show_noise, observing.limits);
         let (informer, reflecting) = Informer::from_sources(sources)
+            .configure(|config| limits.apply(config))
             .transform(move |item: &mut Item| item.admit(&admitted, &redaction, managed_fields))
             .on_stream_end(move |end| hook.ended(end))
             .build();

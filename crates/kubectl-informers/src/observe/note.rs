@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use jiff::Timestamp;
 use kube_informers::reflector::{Resume, StreamEnd};
-use kube_informers::source::SourceError;
+use kube_informers::source::{LimitExceeded, SourceError};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -100,8 +100,16 @@ impl Hook {
         // Before anything has worked, nothing suggests that it ever will. A connection may break by chance, a few times.
         let hopeless = !synced
             && match error {
-                SourceError::Api(api) => api.is_refusal() || api.is_invalid(),
+                // The server is up, and will answer later.
+                SourceError::Api(api) if api.is_too_many_requests() => false,
+                SourceError::Api(api) if api.is_refusal() || api.is_invalid() => true,
                 SourceError::Request(_) => true,
+                // The next list would be as large.
+                SourceError::Limit(
+                    LimitExceeded::Objects { .. }
+                    | LimitExceeded::Bytes { .. }
+                    | LimitExceeded::WastedBytes { .. },
+                ) => true,
                 other => other.is_connection_refused() || end.attempts >= MAX_INITIAL_FAILURES,
             };
         let refused = hopeless || forbidden.is_some();

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::indexes;
 use crate::board::Board;
 use crate::changes::Change;
+use crate::cli::ServeArgs;
 use crate::item::Item;
 use crate::kinds::Kind;
 use crate::observe::{Health, InformerView, Note, NoteText};
@@ -23,7 +24,7 @@ use crate::session::Session;
 
 /// The maximum number of concurrent streams. Each costs a connection and little memory.
 const STREAMS: usize = 128;
-/// Large responses at a time. Each holds up to 16 MiB until it is sent, so this bounds the memory of slow readers.
+/// Large responses at a time. Each holds its text until it is sent, so this bounds the memory of slow readers.
 const LARGE: usize = 8;
 
 /// One served kind.
@@ -56,6 +57,8 @@ pub(super) struct App {
     pub streams: Arc<Semaphore>,
     /// Large responses that are encoded or sent.
     pub large: Arc<Semaphore>,
+    /// The size of one list.
+    pub max_response: usize,
     pub rejected: AtomicU64,
     pub write_timeouts: AtomicU64,
     pub stop: CancellationToken,
@@ -63,7 +66,7 @@ pub(super) struct App {
 }
 
 impl App {
-    pub fn new(session: &Session) -> Self {
+    pub fn new(session: &Session, args: &ServeArgs) -> Self {
         let board = Board::new(
             session.observed().iter().map(|observed| observed.kind.clone()),
             Instant::now(),
@@ -96,6 +99,7 @@ impl App {
             coalesced: Mutex::default(),
             streams: Arc::new(Semaphore::new(STREAMS)),
             large: Arc::new(Semaphore::new(LARGE)),
+            max_response: args.max_response.bytes(),
             rejected: AtomicU64::new(0),
             write_timeouts: AtomicU64::new(0),
             stop: CancellationToken::new(),

@@ -23,13 +23,12 @@ use super::gate::Gate;
 use super::routes;
 use crate::cli::ServeArgs;
 use crate::failure::Failure;
+use crate::limits::Timeout;
 
 /// The maximum number of concurrent connections; further ones wait.
 const CONNECTIONS: usize = 256;
 /// The time to send the header of a request.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a client may pause reading its response.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long responses in flight may delay the exit of the program.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 /// The pause after a failed accept. Usually file handles are exhausted, and retrying at once would fail again.
@@ -60,7 +59,10 @@ impl Listening {
         Ok(Self {
             address,
             needs_token,
-            accept: Task::spawn("accept", accept(listener, gate, app, stop.clone())),
+            accept: Task::spawn(
+                "accept",
+                accept(listener, gate, app, args.write_timeout, stop.clone()),
+            ),
             stop,
         })
     }
@@ -103,7 +105,13 @@ fn refused(wanted: SocketAddr, error: &io::Error) -> Failure {
     }
 }
 
-async fn accept(listener: TcpListener, gate: Arc<Gate>, app: Arc<App>, stop: CancellationToken) {
+async fn accept(
+    listener: TcpListener,
+    gate: Arc<Gate>,
+    app: Arc<App>,
+    write_timeout: Timeout,
+    stop: CancellationToken,
+) {
     let router = routes::router(app.clone(), gate);
     let mut connections = TaskSet::new();
     let places = Arc::new(Semaphore::new(CONNECTIONS));
@@ -121,7 +129,7 @@ async fn accept(listener: TcpListener, gate: Arc<Gate>, app: Arc<App>, stop: Can
             () = stop.cancelled() => break,
             place = places.clone().acquire_owned() => place,
         };
-        let connection = serve(socket, router.clone(), app.clone(), stop.clone());
+        let connection = serve(socket, router.clone(), app.clone(), write_timeout, stop.clone());
         connections.spawn("connection", async move {
             connection.await;
             drop(place);
@@ -132,10 +140,17 @@ async fn accept(listener: TcpListener, gate: Arc<Gate>, app: Arc<App>, stop: Can
     let _ = timeout(SHUTDOWN_TIMEOUT, connections.wait()).await;
 }
 
-async fn serve(socket: TcpStream, router: Router, app: Arc<App>, stop: CancellationToken) {
+async fn serve(
+    socket: TcpStream,
+    router: Router,
+    app: Arc<App>,
+    write_timeout: Timeout,
+    stop: CancellationToken,
+) {
     let _ = socket.set_nodelay(true);
     let mut socket = TimeoutStream::new(socket);
-    socket.set_write_timeout(Some(WRITE_TIMEOUT));
+    // How long the client may pause reading its response.
+    socket.set_write_timeout(write_timeout.duration());
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)

@@ -54,7 +54,7 @@ pub async fn run(
     tokio::pin!(stopped);
     let gate = Gate::new(&args)?;
     let notes = Notes::new(&global.showing);
-    let app = Arc::new(App::new(&session));
+    let app = Arc::new(App::new(&session, &args));
     // The first request already sees the state of the informers.
     app.tick(session.informers(), feed.coalesced());
     let listening = Listening::start(&args, gate, app.clone()).await?;

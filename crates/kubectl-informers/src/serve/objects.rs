@@ -21,8 +21,6 @@ use crate::item::Item;
 /// The default and the maximum number of objects in one response.
 const SOME: usize = 500;
 const MOST: usize = 10_000;
-/// The maximum size of the objects in one list. The list ends before the first object beyond it, and says so.
-const MAX_LIST_BYTES: usize = 16 << 20;
 
 const PARAMETERS: [&str; 9] = [
     "view",
@@ -65,7 +63,7 @@ pub(super) fn list(app: &App, place: usize, served: &Served, query: Option<&str>
         }
     }
     let total = found.len();
-    let mut budget = MAX_LIST_BYTES;
+    let mut budget = app.max_response;
     let mut truncated = false;
     let within_budget = |item: &Arc<Item>| {
         let fits = budget >= item.size();

@@ -66,3 +66,16 @@ async fn kinds_the_embedded_server_cannot_create_are_reported() {
     assert_eq!(ended.code, Some(1));
     assert!(ended.err.contains("gadgets"), "{}", ended.err);
 }
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn it_counts_for_any_number_of_seconds_until_it_is_stopped() {
+    let cluster = Cluster::new().await;
+    cluster.server.create(kube_testserver::builders::node("a"));
+    let mut program = cluster.start(&["bench", "nodes", "--seconds", "18446744073709551615"]);
+    program.says("Counting events").await;
+    program.signal("INT").await;
+    let ended = program.end().await;
+    assert_eq!(ended.code, Some(130), "{}", ended.err);
+    assert!(!ended.err.contains("panicked"), "{}", ended.err);
+}

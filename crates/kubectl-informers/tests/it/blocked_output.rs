@@ -1,9 +1,11 @@
 //! A reader that stops reading without closing the pipe, as `| less` does.
 
+use std::io::{PipeReader, PipeWriter, Write};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube_testserver::builders::{Build, pod};
+use rustix::pipe::fcntl_setpipe_size;
 use tokio::time::Instant;
 
 use crate::program::{Cluster, Program};
@@ -115,4 +117,46 @@ async fn blocked_output_is_coalesced_by_key_in_bounded_memory() {
         "grew by {grown} bytes while 160 MB of changes arrived"
     );
     program.says("the output was blocked").await;
+}
+
+/// A pipe with room for this many bytes.
+fn nearly_full_pipe(room: usize) -> (PipeReader, PipeWriter) {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    // One page, the smallest pipe.
+    let size = fcntl_setpipe_size(&writer, 4096).unwrap();
+    writer.write_all(&vec![b'.'; size - room]).unwrap();
+    (reader, writer)
+}
+
+/// Notes are written in the background, and so are logs.
+#[tokio::test(flavor = "multi_thread")]
+async fn blocked_standard_error_delays_no_signal_and_costs_bounded_memory() {
+    for (log, changes) in [("off", 1500), ("trace", 200)] {
+        let cluster = small_cluster().await;
+        let (_unread, stderr) = nearly_full_pipe(100);
+        let mut command = cluster.home().command(&["watch", "pods", "-o", "json"]);
+        command.env("RUST_LOG", log).stderr(stderr);
+        let mut program = Program::start(command);
+        program.event_of("synced").await;
+        cluster
+            .server
+            .wait_for("the program watches", |server| server.open_watches() == 1)
+            .await;
+        // The note about it does not fit into the pipe.
+        cluster.server.break_watches();
+        annotate(&cluster, "cart", "after the break");
+        let before = program.peak_memory();
+        for number in 0..changes {
+            annotate(&cluster, "cart", &format!("{number} {}", "y".repeat(40_000)));
+        }
+        cluster
+            .server
+            .wait_for("the program watches again", |server| server.open_watches() == 1)
+            .await;
+
+        let grown = program.peak_memory() - before;
+        assert!(grown < 60_000_000, "RUST_LOG={log}: grew by {grown} bytes");
+        program.signal("TERM").await;
+        assert_eq!(program.exit_code().await, Some(143), "RUST_LOG={log}");
+    }
 }

@@ -21,6 +21,7 @@ mod shell;
 #[cfg(target_os = "linux")]
 mod terminal;
 mod top;
+mod transport;
 mod trouble;
 mod watch;
 mod who;

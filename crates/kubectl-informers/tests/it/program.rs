@@ -45,6 +45,22 @@ impl Home {
         path
     }
 
+    /// Fills the discovery cache as kubectl does it, so that the first request to this server is for pods.
+    pub fn cache_discovery(&self, url: &str) {
+        let host = url.split_once("://").unwrap().1.replace(':', "_");
+        let document = |name: &str, text: &str| {
+            self.write(&format!(".kube/cache/discovery/{host}/{name}"), text);
+        };
+        document(
+            "servergroups.json",
+            r#"{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"","versions":[{"groupVersion":"v1","version":"v1"}],"preferredVersion":{"groupVersion":"v1","version":"v1"}}]}"#,
+        );
+        document(
+            "v1/serverresources.json",
+            r#"{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[{"name":"pods","singularName":"pod","namespaced":true,"kind":"Pod","verbs":["get","list","watch"]}]}"#,
+        );
+    }
+
     /// The program with these arguments, in this home and in no other surroundings.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-informers"));
@@ -125,17 +141,19 @@ impl Program {
     pub fn start(mut command: Command) -> Self {
         let mut child = command.spawn().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut stderr = child.stderr.take().unwrap();
         let err = Arc::new(Mutex::new(String::new()));
         let (into, mut reader) = (err.clone(), tokio::task::JoinSet::new());
-        reader.spawn(async move {
-            let mut buffer = [0; 4096];
-            while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
-                into.lock()
-                    .unwrap()
-                    .push_str(&String::from_utf8_lossy(&buffer[..count]));
-            }
-        });
+        // `None` if the test has a pipe of its own.
+        if let Some(mut stderr) = child.stderr.take() {
+            reader.spawn(async move {
+                let mut buffer = [0; 4096];
+                while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
+                    into.lock()
+                        .unwrap()
+                        .push_str(&String::from_utf8_lossy(&buffer[..count]));
+                }
+            });
+        }
         Self {
             child,
             out: Some(out),

@@ -1,5 +1,7 @@
 //! The reflector's part in its group: announcing that the server is reachable again, and taking turns to load.
 
+use std::time::Duration;
+
 use tokio::time::Instant;
 
 use super::Driver;
@@ -15,6 +17,16 @@ impl<K: Object> Driver<K> {
         let unreachable = error.is_some_and(|error| Failure::of(error).class == FailureClass::Unreachable);
         if std::mem::replace(&mut self.unreachable, unreachable) && !unreachable {
             self.group.announce();
+        }
+    }
+
+    /// The delay before the next watch, if this input ends a productive one.
+    pub(super) fn resume_delay(&self, input: &Input<'_>, now: Instant) -> Duration {
+        match input {
+            Input::Ended | Input::Failed(_) | Input::DeadlinePassed if self.machine.is_productive(now) => {
+                self.group.resume_delay(now)
+            }
+            _ => Duration::ZERO,
         }
     }
 

@@ -173,6 +173,8 @@ pub struct Context {
     pub now: Instant,
     /// Uniform in [0, 1).
     pub jitter: f64,
+    /// The delay before a productive watch is resumed: not zero while many others of the process resume as well.
+    pub resume_delay: Duration,
     pub actions: Vec<Action>,
 }
 
@@ -181,6 +183,7 @@ impl Context {
         Self {
             now,
             jitter,
+            resume_delay: Duration::ZERO,
             actions: Vec::new(),
         }
     }
@@ -287,6 +290,11 @@ impl Machine {
     /// The number of pages that were delayed.
     pub fn paced_pages(&self) -> u64 {
         self.paced_pages
+    }
+
+    /// Whether the open watch is productive: when it ends, the next one follows at once.
+    pub fn is_productive(&self, now: Instant) -> bool {
+        matches!(&self.phase, Phase::Watching(watch) if watch.is_productive(now))
     }
 
     /// What to wait for until the next input.

@@ -78,7 +78,7 @@ impl Watching {
     }
 
     /// Whether the watch has proved itself: a short watch without progress delays the next one.
-    fn is_productive(&self, now: Instant) -> bool {
+    pub(super) fn is_productive(&self, now: Instant) -> bool {
         let lasted = now.saturating_duration_since(self.started);
         self.progressed || self.opened && lasted >= UNPRODUCTIVE
     }
@@ -438,13 +438,13 @@ impl Machine {
         }
     }
 
-    /// The connection of a productive watch was lost. The next one is opened at once: the server has proved that it
-    /// serves watches, and what happened in between may soon expire.
+    /// The connection of a productive watch was lost. The next one is opened at once, unless many others were lost too: the
+    /// server has proved that it serves watches, and what happened in between may soon expire.
     fn watch_lost(&mut self, cx: &mut Context) {
         self.watch_interrupted();
         self.watch_progress();
         let report = self.report(Operation::Watch, Resume::Rewatch);
-        self.proceed(Upcoming::Watch, report, cx);
+        self.pause(cx.resume_delay, None, Upcoming::Watch, report, cx);
     }
 
     fn watch_ended(&mut self, watch: &Watching, cx: &mut Context) {
@@ -480,7 +480,7 @@ impl Machine {
         let mut report = self.report(Operation::Watch, Resume::Rewatch);
         self.watch_progress();
         report.attempts = 0;
-        self.proceed(Upcoming::Watch, report, cx);
+        self.pause(cx.resume_delay, None, Upcoming::Watch, report, cx);
     }
 
     fn rewatch_later(&mut self, failure: Failure, violation: Option<Violation>, cx: &mut Context) {

@@ -22,15 +22,7 @@ use crate::support::*;
 /// A refusal is returned to the caller that waits, does not fill the log, and ends when the permission is granted.
 #[tokio::test(start_paused = true)]
 async fn f25_a_refusal_is_reported_to_the_waiting_caller_and_does_not_fill_the_log() {
-    let lines = CapturedLogs::default();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::INFO)
-        .with_writer(lines.clone())
-        .with_ansi(false)
-        .finish();
-    // As in the test of secrets: a second subscriber makes tracing check each log line.
-    let _second = tracing::Dispatch::new(tracing_subscriber::fmt().finish());
-    let guard = tracing::subscriber::set_default(subscriber);
+    let (lines, guard) = CapturedLogs::of_this_thread(tracing::Level::INFO);
     async {
         let server = TestServer::new();
         server.create(pod("ns", "a"));

@@ -1,6 +1,7 @@
 //! Recovery from outages: how soon the cache is current again, and how many requests that takes.
 
 mod group;
+mod herd;
 mod loops;
 mod outages;
 

@@ -4,13 +4,36 @@ use std::io::Write;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::fmt::MakeWriter;
 
 /// All logs of a subscriber that writes to it.
 #[derive(Clone, Default)]
 pub struct CapturedLogs(Arc<Mutex<Vec<u8>>>);
 
+/// Logs are captured while it lives.
+pub struct Capture {
+    _second: tracing::Dispatch,
+    _default: DefaultGuard,
+}
+
 impl CapturedLogs {
+    /// Captures the logs of this thread, up to this level.
+    pub fn of_this_thread(level: tracing::Level) -> (Self, Capture) {
+        let lines = Self::default();
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(level)
+            .with_writer(lines.clone())
+            .with_ansi(false)
+            .finish();
+        let capture = Capture {
+            // As in the test of secrets: a second subscriber makes tracing check each log line.
+            _second: tracing::Dispatch::new(tracing_subscriber::fmt().finish()),
+            _default: tracing::subscriber::set_default(subscriber),
+        };
+        (lines, capture)
+    }
+
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.0.lock()).into_owned()
     }
