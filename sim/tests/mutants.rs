@@ -9,7 +9,7 @@ use kube_sim::world::run;
 
 #[test]
 fn every_planted_bug_is_found_and_a_failing_tape_is_shortened_to_a_few_entries() {
-    let hunts = hunt(5000, |_| {});
+    let hunts = hunt(5000, None, |_| {});
     let missed: Vec<&str> = (hunts.iter())
         .filter(|hunt| hunt.found.is_none())
         .map(|hunt| hunt.mutant.as_str())
@@ -26,10 +26,20 @@ fn every_planted_bug_is_found_and_a_failing_tape_is_shortened_to_a_few_entries()
 
     let long = tape(found.seed, found.profile);
     let shrunk = shrink(&long).expect("the tape fails").tape;
-    let failure = run(&shrunk, false).failure.expect("the shortened tape fails as well");
+    let failure = run(&shrunk, false)
+        .failure
+        .expect("the shortened tape fails as well");
     assert_eq!(failure.violation.invariant, "C3");
-    assert!(shrunk.ops.len() <= 20, "{} of {} entries:\n{shrunk}", shrunk.ops.len(), long.ops.len());
+    assert!(
+        shrunk.ops.len() <= 20,
+        "{} of {} entries:\n{shrunk}",
+        shrunk.ops.len(),
+        long.ops.len()
+    );
 
     activate(None);
-    assert!(run(&shrunk, false).failure.is_none(), "it fails because of the planted bug");
+    assert!(
+        run(&shrunk, false).failure.is_none(),
+        "it fails because of the planted bug"
+    );
 }
