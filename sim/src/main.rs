@@ -35,6 +35,7 @@ usage: cargo run -p kube-sim -- COMMAND [OPTIONS]
       --name NAME      the name of the file
   mutants            plant one bug after the other and find each (needs --features mutants)
       --seeds N        the number of seeds for each (default 5000)
+      --name NAME      one of them
 
 profiles: swarm, calm, network, history, lists, handlers
 ";
@@ -189,7 +190,7 @@ fn check_coverage(options: &Options) -> Done {
 #[cfg(feature = "mutants")]
 fn hunt_mutants(options: &Options) -> bool {
     let limit = options.seeds.unwrap_or(5000);
-    let hunts = kube_sim::mutants::hunt(limit, |hunt| match hunt.found {
+    let hunts = kube_sim::mutants::hunt(limit, options.name.as_deref(), |hunt| match hunt.found {
         Some((seed, invariant)) => println!("{:<36} {invariant:<4} seed {seed}", hunt.mutant),
         None => println!("{:<36} NOT FOUND in {limit} schedules", hunt.mutant),
     });

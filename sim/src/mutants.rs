@@ -15,10 +15,13 @@ pub struct Hunt {
     pub found: Option<(u64, &'static str)>,
 }
 
-/// Plants one bug after the other and looks for each of them. Only one hunt can run in a process.
-pub fn hunt(seeds: u64, mut report: impl FnMut(&Hunt)) -> Vec<Hunt> {
+/// Plants one bug after the other, or the one with this name, and looks for each of them. Only one hunt can run in a process.
+pub fn hunt(seeds: u64, only: Option<&str>, mut report: impl FnMut(&Hunt)) -> Vec<Hunt> {
     let mut hunts = Vec::new();
     for mutant in Mutant::ALL {
+        if only.is_some_and(|only| only != format!("{mutant:?}")) {
+            continue;
+        }
         activate(Some(*mutant));
         let result = campaign(0, seeds, None, threads());
         activate(None);
@@ -32,6 +35,9 @@ pub fn hunt(seeds: u64, mut report: impl FnMut(&Hunt)) -> Vec<Hunt> {
         hunts.last().into_iter().for_each(&mut report);
     }
     for mutant in queue::Mutant::ALL {
+        if only.is_some_and(|only| only != format!("{mutant:?}")) {
+            continue;
+        }
         queue::activate(Some(*mutant));
         let mut runs = (0..seeds).map(|seed| (seed, workqueue::run(seed).1));
         let found =

@@ -86,7 +86,7 @@ operations! {
     Flap = "flap",
     /// The next watch-list has no end marker.
     NoEndMarker = "no-end-marker",
-    /// The next page of a list is of the newest version.
+    /// The next page of a list is of another version than its first.
     PagesDiffer = "pages-differ",
     /// The next continued list returns to its first token.
     RepeatToken = "repeat-token",

@@ -37,8 +37,9 @@ use crate::object::Thing;
 use crate::server::{Fault, ModelSource, On, RequestFault, Server, SharedServer};
 use crate::tape::{Kind, Op, Tape};
 
-/// How long the healed system may take to become current.
-const HEAL: Duration = Duration::from_secs(180);
+/// How long the healed system may take to become current: the idle deadline of a silent watch (150 s), then the longest pause
+/// after a failure (60 s with jitter) and the pacing of the requests that follow.
+const HEAL: Duration = Duration::from_secs(240);
 /// How long nothing may change after that.
 const QUIET: Duration = Duration::from_secs(600);
 /// The most handlers at a time.

@@ -9,7 +9,7 @@ use kube_sim::world::run;
 
 #[test]
 fn every_planted_bug_is_found_and_a_failing_tape_is_shortened_to_a_few_entries() {
-    let hunts = hunt(5000, |_| {});
+    let hunts = hunt(5000, None, |_| {});
     let missed: Vec<&str> = (hunts.iter())
         .filter(|hunt| hunt.found.is_none())
         .map(|hunt| hunt.mutant.as_str())

@@ -53,7 +53,7 @@ pub enum Fault {
     Flap,
     /// A watch-list has no end marker.
     NoEndMarker,
-    /// A page is of the newest version, not of that of the first.
+    /// A page is of another version than the first: a newer one if there is one, else an older one.
     PagesDiffer,
     /// A page has the token of the first.
     RepeatToken,

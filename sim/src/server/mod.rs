@@ -358,7 +358,8 @@ impl Server {
             return Stream::rejected(fault::expired());
         }
         let shown = match fault {
-            Some(Fault::PagesDiffer) => self.head(),
+            Some(Fault::PagesDiffer) if self.head() > version => self.head(),
+            Some(Fault::PagesDiffer) => (version - 1).max(self.epoch().start()),
             _ => version,
         };
         let state = self.epoch().at(shown);
