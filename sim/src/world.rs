@@ -627,6 +627,8 @@ impl World {
         let last = server.epoch().changes.last().map_or(0, |change| change.version);
         self.synced
             && version >= last
+            // A version that a restore has lost.
+            && version <= server.head()
             && good
                 .clone()
                 .all(|(key, object)| held.get(key) == Some(&(object.uid, object.version)))
