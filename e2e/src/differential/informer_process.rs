@@ -17,6 +17,17 @@ use crate::error::NoServer;
 use crate::proxy::Proxy;
 use crate::server::Server;
 
+/// The program of an informer.
+#[derive(Clone, Copy, Debug)]
+pub struct InformerProgram<'a> {
+    /// The name of its informer in messages.
+    pub name: &'static str,
+    /// The file.
+    pub path: &'a Path,
+    /// The encoding to request, if the program has that option.
+    pub encoding: Option<&'static str>,
+}
+
 /// A running informer.
 #[derive(Debug)]
 pub struct InformerProcess {
@@ -35,22 +46,20 @@ struct Output {
 }
 
 impl InformerProcess {
-    /// Starts an informer that watches the objects of the tape through a proxy. `encoding` is for our
-    /// program; client-go's has no such option. Its files are written to `directory`.
+    /// Starts an informer that watches the objects of the tape through a proxy. Its files are written to `directory`.
     ///
     /// # Errors
     ///
     /// It cannot be started.
     pub fn start(
-        name: &'static str,
-        program: &Path,
+        program: &InformerProgram<'_>,
         server: &Server,
         proxy: &Proxy,
         namespace: &str,
         tape: &Tape,
-        encoding: Option<&str>,
         directory: &Path,
     ) -> Result<InformerProcess, NoServer> {
+        let name = program.name;
         let fail = |error: &dyn std::fmt::Display| NoServer::failed(&format!("{name}'s informer"), error);
         let kubeconfig = directory.join(format!("{name}.kubeconfig"));
         let text = kubeconfig_through(server, proxy).map_err(|error| fail(&error))?;
@@ -58,7 +67,7 @@ impl InformerProcess {
         let log = directory.join(format!("{name}.log"));
         let errors = std::fs::File::create(&log).map_err(|error| fail(&error))?;
         let [group, version, plural, _] = tape.resource;
-        let mut command = Command::new(program);
+        let mut command = Command::new(program.path);
         command
             .arg(format!("--kubeconfig={}", kubeconfig.display()))
             .arg(format!("--resource={group}/{version}/{plural}"))
@@ -69,7 +78,7 @@ impl InformerProcess {
             .stdout(Stdio::piped())
             .stderr(errors)
             .kill_on_drop(true);
-        if let Some(encoding) = encoding {
+        if let Some(encoding) = program.encoding {
             command.arg(format!("--encoding={encoding}"));
         }
         let mut process = command.spawn().map_err(|error| fail(&error))?;

@@ -14,7 +14,7 @@ mod tape;
 
 pub use check::{Difference, Rules, Verdict, check, compare_causes};
 pub use history::{History, Step};
-pub use informer_process::{InformerProcess, client_go};
+pub use informer_process::{InformerProcess, InformerProgram, client_go};
 pub use line::{Event, Line};
 pub use play::{Outcome, run};
 pub use report::Report;

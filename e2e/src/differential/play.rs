@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::check::{Rules, Verdict, check, compare_causes};
 use super::history::History;
-use super::informer_process::InformerProcess;
+use super::informer_process::{InformerProcess, InformerProgram};
 use super::line::{Event, Line};
 use super::tape::{Op, Tape, Who};
 use crate::TIMEOUT;
@@ -59,15 +59,22 @@ pub async fn run(server: &Server, tape: Tape, ours: &Path, theirs: &Path) -> Res
         ours: server.proxy().await.map_err(|error| error.to_string())?,
         theirs: server.proxy().await.map_err(|error| error.to_string())?,
     };
-    let start = |name, program, proxy, encoding| {
-        let directory = directory.path();
-        InformerProcess::start(
-            name, program, server, proxy, &namespace, &tape, encoding, directory,
-        )
-        .map_err(|error| error.to_string())
+    let start = |program: InformerProgram<'_>, proxy| {
+        InformerProcess::start(&program, server, proxy, &namespace, &tape, directory.path())
+            .map_err(|error| error.to_string())
     };
-    let mut our_informer = start("ours", ours, &proxies.ours, Some(tape.encoding()))?;
-    let mut their_informer = start("client-go", theirs, &proxies.theirs, None)?;
+    let program = InformerProgram {
+        name: "ours",
+        path: ours,
+        encoding: Some(tape.encoding()),
+    };
+    let mut our_informer = start(program, &proxies.ours)?;
+    let program = InformerProgram {
+        name: "client-go",
+        path: theirs,
+        encoding: None,
+    };
+    let mut their_informer = start(program, &proxies.theirs)?;
     let synced = |lines: &[Line]| lines.iter().any(|line| line.event == Event::Synced);
     our_informer.wait_for("initial list", TIMEOUT, synced).await?;
     their_informer.wait_for("initial list", TIMEOUT, synced).await?;

@@ -114,7 +114,7 @@ impl Tape {
             resource,
             selector,
             watch_list,
-            protobuf: seed % 2 == 0,
+            protobuf: seed.is_multiple_of(2),
             before,
             ops: generator.ops,
         }
