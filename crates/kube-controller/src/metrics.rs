@@ -37,7 +37,7 @@
 //! | `kube_controller_stale_runs_total` | `controller` | runs postponed for the controller's own writes |
 //! | `kube_controller_key_seconds_total` | `controller`, `key` | time of the ten most expensive keys |
 //! | `reflector_lists_total` | `name` | complete lists |
-//! | `reflector_list_duration_seconds_total` | `name` | time of these lists |
+//! | `reflector_list_duration_seconds` | `name` | how long these lists took (histogram) |
 //! | `reflector_list_items_total` | `name` | objects in these lists |
 //! | `reflector_watches_total` | `name` | watches opened |
 //! | `reflector_watch_duration_seconds_total` | `name` | time of these watches |
@@ -57,7 +57,9 @@
 //! | `kube_controller_loops_total` | `controller`, `kind` | objects found in a `loop` or `fight` |
 
 use std::fmt::{self, Debug};
+use std::time::Duration;
 
+use kube_informers::reflector::ListDurations;
 use kube_informers::{Informer, Object};
 use kube_workqueue::{Histogram, Key, Stats, WorkQueue};
 use prometheus_client::collector::Collector;
@@ -97,7 +99,47 @@ struct Family {
 enum Value {
     Counter(f64),
     Gauge(f64),
-    Histogram(Histogram),
+    Histogram(Buckets),
+}
+
+/// A histogram as it is written.
+struct Buckets {
+    sum: f64,
+    count: u64,
+    /// The upper bound of each bucket, and its number of observations.
+    buckets: Vec<(f64, u64)>,
+}
+
+impl Buckets {
+    fn new(sum: Duration, count: u64, buckets: impl Iterator<Item = (Option<Duration>, u64)>) -> Self {
+        Self {
+            sum: sum.as_secs_f64(),
+            count,
+            buckets: buckets
+                .map(|(bound, count)| (bound.map_or(f64::MAX, |bound| bound.as_secs_f64()), count))
+                .collect(),
+        }
+    }
+}
+
+impl From<&Histogram> for Value {
+    fn from(histogram: &Histogram) -> Self {
+        Self::Histogram(Buckets::new(
+            histogram.sum(),
+            histogram.count(),
+            histogram.buckets(),
+        ))
+    }
+}
+
+impl From<&ListDurations> for Value {
+    fn from(durations: &ListDurations) -> Self {
+        Self::Histogram(Buckets::new(
+            durations.sum(),
+            durations.count(),
+            durations.buckets(),
+        ))
+    }
 }
 
 impl Sheet {
@@ -301,13 +343,13 @@ fn read_queue(name: &str, stats: &Stats, sheet: &mut Sheet) {
         "workqueue_queue_duration_seconds",
         "How long keys waited",
         labels,
-        Value::Histogram(stats.queue_latency.clone()),
+        (&stats.queue_latency).into(),
     );
     sheet.add(
         "workqueue_work_duration_seconds",
         "How long runs took",
         labels,
-        Value::Histogram(stats.work_duration.clone()),
+        (&stats.work_duration).into(),
     );
     sheet.gauge(
         "workqueue_unfinished_work_seconds",
@@ -366,21 +408,26 @@ fn read_informer<K: Object>(informer: &Informer<K>, sheet: &mut Sheet) {
     let sum = |read: fn(&kube_informers::reflector::ReflectorStats) -> u64| -> u64 {
         stats.members.iter().map(|member| read(&member.reflector)).sum()
     };
-    let time = |read: fn(&kube_informers::reflector::ReflectorStats) -> std::time::Duration| {
-        let total: std::time::Duration = stats.members.iter().map(|member| read(&member.reflector)).sum();
+    let time = |read: fn(&kube_informers::reflector::ReflectorStats) -> Duration| {
+        let total: Duration = stats.members.iter().map(|member| read(&member.reflector)).sum();
         Value::Counter(total.as_secs_f64())
     };
+    let lists = stats
+        .members
+        .iter()
+        .map(|member| &member.reflector.list_durations);
+    let durations: ListDurations = lists.sum();
     sheet.counter(
         "reflector_lists",
         "Complete lists",
         labels,
-        sum(|member| member.lists + member.watch_lists),
+        sum(|member| member.lists),
     );
     sheet.add(
         "reflector_list_duration_seconds",
-        "Time of lists",
+        "How long lists took",
         labels,
-        time(|member| member.list_duration),
+        (&durations).into(),
     );
     sheet.counter(
         "reflector_list_items",
@@ -453,18 +500,8 @@ impl Collector for Metrics {
                     Value::Counter(value) => sample.encode_counter::<NoLabelSet, f64, f64>(value, None)?,
                     Value::Gauge(value) => sample.encode_gauge(value)?,
                     Value::Histogram(histogram) => {
-                        let buckets: Vec<(f64, u64)> = histogram
-                            .buckets()
-                            .map(|(bound, count)| {
-                                (bound.map_or(f64::MAX, |bound| bound.as_secs_f64()), count)
-                            })
-                            .collect();
-                        sample.encode_histogram::<NoLabelSet>(
-                            histogram.sum().as_secs_f64(),
-                            histogram.count(),
-                            &buckets,
-                            None,
-                        )?;
+                        let Buckets { sum, count, buckets } = histogram;
+                        sample.encode_histogram::<NoLabelSet>(*sum, *count, buckets, None)?;
                     }
                 }
             }

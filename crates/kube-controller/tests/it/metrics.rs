@@ -45,6 +45,8 @@ async fn names_of_client_go_carry_the_numbers_of_the_parts() {
         "controller_runtime_reconcile_total{controller=\"cart\",result=\"success\"} 3.0",
         "informer_objects{name=\"pods in all namespaces\"} 3.0",
         "reflector_lists_total{name=\"pods in all namespaces\"} 1.0",
+        "reflector_list_duration_seconds_count{name=\"pods in all namespaces\"} 1",
+        "reflector_list_duration_seconds_bucket{le=\"0.01\",name=\"pods in all namespaces\"} 1",
         "leader_election_master_status{name=\"cart\"} 1.0",
         "event_recorder_events_total{controller=\"cart\",outcome=\"dropped\"} 0.0",
         "kube_controller_loops_total{controller=\"cart\",kind=\"fight\"} 0.0",

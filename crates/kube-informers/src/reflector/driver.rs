@@ -522,6 +522,7 @@ impl<K: Object> Driver<K> {
             stats.watch_lists += u64::from(by == Operation::WatchList);
             stats.list_duration += took;
             stats.last_list_duration = took;
+            stats.list_durations.observe(took);
         });
         self.status.watching(now);
         debug!(resource = %self.resource, objects, version = resource_version, by = %by, "collection is complete");

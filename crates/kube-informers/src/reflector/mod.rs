@@ -7,6 +7,7 @@ mod backoff;
 mod config;
 mod consistency;
 mod driver;
+mod durations;
 mod gather;
 mod load;
 #[cfg_attr(feature = "sim", allow(missing_docs, missing_debug_implementations))]
@@ -35,6 +36,7 @@ pub(crate) use backoff::Backoff;
 pub use backoff::BackoffConfig;
 pub(crate) use config::JitterRng;
 pub use config::{AuditConfig, Deadlines, InitialList, Jitter, ReflectorConfig};
+pub use durations::ListDurations;
 pub use load::LoadLimits;
 pub(crate) use oversight::Doubt;
 pub use recovery::RecoveryGroup;

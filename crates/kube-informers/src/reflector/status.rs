@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::durations::ListDurations;
 use super::oversight::{Doubt, Oversight};
 use super::report::{ReflectorState, RelistReason, Resume};
 use super::trace::AcceptedList;
@@ -36,6 +37,8 @@ pub struct ReflectorStats {
     pub list_duration: Duration,
     /// Duration of the last completed list, measured in the same way.
     pub last_list_duration: Duration,
+    /// The durations of the completed lists as a histogram, measured in the same way.
+    pub list_durations: ListDurations,
     /// Watches opened.
     pub watches: u64,
     /// Total duration of the ended watches.

@@ -83,6 +83,13 @@ async fn durations_of_lists_and_watches_are_counted() {
     let reflector = informer.stats().members[0].reflector.clone();
     assert_eq!(reflector.last_list_duration.as_secs(), 7);
     assert_eq!(reflector.list_duration.as_secs(), 7);
+    let ten_seconds = Some(secs(10));
+    let bucket = reflector
+        .list_durations
+        .buckets()
+        .find(|(bound, _)| *bound == ten_seconds);
+    assert_eq!(bucket, Some((ten_seconds, 1)));
+    assert_eq!(reflector.list_durations.count(), 1);
     pass(secs(100)).await;
     server.close_watches();
     settle().await;
