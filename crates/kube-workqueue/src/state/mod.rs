@@ -27,7 +27,7 @@ const KEEP_SLOTS: usize = 4096;
 /// The maximum delay (about 30 years), so that `now + delay` cannot overflow.
 const LONGEST_DELAY: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 
-/// The work queue without clock and waiters: see the [module](self).
+/// The work queue without clock and waiters: time is an argument of its methods.
 pub struct QueueMachine<T> {
     table: Table<T>,
     ready: Ready,
