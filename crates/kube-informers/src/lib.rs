@@ -164,7 +164,7 @@ pub mod error {
     pub use crate::bodies::FetchError;
     pub use crate::codec::NoSchemaError;
     pub use crate::informer::errors::{
-        SetShardError, StoppedError, SyncError, WaitForVersionError, WaitUntilError,
+        SetNamespacesError, SetShardError, StoppedError, SyncError, WaitForVersionError, WaitUntilError,
     };
     pub use crate::informer::{EncodingError, IndexByPathError, NotReadyError};
     pub use crate::key::ParseKeyError;

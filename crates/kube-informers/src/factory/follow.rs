@@ -132,6 +132,10 @@ impl<K: Object> ListerWatcher<K> for Following<K> {
         ListerWatcher::resource(&self.current())
     }
 
+    fn namespace(&self) -> Option<String> {
+        self.current().namespace()
+    }
+
     fn shard(&self) -> Option<Shard> {
         self.current().shard()
     }

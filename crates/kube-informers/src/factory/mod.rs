@@ -149,7 +149,7 @@ impl SharedInformerFactory {
         self.get_or_build(key, || {
             let list_watch = ListWatch::projected(self.client(), resource, scope);
             self.configure(Informer::from_list_watch(self.inner.options.wire(list_watch)))
-                .fix_shard()
+                .fix_scope()
         })
     }
 

@@ -153,7 +153,7 @@ impl SharedInformerFactory {
             let list_watch = ListWatch::projected(self.client(), resource, scope);
             let list_watch = self.inner.options.wire(list_watch);
             self.configure(Following::builder(self.client(), list_watch))
-                .fix_shard()
+                .fix_scope()
         })
     }
 }

@@ -6,18 +6,16 @@ use std::time::Duration;
 
 use tracing::warn;
 
-use super::audit::Auditor;
-use super::process::{InformerInner, InformerParts, InformerTask};
+use super::member::MemberTemplate;
+use super::process::{InformerInner, InformerParts};
+use super::run::InformerTask;
 use super::{Alive, Informer};
-use crate::key::ObjectKey;
 use crate::object::Object;
-use crate::queue::{DEFAULT_CAPACITY, DeltaFifo, DeltaQueue, InOrderQueue, KnownKeys};
-use crate::reflector::{
-    JitterRng, RecoveryGroup, Reflector, ReflectorConfig, StreamEnd, StreamEndHook, Transform,
-};
-use crate::shard::{Shard, ShardTracker};
+use crate::queue::DEFAULT_CAPACITY;
+use crate::reflector::{RecoveryGroup, ReflectorConfig, StreamEnd, StreamEndHook, Transform};
+use crate::shard::Shard;
 use crate::source::{Encoding, ListWatch, ListerWatcher, NoSchemaError, ResourceType};
-use crate::store::{DeltaWriter, DuplicateIndexError, Store};
+use crate::store::{DeltaWriter, DuplicateIndexError};
 
 /// Configures an informer. [`start`](Self::start) runs it; [`build`](Self::build) returns it with the task to run.
 #[doc(alias = "SharedIndexInformerOptions")]
@@ -33,7 +31,7 @@ pub struct InformerBuilder<K: Object> {
     resync: Option<Duration>,
     on_stream_end: Option<StreamEndHook>,
     shard: Option<Shard>,
-    shard_is_fixed: bool,
+    scope_is_fixed: bool,
     group: RecoveryGroup,
 }
 
@@ -53,6 +51,25 @@ impl<K: Object> Sources<K> {
                     .collect()
             }
             Self::Other(sources) => sources,
+        }
+    }
+
+    /// What the first source says, or the `ListWatch` of which all sources are parts.
+    fn first<T: Default>(&self, read: impl FnOnce(&dyn ListerWatcher<K>) -> T) -> T {
+        match self {
+            Self::ListWatch(list_watch) => read(&**list_watch),
+            Self::Other(sources) => sources.first().map(|source| read(&**source)).unwrap_or_default(),
+        }
+    }
+
+    /// The `ListWatch`, if it is of named namespaces.
+    fn namespaced(&self) -> Option<ListWatch<K>> {
+        match self {
+            Self::ListWatch(list_watch) => {
+                let is_named = list_watch.scope().selected_namespaces().is_some();
+                is_named.then(|| (**list_watch).clone())
+            }
+            Self::Other(_) => None,
         }
     }
 
@@ -137,7 +154,7 @@ impl<K: Object> Informer<K> {
             resync: None,
             on_stream_end: None,
             shard: None,
-            shard_is_fixed: false,
+            scope_is_fixed: false,
             group: RecoveryGroup::new(),
         }
     }
@@ -290,9 +307,9 @@ impl<K: Object> InformerBuilder<K> {
         self
     }
 
-    /// Rejects [`Informer::set_shard`]: for informers that are shared by scope.
-    pub(crate) fn fix_shard(mut self) -> Self {
-        self.shard_is_fixed = true;
+    /// Rejects [`Informer::set_shard`] and [`Informer::set_namespaces`]: for informers that are shared by scope.
+    pub(crate) fn fix_scope(mut self) -> Self {
+        self.scope_is_fixed = true;
         self
     }
 
@@ -313,62 +330,30 @@ impl<K: Object> InformerBuilder<K> {
 
     /// Returns the handle and the task to run. Nothing runs yet; handlers can be added.
     pub fn build(self) -> (Informer<K>, InformerTask<K>) {
-        let store = self.writer.store();
         let name = self.name.unwrap_or_else(|| self.sources.describe());
-        let sources = self.sources.into_vec();
-        let resource = sources.first().and_then(|source| source.resource());
-        let lazy = sources.first().and_then(|source| source.lazy_counters());
-        let shard = self
-            .shard
-            .or_else(|| sources.first().and_then(|source| source.shard()));
-        let namespaces = sources.iter().map(|source| source.namespace()).collect();
-        let mut queues = Vec::new();
-        let mut reflectors = Vec::new();
-        let mut shards = Vec::new();
-        let mut auditors = Vec::new();
-        for (member, source) in sources.into_iter().enumerate() {
-            let queue: Arc<dyn DeltaQueue<K>> = match self.queue {
-                QueueKind::InOrder { capacity } => Arc::new(InOrderQueue::new().capacity(capacity)),
-                QueueKind::Keyed { capacity } => {
-                    let known = MemberKeys {
-                        store: store.clone(),
-                        member,
-                    };
-                    Arc::new(DeltaFifo::new().capacity(capacity).known(known))
-                }
-            };
-            let tracker = ShardTracker::new(shard.clone());
-            let rng = JitterRng::new(self.config.jitter);
-            auditors.push(Auditor::new(source.clone(), member, self.config.audit, rng));
-            let mut reflector = Reflector::from_shared(source, queue.clone())
-                // The dispatcher resyncs each handler; the reflector does not.
-                .config(ReflectorConfig {
-                    resync: None,
-                    ..self.config.clone()
-                })
-                .known(Arc::new(store.clone()))
-                .shard(tracker.clone())
-                .recovery(self.group.clone())
-                .on_stream_end_shared(self.on_stream_end.clone());
-            if let Some(transform) = &self.transform {
-                reflector = reflector.transform(transform.clone());
-            }
-            reflector.handle().expect_list_applied();
-            shards.push(tracker);
-            queues.push(queue);
-            reflectors.push(reflector);
-        }
+        let (resource, lazy, shard) = self
+            .sources
+            .first(|source| (source.resource(), source.lazy_counters(), source.shard()));
+        let template = MemberTemplate {
+            store: self.writer.store(),
+            transform: self.transform,
+            queue: self.queue,
+            on_stream_end: self.on_stream_end,
+            group: self.group,
+            list_watch: self.sources.namespaced(),
+            config: self.config,
+        };
+        let default_resync = self.resync.or(template.config.resync);
         let shared = InformerInner::new(InformerParts {
             name,
             resource,
             lazy,
-            namespaces,
             writer: self.writer,
-            queues,
-            reflectors: reflectors.iter().map(Reflector::handle).collect(),
-            shards,
-            shard_is_fixed: self.shard_is_fixed,
-            default_resync: self.resync.or(self.config.resync),
+            template,
+            sources: self.sources.into_vec(),
+            shard: self.shard.or(shard),
+            scope_is_fixed: self.scope_is_fixed,
+            default_resync,
         });
         let alive = Arc::new(Alive {
             stop: shared.stop.clone(),
@@ -378,7 +363,7 @@ impl<K: Object> InformerBuilder<K> {
                 shared: shared.clone(),
                 alive,
             },
-            InformerTask::new(shared, reflectors, auditors),
+            InformerTask::new(shared),
         )
     }
 
@@ -416,25 +401,5 @@ fn describe<K: Object>(sources: &[Arc<dyn ListerWatcher<K>>]) -> String {
         [] => "nothing".to_owned(),
         [source] => source.describe(),
         [first, rest @ ..] => format!("{} and {} more", first.describe(), rest.len()),
-    }
-}
-
-/// The objects of one member watch, for the keyed queue.
-struct MemberKeys<K> {
-    store: Store<K>,
-    member: usize,
-}
-
-impl<K: Object> KnownKeys<K> for MemberKeys<K> {
-    fn keys(&self) -> Vec<ObjectKey> {
-        self.store.known_keys_of(self.member)
-    }
-
-    fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
-        self.store.get(key)
-    }
-
-    fn contains(&self, key: &ObjectKey) -> bool {
-        self.store.knows(key)
     }
 }

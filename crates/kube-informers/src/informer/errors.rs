@@ -38,6 +38,41 @@ pub enum SetShardError {
     },
 }
 
+/// The namespaces of an informer were not changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SetNamespacesError {
+    /// The informer has stopped, or is being shut down.
+    #[error(transparent)]
+    Stopped(#[from] StoppedError),
+    /// The informer is shared through a factory.
+    #[error(
+        "the informer of {informer} is shared through a factory, so its namespaces cannot be changed: use \
+         `SharedInformerFactory::informer_named` or a separate informer"
+    )]
+    Shared {
+        /// Which informer.
+        informer: String,
+    },
+    /// The informer watches all namespaces, or its source is not a [`ListWatch`](crate::source::ListWatch).
+    #[error(
+        "the informer of {informer} has no set of namespaces that could be changed: create it with \
+         `Informer::scoped` and `Scope::namespaces`"
+    )]
+    NoNamespaces {
+        /// Which informer.
+        informer: String,
+    },
+    /// A namespace cannot be requested: its name is invalid, or the resource is cluster-scoped.
+    #[error("namespace {namespace:?} cannot be watched: {reason}")]
+    Invalid {
+        /// Which one.
+        namespace: String,
+        /// Why.
+        reason: String,
+    },
+}
+
 /// The initial list is not in the cache. The message includes that of the last error, which is also the `source()`.
 #[derive(Clone, Debug)]
 #[doc(alias = "SyncResult")]

@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use tokio::time::{Instant, timeout};
 
 use super::Informer;
-use super::audit::{AuditStats, Auditor};
+use super::member::Member;
 use super::process::InformerInner;
 use super::stats::MemberStats;
 use crate::object::Object;
-use crate::reflector::ReflectorHandle;
+use crate::shard::Shard;
 use crate::version::ResourceVersion;
 
 impl<K: Object> Informer<K> {
@@ -19,7 +18,8 @@ impl<K: Object> Informer<K> {
     /// A proof is a complete list, or an event or bookmark on the watch that is not older than the cache, once the cache
     /// holds it. Servers send a bookmark about once a minute, so a healthy informer stays below about 90 s, however quiet
     /// its collection is; on a server without bookmarks the watch reconnects after 90 s of silence. With several watches,
-    /// the age of the oldest of their proofs.
+    /// the age of the oldest of their proofs; `None` while a namespace that was [added](Self::set_namespaces) is not in
+    /// the cache.
     ///
     /// [`has_synced`](Self::has_synced) stays true once it is true and says nothing about the present.
     /// [`Readiness`](crate::informer::Readiness) combines both for all informers of a process.
@@ -31,61 +31,31 @@ impl<K: Object> Informer<K> {
 impl<K: Object> InformerInner<K> {
     pub(super) fn freshness(&self) -> Option<Duration> {
         // An empty shard is the same at every version.
-        let watched =
-            (0..self.queues.len()).filter(|member| !self.shards.get(*member).is_some_and(|s| s.is_empty()));
-        let ages: Option<Vec<Duration>> = watched.map(|member| self.freshness_of(member)).collect();
+        let members = self.members();
+        let watched = members.iter().filter(|member| !member.shard.is_empty());
+        let ages: Option<Vec<Duration>> = watched.map(|member| member.freshness()).collect();
         ages.map(|ages| ages.into_iter().max().unwrap_or_default())
             .filter(|_| self.life.borrow().synced)
     }
 
-    pub(super) fn freshness_of(&self, member: usize) -> Option<Duration> {
-        let is_caught_up = self.queues.get(member).is_none_or(|queue| queue.is_empty());
-        let proof = if is_caught_up {
-            self.last_proof(member)
-        } else {
-            self.applied_proof(member)
-        };
-        proof.map(|proof| Instant::now().saturating_duration_since(proof))
-    }
-
-    /// The last proof that a reflector is current.
-    pub(super) fn last_proof(&self, member: usize) -> Option<Instant> {
-        self.reflectors.get(member).and_then(ReflectorHandle::last_proof)
-    }
-
-    /// The last proof that a watch is current which the store has caught up with.
-    fn applied_proof(&self, member: usize) -> Option<Instant> {
-        self.proofs.lock().get(member).copied().flatten()
-    }
-
-    /// The store has caught up with a proof.
-    pub(super) fn note_proof(&self, member: usize, proof: Option<Instant>) {
-        if let (Some(proof), Some(proven)) = (proof, self.proofs.lock().get_mut(member)) {
-            *proven = Some(proof);
-        }
-    }
-
-    /// Changes the counters of an audit.
-    pub(super) fn audit_stats(&self, member: usize, count: impl FnOnce(&mut AuditStats)) {
-        if let Some(stats) = self.audits.get(member) {
-            count(&mut stats.lock());
-        }
-    }
-
-    /// Adds the counters of the audit and the freshness to those of a watch.
-    pub(super) fn add_health(&self, member: usize, stats: MemberStats) -> MemberStats {
-        let audit = self.audits.get(member).map(|audit| audit.lock().clone());
+    /// Counters and state of a watch.
+    pub(super) fn member_stats(&self, member: &Member<K>, shard: Option<Shard>) -> MemberStats {
         MemberStats {
-            audit: audit.unwrap_or_default(),
-            freshness: self.freshness_of(member),
-            ..stats
+            namespace: member.namespace.clone(),
+            state: member.reflector.state(),
+            shard,
+            resource_version: self.store.version_of(member.id),
+            queue: member.queue.stats(),
+            reflector: member.reflector.stats(),
+            audit: member.audit.lock().clone(),
+            freshness: member.freshness(),
         }
     }
 
     /// Waits until a watch has reached a version.
-    pub(super) async fn reaches(&self, member: usize, version: &str, within: Duration) -> bool {
+    pub(super) async fn reaches(&self, member: &Member<K>, version: &str, within: Duration) -> bool {
         let has_reached = || {
-            let present = self.versions().into_iter().nth(member).flatten();
+            let present = self.store.version_of(member.id);
             present.is_some_and(|present| {
                 present == version
                     || ResourceVersion::compare(&present, version).is_some_and(|order| order.is_gt())
@@ -102,10 +72,23 @@ impl<K: Object> InformerInner<K> {
         };
         timeout(within, reached).await.unwrap_or(false)
     }
+}
 
-    /// Runs the audits of all watches. Never ends.
-    pub(super) async fn audit(&self, auditors: Vec<Auditor<K>>) {
-        join_all(auditors.into_iter().map(|auditor| auditor.run(self))).await;
-        std::future::pending().await
+impl<K: Object> Member<K> {
+    /// The age of the last proof that the store is as current as the server, for this watch.
+    pub(super) fn freshness(&self) -> Option<Duration> {
+        let proof = if self.queue.is_empty() {
+            self.reflector.last_proof()
+        } else {
+            *self.proof.lock()
+        };
+        proof.map(|proof| Instant::now().saturating_duration_since(proof))
+    }
+
+    /// The store has caught up with a proof.
+    pub(super) fn note_proof(&self, proof: Option<Instant>) {
+        if proof.is_some() {
+            *self.proof.lock() = proof;
+        }
     }
 }

@@ -8,8 +8,11 @@ mod freshness;
 mod index_by_path;
 mod list_part;
 mod low_level;
+mod member;
+mod namespaces;
 mod process;
 mod readiness;
+mod run;
 mod sharding;
 mod shutdown;
 mod state;
@@ -38,8 +41,8 @@ pub use builder::{EncodingError, InformerBuilder, QueueKind};
 use errors::{StoppedError, SyncError};
 pub use index_by_path::IndexByPathError;
 pub use low_level::LowLevelInformer;
-pub use process::InformerTask;
 pub use readiness::{InformerHealth, NotReadyError, Observed, Readiness, ReadinessProblem};
+pub use run::InformerTask;
 pub use shutdown::ShutdownReport;
 use stats::InformerStats;
 pub(crate) use weak::{SyncOutcome, WeakInformer};
@@ -262,8 +265,8 @@ impl<K: Object> Informer<K> {
     /// and for informers with several watches (see [`InformerStats`]).
     #[doc(alias = "LastSyncResourceVersion")]
     pub fn last_sync_resource_version(&self) -> Option<String> {
-        match self.shared.reflectors.as_slice() {
-            [reflector] => reflector.last_sync_resource_version(),
+        match &*self.shared.members() {
+            [member] => member.reflector.last_sync_resource_version(),
             _ => None,
         }
     }
@@ -298,8 +301,8 @@ impl<K: Object> Informer<K> {
     /// Ends the pause after a failure: the next attempt follows at once, or as soon as the limit of requests per minute
     /// allows. Has no effect on an informer that is not [backing off](ReflectorState::BackingOff).
     pub fn retry_now(&self) {
-        for reflector in &self.shared.reflectors {
-            reflector.retry_now();
+        for member in self.shared.members().iter() {
+            member.reflector.retry_now();
         }
     }
 

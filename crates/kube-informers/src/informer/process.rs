@@ -3,23 +3,23 @@
 //! The only place where the store's writer and the dispatcher meet. Both are in `Core`, behind one mutex, so that a new
 //! handler gets a snapshot and its position in the event order in one step. User code never runs under it.
 
-use std::fmt;
+use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use futures_util::future::join_all;
-use parking_lot::Mutex;
-use tokio::runtime::Handle;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Notify, watch};
 use tokio::task::{coop, yield_now};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
-use tracing::{Instrument, Span, debug, info_span, warn};
+use tracing::{debug, warn};
 
-use super::audit::{AuditStats, Auditor, SharedAuditStats, Tracking};
-use super::errors::SetShardError;
+use super::errors::{SetShardError, StoppedError};
 use super::list_part::ListPart;
-use super::stats::{HandlerStats, InformerStats, MemberStats, MemoryStats, Totals};
+use super::member::{Member, MemberTask, MemberTemplate};
+use super::stats::{HandlerStats, InformerStats, MemoryStats, Totals};
 use crate::delta::Delta;
 use crate::dispatcher::Dispatcher;
 use crate::handler::{ErasedHandler, HandlerOptions};
@@ -27,14 +27,13 @@ use crate::lazy::LazyCounters;
 use crate::log_limit::LogLimit;
 use crate::object::Object;
 use crate::quarantine::BadObject;
-use crate::queue::{Batch, DEFAULT_BATCH, DeltaQueue};
-use crate::reflector::{Reflector, ReflectorHandle};
+use crate::queue::{Batch, DEFAULT_BATCH};
 use crate::registration::{AddHandlerError, Registration};
-use crate::shard::{Shard, ShardTracker};
-use crate::source::ResourceType;
+use crate::shard::Shard;
+use crate::source::{ListWatch, ListerWatcher, ResourceType};
 use crate::store::{DeltaWriter, Origin, Prepared, Store};
 use crate::subscription::Subscription;
-use crate::task::{Spawner, TaskPanicError};
+use crate::task::Spawner;
 
 /// A batch of fewer deltas takes less than 100 µs.
 const SMALL_BATCH: usize = 64;
@@ -45,21 +44,15 @@ pub(super) struct InformerInner<K: Object> {
     /// The resource in the store, if the source has one.
     pub(super) resource: Option<ResourceType>,
     lazy: Option<Arc<LazyCounters>>,
-    core: Mutex<Core<K>>,
+    pub(super) core: Mutex<Core<K>>,
     /// A handle that does not keep the informer alive.
     pub(super) store: Store<K>,
-    /// The namespace of each member watch, if it has one.
-    pub(super) namespaces: Vec<Option<String>>,
-    /// One for each member watch, as are the reflectors.
-    pub(super) queues: Vec<Arc<dyn DeltaQueue<K>>>,
-    pub(super) reflectors: Vec<ReflectorHandle>,
-    /// The shard of each of them. Moved and applied under `core`.
-    pub(super) shards: Vec<ShardTracker>,
-    /// The changes of each of them during an audit, and the counters of the audits.
-    pub(super) tracking: Vec<Tracking>,
-    pub(super) audits: Vec<SharedAuditStats>,
-    /// The last proof that each of them is current which the store has caught up with.
-    pub(super) proofs: Mutex<Vec<Option<Instant>>>,
+    /// Its watches, in the order of their namespaces. Replaced as a whole, under `core`.
+    members: RwLock<Arc<[Arc<Member<K>>]>>,
+    /// Whether it was created for named namespaces, which can be changed.
+    pub(super) has_namespaces: bool,
+    /// Wakes the process loop: there are members to start.
+    members_added: Notify,
     /// Stop now.
     pub(super) stop: CancellationToken,
     /// Close the watches and deliver what has been received. A child of `stop`.
@@ -68,14 +61,14 @@ pub(super) struct InformerInner<K: Object> {
     /// Counts the applied batches; wakes callers that wait for a version.
     pub(super) applied: watch::Sender<u64>,
     default_resync: Option<Duration>,
-    /// Whether moving the shard is rejected.
-    pub(super) shard_is_fixed: bool,
+    /// Whether moving the shard and changing the namespaces is rejected.
+    pub(super) scope_is_fixed: bool,
     resyncs_changed: Notify,
     problem_log: Mutex<LogLimit>,
     /// Starts the reflectors and the handlers.
-    spawner: OnceLock<Spawner>,
+    pub(super) spawner: OnceLock<Spawner>,
     /// Spawned the informer's own task, unless the user runs it.
-    starter: OnceLock<Spawner>,
+    pub(super) starter: OnceLock<Spawner>,
 }
 
 /// The parts of an informer.
@@ -83,21 +76,29 @@ pub(super) struct InformerParts<K: Object> {
     pub(super) name: String,
     pub(super) resource: Option<ResourceType>,
     pub(super) lazy: Option<Arc<LazyCounters>>,
-    pub(super) namespaces: Vec<Option<String>>,
     pub(super) writer: DeltaWriter<K>,
-    pub(super) queues: Vec<Arc<dyn DeltaQueue<K>>>,
-    pub(super) reflectors: Vec<ReflectorHandle>,
-    pub(super) shards: Vec<ShardTracker>,
-    pub(super) shard_is_fixed: bool,
+    pub(super) template: MemberTemplate<K>,
+    pub(super) sources: Vec<Arc<dyn ListerWatcher<K>>>,
+    pub(super) shard: Option<Shard>,
+    pub(super) scope_is_fixed: bool,
     pub(super) default_resync: Option<Duration>,
 }
 
-struct Core<K: Object> {
+pub(super) struct Core<K: Object> {
     writer: DeltaWriter<K>,
-    dispatcher: Dispatcher<K>,
-    /// Which members have their initial list in the store.
-    synced: Vec<bool>,
+    pub(super) dispatcher: Dispatcher<K>,
+    /// Whether the store has held the initial lists of all members at once. Never reset.
+    synced: bool,
     totals: Totals,
+    /// Builds new members. Dropped when the informer stops: it holds a client and closures of the user.
+    pub(super) template: Option<MemberTemplate<K>>,
+    /// The shard of all members.
+    pub(super) shard: Option<Shard>,
+    /// Members that the process loop has not started yet.
+    added: Vec<MemberTask<K>>,
+    /// Ids of removed members whose process loops have ended.
+    free_ids: Vec<usize>,
+    next_id: usize,
 }
 
 /// The lifecycle of the informer. Flags are never reset.
@@ -114,44 +115,58 @@ impl<K: Object> InformerInner<K> {
             name,
             resource,
             lazy,
-            namespaces,
-            writer,
-            queues,
-            reflectors,
-            shards,
-            shard_is_fixed,
+            mut writer,
+            template,
+            sources,
+            shard,
+            scope_is_fixed,
             default_resync,
         } = parts;
         let stop = CancellationToken::new();
+        let drain = stop.child_token();
+        let added: Vec<MemberTask<K>> = (sources.into_iter().enumerate())
+            .map(|(id, source)| {
+                writer.add_member(id);
+                template.build(id, source, shard.clone(), drain.child_token())
+            })
+            .collect();
+        let has_namespaces = template.list_watch.is_some();
+        let members: Arc<[_]> = added.iter().map(|task| task.member.clone()).collect();
         Arc::new(Self {
             name,
             resource,
             lazy,
-            namespaces,
             store: writer.store(),
             core: Mutex::new(Core {
                 writer,
                 dispatcher: Dispatcher::default(),
-                synced: vec![false; queues.len()],
+                synced: false,
                 totals: Totals::default(),
+                template: Some(template),
+                shard,
+                next_id: members.len(),
+                added,
+                free_ids: Vec::new(),
             }),
-            tracking: queues.iter().map(|_| Tracking::default()).collect(),
-            audits: queues.iter().map(|_| SharedAuditStats::default()).collect(),
-            proofs: Mutex::new(vec![None; queues.len()]),
-            queues,
-            reflectors,
-            shards,
-            drain: stop.child_token(),
+            members: RwLock::new(members),
+            has_namespaces,
+            members_added: Notify::new(),
+            drain,
             stop,
             life: watch::Sender::new(Lifecycle::default()),
             applied: watch::Sender::new(0),
             default_resync,
-            shard_is_fixed,
+            scope_is_fixed,
             resyncs_changed: Notify::new(),
             problem_log: Mutex::new(LogLimit::default()),
             spawner: OnceLock::new(),
             starter: OnceLock::new(),
         })
+    }
+
+    /// Its watches.
+    pub(super) fn members(&self) -> Arc<[Arc<Member<K>>]> {
+        self.members.read().clone()
     }
 
     pub(super) fn add_handler(
@@ -162,7 +177,7 @@ impl<K: Object> InformerInner<K> {
     ) -> Result<Registration, AddHandlerError> {
         options.resync = options.resync.or(self.default_resync);
         let mut core = self.core.lock();
-        let synced = core.all_synced();
+        let synced = core.synced;
         let added = core
             .dispatcher
             .add(&options, handler, now, self.store.list(), synced);
@@ -177,7 +192,7 @@ impl<K: Object> InformerInner<K> {
     pub(super) fn subscribe(&self, mut options: HandlerOptions, now: Instant) -> Subscription<K> {
         options.resync = options.resync.or(self.default_resync);
         let mut core = self.core.lock();
-        let synced = core.all_synced();
+        let synced = core.synced;
         let listener = core
             .dispatcher
             .subscribe(&options, now, self.store.list(), synced);
@@ -196,7 +211,8 @@ impl<K: Object> InformerInner<K> {
             .collect();
         let totals = core.totals.clone();
         let backlog = core.dispatcher.backlog_bytes();
-        let shards: Vec<_> = self.shards.iter().map(ShardTracker::applied).collect();
+        let members = self.members();
+        let shards: Vec<_> = members.iter().map(|member| member.shard.applied()).collect();
         drop(core);
         InformerStats {
             objects: self.store.len(),
@@ -205,23 +221,8 @@ impl<K: Object> InformerInner<K> {
             memory: MemoryStats::of(&self.store, self.lazy.as_deref(), backlog),
             totals,
             handlers,
-            members: self
-                .reflectors
-                .iter()
-                .zip(&self.queues)
-                .zip(self.versions())
-                .zip(shards)
-                .map(|(((reflector, queue), resource_version), shard)| MemberStats {
-                    state: reflector.state(),
-                    shard,
-                    resource_version,
-                    queue: queue.stats(),
-                    reflector: reflector.stats(),
-                    audit: AuditStats::default(),
-                    freshness: None,
-                })
-                .zip(0..)
-                .map(|(stats, member)| self.add_health(member, stats))
+            members: (members.iter().zip(shards))
+                .map(|(member, shard)| self.member_stats(member, shard))
                 .collect(),
         }
     }
@@ -249,31 +250,66 @@ impl<K: Object> InformerInner<K> {
     /// Ends the informer. Idempotent.
     pub(super) fn finish(&self) {
         self.stop.cancel();
-        for queue in &self.queues {
-            queue.close();
+        for member in self.members().iter() {
+            member.queue.close();
         }
-        let leftovers = self.core.lock().dispatcher.close(false);
-        // Handlers that were never started are dropped here, outside the lock: they are user code.
+        let mut core = self.core.lock();
+        let handlers = core.dispatcher.close(false);
+        let leftovers = (handlers, std::mem::take(&mut core.added), core.template.take());
+        drop(core);
+        // Handlers, sources and closures are dropped here, outside the lock: they are user code.
         drop(leftovers);
         self.life
             .send_if_modified(|life| !std::mem::replace(&mut life.stopped, true));
     }
 
-    /// Applies the batches of the queues until they are closed, and runs the resyncs of handlers.
-    async fn process(&self, auditors: Vec<Auditor<K>>) {
-        let members = self.queues.iter().enumerate();
-        let members = join_all(members.map(|(member, queue)| self.process_member(member, queue)));
-        // All branches are cancel-safe: a dropped pop has removed nothing, and a batch is applied without awaiting.
-        tokio::select! {
-            biased;
-            () = self.stop.cancelled() => {}
-            _ = members => {}
-            () = self.resyncs() => {}
-            () = self.audit(auditors) => {}
+    /// Starts the members and applies the batches of their queues until the informer is stopped or drained. Runs the
+    /// resyncs of handlers.
+    pub(super) async fn process(&self, spawner: &Spawner) {
+        let mut running = FuturesUnordered::new();
+        let mut resyncs = pin!(self.resyncs());
+        self.note_complete();
+        loop {
+            let added = std::mem::take(&mut self.core.lock().added);
+            running.extend(added.into_iter().map(|task| self.run_member(task, spawner)));
+            if running.is_empty() && self.drain.is_cancelled() {
+                return;
+            }
+            // All branches are cancel-safe: a dropped pop has removed nothing, a batch is applied without awaiting, and
+            // `Notify` keeps a permit.
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return,
+                Some(ended) = running.next() => self.forget(&ended),
+                () = self.members_added.notified() => {}
+                () = self.drain.cancelled(), if running.is_empty() => {}
+                () = &mut resyncs => {}
+            }
         }
     }
 
-    async fn process_member(&self, member: usize, queue: &Arc<dyn DeltaQueue<K>>) {
+    /// Runs one member until its queue is closed and empty.
+    async fn run_member(&self, task: MemberTask<K>, spawner: &Spawner) -> Arc<Member<K>> {
+        let (member, auditor, reflect) = task.split();
+        spawner.spawn(format!("reflect {}", self.name), reflect);
+        // Both are cancel-safe, and the audit never ends.
+        tokio::select! {
+            biased;
+            () = self.process_member(&member) => {}
+            () = auditor.run(self) => {}
+        }
+        member
+    }
+
+    /// The process loop of a member has ended: no batch of it can arrive any more.
+    fn forget(&self, ended: &Member<K>) {
+        if ended.is_removed() {
+            self.core.lock().free_ids.push(ended.id);
+        }
+    }
+
+    async fn process_member(&self, member: &Arc<Member<K>>) {
+        let queue = &member.queue;
         let mut waits_for_sync = true;
         loop {
             // Both are cancel-safe: a dropped pop has removed nothing.
@@ -283,16 +319,16 @@ impl<K: Object> InformerInner<K> {
                 Ok(()) = queue.synced(), if waits_for_sync => {
                     // An empty initial list may leave nothing to apply.
                     waits_for_sync = false;
-                    self.note_synced(member, queue);
+                    self.note_synced(member);
                     continue;
                 }
             };
             let Some(batch) = batch else { break };
             let is_small = batch.deltas.len() < SMALL_BATCH;
             // If it is the last one, the store is then as current as the reflector.
-            let proof = queue.is_empty().then(|| self.last_proof(member)).flatten();
-            self.apply(member, queue, batch);
-            self.note_proof(member, proof);
+            let proof = queue.is_empty().then(|| member.reflector.last_proof()).flatten();
+            self.apply(member, batch);
+            member.note_proof(proof);
             // A busy informer must not starve other tasks of the runtime. But yielding makes the worker poll for I/O, which
             // costs more than applying an event.
             if is_small {
@@ -303,48 +339,50 @@ impl<K: Object> InformerInner<K> {
         }
     }
 
-    fn apply(&self, member: usize, queue: &Arc<dyn DeltaQueue<K>>, mut batch: Batch<K>) {
+    fn apply(&self, member: &Member<K>, mut batch: Batch<K>) {
+        let queue = &member.queue;
         let deltas = std::mem::take(&mut batch.deltas);
         let listed = deltas.iter().find_map(|delta| match delta {
             Delta::ReplacedAll(list) => Some(list.shard.clone()),
             _ => None,
         });
-        let reflector = self.reflectors.get(member);
-        let part = reflector.and_then(|reflector| ListPart::dequeued(reflector, &deltas, queue.in_order()));
+        let part = ListPart::dequeued(&member.reflector, &deltas, queue.in_order());
         let origin = Origin {
-            member,
+            member: member.id,
             initial: batch.initial,
             in_order: queue.in_order(),
         };
-        let tracking = self.tracking.get(member);
-        let recorded = tracking.is_some_and(|tracking| tracking.record(&deltas));
+        let recorded = member.tracking.record(&deltas);
         // Index functions are user code: they run here, before any lock is taken.
         let prepared = Prepared::new(&self.store, origin, deltas);
         let mut events = Vec::new();
 
         let mut core = self.core.lock();
-        // The shard may have been moved since these deltas were read, and even since they were prepared.
-        let shard = self.shards.get(member).and_then(|shard| {
-            if queue.in_order() {
-                shard.apply(listed.as_ref().map(Option::as_ref))
-            } else {
-                shard.apply_split_lists()
-            }
-        });
+        // The member may have been removed since these deltas were read, and even since they were prepared. Its objects
+        // have left the store and must not return.
+        if member.is_removed() {
+            drop(core);
+            batch.done();
+            return;
+        }
+        // Likewise the shard may have been moved.
+        let shard = if queue.in_order() {
+            member.shard.apply(listed.as_ref().map(Option::as_ref))
+        } else {
+            member.shard.apply_split_lists()
+        };
         let applied = core.writer.apply(prepared.restrict_to(shard), &mut events);
         core.totals.add(&applied);
         core.dispatcher.dispatch(events);
         // The batch counts as processed only now. The synced notice goes behind its last event, before anything else
         // can be dispatched.
         batch.done();
-        let newly_synced = core.note_synced(member, queue);
+        let newly_synced = self.member_synced(&mut core, member);
         drop(core);
         if let Some(part) = part {
             part.applied();
         }
-        if let Some(tracking) = tracking {
-            tracking.applied(recorded);
-        }
+        member.tracking.applied(recorded);
 
         self.report_problems(&applied.problems);
         self.announce(newly_synced);
@@ -372,9 +410,35 @@ impl<K: Object> InformerInner<K> {
     }
 
     /// Records that a member is synced when there was nothing to apply.
-    fn note_synced(&self, member: usize, queue: &Arc<dyn DeltaQueue<K>>) {
-        let newly_synced = self.core.lock().note_synced(member, queue);
+    fn note_synced(&self, member: &Member<K>) {
+        let newly_synced = self.member_synced(&mut self.core.lock(), member);
         self.announce(newly_synced);
+    }
+
+    /// Records that an informer without watches is synced.
+    fn note_complete(&self) {
+        let newly_synced = self.complete(&mut self.core.lock());
+        self.announce(newly_synced);
+    }
+
+    /// Records that a member is synced, if it is. Returns whether that makes the informer synced.
+    fn member_synced(&self, core: &mut Core<K>, member: &Member<K>) -> bool {
+        if member.is_synced() || !member.queue.has_synced() {
+            return false;
+        }
+        member.set_synced();
+        self.complete(core)
+    }
+
+    /// Records that the informer is synced, if all members are. Returns whether it was not before; the handlers then get a
+    /// synced notice behind their queued events.
+    fn complete(&self, core: &mut Core<K>) -> bool {
+        if core.synced || !self.members().iter().all(|member| member.is_synced()) {
+            return false;
+        }
+        core.synced = true;
+        core.dispatcher.synced();
+        true
     }
 
     /// Wakes the callers that wait for a change.
@@ -395,10 +459,15 @@ impl<K: Object> InformerInner<K> {
         }
         // Under the lock, so that the reflectors see moves in the order in which the store does. All trackers have the
         // same field, so either all of them move or none.
-        for tracker in &self.shards {
-            tracker.move_to(shard)?;
+        if let Some(current) = &core.shard {
+            // Also where there is no member.
+            current.intersection(shard)?;
         }
-        self.tracking.iter().for_each(Tracking::disturb);
+        for member in self.members().iter() {
+            member.shard.move_to(shard)?;
+            member.tracking.disturb();
+        }
+        core.shard = Some(shard.clone());
         let mut events = Vec::new();
         let applied = core.writer.evict_outside(shard, &mut events);
         core.totals.add(&applied);
@@ -412,12 +481,70 @@ impl<K: Object> InformerInner<K> {
     /// The shard to keep, and whether the store has all of it.
     pub(super) fn shard(&self) -> (Option<Shard>, bool) {
         let core = self.core.lock();
-        let settled = core.all_synced()
-            && self.queues.iter().zip(&self.shards).all(|(queue, shard)| {
+        let settled = core.synced
+            && self.members().iter().all(|member| {
+                let (queue, shard) = (&member.queue, &member.shard);
                 // A queue that splits a list has delivered all of it when it is empty.
-                shard.is_settled() && (queue.in_order() || queue.is_empty() && !shard.needs_fetch())
+                member.is_synced()
+                    && shard.is_settled()
+                    && (queue.in_order() || queue.is_empty() && !shard.needs_fetch())
             });
-        (self.shards.first().and_then(ShardTracker::target), settled)
+        (core.shard.clone(), settled)
+    }
+
+    /// The source of which the members are parts; `None` after the stop.
+    pub(super) fn list_watch(&self) -> Option<ListWatch<K>> {
+        self.core.lock().template.as_ref()?.list_watch.clone()
+    }
+
+    /// Replaces the members: evicts the objects of `removed`, and has `added` started.
+    ///
+    /// `choose` decides under the lock, so that the last of several calls wins.
+    pub(super) fn change_members(
+        &self,
+        choose: impl FnOnce(&[Arc<Member<K>>]) -> MemberChange<K>,
+    ) -> Result<(), StoppedError> {
+        let mut core = self.core.lock();
+        if self.drain.is_cancelled() {
+            return Err(self.stopped_error());
+        }
+        let before = self.members();
+        let MemberChange { kept, removed, added } = choose(&before);
+        let mut members = kept;
+        let mut events = Vec::new();
+        let mut dropped = Vec::new();
+        for member in removed {
+            member.remove();
+            let applied = core.writer.evict_member(member.id, &mut events);
+            core.totals.add(&applied);
+            let waiting = (core.added.iter()).position(|task| Arc::ptr_eq(&task.member, &member));
+            if let Some(position) = waiting {
+                // It was never started.
+                dropped.push(core.added.remove(position));
+                core.free_ids.push(member.id);
+            }
+        }
+        core.dispatcher.dispatch(events);
+        for source in added {
+            let id = core.new_id();
+            core.writer.add_member(id);
+            let stop = self.drain.child_token();
+            let shard = core.shard.clone();
+            // It is there until the informer has stopped.
+            let Some(template) = &core.template else { break };
+            let task = template.build(id, source, shard, stop);
+            members.push(task.member.clone());
+            core.added.push(task);
+        }
+        members.sort_by(|left, right| left.namespace.cmp(&right.namespace));
+        *self.members.write() = members.into();
+        // The member that the others waited for may be gone.
+        let newly_synced = self.life.borrow().started && self.complete(&mut core);
+        drop(core);
+        drop(dropped);
+        self.members_added.notify_one();
+        self.announce(newly_synced);
+        Ok(())
     }
 
     async fn resyncs(&self) {
@@ -443,138 +570,18 @@ impl<K: Object> InformerInner<K> {
 }
 
 impl<K: Object> Core<K> {
-    fn all_synced(&self) -> bool {
-        self.synced.iter().all(|synced| *synced)
-    }
-
-    /// Records that a member is synced, if it is. Returns whether that makes the informer synced; if so, the handlers get
-    /// a synced notice behind their queued events.
-    fn note_synced(&mut self, member: usize, queue: &Arc<dyn DeltaQueue<K>>) -> bool {
-        match self.synced.get_mut(member) {
-            Some(synced) if !*synced && queue.has_synced() => *synced = true,
-            _ => return false,
-        }
-        let all = self.all_synced();
-        if all {
-            self.dispatcher.synced();
-        }
-        all
+    /// An id for a new member.
+    fn new_id(&mut self) -> usize {
+        self.free_ids.pop().unwrap_or_else(|| {
+            self.next_id += 1;
+            self.next_id - 1
+        })
     }
 }
 
-/// The task of an informer.
-///
-/// Returned by [`InformerBuilder::build`](super::InformerBuilder::build); dropping it without running it stops the
-/// informer.
-#[must_use = "an informer does nothing until its task is run"]
-pub struct InformerTask<K: Object> {
-    reflectors: Vec<Reflector<K>>,
-    auditors: Vec<Auditor<K>>,
-    guard: StopOnDrop<K>,
-}
-
-impl<K: Object> fmt::Debug for InformerTask<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InformerTask")
-            .field("informer", &self.guard.0.name)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Stops the informer when it is dropped, also when the future of `run` is dropped.
-struct StopOnDrop<K: Object>(Arc<InformerInner<K>>);
-
-impl<K: Object> Drop for StopOnDrop<K> {
-    fn drop(&mut self) {
-        self.0.finish();
-    }
-}
-
-impl<K: Object> InformerTask<K> {
-    pub(super) fn new(
-        shared: Arc<InformerInner<K>>,
-        reflectors: Vec<Reflector<K>>,
-        auditors: Vec<Auditor<K>>,
-    ) -> Self {
-        Self {
-            reflectors,
-            auditors,
-            guard: StopOnDrop(shared),
-        }
-    }
-
-    /// Runs until the informer is shut down, its last handle is dropped, or the future is dropped.
-    ///
-    /// Must be polled on a tokio runtime with a timer; handlers run on it too.
-    ///
-    /// # Errors
-    ///
-    /// One of the library's own tasks panicked.
-    #[doc(alias = "RunWithContext")]
-    pub async fn run(self) -> Result<(), TaskPanicError> {
-        let Self {
-            reflectors,
-            auditors,
-            guard,
-        } = self;
-        let shared = guard.0.clone();
-        if shared.stop.is_cancelled() {
-            return Ok(());
-        }
-        let span = info_span!("informer", name = %shared.name);
-        let spawner = shared
-            .spawner
-            .get_or_init(|| Spawner::new(Handle::current(), span.clone()))
-            .clone();
-        shared.core.lock().dispatcher.start(&spawner, Instant::now());
-        shared.life.send_modify(|life| life.started = true);
-
-        for (reflector, queue) in reflectors.into_iter().zip(&shared.queues) {
-            let drain = shared.drain.clone();
-            let queue = queue.clone();
-            spawner.spawn(format!("reflect {}", shared.name), async move {
-                reflector.run(drain).await;
-                queue.close();
-            });
-        }
-
-        // Both are cancel-safe: dropping `process` stops it.
-        let died = tokio::select! {
-            biased;
-            died = spawner.died() => Some(died),
-            () = shared.process(auditors).instrument(span) => None,
-        };
-        if died.is_none() && !shared.stop.is_cancelled() {
-            // The queues are drained: deliver what was dispatched, until the informer is stopped.
-            let leftovers = shared.core.lock().dispatcher.close(true);
-            drop(leftovers);
-            tokio::select! {
-                biased;
-                () = shared.stop.cancelled() => {}
-                () = spawner.wait() => {}
-            }
-        }
-        drop(guard);
-        // Both only wait, so dropping them loses nothing.
-        tokio::select! {
-            biased;
-            () = spawner.wait() => {}
-            () = shared.unresponsive_handlers() => {}
-        }
-        died.map_or(Ok(()), Err)
-    }
-
-    /// Spawns the task on the current runtime.
-    pub(super) fn spawn(self) {
-        let shared = self.guard.0.clone();
-        let name = shared.name.clone();
-        let starter = shared
-            .starter
-            .get_or_init(|| Spawner::new(Handle::current(), Span::none()));
-        starter.spawn(format!("informer {name}"), async move {
-            if let Err(died) = self.run().await {
-                tracing::error!(informer = %name, %died, "the informer stopped");
-            }
-        });
-    }
+/// Another set of members.
+pub(super) struct MemberChange<K> {
+    pub(super) kept: Vec<Arc<Member<K>>>,
+    pub(super) removed: Vec<Arc<Member<K>>>,
+    pub(super) added: Vec<Arc<dyn ListerWatcher<K>>>,
 }

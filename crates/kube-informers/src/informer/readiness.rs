@@ -95,14 +95,21 @@ impl fmt::Display for ReadinessProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotSynced(health) => write!(f, "{} is not synced: {}", health.informer, health.state),
-            Self::Stale(health) => {
-                let age = health.freshness.unwrap_or_default().as_secs();
-                write!(
+            Self::Stale(health) => match health.freshness {
+                Some(age) => {
+                    let age = age.as_secs();
+                    write!(
+                        f,
+                        "{} may be stale for {age} s: {}",
+                        health.informer, health.state
+                    )
+                }
+                None => write!(
                     f,
-                    "{} may be stale for {age} s: {}",
+                    "a part of {} is not in the cache yet: {}",
                     health.informer, health.state
-                )
-            }
+                ),
+            },
             Self::Stopped(health) => write!(f, "{} has stopped", health.informer),
         }
     }

@@ -13,7 +13,7 @@ impl<K: Object> Informer<K> {
     /// handler has a [`Cause::LeftScope`](crate::Cause::LeftScope) deletion for each evicted object in its backlog. No
     /// request is made for this. Objects that belong to both shards cause no event.
     ///
-    /// Ranges that are gained are fetched in the background; [`shard_settled`](Self::shard_settled) waits for them. They
+    /// Ranges that are gained are fetched in the background; [`settled`](Self::settled) waits for them. They
     /// become visible at once, when their list is applied. Until then the cache is exact for the ranges it has, at the
     /// version it reports. Objects that stay remain in the cache meanwhile; their changes arrive with the list, which is
     /// never older than what was delivered before.
@@ -36,7 +36,7 @@ impl<K: Object> Informer<K> {
     ///
     /// // The replica that owned the other half is gone.
     /// pods.set_shard(Shard::everything(ShardField::Uid))?;
-    /// pods.shard_settled().await?;
+    /// pods.settled().await?;
     /// # Ok(())
     /// # }
     /// ```
@@ -45,7 +45,7 @@ impl<K: Object> Informer<K> {
     ///
     /// The informer has stopped, is shared through a factory, or has a shard by another field.
     pub fn set_shard(&self, shard: Shard) -> Result<(), SetShardError> {
-        if self.shared.shard_is_fixed {
+        if self.shared.scope_is_fixed {
             return Err(SetShardError::Shared {
                 informer: self.name().to_owned(),
             });
@@ -59,18 +59,19 @@ impl<K: Object> Informer<K> {
         self.shared.shard().0
     }
 
-    /// Whether the whole shard is in the cache.
+    /// Whether everything in the scope is in the cache: the whole shard, in all namespaces. Unlike
+    /// [`has_synced`](Self::has_synced) it is false again while a range or a namespace that was added is being fetched.
     pub fn has_settled(&self) -> bool {
         self.shared.shard().1
     }
 
-    /// Waits until the whole shard is in the cache, however often requests fail. If the shard is moved meanwhile, waits
-    /// for the new one.
+    /// Waits until everything in the scope [is in the cache](Self::has_settled), however often requests fail. If the shard
+    /// or the namespaces change meanwhile, waits for the new ones.
     ///
     /// # Errors
     ///
     /// The informer stopped first.
-    pub async fn shard_settled(&self) -> Result<(), StoppedError> {
+    pub async fn settled(&self) -> Result<(), StoppedError> {
         let mut applied = self.shared.applied.subscribe();
         let mut life = self.shared.life.subscribe();
         loop {

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::errors::{StoppedError, SyncError, WaitForVersionError};
-use super::process::InformerInner;
+use super::process::{InformerInner, Lifecycle};
 use crate::key::ObjectKey;
 use crate::object::Object;
-use crate::reflector::{ReflectorHandle, ReflectorState};
+use crate::reflector::ReflectorState;
 use crate::version::ResourceVersion;
 
 impl<K: Object> InformerInner<K> {
@@ -25,12 +25,14 @@ impl<K: Object> InformerInner<K> {
                 return Ok(true);
             }
         }
-        for (member, (version, shard)) in self.versions().into_iter().zip(&self.shards).enumerate() {
+        for member in self.members().iter() {
             // An empty shard is the same at every version.
-            if shard.is_empty() || !key.is_none_or(|key| self.may_hold(member, key)) {
+            if member.shard.is_empty() || !key.is_none_or(|key| member.may_hold(key)) {
                 continue;
             }
-            let Some(version) = version else { return Ok(false) };
+            let Some(version) = self.store.version_of(member.id) else {
+                return Ok(false);
+            };
             let version: ResourceVersion = version.parse().map_err(WaitForVersionError::NotComparable)?;
             if version < *wanted {
                 return Ok(false);
@@ -39,24 +41,9 @@ impl<K: Object> InformerInner<K> {
         Ok(true)
     }
 
-    /// Whether the namespace of a member watch is that of the key, as far as its source tells.
-    fn may_hold(&self, member: usize, key: &ObjectKey) -> bool {
-        match self.namespaces.get(member) {
-            Some(Some(namespace)) => key.namespace() == Some(namespace.as_str()),
-            _ => true,
-        }
-    }
-
     /// Whether no member watch can hold the key.
     pub(super) fn is_outside(&self, key: &ObjectKey) -> bool {
-        !(0..self.queues.len()).any(|member| self.may_hold(member, key))
-    }
-
-    /// The version of each member watch; the store knows only those that have delivered something.
-    pub(super) fn versions(&self) -> Vec<Option<String>> {
-        let mut versions = self.store.resource_versions();
-        versions.resize(self.queues.len(), None);
-        versions
+        !self.members().iter().any(|member| member.may_hold(key))
     }
 
     /// The state of the least healthy watch.
@@ -68,8 +55,15 @@ impl<K: Object> InformerInner<K> {
             ReflectorState::Watching { .. } => 1,
             ReflectorState::Resting | ReflectorState::Stopped => 0,
         };
-        let states = self.reflectors.iter().map(ReflectorHandle::state);
-        states.max_by_key(rank).unwrap_or(ReflectorState::Idle)
+        let members = self.members();
+        let states = members.iter().map(|member| member.reflector.state());
+        // Without members there is nothing to watch.
+        let none = match *self.life.borrow() {
+            Lifecycle { stopped: true, .. } => ReflectorState::Stopped,
+            Lifecycle { started: true, .. } => ReflectorState::Resting,
+            _ => ReflectorState::Idle,
+        };
+        states.max_by_key(rank).unwrap_or(none)
     }
 
     pub(super) fn stopped_error(&self) -> StoppedError {
@@ -79,7 +73,8 @@ impl<K: Object> InformerInner<K> {
     }
 
     pub(super) fn not_synced(&self, after: Duration) -> SyncError {
-        let failed = self.reflectors.iter().filter_map(ReflectorHandle::last_error);
+        let members = self.members();
+        let failed = members.iter().filter_map(|member| member.reflector.last_error());
         let (last_error, attempts) = failed
             .max_by_key(|(_, attempts)| *attempts)
             .map_or((None, 0), |(error, n)| (Some(error), n));

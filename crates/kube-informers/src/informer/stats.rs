@@ -70,6 +70,8 @@ impl MemoryStats {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct MemberStats {
+    /// The only namespace it watches; `None` for all of them, or if that is unknown.
+    pub namespace: Option<String>,
     /// Its state.
     pub state: ReflectorState,
     /// The version up to which its events are in the cache.

@@ -74,12 +74,6 @@ impl<K: Object> Informer<K> {
         resource_version: &str,
         timeout: Duration,
     ) -> Result<(), WaitForVersionError> {
-        if self.shared.is_outside(key) {
-            return Err(WaitForVersionError::OutsideScope {
-                key: key.clone(),
-                informer: self.shared.name.clone(),
-            });
-        }
         self.wait_for_reached(Some(key), resource_version, timeout).await
     }
 
@@ -147,6 +141,13 @@ impl<K: Object> Informer<K> {
         let deadline = after(Instant::now(), timeout);
         loop {
             applied.borrow_and_update();
+            // Checked each time: the namespace may be removed meanwhile.
+            if let Some(key) = key.filter(|key| self.shared.is_outside(key)) {
+                return Err(WaitForVersionError::OutsideScope {
+                    key: key.clone(),
+                    informer: self.shared.name.clone(),
+                });
+            }
             if self.shared.has_reached(&wanted, key)? {
                 return Ok(());
             }

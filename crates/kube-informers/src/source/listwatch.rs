@@ -215,6 +215,13 @@ impl<K> ListWatch<K> {
             .collect()
     }
 
+    /// The same in one namespace.
+    #[must_use]
+    pub(crate) fn in_namespace(mut self, namespace: &str) -> Self {
+        self.scope = self.scope.in_namespaces([namespace]);
+        self
+    }
+
     /// Replaces the resource, for example by another version of it.
     #[must_use]
     pub(crate) fn of_resource(mut self, resource: ResourceType) -> Self {

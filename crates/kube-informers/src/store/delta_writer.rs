@@ -162,6 +162,31 @@ impl<K: Object> DeltaWriter<K> {
         prepared.steps.push(PreparedDelta::EvictOutside);
         self.apply(prepared.restrict_to(Some(shard.clone())), events)
     }
+
+    /// Adds a watch. The store reports its version as unknown until it delivers something.
+    pub fn add_member(&mut self, member: usize) {
+        self.apply(
+            self.member_step(member, PreparedDelta::AddMember),
+            &mut Vec::new(),
+        );
+    }
+
+    /// Removes every object of one watch, which has ended, and forgets its version.
+    ///
+    /// Later batches of the watch must not be applied, or its objects return.
+    pub fn evict_member(&mut self, member: usize, events: &mut Vec<Event<K>>) -> Applied {
+        self.apply(self.member_step(member, PreparedDelta::EvictMember), events)
+    }
+
+    fn member_step(&self, member: usize, step: PreparedDelta<K>) -> Prepared<K> {
+        let origin = Origin {
+            member,
+            ..Origin::default()
+        };
+        let mut prepared = Prepared::new(&self.store(), origin, Vec::new());
+        prepared.steps.push(step);
+        prepared
+    }
 }
 
 impl<K: Object> Default for DeltaWriter<K> {
@@ -204,6 +229,8 @@ pub(super) enum PreparedDelta<K> {
         resource_version: Option<String>,
     },
     EvictOutside,
+    AddMember,
+    EvictMember,
 }
 
 impl<K: Object> Prepared<K> {
@@ -300,7 +327,10 @@ impl<K: Object> TableWrite<K, ObjectKey> for Prepared<K> {
             let items = match step {
                 PreparedDelta::Put(item) | PreparedDelta::PutListed(item) => std::slice::from_mut(item),
                 PreparedDelta::ReplaceAll { items, .. } => items,
-                PreparedDelta::Other(_) | PreparedDelta::EvictOutside => &mut [],
+                PreparedDelta::Other(_)
+                | PreparedDelta::EvictOutside
+                | PreparedDelta::AddMember
+                | PreparedDelta::EvictMember => &mut [],
             };
             for item in items {
                 item.row = values.add(&item.object);

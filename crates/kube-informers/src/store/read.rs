@@ -168,13 +168,20 @@ impl<V, Q: Hash + Eq + Clone> Store<V, Q> {
         only.filter(|_| versions.next().is_none())
     }
 
-    /// The resource version of each watch, in their order.
+    /// The resource version of each watch; `None` for one that has none yet.
     pub fn resource_versions(&self) -> Vec<Option<String>> {
         let table = self.table();
         let versions = table.versions();
         versions
             .map(|version| version.map(|version| version.to_string()))
             .collect()
+    }
+
+    /// The resource version of one watch.
+    pub(crate) fn version_of(&self, member: usize) -> Option<String> {
+        let table = self.table();
+        let progress = table.progress(member);
+        progress.version().map(|version| version.to_string())
     }
 
     /// Adds an index: a name, and a function that returns the values of an object (an `Option<String>`, a `Vec<String>`,

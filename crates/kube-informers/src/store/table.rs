@@ -29,8 +29,8 @@ pub(super) struct Table<V, Q> {
     free: Vec<u32>,
     /// Only grows, so a column number stays valid.
     indexes: Vec<TableIndex<V>>,
-    /// By watch.
-    progress: Vec<WatchProgress>,
+    /// By watch. `None` for a watch that was removed.
+    progress: Vec<Option<WatchProgress>>,
     quarantine: QuarantineTable<Q>,
 }
 
@@ -138,11 +138,11 @@ impl<V, Q> Table<V, Q> {
     }
 
     pub(super) fn versions(&self) -> impl Iterator<Item = Option<&Arc<str>>> {
-        self.progress.iter().map(WatchProgress::version)
+        self.progress.iter().flatten().map(WatchProgress::version)
     }
 
     pub(super) fn progress(&self, member: usize) -> WatchProgress {
-        self.progress.get(member).cloned().unwrap_or_default()
+        self.progress.get(member).cloned().flatten().unwrap_or_default()
     }
 
     /// The version of a key that is in quarantine.
@@ -189,7 +189,7 @@ impl<V, Q: Hash + Eq + Clone> Table<V, Q> {
         }
         if let Some((member, progress)) = progress {
             if self.progress.len() <= member {
-                self.progress.resize(member + 1, WatchProgress::default());
+                self.progress.resize(member + 1, Some(WatchProgress::default()));
             }
             self.progress[member] = progress;
         }

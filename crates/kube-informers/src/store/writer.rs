@@ -290,7 +290,7 @@ impl<V, Q: Hash + Eq + Clone> TableWrite<V, Q> for Transaction<'_, V, Q> {
         plan.progress = self.version.as_ref().map(|version| {
             let mut progress = WatchProgress::default();
             progress.reset(version.as_deref());
-            (0, progress)
+            (0, Some(progress))
         });
         Ok((plan, outcome))
     }

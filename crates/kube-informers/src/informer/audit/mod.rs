@@ -24,6 +24,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{debug, warn};
 
+use super::member::Member;
 use super::process::InformerInner;
 use crate::key::ObjectKey;
 use crate::object::Object;
@@ -94,7 +95,7 @@ struct Pass {
 /// Audits one watch of an informer.
 pub(super) struct Auditor<K> {
     source: Arc<dyn ListerWatcher<K>>,
-    member: usize,
+    member: Arc<Member<K>>,
     config: AuditConfig,
     rng: JitterRng,
     last_probe: Option<Instant>,
@@ -105,7 +106,7 @@ pub(super) struct Auditor<K> {
 impl<K: Object> Auditor<K> {
     pub(super) fn new(
         source: Arc<dyn ListerWatcher<K>>,
-        member: usize,
+        member: Arc<Member<K>>,
         config: AuditConfig,
         rng: JitterRng,
     ) -> Self {
@@ -122,9 +123,7 @@ impl<K: Object> Auditor<K> {
 
     /// Runs until the future is dropped.
     pub(super) async fn run(mut self, informer: &InformerInner<K>) {
-        let Some(reflector) = informer.reflectors.get(self.member) else {
-            return;
-        };
+        let reflector = &self.member.reflector.clone();
         let mut page_at = self.first_page();
         loop {
             let page_due = async {
@@ -167,7 +166,7 @@ impl<K: Object> Auditor<K> {
             return;
         }
         self.last_probe = Some(Instant::now());
-        informer.audit_stats(self.member, |stats| stats.probes += 1);
+        self.count(|stats| stats.probes += 1);
         debug!(informer = %informer.name, ?doubt, "verifying the cache");
         // A pass shares the tracking and starts over.
         self.pass = Pass::default();
@@ -178,11 +177,11 @@ impl<K: Object> Auditor<K> {
             let is_newer = |left: &str, right: &str| {
                 ResourceVersion::compare(left, right) == Some(std::cmp::Ordering::Greater)
             };
-            if let Some(newest) = informer.store.newest_of_member(self.member, is_newer) {
+            if let Some(newest) = informer.store.newest_of_member(self.member.id, is_newer) {
                 verdict = self.sample(informer, 1, Some(&newest)).await;
             }
         }
-        self.stop_tracking(informer);
+        self.member.tracking.stop();
         self.conclude(informer, reflector, verdict, RelistReason::Rewind);
     }
 
@@ -207,7 +206,7 @@ impl<K: Object> Auditor<K> {
     }
 
     fn sizes_differ(&self, informer: &InformerInner<K>, page: &Page) -> bool {
-        let (_, cached) = informer.store.keys_of_member(self.member, |_| false);
+        let (_, cached) = informer.store.keys_of_member(self.member.id, |_| false);
         page.total().is_some_and(|total| total != cached as u64)
     }
 
@@ -223,21 +222,21 @@ impl<K: Object> Auditor<K> {
             Ok(read) => read,
             Err(error) => {
                 debug!(informer = %informer.name, %error, "a page could not be compared");
-                informer.audit_stats(self.member, |stats| stats.inconclusive += 1);
+                self.count(|stats| stats.inconclusive += 1);
                 self.pass.failures += 1;
                 return if self.pass.failures < MAX_FAILURES {
                     next
                 } else {
-                    self.end_pass(informer, began)
+                    self.end_pass(began)
                 };
             }
         };
-        informer.audit_stats(self.member, |stats| stats.pages += 1);
+        self.count(|stats| stats.pages += 1);
         let is_repaired = matches!(verdict, Verdict::Differs { .. } | Verdict::Rewound { .. });
-        let is_outdated = self.touched(informer, touched::Touched::is_everything);
+        let is_outdated = self.touched(touched::Touched::is_everything);
         self.conclude(informer, reflector, verdict, RelistReason::Drift);
         if is_repaired {
-            return self.end_pass(informer, began);
+            return self.end_pass(began);
         }
         if is_outdated {
             // The cache was replaced: the changes since the first page are not known. Start over.
@@ -253,15 +252,15 @@ impl<K: Object> Auditor<K> {
         if self.pass.token.is_some() {
             return next;
         }
-        informer.audit_stats(self.member, |stats| {
+        self.count(|stats| {
             stats.passes += 1;
             stats.last_pass = Some(Instant::now());
         });
-        self.end_pass(informer, began)
+        self.end_pass(began)
     }
 
-    fn end_pass(&mut self, informer: &InformerInner<K>, began: Instant) -> Instant {
-        self.stop_tracking(informer);
+    fn end_pass(&mut self, began: Instant) -> Instant {
+        self.member.tracking.stop();
         self.pass = Pass::default();
         let period = self.config.period.unwrap_or(Duration::MAX / 4);
         (began + period).max(Instant::now() + self.config.page_interval)
@@ -307,23 +306,17 @@ impl<K: Object> Auditor<K> {
 
     /// Begins a comparison: changes are tracked from now on.
     fn start(&self, informer: &InformerInner<K>) -> Option<Start> {
-        let shard = informer.shards.get(self.member)?;
-        informer.tracking.get(self.member)?.start();
+        let shard = &self.member.shard;
+        self.member.tracking.start();
         if !shard.is_settled() || shard.is_empty() {
             return None;
         }
         // Read after the tracking began: a later change is in one of them at least.
-        let version = informer.versions().into_iter().nth(self.member).flatten()?;
+        let version = informer.store.version_of(self.member.id)?;
         Some(Start {
             version,
             shard: shard.applied(),
         })
-    }
-
-    fn stop_tracking(&self, informer: &InformerInner<K>) {
-        if let Some(tracking) = informer.tracking.get(self.member) {
-            tracking.stop();
-        }
     }
 
     /// Reads the first page at exactly the version of the cache, or else at the newest one. Returns whether it is the
@@ -394,7 +387,7 @@ impl<K: Object> Auditor<K> {
                 if !found.is_empty() {
                     return differs(version, found);
                 }
-                if !informer.reaches(self.member, version, CATCH_UP_TIMEOUT).await {
+                if !informer.reaches(&self.member, version, CATCH_UP_TIMEOUT).await {
                     return Verdict::Inconclusive(format!(
                         "the cache did not reach version {version} in time"
                     ));
@@ -406,12 +399,12 @@ impl<K: Object> Auditor<K> {
         }
         let mut found = self.differences(informer, page.items.iter());
         found.extend(self.ghosts(informer, page, after, only));
-        let is_changing = self.touched(informer, touched::Touched::is_everything);
+        let is_changing = self.touched(touched::Touched::is_everything);
         if is_changing {
             return Verdict::Inconclusive("the collection was fetched again".to_owned());
         }
-        found.retain(|drift| !self.touched(informer, |touched| touched.contains(&drift.key)));
-        informer.audit_stats(self.member, |stats| stats.objects += page.items.len() as u64);
+        found.retain(|drift| !self.touched(|touched| touched.contains(&drift.key)));
+        self.count(|stats| stats.objects += page.items.len() as u64);
         if found.is_empty() {
             Verdict::Agrees
         } else {
@@ -426,15 +419,14 @@ impl<K: Object> Auditor<K> {
         items: impl Iterator<Item = &'a ObjectIdentity>,
     ) -> Vec<Drift> {
         // A transform that drops objects leaves no trace of them.
-        let drops =
-            (informer.reflectors.get(self.member)).is_some_and(|reflector| reflector.stats().dropped > 0);
+        let drops = self.member.reflector.stats().dropped > 0;
         let found = items.filter_map(|item| {
             let key = ObjectKey::of(item);
             let drift = compare(item, &informer.store.held(&key))?;
             (drift.cached.is_some() || !drops).then_some(drift)
         });
         found
-            .filter(|drift| !self.touched(informer, |touched| touched.contains(&drift.key)))
+            .filter(|drift| !self.touched(|touched| touched.contains(&drift.key)))
             .collect()
     }
 
@@ -454,7 +446,7 @@ impl<K: Object> Auditor<K> {
         let is_absent = |key: &ObjectKey| {
             only.is_none_or(|only| only == key) && range.contains(key) && !listed.contains(key)
         };
-        let (absent, _) = informer.store.keys_of_member(self.member, is_absent);
+        let (absent, _) = informer.store.keys_of_member(self.member.id, is_absent);
         let ghosts = absent
             .into_iter()
             .filter_map(|key| match informer.store.held(&key) {
@@ -468,11 +460,12 @@ impl<K: Object> Auditor<K> {
         ghosts.collect()
     }
 
-    fn touched<T>(&self, informer: &InformerInner<K>, read: impl FnOnce(&touched::Touched) -> T) -> T {
-        match informer.tracking.get(self.member) {
-            Some(tracking) => tracking.read(read),
-            None => read(&touched::Touched::default()),
-        }
+    fn touched<T>(&self, read: impl FnOnce(&touched::Touched) -> T) -> T {
+        self.member.tracking.read(read)
+    }
+
+    fn count(&self, change: impl FnOnce(&mut AuditStats)) {
+        change(&mut self.member.audit.lock());
     }
 
     /// Reports a verdict, and has the collection fetched again if the cache is wrong.
@@ -491,7 +484,7 @@ impl<K: Object> Auditor<K> {
             }
             Verdict::Inconclusive(why) => {
                 debug!(informer = %name, why, "the cache could not be verified");
-                informer.audit_stats(self.member, |stats| stats.inconclusive += 1);
+                self.count(|stats| stats.inconclusive += 1);
                 return;
             }
             Verdict::Rewound { server, cached } => {
@@ -513,7 +506,7 @@ impl<K: Object> Auditor<K> {
                     "at version {version} the cache differs from the server in {}; {cause}",
                     summary(&found)
                 );
-                informer.audit_stats(self.member, |stats| {
+                self.count(|stats| {
                     stats.drifted += found.len() as u64;
                     stats.last_drift = found.into_iter().take(100).collect();
                 });

@@ -21,8 +21,8 @@ pub(super) struct WritePlan<V, Q> {
     pub(super) keys: Vec<PlannedKey<V, Q>>,
     /// Positions in `keys` by the hash of the key.
     by_key: HashTable<usize>,
-    /// The watch whose progress this write changes, and its new progress.
-    pub(super) progress: Option<(usize, WatchProgress)>,
+    /// The watch whose progress this write changes, and its new progress; `None` for a watch that is removed.
+    pub(super) progress: Option<(usize, Option<WatchProgress>)>,
 }
 
 /// The new state of one key.

@@ -57,6 +57,8 @@ impl<'a, K: Object> Planner<'a, K> {
     }
 
     pub(in crate::store) fn run(mut self) -> Result<(WritePlan<K, ObjectKey>, Outcome<K>), NeedsValues> {
+        // Whether the batch adds or removes its watch.
+        let mut watch = None;
         for step in &self.batch.steps {
             match step {
                 PreparedDelta::Put(item) => {
@@ -76,12 +78,19 @@ impl<'a, K: Object> Planner<'a, K> {
                     self.progress.reset(resource_version.as_deref());
                 }
                 PreparedDelta::EvictOutside => self.evict_outside(),
+                PreparedDelta::AddMember => watch = Some(true),
+                PreparedDelta::EvictMember => {
+                    self.evict_member();
+                    watch = Some(false);
+                }
                 PreparedDelta::Other(delta) => self.other(delta),
             }
         }
         let member = self.batch.origin.member;
-        if self.progress != self.table.progress(member) {
-            self.plan.progress = Some((member, self.progress));
+        if watch == Some(false) {
+            self.plan.progress = Some((member, None));
+        } else if watch.is_some() || self.progress != self.table.progress(member) {
+            self.plan.progress = Some((member, Some(self.progress)));
         }
         let outcome = Outcome {
             events: self.events,
@@ -419,8 +428,20 @@ impl<'a, K: Object> Planner<'a, K> {
         let table = self.table;
         let held = (table.iter()).filter(|(_, _, object)| self.membership(object) != Membership::Inside);
         let quarantined = (table.quarantine().iter()).filter(|entry| self.is_outside(&entry.bad.object));
-        let mut keys: Vec<ObjectKey> = held.map(|(_, entry, _)| entry.key.clone()).collect();
-        keys.extend(quarantined.map(|entry| entry.key.clone()));
+        let held = held.map(|(_, entry, _)| entry.key.clone());
+        self.evict(held.chain(quarantined.map(|entry| entry.key.clone())).collect());
+    }
+
+    /// Removes every object of this watch.
+    fn evict_member(&mut self) {
+        let table = self.table;
+        let held = (table.iter()).filter(|(_, entry, _)| entry.member == self.member);
+        let quarantined = (table.quarantine().iter()).filter(|entry| entry.bad.member == self.member);
+        let held = held.map(|(_, entry, _)| entry.key.clone());
+        self.evict(held.chain(quarantined.map(|entry| entry.key.clone())).collect());
+    }
+
+    fn evict(&mut self, keys: Vec<ObjectKey>) {
         for key in &keys {
             let planned = self.touch(KeyRef::from(key));
             planned.bad = None;

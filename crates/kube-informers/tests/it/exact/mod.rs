@@ -81,6 +81,31 @@ fn the_cache_is_exact_while_its_shard_moves_with_a_keyed_queue() {
     });
 }
 
+/// Namespaces come and go.
+#[test]
+fn the_cache_is_exact_while_its_namespaces_change() {
+    seeds(6000..6100, |seed| {
+        let plan = if seed % 2 == 0 {
+            Plan::watch_list()
+        } else {
+            Plan::pages()
+        };
+        plan.namespaced()
+    });
+}
+
+#[test]
+fn the_cache_is_exact_while_its_namespaces_change_with_a_keyed_queue() {
+    seeds(7000..7040, |seed| {
+        let plan = if seed % 2 == 0 {
+            Plan::watch_list()
+        } else {
+            Plan::pages()
+        };
+        plan.keyed().namespaced()
+    });
+}
+
 /// Without faults there are no relists, no missed deletes and no errors.
 #[test]
 fn the_cache_is_exact_without_faults() {

@@ -1,6 +1,6 @@
 //! One run: writes and faults with checks after every step, then recovery, then an idle phase.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -23,6 +23,8 @@ pub struct Plan {
     calm: bool,
     /// With a shard that moves, on a server with or without support for shards.
     sharded: Option<bool>,
+    /// With namespaces that come and go.
+    namespaced: bool,
 }
 
 impl Plan {
@@ -32,6 +34,7 @@ impl Plan {
             keyed: false,
             calm: false,
             sharded: None,
+            namespaced: false,
         }
     }
 
@@ -49,6 +52,13 @@ impl Plan {
     pub fn sharded(self, honoured: bool) -> Self {
         Self {
             sharded: Some(honoured),
+            ..self
+        }
+    }
+
+    pub fn namespaced(self) -> Self {
+        Self {
+            namespaced: true,
             ..self
         }
     }
@@ -93,6 +103,13 @@ fn shard(seed: u64, rng: &mut Rng) -> Shard {
     }
 }
 
+/// Some namespaces, perhaps none. The last one never has objects.
+fn namespaces(rng: &mut Rng) -> Vec<&'static str> {
+    let mut some = vec!["a", "b", "none"];
+    some.retain(|_| rng.one_in(2));
+    some
+}
+
 struct Run<'a> {
     seed: u64,
     plan: &'a Plan,
@@ -105,6 +122,8 @@ struct Run<'a> {
     slow: bool,
     reported: u64,
     moves: u64,
+    /// The namespaces, and the version last reported of each.
+    namespaces: BTreeMap<&'static str, u64>,
 }
 
 impl<'a> Run<'a> {
@@ -130,6 +149,12 @@ impl<'a> Run<'a> {
         let mut scope = Scope::all().labels(SELECTOR).expect("a selector");
         if plan.sharded.is_some() && !rng.one_in(4) {
             scope = scope.shard(shard(seed, &mut rng));
+        }
+        let mut covered = BTreeMap::new();
+        if plan.namespaced {
+            let named = namespaces(&mut rng);
+            scope = scope.in_namespaces(named.iter().copied());
+            covered.extend(named.into_iter().map(|namespace| (namespace, 0)));
         }
         let page_size = rng.below(4) as u32 + 1;
         let informer = Informer::<Pod>::scoped(server.client(), scope)
@@ -168,6 +193,7 @@ impl<'a> Run<'a> {
             slow: false,
             reported: 0,
             moves: 0,
+            namespaces: covered,
         }
     }
 
@@ -190,6 +216,12 @@ impl<'a> Run<'a> {
                 // Back and forth without a pause.
                 if self.rng.one_in(4) {
                     self.move_shard();
+                }
+            }
+            if self.plan.namespaced && self.moves < 20 && self.rng.one_in(3) {
+                self.change_namespaces();
+                if self.rng.one_in(4) {
+                    self.change_namespaces();
                 }
             }
             match self.rng.below(6) {
@@ -232,6 +264,74 @@ impl<'a> Run<'a> {
         self.check();
     }
 
+    /// Changes the namespaces. Removed ones must be evicted at once, without a request.
+    fn change_namespaces(&mut self) {
+        self.moves += 1;
+        let named = namespaces(&mut self.rng);
+        let cached = self.cached();
+        let requests = self.model.server.requests().len();
+        self.model.journal.push(format!("namespaces {named:?}"));
+        self.informer.set_namespaces(named.clone()).expect("it runs");
+        let mut kept = cached;
+        kept.retain(|key, _| named.contains(&namespace_of(key)));
+        self.same("N1: the cache after an eviction", self.cached(), kept);
+        self.demand(
+            self.model.server.requests().len() == requests,
+            "N2: an eviction made a request",
+        );
+        let quarantine = self.informer.quarantine();
+        self.demand(
+            (quarantine.iter()).all(|bad| named.contains(&bad.key.namespace().unwrap_or_default())),
+            "N3: the quarantine has objects of a removed namespace",
+        );
+        let before = std::mem::take(&mut self.namespaces);
+        self.namespaces = (named.into_iter())
+            .map(|namespace| (namespace, before.get(namespace).copied().unwrap_or_default()))
+            .collect();
+        self.check();
+    }
+
+    /// Each watch is exact at its own version.
+    fn check_namespaces(&mut self) {
+        let members = self.informer.stats().members;
+        let named: Vec<_> = (members.iter())
+            .map(|member| member.namespace.as_deref().unwrap_or_default())
+            .collect();
+        let expected: Vec<_> = self.namespaces.keys().copied().collect();
+        self.demand(
+            named == expected,
+            &format!("N4: {named:?} instead of {expected:?}"),
+        );
+        let cached = self.cached();
+        self.demand(
+            cached.keys().all(|key| expected.contains(&namespace_of(key))),
+            "N5: the cache has objects of a removed namespace",
+        );
+        for member in &members {
+            let namespace = member.namespace.as_deref().unwrap_or_default();
+            let part = |mut collection: Collection| {
+                collection.retain(|key, _| namespace_of(key) == namespace);
+                collection
+            };
+            let Some(version) = &member.resource_version else {
+                let is_empty = self.plan.keyed || part(cached.clone()).is_empty();
+                self.demand(is_empty, "N6: objects without a version");
+                continue;
+            };
+            let version: u64 = version.parse().expect("a number");
+            self.same(
+                "C3: cache and collection of a namespace",
+                part(cached.clone()),
+                part(self.model.at(version).clone()),
+            );
+            let reported = self.namespaces.get(namespace).copied().unwrap_or_default();
+            self.demand(version >= reported, "C5: the version of a namespace went back");
+            if let Some(reported) = self.namespaces.get_mut(namespace) {
+                *reported = version;
+            }
+        }
+    }
+
     /// The part of the collection that is in the cache.
     fn shard(&self) -> Option<Shard> {
         self.informer.stats().members[0].shard.clone()
@@ -239,7 +339,11 @@ impl<'a> Run<'a> {
 
     /// The collection as it should be now.
     fn wanted(&self) -> Collection {
-        Model::part(self.model.now(), self.informer.shard().as_ref())
+        let mut wanted = Model::part(self.model.now(), self.informer.shard().as_ref());
+        if self.plan.namespaced {
+            wanted.retain(|key, _| self.namespaces.contains_key(namespace_of(key)));
+        }
+        wanted
     }
 
     /// A handler joins in the middle.
@@ -259,10 +363,18 @@ impl<'a> Run<'a> {
     /// The invariants that hold at every moment.
     fn check(&mut self) {
         let store = self.informer.store();
-        if !self.informer.has_synced() && !self.plan.keyed {
+        if self.plan.namespaced {
+            self.check_namespaces();
+        } else if !self.informer.has_synced() && !self.plan.keyed {
             self.demand(store.is_empty(), "C13: part of the initial list is visible");
         }
-        if let Some(version) = store.resource_version() {
+        if self.plan.namespaced {
+            let versions = store.resource_versions().len();
+            self.demand(
+                versions == self.namespaces.len(),
+                &format!("N7: {versions} versions"),
+            );
+        } else if let Some(version) = store.resource_version() {
             let version: u64 = version.parse().expect("a number");
             self.demand(version >= self.reported, "C5: the version went back");
             self.reported = version;
@@ -333,8 +445,10 @@ impl<'a> Run<'a> {
             && *expected > 0
         {
             let initial = observer.initial();
+            // The objects of an added namespace are initial as well.
+            let more = self.plan.namespaced && initial > *expected;
             self.demand(
-                initial == *expected,
+                initial == *expected || more,
                 &format!("H7: {initial} initial events, {expected} objects at joining"),
             );
         }
@@ -346,11 +460,13 @@ impl<'a> Run<'a> {
 
     fn is_healed(&self) -> bool {
         let now = &self.wanted();
-        let version = self.informer.store().resource_version();
-        let version = version.and_then(|version| version.parse::<u64>().ok());
+        let mut versions = self.informer.store().resource_versions().into_iter();
+        let is_current = versions.all(|version| {
+            version.and_then(|version| version.parse::<u64>().ok()) >= Some(self.model.changed())
+        });
         self.informer.has_synced()
             && self.informer.has_settled()
-            && version >= Some(self.model.changed())
+            && is_current
             && self.informer.quarantine().is_empty()
             && self.cached() == *now
             && self.observers.iter().all(|(observer, registration)| {
@@ -373,7 +489,11 @@ impl<'a> Run<'a> {
             .map(|(observer, _)| observer.events())
             .collect();
         self.demand(delivered == after, "C8: events without a change");
-        let mut per_minute = std::collections::BTreeMap::<u64, usize>::new();
+        let mut per_minute = BTreeMap::<u64, usize>::new();
+        if self.plan.namespaced {
+            // Each watch has its own limit, and there were many of them.
+            return;
+        }
         for request in self.model.server.requests() {
             // The pages of one list count as one request.
             if let Some(at) = request.at.checked_sub(secs(10))
@@ -460,4 +580,8 @@ impl<'a> Run<'a> {
             tail(&requests, 40),
         );
     }
+}
+
+fn namespace_of(key: &str) -> &str {
+    key.split('/').next().unwrap_or_default()
 }

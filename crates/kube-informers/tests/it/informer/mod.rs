@@ -4,6 +4,7 @@ mod adapters;
 mod freshness;
 mod functions;
 mod kinds;
+mod namespaces;
 mod quarantine;
 mod reading;
 mod scopes;

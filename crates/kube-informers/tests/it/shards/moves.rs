@@ -95,7 +95,7 @@ async fn gaining_a_range_delivers_only_new_objects() {
             let first = informer.store().list();
 
             informer.set_shard(eighths(1..5)).unwrap();
-            informer.shard_settled().await.unwrap();
+            informer.settled().await.unwrap();
             wait_for("the handler is idle", || handler.pending() == 0).await;
 
             assert_eq!(cached(&informer), stored_in(&server, &eighths(1..5)));
@@ -132,7 +132,7 @@ async fn a_range_given_up_and_regained_returns_in_its_current_state() {
             create_in(&server, &eighths(3..4), &format!("new-{round}"));
             // Without an await, so that the reflector sees both moves as one.
             informer.set_shard(eighths(0..4)).unwrap();
-            informer.shard_settled().await.unwrap();
+            informer.settled().await.unwrap();
             let wanted = stored_in(&server, &eighths(0..4));
             wait_for("the cache is complete", || cached(&informer) == wanted).await;
         }
@@ -158,7 +158,7 @@ async fn an_empty_shard_makes_no_request() {
             .await
             .expect("an empty shard is complete");
         handler.synced().await.unwrap();
-        informer.shard_settled().await.unwrap();
+        informer.settled().await.unwrap();
         assert!(
             matches!(informer.state(), ReflectorState::Resting),
             "{}",
@@ -172,7 +172,7 @@ async fn an_empty_shard_makes_no_request() {
         assert_eq!(server.requests().len(), 0);
 
         informer.set_shard(eighths(0..3)).unwrap();
-        informer.shard_settled().await.unwrap();
+        informer.settled().await.unwrap();
         assert_eq!(cached(&informer), stored_in(&server, &eighths(0..3)));
         wait_for("the handler is idle", || log.len() == informer.store().len()).await;
 
@@ -189,7 +189,7 @@ async fn an_empty_shard_makes_no_request() {
         pass(minutes(30)).await;
         assert_eq!(server.requests().len(), requests);
         informer.set_shard(Shard::everything(ShardField::Uid)).unwrap();
-        informer.shard_settled().await.unwrap();
+        informer.settled().await.unwrap();
         assert_eq!(cached(&informer), stored(&server, "pods"));
         informer.shutdown().await;
         server.assert_nothing_open();
@@ -226,7 +226,7 @@ async fn a_shard_moved_before_the_initial_list_is_listed_in_its_new_place() {
     trouble.clear();
 
     informer.synced_within(minutes(3)).await.unwrap();
-    informer.shard_settled().await.unwrap();
+    informer.settled().await.unwrap();
 
     assert_eq!(cached(&informer), stored_in(&server, &eighths(1..4)));
     wait_for("the handler is idle", || log.len() == informer.store().len()).await;
@@ -264,7 +264,7 @@ async fn a_move_while_the_server_is_down_evicts_now_and_fetches_later() {
     );
     informer.set_shard(eighths(2..6)).unwrap();
     trouble.clear();
-    informer.shard_settled().await.unwrap();
+    informer.settled().await.unwrap();
     assert_eq!(cached(&informer), stored_in(&server, &eighths(2..6)));
 }
 
@@ -274,7 +274,7 @@ async fn the_last_of_several_moves_wins() {
     let informer = synced(pods(&server, eighths(0..1))).await;
     let waiter = informer.clone();
     informer.set_shard(eighths(0..8)).unwrap();
-    let waits = waiter.shard_settled();
+    let waits = waiter.settled();
     informer.set_shard(eighths(3..4)).unwrap();
     informer.set_shard(eighths(2..5)).unwrap();
 
@@ -292,7 +292,7 @@ async fn a_stopped_informer_cannot_be_moved() {
     informer.set_shard(eighths(0..8)).unwrap();
     settle().await;
     let waiting = informer.clone();
-    let (settled, _) = tokio::join!(waiting.shard_settled(), informer.shutdown());
+    let (settled, _) = tokio::join!(waiting.settled(), informer.shutdown());
     assert!(settled.is_err(), "the move never completed");
     trouble.clear();
 
@@ -411,11 +411,11 @@ async fn concurrent_moves_end_with_the_last_shard() {
                 tokio::task::yield_now().await;
             }
             if number % 7 == 0 {
-                informer.shard_settled().await.unwrap();
+                informer.settled().await.unwrap();
             }
         }
         writes.join().unwrap();
-        informer.shard_settled().await.unwrap();
+        informer.settled().await.unwrap();
         let shard = informer.shard().unwrap();
         wait_for("the cache is the shard", || {
             cached(&informer) == stored_in(&server, &shard)

@@ -103,7 +103,7 @@ async fn a_scope_of_several_namespaces_can_be_sharded() {
 
         informer.set_shard(eighths(2..6)).unwrap();
         assert!(!informer.has_settled());
-        informer.shard_settled().await.unwrap();
+        informer.settled().await.unwrap();
         assert_eq!(cached(&informer), stored_in(&server, &eighths(2..6)));
     }
 }
@@ -160,7 +160,7 @@ async fn metadata_and_dynamic_objects_can_be_sharded() {
         assert_eq!(support(&metadata), seen);
         holds_its_shard(&server, &metadata, &shard).await;
         metadata.set_shard(eighths(4..8)).unwrap();
-        metadata.shard_settled().await.unwrap();
+        metadata.settled().await.unwrap();
         assert_eq!(cached(&metadata), stored_in(&server, &eighths(4..8)));
 
         let resource = ApiResource::erase::<Pod>(&());
@@ -168,7 +168,7 @@ async fn metadata_and_dynamic_objects_can_be_sharded() {
         let dynamic = synced(dynamic).await;
         assert_eq!(cached(&dynamic), stored_in(&server, &shard));
         dynamic.set_shard(eighths(4..8)).unwrap();
-        dynamic.shard_settled().await.unwrap();
+        dynamic.settled().await.unwrap();
         assert_eq!(cached(&dynamic), stored_in(&server, &eighths(4..8)));
     }
 }
@@ -212,7 +212,7 @@ async fn unreadable_objects_are_quarantined_only_inside_the_shard() {
         // It is evicted with its range.
         informer.set_shard(eighths(4..8)).unwrap();
         assert_eq!(quarantined(&informer), [""; 0]);
-        informer.shard_settled().await.unwrap();
+        informer.settled().await.unwrap();
         assert_eq!(quarantined(&informer), ["a/outside"]);
     }
 }
