@@ -62,8 +62,9 @@
 //! # Beyond the loop
 //!
 //! [`OwnWrites`] makes a run see what the previous one wrote. [`Recorder`] reports Events. [`LoopDetector`] finds objects that
-//! are rewritten in a loop. [`retry_on_conflict`] repeats a read-modify-write cycle. [`ControllerHandle::add_watch`] adds
-//! namespaces, clusters or kinds while the controller runs. The feature `metrics` has an exporter for Prometheus.
+//! are rewritten in a loop. [`retry_on_conflict`] repeats a read-modify-write cycle. [`set_condition`] keeps
+//! status conditions. [`ControllerHandle::add_watch`] and [`Clusters`] add kinds and clusters while the controller runs. The
+//! feature `metrics` has an exporter for Prometheus, the feature `signals` waits for SIGINT and SIGTERM.
 //!
 //! # Composition
 //!
@@ -75,11 +76,25 @@
 //! [`Store`](kube_informers::Store) or [`Lister`](kube_informers::Lister) and acts on it. A key whose object is not in the
 //! cache means that the object was deleted.
 //!
-//! The exception is an informer whose [shard](kube_informers::Informer::set_shard) moves: a key that was queued before the
-//! move may not be in the cache although the object exists and belongs to another replica. Such a reconciler gets a permit
-//! from its shard group first, ignores objects that are not in the cache, and cleans up with finalizers.
+//! The exception is an informer whose [shard](kube_informers::Informer::set_shard) or set of
+//! [namespaces](kube_informers::Informer::set_namespaces) changes: a key that was queued before the change may not be in the
+//! cache although the object exists. Such a reconciler ignores objects that are not in the cache and cleans up with
+//! finalizers; with shards it gets a permit from its shard group first.
+//!
+//! # Namespaces, clusters and kinds that come and go
+//!
+//! - **Namespaces**: [`Informer::set_namespaces`](kube_informers::Informer::set_namespaces) on the informer of a watch. Objects
+//!   of added namespaces are reconciled; those of removed ones are not, because they still exist.
+//! - **Clusters**: [`Clusters`], a view over one informer per cluster, with keys that name the cluster; see the example
+//!   `several_clusters`.
+//! - **Kinds**: `add_watch` with an informer of the resource
+//!   ([`Informer::for_resource`](kube_informers::Informer::for_resource)). While its definition is not installed, the informer
+//!   requests it at most 8 s apart, and the rest of the controller works. Objects that were deleted with their definition are
+//!   reconciled, at the latest when it is installed again.
 
 mod action;
+mod clusters;
+mod conditions;
 mod controller;
 mod costs;
 mod error;
@@ -93,10 +108,14 @@ mod owner;
 pub mod predicates;
 mod recorder;
 mod retry;
+#[cfg(feature = "signals")]
+mod signals;
 mod watch;
 mod work;
 
 pub use action::{Action, ByClosure, ByTrait, IntoReconcile, Reconcile, ReconcileFn, reconcile_fn};
+pub use clusters::{AddClusterError, ClusterEvent, ClusterKey, ClusterState, Clusters};
+pub use conditions::{condition, find_condition, is_condition_true, remove_condition, set_condition};
 pub use controller::Controller;
 pub use costs::{KeyCost, RunCounts};
 pub use error::{RunError, RunFailure};
@@ -106,6 +125,8 @@ pub use own_writes::{OwnWrites, TrackedApi, UnseenWriteError};
 pub use owner::OwnerKeys;
 pub use recorder::{Note, Recorder, RecorderStats};
 pub use retry::retry_on_conflict;
+#[cfg(feature = "signals")]
+pub use signals::Signals;
 pub use watch::Watch;
 
 #[cfg(doctest)]

@@ -1,6 +1,7 @@
 //! Behaviour of the controller on the embedded server, on a paused clock. One binary.
 
 mod added_watches;
+mod clusters;
 mod ends;
 mod extremes;
 mod failures;
