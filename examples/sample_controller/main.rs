@@ -11,7 +11,6 @@ mod foo;
 mod recorder;
 mod run;
 mod scene;
-mod signals;
 
 use std::process::ExitCode;
 

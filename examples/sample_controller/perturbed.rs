@@ -8,7 +8,6 @@ mod flags;
 mod foo;
 mod recorder;
 mod run;
-mod signals;
 
 use kube_perturb::{Scenario, perturb};
 use serde_json::json;

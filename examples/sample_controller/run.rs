@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
-use kube_controller::{Controller, Watch, predicates};
+use kube_controller::{Controller, Signals, Watch, predicates};
 use kube_informers::{ObjectKey, SharedInformerFactory};
 use kube_workqueue::limiter::{Bucket, ExponentialBackoff, MaxOf};
 use kube_workqueue::{WorkQueue, limiter};
@@ -14,7 +14,6 @@ use crate::controller::SampleController;
 use crate::flags::Flags;
 use crate::foo::Foo;
 use crate::recorder::Recorder;
-use crate::signals::Signals;
 
 /// Runs until a signal.
 pub async fn run(client: Client, flags: &Flags) -> Result<(), Error> {
@@ -57,7 +56,7 @@ pub async fn run(client: Client, flags: &Flags) -> Result<(), Error> {
     foo_factory.start();
 
     // The first signal shuts down gracefully, the second exits at once.
-    let (mut first, mut second) = (Signals::new()?, Signals::new()?);
+    let (mut first, mut second) = (Signals::listen()?, Signals::listen()?);
     let stop = async move { first.next().await };
     let second_signal = async move {
         second.next().await;
