@@ -1,4 +1,14 @@
-//! Changing the namespaces of a running informer.
+//! Changing the namespaces of a running informer. Each namespace is a [`Member`] with its own watch.
+//!
+//! - A removed member leaves in one step under the core's lock: its objects are evicted, and it is marked as removed. The mark
+//!   is checked under the same lock before a batch is applied, so what was read before is dropped.
+//! - An added member is started by the process loop, so that namespaces can be changed before the start, and from a thread
+//!   outside the runtime.
+//! - The store knows members by a number. It is used again only when the process loop of the removed member has ended;
+//!   otherwise a late batch of the old member could be taken for one of the new.
+//! - `has_synced` does not revert, because controllers wait for it: one forbidden namespace must not stop a running one.
+//! - A set of namespaces does not become all namespaces, or the reverse: the objects of kept namespaces would change the watch
+//!   they belong to, and would have to be listed again to know at which version.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
