@@ -73,6 +73,9 @@ use crate::recorder::Recorder;
 /// The number of keys in `kube_controller_key_seconds_total`.
 const EXPENSIVE_KEYS: usize = 10;
 
+/// Writes the metrics of one part.
+type MetricSource = Box<dyn Fn(&mut Sheet) + Send + Sync>;
+
 /// The metrics of informers, queues, controllers, recorders and leases; see the [module](self).
 ///
 /// It holds what it reports, so an informer given to it is in use until it is dropped.
@@ -80,7 +83,7 @@ const EXPENSIVE_KEYS: usize = 10;
 #[doc(alias = "MetricsProvider")]
 #[must_use = "register it with a registry"]
 pub struct Metrics {
-    sources: Vec<Box<dyn Fn(&mut Sheet) + Send + Sync>>,
+    sources: Vec<MetricSource>,
 }
 
 /// The values of one scrape, by family.
