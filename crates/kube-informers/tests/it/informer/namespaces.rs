@@ -409,3 +409,33 @@ async fn concurrent_changes_end_with_the_last_set() {
     wait_for("the cache is complete", || cached(&informer) == wanted).await;
     informer.shutdown().await;
 }
+
+/// An index function runs after a batch was read and before it is applied: the worst moment for a removal.
+#[tokio::test(start_paused = true)]
+async fn what_was_read_before_a_removal_does_not_return() {
+    let server = server();
+    let informer = synced(pods(&server, &["a", "b"])).await;
+    let log = Log::new();
+    let handler = informer.add_event_handler(log.handler()).unwrap();
+    handler.synced().await.unwrap();
+    log.take();
+    let handle = informer.clone();
+    let remove = move |pod: &Pod| {
+        if pod.metadata.name.as_deref() == Some("trigger") {
+            handle.set_namespaces(["a"]).unwrap();
+        }
+        None::<String>
+    };
+    informer.add_index("trigger", remove).unwrap();
+
+    server.create(pod("b", "trigger"));
+    wait_for("the namespace is removed", || log.len() == 2).await;
+    settle().await;
+
+    assert_eq!(keys(&informer), ["a/x", "a/y"]);
+    let mut events = log.take();
+    events.sort();
+    assert_eq!(events, ["deleted b/x (left scope)", "deleted b/y (left scope)"]);
+    assert_eq!(informer.store().resource_versions().len(), 1);
+    informer.shutdown().await;
+}
