@@ -5,7 +5,9 @@ use kube_informers::error::{SetNamespacesError, WaitForVersionError};
 use kube_informers::informer::{QueueKind, Readiness, ReadinessProblem};
 use kube_informers::reflector::ReflectorState;
 use kube_informers::shard::{ShardField, ShardRange};
-use kube_informers::{Informer, InformerBuilder, ObjectKey, Scope, Shard, SharedInformerFactory};
+use kube_informers::{
+    Informer, InformerBuilder, ObjectKey, Registration, Scope, Shard, SharedInformerFactory,
+};
 use kube_testserver::builders::pod;
 use kube_testserver::{Fault, RequestMatcher, TestServer};
 
@@ -32,6 +34,15 @@ fn keys(informer: &Informer<Pod>) -> Vec<String> {
     keys
 }
 
+/// A handler that has received the initial objects, and the log of what follows.
+async fn observe(informer: &Informer<Pod>) -> (Log, Registration) {
+    let log = Log::new();
+    let handler = informer.add_event_handler(log.handler()).unwrap();
+    handler.synced().await.unwrap();
+    log.take();
+    (log, handler)
+}
+
 /// The number of requests for pods of a namespace.
 fn requests(server: &TestServer, namespace: &str) -> usize {
     let requests = server.requests();
@@ -44,10 +55,7 @@ fn requests(server: &TestServer, namespace: &str) -> usize {
 async fn a_removed_namespace_leaves_at_once_and_a_kept_one_sees_nothing() {
     let server = server();
     let informer = synced(pods(&server, &["a", "b"])).await;
-    let log = Log::new();
-    let handler = informer.add_event_handler(log.handler()).unwrap();
-    handler.synced().await.unwrap();
-    log.take();
+    let (log, handler) = observe(&informer).await;
     let kept = informer.store().get("a/x").unwrap();
     let before = server.requests().len();
 
@@ -92,10 +100,7 @@ async fn an_added_namespace_is_delivered_like_an_initial_list() {
             QueueKind::default()
         };
         let informer = synced(pods(&server, &["b"]).queue(queue)).await;
-        let log = Log::new();
-        let handler = informer.add_event_handler(log.handler()).unwrap();
-        handler.synced().await.unwrap();
-        log.take();
+        let (log, handler) = observe(&informer).await;
 
         informer.set_namespaces(["a", "b", "c"]).unwrap();
 
@@ -135,10 +140,7 @@ async fn an_added_namespace_is_delivered_like_an_initial_list() {
 async fn a_namespace_that_returns_is_listed_again() {
     let server = server();
     let informer = synced(pods(&server, &["a", "b"])).await;
-    let log = Log::new();
-    let handler = informer.add_event_handler(log.handler()).unwrap();
-    handler.synced().await.unwrap();
-    log.take();
+    let (log, handler) = observe(&informer).await;
 
     // Without an await between the two.
     informer.set_namespaces(["a"]).unwrap();
@@ -415,10 +417,7 @@ async fn concurrent_changes_end_with_the_last_set() {
 async fn what_was_read_before_a_removal_does_not_return() {
     let server = server();
     let informer = synced(pods(&server, &["a", "b"])).await;
-    let log = Log::new();
-    let handler = informer.add_event_handler(log.handler()).unwrap();
-    handler.synced().await.unwrap();
-    log.take();
+    let (log, _handler) = observe(&informer).await;
     let handle = informer.clone();
     let remove = move |pod: &Pod| {
         if pod.metadata.name.as_deref() == Some("trigger") {
