@@ -12,6 +12,7 @@ mod hostile;
 mod http;
 mod kubectl;
 mod program;
+mod recording;
 mod secrets;
 mod serve;
 mod serve_gate;
