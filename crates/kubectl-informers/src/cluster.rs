@@ -202,9 +202,12 @@ impl Cluster {
             speed: options.replay_speed.unwrap_or(Speed(1.0)),
             from: options.replay_from.clone(),
         };
-        let player = Player::new(server.clone(), recording, &pace, *notes)?;
+        // A note at any later time would disturb the screen of a dashboard, so the messages are not read.
+        for damage in recording.take_damage() {
+            notes.warn(&damage);
+        }
+        let (player, _) = Player::new(server.clone(), recording, &pace)?;
         notes.say(&format!("Replaying {} from {}", file.display(), player.start()));
-        let notes = *notes;
         Ok(Self {
             client: server.client(),
             server: "recording".to_owned(),
@@ -215,7 +218,7 @@ impl Cluster {
                 _server: server,
                 _task: Task::spawn("replay", async move {
                     if let Err(failure) = player.play().await {
-                        notes.warn(failure.text());
+                        tracing::warn!(%failure, "the recording cannot be read any further");
                     }
                 }),
             }),

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use kube_testserver::kinds::Kind as ServedKind;
 use kube_testserver::{TestServer, TestServerBuilder};
 use serde_json::Value;
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use super::args::{Pace, ReplayArgs};
@@ -20,6 +21,7 @@ use crate::cli::Global;
 use crate::failure::{Exit, Failure};
 use crate::kinds::Kind;
 use crate::notes::Notes;
+use crate::output::Output;
 use crate::signals;
 
 /// A recording that is being played.
@@ -29,8 +31,12 @@ pub struct Player {
     /// The first moment, in microseconds since 1970.
     start: i64,
     speed: f64,
-    notes: Notes,
+    /// Interruptions, damage and the end, in words.
+    messages: mpsc::Sender<String>,
 }
+
+/// Pending messages of a player. More are dropped: the reader is not reading.
+const PENDING: usize = 256;
 
 impl Player {
     /// The settings of a server that knows the kinds of a recording.
@@ -52,12 +58,16 @@ impl Player {
         Ok(builder)
     }
 
-    /// Fills the server with the objects of the first moment.
+    /// Fills the server with the objects of the first moment. Gives the messages of the player, which need not be read.
     ///
     /// # Errors
     ///
     /// The recording cannot be read, or does not cover the moment.
-    pub fn new(server: TestServer, recording: Recording, pace: &Pace, notes: Notes) -> Result<Self, Failure> {
+    pub fn new(
+        server: TestServer,
+        recording: Recording,
+        pace: &Pace,
+    ) -> Result<(Self, mpsc::Receiver<String>), Failure> {
         let (begins, ends) = recording.times();
         let all: super::cursor::Keep = Box::new(|_, _| true);
         let mut cursor = match &pace.from {
@@ -83,13 +93,15 @@ impl Player {
             store(&server, &kind, &held)
                 .map_err(|error| Failure::error(format!("cannot replay {} {key}: {error}", kind.label())))?;
         }
-        Ok(Self {
+        let (messages, receiver) = mpsc::channel(PENDING);
+        let player = Self {
             server,
             cursor,
             start,
             speed: pace.speed.0,
-            notes,
-        })
+            messages,
+        };
+        Ok((player, receiver))
     }
 
     /// The first moment.
@@ -117,14 +129,18 @@ impl Player {
             self.apply(&step);
             self.report_damage();
         }
-        self.notes
-            .say("The recording ends here; the objects stay as they are");
+        self.say("The recording ends here; the objects stay as they are".to_owned());
         Ok(())
+    }
+
+    fn say(&self, text: String) {
+        // Best effort: nobody reads, or not fast enough.
+        let _ = self.messages.try_send(text);
     }
 
     fn report_damage(&mut self) {
         for damage in self.cursor.recording().take_damage() {
-            self.notes.warn(&damage);
+            self.say(damage);
         }
     }
 
@@ -142,14 +158,13 @@ impl Player {
             },
             Step::Note { time, text, .. } => {
                 let time = timestamp(*time);
-                self.notes.say(&format!("{time} {text}"));
+                self.say(format!("{time} {text}"));
                 Ok(())
             }
             Step::Began { .. } => Ok(()),
         };
         if let (Err(error), Step::Change { kind, key, .. }) = (applied, step) {
-            self.notes
-                .warn(&format!("{} {key} cannot be replayed: {error}", kind.label()));
+            self.say(format!("{} {key} cannot be replayed: {error}", kind.label()));
         }
     }
 }
@@ -223,7 +238,7 @@ pub async fn run(args: ReplayArgs, global: &Global) -> Result<Exit, Failure> {
         .await
         .map_err(|error| Failure::error(format!("cannot listen on {address}: {error}")))?;
     let (_, ends) = recording.times();
-    let player = Player::new(server.clone(), recording, &args.pace, notes)?;
+    let (player, mut messages) = Player::new(server.clone(), recording, &args.pace)?;
     let kubeconfig = Kubeconfig::write(&server, args.write_kubeconfig.as_deref())?;
     let speed = match player.speed <= 0.0 {
         true => "and stays there".to_owned(),
@@ -236,17 +251,29 @@ pub async fn run(args: ReplayArgs, global: &Global) -> Result<Exit, Failure> {
         args.file.display(),
         player.start(),
     );
-    let mut out = io::stdout().lock();
-    // A closed standard output does not stop the server.
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    drop(out);
-    tokio::pin!(stopped);
-    // Both are cancel-safe: the rest of the recording is not played, the signal is waited for once.
-    let exit = tokio::select! {
-        exit = &mut stopped => exit,
-        played = player.play() => {
-            played?;
-            stopped.await
+    {
+        let mut out = io::stdout().lock();
+        // A closed standard output does not stop the server.
+        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    }
+    let mut out = Output::start()?;
+    let playing = player.play();
+    tokio::pin!(stopped, playing);
+    let mut plays = true;
+    let exit = loop {
+        // All are cancel-safe: the signal is waited for once, the playing future is kept, a message is returned or kept.
+        tokio::select! {
+            biased;
+            exit = &mut stopped => break exit,
+            written = out.written(), if out.is_busy() => written?,
+            Some(message) = messages.recv(), if !out.is_busy() => {
+                notes.warn_to(&mut out, &message);
+                out.submit();
+            }
+            played = &mut playing, if plays => {
+                played?;
+                plays = false;
+            }
         }
     };
     server.shutdown().await;

@@ -541,7 +541,7 @@ async fn watch_top_and_serve_accept_a_recording() {
         recorded.path(),
     ];
     let mut top = recorded.cluster.start(&top);
-    top.line_with("1 pods").await;
+    top.line_with("1 objects").await;
 
     let (_serving, address) =
         crate::serve::synced(&recorded.cluster, &["pods", "--recording", recorded.path()]).await;
