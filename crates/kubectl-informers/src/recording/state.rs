@@ -51,13 +51,18 @@ impl Held {
         }
     }
 
-    fn patched(&self, patch: &[u8], marks: &[u8]) -> Result<Self, Unusable> {
+    /// The state after these patches. The object is decoded and encoded once.
+    fn patched<'a>(&self, patches: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> Result<Self, Unusable> {
         let mut object = serde_json::from_slice(&self.object).map_err(|_| Unusable)?;
-        let patch: json_patch::Patch = serde_json::from_slice(patch).map_err(|_| Unusable)?;
-        json_patch::patch(&mut object, &patch).map_err(|_| Unusable)?;
+        let mut last: &[u8] = &self.marks;
+        for (patch, marks) in patches {
+            let patch: json_patch::Patch = serde_json::from_slice(patch).map_err(|_| Unusable)?;
+            json_patch::patch(&mut object, &patch).map_err(|_| Unusable)?;
+            last = marks;
+        }
         Ok(Self {
             object: serde_json::to_vec(&object).map_err(|_| Unusable)?.into(),
-            marks: marks.into(),
+            marks: last.into(),
         })
     }
 }
@@ -91,8 +96,10 @@ struct Pending {
 
 impl Entry {
     fn settle(&mut self) -> Result<Arc<Held>, Unusable> {
-        for Pending { patch, marks } in std::mem::take(&mut self.pending) {
-            self.held = Arc::new(self.held.patched(&patch, &marks)?);
+        if !self.pending.is_empty() {
+            let pending = std::mem::take(&mut self.pending);
+            let patches = pending.iter().map(|pending| (&*pending.patch, &*pending.marks));
+            self.held = Arc::new(self.held.patched(patches)?);
         }
         Ok(self.held.clone())
     }
@@ -133,7 +140,7 @@ impl State {
     ) -> Result<(Arc<Held>, Arc<Held>), Unusable> {
         let entry = self.entry(kind, key).ok_or(Unusable)?;
         let old = entry.settle()?;
-        let new = Arc::new(old.patched(patch, marks)?);
+        let new = Arc::new(old.patched([(patch, marks)])?);
         entry.held = new.clone();
         Ok((old, new))
     }
@@ -273,7 +280,7 @@ mod tests {
         #[test]
         fn any_patch_is_survived(patch: Vec<u8>, object: Vec<u8>) {
             let held = Held { object: object.into(), marks: Box::default() };
-            let _ = held.patched(&patch, b"");
+            let _ = held.patched([(&patch[..], &b""[..])]);
             let _ = held.since(&held);
         }
     }

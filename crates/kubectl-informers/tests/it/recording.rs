@@ -399,12 +399,19 @@ async fn a_full_disk_is_an_error_and_what_was_written_is_readable() {
         .kill_on_drop(true);
     let mut recorder = Program::start(command);
     recorder.says("recording changes").await;
-    for round in 0..100 {
-        for number in 0..50 {
-            recorded.label(&format!("cart-{number}"), &format!("{round}-{number}"));
+    recorded.label("cart-0", "first");
+    recorded.has("updated", 1).await;
+    let changes = async {
+        let mut pace = tokio::time::interval(Duration::from_millis(10));
+        for round in 0.. {
+            recorded.label(&format!("cart-{}", round % 50), &format!("{round}"));
+            pace.tick().await;
         }
-    }
-    let ended = recorder.end().await;
+    };
+    let ended = tokio::select! {
+        ended = recorder.end() => ended,
+        () = changes => unreachable!("there is always another round"),
+    };
     assert_eq!(ended.code, Some(1), "{}", ended.err);
     assert!(
         ended.err.contains("error: cannot write") && ended.err.contains("make room"),
