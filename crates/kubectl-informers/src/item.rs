@@ -2,6 +2,7 @@
 
 use std::error::Error;
 
+use bytes::Bytes;
 use kube::core::DynamicObject;
 use kube_informers::Lazy;
 use kube_informers::codec::{Codec, Decoding, Expected};
@@ -130,6 +131,24 @@ pub fn restored(
     .into_bytes();
     list.extend_from_slice(object);
     list.extend_from_slice(b"]}");
+    let item = first_of_list(kind, "application/json", list.into())?;
+    let Some(mut item) = item.map_or(Ok(None), |item| admit(item, kind, redaction, managed_fields))? else {
+        return Err("it is not an object with a name".into());
+    };
+    if !marks.is_empty() {
+        let mut summary = item.summary();
+        summary.marks.extend(marks);
+        item.attach(&summary.to_bytes());
+    }
+    Ok(item)
+}
+
+/// The first object of a list.
+fn first_of_list(
+    kind: &Kind,
+    content_type: &str,
+    list: Bytes,
+) -> Result<Option<Item>, Box<dyn Error + Send + Sync>> {
     let decoding = Decoding {
         expected: Expected {
             api_version: kind.api_version(),
@@ -142,22 +161,14 @@ pub fn restored(
         shard: None,
     };
     let codec = Codec::<Item>::new().validate(Validate::OnAccess);
-    let mut decoder = codec.list_decoder(Some("application/json"), decoding)?;
-    decoder.push(list.into());
-    while let Some(next) = decoder.next()? {
-        let ListItem::Object(Fetched::New(item)) = next else {
-            continue;
-        };
-        if let Some(mut item) = admit(*item, kind, redaction, managed_fields)? {
-            if !marks.is_empty() {
-                let mut summary = item.summary();
-                summary.marks.extend(marks);
-                item.attach(&summary.to_bytes());
-            }
-            return Ok(item);
+    let mut decoder = codec.list_decoder(Some(content_type), decoding)?;
+    decoder.push(list);
+    while let Some(item) = decoder.next()? {
+        if let ListItem::Object(Fetched::New(item)) = item {
+            return Ok(Some(*item));
         }
     }
-    Err("it is not an object with a name".into())
+    Ok(None)
 }
 
 /// What can be read of an [`Item`].
@@ -238,31 +249,9 @@ mod tests {
     /// An object as a server sends it in JSON.
     pub(super) fn decoded(kind: &Kind, object: &Value) -> Item {
         let list = json!({ "kind": format!("{}List", kind.kind), "apiVersion": kind.api_version(), "items": [object] });
-        decode(kind, "application/json", list.to_string().into()).unwrap()
-    }
-
-    /// The first object of a list.
-    fn decode(kind: &Kind, content_type: &str, list: bytes::Bytes) -> Option<Item> {
-        let decoding = Decoding {
-            expected: Expected {
-                api_version: kind.api_version(),
-                kind: kind.kind.clone(),
-                metadata_only: false,
-            },
-            known: None,
-            drop_managed_fields: false,
-            max_object_size: 1 << 20,
-            shard: None,
-        };
-        let codec = Codec::<Item>::new().validate(Validate::OnAccess);
-        let mut decoder = codec.list_decoder(Some(content_type), decoding).unwrap();
-        decoder.push(list);
-        while let Some(item) = decoder.next().unwrap() {
-            if let ListItem::Object(Fetched::New(item)) = item {
-                return Some(*item);
-            }
-        }
-        None
+        first_of_list(kind, "application/json", list.to_string().into())
+            .unwrap()
+            .unwrap()
     }
 
     fn pods() -> Kind {
@@ -347,7 +336,9 @@ mod tests {
         let message = kube_protobuf::schema::lookup(&kind.api_version(), &kind.kind).unwrap();
         let item = kube_protobuf::ser::to_message(message, object).unwrap();
         let list = kube_protobuf::envelope::to_list_body(types, &Default::default(), [item.as_slice()]);
-        decode(kind, kube_protobuf::MEDIA_TYPE, list.into()).unwrap()
+        first_of_list(kind, kube_protobuf::MEDIA_TYPE, list.into())
+            .unwrap()
+            .unwrap()
     }
 
     #[test]
@@ -423,7 +414,9 @@ mod tests {
             let list = format!(
                 r#"{{"kind":"SecretList","apiVersion":"v1","items":[{{"metadata":{{"name":"db"}},"data":{first},"data":{second}}}]}}"#
             );
-            let item = decode(&kind, "application/json", list.into()).unwrap();
+            let item = first_of_list(&kind, "application/json", list.into())
+                .unwrap()
+                .unwrap();
 
             let item = admit(item, &kind, &Redaction::on(), false).unwrap().unwrap();
 

@@ -13,6 +13,7 @@ mod http;
 mod kubectl;
 mod program;
 mod recording;
+mod replay;
 mod secrets;
 mod serve;
 mod serve_gate;
