@@ -71,6 +71,14 @@ impl ObjectKey {
         Self::new(object.object_namespace(), object.object_name())
     }
 
+    /// Whether this is the key of an object. Allocates nothing.
+    pub(crate) fn is_of<K: Object + ?Sized>(&self, object: &K) -> bool {
+        let namespace = object
+            .object_namespace()
+            .filter(|namespace| !namespace.is_empty());
+        self.name() == object.object_name() && self.namespace() == namespace
+    }
+
     /// The namespace; `None` for cluster-scoped objects.
     pub fn namespace(&self) -> Option<&str> {
         self.namespace.and_then(|length| self.text.get(..length as usize))

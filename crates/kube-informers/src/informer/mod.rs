@@ -10,12 +10,14 @@ mod list_part;
 mod low_level;
 mod process;
 mod readiness;
+mod reflected;
 mod sharding;
 mod shutdown;
 mod state;
 pub(crate) mod stats;
 mod wait;
 mod weak;
+mod with_handler;
 
 use std::fmt;
 use std::sync::Arc;

@@ -16,6 +16,7 @@ mod limits;
 mod list_trace;
 mod lister;
 mod log_volume;
+mod low_level;
 mod parity;
 mod parity_page;
 mod queue;

@@ -42,7 +42,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("wire", &["quarantine"]),
     ("client", &[]),
     ("delta", &["key", "object", "quarantine", "shard"]),
-    ("target", &["delta"]),
+    ("target", &["delta", "key", "object", "quarantine"]),
     (
         "reflector",
         &[
@@ -81,6 +81,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "quarantine",
             "shard",
             "source",
+            "target",
             "time",
             "version",
         ],
@@ -142,7 +143,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "version",
         ],
     ),
-    ("sync", &["factory", "informer", "object", "registration"]),
+    (
+        "sync",
+        &["factory", "informer", "object", "reflector", "registration"],
+    ),
     (
         "factory",
         &[
