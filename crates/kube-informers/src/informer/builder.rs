@@ -7,17 +7,17 @@ use std::time::Duration;
 use tracing::warn;
 
 use super::audit::Auditor;
+use super::known_keys::MemberKeys;
 use super::process::{InformerInner, InformerParts, InformerTask};
 use super::{Alive, Informer};
-use crate::key::ObjectKey;
 use crate::object::Object;
-use crate::queue::{DEFAULT_CAPACITY, DeltaFifo, DeltaQueue, InOrderQueue, KnownKeys};
+use crate::queue::{DEFAULT_CAPACITY, DeltaFifo, DeltaQueue, InOrderQueue};
 use crate::reflector::{
     JitterRng, RecoveryGroup, Reflector, ReflectorConfig, StreamEnd, StreamEndHook, Transform,
 };
 use crate::shard::{Shard, ShardTracker};
 use crate::source::{Encoding, ListWatch, ListerWatcher, NoSchemaError, ResourceType};
-use crate::store::{DeltaWriter, DuplicateIndexError, Store};
+use crate::store::{DeltaWriter, DuplicateIndexError};
 
 /// Configures an informer. [`start`](Self::start) runs it; [`build`](Self::build) returns it with the task to run.
 #[doc(alias = "SharedIndexInformerOptions")]
@@ -416,25 +416,5 @@ fn describe<K: Object>(sources: &[Arc<dyn ListerWatcher<K>>]) -> String {
         [] => "nothing".to_owned(),
         [source] => source.describe(),
         [first, rest @ ..] => format!("{} and {} more", first.describe(), rest.len()),
-    }
-}
-
-/// The objects of one member watch, for the keyed queue.
-struct MemberKeys<K> {
-    store: Store<K>,
-    member: usize,
-}
-
-impl<K: Object> KnownKeys<K> for MemberKeys<K> {
-    fn keys(&self) -> Vec<ObjectKey> {
-        self.store.known_keys_of(self.member)
-    }
-
-    fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
-        self.store.get(key)
-    }
-
-    fn contains(&self, key: &ObjectKey) -> bool {
-        self.store.knows(key)
     }
 }

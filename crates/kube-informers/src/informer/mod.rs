@@ -6,6 +6,7 @@ mod constructors;
 pub(crate) mod errors;
 mod freshness;
 mod index_by_path;
+mod known_keys;
 mod list_part;
 mod low_level;
 mod process;

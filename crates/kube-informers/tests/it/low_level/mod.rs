@@ -1,6 +1,7 @@
 //! The low-level forms: a reflector into a store, a store with one handler, queues wired by hand.
 
 mod controllers;
+mod queues;
 mod stores;
 
 use k8s_openapi::api::core::v1::Pod;

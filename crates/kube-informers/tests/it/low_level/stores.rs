@@ -318,7 +318,7 @@ async fn rejected_list_of_a_users_store_is_requested_again() {
         handle.synced().await.unwrap();
         assert_eq!(store.pods.lock().unwrap().len(), 1);
         let requests = source.seen(3).await;
-        assert_eq!(requests[1..], ["list rv=- limit=500", "watch rv=2"]);
+        assert_eq!(requests[1..], ["list rv=1+", "watch rv=2"]);
     })
     .await;
 }
