@@ -16,7 +16,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep_until, timeout_at};
-use tracing::{debug, info, trace, warn};
+use tracing::{debug, info, warn};
 
 use super::config::JitterRng;
 use super::gather::Gathered;
@@ -580,21 +580,5 @@ impl<K: Object> Driver<K> {
             }
         };
         self.forward(delta);
-    }
-
-    fn forward(&mut self, delta: Delta<K>) {
-        if tracing::enabled!(tracing::Level::TRACE)
-            && let Some(key) = delta.key()
-        {
-            let version = delta.object().and_then(|object| object.object_version());
-            trace!(resource = %self.resource, %key, version, delta = delta.name(), "received");
-        }
-        self.status.count(|stats| stats.events += 1);
-        self.offer(delta);
-    }
-
-    /// The time of the current event, if it proves that the target is current.
-    fn proof(&self) -> Option<Instant> {
-        (!self.machine.receives_older_events()).then_some(self.trace.last_data)
     }
 }

@@ -14,8 +14,10 @@ mod load;
 #[cfg_attr(feature = "sim", allow(missing_docs, missing_debug_implementations))]
 pub(crate) mod machine;
 mod oversight;
+mod pager;
 mod recovery;
 pub(crate) mod report;
+mod retry_watch;
 mod status;
 mod trace;
 mod transform;
@@ -43,8 +45,10 @@ pub(crate) use errors::write_obstacle;
 pub use errors::{NotSyncedError, ReflectorStoppedError};
 pub use load::LoadLimits;
 pub(crate) use oversight::Doubt;
+pub use pager::{Page, Pager};
 pub use recovery::RecoveryGroup;
 pub use report::{Operation, ReflectorState, RelistReason, Resume, StreamEnd};
+pub use retry_watch::{RetryWatch, StartVersionError};
 pub use status::{ReflectorHandle, ReflectorStats, ShardSupport};
 pub use transform::Transform;
 
@@ -208,6 +212,8 @@ impl<K: Object> Reflector<K> {
     }
 
     /// Sets a hook for every end of a list or watch. It runs on the reflector's task and must not block.
+    #[doc(alias = "DefaultWatchErrorHandler")]
+    #[doc(alias = "WatchErrorHandlerWithContext")]
     #[doc(alias = "SetWatchErrorHandler")]
     #[doc(alias = "WatchErrorHandler")]
     pub fn on_stream_end(mut self, hook: impl Fn(&StreamEnd<'_>) + Send + Sync + 'static) -> Self {

@@ -53,6 +53,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "shard",
             "source",
             "target",
+            "task",
             "time",
             "version",
             "wire",
@@ -143,6 +144,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "version",
         ],
     ),
+    ("sync_tracker", &[]),
     (
         "sync",
         &["factory", "informer", "object", "reflector", "registration"],

@@ -1,8 +1,10 @@
 //! The low-level forms: a reflector into a store, a store with one handler, queues wired by hand.
 
 mod controllers;
+mod paging;
 mod queues;
 mod stores;
+mod watching;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube_informers::Store;
