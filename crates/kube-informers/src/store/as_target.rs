@@ -20,14 +20,15 @@ use crate::target::{ReflectorStore, Target, TargetError, store_delta};
 use crate::version::is_step_back;
 
 /// The key function is user code. A panic costs one object.
-fn key_of<V: Object, Q>(key: &dyn Fn(&V) -> Q, object: &V) -> Result<Q, BadObject> {
-    catch_unwind(AssertUnwindSafe(|| key(object))).map_err(|_| BadObject {
+fn key_of<V: Object, Q>(key: &dyn Fn(&V) -> Q, object: &V) -> Result<Q, Box<BadObject>> {
+    let bad = || BadObject {
         key: Some(ObjectKey::of(object)),
         uid: object.object_uid().map(str::to_owned),
         resource_version: object.object_version().map(str::to_owned),
         problem: Problem::Index("the key function panicked".to_owned()),
         size: 0,
-    })
+    };
+    catch_unwind(AssertUnwindSafe(|| key(object))).map_err(|_| Box::new(bad()))
 }
 
 /// A list with the keys of its objects.
@@ -50,7 +51,7 @@ impl<V: Object, Q> Keyed<V, Q> {
         for object in list.objects {
             match key_of(key, &object) {
                 Ok(key) => objects.push((key, object)),
-                Err(bad) => unreadable.push(bad),
+                Err(bad) => unreadable.push(*bad),
             }
         }
         if let Some(first) = unreadable.first() {
@@ -113,7 +114,7 @@ where
             Ok(key) => key,
             Err(bad) => {
                 let error = bad.to_string();
-                self.unreadable(bad)?;
+                self.unreadable(*bad)?;
                 return Err(error.into());
             }
         };

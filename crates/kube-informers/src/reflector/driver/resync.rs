@@ -36,7 +36,7 @@ impl<K: Object> Driver<K> {
         let Some(should_resync) = &self.parts.should_resync else {
             return true;
         };
-        catch_unwind(AssertUnwindSafe(|| should_resync())).unwrap_or_else(|_| {
+        catch_unwind(AssertUnwindSafe(should_resync)).unwrap_or_else(|_| {
             warn!(resource = %self.resource, "should_resync panicked; this resync is skipped");
             false
         })
