@@ -91,6 +91,15 @@ fn arc_of_an_object_is_explained() {
     );
 }
 
+/// The compiler suggests to remove an argument, whatever the library does. Its note shows what is wanted instead.
+#[test]
+fn namespace_and_name_as_two_arguments_are_explained() {
+    for method in ["get", "try_get"] {
+        let body = format!("pub fn f(things: Lister<Thing>) {{ things.{method}(\"shop\", \"cart\"); }}");
+        assert_explains(&body, &["namespace_and_name: impl Into<KeyRef<'a>>"]);
+    }
+}
+
 #[test]
 fn struct_that_is_no_object_is_explained() {
     assert_explains(

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod bodies;
+mod client;
 mod diagnostics;
 mod exact;
 mod extremes;
