@@ -22,6 +22,10 @@ use crate::object::Object;
 /// assert_eq!(key.to_string(), "shop/cart");
 /// # Ok::<(), kube_informers::error::ParseKeyError>(())
 /// ```
+#[doc(alias = "NewObjectName")]
+#[doc(alias = "NamespacedNameAsObjectName")]
+#[doc(alias = "ParseObjectName")]
+#[doc(alias = "reconcile.Request")]
 #[doc(alias = "ObjectName")]
 #[doc(alias = "MetaNamespaceKeyFunc")]
 #[doc(alias = "SplitMetaNamespaceKey")]
@@ -65,6 +69,10 @@ impl ObjectKey {
     }
 
     /// The key of an object.
+    #[doc(alias = "DeletionHandlingMetaNamespaceKeyFunc")]
+    #[doc(alias = "ExplicitKey")]
+    #[doc(alias = "ObjectToName")]
+    #[doc(alias = "DeletionHandlingObjectToName")]
     #[doc(alias = "MetaNamespaceKeyFunc")]
     #[doc(alias = "MetaObjectToName")]
     pub fn of<K: Object + ?Sized>(object: &K) -> Self {

@@ -30,6 +30,8 @@ type Process<K> = Box<dyn FnMut(&[Delta<K>], PopInfo) -> Result<(), Failure> + S
 ///
 /// An error of the function is logged and passed to [`on_process_error`](Self::on_process_error). If it requests a
 /// requeue, the deltas are delivered again after an increasing back-off; otherwise they are dropped.
+#[doc(alias = "ProcessBatchFunc")]
+#[doc(alias = "PopProcessFunc")]
 #[doc(alias = "cache.New")]
 #[doc(alias = "Controller")]
 #[doc(alias = "Config")]

@@ -89,6 +89,7 @@ pub(crate) use weak::{SyncOutcome, WeakInformer};
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "TypedSharedIndexInformer")]
 #[doc(alias = "SharedInformer")]
 #[doc(alias = "SharedIndexInformer")]
 pub struct Informer<K: Object> {
@@ -174,6 +175,8 @@ impl<K: Object> Informer<K> {
     }
 
     /// The events as a stream: the cached objects first, then every change. Ends when the informer stops.
+    #[doc(alias = "NewIndexerInformerWatcher")]
+    #[doc(alias = "NewIndexerInformerWatcherWithLogger")]
     pub fn subscribe(&self) -> Subscription<K> {
         self.subscribe_with(HandlerOptions::default())
     }
@@ -208,6 +211,10 @@ impl<K: Object> Informer<K> {
     /// # Errors
     ///
     /// An index of that name exists.
+    #[doc(alias = "IndexFunc")]
+    #[doc(alias = "Indices")]
+    #[doc(alias = "TypedIndexFunc")]
+    #[doc(alias = "TypedIndexers")]
     #[doc(alias = "AddIndexers")]
     pub fn add_index<I>(
         &self,
@@ -227,6 +234,8 @@ impl<K: Object> Informer<K> {
     }
 
     /// Whether the initial list is in the cache. Stays true once it is true.
+    #[doc(alias = "InformerSynced")]
+    #[doc(alias = "IsDone")]
     #[doc(alias = "HasSynced")]
     pub fn has_synced(&self) -> bool {
         self.shared.life.borrow().synced
@@ -237,6 +246,7 @@ impl<K: Object> Informer<K> {
     /// # Errors
     ///
     /// The informer stopped first.
+    #[doc(alias = "DoneChecker")]
     #[doc(alias = "HasSyncedChecker")]
     #[doc(alias = "WaitForCacheSync")]
     pub async fn synced(&self) -> Result<(), StoppedError> {
@@ -312,6 +322,11 @@ impl<K: Object> Informer<K> {
     }
 
     /// Counters and state.
+    #[doc(alias = "WithStoreMetrics")]
+    #[doc(alias = "WithThreadSafeStoreMetrics")]
+    #[doc(alias = "InformerMetricsProvider")]
+    #[doc(alias = "SetInformerMetricsProvider")]
+    #[doc(alias = "SetReflectorMetricsProvider")]
     pub fn stats(&self) -> InformerStats {
         self.shared.stats()
     }

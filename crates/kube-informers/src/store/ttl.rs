@@ -43,6 +43,8 @@ use crate::key::ObjectKey;
 ///
 /// It can be the target of a [`Reflector`](crate::reflector::Reflector), shared with readers through an `Arc`. Then it holds
 /// the objects that were listed or changed within the time to live.
+#[doc(alias = "ExpirationPolicy")]
+#[doc(alias = "NewExpirationStore")]
 #[doc(alias = "ExpirationCache")]
 #[doc(alias = "NewTTLStore")]
 pub struct TtlStore<V, Q = ObjectKey> {

@@ -58,6 +58,9 @@ use crate::quarantine::BadObject;
 /// assert_eq!(disks.by_index("node", "a")?.len(), 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "NewThreadSafeStore")]
+#[doc(alias = "StoreOption")]
+#[doc(alias = "ThreadSafeStoreOption")]
 #[doc(alias = "NewStore")]
 #[doc(alias = "NewIndexer")]
 pub struct StoreWriter<V, Q = ObjectKey> {
@@ -190,6 +193,13 @@ impl<V, Q> fmt::Debug for StoreWriter<V, Q> {
 }
 
 /// Several writes that become visible together on [`commit`](Self::commit). Dropping it discards them.
+#[doc(alias = "TransactionType")]
+#[doc(alias = "TransactionTypeAdd")]
+#[doc(alias = "TransactionTypeUpdate")]
+#[doc(alias = "TransactionTypeDelete")]
+#[doc(alias = "TransactionStore")]
+#[doc(alias = "ThreadSafeStoreTransaction")]
+#[doc(alias = "ThreadSafeStoreWithTransaction")]
 pub struct Transaction<'a, V, Q> {
     writer: &'a StoreWriter<V, Q>,
     writes: Vec<Write<V, Q>>,
