@@ -14,7 +14,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::{coop, yield_now};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
-use tracing::{Instrument, Span, debug, info_span, warn};
+use tracing::{Instrument, Span, debug, info_span};
 
 use super::audit::{AuditStats, Auditor, SharedAuditStats, Tracking};
 use super::errors::SetShardError;
@@ -24,15 +24,13 @@ use crate::delta::Delta;
 use crate::dispatcher::Dispatcher;
 use crate::handler::{ErasedHandler, HandlerOptions};
 use crate::lazy::LazyCounters;
-use crate::log_limit::LogLimit;
 use crate::object::Object;
-use crate::quarantine::BadObject;
 use crate::queue::{Batch, DEFAULT_BATCH, DeltaQueue};
 use crate::reflector::{Reflector, ReflectorHandle};
 use crate::registration::{AddHandlerError, Registration};
 use crate::shard::{Shard, ShardTracker};
 use crate::source::ResourceType;
-use crate::store::{DeltaWriter, Origin, Prepared, Store};
+use crate::store::{DeltaWriter, Origin, Prepared, ProblemLog, Store};
 use crate::subscription::Subscription;
 use crate::task::{Spawner, TaskPanicError};
 
@@ -71,7 +69,7 @@ pub(super) struct InformerInner<K: Object> {
     /// Whether moving the shard is rejected.
     pub(super) shard_is_fixed: bool,
     resyncs_changed: Notify,
-    problem_log: Mutex<LogLimit>,
+    problem_log: Mutex<ProblemLog>,
     /// Starts the reflectors and the handlers.
     spawner: OnceLock<Spawner>,
     /// Spawned the informer's own task, unless the user runs it.
@@ -124,6 +122,7 @@ impl<K: Object> InformerInner<K> {
         } = parts;
         let stop = CancellationToken::new();
         Arc::new(Self {
+            problem_log: Mutex::new(ProblemLog::new(name.clone())),
             name,
             resource,
             lazy,
@@ -148,7 +147,6 @@ impl<K: Object> InformerInner<K> {
             default_resync,
             shard_is_fixed,
             resyncs_changed: Notify::new(),
-            problem_log: Mutex::new(LogLimit::default()),
             spawner: OnceLock::new(),
             starter: OnceLock::new(),
         })
@@ -346,29 +344,8 @@ impl<K: Object> InformerInner<K> {
             tracking.applied(recorded);
         }
 
-        self.report_problems(&applied.problems);
+        self.problem_log.lock().report(&self.store, &applied.problems);
         self.announce(newly_synced);
-    }
-
-    /// Logs the objects that could not be used, at most ten per minute.
-    fn report_problems(&self, problems: &[BadObject]) {
-        let mut limit = self.problem_log.lock();
-        for (logged, problem) in problems.iter().enumerate() {
-            let Some(suppressed) = limit.admit(Instant::now()) else {
-                limit.suppress(problems.len() - logged - 1);
-                return;
-            };
-            let is_cached = problem.key.as_ref().is_some_and(|key| self.store.contains(key));
-            let rest = match is_cached {
-                true => "; its last good version stays",
-                false => "; it is not cached",
-            };
-            let more = match suppressed {
-                0 => String::new(),
-                more => format!("; {more} more since the last message"),
-            };
-            warn!(informer = %self.name, "{problem}{rest}{more}");
-        }
     }
 
     /// Records that a member is synced when there was nothing to apply.

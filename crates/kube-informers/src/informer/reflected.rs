@@ -15,7 +15,7 @@ impl<K: Object> Reflector<K> {
     /// with an [`Informer`](crate::Informer). What an informer adds are handlers, the audit, and resyncs.
     #[doc(alias = "NewNamespaceKeyedIndexerAndReflector")]
     pub fn with_store(source: impl ListerWatcher<K>) -> (Store<K>, Self) {
-        let target = ReflectedStore::new();
+        let target = ReflectedStore::new(source.describe());
         let store = target.store();
         let reflector = Self::new(source, target).known(Arc::new(store.clone()));
         (store, reflector)

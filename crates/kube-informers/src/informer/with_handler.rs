@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use tracing::{error, warn};
+use tracing::error;
 
 use super::low_level::LowLevelInformer;
 use crate::delta::Delta;
@@ -12,7 +12,7 @@ use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::queue::{InOrderQueue, PopInfo};
 use crate::source::ListerWatcher;
-use crate::store::{DeltaWriter, Origin, Prepared, Store};
+use crate::store::{DeltaWriter, Origin, Prepared, ProblemLog, Store};
 
 impl<K: Object> LowLevelInformer<K> {
     /// A store, and the informer that fills it and calls a handler for each change.
@@ -61,6 +61,7 @@ impl<K: Object> LowLevelInformer<K> {
     ) -> (Store<K>, Self) {
         let mut writer = DeltaWriter::new();
         let store = writer.store();
+        let mut problems = ProblemLog::new(source.describe());
         let read = store.clone();
         let process = move |deltas: &[Delta<K>], info: PopInfo| {
             let origin = Origin {
@@ -70,9 +71,7 @@ impl<K: Object> LowLevelInformer<K> {
             let prepared = Prepared::new(&read, origin, deltas.to_vec());
             let mut events = Vec::new();
             let applied = writer.apply(prepared, &mut events);
-            for problem in &applied.problems {
-                warn!("{problem}");
-            }
+            problems.report(&read, &applied.problems);
             for event in events {
                 let object = event.object().clone();
                 if catch_unwind(AssertUnwindSafe(|| handler.on_delivery(Delivery::from(event)))).is_err() {

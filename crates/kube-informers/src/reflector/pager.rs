@@ -139,7 +139,7 @@ impl<K: Object> Pager<K> {
     /// Default: 5.
     #[doc(alias = "PageBufferSize")]
     pub fn page_buffer(mut self, pages: usize) -> Self {
-        self.buffer = pages;
+        self.buffer = pages.min(MAX_PAGES as usize);
         self
     }
 

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use tracing::warn;
 
 use super::delta_writer::{DeltaWriter, Origin, Prepared};
+use super::problem_log::ProblemLog;
 use super::read::Store;
 use super::ttl::TtlStore;
 use super::writer::{StoreWriter, Transaction};
@@ -234,13 +235,16 @@ where
 pub(crate) struct ReflectedStore<K> {
     writer: Mutex<DeltaWriter<K>>,
     store: Store<K>,
+    problems: Mutex<ProblemLog>,
 }
 
 impl<K: Object> ReflectedStore<K> {
-    pub(crate) fn new() -> Self {
+    /// `resource` describes the objects, for the log.
+    pub(crate) fn new(resource: String) -> Self {
         let writer = DeltaWriter::new();
         Self {
             store: writer.store(),
+            problems: Mutex::new(ProblemLog::new(resource)),
             writer: Mutex::new(writer),
         }
     }
@@ -253,9 +257,7 @@ impl<K: Object> ReflectedStore<K> {
         let prepared = Prepared::new(&self.store, Origin::default(), deltas);
         let mut events = Vec::new();
         let applied = self.writer.lock().apply(prepared, &mut events);
-        for problem in applied.problems {
-            warn!("{problem}");
-        }
+        self.problems.lock().report(&self.store, &applied.problems);
     }
 }
 

@@ -78,6 +78,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "delta",
             "event",
             "key",
+            "log_limit",
             "object",
             "quarantine",
             "shard",

@@ -121,7 +121,7 @@ async fn objects_are_streamed_up_to_the_first_error() {
 /// Upstream: TestListPager_eachListPageBuffered
 #[tokio::test(start_paused = true)]
 async fn at_most_the_page_buffer_is_fetched_ahead_of_the_reader() {
-    for (buffer, listed) in [(0, 1), (1, 2), (3, 4), (10, 5)] {
+    for (buffer, listed) in [(0, 1), (1, 2), (3, 4), (usize::MAX, 5)] {
         let source = Recorded::new();
         pages(&source, 5);
         let mut stream = Pager::new(source.clone()).page_buffer(buffer).pages();
