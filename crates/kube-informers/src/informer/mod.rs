@@ -9,6 +9,7 @@ mod index_by_path;
 mod known_keys;
 mod list_part;
 mod low_level;
+mod problem_log;
 mod process;
 mod readiness;
 mod reflected;

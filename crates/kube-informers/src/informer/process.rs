@@ -19,6 +19,7 @@ use tracing::{Instrument, Span, debug, info_span};
 use super::audit::{AuditStats, Auditor, SharedAuditStats, Tracking};
 use super::errors::SetShardError;
 use super::list_part::ListPart;
+use super::problem_log::ProblemLog;
 use super::stats::{HandlerStats, InformerStats, MemberStats, MemoryStats, Totals};
 use crate::delta::Delta;
 use crate::dispatcher::Dispatcher;
@@ -30,7 +31,7 @@ use crate::reflector::{Reflector, ReflectorHandle};
 use crate::registration::{AddHandlerError, Registration};
 use crate::shard::{Shard, ShardTracker};
 use crate::source::ResourceType;
-use crate::store::{DeltaWriter, Origin, Prepared, ProblemLog, Store};
+use crate::store::{DeltaWriter, Origin, Prepared, Store};
 use crate::subscription::Subscription;
 use crate::task::{Spawner, TaskPanicError};
 

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use tracing::error;
 
 use super::low_level::LowLevelInformer;
+use super::problem_log::ProblemLog;
 use crate::delta::Delta;
 use crate::handler::{Delivery, EventHandler};
 use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::queue::{InOrderQueue, PopInfo};
 use crate::source::ListerWatcher;
-use crate::store::{DeltaWriter, Origin, Prepared, ProblemLog, Store};
+use crate::store::{DeltaWriter, Origin, Prepared, Store};
 
 impl<K: Object> LowLevelInformer<K> {
     /// A store, and the informer that fills it and calls a handler for each change.

@@ -5,12 +5,8 @@ use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use tracing::warn;
 
-use super::delta_writer::{DeltaWriter, Origin, Prepared};
-use super::problem_log::ProblemLog;
-use super::read::Store;
 use super::ttl::TtlStore;
 use super::writer::{StoreWriter, Transaction};
 use crate::delta::{Delta, Replacement};
@@ -228,47 +224,5 @@ where
 {
     fn accept(&self, delta: Delta<V>) -> Result<(), TargetError> {
         store_delta(self, delta)
-    }
-}
-
-/// The write side of an informer's store as a target, without the events.
-pub(crate) struct ReflectedStore<K> {
-    writer: Mutex<DeltaWriter<K>>,
-    store: Store<K>,
-    problems: Mutex<ProblemLog>,
-}
-
-impl<K: Object> ReflectedStore<K> {
-    /// `resource` describes the objects, for the log.
-    pub(crate) fn new(resource: String) -> Self {
-        let writer = DeltaWriter::new();
-        Self {
-            store: writer.store(),
-            problems: Mutex::new(ProblemLog::new(resource)),
-            writer: Mutex::new(writer),
-        }
-    }
-
-    pub(crate) fn store(&self) -> Store<K> {
-        self.store.clone()
-    }
-
-    fn apply(&self, deltas: Vec<Delta<K>>) {
-        let prepared = Prepared::new(&self.store, Origin::default(), deltas);
-        let mut events = Vec::new();
-        let applied = self.writer.lock().apply(prepared, &mut events);
-        self.problems.lock().report(&self.store, &applied.problems);
-    }
-}
-
-impl<K: Object> Target<K> for ReflectedStore<K> {
-    fn accept(&self, delta: Delta<K>) -> Result<(), TargetError> {
-        self.apply(vec![delta]);
-        Ok(())
-    }
-
-    fn accept_all(&self, deltas: &mut dyn Iterator<Item = Delta<K>>) -> Vec<TargetError> {
-        self.apply(deltas.collect());
-        Vec::new()
     }
 }

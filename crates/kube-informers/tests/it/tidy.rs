@@ -78,7 +78,6 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "delta",
             "event",
             "key",
-            "log_limit",
             "object",
             "quarantine",
             "shard",

@@ -3,28 +3,28 @@
 use tokio::time::Instant;
 use tracing::warn;
 
-use super::read::Store;
 use crate::log_limit::LogLimit;
 use crate::object::Object;
 use crate::quarantine::BadObject;
+use crate::store::Store;
 
 /// Logs at most ten objects per minute, and says how many others there were.
 #[derive(Debug)]
-pub(crate) struct ProblemLog {
+pub(super) struct ProblemLog {
     informer: String,
     limit: LogLimit,
 }
 
 impl ProblemLog {
     /// `informer` is a name, or a description of the objects.
-    pub(crate) fn new(informer: String) -> Self {
+    pub(super) fn new(informer: String) -> Self {
         Self {
             informer,
             limit: LogLimit::default(),
         }
     }
 
-    pub(crate) fn report<K: Object>(&mut self, store: &Store<K>, problems: &[BadObject]) {
+    pub(super) fn report<K: Object>(&mut self, store: &Store<K>, problems: &[BadObject]) {
         for (logged, problem) in problems.iter().enumerate() {
             let Some(suppressed) = self.limit.admit(Instant::now()) else {
                 self.limit.suppress(problems.len() - logged - 1);
