@@ -59,6 +59,8 @@ impl From<()> for Action {
     label = "not a reconciler of `{T}`",
     note = "a closure becomes a reconciler with `reconcile_fn`; a struct implements `Reconcile<{T}>`"
 )]
+#[doc(alias = "ObjectReconciler")]
+#[doc(alias = "AsReconciler")]
 pub trait Reconcile<T>: Send + Sync + 'static {
     /// Why a run failed. It is logged with its chain of sources next to the key, so it must not quote objects. Any error
     /// type works, and so do `String`, `&str` and the boxed errors of `anyhow` and `eyre`.
@@ -173,6 +175,7 @@ impl<F> fmt::Debug for ReconcileFn<F> {
 ///     })
 /// }
 /// ```
+#[doc(alias = "reconcile.TypedFunc")]
 #[doc(alias = "reconcile.Func")]
 pub fn reconcile_fn<T, F: IntoReconcile<T, ByClosure>>(closure: F) -> F::Reconciler {
     closure.into_reconcile()

@@ -98,6 +98,7 @@ impl<T: Key> Controller<T> {
     }
 
     /// Drops a key after this many failed retries, until it is added again. Default: no limit.
+    #[doc(alias = "TerminalError")]
     pub fn max_retries(mut self, retries: u32) -> Self {
         self.settings.max_retries = Some(retries);
         self

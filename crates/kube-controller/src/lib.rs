@@ -101,6 +101,13 @@ mod error;
 mod handle;
 mod life;
 mod loops;
+#[doc(alias = "CounterMetric")]
+#[doc(alias = "GaugeMetric")]
+#[doc(alias = "SettableGaugeMetric")]
+#[doc(alias = "HistogramMetric")]
+#[doc(alias = "SummaryMetric")]
+#[doc(alias = "SetProvider")]
+#[doc(alias = "LeaderMetric")]
 #[cfg(feature = "metrics")]
 pub mod metrics;
 mod own_writes;

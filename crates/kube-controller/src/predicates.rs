@@ -19,6 +19,7 @@ use kube_informers::{Event, Lazy, Object};
 /// The specification changed, or the object is to be deleted: the server counts those in `metadata.generation`.
 ///
 /// Objects that have none, such as ConfigMaps, always pass: nothing could be said about them.
+#[doc(alias = "TypedGenerationChangedPredicate")]
 #[doc(alias = "GenerationChangedPredicate")]
 pub fn generation_changed<K: kube::Resource>(event: &Event<K>) -> bool {
     updated(event, |old, new| {
@@ -28,6 +29,7 @@ pub fn generation_changed<K: kube::Resource>(event: &Event<K>) -> bool {
 }
 
 /// The labels changed.
+#[doc(alias = "TypedLabelChangedPredicate")]
 #[doc(alias = "LabelChangedPredicate")]
 pub fn labels_changed<K: Object>(event: &Event<K>) -> bool {
     updated(event, |old, new| {
@@ -39,6 +41,7 @@ pub fn labels_changed<K: Object>(event: &Event<K>) -> bool {
 }
 
 /// The annotations changed.
+#[doc(alias = "TypedAnnotationChangedPredicate")]
 #[doc(alias = "AnnotationChangedPredicate")]
 pub fn annotations_changed<K: kube::Resource>(event: &Event<K>) -> bool {
     updated(event, |old, new| old.meta().annotations != new.meta().annotations)
@@ -74,6 +77,7 @@ pub fn owners_changed<K: Object>(event: &Event<K>) -> bool {
 }
 
 /// Anything changed at all: holds back resyncs, and nothing else.
+#[doc(alias = "TypedResourceVersionChangedPredicate")]
 #[doc(alias = "ResourceVersionChangedPredicate")]
 pub fn resource_version_changed<K: Object>(event: &Event<K>) -> bool {
     !event.is_resync()

@@ -34,6 +34,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// # Errors
 ///
 /// That of the last attempt.
+#[doc(alias = "DefaultRetry")]
+#[doc(alias = "DefaultBackoff")]
 #[doc(alias = "RetryOnConflict")]
 #[doc(alias = "OnError")]
 pub async fn retry_on_conflict<T, R>(mut attempt: impl FnMut() -> R) -> kube::Result<T>

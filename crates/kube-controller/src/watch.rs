@@ -38,6 +38,7 @@ type SlowDown<K> = Box<dyn FnMut(&Event<K>) -> Option<Duration> + Send>;
 
 impl<K: Object> Watch<K, ObjectKey> {
     /// Maps each event to the key of its object.
+    #[doc(alias = "TypedEnqueueRequestForObject")]
     #[doc(alias = "For")]
     #[doc(alias = "EnqueueRequestForObject")]
     pub fn object(informer: &Informer<K>) -> Self {
@@ -46,6 +47,7 @@ impl<K: Object> Watch<K, ObjectKey> {
     }
 
     /// Maps each event to the `O` that controls the object, if any: the old and the new one if it changed.
+    #[doc(alias = "OnlyControllerOwner")]
     #[doc(alias = "Owns")]
     #[doc(alias = "EnqueueRequestForOwner")]
     pub fn owner<O: kube::Resource<DynamicType: Default> + 'static>(informer: &Informer<K>) -> Self {
@@ -54,6 +56,8 @@ impl<K: Object> Watch<K, ObjectKey> {
     }
 
     /// Maps each event to every `O` that owns the object, controlling or not.
+    #[doc(alias = "TypedEnqueueRequestForOwner")]
+    #[doc(alias = "OwnerOption")]
     pub fn any_owner<O: kube::Resource<DynamicType: Default> + 'static>(informer: &Informer<K>) -> Self {
         let owners = OwnerKeys::of::<O>().any();
         Self::mapped(informer, move |object| owners.keys(object))
@@ -65,6 +69,9 @@ impl<K: Object, T: Key> Watch<K, T> {
     /// that keys of the old state are reconciled as well.
     ///
     /// The function should be fast; it may read caches and indexes.
+    #[doc(alias = "TypedEnqueueRequestsFromMapFunc")]
+    #[doc(alias = "MapFunc")]
+    #[doc(alias = "TypedMapFunc")]
     #[doc(alias = "Watches")]
     #[doc(alias = "EnqueueRequestsFromMapFunc")]
     pub fn mapped<I>(informer: &Informer<K>, mut keys: impl FnMut(&K) -> I + Send + 'static) -> Self
@@ -83,6 +90,10 @@ impl<K: Object, T: Key> Watch<K, T> {
 
     /// Maps each event to keys by a function of the event. This is the most general form; note that an update may concern
     /// keys of the old state as well.
+    #[doc(alias = "handler.EventHandler")]
+    #[doc(alias = "TypedEventHandler")]
+    #[doc(alias = "handler.Funcs")]
+    #[doc(alias = "handler.TypedFuncs")]
     pub fn events<I>(informer: &Informer<K>, mut keys: impl FnMut(&Event<K>) -> I + Send + 'static) -> Self
     where
         I: IntoIterator<Item = T>,
@@ -104,6 +115,12 @@ impl<K: Object, T: Key> Watch<K, T> {
     }
 
     /// Ignores events for which the predicate is false. All predicates must hold; see [`predicates`](crate::predicates).
+    #[doc(alias = "Predicate")]
+    #[doc(alias = "TypedPredicate")]
+    #[doc(alias = "predicate.Funcs")]
+    #[doc(alias = "predicate.TypedFuncs")]
+    #[doc(alias = "NewPredicateFuncs")]
+    #[doc(alias = "NewTypedPredicateFuncs")]
     #[doc(alias = "WithEventFilter")]
     #[doc(alias = "WithPredicates")]
     pub fn when(mut self, predicate: impl FnMut(&Event<K>) -> bool + Send + 'static) -> Self {

@@ -14,6 +14,10 @@ use crate::shard::Shard;
 /// `ReplacedAll`, `SyncAll` and `Bookmark`. [`InOrderQueue`](crate::queue::InOrderQueue) passes them on unchanged.
 /// [`DeltaFifo`](crate::queue::DeltaFifo) splits `ReplacedAll` and `SyncAll` into one `Replaced`, `ReplacedUnreadable`,
 /// `Vanished` or `Sync` per object.
+#[doc(alias = "Deltas")]
+#[doc(alias = "ReplacedAllInfo")]
+#[doc(alias = "SyncAllInfo")]
+#[doc(alias = "BookmarkInfo")]
 #[doc(alias = "DeltaType")]
 #[non_exhaustive]
 pub enum Delta<K> {

@@ -50,6 +50,7 @@ pub enum Cause {
     Observed,
     /// A missed delete: it happened while no watch was open, and a later list lacked the object. Its last state may be
     /// stale.
+    #[doc(alias = "DeletedObject")]
     #[doc(alias = "DeletedFinalStateUnknown")]
     Missed,
     /// The object still exists, but this handler no longer receives it: it stopped matching a filter, the transform

@@ -22,6 +22,10 @@ use crate::object::Object;
 /// assert_eq!(key.to_string(), "shop/cart");
 /// # Ok::<(), kube_informers::error::ParseKeyError>(())
 /// ```
+#[doc(alias = "NewObjectName")]
+#[doc(alias = "NamespacedNameAsObjectName")]
+#[doc(alias = "ParseObjectName")]
+#[doc(alias = "reconcile.Request")]
 #[doc(alias = "ObjectName")]
 #[doc(alias = "MetaNamespaceKeyFunc")]
 #[doc(alias = "SplitMetaNamespaceKey")]
@@ -65,10 +69,22 @@ impl ObjectKey {
     }
 
     /// The key of an object.
+    #[doc(alias = "DeletionHandlingMetaNamespaceKeyFunc")]
+    #[doc(alias = "ExplicitKey")]
+    #[doc(alias = "ObjectToName")]
+    #[doc(alias = "DeletionHandlingObjectToName")]
     #[doc(alias = "MetaNamespaceKeyFunc")]
     #[doc(alias = "MetaObjectToName")]
     pub fn of<K: Object + ?Sized>(object: &K) -> Self {
         Self::new(object.object_namespace(), object.object_name())
+    }
+
+    /// Whether this is the key of an object. Allocates nothing.
+    pub(crate) fn is_of<K: Object + ?Sized>(&self, object: &K) -> bool {
+        let namespace = object
+            .object_namespace()
+            .filter(|namespace| !namespace.is_empty());
+        self.name() == object.object_name() && self.namespace() == namespace
     }
 
     /// The namespace; `None` for cluster-scoped objects.

@@ -32,6 +32,8 @@ use crate::store::{KeyRef, Store};
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "AppendFunc")]
+#[doc(alias = "NewGenericLister")]
 #[doc(alias = "GenericLister")]
 #[doc(alias = "PodLister")]
 #[doc(alias = "ResourceIndexer")]
@@ -89,8 +91,9 @@ impl<K: Object> Lister<K> {
     }
 
     /// The object with this key: `&key`, `(namespace, name)`, or `"namespace/name"`. See [`KeyRef`].
-    pub fn get<'a>(&self, key: impl Into<KeyRef<'a>>) -> Option<Arc<K>> {
-        self.store.get(key.into())
+    // The name of the parameter is what the compiler shows for `get("shop", "cart")`.
+    pub fn get<'a>(&self, namespace_and_name: impl Into<KeyRef<'a>>) -> Option<Arc<K>> {
+        self.store.get(namespace_and_name.into())
     }
 
     /// The same as [`get`](Self::get), with an error if there is no such object.
@@ -98,8 +101,8 @@ impl<K: Object> Lister<K> {
     /// # Errors
     ///
     /// The cache has no such object. The error converts to the [`kube::Error`] that a server would have caused.
-    pub fn try_get<'a>(&self, key: impl Into<KeyRef<'a>>) -> Result<Arc<K>, NotFoundError> {
-        self.find(key.into())
+    pub fn try_get<'a>(&self, namespace_and_name: impl Into<KeyRef<'a>>) -> Result<Arc<K>, NotFoundError> {
+        self.find(namespace_and_name.into())
     }
 
     /// The controller of `object`, which may be of any kind: the ReplicaSet of a pod, the Deployment of a ReplicaSet.

@@ -71,6 +71,7 @@ impl Scope {
     /// # Errors
     ///
     /// The selector is malformed.
+    #[doc(alias = "LabelSelectorPredicate")]
     #[doc(alias = "labelSelector")]
     pub fn labels(mut self, selector: &str) -> Result<Self, ParseSelectorError> {
         self.labels = self.labels.and(selector.parse()?);
@@ -83,6 +84,7 @@ impl Scope {
     /// # Errors
     ///
     /// The selector is malformed.
+    #[doc(alias = "GetFieldSelector")]
     #[doc(alias = "fieldSelector")]
     pub fn fields(mut self, selector: &str) -> Result<Self, ParseSelectorError> {
         self.fields.extend(field_terms(selector)?);

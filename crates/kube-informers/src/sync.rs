@@ -9,10 +9,11 @@ use futures_util::future::join_all;
 use crate::factory::SharedInformerFactory;
 use crate::informer::Informer;
 use crate::object::Object;
+use crate::reflector::ReflectorHandle;
 use crate::registration::Registration;
 
-/// What can be waited for by [`wait_for_sync`]: an [`Informer`], a [`Registration`], a [`SharedInformerFactory`], and tuples and
-/// slices of references to them.
+/// What can be waited for by [`wait_for_sync`]: an [`Informer`], a [`Registration`], a [`SharedInformerFactory`], a
+/// [`ReflectorHandle`], and tuples and slices of references to them.
 pub trait Synced {
     /// Why it is not synced within the timeout: one text for each informer, handler or factory.
     #[doc(hidden)]
@@ -81,6 +82,15 @@ impl Synced for SharedInformerFactory {
     fn obstacles(&self, timeout: Duration) -> BoxFuture<'_, Vec<String>> {
         Box::pin(async move {
             let synced = self.wait_for_sync_within(timeout).await;
+            synced.err().map(|error| error.to_string()).into_iter().collect()
+        })
+    }
+}
+
+impl Synced for ReflectorHandle {
+    fn obstacles(&self, timeout: Duration) -> BoxFuture<'_, Vec<String>> {
+        Box::pin(async move {
+            let synced = self.synced_within(timeout).await;
             synced.err().map(|error| error.to_string()).into_iter().collect()
         })
     }

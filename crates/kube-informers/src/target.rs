@@ -1,18 +1,24 @@
-//! `Target`: the receiver of a reflector's deltas.
+//! `Target`: the receiver of a reflector's deltas, and `ReflectorStore`: a store as a target.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
 
-use crate::delta::Delta;
+use crate::delta::{Delta, Replacement};
+use crate::key::ObjectKey;
+use crate::object::Object;
+use crate::quarantine::BadObject;
 
 /// Why a target rejected a delta.
 pub type TargetError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The receiver of a [`Reflector`](crate::reflector::Reflector)'s deltas: the queue of an informer, or a store of your own.
+/// The receiver of a [`Reflector`](crate::reflector::Reflector)'s deltas: a queue, or a store.
+///
+/// [`StoreWriter`](crate::store::StoreWriter) and [`TtlStore`](crate::store::TtlStore) are targets. For a store of your own
+/// implement [`ReflectorStore`], which needs three methods, and wrap it in [`StoreTarget`].
 ///
 /// Deltas arrive in order, from one task.
-#[doc(alias = "ReflectorStore")]
 pub trait Target<K>: Send + Sync + 'static {
     /// Receives one delta.
     ///
@@ -57,4 +63,176 @@ impl<K, T: Target<K> + ?Sized> Target<K> for Arc<T> {
     fn room(&self) -> BoxFuture<'_, ()> {
         (**self).room()
     }
+}
+
+/// A store that a [`Reflector`](crate::reflector::Reflector) fills, in the terms of a store: put, delete, replace.
+///
+/// Wrap it in [`StoreTarget`]. Share it with readers through an `Arc`.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use std::sync::{Arc, Mutex};
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kube_informers::delta::Replacement;
+/// use kube_informers::reflector::Reflector;
+/// use kube_informers::target::{ReflectorStore, StoreTarget, TargetError};
+/// use kube_informers::{ListWatch, ObjectKey, Scope};
+///
+/// /// The phase of every pod, and nothing else.
+/// #[derive(Default)]
+/// struct Phases(Mutex<BTreeMap<ObjectKey, String>>);
+///
+/// fn phase(pod: &Pod) -> String {
+///     pod.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default()
+/// }
+///
+/// impl ReflectorStore<Pod> for Phases {
+///     fn put(&self, pod: Arc<Pod>) -> Result<(), TargetError> {
+///         self.0.lock().unwrap().insert(ObjectKey::of(&*pod), phase(&pod));
+///         Ok(())
+///     }
+///
+///     fn delete(&self, key: &ObjectKey, _last: Option<&Arc<Pod>>) -> Result<(), TargetError> {
+///         self.0.lock().unwrap().remove(key);
+///         Ok(())
+///     }
+///
+///     fn replace_all(&self, list: Replacement<Pod>) -> Result<(), TargetError> {
+///         let pods = list.objects.iter().map(|pod| (ObjectKey::of(&**pod), phase(pod)));
+///         *self.0.lock().unwrap() = pods.collect();
+///         Ok(())
+///     }
+/// }
+///
+/// # fn example(client: kube::Client) {
+/// let phases = Arc::new(Phases::default());
+/// let reflector = Reflector::new(ListWatch::<Pod>::new(client, Scope::all()), StoreTarget(phases.clone()));
+/// # }
+/// ```
+#[doc(alias = "ReflectorBookmarkStore")]
+#[doc(alias = "ResourceVersionUpdater")]
+pub trait ReflectorStore<K>: Send + Sync + 'static {
+    /// An object is new or has changed.
+    ///
+    /// # Errors
+    ///
+    /// The object is not stored. The error is logged and counted, and the next change follows.
+    #[doc(alias = "Add")]
+    #[doc(alias = "Update")]
+    fn put(&self, object: Arc<K>) -> Result<(), TargetError>;
+
+    /// An object was deleted, or dropped by the transform. `last` is its last state, if that could be read.
+    ///
+    /// # Errors
+    ///
+    /// As for [`put`](Self::put).
+    #[doc(alias = "Delete")]
+    fn delete(&self, key: &ObjectKey, last: Option<&Arc<K>>) -> Result<(), TargetError>;
+
+    /// The whole collection. Objects that are not in it are gone, except those in [`Replacement::unreadable`]: they exist,
+    /// but their newest state could not be read.
+    ///
+    /// # Errors
+    ///
+    /// The list is requested again after a delay.
+    #[doc(alias = "Replace")]
+    fn replace_all(&self, list: Replacement<K>) -> Result<(), TargetError>;
+
+    /// The newest state of an object could not be read. By default its last state stays.
+    ///
+    /// # Errors
+    ///
+    /// As for [`put`](Self::put).
+    fn unreadable(&self, object: BadObject) -> Result<(), TargetError> {
+        let _ = object;
+        Ok(())
+    }
+
+    /// Called once per resync period, if [one is set](crate::reflector::ReflectorConfig::resync). Does nothing by default.
+    ///
+    /// # Errors
+    ///
+    /// The current watch is ended and resumed.
+    #[doc(alias = "Resync")]
+    fn resync(&self) -> Result<(), TargetError> {
+        Ok(())
+    }
+
+    /// Everything up to this version has been received. Called for bookmarks only; objects carry their version.
+    #[doc(alias = "UpdateResourceVersion")]
+    fn bookmark(&self, resource_version: &str) {
+        let _ = resource_version;
+    }
+}
+
+impl<K, S: ReflectorStore<K> + ?Sized> ReflectorStore<K> for Arc<S> {
+    fn put(&self, object: Arc<K>) -> Result<(), TargetError> {
+        (**self).put(object)
+    }
+
+    fn delete(&self, key: &ObjectKey, last: Option<&Arc<K>>) -> Result<(), TargetError> {
+        (**self).delete(key, last)
+    }
+
+    fn replace_all(&self, list: Replacement<K>) -> Result<(), TargetError> {
+        (**self).replace_all(list)
+    }
+
+    fn unreadable(&self, object: BadObject) -> Result<(), TargetError> {
+        (**self).unreadable(object)
+    }
+
+    fn resync(&self) -> Result<(), TargetError> {
+        (**self).resync()
+    }
+
+    fn bookmark(&self, resource_version: &str) {
+        (**self).bookmark(resource_version);
+    }
+}
+
+/// Makes a [`ReflectorStore`] the target of a reflector.
+///
+/// A panic of the store is an error of that call: a panic in `put` costs one object, and the reflector goes on.
+#[derive(Clone, Copy, Debug)]
+pub struct StoreTarget<S>(
+    /// The store.
+    pub S,
+);
+
+impl<K: Object, S: ReflectorStore<K>> Target<K> for StoreTarget<S> {
+    fn accept(&self, delta: Delta<K>) -> Result<(), TargetError> {
+        store_delta(&self.0, delta)
+    }
+}
+
+/// Calls the method of a store that corresponds to a delta.
+pub(crate) fn store_delta<K: Object>(
+    store: &impl ReflectorStore<K>,
+    delta: Delta<K>,
+) -> Result<(), TargetError> {
+    let key = delta.key();
+    let name = delta.name();
+    let stored = catch_unwind(AssertUnwindSafe(|| match delta {
+        Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
+            store.put(object)
+        }
+        Delta::ReplacedAll(list) => store.replace_all(list),
+        Delta::SyncAll => store.resync(),
+        Delta::Bookmark { resource_version } => {
+            store.bookmark(&resource_version);
+            Ok(())
+        }
+        Delta::Unreadable(object) | Delta::ReplacedUnreadable(object) => store.unreadable(object),
+        Delta::Deleted(_) | Delta::DeletedUnreadable(_) | Delta::Dropped { .. } | Delta::Vanished(_) => {
+            match &key {
+                Some(key) => store.delete(key, delta.object()),
+                None => Err("the deleted object has no readable name".into()),
+            }
+        }
+    }));
+    stored.unwrap_or_else(|_| match &key {
+        Some(key) => Err(format!("the store panicked on {name} of {key}").into()),
+        None => Err(format!("the store panicked on {name}").into()),
+    })
 }

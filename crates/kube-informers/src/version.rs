@@ -17,6 +17,7 @@ use std::str::FromStr;
 /// assert!(older < newer);
 /// # Ok::<(), kube_informers::error::ParseVersionError>(())
 /// ```
+#[doc(alias = "ResourceVersionComparator")]
 #[doc(alias = "CompareResourceVersion")]
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct ResourceVersion(Box<str>);

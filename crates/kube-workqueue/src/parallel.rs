@@ -32,6 +32,8 @@ use tokio::task::{JoinSet, coop};
 /// # Panics
 ///
 /// If `work` panics: no further piece is started, and the panic propagates to the caller. Outside a Tokio runtime.
+#[doc(alias = "DoWorkPieceFunc")]
+#[doc(alias = "WithChunkSize")]
 #[doc(alias = "ParallelizeUntil")]
 pub async fn parallelize(
     workers: usize,

@@ -13,6 +13,7 @@ pub struct Priority(pub i32);
 
 impl Priority {
     /// For work that is not urgent: an initial list, a resync. The number is controller-runtime's.
+    #[doc(alias = "WithLowPriorityWhenUnchanged")]
     #[doc(alias = "LowPriority")]
     pub const LOW: Priority = Priority(-100);
     /// For fresh changes; the default of [`add`](crate::WorkQueue::add).

@@ -30,6 +30,11 @@ const DEFAULT_AGEING: u32 = 16;
 ///
 /// The queue is passive: no task, no thread. The timer of delayed keys runs in the workers that wait in `get`; they
 /// need a Tokio runtime with time enabled if a key is delayed. Everything else works anywhere.
+#[doc(alias = "workqueue.Interface")]
+#[doc(alias = "DelayingInterface")]
+#[doc(alias = "RateLimitingInterface")]
+#[doc(alias = "workqueue.Type")]
+#[doc(alias = "workqueue.Typed")]
 #[doc(alias = "TypedRateLimitingInterface")]
 #[doc(alias = "TypedDelayingInterface")]
 #[doc(alias = "TypedInterface")]
@@ -39,12 +44,28 @@ pub struct WorkQueue<T: Key> {
 
 impl<T: Key> WorkQueue<T> {
     /// A queue with this rate limiter; [`limiter::controller_default`] is the usual one.
+    #[doc(alias = "workqueue.New")]
+    #[doc(alias = "NewTyped")]
+    #[doc(alias = "NewNamed")]
+    #[doc(alias = "NewDelayingQueue")]
+    #[doc(alias = "NewNamedDelayingQueue")]
+    #[doc(alias = "NewTypedDelayingQueue")]
+    #[doc(alias = "TypedNewDelayingQueue")]
+    #[doc(alias = "NewRateLimitingQueue")]
+    #[doc(alias = "NewRateLimitingQueueWithDelayingInterface")]
+    #[doc(alias = "NewNamedRateLimitingQueue")]
+    #[doc(alias = "NewDelayingQueueWithCustomQueue")]
     #[doc(alias = "NewTypedRateLimitingQueue")]
     pub fn new(limiter: impl RateLimiter<T> + 'static) -> Self {
         Self::builder().limiter(limiter).build()
     }
 
     /// A builder with further options.
+    #[doc(alias = "NewTypedWithConfig")]
+    #[doc(alias = "NewWithConfig")]
+    #[doc(alias = "NewDelayingQueueWithConfig")]
+    #[doc(alias = "NewTypedDelayingQueueWithConfig")]
+    #[doc(alias = "NewRateLimitingQueueWithConfig")]
     #[doc(alias = "NewTypedRateLimitingQueueWithConfig")]
     pub fn builder() -> Builder<T> {
         Builder {
@@ -200,6 +221,8 @@ impl<T: Key> WorkQueue<T> {
     }
 
     /// Statistics at this instant.
+    #[doc(alias = "workqueue.MetricsProvider")]
+    #[doc(alias = "workqueue.SetProvider")]
     pub fn stats(&self) -> Stats {
         let waiting_workers = self.shared.waiting();
         let stats = self.shared.change(|state, now| {
@@ -339,6 +362,11 @@ impl fmt::Display for Undrained {
 impl std::error::Error for Undrained {}
 
 /// Builds a [`WorkQueue`].
+#[doc(alias = "QueueConfig")]
+#[doc(alias = "TypedQueueConfig")]
+#[doc(alias = "DelayingQueueConfig")]
+#[doc(alias = "TypedDelayingQueueConfig")]
+#[doc(alias = "RateLimitingQueueConfig")]
 #[doc(alias = "TypedRateLimitingQueueConfig")]
 #[must_use]
 pub struct Builder<T> {

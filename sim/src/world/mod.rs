@@ -16,8 +16,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use kube_informers::HandlerOptions;
 use kube_informers::handler::Backlog;
-use kube_informers::queue::{Batch, KnownKeys};
+use kube_informers::queue::Batch;
 use kube_informers::reflector::{
     InitialList, Jitter, Reflector, ReflectorConfig, ReflectorHandle, ReflectorState,
 };
@@ -25,7 +26,6 @@ use kube_informers::sim::{
     DeltaFifo, DeltaQueue, DeltaWriter, Dispatcher, InOrderQueue, Origin, Prepared, start,
 };
 use kube_informers::store::{Index, Store};
-use kube_informers::{HandlerOptions, ObjectKey};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -141,22 +141,6 @@ struct World {
     received: u64,
 }
 
-struct StoreKeys(Store<Thing>);
-
-impl KnownKeys<Thing> for StoreKeys {
-    fn keys(&self) -> Vec<ObjectKey> {
-        self.0.known_keys()
-    }
-
-    fn get(&self, key: &ObjectKey) -> Option<Arc<Thing>> {
-        self.0.get(key)
-    }
-
-    fn contains(&self, key: &ObjectKey) -> bool {
-        self.0.known_keys().contains(key)
-    }
-}
-
 impl World {
     fn new(tape: &Tape, with_journal: bool) -> Self {
         let settings = &tape.settings;
@@ -170,8 +154,7 @@ impl World {
         let early = store.index_or_add("early", |object: &Thing| [object.label.to_string()]);
         let capacity = settings.capacity.max(1) as usize;
         let queue: Arc<dyn DeltaQueue<Thing>> = if settings.keyed == 1 {
-            let known = StoreKeys(store.clone());
-            Arc::new(DeltaFifo::new().capacity(capacity).known(known))
+            Arc::new(DeltaFifo::new().capacity(capacity).known(store.clone()))
         } else {
             Arc::new(InOrderQueue::new().capacity(capacity))
         };

@@ -52,6 +52,25 @@ const CAPACITY: usize = 1000;
 ///
 /// Clones share the queue. Dropping the last one writes what is left in the background for at most five seconds.
 /// kube-runtime's recorder (`kube::runtime::events::Recorder`) writes within the call instead, and reports its errors.
+#[doc(alias = "EventRecorderLogger")]
+#[doc(alias = "AnnotatedEventRecorder")]
+#[doc(alias = "EventRecorderAdapter")]
+#[doc(alias = "NewEventRecorderAdapter")]
+#[doc(alias = "EventCorrelator")]
+#[doc(alias = "NewEventCorrelator")]
+#[doc(alias = "NewEventCorrelatorWithOptions")]
+#[doc(alias = "CorrelatorOptions")]
+#[doc(alias = "EventCorrelateResult")]
+#[doc(alias = "EventAggregator")]
+#[doc(alias = "NewEventAggregator")]
+#[doc(alias = "EventAggregatorKeyFunc")]
+#[doc(alias = "EventAggregatorMessageFunc")]
+#[doc(alias = "EventAggregatorByReasonFunc")]
+#[doc(alias = "EventAggregatorByReasonMessageFunc")]
+#[doc(alias = "EventSourceObjectSpamFilter")]
+#[doc(alias = "NewEventSourceObjectSpamFilter")]
+#[doc(alias = "EventFilterFunc")]
+#[doc(alias = "EventSpamKeyFunc")]
 #[derive(Clone)]
 #[doc(alias = "EventRecorder")]
 #[doc(alias = "EventBroadcaster")]
@@ -148,6 +167,15 @@ impl Recorder {
     /// # Panics
     ///
     /// Outside a tokio runtime.
+    #[doc(alias = "NewBroadcasterForTests")]
+    #[doc(alias = "NewBroadcasterWithCorrelatorOptions")]
+    #[doc(alias = "BroadcasterOption")]
+    #[doc(alias = "record.WithContext")]
+    #[doc(alias = "WithCorrelatorOptions")]
+    #[doc(alias = "WithSleepDuration")]
+    #[doc(alias = "EventBroadcasterAdapter")]
+    #[doc(alias = "NewEventBroadcasterAdapter")]
+    #[doc(alias = "NewEventBroadcasterAdapterWithContext")]
     #[doc(alias = "NewRecorder")]
     #[doc(alias = "NewBroadcaster")]
     pub fn start(client: kube::Client, controller: impl Into<String>, instance: impl Into<String>) -> Self {

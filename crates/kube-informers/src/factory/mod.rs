@@ -137,6 +137,7 @@ impl SharedInformerFactory {
     /// [`state`](Informer::state), and continues when the resource appears.
     #[doc(alias = "DynamicSharedInformerFactory")]
     #[inline] // Not generic: a plain function would compile a whole informer into the library.
+    #[doc(alias = "NewFilteredDynamicSharedInformerFactory")]
     pub fn dynamic(&self, resource: impl Into<ResourceType>) -> Informer<DynamicObject> {
         self.projected(known(resource.into()))
     }

@@ -126,6 +126,8 @@ impl Default for QueueKind {
 
 impl<K: Object> Informer<K> {
     /// An informer over any source: a [`ListWatch`], a script, or your own implementation.
+    #[doc(alias = "NewSharedIndexInformerWithOptions")]
+    #[doc(alias = "NewTypedSharedIndexInformer")]
     #[doc(alias = "NewSharedInformer")]
     #[doc(alias = "NewSharedIndexInformer")]
     pub fn from_source(source: impl ListerWatcher<K>) -> InformerBuilder<K> {
@@ -162,6 +164,7 @@ impl<K: Object> Informer<K> {
 
 impl<K: Object> InformerBuilder<K> {
     /// Its name in logs and errors. Default: the description of its source.
+    #[doc(alias = "NewInformerName")]
     #[doc(alias = "InformerName")]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
@@ -192,6 +195,8 @@ impl<K: Object> InformerBuilder<K> {
     /// Changes each object before it is cached, exactly once per version.
     ///
     /// Called on the task that reads from the server, so it must return quickly. A panic quarantines the object.
+    #[doc(alias = "WithTransformer")]
+    #[doc(alias = "TransformingStore")]
     #[doc(alias = "SetTransform")]
     pub fn transform(self, change: impl Fn(&mut K) + Send + Sync + 'static) -> Self {
         self.try_transform(move |mut object| {

@@ -68,6 +68,7 @@ impl Informer<DynamicObject> {
     #[doc(alias = "ForResource")]
     #[doc(alias = "NewFilteredDynamicInformer")]
     #[inline] // Not generic: a plain function would compile a whole informer into the library.
+    #[doc(alias = "NewFilteredMetadataInformer")]
     pub fn for_resource(
         client: kube::Client,
         resource: &ApiResource,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::key::ObjectKey;
-use crate::reflector::ReflectorState;
+use crate::reflector::{ReflectorState, write_obstacle};
 use crate::shard::ShardFieldError;
 use crate::source::SourceError;
 use crate::version::ParseVersionError;
@@ -91,53 +91,21 @@ pub struct SyncError {
 
 impl fmt::Display for SyncError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
+        let Self { informer, after, .. } = self;
+        write!(f, "the informer of {informer} is not synced after {after:?}: ")?;
+        write_obstacle(
             f,
-            "the informer of {} is not synced after {:?}: ",
-            self.informer, self.after
-        )?;
-        // In back-off, the error is the reason. While a request is open, the error is history: for example, a watch-list
-        // was rejected and the list that replaces it takes long.
-        let waits = matches!(
-            self.state,
-            ReflectorState::BackingOff { .. } | ReflectorState::Stopped
-        );
-        let error = self.last_error.as_deref().filter(|_| self.attempts > 0);
-        if !waits || error.is_none() {
-            write!(f, "{}", self.state)?;
-        }
-        let Some(error) = error else { return Ok(()) };
-        if !waits {
-            f.write_str(", after ")?;
-        }
-        write!(f, "{error} ({} failed attempts)", self.attempts)?;
-        match hint(error, &self.informer) {
-            Some(hint) => write!(f, "; {hint}"),
-            None => Ok(()),
-        }
+            informer,
+            &self.state,
+            self.last_error.as_deref(),
+            self.attempts,
+        )
     }
 }
 
 impl std::error::Error for SyncError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.last_error.as_deref().map(|error| error as _)
-    }
-}
-
-/// A hint for the user.
-fn hint(error: &SourceError, resource: &str) -> Option<String> {
-    let api = error.api()?;
-    match api.code {
-        // What a TLS port of Go's servers responds to a request without TLS.
-        400 if api.message.contains("HTTP request to an HTTPS server") => {
-            Some("use https:// in the server address".to_owned())
-        }
-        401 => Some("the credentials are missing, wrong or expired".to_owned()),
-        403 => Some(format!(
-            "grant the verbs list and watch on {resource} to this user"
-        )),
-        404 => Some("the server does not serve this resource: is its definition installed?".to_owned()),
-        _ => None,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -13,26 +14,29 @@ use crate::queue::{BoxError, DEFAULT_BATCH, DeltaQueue, Failure, PopInfo};
 use crate::reflector::{
     Backoff, BackoffConfig, Reflector, ReflectorConfig, ReflectorHandle, StreamEnd, Transform,
 };
-use crate::source::ListerWatcher;
+use crate::source::{KnownObjects, ListerWatcher};
 
 type OnError = Box<dyn FnMut(&BoxError) + Send>;
 type Process<K> = Box<dyn FnMut(&[Delta<K>], PopInfo) -> Result<(), Failure> + Send>;
 
 /// Passes the deltas of a source through a queue to a process function, one batch at a time.
 ///
-/// For programs that keep their own state instead of a [`Store`](crate::Store). There is no cache and there are no
-/// handlers. The function is called on the task that polls [`run`](Self::run), and its panics propagate from there.
+/// There are two forms. [`new`](Self::new) is for programs that keep their own state instead of a [`Store`](crate::Store):
+/// your queue, your process function. [`with_handler`](Self::with_handler) returns a store and calls one handler.
+/// Everything runs on the task that polls [`run`](Self::run).
 ///
-/// A [`DeltaFifo`](crate::queue::DeltaFifo) needs `known`, the keys that you hold. Without it, deletes of objects that
-/// were popped before are dropped, as in client-go.
+/// A panic of the process function propagates from `run`. A [`DeltaFifo`](crate::queue::DeltaFifo) needs `known`, the keys
+/// that you hold. Without it, deletes of objects that were popped before are dropped, as in client-go.
 ///
 /// An error of the function is logged and passed to [`on_process_error`](Self::on_process_error). If it requests a
 /// requeue, the deltas are delivered again after an increasing back-off; otherwise they are dropped.
+#[doc(alias = "ProcessBatchFunc")]
+#[doc(alias = "PopProcessFunc")]
 #[doc(alias = "cache.New")]
 #[doc(alias = "Controller")]
 #[doc(alias = "Config")]
-#[doc(alias = "NewInformer")]
 #[doc(alias = "RetryOnError")]
+#[doc(alias = "ProcessFunc")]
 #[must_use = "an informer does nothing until it is run"]
 pub struct LowLevelInformer<K> {
     reflector: Reflector<K>,
@@ -76,6 +80,20 @@ impl<K: Object> LowLevelInformer<K> {
         self
     }
 
+    /// Sets the resync period, as [`ReflectorConfig::resync`] does. A later [`config`](Self::config) overrides it.
+    #[doc(alias = "FullResyncPeriod")]
+    pub fn resync(mut self, period: Duration) -> Self {
+        self.reflector = self.reflector.resync(period);
+        self
+    }
+
+    /// Sets a condition for resyncs, which is evaluated once per period.
+    #[doc(alias = "ShouldResync")]
+    pub fn should_resync(mut self, condition: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        self.reflector = self.reflector.should_resync(condition);
+        self
+    }
+
     /// Changes or drops each object before it reaches the queue.
     #[doc(alias = "SetTransform")]
     pub fn transform(mut self, transform: Transform<K>) -> Self {
@@ -103,8 +121,22 @@ impl<K: Object> LowLevelInformer<K> {
     }
 
     /// A handle to the reflector.
+    #[doc(alias = "LastSyncResourceVersion")]
     pub fn handle(&self) -> ReflectorHandle {
         self.reflector.handle()
+    }
+
+    /// The queue. Its [`synced`](DeltaQueue::synced) waits until the initial list has been processed.
+    #[doc(alias = "HasSynced")]
+    #[doc(alias = "HasSyncedChecker")]
+    pub fn queue(&self) -> Arc<dyn DeltaQueue<K>> {
+        self.queue.clone()
+    }
+
+    /// Sets the objects the process function holds, which a list need not decode again.
+    pub(super) fn known(mut self, known: Arc<dyn KnownObjects<K>>) -> Self {
+        self.reflector = self.reflector.known(known);
+        self
     }
 
     /// Runs until `stop` is cancelled. Deltas still in the queue are not processed.

@@ -9,9 +9,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::audit::{Auditor, SharedAuditStats, Tracking};
 use super::builder::QueueKind;
+use super::known_keys::MemberKeys;
 use crate::key::ObjectKey;
 use crate::object::Object;
-use crate::queue::{DeltaFifo, DeltaQueue, InOrderQueue, KnownKeys};
+use crate::queue::{DeltaFifo, DeltaQueue, InOrderQueue};
 use crate::reflector::{
     JitterRng, RecoveryGroup, Reflector, ReflectorConfig, ReflectorHandle, StreamEndHook, Transform,
 };
@@ -184,25 +185,5 @@ impl<K: Object> MemberTemplate<K> {
             member,
             reflector,
         }
-    }
-}
-
-/// The objects of one member, for the keyed queue.
-struct MemberKeys<K> {
-    store: Store<K>,
-    member: usize,
-}
-
-impl<K: Object> KnownKeys<K> for MemberKeys<K> {
-    fn keys(&self) -> Vec<ObjectKey> {
-        self.store.known_keys_of(self.member)
-    }
-
-    fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
-        self.store.get(key)
-    }
-
-    fn contains(&self, key: &ObjectKey) -> bool {
-        self.store.knows(key)
     }
 }

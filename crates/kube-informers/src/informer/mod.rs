@@ -6,12 +6,15 @@ mod constructors;
 pub(crate) mod errors;
 mod freshness;
 mod index_by_path;
+mod known_keys;
 mod list_part;
 mod low_level;
 mod member;
 mod namespaces;
+mod problem_log;
 mod process;
 mod readiness;
+mod reflected;
 mod run;
 mod sharding;
 mod shutdown;
@@ -19,6 +22,7 @@ mod state;
 pub(crate) mod stats;
 mod wait;
 mod weak;
+mod with_handler;
 
 use std::fmt;
 use std::sync::Arc;
@@ -89,6 +93,7 @@ pub(crate) use weak::{SyncOutcome, WeakInformer};
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "TypedSharedIndexInformer")]
 #[doc(alias = "SharedInformer")]
 #[doc(alias = "SharedIndexInformer")]
 pub struct Informer<K: Object> {
@@ -174,6 +179,8 @@ impl<K: Object> Informer<K> {
     }
 
     /// The events as a stream: the cached objects first, then every change. Ends when the informer stops.
+    #[doc(alias = "NewIndexerInformerWatcher")]
+    #[doc(alias = "NewIndexerInformerWatcherWithLogger")]
     pub fn subscribe(&self) -> Subscription<K> {
         self.subscribe_with(HandlerOptions::default())
     }
@@ -208,6 +215,10 @@ impl<K: Object> Informer<K> {
     /// # Errors
     ///
     /// An index of that name exists.
+    #[doc(alias = "IndexFunc")]
+    #[doc(alias = "Indices")]
+    #[doc(alias = "TypedIndexFunc")]
+    #[doc(alias = "TypedIndexers")]
     #[doc(alias = "AddIndexers")]
     pub fn add_index<I>(
         &self,
@@ -227,6 +238,8 @@ impl<K: Object> Informer<K> {
     }
 
     /// Whether the initial list is in the cache. Stays true once it is true.
+    #[doc(alias = "InformerSynced")]
+    #[doc(alias = "IsDone")]
     #[doc(alias = "HasSynced")]
     pub fn has_synced(&self) -> bool {
         self.shared.life.borrow().synced
@@ -237,6 +250,7 @@ impl<K: Object> Informer<K> {
     /// # Errors
     ///
     /// The informer stopped first.
+    #[doc(alias = "DoneChecker")]
     #[doc(alias = "HasSyncedChecker")]
     #[doc(alias = "WaitForCacheSync")]
     pub async fn synced(&self) -> Result<(), StoppedError> {
@@ -312,6 +326,11 @@ impl<K: Object> Informer<K> {
     }
 
     /// Counters and state.
+    #[doc(alias = "WithStoreMetrics")]
+    #[doc(alias = "WithThreadSafeStoreMetrics")]
+    #[doc(alias = "InformerMetricsProvider")]
+    #[doc(alias = "SetInformerMetricsProvider")]
+    #[doc(alias = "SetReflectorMetricsProvider")]
     pub fn stats(&self) -> InformerStats {
         self.shared.stats()
     }

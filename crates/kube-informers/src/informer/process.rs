@@ -14,19 +14,18 @@ use tokio::sync::{Notify, watch};
 use tokio::task::{coop, yield_now};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, warn};
+use tracing::debug;
 
 use super::errors::{SetShardError, StoppedError};
 use super::list_part::ListPart;
 use super::member::{Member, MemberTask, MemberTemplate};
+use super::problem_log::ProblemLog;
 use super::stats::{HandlerStats, InformerStats, MemoryStats, Totals};
 use crate::delta::Delta;
 use crate::dispatcher::Dispatcher;
 use crate::handler::{ErasedHandler, HandlerOptions};
 use crate::lazy::LazyCounters;
-use crate::log_limit::LogLimit;
 use crate::object::Object;
-use crate::quarantine::BadObject;
 use crate::queue::{Batch, DEFAULT_BATCH};
 use crate::registration::{AddHandlerError, Registration};
 use crate::shard::Shard;
@@ -64,7 +63,7 @@ pub(super) struct InformerInner<K: Object> {
     /// Whether moving the shard and changing the namespaces is rejected.
     pub(super) scope_is_fixed: bool,
     resyncs_changed: Notify,
-    problem_log: Mutex<LogLimit>,
+    problem_log: Mutex<ProblemLog>,
     /// Starts the reflectors and the handlers.
     pub(super) spawner: OnceLock<Spawner>,
     /// Spawned the informer's own task, unless the user runs it.
@@ -133,6 +132,7 @@ impl<K: Object> InformerInner<K> {
         let has_namespaces = template.list_watch.is_some();
         let members: Arc<[_]> = added.iter().map(|task| task.member.clone()).collect();
         Arc::new(Self {
+            problem_log: Mutex::new(ProblemLog::new(name.clone())),
             name,
             resource,
             lazy,
@@ -158,7 +158,6 @@ impl<K: Object> InformerInner<K> {
             default_resync,
             scope_is_fixed,
             resyncs_changed: Notify::new(),
-            problem_log: Mutex::new(LogLimit::default()),
             spawner: OnceLock::new(),
             starter: OnceLock::new(),
         })
@@ -384,29 +383,8 @@ impl<K: Object> InformerInner<K> {
         }
         member.tracking.applied(recorded);
 
-        self.report_problems(&applied.problems);
+        self.problem_log.lock().report(&self.store, &applied.problems);
         self.announce(newly_synced);
-    }
-
-    /// Logs the objects that could not be used, at most ten per minute.
-    fn report_problems(&self, problems: &[BadObject]) {
-        let mut limit = self.problem_log.lock();
-        for (logged, problem) in problems.iter().enumerate() {
-            let Some(suppressed) = limit.admit(Instant::now()) else {
-                limit.suppress(problems.len() - logged - 1);
-                return;
-            };
-            let is_cached = problem.key.as_ref().is_some_and(|key| self.store.contains(key));
-            let rest = match is_cached {
-                true => "; its last good version stays",
-                false => "; it is not cached",
-            };
-            let more = match suppressed {
-                0 => String::new(),
-                more => format!("; {more} more since the last message"),
-            };
-            warn!(informer = %self.name, "{problem}{rest}{more}");
-        }
     }
 
     /// Records that a member is synced when there was nothing to apply.

@@ -92,6 +92,10 @@ impl<K: Object> Informer<K> {
     /// # Errors
     ///
     /// The timeout elapsed, or the informer stopped.
+    #[doc(alias = "Until")]
+    #[doc(alias = "UntilWithoutRetry")]
+    #[doc(alias = "ConditionFunc")]
+    #[doc(alias = "PreconditionFunc")]
     #[doc(alias = "UntilWithSync")]
     pub async fn wait_until(
         &self,

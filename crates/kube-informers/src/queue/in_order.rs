@@ -47,6 +47,8 @@ use crate::target::{Target, TargetError};
 /// # Ok::<(), kube_informers::target::TargetError>(())
 /// # }).unwrap();
 /// ```
+#[doc(alias = "RealFIFOOptions")]
+#[doc(alias = "NewRealFIFOWithOptions")]
 #[doc(alias = "RealFIFO")]
 #[doc(alias = "AtomicFIFO")]
 pub struct InOrderQueue<K> {

@@ -3,6 +3,7 @@
 mod loading;
 mod outbox;
 mod recovery;
+mod resync;
 mod shards;
 
 use std::future::poll_fn;
@@ -15,7 +16,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep_until, timeout_at};
-use tracing::{debug, info, trace, warn};
+use tracing::{debug, info, warn};
 
 use super::config::JitterRng;
 use super::gather::Gathered;
@@ -516,6 +517,7 @@ impl<K: Object> Driver<K> {
         self.synced = true;
         self.resync_at = self.parts.config.resync.map(|period| after(now, period));
         self.status.version(resource_version.as_deref(), Some(now));
+        self.status.synced();
         self.status.oversight.settle();
         self.status.count(|stats| {
             stats.lists += 1;
@@ -527,20 +529,6 @@ impl<K: Object> Driver<K> {
         self.status.watching(now);
         debug!(resource = %self.resource, objects, version = resource_version, by = %by, "collection is complete");
         Ok(())
-    }
-
-    async fn resync(&mut self) {
-        self.flush();
-        self.resync_at = self
-            .parts
-            .config
-            .resync
-            .map(|period| after(Instant::now(), period));
-        if let Err(error) = self.parts.target.accept(Delta::SyncAll) {
-            self.status.count(|stats| stats.target_errors += 1);
-            let error = SourceError::Malformed(format!("the target rejected a resync: {error}"));
-            self.step(Input::ResyncRejected, Some(error)).await;
-        }
     }
 
     fn event(&mut self, kind: EventKind, fetched: Fetched<K>) {
@@ -592,41 +580,5 @@ impl<K: Object> Driver<K> {
             }
         };
         self.forward(delta);
-    }
-
-    fn forward(&mut self, delta: Delta<K>) {
-        if tracing::enabled!(tracing::Level::TRACE)
-            && let Some(key) = delta.key()
-        {
-            let version = delta.object().and_then(|object| object.object_version());
-            trace!(resource = %self.resource, %key, version, delta = delta.name(), "received");
-        }
-        self.status.count(|stats| stats.events += 1);
-        self.offer(delta);
-    }
-
-    /// The time of the current event, if it proves that the target is current.
-    fn proof(&self) -> Option<Instant> {
-        (!self.machine.receives_older_events()).then_some(self.trace.last_data)
-    }
-
-    async fn check_consistency(&mut self, version: &str) {
-        let Some(watch_listed) = self.watch_listed.take() else {
-            return;
-        };
-        let transform = self.parts.transform.as_ref();
-        let shard = self.requested.clone();
-        match consistency::check(&*self.parts.source, version, shard, transform, &watch_listed).await {
-            Ok(difference) if difference.is_empty() => {
-                debug!(resource = %self.resource, version, "the watch-list agrees with a list");
-            }
-            Ok(difference) => {
-                self.status.count(|stats| stats.inconsistencies += 1);
-                warn!(resource = %self.resource, version, "the watch-list differs from a list: {difference}");
-            }
-            Err(error) => {
-                warn!(resource = %self.resource, version, %error, "the watch-list could not be checked");
-            }
-        }
     }
 }

@@ -8,19 +8,23 @@ mod config;
 mod consistency;
 mod driver;
 mod durations;
+mod errors;
 mod gather;
 mod load;
 #[cfg_attr(feature = "sim", allow(missing_docs, missing_debug_implementations))]
 pub(crate) mod machine;
 mod oversight;
+mod pager;
 mod recovery;
 pub(crate) mod report;
+mod retry_watch;
 mod status;
 mod trace;
 mod transform;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
@@ -30,17 +34,21 @@ use crate::source::{ListerWatcher, WatchListSupport};
 use crate::target::Target;
 use crate::wire::{Known, KnownObjects};
 use driver::Driver;
-use status::ReflectorStatus;
+use status::StatusOwner;
 
 pub(crate) use backoff::Backoff;
 pub use backoff::BackoffConfig;
 pub(crate) use config::JitterRng;
 pub use config::{AuditConfig, Deadlines, InitialList, Jitter, ReflectorConfig};
 pub use durations::ListDurations;
+pub(crate) use errors::write_obstacle;
+pub use errors::{NotSyncedError, ReflectorStoppedError};
 pub use load::LoadLimits;
 pub(crate) use oversight::Doubt;
+pub use pager::{Page, Pager};
 pub use recovery::RecoveryGroup;
 pub use report::{Operation, ReflectorState, RelistReason, Resume, StreamEnd};
+pub use retry_watch::{RetryWatch, StartVersionError};
 pub use status::{ReflectorHandle, ReflectorStats, ShardSupport};
 pub use transform::Transform;
 
@@ -55,6 +63,7 @@ struct ReflectorParts<K> {
     transform: Option<Transform<K>>,
     known: Known<K>,
     on_stream_end: Option<StreamEndHook>,
+    should_resync: Option<Box<dyn Fn() -> bool + Send + Sync>>,
     shard: ShardTracker,
     group: RecoveryGroup,
 }
@@ -62,7 +71,36 @@ struct ReflectorParts<K> {
 /// Keeps a [`Target`] equal to the collection of a [`ListerWatcher`]: lists once, then watches, and lists again only
 /// if necessary.
 ///
-/// It is part of an [`Informer`](crate::Informer). Use it alone to feed a store of your own.
+/// It is part of an [`Informer`](crate::Informer). Use it alone to fill a store without handlers:
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kube_informers::reflector::Reflector;
+/// use kube_informers::{ListWatch, Scope};
+/// use kube_testserver::{TestServer, builders::pod};
+/// use std::time::Duration;
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap().block_on(async {
+/// let server = TestServer::new();
+/// server.create(pod("shop", "cart"));
+///
+/// let (pods, reflector) = Reflector::with_store(ListWatch::<Pod>::new(server.client(), Scope::all()));
+/// let handle = reflector.handle();
+/// let stop = tokio_util::sync::CancellationToken::new();
+/// let running = tokio::spawn(reflector.run(stop.clone()));
+///
+/// handle.synced_within(Duration::from_secs(60)).await?;
+/// assert!(pods.contains(("shop", "cart")));
+///
+/// stop.cancel();
+/// running.await?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+///
+/// The target can also be a [`StoreWriter`](crate::store::StoreWriter), for other keys than namespace and name, a
+/// [`TtlStore`](crate::store::TtlStore), or a store of your own that implements
+/// [`ReflectorStore`](crate::target::ReflectorStore).
 ///
 /// - The target receives `ReplacedAll` first, then the changes, in order. After a gap it receives `ReplacedAll` again.
 ///   It never receives a part of a list.
@@ -71,6 +109,8 @@ struct ReflectorParts<K> {
 /// - Failures are retried forever, with growing delays, and never more than 30 requests per minute. Each is passed to [`on_stream_end`](Self::on_stream_end).
 ///
 /// It does nothing before [`run`](Self::run), and leaves nothing behind when that future is dropped.
+///
+/// A target that receives the deltas themselves:
 ///
 /// ```
 /// use kube_informers::delta::Delta;
@@ -100,7 +140,7 @@ struct ReflectorParts<K> {
 #[must_use = "a reflector does nothing until it is run"]
 pub struct Reflector<K> {
     parts: ReflectorParts<K>,
-    status: Arc<ReflectorStatus>,
+    status: StatusOwner,
 }
 
 impl<K: Object> fmt::Debug for Reflector<K> {
@@ -119,6 +159,7 @@ impl<K: Object> Reflector<K> {
 
     /// Creates a reflector from a shared source.
     pub fn from_shared(source: Arc<dyn ListerWatcher<K>>, target: impl Target<K>) -> Self {
+        let status = StatusOwner::new(source.describe());
         let parts = ReflectorParts {
             shard: ShardTracker::new(source.shard()),
             source,
@@ -127,18 +168,33 @@ impl<K: Object> Reflector<K> {
             transform: None,
             known: None,
             on_stream_end: None,
+            should_resync: None,
             group: RecoveryGroup::new(),
         };
-        Self {
-            parts,
-            status: ReflectorStatus::new(),
-        }
+        Self { parts, status }
     }
 
     /// Sets the configuration.
     #[doc(alias = "NewReflectorWithOptions")]
     pub fn config(mut self, config: ReflectorConfig) -> Self {
         self.parts.config = config;
+        self
+    }
+
+    /// Sets the resync period, as [`ReflectorConfig::resync`] does: the target receives `SyncAll`.
+    #[doc(alias = "ResyncPeriod")]
+    pub fn resync(mut self, period: Duration) -> Self {
+        self.parts.config.resync = Some(period);
+        self
+    }
+
+    /// Sets a condition for resyncs. It is evaluated once per resync period; if it returns false, that resync is skipped.
+    ///
+    /// It runs on the reflector's task and must not block. A panic counts as false and is logged.
+    #[doc(alias = "ShouldResync")]
+    #[doc(alias = "ShouldResyncFunc")]
+    pub fn should_resync(mut self, condition: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        self.parts.should_resync = Some(Box::new(condition));
         self
     }
 
@@ -156,6 +212,8 @@ impl<K: Object> Reflector<K> {
     }
 
     /// Sets a hook for every end of a list or watch. It runs on the reflector's task and must not block.
+    #[doc(alias = "DefaultWatchErrorHandler")]
+    #[doc(alias = "WatchErrorHandlerWithContext")]
     #[doc(alias = "SetWatchErrorHandler")]
     #[doc(alias = "WatchErrorHandler")]
     pub fn on_stream_end(mut self, hook: impl Fn(&StreamEnd<'_>) + Send + Sync + 'static) -> Self {
@@ -182,21 +240,21 @@ impl<K: Object> Reflector<K> {
 
     /// Returns a handle to its state and counters.
     pub fn handle(&self) -> ReflectorHandle {
-        ReflectorHandle::new(self.status.clone())
+        ReflectorHandle::new(self.status.shared())
     }
 
     /// Runs until `stop` is cancelled. Stopping is immediate in every state, as is dropping the future.
     pub async fn run(self, stop: CancellationToken) {
         let Self { parts, status } = self;
         let watch_list = parts.source.watch_list() == WatchListSupport::Probe;
-        let mut driver = Driver::new(parts, status.clone(), watch_list);
+        let mut driver = Driver::new(parts, status.shared(), watch_list);
         // Both branches are cancel-safe: the token keeps its state, and dropping the driver closes its streams.
         tokio::select! {
             biased;
             () = stop.cancelled(), if !mutant!(StopIgnored) => {}
             () = driver.drive() => {}
         }
+        // Then `status` is dropped, which reports the stop, also if this future is dropped.
         drop(driver);
-        status.stopped();
     }
 }

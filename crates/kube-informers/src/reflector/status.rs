@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::durations::ListDurations;
+use super::errors::{NotSyncedError, ReflectorStoppedError};
 use super::oversight::{Doubt, Oversight};
 use super::report::{ReflectorState, RelistReason, Resume};
 use super::trace::AcceptedList;
@@ -132,6 +133,57 @@ impl ReflectorHandle {
         inner.has_version.then(|| inner.last_version.clone())
     }
 
+    /// Whether the target has received the first list.
+    #[doc(alias = "HasSynced")]
+    pub fn has_synced(&self) -> bool {
+        self.status.inner.lock().synced
+    }
+
+    /// Waits until the target has received the first list, through all errors. Cancel-safe.
+    ///
+    /// # Errors
+    ///
+    /// The reflector stopped before, or was dropped.
+    #[doc(alias = "HasSynced")]
+    pub async fn synced(&self) -> Result<(), ReflectorStoppedError> {
+        loop {
+            // Created before the check, so that no change in between is missed.
+            let changed = self.status.changed.notified();
+            {
+                let inner = self.status.inner.lock();
+                if inner.synced {
+                    return Ok(());
+                }
+                if matches!(inner.state, ReflectorState::Stopped) {
+                    return Err(ReflectorStoppedError {
+                        resource: self.status.resource.clone(),
+                    });
+                }
+            }
+            changed.await;
+        }
+    }
+
+    /// Waits until the target has received the first list, for at most `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// It has not, or the reflector stopped. The error has the state, the last failure and a hint.
+    pub async fn synced_within(&self, timeout: Duration) -> Result<(), NotSyncedError> {
+        let start = Instant::now();
+        if let Ok(Ok(())) = tokio::time::timeout(timeout, self.synced()).await {
+            return Ok(());
+        }
+        let (last_error, attempts) = self.last_error().map_or((None, 0), |(error, n)| (Some(error), n));
+        Err(NotSyncedError {
+            resource: self.status.resource.clone(),
+            after: start.elapsed(),
+            state: self.state(),
+            last_error,
+            attempts,
+        })
+    }
+
     /// Ends the current pause: the next attempt follows at once, or as soon as the limit of requests per minute allows.
     /// Has no effect unless the reflector is waiting after a failure.
     pub fn retry_now(&self) {
@@ -197,7 +249,30 @@ impl ReflectorHandle {
     }
 }
 
+/// The status as the reflector itself holds it. Dropping it reports that the reflector has stopped.
+pub(super) struct StatusOwner(Arc<ReflectorStatus>);
+
+impl StatusOwner {
+    pub(super) fn new(resource: String) -> Self {
+        Self(ReflectorStatus::new(resource))
+    }
+
+    pub(super) fn shared(&self) -> Arc<ReflectorStatus> {
+        self.0.clone()
+    }
+}
+
+impl Drop for StatusOwner {
+    fn drop(&mut self) {
+        self.0.stopped();
+    }
+}
+
 pub(super) struct ReflectorStatus {
+    /// A description of the objects.
+    resource: String,
+    /// Notified when the first list was received, and when the reflector stopped.
+    changed: Notify,
     inner: Mutex<StatusInner>,
     pub(super) oversight: Oversight,
     /// The user requests an attempt now.
@@ -206,6 +281,8 @@ pub(super) struct ReflectorStatus {
 
 struct StatusInner {
     state: ReflectorState,
+    /// The target has received the first list.
+    synced: bool,
     /// The objects received and still to come, while listing.
     listing: Option<(u64, Option<u64>)>,
     last_version: String,
@@ -224,10 +301,13 @@ struct StatusInner {
 }
 
 impl ReflectorStatus {
-    pub(super) fn new() -> Arc<Self> {
+    fn new(resource: String) -> Arc<Self> {
         Arc::new(Self {
+            resource,
+            changed: Notify::new(),
             inner: Mutex::new(StatusInner {
                 state: ReflectorState::Idle,
+                synced: false,
                 listing: None,
                 last_version: String::new(),
                 has_version: false,
@@ -389,8 +469,17 @@ impl ReflectorStatus {
         }
     }
 
-    pub(super) fn stopped(&self) {
+    /// The target has received a list.
+    pub(super) fn synced(&self) {
+        let was_synced = std::mem::replace(&mut self.inner.lock().synced, true);
+        if !was_synced {
+            self.changed.notify_waiters();
+        }
+    }
+
+    fn stopped(&self) {
         self.inner.lock().state = ReflectorState::Stopped;
+        self.changed.notify_waiters();
     }
 }
 

@@ -49,6 +49,12 @@ pub type WatchStream<K> = BoxStream<'static, Result<WatchItem<K>, SourceError>>;
 /// [`ListWatch`] reads from an API server. Implement the trait for any other source. Both calls return immediately:
 /// sending the request is part of the stream, and its failure is the first item. Dropping the stream cancels the
 /// request.
+#[doc(alias = "ListerWatcherWithContext")]
+#[doc(alias = "ListerWithContext")]
+#[doc(alias = "Watcher")]
+#[doc(alias = "WatcherWithContext")]
+#[doc(alias = "ListWithContextFunc")]
+#[doc(alias = "WatchFuncWithContext")]
 pub trait ListerWatcher<K>: Send + Sync + 'static {
     /// Requests one page of the collection.
     ///

@@ -29,6 +29,7 @@ use crate::version::{ParseVersionError, ResourceVersion};
 /// remembers deletions, so that a late `record` does not resurrect a deleted object.
 ///
 /// The clock is a function that returns the time since a fixed moment, as in [`TtlStore`](super::TtlStore).
+#[doc(alias = "NewIntegerResourceVersionMutationCacheWithOptions")]
 #[doc(alias = "MutationCache")]
 #[doc(alias = "NewIntegerResourceVersionMutationCache")]
 pub struct Overlay<K> {

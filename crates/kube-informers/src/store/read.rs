@@ -43,6 +43,10 @@ pub const NAMESPACE_INDEX: &str = "namespace";
 /// }
 /// # }
 /// ```
+#[doc(alias = "TypedIndexer")]
+#[doc(alias = "Getter")]
+#[doc(alias = "KeyGetter")]
+#[doc(alias = "KeyLister")]
 #[doc(alias = "Indexer")]
 #[doc(alias = "ThreadSafeStore")]
 #[doc(alias = "CacheMutationDetector")]
@@ -327,6 +331,7 @@ impl<V, Q: Hash + Eq + Clone> Store<V, Q> {
 
 impl<V: Object, Q: Hash + Eq + Clone> Store<V, Q> {
     /// The objects of a namespace. Uses the index [`NAMESPACE_INDEX`]; a store without it is searched.
+    #[doc(alias = "MetaNamespaceIndexFunc")]
     pub fn namespace(&self, namespace: &str) -> Vec<Arc<V>> {
         match self.index(NAMESPACE_INDEX) {
             Some(index) => index.get(namespace),

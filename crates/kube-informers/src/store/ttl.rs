@@ -40,10 +40,15 @@ use crate::key::ObjectKey;
 /// clock.store(31, Ordering::Relaxed);
 /// assert!(names.get("cart").is_none());
 /// ```
+///
+/// It can be the target of a [`Reflector`](crate::reflector::Reflector), shared with readers through an `Arc`. Then it holds
+/// the objects that were listed or changed within the time to live.
+#[doc(alias = "ExpirationPolicy")]
+#[doc(alias = "NewExpirationStore")]
 #[doc(alias = "ExpirationCache")]
 #[doc(alias = "NewTTLStore")]
 pub struct TtlStore<V, Q = ObjectKey> {
-    key: Box<dyn Fn(&V) -> Q + Send + Sync>,
+    pub(super) key: Box<dyn Fn(&V) -> Q + Send + Sync>,
     now: Box<dyn Fn() -> Duration + Send + Sync>,
     ttl: Duration,
     entries: Mutex<HashMap<Q, Stamped<V>, RandomState>>,
@@ -141,6 +146,31 @@ impl<V, Q: Hash + Eq + Clone> TtlStore<V, Q> {
     #[doc(alias = "ListKeys")]
     pub fn keys(&self) -> Vec<Q> {
         self.entries.lock().keys().cloned().collect()
+    }
+
+    /// Replaces all values. Those for which `keep` returns true stay, unless there is a new value for their key.
+    pub(super) fn replace_except(
+        &self,
+        values: impl Iterator<Item = (Q, Arc<V>)>,
+        keep: impl Fn(&V) -> bool,
+    ) {
+        let (ttl, since) = (self.ttl, (self.now)());
+        let stamped = values.map(|(key, value)| (key, Stamped { value, since, ttl }));
+        let mut new: HashMap<Q, Stamped<V>, RandomState> = stamped.collect();
+        let mut entries = self.entries.lock();
+        for (key, kept) in entries.extract_if(|_, stamped| keep(&stamped.value)) {
+            new.entry(key).or_insert(kept);
+        }
+        let old = std::mem::replace(&mut *entries, new);
+        drop(entries);
+        drop(old);
+    }
+
+    /// The keys of the values for which `is_wanted` returns true, expired ones included.
+    pub(super) fn keys_where(&self, is_wanted: impl Fn(&V) -> bool) -> Vec<Q> {
+        let entries = self.entries.lock();
+        let wanted = entries.iter().filter(|(_, stamped)| is_wanted(&stamped.value));
+        wanted.map(|(key, _)| key.clone()).collect()
     }
 
     fn stamp(&self, ttl: Duration, value: Arc<V>) -> (Q, Stamped<V>, Duration) {

@@ -22,6 +22,23 @@ use crate::quarantine::BadObject;
 /// Fills a store by hand. A store has one writer; [`store`](Self::store) returns a handle for reading, which can be
 /// cloned.
 ///
+/// It is also the target of a reflector, which then keeps the store equal to a collection, under keys of your choice:
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kube_informers::reflector::Reflector;
+/// use kube_informers::store::StoreWriter;
+/// use kube_informers::{ListWatch, Scope};
+///
+/// # fn example(client: kube::Client) {
+/// let writer = StoreWriter::with_key(|pod: &Pod| pod.metadata.uid.clone().unwrap_or_default());
+/// let pods_by_uid = writer.store();
+/// let reflector = Reflector::new(ListWatch::<Pod>::new(client, Scope::all()), writer);
+/// # }
+/// ```
+///
+/// Values of any type:
+///
 /// ```
 /// use kube_informers::store::StoreWriter;
 ///
@@ -41,18 +58,26 @@ use crate::quarantine::BadObject;
 /// assert_eq!(disks.by_index("node", "a")?.len(), 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "NewThreadSafeStore")]
+#[doc(alias = "StoreOption")]
+#[doc(alias = "ThreadSafeStoreOption")]
 #[doc(alias = "NewStore")]
 #[doc(alias = "NewIndexer")]
 pub struct StoreWriter<V, Q = ObjectKey> {
-    shared: Arc<SharedTable<V, Q>>,
-    key: Box<dyn Fn(&V) -> Q + Send + Sync>,
+    pub(super) shared: Arc<SharedTable<V, Q>>,
+    pub(super) key: Box<dyn Fn(&V) -> Q + Send + Sync>,
+    /// The key of an object with this name, if the keys are names.
+    pub(super) key_of_name: Option<fn(&ObjectKey) -> Q>,
 }
 
 impl<V: Object> StoreWriter<V> {
     /// A store of objects by namespace and name, without indexes.
     #[doc(alias = "MetaNamespaceKeyFunc")]
     pub fn new() -> Self {
-        Self::with_key(|object| ObjectKey::of(object))
+        Self {
+            key_of_name: Some(ObjectKey::clone),
+            ..Self::with_key(|object| ObjectKey::of(object))
+        }
     }
 }
 
@@ -75,6 +100,7 @@ impl<V, Q: Hash + Eq + Clone> StoreWriter<V, Q> {
                 size: 0,
             })),
             key: Box::new(key),
+            key_of_name: None,
         }
     }
 
@@ -144,6 +170,11 @@ impl<V, Q: Hash + Eq + Clone> StoreWriter<V, Q> {
     /// Several writes that become visible to readers together.
     #[doc(alias = "Transaction")]
     pub fn transaction(&mut self) -> Transaction<'_, V, Q> {
+        self.begin()
+    }
+
+    /// A transaction of the only writer: the caller, or the reflector that owns it.
+    pub(super) fn begin(&self) -> Transaction<'_, V, Q> {
         let defs = self.shared.read().defs();
         Transaction {
             values: IndexValues::new(defs),
@@ -162,30 +193,49 @@ impl<V, Q> fmt::Debug for StoreWriter<V, Q> {
 }
 
 /// Several writes that become visible together on [`commit`](Self::commit). Dropping it discards them.
+#[doc(alias = "TransactionType")]
+#[doc(alias = "TransactionTypeAdd")]
+#[doc(alias = "TransactionTypeUpdate")]
+#[doc(alias = "TransactionTypeDelete")]
+#[doc(alias = "TransactionStore")]
+#[doc(alias = "ThreadSafeStoreTransaction")]
+#[doc(alias = "ThreadSafeStoreWithTransaction")]
 pub struct Transaction<'a, V, Q> {
-    writer: &'a mut StoreWriter<V, Q>,
+    writer: &'a StoreWriter<V, Q>,
     writes: Vec<Write<V, Q>>,
     values: IndexValues<V>,
-    version: Option<Option<String>>,
+    pub(super) version: Option<Option<String>>,
     /// Whether keys without a write are removed.
-    replaces_all: bool,
+    pub(super) replaces_all: bool,
 }
 
 enum Write<V, Q> {
-    Insert { key: Q, value: Arc<V>, row: IndexRow },
+    Insert {
+        key: Q,
+        value: Arc<V>,
+        row: IndexRow,
+    },
     Remove(Q),
+    /// The newest state could not be read. The previous value stays and is marked stale.
+    Quarantine(Q, BadObject),
 }
 
 impl<V, Q: Hash + Eq + Clone> Transaction<'_, V, Q> {
     /// Inserts a value.
     pub fn insert(&mut self, value: impl Into<Arc<V>>) -> &mut Self {
         let value = value.into();
-        self.writes.push(Write::Insert {
-            key: (self.writer.key)(&value),
-            row: self.values.add(&value),
-            value,
-        });
+        let key = (self.writer.key)(&value);
+        self.insert_under(key, value);
         self
+    }
+
+    pub(super) fn insert_under(&mut self, key: Q, value: Arc<V>) {
+        let row = self.values.add(&value);
+        self.writes.push(Write::Insert { key, value, row });
+    }
+
+    pub(super) fn quarantine(&mut self, key: Q, bad: BadObject) {
+        self.writes.push(Write::Quarantine(key, bad));
     }
 
     /// Removes a value, if there is one.
@@ -260,6 +310,15 @@ impl<V, Q: Hash + Eq + Clone> TableWrite<V, Q> for Transaction<'_, V, Q> {
                     planned.held = None;
                     planned.bad = None;
                 }
+                Write::Quarantine(_, bad) => {
+                    planned.bad = Some(BadVersion {
+                        object: Box::new(bad.clone()),
+                        member: 0,
+                    });
+                    if let Some(held) = &mut planned.held {
+                        held.age = Age::Outdated;
+                    }
+                }
                 Write::Insert { value, row, .. } => match *row {
                     IndexRow::Missing => return Err(NeedsValues),
                     IndexRow::At(row) => {
@@ -323,7 +382,7 @@ impl<V, Q> fmt::Debug for Transaction<'_, V, Q> {
 impl<V, Q> Write<V, Q> {
     fn key(&self) -> &Q {
         match self {
-            Self::Insert { key, .. } | Self::Remove(key) => key,
+            Self::Insert { key, .. } | Self::Remove(key) | Self::Quarantine(key, _) => key,
         }
     }
 }

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
+use crate::support::workspace;
+
 /// Declarations that every case uses.
 const PREAMBLE: &str = "
     #![allow(unused)]
@@ -65,6 +67,8 @@ fn errors_of(body: &str) -> String {
         .arg("--extern")
         .arg(format!("kube_informers={}", library.display()))
         .arg(&file)
+        // The compiler shows lines of the library, whose paths are relative to the workspace.
+        .current_dir(workspace())
         .output()
         .expect("rustc runs");
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -88,6 +92,15 @@ fn arc_of_an_object_is_explained() {
     assert_explains(
         "pub fn f(things: Lister<Thing>, thing: Arc<Thing>) { things.controller_of(&thing); }",
         &["`Arc<Thing>` cannot be cached", "`&*object`"],
+    );
+}
+
+/// The compiler suggests to remove an argument, whatever the library does. Its note shows what is wanted instead.
+#[test]
+fn namespace_and_name_as_two_arguments_are_explained() {
+    assert_explains(
+        "pub fn f(things: Lister<Thing>) { things.get(\"shop\", \"cart\"); }",
+        &["namespace_and_name: impl Into<KeyRef<'a>>"],
     );
 }
 

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod bodies;
+mod client;
 mod diagnostics;
 mod exact;
 mod extremes;
@@ -16,6 +17,7 @@ mod limits;
 mod list_trace;
 mod lister;
 mod log_volume;
+mod low_level;
 mod parity;
 mod parity_page;
 mod queue;

@@ -42,7 +42,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("wire", &["quarantine"]),
     ("client", &[]),
     ("delta", &["key", "object", "quarantine", "shard"]),
-    ("target", &["delta"]),
+    ("target", &["delta", "key", "object", "quarantine"]),
     (
         "reflector",
         &[
@@ -53,6 +53,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "shard",
             "source",
             "target",
+            "task",
             "time",
             "version",
             "wire",
@@ -81,6 +82,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "quarantine",
             "shard",
             "source",
+            "target",
             "time",
             "version",
         ],
@@ -142,7 +144,11 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "version",
         ],
     ),
-    ("sync", &["factory", "informer", "object", "registration"]),
+    ("sync_tracker", &[]),
+    (
+        "sync",
+        &["factory", "informer", "object", "reflector", "registration"],
+    ),
     (
         "factory",
         &[

@@ -51,6 +51,8 @@ impl Candidate {
 
     /// Whether this candidate leads now. This reads the clock, so it is never true beyond the renew deadline, even if the
     /// process was suspended.
+    #[doc(alias = "HealthzAdaptor")]
+    #[doc(alias = "NewLeaderHealthzAdaptor")]
     #[doc(alias = "IsLeader")]
     pub fn is_leader(&self) -> bool {
         self.standing.borrow().term.as_deref().is_some_and(is_held)

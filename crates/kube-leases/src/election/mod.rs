@@ -96,6 +96,16 @@ impl LeaseName {
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "LeaderCallbacks")]
+#[doc(alias = "resourcelock.Interface")]
+#[doc(alias = "LeaseLock")]
+#[doc(alias = "resourcelock.New")]
+#[doc(alias = "NewWithLabels")]
+#[doc(alias = "NewFromKubeconfig")]
+#[doc(alias = "ResourceLockConfig")]
+#[doc(alias = "LeasesResourceLock")]
+#[doc(alias = "LeaderElectionRecordToLeaseSpec")]
+#[doc(alias = "LeaseSpecToLeaderElectionRecord")]
 #[doc(alias = "LeaderElector")]
 #[must_use = "an election does nothing until it is started"]
 pub struct Election {

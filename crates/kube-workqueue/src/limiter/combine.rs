@@ -16,6 +16,8 @@ use tokio::time::Instant;
 ///     .and(Bucket::new(50.0, 200));
 /// # let _ = limiter;
 /// ```
+#[doc(alias = "NewMaxOfRateLimiter")]
+#[doc(alias = "NewTypedMaxOfRateLimiter")]
 #[doc(alias = "MaxOfRateLimiter")]
 #[doc(alias = "TypedMaxOfRateLimiter")]
 pub struct MaxOf<T> {
@@ -74,6 +76,8 @@ impl<T> fmt::Debug for MaxOf<T> {
 }
 
 /// Limits the delay of another limiter.
+#[doc(alias = "NewWithMaxWaitRateLimiter")]
+#[doc(alias = "NewTypedWithMaxWaitRateLimiter")]
 #[derive(Clone, Debug)]
 #[doc(alias = "WithMaxWaitRateLimiter")]
 #[doc(alias = "TypedWithMaxWaitRateLimiter")]

@@ -19,6 +19,8 @@ fn count<T: Clone + Eq + Hash>(failures: &mut Failures<T>, item: &T) -> u32 {
 }
 
 /// Doubles the delay with each failure of a key: `base`, 2 × `base`, 4 × `base` … up to `max`.
+#[doc(alias = "NewItemExponentialFailureRateLimiter")]
+#[doc(alias = "NewTypedItemExponentialFailureRateLimiter")]
 #[doc(alias = "ItemExponentialFailureRateLimiter")]
 #[doc(alias = "TypedItemExponentialFailureRateLimiter")]
 pub struct ExponentialBackoff<T> {
@@ -80,6 +82,8 @@ impl<T> fmt::Debug for ExponentialBackoff<T> {
 }
 
 /// Retries a key quickly for the first failures, then slowly.
+#[doc(alias = "NewItemFastSlowRateLimiter")]
+#[doc(alias = "NewTypedItemFastSlowRateLimiter")]
 #[doc(alias = "ItemFastSlowRateLimiter")]
 #[doc(alias = "TypedItemFastSlowRateLimiter")]
 pub struct FastSlow<T> {

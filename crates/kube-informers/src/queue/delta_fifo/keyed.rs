@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
+use super::key_function::KeyFunction;
 use crate::delta::{Delta, Replacement, Tombstone};
 use crate::key::ObjectKey;
 use crate::object::Object;
@@ -19,14 +20,18 @@ use crate::version::{ResourceVersion, is_step_back};
 pub(super) struct KeyedDeltas<K> {
     /// The objects the consumer holds.
     known: Option<Arc<dyn KnownKeys<K>>>,
+    /// The user's key function.
+    pub(super) key: Option<KeyFunction<K>>,
+    /// Whether the objects of a list become `Sync` instead of `Replaced`.
+    pub(super) lists_as_sync: bool,
     /// Each key has at least one delta and is in `order` exactly once.
-    entries: HashMap<ObjectKey, KeyEntry<K>>,
+    pub(super) entries: HashMap<ObjectKey, KeyEntry<K>>,
     order: VecDeque<ObjectKey>,
     /// Deltas of unreadable objects without a key.
     nameless: Vec<Delta<K>>,
     /// The number of queued deltas.
     deltas: usize,
-    in_process: InProcess<K>,
+    pub(super) in_process: InProcess<K>,
     population: Population,
     /// The version of the collection after all accepted deltas.
     version: Option<String>,
@@ -37,8 +42,8 @@ pub(super) struct KeyedDeltas<K> {
     newest_delta: Option<String>,
 }
 
-struct KeyEntry<K> {
-    deltas: Vec<Delta<K>>,
+pub(super) struct KeyEntry<K> {
+    pub(super) deltas: Vec<Delta<K>>,
     /// Whether the key belongs to the initial population.
     initial: bool,
 }
@@ -48,12 +53,12 @@ struct KeyEntry<K> {
 /// The consumer may or may not have applied their deltas, so `KnownKeys` is not reliable for them: a deletion or a list
 /// must be compared with the state after they have been applied. client-go avoids this by processing under the queue's
 /// lock.
-struct InProcess<K> {
-    keys: BTreeMap<ObjectKey, Outcome<K>>,
+pub(super) struct InProcess<K> {
+    pub(super) keys: BTreeMap<ObjectKey, Outcome<K>>,
 }
 
 /// The state of an object after its deltas.
-enum Outcome<K> {
+pub(super) enum Outcome<K> {
     /// It exists in this state.
     Object(Arc<K>),
     /// It is deleted.
@@ -68,6 +73,8 @@ impl<K> Default for KeyedDeltas<K> {
     fn default() -> Self {
         Self {
             known: None,
+            key: None,
+            lists_as_sync: false,
             entries: HashMap::new(),
             order: VecDeque::new(),
             nameless: Vec::new(),
@@ -132,13 +139,14 @@ impl<K: Object> DeltaContents<K> for KeyedDeltas<K> {
         let known = self.known.clone();
         let known = known.as_deref();
         let version = Version::of(&delta);
+        let delta = self.under_own_key(delta, known);
         match delta {
             Delta::ReplacedAll(list) => self.replace(list, known),
             Delta::SyncAll => self.resync(known),
             Delta::Bookmark { .. } => {}
             Delta::Sync(_) => self.push(delta),
             _ => {
-                let is_ignored = delta.key().is_some_and(|key| match &delta {
+                let is_ignored = self.key_of(&delta).is_some_and(|key| match &delta {
                     Delta::Added(object) | Delta::Updated(object) => {
                         self.is_repetition(object.object_version()) && !self.exists(&key, known)
                     }
@@ -243,7 +251,7 @@ impl<K: Object> KeyedDeltas<K> {
         let objects: Vec<(ObjectKey, Arc<K>)> = list
             .objects
             .into_iter()
-            .map(|object| (ObjectKey::of(&*object), object))
+            .map(|object| (self.key_of_object(&object), object))
             .collect();
         let unreadable = list.unreadable.iter().filter_map(|bad| bad.key.as_ref());
         let listed: HashSet<&ObjectKey> = objects.iter().map(|(key, _)| key).chain(unreadable).collect();
@@ -262,7 +270,11 @@ impl<K: Object> KeyedDeltas<K> {
         let missing: Vec<_> = missing.collect();
 
         for (key, object) in objects {
-            self.push_under(key, Delta::Replaced(object));
+            let delta = match self.lists_as_sync {
+                true => Delta::Sync(object),
+                false => Delta::Replaced(object),
+            };
+            self.push_under(key, delta);
         }
         for bad in list.unreadable {
             self.push(match mutant!(ListedUnreadableAsEvent) {
@@ -329,7 +341,7 @@ impl<K: Object> KeyedDeltas<K> {
     }
 
     fn push(&mut self, delta: Delta<K>) {
-        match delta.key() {
+        match self.key_of(&delta) {
             Some(key) => self.push_under(key, delta),
             None => {
                 self.nameless.push(delta);
@@ -422,7 +434,7 @@ impl<K: Object> KeyedDeltas<K> {
         let mut groups: Vec<(ObjectKey, Vec<Delta<K>>)> = Vec::new();
         let mut places: HashMap<ObjectKey, usize> = HashMap::new();
         for delta in rest {
-            match delta.key() {
+            match self.key_of(&delta) {
                 Some(key) => {
                     let place = *places.entry(key.clone()).or_insert(groups.len());
                     match groups.get_mut(place) {

@@ -2,6 +2,7 @@
 //!
 //! It returns batches of whole keys. `KnownKeys` tells it which objects the consumer already holds.
 
+mod key_function;
 mod keyed;
 
 use std::fmt;
@@ -36,9 +37,24 @@ use keyed::KeyedDeltas;
 ///   stops reading. Further deltas are still accepted, because a list may be larger than any capacity.
 /// * A requeued key goes to the end of the queue. Its deltas are dropped if newer ones have arrived.
 ///
-/// Differs from client-go: a list becomes `Replaced`, never `Sync`. The queue is synced when the last entry of the
+/// Go's options are methods: [`key`](Self::key), [`known`](Self::known), [`emit_replaced`](Self::emit_replaced).
+/// Transforms belong to the reflector: objects in the queue are shared and cannot be changed.
+///
+/// Differs from client-go: a list becomes `Replaced` by default. The queue is synced when the last entry of the
 /// first list has been processed, not when it has been popped.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kube_informers::ObjectKey;
+/// use kube_informers::queue::DeltaFifo;
+/// use kube_informers::store::StoreWriter;
+///
+/// let by_uid = |pod: &Pod| ObjectKey::cluster(pod.metadata.uid.as_deref().unwrap_or_default());
+/// let indexer = StoreWriter::with_key(by_uid);
+/// let queue = DeltaFifo::new().key(by_uid).known(indexer.store());
+/// ```
 #[doc(alias = "DeltaFIFO")]
+#[doc(alias = "DeltaFIFOOptions")]
 pub struct DeltaFifo<K> {
     gate: Arc<Gate<KeyedDeltas<K>>>,
     capacity: usize,
@@ -56,6 +72,7 @@ impl<K> fmt::Debug for DeltaFifo<K> {
 impl<K: Object> DeltaFifo<K> {
     /// Creates a queue with the [default capacity](DEFAULT_CAPACITY) and without known objects.
     #[doc(alias = "NewDeltaFIFO")]
+    #[doc(alias = "NewDeltaFIFOWithOptions")]
     pub fn new() -> Self {
         Self {
             gate: Arc::new(Gate::new(KeyedDeltas::default())),
@@ -63,13 +80,38 @@ impl<K: Object> DeltaFifo<K> {
         }
     }
 
-    /// Sets the objects the consumer holds, usually those of its store.
+    /// Sets the objects the consumer holds: usually its [`Store`](crate::Store), or your own
+    /// [`KnownKeys`].
     ///
     /// Without it, a deletion of a key that is not queued is ignored, a list causes no deletions of popped keys, and a
     /// resync does nothing.
     #[doc(alias = "KnownObjects")]
     pub fn known(self, known: impl KnownKeys<K>) -> Self {
         self.gate.change(|contents| contents.set_known(Arc::new(known)));
+        self
+    }
+
+    /// Queues objects under keys of your own instead of namespace and name: `|pod| ObjectKey::cluster(uid_of(pod))`.
+    ///
+    /// Tombstones, unreadable objects and dropped ones carry these keys too, and [`known`](Self::known) is asked for them. If
+    /// an object that could not be read is deleted, the consumer receives [`Delta::Vanished`] with its key and last state.
+    /// [`Delta::key`] of the other deltas still returns namespace and name.
+    ///
+    /// The function is called while the queue is locked, so it must be fast and must not call the queue. It must always
+    /// return the same key for an object. If it panics, the object is queued by namespace and name, and the panic is
+    /// logged.
+    #[doc(alias = "KeyFunction")]
+    #[doc(alias = "KeyFunc")]
+    pub fn key(self, key: impl Fn(&K) -> ObjectKey + Send + Sync + 'static) -> Self {
+        self.gate.change(|contents| contents.key = Some(Box::new(key)));
+        self
+    }
+
+    /// Whether the objects of a list are queued as [`Delta::Replaced`]. If not, they are queued as [`Delta::Sync`], as
+    /// client-go's queue does unless this option is set. Default: true.
+    #[doc(alias = "EmitDeltaTypeReplaced")]
+    pub fn emit_replaced(self, replaced: bool) -> Self {
+        self.gate.change(|contents| contents.lists_as_sync = !replaced);
         self
     }
 
@@ -85,7 +127,10 @@ impl<K: Object> DeltaFifo<K> {
     #[doc(alias = "AddIfNotPresent")]
     pub fn add_if_absent(&self, delta: Delta<K>) -> bool {
         self.gate.change(|contents| {
-            if delta.key().is_some_and(|key| contents.is_queued(&key)) {
+            if contents
+                .key_of(&delta)
+                .is_some_and(|key| contents.is_queued(&key))
+            {
                 return false;
             }
             contents.accept(delta);

@@ -4,7 +4,7 @@
 //! thread perhaps, so that handing them over one by one costs a wake-up per event.
 
 use tokio::time::Instant;
-use tracing::warn;
+use tracing::{trace, warn};
 
 use super::Driver;
 use crate::delta::Delta;
@@ -45,6 +45,23 @@ impl<K: Object> Outbox<K> {
 }
 
 impl<K: Object> Driver<K> {
+    /// Sends the delta of an event to the target.
+    pub(super) fn forward(&mut self, delta: Delta<K>) {
+        if tracing::enabled!(tracing::Level::TRACE)
+            && let Some(key) = delta.key()
+        {
+            let version = delta.object().and_then(|object| object.object_version());
+            trace!(resource = %self.resource, %key, version, delta = delta.name(), "received");
+        }
+        self.status.count(|stats| stats.events += 1);
+        self.offer(delta);
+    }
+
+    /// The time of the current event, if it proves that the target is current.
+    pub(super) fn proof(&self) -> Option<Instant> {
+        (!self.machine.receives_older_events()).then_some(self.trace.last_data)
+    }
+
     /// Sends a delta to the target, with those that arrived together with it.
     pub(super) fn offer(&mut self, delta: Delta<K>) {
         self.outbox.0.push(delta);

@@ -35,6 +35,7 @@ impl<K: Object> Driver<K> {
             self.offer(Delta::ReplacedAll(nothing));
             self.flush();
             self.synced = true;
+            self.status.synced();
         }
     }
 

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use futures_util::FutureExt;
+use kube_informers::SyncTracker;
 use kube_informers::delta::Delta;
 use kube_informers::queue::{DeltaFifo, DeltaQueue};
 use tokio::task::JoinSet;
@@ -38,6 +39,65 @@ fn synced_only_after_the_list_has_arrived_and_been_processed() {
     assert!(!synced(&queue));
     batch.done();
     assert!(synced(&queue));
+}
+
+/// Upstream: TestBasicLogic
+#[test]
+fn tracker_is_synced_when_its_upstream_is_and_all_work_is_finished() {
+    for (start, finish, upstream, expected) in [
+        (false, false, true, true),
+        (true, false, true, false),
+        (true, true, true, true),
+        (false, false, false, false),
+        (true, false, false, false),
+        (true, true, false, false),
+    ] {
+        let tracker = SyncTracker::new();
+        if start {
+            tracker.start("key");
+        }
+        if upstream {
+            tracker.upstream_synced();
+        }
+        if finish {
+            tracker.finished("key");
+        }
+        assert_eq!(tracker.has_synced(), expected, "{start} {finish} {upstream}");
+        assert_eq!(tracker.synced().now_or_never().is_some(), expected);
+    }
+}
+
+/// Upstream: TestAsyncLocking
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tracker_counts_work_that_is_started_and_finished_concurrently() {
+    let tracker = Arc::new(SyncTracker::new());
+    for key in 0..11 {
+        tracker.start(key);
+        tracker.start(key);
+    }
+    assert_eq!(tracker.pending(), 11);
+    tracker.upstream_synced();
+    let waiting = tokio::task::spawn_blocking({
+        let (tracker, runtime) = (tracker.clone(), tokio::runtime::Handle::current());
+        move || runtime.block_on(tracker.synced())
+    });
+    let mut workers = JoinSet::new();
+    for key in 0..11 {
+        let tracker = tracker.clone();
+        workers.spawn(async move {
+            // A worker need not know which keys are initial.
+            tracker.finished(&(key + 100));
+            assert!(!tracker.has_synced());
+            tracker.finished(&key);
+        });
+    }
+    workers.join_all().await;
+    waiting.await.unwrap();
+    assert!(tracker.has_synced());
+
+    // Once synced, it stays synced.
+    tracker.start(12);
+    assert!(tracker.has_synced());
 }
 
 /// Upstream: TestSingleFile
