@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use crate::expression::Expression;
 use crate::limits::{Limits, Size, Timeout};
 
 /// See what changes in a Kubernetes cluster, live.
@@ -35,6 +36,7 @@ const EXAMPLES: &str = "Examples:
   kubectl informers watch pods -A            a table, then every change with its diff
   kubectl informers watch deploy,po -o json  one JSON object per event, for scripts
   kubectl informers serve                    the dashboard as a web page
+  kubectl informers trouble --for 5m         objects rewritten in a loop, and by whom
   kubectl informers --embedded               the dashboard on a cluster in memory
 
 `kubectl informers` and `kubectl-informers` are the same program.";
@@ -243,6 +245,8 @@ pub enum Command {
     Top(TopArgs),
     /// Show the dashboard as a web page
     Serve(ServeArgs),
+    /// Find objects rewritten in a loop, field managers that overwrite each other, and stale watches
+    Trouble(TroubleArgs),
     /// Run the embedded API server, for experiments and tests
     #[command(
         after_help = "Example:\n  kubectl informers testserver --objects pods=500,nodes=20 --churn 20/s"
@@ -303,6 +307,18 @@ pub struct WatchArgs {
     /// Print only objects whose name matches this regular expression
     #[arg(long = "name", value_name = "REGEX")]
     pub name_regex: Option<String>,
+
+    /// Print only changes for which this CEL expression over old and new is true, as in 'new.spec.replicas > 3'
+    #[arg(long = "where", value_name = "EXPR")]
+    pub condition: Option<Expression>,
+
+    /// Exit with code 0 once this CEL expression over new is true for every object
+    #[arg(long, value_name = "EXPR")]
+    pub until: Option<Expression>,
+
+    /// With --until: give up after this time with exit code 124, for example 30s or 5m; 0 for never
+    #[arg(long, value_name = "TIME", requires = "until", default_value = "0")]
+    pub timeout: Timeout,
 }
 
 /// How `watch` prints.
@@ -384,6 +400,48 @@ impl Default for ServeArgs {
             max_response: Size::mebibytes(16),
         }
     }
+}
+
+/// `trouble`.
+#[derive(Args, Clone, Debug)]
+pub struct TroubleArgs {
+    /// Comma-separated kinds
+    #[arg(value_name = "KIND", default_value = crate::trouble::KINDS)]
+    pub kinds: String,
+
+    /// Observe for this long, then exit: with code 0, or with code 2 if there is trouble; 0 for until it is stopped
+    #[arg(long = "for", value_name = "TIME", default_value = "0")]
+    pub period: Timeout,
+
+    /// How many changes of one field within the window are a loop
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u16).range(2..))]
+    pub changes: u16,
+
+    /// The window of --changes
+    #[arg(long, value_name = "TIME", default_value = "1m")]
+    pub window: Timeout,
+
+    /// Report field managers with more changes a minute to a kind than this; 0 for none
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub max_churn: u32,
+
+    /// Report watches that have not been confirmed by the server for this long; 0 for none
+    #[arg(long, value_name = "TIME", default_value = "5m")]
+    pub stale: Timeout,
+
+    /// Output format: text, or json (one finding per line, then a summary)
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    pub output: TroubleOutput,
+}
+
+/// How `trouble` prints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum TroubleOutput {
+    /// A line for each finding, then a summary.
+    #[default]
+    Text,
+    /// The same as JSON.
+    Json,
 }
 
 /// `bench`.

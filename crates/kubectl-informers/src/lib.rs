@@ -4,7 +4,7 @@
 //! [`run`].
 //!
 //! ```text
-//!  cli ─▶ cluster ─▶ kinds ─▶ session ─▶ changes ─▶ watch · top · serve
+//!  cli ─▶ cluster ─▶ kinds ─▶ session ─▶ changes ─▶ watch · top · serve · trouble
 //!          which      what     one informer  one stream   views
 //!                              per kind
 //! ```
@@ -20,6 +20,7 @@ mod columns;
 mod config;
 mod diff;
 mod discovery;
+mod expression;
 mod failure;
 mod item;
 mod kinds;
@@ -34,6 +35,7 @@ mod progress;
 mod queue;
 mod redact;
 mod refusal;
+mod refusals;
 mod run;
 mod safe;
 mod serve;
@@ -44,6 +46,7 @@ mod style;
 mod summary;
 mod textdiff;
 mod top;
+mod trouble;
 mod watch;
 mod who;
 

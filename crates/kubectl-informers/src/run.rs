@@ -12,7 +12,7 @@ use crate::cluster::Cluster;
 use crate::failure::{Exit, Failure};
 use crate::notes::Notes;
 use crate::session::{Reach, Session};
-use crate::{bench, logging, serve, shell, top, watch};
+use crate::{bench, logging, serve, shell, top, trouble, watch};
 
 /// How long a blocked standard error may delay the exit of the program.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -103,6 +103,10 @@ async fn serve_command(command: Command, global: &Global) -> Result<Exit, Failur
             .map(|()| Exit::Success)
             .map_err(Failure::error),
         Command::Bench(args) => bench::run(args, global).await,
+        Command::Trouble(args) => {
+            let (session, feed) = open(&args.kinds, global).await?;
+            trouble::run(args, global, session, feed).await
+        }
         Command::Completion { shell } => shell::completion(shell),
         Command::Man => shell::man(),
     }

@@ -124,11 +124,12 @@ fn draw_body(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let side = (area.width / 20 * 9).clamp(48, 80);
     let [left, right] = Layout::horizontal([Constraint::Length(side), Constraint::Min(0)]).areas(area);
     let [objects, fields] = Layout::vertical([Constraint::Fill(1), Constraint::Fill(1)]).areas(left);
-    for (pane, area) in [
-        (Pane::Objects, objects),
-        (Pane::Fields, fields),
-        (Pane::Changes, right),
-    ] {
+    // Trouble takes the place of the fields, which are shown again with any other list.
+    let lower = match model.pane {
+        Pane::Trouble => Pane::Trouble,
+        _ => Pane::Fields,
+    };
+    for (pane, area) in [(Pane::Objects, objects), (lower, fields), (Pane::Changes, right)] {
         let (title, lines) = lists::pane(model, pane, area.width, usize::from(area.height));
         panel(model, frame, area, title, lines, model.pane == pane);
     }
@@ -216,7 +217,7 @@ const HELP: [(&str, &str); 15] = [
     ("esc", "show everything again"),
     ("p, space", "pause the lists, and go on"),
     ("s, S", "order the informers by another column"),
-    ("tab, 1 2 3", "changes, objects, fields"),
+    ("tab, 1 2 3 4", "changes, objects, fields, trouble"),
     (
         "↑ ↓ pgup pgdn",
         "scroll the list with the bright frame; home goes back",

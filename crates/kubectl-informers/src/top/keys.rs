@@ -63,6 +63,7 @@ impl Model {
             KeyCode::Char('1') => self.show(Pane::Changes),
             KeyCode::Char('2') => self.show(Pane::Objects),
             KeyCode::Char('3') => self.show(Pane::Fields),
+            KeyCode::Char('4') => self.show(Pane::Trouble),
             KeyCode::Down | KeyCode::Char('j') => self.scroll = self.scroll.saturating_add(1),
             KeyCode::Up | KeyCode::Char('k') => self.scroll = self.scroll.saturating_sub(1),
             KeyCode::PageDown => self.scroll = self.scroll.saturating_add(JUMP),
@@ -114,7 +115,7 @@ impl Model {
     }
 }
 
-const PANES: [Pane; 3] = [Pane::Changes, Pane::Objects, Pane::Fields];
+const PANES: [Pane; 4] = [Pane::Changes, Pane::Objects, Pane::Fields, Pane::Trouble];
 
 /// The one `by` positions later, wrapping around.
 fn next<T: Copy + PartialEq>(all: &[T], current: T, step: usize) -> T {

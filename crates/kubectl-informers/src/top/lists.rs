@@ -29,6 +29,7 @@ pub(super) fn pane(
         Pane::Changes => "changes",
         Pane::Objects => "busiest objects",
         Pane::Fields => "busiest fields",
+        Pane::Trouble => "trouble",
     };
     let mut title = vec![Span::styled(format!(" {} ", name(pane)), model.look.strong())];
     let lines = match pane {
@@ -44,9 +45,15 @@ pub(super) fn pane(
         }
         Pane::Objects => objects(model, width),
         Pane::Fields => fields(model, width),
+        Pane::Trouble => trouble(model),
     };
-    if pane != Pane::Changes {
-        title.push(Span::styled("changes a minute ", model.look.dim()));
+    match pane {
+        Pane::Objects | Pane::Fields => title.push(Span::styled("changes a minute ", model.look.dim())),
+        Pane::Trouble => title.push(Span::styled(
+            "fields rewritten again and again ",
+            model.look.dim(),
+        )),
+        Pane::Changes => {}
     }
     (Line::from(title), lines)
 }
@@ -193,6 +200,44 @@ fn fields(model: &Model, width: u16) -> Vec<Line<'static>> {
         .filter(|(_, kind, name)| model.matches(&[kind, name]))
         .collect();
     ranked(model, &found, width)
+}
+
+/// Loops and fights, the newest first.
+fn trouble(model: &Model) -> Vec<Line<'static>> {
+    let look = model.look;
+    let mut lines = Vec::new();
+    for found in model.board.findings.newest_first() {
+        let (kind, finding) = (model.id(found.kind), &found.finding);
+        let managers = match finding.managers.is_empty() {
+            true => "an unknown manager".to_owned(),
+            false => finding.managers.join(" and "),
+        };
+        let mut texts = vec![kind, finding.key.as_str(), finding.path.as_str(), found.word()];
+        texts.extend(finding.managers.iter().map(String::as_str));
+        if !model.matches(&texts) {
+            continue;
+        }
+        lines.push(Line::from(vec![
+            Span::styled(time(found.when), look.dim()),
+            Span::styled(format!(" {:<5} ", found.word()), look.bad()),
+            Span::styled(format!("{kind} "), look.dim()),
+            Span::styled(finding.key.as_str().to_owned(), look.strong()),
+        ]));
+        lines.push(Line::from(vec![
+            Span::raw("         "),
+            Span::styled(format!("{}  ", finding.path), look.accent()),
+            Span::raw(format!("by {managers}")),
+            Span::styled(format!("  {} changes", finding.changes), look.dim()),
+        ]));
+    }
+    if lines.is_empty() {
+        let text = match model.filter.is_empty() {
+            true => "no object is rewritten in a loop",
+            false => "nothing here has these words",
+        };
+        lines.push(Line::styled(text, look.dim()));
+    }
+    lines
 }
 
 /// Rate, a short bar, and the name.

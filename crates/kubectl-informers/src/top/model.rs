@@ -24,6 +24,8 @@ pub enum Pane {
     Objects,
     /// The fields that change most.
     Fields,
+    /// Loops and fights.
+    Trouble,
 }
 
 /// The sort order of the informers.

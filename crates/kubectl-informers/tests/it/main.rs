@@ -4,8 +4,10 @@ mod bench;
 #[cfg(target_os = "linux")]
 mod blocked_output;
 mod cluster;
+mod conditions;
 mod discovery;
 mod errors;
+mod findings;
 mod flags;
 mod health;
 mod hostile;
