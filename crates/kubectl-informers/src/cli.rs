@@ -308,6 +308,14 @@ pub struct WatchArgs {
     #[arg(long = "name", value_name = "REGEX")]
     pub name_regex: Option<String>,
 
+    /// Watch the object and everything that it owns, by owner references, with the Events about them
+    #[arg(long)]
+    pub tree: bool,
+
+    /// With --tree: more kinds of owned objects, comma-separated
+    #[arg(long, value_name = "KIND", requires = "tree")]
+    pub also: Option<String>,
+
     /// Print only changes for which this CEL expression over old and new is true, as in 'new.spec.replicas > 3'
     #[arg(long = "where", value_name = "EXPR")]
     pub condition: Option<Expression>,

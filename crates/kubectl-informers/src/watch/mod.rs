@@ -4,7 +4,9 @@ mod condition;
 mod filter;
 mod table;
 pub mod text;
+mod tree;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::time::Duration;
 
@@ -15,6 +17,7 @@ use crate::cli::{Global, Output as Format, WatchArgs};
 use crate::cluster::Cluster;
 use crate::failure::{Exit, Failure};
 use crate::item::Contents;
+use crate::kinds::Kind;
 use crate::notes::Notes;
 use crate::output::Output;
 use crate::path::FieldPattern;
@@ -28,6 +31,7 @@ use condition::{Until, Where};
 use filter::Filter;
 use table::Table;
 use text::Texts;
+use tree::Tree;
 
 /// How often progress is shown.
 const REDRAW: Duration = Duration::from_millis(100);
@@ -40,7 +44,8 @@ const REDRAW: Duration = Duration::from_millis(100);
 pub async fn run(args: WatchArgs, global: &Global) -> Result<Exit, Failure> {
     let (kinds, name) = target(&args)?;
     let mut global = global.clone();
-    if let Some(name) = name {
+    // The objects of a tree have other names.
+    if let Some(name) = name.as_ref().filter(|_| !args.tree) {
         let by_name = format!("metadata.name={name}");
         let selection = &mut global.selection.field_selector;
         *selection = Some(match selection.take() {
@@ -63,12 +68,21 @@ pub async fn run(args: WatchArgs, global: &Global) -> Result<Exit, Failure> {
     let deadline = Deadline::of(&args);
     let opening = async {
         let cluster = Cluster::connect(&global.connection, &notes).await?;
-        Session::open(cluster, &kinds, &global, Reach::Context).await
+        if !args.tree {
+            let (session, feed) = Session::open(cluster, &kinds, &global, Reach::Context).await?;
+            return Ok((session, feed, None));
+        }
+        let roots = Session::find(&cluster, &kinds, &global).await?;
+        let also = args.also.as_deref().unwrap_or_default();
+        let all = format!("{kinds},{},{also}", tree::KINDS);
+        let (session, feed) = Session::open(cluster, &all, &global, Reach::Context).await?;
+        let tree = Tree::new(roots.iter().map(Kind::full_name), name);
+        Ok((session, feed, Some(tree)))
     };
-    let (session, feed) = deadline.limit(opening).await?;
-    Watch::new(args, &global, session, notes)?
-        .run(feed, deadline)
-        .await
+    let (session, feed, tree) = deadline.limit(opening).await?;
+    let mut watch = Watch::new(args, &global, session, notes)?;
+    watch.tree = tree;
+    watch.run(feed, deadline).await
 }
 
 /// The end of `--timeout`.
@@ -137,6 +151,9 @@ struct Watch {
     filter: Filter,
     condition: Option<Where>,
     until: Option<Until>,
+    tree: Option<Tree>,
+    /// The kinds whose initial objects have been received.
+    synced: BTreeSet<String>,
     table: Table,
     refusals: Refusals,
     out: Output,
@@ -172,6 +189,8 @@ impl Watch {
                 .transpose()?,
             progress: ProgressLine::new(&global.showing),
             refusals: Refusals::default(),
+            tree: None,
+            synced: BTreeSet::new(),
             out: Output::start()?,
             printed_table: false,
             show_noise: global.showing.show_noise,
@@ -247,22 +266,78 @@ impl Watch {
             FeedItem::Note(note) => {
                 self.refusals
                     .note(&note, &self.session, self.notes, &mut self.out)?;
+                self.complete_tree()?;
             }
-            FeedItem::Change(mut change) => {
-                if let Some(until) = &mut self.until
-                    && self.filter.selects(&change)
-                    && let Some(report) = until.observe(&change)?
-                {
-                    self.notes.warn_to(&mut self.out, &report);
-                }
-                if self.filter.admit(&mut change) && self.meets_condition(&change)? {
-                    self.change(&change);
-                }
-                if matches!(change.event, What::Synced { .. }) {
-                    self.unevaluated();
-                }
+            FeedItem::Change(change) if change.key.is_none() => {
+                self.synced.insert(change.kind.full_name());
+                self.observe(change)?;
+                self.complete_tree()?;
             }
+            FeedItem::Change(change) => match &mut self.tree {
+                None => self.observe(change)?,
+                Some(tree) => {
+                    for change in tree.take(change) {
+                        self.observe(change)?;
+                    }
+                }
+            },
             FeedItem::Coalesced(coalesced) => self.notes.warn_to(&mut self.out, &coalesced.to_string()),
+        }
+        Ok(())
+    }
+
+    /// Prints the tree when the lists of all kinds are complete, as far as they may be listed.
+    fn complete_tree(&mut self) -> Result<(), Failure> {
+        let is_done = |kind: String| self.synced.contains(&kind) || self.refusals.contains(&kind);
+        let mut kinds = self
+            .session
+            .observed()
+            .iter()
+            .map(|observed| observed.kind.full_name());
+        let Some(tree) = self
+            .tree
+            .as_mut()
+            .filter(|tree| !tree.is_complete() && kinds.all(is_done))
+        else {
+            return Ok(());
+        };
+        let mut initial = tree.complete();
+        let events = tree.past_events();
+        if self.args.output == Format::Json {
+            initial.extend(events);
+        } else if !self.args.since_sync {
+            let text = tree.text(self.texts.colours);
+            if !text.is_empty() {
+                self.out.line(&text);
+            }
+            for event in &events {
+                self.out.line(&self.texts.past_event(event));
+            }
+        }
+        let text = match tree.len() {
+            0 => "there is no such object yet; watching for changes".to_owned(),
+            1 => "1 object; watching for changes".to_owned(),
+            several => format!("{several} objects; watching for changes"),
+        };
+        self.notes.say_to(&mut self.out, &text);
+        for change in initial {
+            self.observe(change)?;
+        }
+        Ok(())
+    }
+
+    fn observe(&mut self, mut change: Change) -> Result<(), Failure> {
+        if let Some(until) = &mut self.until
+            && self.filter.selects(&change)
+            && let Some(report) = until.observe(&change)?
+        {
+            self.notes.warn_to(&mut self.out, &report);
+        }
+        if self.filter.admit(&mut change) && self.meets_condition(&change)? {
+            self.change(&change);
+        }
+        if matches!(change.event, What::Synced { .. }) {
+            self.unevaluated();
         }
         Ok(())
     }
@@ -305,6 +380,8 @@ impl Watch {
             Format::Text | Format::Wide | Format::Brief => {}
         }
         match (change.event, &change.object) {
+            // The tree is printed instead.
+            (What::Added { initial: true } | What::Synced { .. }, _) if self.tree.is_some() => {}
             (What::Added { initial: true }, Some(object)) => {
                 self.table.add(&change.kind, &object.tree());
             }

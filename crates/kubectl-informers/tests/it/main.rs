@@ -24,6 +24,7 @@ mod shell;
 mod terminal;
 mod top;
 mod transport;
+mod tree;
 mod trouble;
 mod watch;
 mod who;
