@@ -5,6 +5,7 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
@@ -17,6 +18,7 @@ use crate::failure::{Failure, chain, mask_credentials};
 use crate::notes::Notes;
 
 /// A cluster to watch.
+#[derive(Clone)]
 pub struct Cluster {
     /// The client to use.
     pub client: Client,
@@ -28,7 +30,7 @@ pub struct Cluster {
     pub origin: Origin,
     /// Where discovery is cached; `None` for the embedded server, which changes with every start.
     pub cache_dir: Option<PathBuf>,
-    embedded: Option<Embedded>,
+    embedded: Option<Arc<Embedded>>,
 }
 
 /// Which cluster it is.
@@ -176,10 +178,10 @@ impl Cluster {
             namespace: "default".to_owned(),
             origin: Origin::Embedded,
             cache_dir: None,
-            embedded: Some(Embedded {
+            embedded: Some(Arc::new(Embedded {
                 _server: server,
                 _churn: Task::spawn("churn", churn.run(CHANGES_A_SECOND)),
-            }),
+            })),
         })
     }
 
