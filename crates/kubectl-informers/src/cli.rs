@@ -26,9 +26,35 @@ pub struct Cli {
     #[command(flatten)]
     pub global: Global,
 
+    /// The bearer token for the API server.
+    #[command(flatten)]
+    pub token: TokenArgs,
+
     /// The command; the dashboard if there is none.
     #[command(subcommand)]
     pub command: Option<Command>,
+}
+
+impl Cli {
+    /// The token of kubectl's `--token`.
+    pub fn token(&self) -> Option<ApiToken> {
+        let of_command = match &self.command {
+            Some(Command::Watch(args)) => args.token.token.clone(),
+            Some(Command::Top(args)) => args.token.token.clone(),
+            Some(Command::Trouble(args)) => args.token.token.clone(),
+            Some(Command::Bench(args)) => args.token.token.clone(),
+            _ => None,
+        };
+        of_command.or_else(|| self.token.token.clone())
+    }
+}
+
+/// kubectl's `--token`, of commands that have no token of their own.
+#[derive(Args, Clone, Debug, Default)]
+pub struct TokenArgs {
+    /// The bearer token for the API server; the same as --api-token
+    #[arg(long, value_name = "TOKEN", help_heading = "Cluster")]
+    pub token: Option<ApiToken>,
 }
 
 const EXAMPLES: &str = "Examples:
@@ -237,6 +263,7 @@ pub enum LogFormat {
 }
 
 /// The commands.
+#[allow(clippy::large_enum_variant)] // There is one per process.
 #[derive(Subcommand)]
 pub enum Command {
     /// Show objects, then every change as it happens, with a diff of old and new
@@ -327,6 +354,10 @@ pub struct WatchArgs {
     /// With --until: give up after this time with exit code 124, for example 30s or 5m; 0 for never
     #[arg(long, value_name = "TIME", requires = "until", default_value = "0")]
     pub timeout: Timeout,
+
+    /// The bearer token for the API server.
+    #[command(flatten)]
+    pub token: TokenArgs,
 }
 
 /// How `watch` prints.
@@ -357,6 +388,10 @@ pub struct TopArgs {
     /// Seconds between two summaries of the plain output
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub every: u64,
+
+    /// The bearer token for the API server.
+    #[command(flatten)]
+    pub token: TokenArgs,
 }
 
 /// `serve`.
@@ -440,6 +475,10 @@ pub struct TroubleArgs {
     /// Output format: text, or json (one finding per line, then a summary)
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub output: TroubleOutput,
+
+    /// The bearer token for the API server.
+    #[command(flatten)]
+    pub token: TokenArgs,
 }
 
 /// How `trouble` prints.
@@ -474,4 +513,8 @@ pub struct BenchArgs {
     /// Print one JSON object instead of lines
     #[arg(long)]
     pub json: bool,
+
+    /// The bearer token for the API server.
+    #[command(flatten)]
+    pub token: TokenArgs,
 }

@@ -240,6 +240,22 @@ fn kubeconfig(options: &Connection) -> Result<Option<Kubeconfig>, Failure> {
     }
 }
 
+/// The names of the contexts, clusters or users of the kubeconfig.
+///
+/// # Errors
+///
+/// There is a kubeconfig that cannot be read.
+pub fn configured(options: &Connection, what: &str) -> Result<Vec<String>, Failure> {
+    let Some(config) = kubeconfig(options)? else {
+        return Ok(Vec::new());
+    };
+    Ok(match what {
+        "context" => config.contexts.into_iter().map(|one| one.name).collect(),
+        "cluster" => config.clusters.into_iter().map(|one| one.name).collect(),
+        _ => config.auth_infos.into_iter().map(|one| one.name).collect(),
+    })
+}
+
 /// Files that are not there are left out, as kubectl does it, unless none is there.
 fn read_all(paths: &[PathBuf]) -> Result<Kubeconfig, Failure> {
     let mut merged: Option<Kubeconfig> = None;

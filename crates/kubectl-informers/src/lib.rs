@@ -17,6 +17,7 @@ mod changes;
 mod cli;
 mod cluster;
 mod columns;
+mod complete;
 mod config;
 mod diff;
 mod discovery;

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -12,13 +13,18 @@ use crate::cluster::Cluster;
 use crate::failure::{Exit, Failure};
 use crate::notes::Notes;
 use crate::session::{Reach, Session};
-use crate::{bench, logging, serve, shell, top, trouble, watch};
+use crate::{bench, complete, logging, serve, shell, top, trouble, watch};
 
 /// How long a blocked standard error may delay the exit of the program.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Runs the program with these arguments; the first is the program's name.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if let Some(words) = completing(&arguments) {
+        complete::run(&words);
+        return ExitCode::SUCCESS;
+    }
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
@@ -28,6 +34,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(u8::from(error.use_stderr()));
         }
     };
+    let mut cli = cli;
+    if let Some(token) = cli.token() {
+        cli.global.connection.api_token = Some(token);
+    }
     let command = cli.command.unwrap_or(Command::Top(TopArgs {
         every: 5,
         ..TopArgs::default()
@@ -40,6 +50,24 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             ExitCode::from(failure.code())
         }
     }
+}
+
+/// The words to complete, if that is what the program was started for.
+fn completing(arguments: &[OsString]) -> Option<Vec<String>> {
+    let (program, words) = arguments.split_first()?;
+    let words = match Path::new(program).file_stem() {
+        Some(name) if name == complete::FILE => words,
+        _ => match words.split_first() {
+            Some((first, words)) if first == complete::WORD => words,
+            _ => return None,
+        },
+    };
+    Some(
+        words
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect(),
+    )
 }
 
 /// Prints why the program ends, but does not wait for ever: a pipe that nobody reads blocks the writer, and no signal is

@@ -2,6 +2,7 @@
 
 mod condition;
 mod filter;
+mod server_columns;
 mod table;
 pub mod text;
 mod tree;
@@ -81,6 +82,10 @@ pub async fn run(args: WatchArgs, global: &Global) -> Result<Exit, Failure> {
     };
     let (session, feed, tree) = deadline.limit(opening).await?;
     let mut watch = Watch::new(args, &global, session, notes)?;
+    let prints_table = matches!(watch.args.output, Format::Text | Format::Wide);
+    if prints_table && tree.is_none() && !watch.args.since_sync {
+        watch.table.server = server_columns::fetch(&watch.session).await;
+    }
     watch.tree = tree;
     watch.run(feed, deadline).await
 }

@@ -252,7 +252,9 @@ async fn a_colon_changes_what_is_watched() {
     .await;
     terminal.press(":gadgets\r");
     terminal
-        .until("an error", |seen| seen.contains("resource") && seen.contains("gadgets\""))
+        .until("an error", |seen| {
+            seen.contains("resource") && seen.contains("gadgets\"")
+        })
         .await;
     terminal.press(":pods\r");
     let pods: kube::Api<k8s_openapi::api::core::v1::Pod> = kube::Api::namespaced(client, "shop");
