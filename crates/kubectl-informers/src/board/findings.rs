@@ -141,22 +141,12 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::board::fixtures::{board, deleted, updated};
-    use crate::who::Author;
+    use crate::board::fixtures::{board, by, deleted, updated};
 
     fn write(manager: &str, value: &str) -> Change {
         let mut change = updated("pods", "shop", "cart", &["/spec/replicas"]);
         change.diff[0].new = Some(value.into());
-        change.by = Some(vec![Written {
-            author: Author {
-                manager: manager.into(),
-                operation: "Update".into(),
-                subresource: None,
-                time: None,
-            },
-            paths: vec!["spec.replicas".to_owned()],
-        }]);
-        change
+        by(manager, change)
     }
 
     #[tokio::test(start_paused = true)]

@@ -275,7 +275,7 @@ pub(crate) mod fixtures;
 mod tests {
     use std::time::Duration;
 
-    use super::fixtures::{board, deleted, initial, kinds, updated, view};
+    use super::fixtures::{board, by, deleted, initial, kinds, updated, view};
     use super::*;
 
     #[tokio::test(start_paused = true)]
@@ -327,19 +327,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_number_of_managers_is_limited() {
-        use crate::who::Author;
         let mut board = board();
         for number in 0..1000 {
-            let mut change = updated("pods", "shop", "cart", &["/a"]);
-            change.by = Some(vec![Written {
-                author: Author {
-                    manager: format!("manager-{number}").into(),
-                    operation: "Update".into(),
-                    subresource: None,
-                    time: None,
-                },
-                paths: Vec::new(),
-            }]);
+            let change = updated("pods", "shop", "cart", &["/a"]);
+            let change = by(&format!("manager-{number}"), change);
             board.apply(change, Instant::now());
         }
         assert_eq!(board.managers.len(), MANAGERS + 1);

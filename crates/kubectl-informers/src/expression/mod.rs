@@ -98,7 +98,7 @@ impl Expression {
     }
 }
 
-/// Rejects what could exhaust the stack, before it is parsed. Texts are not told from operators here: the limits are far from
+/// Rejects what could exhaust the stack, before it is parsed. Operators within texts count as well: the limits are far from
 /// what expressions need.
 fn check_complexity(source: &str) -> Result<(), String> {
     let operators = source.chars().filter(|c| ".+-*/%!?<>=&|".contains(*c)).count();

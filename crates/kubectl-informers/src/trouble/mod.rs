@@ -68,11 +68,11 @@ pub async fn run(
         // While a batch is being written nothing is taken from the feed, which coalesces what is pending.
         tokio::select! {
             biased;
-            exit = &mut stopped => break Ok(exit),
+            exit = &mut stopped => break Ok(Some(exit)),
             written = out.written(), if out.is_busy() => written?,
-            () = over => break Ok(search.exit()),
+            () = over => break Ok(None),
             item = feed.next(), if !out.is_busy() => {
-                let Some(item) = item else { break Ok(search.exit()) };
+                let Some(item) = item else { break Ok(None) };
                 let more = std::iter::from_fn(|| feed.try_next()).take(BATCH);
                 let mut failure = None;
                 for item in std::iter::once(item).chain(more) {
@@ -112,7 +112,7 @@ pub async fn run(
     }
     session.close().await;
     out.shutdown().await?;
-    ended
+    Ok(ended?.unwrap_or_else(|| search.exit()))
 }
 
 /// What was found so far.
@@ -252,7 +252,7 @@ impl Search {
     }
 
     fn exit(&self) -> Exit {
-        match self.count + self.pending.len() {
+        match self.count {
             0 => Exit::Success,
             _ => Exit::Code(TROUBLE),
         }

@@ -116,6 +116,11 @@ impl Until {
         Ok(report)
     }
 
+    /// A kind may not be listed, and is not needed.
+    pub fn leave_out(&mut self, kind: &str) {
+        self.unsynced.remove(kind);
+    }
+
     /// Whether the condition holds.
     pub fn holds(&self) -> bool {
         let of_objects = match self.objects.is_empty() {

@@ -77,21 +77,7 @@ impl Filter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::board::fixtures::{added, deleted, initial, updated};
-    use crate::who::{Author, Written};
-
-    fn by(manager: &str, mut change: Change) -> Change {
-        change.by = Some(vec![Written {
-            author: Author {
-                manager: manager.into(),
-                operation: "Update".into(),
-                subresource: None,
-                time: None,
-            },
-            paths: Vec::new(),
-        }]);
-        change
-    }
+    use crate::board::fixtures::{added, by, deleted, initial, updated};
 
     fn only(path: &str) -> Filter {
         Filter {

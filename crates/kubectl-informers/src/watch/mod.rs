@@ -271,6 +271,13 @@ impl Watch {
             FeedItem::Note(note) => {
                 self.refusals
                     .note(&note, &self.session, self.notes, &mut self.out)?;
+                let kind = note.kind.full_name();
+                if let Some(until) = &mut self.until
+                    && self.tree.is_some()
+                    && self.refusals.contains(&kind)
+                {
+                    until.leave_out(&kind);
+                }
                 self.complete_tree()?;
             }
             FeedItem::Change(change) if change.key.is_none() => {
@@ -332,7 +339,10 @@ impl Watch {
     }
 
     fn observe(&mut self, mut change: Change) -> Result<(), Failure> {
+        // The Events of a tree are reports about its objects.
+        let is_object = self.tree.is_none() || change.kind.kind != "Event" || change.key.is_none();
         if let Some(until) = &mut self.until
+            && is_object
             && self.filter.selects(&change)
             && let Some(report) = until.observe(&change)?
         {

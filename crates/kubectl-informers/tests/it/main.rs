@@ -13,6 +13,7 @@ mod health;
 mod hostile;
 mod http;
 mod kubectl;
+mod packaging;
 mod program;
 mod secrets;
 mod serve;

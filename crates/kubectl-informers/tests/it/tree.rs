@@ -67,6 +67,7 @@ async fn the_tree_has_what_the_object_owns_and_the_events_about_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn conditions_are_about_the_objects_of_the_tree() {
     let cluster = shop().await;
+    report(&cluster, "e1", "web-1-a").await;
     let ended = cluster
         .run(&[
             "watch",
@@ -88,7 +89,7 @@ async fn conditions_are_about_the_objects_of_the_tree() {
         .collect();
     let added = names.iter().filter(|line| line["event"] == "added");
     let names: Vec<&str> = added.map(|line| line["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["web", "web-1-a", "web-1"]);
+    assert_eq!(names, ["web", "web-1-a", "web-1", "e1"]);
     assert!(
         ended.err.contains("the condition holds for 3 objects"),
         "{}",
