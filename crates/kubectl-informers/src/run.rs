@@ -25,7 +25,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         complete::run(&words);
         return ExitCode::SUCCESS;
     }
-    let cli = match Cli::try_parse_from(arguments) {
+    let mut cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
             // A closed pipe is not an error.
@@ -34,7 +34,6 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(u8::from(error.use_stderr()));
         }
     };
-    let mut cli = cli;
     if let Some(token) = cli.token() {
         cli.global.connection.api_token = Some(token);
     }
