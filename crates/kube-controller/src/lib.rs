@@ -127,7 +127,7 @@ pub use controller::Controller;
 pub use costs::{KeyCost, RunCounts};
 pub use error::{RunError, RunFailure};
 pub use handle::{AddedWatch, ControllerHandle};
-pub use loops::{Finding, FindingKind, LoopDetector, LoopOptions};
+pub use loops::{FieldWrite, Finding, FindingKind, LoopDetector, LoopOptions};
 pub use own_writes::{OwnWrites, TrackedApi, UnseenWriteError};
 pub use owner::OwnerKeys;
 pub use recorder::{Note, Recorder, RecorderStats};

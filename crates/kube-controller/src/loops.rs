@@ -144,8 +144,24 @@ struct Change {
     manager: Option<String>,
 }
 
-/// One changed field: its path and the hash of its new value.
-type Changed = (String, u64);
+/// One changed field of an update, for [`LoopDetector::observe_writes`].
+#[derive(Clone, Copy, Debug)]
+#[allow(clippy::exhaustive_structs)] // Written as a literal by callers.
+pub struct FieldWrite<'a> {
+    /// The field: `spec.replicas`.
+    pub path: &'a str,
+    /// Its new value; null if it was removed.
+    pub value: &'a Value,
+    /// The field manager that wrote it, if that is known.
+    pub manager: Option<&'a str>,
+}
+
+/// A changed field, with the hash of its new value.
+struct Changed {
+    path: String,
+    value: u64,
+    manager: Option<String>,
+}
 
 impl LoopDetector {
     /// A detector with other limits.
@@ -171,7 +187,7 @@ impl LoopDetector {
                 resync: false,
             } => (old, new),
             Event::Deleted { .. } => {
-                self.shared.state.lock().objects.remove(&key);
+                self.forget(&key);
                 return Vec::new();
             }
             _ => return Vec::new(),
@@ -181,9 +197,37 @@ impl LoopDetector {
         }
         // Serialisation is user code: not under the lock.
         let changed = self.changed_fields(&**old, &**new);
-        let manager = last_manager(&**new);
+        self.add(&key, changed, now)
+    }
+
+    /// Observes an update whose changed fields are already known, for programs that do not cache whole objects. Returns
+    /// new findings, which are also logged. Resource versions and managed fields, which change with every write, do not
+    /// belong to the fields.
+    pub fn observe_writes<'a>(
+        &self,
+        key: &ObjectKey,
+        writes: impl IntoIterator<Item = FieldWrite<'a>>,
+    ) -> Vec<Finding> {
+        let now = Instant::now();
+        if !self.shared.state.lock().is_busy(key, now, &self.shared.options) {
+            return Vec::new();
+        }
+        let changed = writes.into_iter().map(|write| Changed {
+            path: write.path.to_owned(),
+            value: self.hash(write.value),
+            manager: write.manager.map(str::to_owned),
+        });
+        self.add(key, changed.collect(), now)
+    }
+
+    /// Forgets a deleted object. For [`observe_writes`](Self::observe_writes); [`observe`](Self::observe) does it itself.
+    pub fn forget(&self, key: &ObjectKey) {
+        self.shared.state.lock().objects.remove(key);
+    }
+
+    fn add(&self, key: &ObjectKey, changed: Vec<Changed>, now: Instant) -> Vec<Finding> {
         let mut state = self.shared.state.lock();
-        let findings = state.add(&key, changed, manager, now, &self.shared.options);
+        let findings = state.add(key, changed, now, &self.shared.options);
         drop(state);
         for finding in &findings {
             warn!("{finding}");
@@ -191,15 +235,24 @@ impl LoopDetector {
         findings
     }
 
-    fn changed_fields(&self, old: &impl Serialize, new: &impl Serialize) -> Vec<Changed> {
+    fn changed_fields<K: Resource + Serialize>(&self, old: &K, new: &K) -> Vec<Changed> {
+        let manager = last_manager(new);
         let (Ok(old), Ok(new)) = (serde_json::to_value(old), serde_json::to_value(new)) else {
             return Vec::new();
         };
         let mut changed = Vec::new();
         diff(&old, &new, &mut String::new(), &mut |path, value| {
-            changed.push((path.to_owned(), self.shared.hasher.hash_one(value.to_string())));
+            changed.push(Changed {
+                path: path.to_owned(),
+                value: self.hash(value),
+                manager: manager.clone(),
+            });
         });
         changed
+    }
+
+    fn hash(&self, value: &Value) -> u64 {
+        self.shared.hasher.hash_one(value.to_string())
     }
 
     /// Whether a field of the object changed in a loop within the last window.
@@ -269,7 +322,6 @@ impl State {
         &mut self,
         key: &ObjectKey,
         changed: Vec<Changed>,
-        manager: Option<String>,
         now: Instant,
         options: &LoopOptions,
     ) -> Vec<Finding> {
@@ -281,7 +333,7 @@ impl State {
             !changes.is_empty()
         });
         let mut findings = Vec::new();
-        for (path, value) in changed {
+        for Changed { path, value, manager } in changed {
             if track.paths.len() >= PATHS && !track.paths.contains_key(&path) {
                 continue;
             }
@@ -289,7 +341,7 @@ impl State {
             changes.push(Change {
                 at: now,
                 value,
-                manager: manager.clone(),
+                manager,
             });
             let recent = track.reported.get(&path);
             if changes.len() < options.changes

@@ -45,6 +45,24 @@ pub fn spawn_thread(name: &str, run: impl FnOnce() + Send + 'static) -> io::Resu
     std::thread::Builder::new().name(name).spawn(run).map(drop)
 }
 
+/// The same with a stack of this many bytes, for recursive code whose depth depends on its input.
+///
+/// # Errors
+///
+/// The system cannot start another thread.
+pub fn spawn_thread_with_stack(
+    name: &str,
+    bytes: usize,
+    run: impl FnOnce() + Send + 'static,
+) -> io::Result<()> {
+    let name = name.replace('\0', "");
+    std::thread::Builder::new()
+        .name(name)
+        .stack_size(bytes)
+        .spawn(run)
+        .map(drop)
+}
+
 /// Runs a long computation off the runtime threads; `None` if it panicked.
 ///
 /// # Panics

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use crate::expression::Expression;
 use crate::limits::{Limits, Size, Timeout};
 use crate::recording::args::{AtArgs, HistoryArgs, RecordArgs, ReplayArgs, Speed};
 
@@ -26,9 +27,35 @@ pub struct Cli {
     #[command(flatten)]
     pub global: Global,
 
+    /// The bearer token for the API server.
+    #[command(flatten)]
+    pub token: TokenArgs,
+
     /// The command; the dashboard if there is none.
     #[command(subcommand)]
     pub command: Option<Command>,
+}
+
+impl Cli {
+    /// The token of kubectl's `--token`.
+    pub fn token(&self) -> Option<ApiToken> {
+        let of_command = match &self.command {
+            Some(Command::Watch(args)) => args.token.token.clone(),
+            Some(Command::Top(args)) => args.token.token.clone(),
+            Some(Command::Trouble(args)) => args.token.token.clone(),
+            Some(Command::Bench(args)) => args.token.token.clone(),
+            _ => None,
+        };
+        of_command.or_else(|| self.token.token.clone())
+    }
+}
+
+/// kubectl's `--token`, of commands that have no token of their own.
+#[derive(Args, Clone, Debug, Default)]
+pub struct TokenArgs {
+    /// The bearer token for the API server; the same as --api-token
+    #[arg(long, value_name = "TOKEN", help_heading = "Cluster")]
+    pub token: Option<ApiToken>,
 }
 
 const EXAMPLES: &str = "Examples:
@@ -37,6 +64,7 @@ const EXAMPLES: &str = "Examples:
   kubectl informers watch deploy,po -o json  one JSON object per event, for scripts
   kubectl informers serve                    the dashboard as a web page
   kubectl informers record incident.rec      record every change, for history, at and replay
+  kubectl informers trouble --for 5m         objects rewritten in a loop, and by whom
   kubectl informers --embedded               the dashboard on a cluster in memory
 
 `kubectl informers` and `kubectl-informers` are the same program.";
@@ -249,6 +277,7 @@ pub enum LogFormat {
 }
 
 /// The commands.
+#[allow(clippy::large_enum_variant)] // There is one per process.
 #[derive(Subcommand)]
 pub enum Command {
     /// Show objects, then every change as it happens, with a diff of old and new
@@ -268,6 +297,8 @@ pub enum Command {
     At(AtArgs),
     /// Serve a recording as an API server, at a moment and onwards
     Replay(ReplayArgs),
+    /// Find objects rewritten in a loop, field managers that overwrite each other, and stale watches
+    Trouble(TroubleArgs),
     /// Run the embedded API server, for experiments and tests
     #[command(
         after_help = "Example:\n  kubectl informers testserver --objects pods=500,nodes=20 --churn 20/s"
@@ -328,6 +359,30 @@ pub struct WatchArgs {
     /// Print only objects whose name matches this regular expression
     #[arg(long = "name", value_name = "REGEX")]
     pub name_regex: Option<String>,
+
+    /// Watch the object and everything that it owns, by owner references, with the Events about them
+    #[arg(long)]
+    pub tree: bool,
+
+    /// With --tree: more kinds of owned objects, comma-separated
+    #[arg(long, value_name = "KIND", requires = "tree")]
+    pub also: Option<String>,
+
+    /// Print only changes for which this CEL expression over old and new is true, as in 'new.spec.replicas > 3'
+    #[arg(long = "where", value_name = "EXPR")]
+    pub condition: Option<Expression>,
+
+    /// Exit with code 0 once this CEL expression over new is true for every object
+    #[arg(long, value_name = "EXPR")]
+    pub until: Option<Expression>,
+
+    /// With --until: give up after this time with exit code 124, for example 30s or 5m; 0 for never
+    #[arg(long, value_name = "TIME", requires = "until", default_value = "0")]
+    pub timeout: Timeout,
+
+    /// The bearer token for the API server.
+    #[command(flatten)]
+    pub token: TokenArgs,
 }
 
 /// How `watch` prints.
@@ -358,6 +413,10 @@ pub struct TopArgs {
     /// Seconds between two summaries of the plain output
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub every: u64,
+
+    /// The bearer token for the API server.
+    #[command(flatten)]
+    pub token: TokenArgs,
 }
 
 /// `serve`.
@@ -411,6 +470,52 @@ impl Default for ServeArgs {
     }
 }
 
+/// `trouble`.
+#[derive(Args, Clone, Debug)]
+pub struct TroubleArgs {
+    /// Comma-separated kinds
+    #[arg(value_name = "KIND", default_value = crate::trouble::KINDS)]
+    pub kinds: String,
+
+    /// Observe for this long, then exit: with code 0, or with code 2 if there is trouble; 0 for until it is stopped
+    #[arg(long = "for", value_name = "TIME", default_value = "0")]
+    pub period: Timeout,
+
+    /// How many changes of one field within the window are a loop
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u16).range(2..))]
+    pub changes: u16,
+
+    /// The window of --changes
+    #[arg(long, value_name = "TIME", default_value = "1m")]
+    pub window: Timeout,
+
+    /// Report field managers with more changes a minute to a kind than this; 0 for none
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub max_churn: u32,
+
+    /// Report watches that have not been confirmed by the server for this long; 0 for none
+    #[arg(long, value_name = "TIME", default_value = "5m")]
+    pub stale: Timeout,
+
+    /// Output format: text, or json (one finding per line, then a summary)
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    pub output: TroubleOutput,
+
+    /// The bearer token for the API server.
+    #[command(flatten)]
+    pub token: TokenArgs,
+}
+
+/// How `trouble` prints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum TroubleOutput {
+    /// A line for each finding, then a summary.
+    #[default]
+    Text,
+    /// The same as JSON.
+    Json,
+}
+
 /// `bench`.
 #[derive(Args, Clone, Debug)]
 pub struct BenchArgs {
@@ -437,4 +542,8 @@ pub struct BenchArgs {
     /// Print one JSON object instead of lines
     #[arg(long)]
     pub json: bool,
+
+    /// The bearer token for the API server.
+    #[command(flatten)]
+    pub token: TokenArgs,
 }

@@ -5,6 +5,7 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
@@ -20,6 +21,7 @@ use crate::recording::args::{Pace, Speed};
 use crate::recording::replay::Player;
 
 /// A cluster to watch.
+#[derive(Clone)]
 pub struct Cluster {
     /// The client to use.
     pub client: Client,
@@ -31,7 +33,7 @@ pub struct Cluster {
     pub origin: Origin,
     /// Where discovery is cached; `None` for the embedded server, which changes with every start.
     pub cache_dir: Option<PathBuf>,
-    embedded: Option<Embedded>,
+    embedded: Option<Arc<Embedded>>,
 }
 
 /// Which cluster it is.
@@ -187,10 +189,10 @@ impl Cluster {
             namespace: "default".to_owned(),
             origin: Origin::Embedded,
             cache_dir: None,
-            embedded: Some(Embedded {
+            embedded: Some(Arc::new(Embedded {
                 _server: server,
                 _task: Task::spawn("churn", churn.run(CHANGES_A_SECOND)),
-            }),
+            })),
         })
     }
 
@@ -214,14 +216,14 @@ impl Cluster {
             namespace: "default".to_owned(),
             origin: Origin::Recording(file.to_owned()),
             cache_dir: None,
-            embedded: Some(Embedded {
+            embedded: Some(Arc::new(Embedded {
                 _server: server,
                 _task: Task::spawn("replay", async move {
                     if let Err(failure) = player.play().await {
                         tracing::warn!(%failure, "the recording cannot be read any further");
                     }
                 }),
-            }),
+            })),
         })
     }
 
@@ -279,6 +281,22 @@ fn kubeconfig(options: &Connection) -> Result<Option<Kubeconfig>, Failure> {
             None => Ok(None),
         },
     }
+}
+
+/// The names of the contexts, clusters or users of the kubeconfig.
+///
+/// # Errors
+///
+/// There is a kubeconfig that cannot be read.
+pub fn configured(options: &Connection, what: &str) -> Result<Vec<String>, Failure> {
+    let Some(config) = kubeconfig(options)? else {
+        return Ok(Vec::new());
+    };
+    Ok(match what {
+        "context" => config.contexts.into_iter().map(|one| one.name).collect(),
+        "cluster" => config.clusters.into_iter().map(|one| one.name).collect(),
+        _ => config.auth_infos.into_iter().map(|one| one.name).collect(),
+    })
 }
 
 /// Files that are not there are left out, as kubectl does it, unless none is there.

@@ -73,6 +73,11 @@ pub fn of(kind: &Kind, all: bool, namespaces: bool) -> Columns {
     Columns { columns }
 }
 
+/// Whether this program has columns for a kind besides name and age.
+pub fn are_known(kind: &Kind) -> bool {
+    !own(kind).is_empty()
+}
+
 /// The columns that tell the state of an object, with its cells: without namespace, name and age.
 pub fn essentials(kind: &Kind, item: &Item) -> Vec<(&'static str, String)> {
     let columns = own(kind);

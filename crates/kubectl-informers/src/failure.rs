@@ -5,6 +5,9 @@ use std::io;
 
 use crate::safe::SafeText;
 
+/// The exit code of a condition that did not hold in time, as that of timeout(1).
+const TIMED_OUT: u8 = 124;
+
 /// The result of a successful command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -43,6 +46,14 @@ impl Failure {
             // Messages quote servers and objects, which must not control the terminal.
             text: SafeText::lines(mask_credentials(&text.into())),
             code: 1,
+        }
+    }
+
+    /// A condition did not hold in time: `error: TEXT`, with the code of timeout(1).
+    pub fn timed_out(text: impl fmt::Display) -> Self {
+        Self {
+            code: TIMED_OUT,
+            ..Self::error(text)
         }
     }
 

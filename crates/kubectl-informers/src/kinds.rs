@@ -78,6 +78,18 @@ impl Kind {
         .namespaced(self.namespaced)
     }
 
+    /// The path of its collection on the server.
+    pub fn path(&self, namespace: Option<&str>) -> String {
+        let version = match self.group.as_str() {
+            "" => format!("/api/{}", self.version),
+            group => format!("/apis/{group}/{}", self.version),
+        };
+        match namespace {
+            Some(namespace) => format!("{version}/namespaces/{namespace}/{}", self.plural),
+            None => format!("{version}/{}", self.plural),
+        }
+    }
+
     /// Whether it can be listed and watched.
     pub fn is_watchable(&self) -> bool {
         ["list", "watch"]

@@ -4,7 +4,7 @@
 //! [`run`].
 //!
 //! ```text
-//!  cli ─▶ cluster ─▶ kinds ─▶ session ─▶ changes ─▶ watch · top · serve
+//!  cli ─▶ cluster ─▶ kinds ─▶ session ─▶ changes ─▶ watch · top · serve · trouble
 //!          which      what     one informer  one stream   views
 //!                              per kind
 //! ```
@@ -17,9 +17,11 @@ mod changes;
 mod cli;
 mod cluster;
 mod columns;
+mod complete;
 mod config;
 mod diff;
 mod discovery;
+mod expression;
 mod failure;
 mod item;
 mod kinds;
@@ -35,6 +37,7 @@ mod queue;
 mod recording;
 mod redact;
 mod refusal;
+mod refusals;
 mod run;
 mod safe;
 mod serve;
@@ -45,6 +48,7 @@ mod style;
 mod summary;
 mod textdiff;
 mod top;
+mod trouble;
 mod watch;
 mod who;
 

@@ -23,6 +23,14 @@ impl Notes {
         }
     }
 
+    /// Prints nothing.
+    pub fn silent() -> Self {
+        Self {
+            quiet: true,
+            colours: Colours::new(false),
+        }
+    }
+
     /// Prints information at once. Only before the event loop of a command runs: standard error may block.
     pub fn say(&self, text: &str) {
         self.write(&self.colours.paint(DIM, SafeText::lines(text)));

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -12,14 +13,19 @@ use crate::cluster::Cluster;
 use crate::failure::{Exit, Failure};
 use crate::notes::Notes;
 use crate::session::{Reach, Session};
-use crate::{bench, logging, recording, serve, shell, top, watch};
+use crate::{bench, complete, logging, recording, serve, shell, top, trouble, watch};
 
 /// How long a blocked standard error may delay the exit of the program.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Runs the program with these arguments; the first is the program's name.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(arguments) {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if let Some(words) = completing(&arguments) {
+        complete::run(&words);
+        return ExitCode::SUCCESS;
+    }
+    let mut cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
             // A closed pipe is not an error.
@@ -28,6 +34,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(u8::from(error.use_stderr()));
         }
     };
+    if let Some(token) = cli.token() {
+        cli.global.connection.api_token = Some(token);
+    }
     let command = cli.command.unwrap_or(Command::Top(TopArgs {
         every: 5,
         ..TopArgs::default()
@@ -40,6 +49,24 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             ExitCode::from(failure.code())
         }
     }
+}
+
+/// The words to complete, if that is what the program was started for.
+fn completing(arguments: &[OsString]) -> Option<Vec<String>> {
+    let (program, words) = arguments.split_first()?;
+    let words = match Path::new(program).file_stem() {
+        Some(name) if name == complete::FILE => words,
+        _ => match words.split_first() {
+            Some((first, words)) if first == complete::WORD => words,
+            _ => return None,
+        },
+    };
+    Some(
+        words
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect(),
+    )
 }
 
 /// Prints why the program ends, but does not wait for ever: a pipe that nobody reads blocks the writer, and no signal is
@@ -109,6 +136,10 @@ async fn serve_command(command: Command, global: &Global) -> Result<Exit, Failur
         Command::Replay(args) => recording::replay::run(args, global).await,
         Command::History(args) => recording::history::run(&args, global),
         Command::At(args) => recording::at::run(&args, global),
+        Command::Trouble(args) => {
+            let (session, feed) = open(&args.kinds, global).await?;
+            trouble::run(args, global, session, feed).await
+        }
         Command::Completion { shell } => shell::completion(shell),
         Command::Man => shell::man(),
     }

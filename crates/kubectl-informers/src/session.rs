@@ -94,9 +94,7 @@ impl Session {
         reach: Reach,
     ) -> Result<(Self, Feed), Failure> {
         let scope = scope(&global.selection, &cluster, reach)?;
-        let discovery = Discovery::new(cluster.client.clone(), &cluster.server, cluster.cache_dir.clone())
-            .limits(global.limits);
-        let kinds = discovery.find_all(kinds).await?;
+        let kinds = Self::find(&cluster, kinds, global).await?;
         let redaction = Redaction::showing(global.showing.show_secrets);
         let mut observing = Observing::new(cluster.client.clone(), cluster.server.clone(), scope, redaction);
         observing.limits = global.limits;
@@ -104,6 +102,18 @@ impl Session {
         observing.config =
             Arc::new(Config::load(global.showing.config.as_deref())?.ignoring(&global.showing.ignore));
         Self::start(cluster, kinds, &observing)
+    }
+
+    /// Finds kinds by their names.
+    ///
+    /// # Errors
+    ///
+    /// A kind is unknown, or the server cannot be reached.
+    pub async fn find(cluster: &Cluster, kinds: &str, global: &Global) -> Result<Vec<Kind>, Failure> {
+        Discovery::new(cluster.client.clone(), &cluster.server, cluster.cache_dir.clone())
+            .limits(global.limits)
+            .find_all(kinds)
+            .await
     }
 
     /// Starts an informer for each kind.

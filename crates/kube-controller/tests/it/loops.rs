@@ -3,7 +3,7 @@
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, Time};
 use k8s_openapi::jiff::Timestamp;
-use kube_controller::{Controller, FindingKind, LoopDetector, Watch};
+use kube_controller::{Controller, FieldWrite, FindingKind, LoopDetector, Watch};
 use kube_informers::ObjectKey;
 use kube_testserver::TestServer;
 use kube_testserver::builders::{Build, deployment};
@@ -55,6 +55,28 @@ async fn two_managers_of_one_field_are_named() {
     assert!(detector.is_looping(&ObjectKey::namespaced("shop", "cart")));
     pass(secs(61)).await;
     assert!(!detector.is_looping(&ObjectKey::namespaced("shop", "cart")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn fields_that_the_caller_compared_are_judged_alike() {
+    let (detector, key) = (LoopDetector::default(), ObjectKey::namespaced("shop", "cart"));
+    let values = [serde_json::json!(3), serde_json::json!(5)];
+    let mut findings = Vec::new();
+    for round in 0..8 {
+        let write = FieldWrite {
+            path: "spec.replicas",
+            value: &values[round % 2],
+            manager: Some(["operator", "autoscaler"][round % 2]),
+        };
+        findings.extend(detector.observe_writes(&key, [write]));
+    }
+
+    assert_eq!(findings.len(), 1, "reported once: {findings:?}");
+    assert_eq!(findings[0].kind, FindingKind::Fight);
+    assert_eq!(findings[0].managers, ["autoscaler", "operator"]);
+    assert!(detector.is_looping(&key));
+    detector.forget(&key);
+    assert!(!detector.is_looping(&key));
 }
 
 #[tokio::test(start_paused = true)]

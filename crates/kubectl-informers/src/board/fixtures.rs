@@ -17,6 +17,7 @@ use crate::kinds::Kind;
 use crate::noise::Noise;
 use crate::observe::{Health, InformerView};
 use crate::path::{push_element, push_field};
+use crate::who::{Author, Written};
 
 /// Pods and nodes.
 pub(crate) fn kinds() -> [Arc<Kind>; 2] {
@@ -99,6 +100,21 @@ pub(crate) fn updated(plural: &str, namespace: &str, name: &str, paths: &[&str])
         })
         .collect();
     change(plural, namespace, name, What::Updated { resync: false }, diff)
+}
+
+/// The change, written by this manager.
+pub(crate) fn by(manager: &str, mut change: Change) -> Change {
+    let paths = change.diff.iter().map(|field| field.field.clone()).collect();
+    change.by = Some(vec![Written {
+        author: Author {
+            manager: manager.into(),
+            operation: "Update".into(),
+            subresource: None,
+            time: None,
+        },
+        paths,
+    }]);
+    change
 }
 
 /// `/status/conditions/0/status` as `status.conditions[0].status`.

@@ -1,7 +1,8 @@
 //! The data behind the dashboards: consumes changes and, once a second, the state of the informers, and keeps what is
-//! displayed in bounded memory. Knows neither terminal nor web page, and reads no clock.
+//! displayed in bounded memory. Knows neither terminal nor web page, and reads no clock except for loops.
 
 mod churn;
+mod findings;
 mod history;
 mod log;
 mod series;
@@ -9,6 +10,7 @@ mod series;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use kube_controller::LoopOptions;
 use kube_informers::ObjectKey;
 use tokio::time::Instant;
 
@@ -19,6 +21,7 @@ use crate::path::without_elements;
 use crate::who::Written;
 
 pub use churn::{Churner, Churning};
+pub use findings::{Findings, Found};
 pub use history::{History, ObjectHistory};
 pub(crate) use log::weight;
 pub use log::{Entry, Log, Missed};
@@ -46,6 +49,15 @@ pub struct FieldId {
     pub kind: usize,
     /// The field, with `[*]` for the elements of lists: `status.conditions[*].status`.
     pub path: String,
+}
+
+/// Which field manager writes to which kind.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Writer {
+    /// The name of the manager.
+    pub manager: Box<str>,
+    /// The kind, as an index into the list of kinds.
+    pub kind: usize,
 }
 
 /// One kind on the board.
@@ -80,6 +92,10 @@ pub struct Board {
     pub fields: Churning<FieldId>,
     /// Changes by kind and field manager, the initial list left out.
     pub managers: BTreeMap<(usize, Box<str>), u64>,
+    /// The field managers that write most.
+    pub writers: Churning<Writer>,
+    /// Loops and fights.
+    pub findings: Findings,
 }
 
 impl Board {
@@ -90,6 +106,7 @@ impl Board {
             .iter()
             .map(|kind| (id(kind, &kinds), short(kind, &kinds)))
             .collect();
+        let findings = Findings::new(kinds.len(), LoopOptions::default());
         Self {
             started: now,
             kinds: kinds
@@ -109,7 +126,15 @@ impl Board {
             objects: Churning::new(CHURNERS, now),
             fields: Churning::new(CHURNERS, now),
             managers: BTreeMap::new(),
+            writers: Churning::new(CHURNERS, now),
+            findings,
         }
+    }
+
+    /// The same with other limits of loops and fights.
+    pub fn detect(mut self, options: LoopOptions) -> Self {
+        self.findings = Findings::new(self.kinds.len(), options);
+        self
     }
 
     /// Applies an event. Initial objects and resyncs are not changes.
@@ -134,7 +159,8 @@ impl Board {
         {
             *count += 1;
         }
-        self.count_managers(kind, change.by.as_deref());
+        self.count_managers(kind, change.by.as_deref(), now);
+        self.findings.observe(kind, &change);
         let id = ObjectId { kind, key };
         // An Event is news about another object, and is new itself every time.
         match change.about() {
@@ -158,7 +184,7 @@ impl Board {
     }
 
     /// Counts a change for each of its authors. Anybody can write under any name, so the number of names is limited.
-    fn count_managers(&mut self, kind: usize, by: Option<&[Written]>) {
+    fn count_managers(&mut self, kind: usize, by: Option<&[Written]>, now: Instant) {
         let mut names: Vec<&str> = by
             .unwrap_or_default()
             .iter()
@@ -170,6 +196,8 @@ impl Board {
             names.push("unknown");
         }
         for name in names {
+            let manager = name.into();
+            self.writers.count(Writer { manager, kind }, now);
             let full = self.managers.len() >= MANAGERS;
             let known = self.managers.contains_key(&(kind, Box::from(name)));
             let name = if known || !full { name } else { "other" };
@@ -247,7 +275,7 @@ pub(crate) mod fixtures;
 mod tests {
     use std::time::Duration;
 
-    use super::fixtures::{board, deleted, initial, kinds, updated, view};
+    use super::fixtures::{board, by, deleted, initial, kinds, updated, view};
     use super::*;
 
     #[tokio::test(start_paused = true)]
@@ -299,19 +327,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_number_of_managers_is_limited() {
-        use crate::who::Author;
         let mut board = board();
         for number in 0..1000 {
-            let mut change = updated("pods", "shop", "cart", &["/a"]);
-            change.by = Some(vec![Written {
-                author: Author {
-                    manager: format!("manager-{number}").into(),
-                    operation: "Update".into(),
-                    subresource: None,
-                    time: None,
-                },
-                paths: Vec::new(),
-            }]);
+            let change = updated("pods", "shop", "cart", &["/a"]);
+            let change = by(&format!("manager-{number}"), change);
             board.apply(change, Instant::now());
         }
         assert_eq!(board.managers.len(), MANAGERS + 1);

@@ -58,6 +58,18 @@ impl Discovery {
         self.fetch().await?.find_all(names)
     }
 
+    /// What the server serves, from the cache if there is one.
+    ///
+    /// # Errors
+    ///
+    /// The server cannot be reached.
+    pub async fn catalogue(&self) -> Result<Catalogue, Failure> {
+        match self.cache.as_ref().and_then(Cache::read) {
+            Some(documents) => Ok(documents.catalogue()),
+            None => self.fetch().await,
+        }
+    }
+
     /// What the server currently serves.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use http::StatusCode;
 use super::answer::{self, Answer};
 use super::app::App;
 use crate::bench::usage::Usage;
-use crate::board::KindBoard;
+use crate::board::{Board, KindBoard};
 use crate::observe::{Health, InformerView};
 
 type Read = fn(&InformerView) -> f64;
@@ -140,6 +140,7 @@ pub(super) fn metrics(app: &App) -> Answer {
                 );
             }
         }
+        findings(&mut text, &board);
         process(&mut text, app.started.as_millisecond());
         let coalesced = *app.coalesced.lock();
         family(
@@ -194,6 +195,38 @@ fn render(kinds: &[KindBoard]) -> String {
         }
     }
     text
+}
+
+/// Objects rewritten in a loop, and managers that overwrite each other.
+fn findings(text: &mut String, board: &Board) {
+    let name = "kubectl_informers_findings_total";
+    family(
+        text,
+        name,
+        "counter",
+        "Fields found in a loop or in a fight of managers.",
+    );
+    for (index, kind) in board.kinds.iter().enumerate() {
+        let (loops, fights) = board.findings.counts(index);
+        for (word, count) in [("loop", loops), ("fight", fights)] {
+            let _ = writeln!(text, "{name}{{{},type=\"{word}\"}} {count}", labels(kind));
+        }
+    }
+    let name = "kubectl_informers_findings";
+    family(
+        text,
+        name,
+        "gauge",
+        "Fields that are in a loop or in a fight at the moment.",
+    );
+    for (index, kind) in board.kinds.iter().enumerate() {
+        let _ = writeln!(
+            text,
+            "{name}{{{}}} {}",
+            labels(kind),
+            board.findings.current(index)
+        );
+    }
 }
 
 /// The usual metrics of a process; only on Linux.

@@ -9,7 +9,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, BorderType, Clear, Padding, Paragraph};
 
 use super::model::{Model, Pane, Sort};
-use super::{lists, table};
+use super::{lists, object, table};
 use crate::observe::Health;
 use crate::safe::is_unsafe;
 use crate::watch::text::bytes;
@@ -55,7 +55,10 @@ fn draw_parts(model: &Model, frame: &mut Frame<'_>) {
     draw_header(model, frame, header);
     table::draw(model, frame, informers);
     frame.render_widget(Paragraph::new(trouble), alarm);
-    draw_body(model, frame, body);
+    match &model.opened {
+        Some(opened) => object::draw(model, opened, frame, body),
+        None => draw_body(model, frame, body),
+    }
     draw_footer(model, frame, footer);
     if model.help {
         draw_help(model, frame, area);
@@ -124,11 +127,12 @@ fn draw_body(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let side = (area.width / 20 * 9).clamp(48, 80);
     let [left, right] = Layout::horizontal([Constraint::Length(side), Constraint::Min(0)]).areas(area);
     let [objects, fields] = Layout::vertical([Constraint::Fill(1), Constraint::Fill(1)]).areas(left);
-    for (pane, area) in [
-        (Pane::Objects, objects),
-        (Pane::Fields, fields),
-        (Pane::Changes, right),
-    ] {
+    // Trouble takes the place of the fields, which are shown again with any other list.
+    let lower = match model.pane {
+        Pane::Trouble => Pane::Trouble,
+        _ => Pane::Fields,
+    };
+    for (pane, area) in [(Pane::Objects, objects), (lower, fields), (Pane::Changes, right)] {
         let (title, lines) = lists::pane(model, pane, area.width, usize::from(area.height));
         panel(model, frame, area, title, lines, model.pane == pane);
     }
@@ -140,7 +144,7 @@ fn panel(
     frame: &mut Frame<'_>,
     area: Rect,
     title: Line<'static>,
-    lines: Vec<Line<'static>>,
+    rows: Vec<lists::Row>,
     active: bool,
 ) {
     let border = match active {
@@ -153,16 +157,22 @@ fn panel(
         .title(title)
         .padding(Padding::horizontal(1));
     let inside = block.inner(area);
-    // Not further than to the last line.
-    let most = lines.len().saturating_sub(usize::from(inside.height));
+    // To the last line, so that every object can be opened.
+    let most = rows.len().saturating_sub(1);
     let scroll = if active { model.scroll.min(most) } else { 0 };
-    let shown: Vec<Line<'static>> = lines
+    let can_open = active && rows.get(scroll).is_some_and(|(_, object)| object.is_some());
+    let shown: Vec<Line<'static>> = rows
         .into_iter()
         .skip(scroll)
         .take(usize::from(inside.height))
+        .map(|(line, _)| line)
         .collect();
     frame.render_widget(block, area);
     frame.render_widget(Paragraph::new(shown), inside);
+    if can_open && inside.x > area.x && inside.height > 0 {
+        let mark = Rect::new(inside.x - 1, inside.y, 1, 1);
+        frame.render_widget(Span::styled("▸", model.look.accent()), mark);
+    }
 }
 
 fn draw_footer(model: &Model, frame: &mut Frame<'_>, area: Rect) {
@@ -175,6 +185,32 @@ fn draw_footer(model: &Model, frame: &mut Frame<'_>, area: Rect) {
             Span::styled("  enter keeps it, esc clears it", look.dim()),
         ]);
         frame.render_widget(line, area);
+        return;
+    }
+    if let Some(command) = &model.command {
+        let line = Line::from(vec![
+            Span::styled(" : ", look.title()),
+            Span::raw(command.clone()),
+            Span::styled("▏", look.accent()),
+            Span::styled("  kinds, ns NAME, ns all, or ctx NAME", look.dim()),
+        ]);
+        frame.render_widget(line, area);
+        return;
+    }
+    if let Some((text, is_error)) = &model.message {
+        let style = if *is_error { look.bad() } else { look.busy() };
+        frame.render_widget(Line::styled(format!(" {text}"), style), area);
+        return;
+    }
+    if model.opened.is_some() {
+        let keys = [("esc", "back"), ("↑↓", "scroll"), ("d", "diffs"), ("q", "quit")];
+        let spans = keys.iter().flat_map(|(key, what)| {
+            [
+                Span::styled(format!(" {key}"), look.key()),
+                Span::styled(format!(" {what} "), look.dim()),
+            ]
+        });
+        frame.render_widget(Line::from(spans.collect::<Vec<_>>()), area);
         return;
     }
     let mut spans = vec![Span::raw(" ")];
@@ -211,12 +247,20 @@ fn draw_footer(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Line::from(spans), area);
 }
 
-const HELP: [(&str, &str); 15] = [
+const HELP: [(&str, &str); 17] = [
     ("/", "show only list entries with these words; !word excludes"),
     ("esc", "show everything again"),
+    (
+        "enter",
+        "open the object at ▸: YAML, changes, and who made them; esc closes it",
+    ),
+    (
+        ":",
+        "other kinds (:pods,deploy), namespace (:ns shop), or context (:ctx prod)",
+    ),
     ("p, space", "pause the lists, and go on"),
     ("s, S", "order the informers by another column"),
-    ("tab, 1 2 3", "changes, objects, fields"),
+    ("tab, 1 2 3 4", "changes, objects, fields, trouble"),
     (
         "↑ ↓ pgup pgdn",
         "scroll the list with the bright frame; home goes back",

@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 
 use super::look::Look;
 use super::model::{Model, Noted, Pane};
-use crate::board::Entry;
+use crate::board::{Entry, ObjectId};
 use crate::changes::What;
 use crate::diff::FieldChange;
 use crate::watch::text::changed_part;
@@ -18,17 +18,23 @@ const FIELDS: usize = 6;
 /// Longer values are truncated, so that both fit on a line.
 const VALUE: usize = 48;
 
+/// A line of a list, and the object it is about.
+pub(super) type Row = (Line<'static>, Option<ObjectId>);
+
+/// The object that Enter opens: that of the first line which can be seen.
+pub(super) fn marked(model: &Model) -> Option<ObjectId> {
+    let (_, rows) = pane(model, model.pane, u16::MAX, 1);
+    let first = model.scroll.min(rows.len().saturating_sub(1));
+    rows.into_iter().nth(first)?.1
+}
+
 /// The title and the lines of a list, as many as can be seen.
-pub(super) fn pane(
-    model: &Model,
-    pane: Pane,
-    width: u16,
-    height: usize,
-) -> (Line<'static>, Vec<Line<'static>>) {
+pub(super) fn pane(model: &Model, pane: Pane, width: u16, height: usize) -> (Line<'static>, Vec<Row>) {
     let name = |pane: Pane| match pane {
         Pane::Changes => "changes",
         Pane::Objects => "busiest objects",
         Pane::Fields => "busiest fields",
+        Pane::Trouble => "trouble",
     };
     let mut title = vec![Span::styled(format!(" {} ", name(pane)), model.look.strong())];
     let lines = match pane {
@@ -44,42 +50,62 @@ pub(super) fn pane(
         }
         Pane::Objects => objects(model, width),
         Pane::Fields => fields(model, width),
+        Pane::Trouble => trouble(model),
     };
-    if pane != Pane::Changes {
-        title.push(Span::styled("changes a minute ", model.look.dim()));
+    match pane {
+        Pane::Objects | Pane::Fields => title.push(Span::styled("changes a minute ", model.look.dim())),
+        Pane::Trouble => title.push(Span::styled(
+            "fields rewritten again and again ",
+            model.look.dim(),
+        )),
+        Pane::Changes => {}
     }
     (Line::from(title), lines)
 }
 
 /// Changes and notes, the newest first; no more lines than can be seen.
-fn changes(model: &Model, width: usize, most: usize) -> Vec<Line<'static>> {
-    let mut lines = Vec::new();
+fn changes(model: &Model, width: usize, most: usize) -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
     let mut notes = model.notes.iter().filter(|_| model.filter.is_empty()).peekable();
     for entry in model.changes() {
         while let Some(note) = notes.next_if(|note| note.after >= entry.number) {
-            noted(note, model.look, width, &mut lines);
+            rows.extend(
+                noted(note, model.look, width)
+                    .into_iter()
+                    .map(|line| (line, None)),
+            );
         }
-        change(model, entry, &mut lines);
-        if lines.len() >= most {
-            return lines;
+        let key = entry.change.key.clone();
+        let id = key.map(|key| ObjectId {
+            kind: entry.kind,
+            key,
+        });
+        rows.extend(change(model, entry).into_iter().map(|line| (line, id.clone())));
+        if rows.len() >= most {
+            return rows;
         }
     }
     for note in notes {
-        noted(note, model.look, width, &mut lines);
+        rows.extend(
+            noted(note, model.look, width)
+                .into_iter()
+                .map(|line| (line, None)),
+        );
     }
-    if lines.is_empty() {
+    if rows.is_empty() {
         let text = match (model.filter.is_empty(), model.board.is_synced()) {
             (false, _) => "nothing that changed has these words",
             (true, true) => "nothing has changed yet",
             (true, false) => "the initial list is being read; changes follow",
         };
-        lines.push(Line::styled(text, model.look.dim()));
+        rows.push((Line::styled(text, model.look.dim()), None));
     }
-    lines
+    rows
 }
 
 /// A note in full: it may hold a command that is to be copied.
-fn noted(note: &Noted, look: Look, width: usize, lines: &mut Vec<Line<'static>>) {
+fn noted(note: &Noted, look: Look, width: usize) -> Vec<Line<'static>> {
+    let mut lines = Vec::new();
     let style = if note.trouble { look.bad() } else { look.good() };
     let stamp = time(note.when);
     let room = width.saturating_sub(stamp.chars().count() + 1).max(20);
@@ -95,9 +121,11 @@ fn noted(note: &Noted, look: Look, width: usize, lines: &mut Vec<Line<'static>>)
             begin = Span::raw(" ".repeat(stamp.chars().count()));
         }
     }
+    lines
 }
 
-fn change(model: &Model, entry: &Entry, lines: &mut Vec<Line<'static>>) {
+/// A change with its diff.
+pub(super) fn change(model: &Model, entry: &Entry) -> Vec<Line<'static>> {
     let look = model.look;
     let change = &entry.change;
     let word = match change.event {
@@ -129,9 +157,9 @@ fn change(model: &Model, entry: &Entry, lines: &mut Vec<Line<'static>>) {
     if let Some(written) = change.by.as_deref().filter(|written| !written.is_empty()) {
         head.push(Span::styled(format!("  by {}", who::names(written)), look.dim()));
     }
-    lines.push(Line::from(head));
+    let mut lines = vec![Line::from(head)];
     if !model.diffs {
-        return;
+        return lines;
     }
     if let Some(words) = &entry.words {
         lines.push(Line::styled(format!("         {}", words), look.dim()));
@@ -141,6 +169,7 @@ fn change(model: &Model, entry: &Entry, lines: &mut Vec<Line<'static>>) {
         let rest = change.diff.len() - FIELDS;
         lines.push(Line::styled(format!("         … {rest} more"), look.dim()));
     }
+    lines
 }
 
 fn field(field: &FieldChange, look: Look) -> Line<'static> {
@@ -169,58 +198,102 @@ fn cut(text: &str) -> String {
     }
 }
 
-fn objects(model: &Model, width: u16) -> Vec<Line<'static>> {
-    let found: Vec<(f64, &str, String)> = model
+/// A row of what changes most: rate, kind, name, and the object.
+type Ranked<'a> = (f64, &'a str, String, Option<ObjectId>);
+
+fn objects(model: &Model, width: u16) -> Vec<Row> {
+    let found: Vec<Ranked<'_>> = model
         .objects()
-        .iter()
+        .into_iter()
         .map(|one| {
-            (
-                one.per_minute,
-                model.id(one.what.kind),
-                one.what.key.as_str().to_owned(),
-            )
+            let name = one.what.key.as_str().to_owned();
+            (one.per_minute, model.id(one.what.kind), name, Some(one.what))
         })
-        .filter(|(_, kind, name)| model.matches(&[kind, name]))
+        .filter(|(_, kind, name, _)| model.matches(&[kind, name]))
         .collect();
-    ranked(model, &found, width)
+    ranked(model, found, width)
 }
 
-fn fields(model: &Model, width: u16) -> Vec<Line<'static>> {
-    let found: Vec<(f64, &str, String)> = model
+fn fields(model: &Model, width: u16) -> Vec<Row> {
+    let found: Vec<Ranked<'_>> = model
         .fields()
-        .iter()
-        .map(|one| (one.per_minute, model.id(one.what.kind), one.what.path.clone()))
-        .filter(|(_, kind, name)| model.matches(&[kind, name]))
+        .into_iter()
+        .map(|one| (one.per_minute, model.id(one.what.kind), one.what.path, None))
+        .filter(|(_, kind, name, _)| model.matches(&[kind, name]))
         .collect();
-    ranked(model, &found, width)
+    ranked(model, found, width)
+}
+
+/// Loops and fights, the newest first.
+fn trouble(model: &Model) -> Vec<Row> {
+    let look = model.look;
+    let mut rows: Vec<Row> = Vec::new();
+    for found in model.board.findings.newest_first() {
+        let (kind, finding) = (model.id(found.kind), &found.finding);
+        let managers = match finding.managers.is_empty() {
+            true => "an unknown manager".to_owned(),
+            false => finding.managers.join(" and "),
+        };
+        let mut texts = vec![kind, finding.key.as_str(), finding.path.as_str(), found.word()];
+        texts.extend(finding.managers.iter().map(String::as_str));
+        if !model.matches(&texts) {
+            continue;
+        }
+        let id = ObjectId {
+            kind: found.kind,
+            key: finding.key.clone(),
+        };
+        let head = Line::from(vec![
+            Span::styled(time(found.when), look.dim()),
+            Span::styled(format!(" {:<5} ", found.word()), look.bad()),
+            Span::styled(format!("{kind} "), look.dim()),
+            Span::styled(finding.key.as_str().to_owned(), look.strong()),
+        ]);
+        let field = Line::from(vec![
+            Span::raw("         "),
+            Span::styled(format!("{}  ", finding.path), look.accent()),
+            Span::raw(format!("by {managers}")),
+            Span::styled(format!("  {} changes", finding.changes), look.dim()),
+        ]);
+        rows.extend([(head, Some(id.clone())), (field, Some(id))]);
+    }
+    if rows.is_empty() {
+        let text = match model.filter.is_empty() {
+            true => "no object is rewritten in a loop",
+            false => "nothing here has these words",
+        };
+        rows.push((Line::styled(text, look.dim()), None));
+    }
+    rows
 }
 
 /// Rate, a short bar, and the name.
-fn ranked(model: &Model, found: &[(f64, &str, String)], width: u16) -> Vec<Line<'static>> {
+fn ranked(model: &Model, found: Vec<Ranked<'_>>, width: u16) -> Vec<Row> {
     let look = model.look;
     if found.is_empty() {
         let text = match model.filter.is_empty() {
             true => "nothing has changed lately",
             false => "nothing here has these words",
         };
-        return vec![Line::styled(text, look.dim())];
+        return vec![(Line::styled(text, look.dim()), None)];
     }
     let bar = if width >= 60 { 10 } else { 5 };
     let most = found.iter().map(|(rate, ..)| *rate).fold(0.001, f64::max);
     // Frame, rate, bar, and the spaces between them.
     let room = usize::from(width).saturating_sub(4 + 7 + bar + 1);
     found
-        .iter()
-        .map(|(rate, kind, name)| {
+        .into_iter()
+        .map(|(rate, kind, name, object)| {
             let full = ((rate / most * bar as f64).ceil() as usize).clamp(1, bar);
             let style: Style = look.accent();
-            Line::from(vec![
+            let line = Line::from(vec![
                 Span::raw(format!("{rate:>6.1} ")),
                 Span::styled("■".repeat(full), style),
                 Span::raw(" ".repeat(bar.saturating_sub(full) + 1)),
                 Span::styled(format!("{kind} "), look.dim()),
-                Span::raw(abridged(name, room.saturating_sub(kind.chars().count() + 1))),
-            ])
+                Span::raw(abridged(&name, room.saturating_sub(kind.chars().count() + 1))),
+            ]);
+            (line, object)
         })
         .collect()
 }

@@ -11,8 +11,10 @@ mod keys;
 mod lists;
 mod look;
 mod model;
+mod object;
 pub mod plain;
 mod screen;
+mod switch;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -37,8 +39,9 @@ pub const KINDS: &str = "pods,nodes,deployments,events";
 /// The output is closed, or the terminal cannot be used.
 pub async fn run(args: TopArgs, global: &Global, session: Session, feed: Feed) -> Result<Exit, Failure> {
     let terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
+    let kinds = args.kinds.as_deref().unwrap_or(KINDS);
     match terminal && !args.plain {
-        true => screen::run(global, session, feed).await,
+        true => screen::run(global, kinds, session, feed).await,
         false => plain::run(args, global, session, feed).await,
     }
 }

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::look::Look;
+use super::object::Opened;
 use crate::board::{Board, Churner, Entry, FieldId, KindBoard, ObjectId};
 use crate::changes::Change;
 use crate::observe::{InformerView, Note, NoteText};
@@ -24,6 +25,8 @@ pub enum Pane {
     Objects,
     /// The fields that change most.
     Fields,
+    /// Loops and fights.
+    Trouble,
 }
 
 /// The sort order of the informers.
@@ -92,6 +95,12 @@ pub struct Model {
     pub(super) diffs: bool,
     pub(super) scroll: usize,
     pub(super) frozen: Option<Frozen>,
+    /// The object that is shown instead of the lists.
+    pub(super) opened: Option<Opened>,
+    /// The command that is being typed after `:`.
+    pub(super) command: Option<String>,
+    /// What is shown instead of the keys, and whether it is an error.
+    pub(super) message: Option<(String, bool)>,
     pub(super) now: Instant,
 }
 
@@ -111,8 +120,22 @@ impl Model {
             diffs: true,
             scroll: 0,
             frozen: None,
+            opened: None,
+            command: None,
+            message: None,
             now,
         }
+    }
+
+    /// Shows a message in the last line, until a key is pressed.
+    pub fn say(&mut self, text: &str) {
+        self.message = Some((text.to_owned(), false));
+    }
+
+    /// The same for an error, of which the first line is shown.
+    pub fn complain(&mut self, text: &str) {
+        let first = text.lines().next().unwrap_or_default();
+        self.message = Some((first.to_owned(), true));
     }
 
     /// Applies a change.

@@ -16,11 +16,15 @@ use ratatui::backend::CrosstermBackend;
 use ratatui::{DefaultTerminal, Terminal};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use super::switch::Switch;
 use super::{Model, Outcome, draw};
-use crate::board::Board;
+use crate::board::{Board, ObjectId};
 use crate::cli::Global;
+use crate::cluster::Cluster;
 use crate::failure::{Exit, Failure};
-use crate::session::{Feed, FeedItem, Session};
+use crate::item::Item;
+use crate::notes::Notes;
+use crate::session::{Feed, FeedItem, Reach, Session};
 use crate::signals;
 use crate::style::Colours;
 
@@ -158,29 +162,91 @@ impl Continued {
 /// # Errors
 ///
 /// The terminal cannot be used, or a part of the program panicked.
-pub(super) async fn run(global: &Global, session: Session, feed: Feed) -> Result<Exit, Failure> {
+pub(super) async fn run(global: &Global, kinds: &str, session: Session, feed: Feed) -> Result<Exit, Failure> {
     // Before the terminal is taken: a signal in between would leave it as it is.
     let stopped = pin!(signals::stopped());
     let screen = Screen::take()?;
-    let exit = show(screen, stopped, global, &session, feed).await;
-    session.close().await;
+    let mut subject = Subject {
+        global: global.clone(),
+        kinds: kinds.to_owned(),
+        session,
+        feed,
+    };
+    let exit = show(screen, stopped, &mut subject).await;
+    subject.session.close().await;
     exit
+}
+
+/// What the screen is about.
+struct Subject {
+    global: Global,
+    kinds: String,
+    session: Session,
+    feed: Feed,
+}
+
+impl Subject {
+    fn model(&self) -> Model {
+        let now = Instant::now();
+        let kinds = self
+            .session
+            .observed()
+            .iter()
+            .map(|observed| observed.kind.clone());
+        let colours = Colours::on(&io::stdout(), self.global.showing.color) == Colours::new(true);
+        Model::new(
+            Board::new(kinds, now),
+            self.session.cluster().title(),
+            colours,
+            now,
+        )
+    }
+
+    /// The current state of an object.
+    fn object(&self, id: &ObjectId) -> Option<Arc<Item>> {
+        let observed = self.session.observed().get(id.kind)?;
+        observed.informer.store().get(&id.key)
+    }
+
+    /// Something else on the same screen, once its kinds are found.
+    fn switch(&self, switch: &Switch) -> Opening {
+        let (mut global, mut kinds) = (self.global.clone(), self.kinds.clone());
+        switch.apply(&mut global, &mut kinds);
+        let cluster = (!switch.changes_cluster()).then(|| self.session.cluster().clone());
+        Box::pin(async move {
+            let cluster = match cluster {
+                Some(cluster) => cluster,
+                None => Cluster::connect(&global.connection, &Notes::silent()).await?,
+            };
+            let (session, feed) = Session::open(cluster, &kinds, &global, Reach::Everywhere).await?;
+            Ok(Self {
+                global,
+                kinds,
+                session,
+                feed,
+            })
+        })
+    }
+}
+
+/// A subject that is being opened.
+type Opening = Pin<Box<dyn Future<Output = Result<Subject, Failure>>>>;
+
+/// Waits for a subject; never returns if there is none. Cancel-safe: it can be continued.
+async fn opened(opening: &mut Option<Opening>) -> Result<Subject, Failure> {
+    match opening {
+        Some(opening) => opening.await,
+        None => std::future::pending().await,
+    }
 }
 
 async fn show(
     mut screen: Screen,
     mut stopped: Pin<&mut impl Future<Output = Exit>>,
-    global: &Global,
-    session: &Session,
-    mut feed: Feed,
+    subject: &mut Subject,
 ) -> Result<Exit, Failure> {
-    let now = Instant::now();
-    let board = Board::new(
-        session.observed().iter().map(|observed| observed.kind.clone()),
-        now,
-    );
-    let colours = Colours::on(&io::stdout(), global.showing.color) == Colours::new(true);
-    let mut model = Model::new(board, session.cluster().title(), colours, now);
+    let mut model = subject.model();
+    let mut opening: Option<Opening> = None;
     let mut keys = EventStream::new();
     let mut tick = interval(TICK);
     let mut frame = interval(DRAW);
@@ -198,7 +264,15 @@ async fn show(
                 Some(Ok(Event::Key(key))) => {
                     match model.key(key) {
                         Outcome::Stay => {}
-                        Outcome::Retry => session.retry_now(),
+                        Outcome::Open(id) => {
+                            let object = subject.object(&id);
+                            model.open(id, object);
+                        }
+                        Outcome::Switch(switch) => {
+                            opening = Some(subject.switch(&switch));
+                            model.say("connecting …");
+                        }
+                        Outcome::Retry => subject.session.retry_now(),
                         Outcome::Quit => return Ok(Exit::Success),
                         Outcome::Interrupt => return Ok(Exit::Code(130)),
                         Outcome::Suspend => screen.suspend()?,
@@ -220,7 +294,11 @@ async fn show(
                 if is_gone() {
                     return Ok(HUNG_UP);
                 }
-                model.tick(session.informers(), Instant::now());
+                model.tick(subject.session.informers(), Instant::now());
+                if let Some(id) = model.opened() {
+                    let object = subject.object(id);
+                    model.refresh(object);
+                }
                 dirty = true;
             }
             _ = frame.tick(), if dirty => {
@@ -233,9 +311,23 @@ async fn show(
                 }
                 dirty = false;
             }
-            item = feed.next(), if open => {
+            result = opened(&mut opening) => {
+                opening = None;
+                dirty = true;
+                match result {
+                    Ok(next) => {
+                        let before = std::mem::replace(subject, next);
+                        before.session.close().await;
+                        model = subject.model();
+                        open = true;
+                    }
+                    // What was shown before is still shown.
+                    Err(failure) => model.complain(failure.text()),
+                }
+            }
+            item = subject.feed.next(), if open => {
                 open = item.is_some();
-                let more = std::iter::from_fn(|| feed.try_next()).take(BATCH);
+                let more = std::iter::from_fn(|| subject.feed.try_next()).take(BATCH);
                 for item in item.into_iter().chain(more) {
                     match item {
                         FeedItem::Change(change) => model.apply(change, Instant::now()),

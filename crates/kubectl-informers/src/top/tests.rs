@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::{Model, Outcome, draw};
 use crate::board::Board;
-use crate::board::fixtures::{added, board, deleted, initial, kinds, updated, view};
+use crate::board::fixtures::{added, board, deleted, initial, item, kinds, updated, view};
 use crate::kinds::Kind;
 use crate::observe::{Health, InformerView, Note, NoteText, Progress};
 
@@ -507,4 +507,91 @@ async fn text_beside_a_title_does_not_change_its_style() {
     let title = &terminal.backend().buffer()[(1, 0)];
     assert_eq!((title.symbol(), title.fg), ("i", Color::Cyan));
     assert!(title.modifier.contains(Modifier::BOLD));
+}
+
+#[tokio::test(start_paused = true)]
+async fn enter_opens_the_marked_object_and_esc_returns() {
+    let mut model = busy().await;
+    assert!(text(&model, 80, 24).contains("▸"));
+    let Outcome::Open(id) = press(&mut model, KeyCode::Enter) else {
+        panic!("nothing is opened")
+    };
+    assert_eq!(id.key.as_str(), "shop/cart");
+    let [pods, _] = kinds();
+    model.open(id, Some(item(&pods, "shop", "cart")));
+    let shown = text(&model, 80, 30);
+    for part in [
+        "pods shop/cart",
+        "changed pods shop/cart",
+        "status.phase",
+        "metadata:",
+        "name: cart",
+    ] {
+        assert!(shown.contains(part), "{part} is not in\n{shown}");
+    }
+    press(&mut model, KeyCode::PageDown);
+    press(&mut model, KeyCode::Esc);
+    assert!(model.opened().is_none());
+    assert!(text(&model, 80, 24).contains(" changes "));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_object_is_shown_as_it_last_was() {
+    let mut model = busy().await;
+    press(&mut model, KeyCode::Char('2'));
+    let Outcome::Open(id) = press(&mut model, KeyCode::Enter) else {
+        panic!("nothing is opened")
+    };
+    model.open(id, None);
+    let shown = text(&model, 80, 30);
+    assert!(
+        shown.contains("deleted") && shown.contains("name: cart"),
+        "{shown}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_command_switches_kind_namespace_and_context() {
+    use super::switch::Switch;
+    let mut model = busy().await;
+    press(&mut model, KeyCode::Char(':'));
+    write(&mut model, "ns shopp");
+    press(&mut model, KeyCode::Backspace);
+    assert!(lines(&model, 80, 24)[23].contains(": ns shop▏"));
+    assert_eq!(
+        press(&mut model, KeyCode::Enter),
+        Outcome::Switch(Switch::Namespaces(vec!["shop".to_owned()]))
+    );
+    press(&mut model, KeyCode::Char(':'));
+    write(&mut model, "ctx");
+    assert_eq!(press(&mut model, KeyCode::Enter), Outcome::Stay);
+    assert!(lines(&model, 80, 24)[23].contains("write :ctx NAME"));
+    press(&mut model, KeyCode::Char(':'));
+    assert_eq!(press(&mut model, KeyCode::Esc), Outcome::Stay);
+    assert!(lines(&model, 80, 24)[23].contains("q quit"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn trouble_has_a_list_of_its_own() {
+    let mut model = busy().await;
+    press(&mut model, KeyCode::Char('4'));
+    assert!(text(&model, 80, 24).contains("no object is rewritten in a loop"));
+    for number in 0..8 {
+        let mut change = updated("pods", "shop", "web", &["/spec/replicas"]);
+        change.diff[0].new = Some(number.into());
+        model.apply(change, Instant::now());
+    }
+    for (width, height) in [(80, 24), (120, 40)] {
+        let shown = text(&model, width, height);
+        for part in [
+            "trouble",
+            "loop",
+            "pods shop/web",
+            "spec.replicas  by an unknown manager",
+        ] {
+            assert!(shown.contains(part), "{part} is not in\n{shown}");
+        }
+    }
+    write(&mut model, "/!web");
+    assert!(text(&model, 80, 24).contains("nothing here has these words"));
 }

@@ -44,10 +44,18 @@ impl Filter {
         })
     }
 
+    /// Whether the object of a change is selected by its name.
+    pub fn selects(&self, change: &Change) -> bool {
+        let named = |name: &Regex| change.key.as_ref().is_none_or(|key| name.is_match(key.name()));
+        self.name.as_ref().is_none_or(named)
+    }
+
     /// Whether a change is printed. Fields that were not asked for are removed from its diff.
     pub fn admit(&self, change: &mut Change) -> bool {
-        let Some(key) = &change.key else { return true };
-        if self.name.as_ref().is_some_and(|name| !name.is_match(key.name())) {
+        if change.key.is_none() {
+            return true;
+        }
+        if !self.selects(change) {
             return false;
         }
         // The initial objects are the table that changes are read against, whoever wrote them.
@@ -77,21 +85,7 @@ impl Filter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::board::fixtures::{added, deleted, initial, updated};
-    use crate::who::{Author, Written};
-
-    fn by(manager: &str, mut change: Change) -> Change {
-        change.by = Some(vec![Written {
-            author: Author {
-                manager: manager.into(),
-                operation: "Update".into(),
-                subresource: None,
-                time: None,
-            },
-            paths: Vec::new(),
-        }]);
-        change
-    }
+    use crate::board::fixtures::{added, by, deleted, initial, updated};
 
     fn only(path: &str) -> Filter {
         Filter {

@@ -1,32 +1,38 @@
 //! `watch`: a table of the initial objects, then every change as it happens.
 
+mod condition;
 pub mod filter;
+mod server_columns;
 mod table;
 pub mod text;
+mod tree;
 
 use std::collections::BTreeSet;
 use std::io;
 use std::time::Duration;
 
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
 
 use crate::changes::{Change, What, json};
 use crate::cli::{Global, Output as Format, WatchArgs};
 use crate::cluster::Cluster;
 use crate::failure::{Exit, Failure};
 use crate::item::Contents;
+use crate::kinds::Kind;
 use crate::notes::Notes;
-use crate::observe::{Note, NoteText};
 use crate::output::Output;
 use crate::path::FieldPattern;
 use crate::progress::ProgressLine;
+use crate::refusals::Refusals;
 use crate::safe::SafeText;
 use crate::session::{Feed, FeedItem, Reach, Session};
 use crate::signals;
 use crate::style::Colours;
+use condition::{Until, Where};
 use filter::Filter;
 use table::Table;
 use text::Texts;
+use tree::Tree;
 
 /// How often progress is shown.
 const REDRAW: Duration = Duration::from_millis(100);
@@ -39,7 +45,8 @@ const REDRAW: Duration = Duration::from_millis(100);
 pub async fn run(args: WatchArgs, global: &Global) -> Result<Exit, Failure> {
     let (kinds, name) = target(&args)?;
     let mut global = global.clone();
-    if let Some(name) = name {
+    // The objects of a tree have other names.
+    if let Some(name) = name.as_ref().filter(|_| !args.tree) {
         let by_name = format!("metadata.name={name}");
         let selection = &mut global.selection.field_selector;
         *selection = Some(match selection.take() {
@@ -59,9 +66,71 @@ pub async fn run(args: WatchArgs, global: &Global) -> Result<Exit, Failure> {
     }
     global.showing.ignore.clone_from(&args.ignore);
     let notes = Notes::new(&global.showing);
-    let cluster = Cluster::connect(&global.connection, &notes).await?;
-    let (session, feed) = Session::open(cluster, &kinds, &global, Reach::Context).await?;
-    Watch::new(args, &global, session, notes)?.run(feed).await
+    let deadline = Deadline::of(&args);
+    let opening = async {
+        let cluster = Cluster::connect(&global.connection, &notes).await?;
+        if !args.tree {
+            let (session, feed) = Session::open(cluster, &kinds, &global, Reach::Context).await?;
+            return Ok((session, feed, None));
+        }
+        let roots = Session::find(&cluster, &kinds, &global).await?;
+        let also = args.also.as_deref().unwrap_or_default();
+        let all = format!("{kinds},{},{also}", tree::KINDS);
+        let (session, feed) = Session::open(cluster, &all, &global, Reach::Context).await?;
+        let tree = Tree::new(roots.iter().map(Kind::full_name), name);
+        Ok((session, feed, Some(tree)))
+    };
+    let (session, feed, tree) = deadline.limit(opening).await?;
+    let mut watch = Watch::new(args, &global, session, notes)?;
+    let prints_table = matches!(watch.args.output, Format::Text | Format::Wide);
+    if prints_table && tree.is_none() && !watch.args.since_sync {
+        watch.table.server = server_columns::fetch(&watch.session).await;
+    }
+    watch.tree = tree;
+    watch.run(feed, deadline).await
+}
+
+/// The end of `--timeout`.
+#[derive(Clone, Copy)]
+struct Deadline {
+    timeout: Option<Duration>,
+    at: Instant,
+}
+
+impl Deadline {
+    /// From now on.
+    fn of(args: &WatchArgs) -> Self {
+        let timeout = args.timeout.duration();
+        Self {
+            timeout,
+            at: Instant::now() + timeout.unwrap_or_default(),
+        }
+    }
+
+    /// The future, until the time is over.
+    async fn limit<T>(self, future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        match self.timeout {
+            None => future.await,
+            Some(after) => match timeout_at(self.at, future).await {
+                Ok(result) => result,
+                Err(_) => Err(Failure::timed_out(format!(
+                    "{}: the server has not answered",
+                    condition::timed_out(after)
+                ))),
+            },
+        }
+    }
+
+    /// Waits for the end of the time; gives the time. Cancel-safe.
+    async fn passed(self) -> Duration {
+        match self.timeout {
+            None => std::future::pending().await,
+            Some(after) => {
+                tokio::time::sleep_until(self.at).await;
+                after
+            }
+        }
+    }
 }
 
 /// `pods`, `pods cart`, `pod/cart`.
@@ -85,9 +154,13 @@ struct Watch {
     progress: ProgressLine,
     texts: Texts,
     filter: Filter,
+    condition: Option<Where>,
+    until: Option<Until>,
+    tree: Option<Tree>,
+    /// The kinds whose initial objects have been received.
+    synced: BTreeSet<String>,
     table: Table,
-    /// Kinds that may not be watched.
-    refused: BTreeSet<String>,
+    refusals: Refusals,
     out: Output,
     printed_table: bool,
     show_noise: bool,
@@ -100,6 +173,12 @@ impl Watch {
     fn new(args: WatchArgs, global: &Global, session: Session, notes: Notes) -> Result<Self, Failure> {
         let colours = Colours::on(&io::stdout(), global.showing.color);
         let several_kinds = session.observed().len() > 1;
+        let kinds = || {
+            session
+                .observed()
+                .iter()
+                .map(|observed| observed.kind.full_name())
+        };
         Ok(Self {
             table: Table::new(args.output == Format::Wide, session.spans_namespaces(), colours),
             texts: Texts {
@@ -107,8 +186,16 @@ impl Watch {
                 several_kinds,
             },
             filter: Filter::new(&args)?,
+            condition: args.condition.clone().map(Where::new).transpose()?,
+            until: args
+                .until
+                .clone()
+                .map(|until| Until::new(until, kinds()))
+                .transpose()?,
             progress: ProgressLine::new(&global.showing),
-            refused: BTreeSet::new(),
+            refusals: Refusals::default(),
+            tree: None,
+            synced: BTreeSet::new(),
             out: Output::start()?,
             printed_table: false,
             show_noise: global.showing.show_noise,
@@ -118,18 +205,23 @@ impl Watch {
         })
     }
 
-    async fn run(mut self, mut feed: Feed) -> Result<Exit, Failure> {
+    async fn run(mut self, mut feed: Feed, deadline: Deadline) -> Result<Exit, Failure> {
         let stopped = signals::stopped();
-        tokio::pin!(stopped);
+        let passed = deadline.passed();
+        tokio::pin!(stopped, passed);
         let mut redraw = interval(REDRAW);
         redraw.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut syncing = true;
-        let exit = loop {
+        let ended = loop {
             // All are cancel-safe: the signal is waited for once, the feed keeps what is not taken, a tick may be missed.
             // While a batch is being written nothing is taken from the feed, which coalesces what is pending.
             let item = tokio::select! {
                 biased;
-                exit = &mut stopped => break exit,
+                exit = &mut stopped => break Ok(exit),
+                after = &mut passed => {
+                    let timed_out = self.until.as_ref().map(|until| until.timed_out(after));
+                    break timed_out.map_or(Ok(Exit::Success), Err);
+                }
                 written = self.out.written(), if self.out.is_busy() => {
                     written?;
                     self.out.submit();
@@ -143,68 +235,147 @@ impl Watch {
                     continue;
                 }
             };
-            let Some(item) = item else { break Exit::Success };
+            let Some(item) = item else { break Ok(Exit::Success) };
             self.progress.clear(&mut self.out);
-            let mut next = Some(item);
-            for _ in 0..BATCH {
-                let Some(item) = next.take().or_else(|| feed.try_next()) else {
-                    break;
-                };
-                if let Err(failure) = self.show(item) {
-                    // What precedes the failure is still printed.
-                    self.out.shutdown().await?;
-                    return Err(failure);
-                }
+            if let Some(ended) = self.batch(item, &mut feed) {
+                break ended;
             }
             self.out.submit();
         };
         self.progress.clear(&mut self.out);
+        self.unevaluated();
         self.session.close().await;
+        // What precedes a failure is still printed.
         self.out.shutdown().await?;
-        Ok(exit)
+        ended
+    }
+
+    /// Prints an item and those that are pending. Returns how the program ends, if it does.
+    fn batch(&mut self, item: FeedItem, feed: &mut Feed) -> Option<Result<Exit, Failure>> {
+        let mut next = Some(item);
+        for _ in 0..BATCH {
+            let item = next.take().or_else(|| feed.try_next())?;
+            if let Err(failure) = self.show(item) {
+                return Some(Err(failure));
+            }
+            if let Some(until) = self.until.as_ref().filter(|until| until.holds()) {
+                self.notes.say_to(&mut self.out, &until.success());
+                return Some(Ok(Exit::Success));
+            }
+        }
+        None
     }
 
     fn show(&mut self, item: FeedItem) -> Result<(), Failure> {
         match item {
-            FeedItem::Note(note) => self.note(&note)?,
-            FeedItem::Change(mut change) => {
-                if self.filter.admit(&mut change) {
-                    self.change(&change);
+            FeedItem::Note(note) => {
+                self.refusals
+                    .note(&note, &self.session, self.notes, &mut self.out)?;
+                let kind = note.kind.full_name();
+                if let Some(until) = &mut self.until
+                    && self.tree.is_some()
+                    && self.refusals.contains(&kind)
+                {
+                    until.leave_out(&kind);
                 }
+                self.complete_tree()?;
             }
+            FeedItem::Change(change) if change.key.is_none() => {
+                self.synced.insert(change.kind.full_name());
+                self.observe(change)?;
+                self.complete_tree()?;
+            }
+            FeedItem::Change(change) => match &mut self.tree {
+                None => self.observe(change)?,
+                Some(tree) => {
+                    for change in tree.take(change) {
+                        self.observe(change)?;
+                    }
+                }
+            },
             FeedItem::Coalesced(coalesced) => self.notes.warn_to(&mut self.out, &coalesced.to_string()),
         }
         Ok(())
     }
 
-    /// A kind that may not be watched ends the program when there is no other.
-    fn note(&mut self, note: &Note) -> Result<(), Failure> {
-        let failure = match &note.text {
-            NoteText::Forbidden(text) => Failure::verbatim(text.clone()),
-            NoteText::Hopeless(failure) => failure.clone(),
-            NoteText::Trouble(_) | NoteText::Recovered(_) => {
-                self.notes.warn_to(&mut self.out, &note.stamped());
-                return Ok(());
-            }
-        };
-        let synced = |kind: &str| {
-            self.session
-                .observed()
-                .iter()
-                .any(|observed| observed.kind.full_name() == kind && observed.informer.has_synced())
-        };
-        let name = note.kind.full_name();
-        if synced(&name) {
-            // It worked before and may work again.
-            self.notes.warn_to(&mut self.out, failure.text());
+    /// Prints the tree when the lists of all kinds are complete, as far as they may be listed.
+    fn complete_tree(&mut self) -> Result<(), Failure> {
+        let is_done = |kind: String| self.synced.contains(&kind) || self.refusals.contains(&kind);
+        let mut kinds = self
+            .session
+            .observed()
+            .iter()
+            .map(|observed| observed.kind.full_name());
+        let Some(tree) = self
+            .tree
+            .as_mut()
+            .filter(|tree| !tree.is_complete() && kinds.all(is_done))
+        else {
             return Ok(());
+        };
+        let mut initial = tree.complete();
+        let events = tree.past_events();
+        if self.args.output == Format::Json {
+            initial.extend(events);
+        } else if !self.args.since_sync {
+            let text = tree.text(self.texts.colours);
+            if !text.is_empty() {
+                self.out.line(&text);
+            }
+            for event in &events {
+                self.out.line(&self.texts.past_event(event));
+            }
         }
-        self.refused.insert(name);
-        if self.refused.len() == self.session.observed().len() {
-            return Err(failure);
+        let text = match tree.len() {
+            0 => "there is no such object yet; watching for changes".to_owned(),
+            1 => "1 object; watching for changes".to_owned(),
+            several => format!("{several} objects; watching for changes"),
+        };
+        self.notes.say_to(&mut self.out, &text);
+        for change in initial {
+            self.observe(change)?;
         }
-        self.notes.warn_to(&mut self.out, failure.text());
         Ok(())
+    }
+
+    fn observe(&mut self, mut change: Change) -> Result<(), Failure> {
+        // The Events of a tree are reports about its objects.
+        let is_object = self.tree.is_none() || change.kind.kind != "Event" || change.key.is_none();
+        if let Some(until) = &mut self.until
+            && is_object
+            && self.filter.selects(&change)
+            && let Some(report) = until.observe(&change)?
+        {
+            self.notes.warn_to(&mut self.out, &report);
+        }
+        if self.filter.admit(&mut change) && self.meets_condition(&change)? {
+            self.change(&change);
+        }
+        if matches!(change.event, What::Synced { .. }) {
+            self.unevaluated();
+        }
+        Ok(())
+    }
+
+    /// Whether `--where` holds for the change.
+    fn meets_condition(&mut self, change: &Change) -> Result<bool, Failure> {
+        let Some(condition) = &mut self.condition else {
+            return Ok(true);
+        };
+        let (admitted, report) = condition.admit(change)?;
+        if let Some(report) = report {
+            self.notes.warn_to(&mut self.out, &report);
+        }
+        Ok(admitted)
+    }
+
+    /// Reports for how many objects the expressions could not be evaluated, besides those that were named.
+    fn unevaluated(&mut self) {
+        let of_condition = self.condition.as_mut().and_then(Where::unreported);
+        let of_until = self.until.as_mut().and_then(Until::unreported);
+        for report in of_condition.into_iter().chain(of_until) {
+            self.notes.warn_to(&mut self.out, &report);
+        }
     }
 
     fn change(&mut self, change: &Change) {
@@ -224,6 +395,8 @@ impl Watch {
             Format::Text | Format::Wide | Format::Brief => {}
         }
         match (change.event, &change.object) {
+            // The tree is printed instead.
+            (What::Added { initial: true } | What::Synced { .. }, _) if self.tree.is_some() => {}
             (What::Added { initial: true }, Some(object)) => {
                 self.table.add(&change.kind, &object.tree());
             }

@@ -1,7 +1,8 @@
 //! The table of the initial objects of a kind, printed when its list is complete.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
+use super::server_columns::ServerColumns;
 use crate::columns::{self, Columns};
 use crate::item::Tree;
 use crate::kinds::Kind;
@@ -14,6 +15,8 @@ pub struct Table {
     namespaces: bool,
     colours: Colours,
     rows: BTreeMap<String, Vec<Vec<SafeText>>>,
+    /// Columns of kinds that have none of ours, by the name of the kind.
+    pub server: HashMap<String, ServerColumns>,
 }
 
 impl Table {
@@ -24,6 +27,7 @@ impl Table {
             namespaces,
             colours,
             rows: BTreeMap::new(),
+            server: HashMap::new(),
         }
     }
 
@@ -33,7 +37,14 @@ impl Table {
 
     /// Adds an object.
     pub fn add(&mut self, kind: &Kind, object: &Tree) {
-        let row = self.columns(kind).row(object);
+        let columns = self.columns(kind);
+        let mut row = columns.row(object);
+        if let Some(server) = self.server.get(&kind.full_name()) {
+            let text = |pointer: &str| object.text(pointer).unwrap_or_default();
+            let cells = server.row(text("/metadata/namespace"), text("/metadata/name"), self.wide);
+            let at = after_name(&columns.head());
+            row.splice(at..at, cells);
+        }
         let row = row.iter().map(|cell| SafeText::line(cell).shortened()).collect();
         self.rows.entry(kind.full_name()).or_default().push(row);
     }
@@ -45,7 +56,12 @@ impl Table {
         };
         rows.sort();
         let head = self.columns(kind).head();
-        let head_line: Vec<SafeText> = head.iter().map(|name| SafeText::from(*name)).collect();
+        let at = after_name(&head);
+        let mut head: Vec<String> = head.into_iter().map(str::to_owned).collect();
+        if let Some(server) = self.server.get(&kind.full_name()) {
+            head.splice(at..at, server.head(self.wide));
+        }
+        let head_line: Vec<SafeText> = head.iter().map(|name| SafeText::line(name).shortened()).collect();
         let mut widths: Vec<usize> = head.iter().map(|name| name.chars().count()).collect();
         for row in &rows {
             for (width, cell) in widths.iter_mut().zip(row) {
@@ -59,6 +75,13 @@ impl Table {
         }
         text
     }
+}
+
+/// The place of the server's columns: after the name.
+fn after_name(head: &[&str]) -> usize {
+    head.iter()
+        .position(|name| *name == "NAME")
+        .map_or(0, |at| at + 1)
 }
 
 /// Cells side by side, three spaces between them, nothing after the last.

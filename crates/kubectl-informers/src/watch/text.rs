@@ -115,6 +115,28 @@ impl Texts {
         text
     }
 
+    /// An Event of the past, with its own time and the object it is about.
+    pub fn past_event(&self, event: &Change) -> SafeText {
+        let object = event.object.as_ref();
+        let field = |name: &str| {
+            let text = object.and_then(|object| object.text(name).ok().flatten());
+            text.filter(|text| !text.is_empty())
+        };
+        let stamp = field("lastTimestamp")
+            .or_else(|| field("eventTime"))
+            .or_else(|| field("metadata.creationTimestamp"))
+            .and_then(|stamp| stamp.parse::<Timestamp>().ok());
+        let stamp = stamp.map_or_else(|| SafeText::from("unknown time"), time);
+        let about = event
+            .about()
+            .map(|(kind, key)| format!(" {} {key}", kind.to_lowercase()));
+        let mut text = self.colours.paint(DIM, stamp);
+        text.push(SafeText::line(about.unwrap_or_default()));
+        text.push("  ");
+        text.push(story(event).unwrap_or_default());
+        text
+    }
+
     /// The columns that changed, or else the first fields.
     fn brief_changes(&self, change: &Change, text: &mut SafeText) {
         let cells = |item: &Option<std::sync::Arc<crate::item::Item>>| {

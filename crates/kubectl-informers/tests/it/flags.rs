@@ -51,6 +51,17 @@ async fn a_server_can_be_named_without_a_kubeconfig() {
         "right-token",
     ]);
     assert_eq!(program.event().await["name"], "cart");
+    let mut program = home.start(&[
+        "watch",
+        "pods",
+        "-o",
+        "json",
+        "-s",
+        &url,
+        "--token",
+        "right-token",
+    ]);
+    assert_eq!(program.event().await["name"], "cart");
 
     let ended = home
         .run(&["watch", "pods", "-s", &url, "--api-token", "wrong-token"])

@@ -1,5 +1,7 @@
 //! Completions, the manual page, the version.
 
+use kube_testserver::builders::pod;
+
 use crate::program::Home;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -23,6 +25,7 @@ async fn the_manual_page_has_every_command_and_option() {
         "watch",
         "top",
         "serve",
+        "trouble",
         "testserver",
         "bench",
         "completion",
@@ -64,6 +67,7 @@ async fn every_command_and_option_is_documented() {
         "watch",
         "top",
         "serve",
+        "trouble",
         "testserver",
         "bench",
         "completion",
@@ -82,6 +86,53 @@ async fn every_command_and_option_is_documented() {
             assert!(document.contains(&format!("--{option}")), "{command}: --{option}");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kubectl_completes_kinds_names_namespaces_and_contexts() {
+    let cluster = crate::program::Cluster::new().await;
+    cluster.server.create(pod("shop", "cart-1"));
+    cluster.server.create(pod("shop", "cart-2"));
+    cluster.server.create(pod("other", "web"));
+    cluster.server.create(
+        serde_json::json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "shop" } }),
+    );
+    for (words, expected) in [
+        (vec!["watch", "deployments.a"], "deployments.apps\n:6\n"),
+        (vec!["watch", "pods,deployments.a"], "pods,deployments.apps\n:6\n"),
+        (vec!["top", "deployments.a"], "deployments.apps\n:6\n"),
+        (vec!["watch", "pods", "-n", "shop", "ca"], "cart-1\ncart-2\n:4\n"),
+        (
+            vec!["watch", "-n", "shop", "pod/"],
+            "pod/cart-1\npod/cart-2\n:4\n",
+        ),
+        (vec!["watch", "pods", "-n", "sh"], "shop\n:4\n"),
+        (vec!["--context=kube"], "--context=kube-testserver\n:4\n"),
+        (vec!["--context", "kube"], "kube-testserver\n:4\n"),
+        (vec!["watch", "gadgets", ""], ":4\n"),
+        (vec!["--kubeconfig", "/nowhere", "watch", "po"], ":6\n"),
+    ] {
+        let all: Vec<&str> = std::iter::once("__complete")
+            .chain(words.iter().copied())
+            .collect();
+        let ended = cluster.run(&all).await;
+        assert_eq!(
+            (ended.code, ended.out.as_str()),
+            (Some(0), expected),
+            "{words:?}: {}",
+            ended.err
+        );
+        assert_eq!(ended.err, "", "{words:?}");
+    }
+    // A link under the name that kubectl looks for.
+    let link = cluster.home().path().join("kubectl_complete-informers");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_kubectl-informers"), &link).unwrap();
+    let output = tokio::process::Command::new(&link)
+        .arg("trou")
+        .output()
+        .await
+        .unwrap();
+    assert!(String::from_utf8(output.stdout).unwrap().starts_with("trouble\t"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

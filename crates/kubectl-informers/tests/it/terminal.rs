@@ -195,3 +195,77 @@ async fn a_hangup_ends_it_and_gives_the_terminal_back() {
         .until("the terminal given back", |seen| seen.contains(LEAVE))
         .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn enter_opens_an_object_with_its_secrets_masked() {
+    let cluster = Cluster::new().await;
+    let secrets: kube::Api<k8s_openapi::api::core::v1::Secret> =
+        kube::Api::namespaced(cluster.server.client(), "shop");
+    let mut terminal = Terminal::start(&cluster, &["top", "secrets"]);
+    terminal
+        .until("the end of the list", |seen| seen.contains("live"))
+        .await;
+    cluster
+        .server
+        .create(kube_testserver::builders::secret("shop", "db"));
+    let patch = serde_json::json!({ "stringData": { "password": "correct-horse" } });
+    let patch = kube::api::Patch::Merge(patch);
+    secrets.patch("db", &Default::default(), &patch).await.unwrap();
+    terminal
+        .until("the change", |seen| seen.contains("<13 bytes>"))
+        .await;
+    terminal.press("\r");
+    // Only cells that differ from the last frame are written: any of these words is enough.
+    let words = ["apiVersion:", "metadata:", "namespace:", "resourceVersion:"];
+    terminal
+        .until("the YAML", |seen| words.iter().any(|word| seen.contains(word)))
+        .await;
+    assert!(!terminal.seen.lock().unwrap().contains("Y29y"));
+    terminal.press("\u{1b}");
+    terminal.press("q");
+    let code = within("the end", terminal.child.wait()).await.unwrap();
+    assert_eq!(code.code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_colon_changes_what_is_watched() {
+    let cluster = Cluster::new().await;
+    cluster.server.create(pod("shop", "cart"));
+    cluster.server.create(kube_testserver::builders::node("node-1"));
+    let mut terminal = Terminal::start(&cluster, &["top", "pods"]);
+    terminal
+        .until("the end of the list", |seen| seen.contains("live"))
+        .await;
+    let label = |round: &mut u32| {
+        *round += 1;
+        serde_json::json!({ "metadata": { "labels": { "round": round.to_string() } } })
+    };
+    let (mut round, client) = (0, cluster.server.client());
+    terminal.press(":nodes\r");
+    let nodes: kube::Api<k8s_openapi::api::core::v1::Node> = kube::Api::all(client.clone());
+    within("a change of a node", async {
+        while !terminal.seen.lock().unwrap().contains("node-1") {
+            let patch = kube::api::Patch::Merge(label(&mut round));
+            nodes.patch("node-1", &Default::default(), &patch).await.unwrap();
+        }
+    })
+    .await;
+    terminal.press(":gadgets\r");
+    terminal
+        .until("an error", |seen| {
+            seen.contains("resource") && seen.contains("gadgets\"")
+        })
+        .await;
+    terminal.press(":pods\r");
+    let pods: kube::Api<k8s_openapi::api::core::v1::Pod> = kube::Api::namespaced(client, "shop");
+    within("a change of a pod", async {
+        while !terminal.seen.lock().unwrap().contains("cart") {
+            let patch = kube::api::Patch::Merge(label(&mut round));
+            pods.patch("cart", &Default::default(), &patch).await.unwrap();
+        }
+    })
+    .await;
+    terminal.press("q");
+    let code = within("the end", terminal.child.wait()).await.unwrap();
+    assert_eq!(code.code(), Some(0));
+}
