@@ -32,7 +32,7 @@ impl Churn {
         };
         self.update_counts(key, &current, wanted);
         if changed {
-            self.due.push(Work::Deployment(key.to_owned()));
+            self.push(Work::Deployment(key.to_owned()));
         }
     }
 
@@ -194,7 +194,7 @@ impl Churn {
                 *image = json!(format!("{name}:1.{next}.0"));
             }
         });
-        self.due.push(Work::Deployment(key.to_owned()));
+        self.push(Work::Deployment(key.to_owned()));
     }
 
     /// Scales up or down by one, staying near the initial number of replicas.
@@ -216,7 +216,7 @@ impl Churn {
             };
             set(object, "spec", "replicas", json!(next));
         });
-        self.due.push(Work::Deployment(key.to_owned()));
+        self.push(Work::Deployment(key.to_owned()));
     }
 
     /// Deletes the replica sets and pods of a deleted deployment.

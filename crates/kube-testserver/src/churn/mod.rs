@@ -7,7 +7,7 @@
 mod deployments;
 mod fill;
 mod model;
-mod objects;
+pub(crate) mod objects;
 mod pods;
 mod population;
 
@@ -25,6 +25,9 @@ pub use population::{Population, PopulationError};
 /// The longest time between two steps, for low rates.
 const LONGEST_TICK: Duration = Duration::from_millis(500);
 const SHORTEST_TICK: Duration = Duration::from_millis(10);
+
+/// The number of follow-ups on objects of clients between two ticks.
+const CLIENT_WORK: usize = 1000;
 
 /// Changes a server's objects as a busy cluster would.
 #[derive(Debug)]
@@ -45,12 +48,15 @@ pub struct Churn {
     seen: u64,
     writes: usize,
     numbers: u64,
+    /// The server has controllers for deployments and pods. Then the churn makes disturbances only.
+    live: bool,
 }
 
 impl Churn {
     /// Adopts the objects on the server. Nothing changes before [`Churn::fill`] or [`Churn::step`].
     pub fn new(server: TestServer, seed: u64) -> Self {
         let mut churn = Self {
+            live: server.runs_deployments(),
             server,
             rng: fastrand::Rng::with_seed(seed),
             pods: Pods::default(),
@@ -111,11 +117,46 @@ impl Churn {
             let earned = writes_per_second * now.duration_since(last).as_secs_f64();
             budget = (budget + earned).min(writes_per_second.max(1.0));
             last = now;
+            self.serve_clients().await;
             while budget >= 1.0 {
                 budget -= self.step().max(1) as f64;
                 // Let other tasks on this thread run between two steps.
                 tokio::task::yield_now().await;
             }
+        }
+    }
+
+    /// Follows up on the objects of clients, all at once and regardless of the rate: a deployment of a user never waits for the
+    /// churn.
+    async fn serve_clients(&mut self) {
+        let before = self.server.resource_version();
+        if before != self.seen {
+            self.adopt_changes();
+        }
+        self.writes = 0;
+        // A deployment that can never be satisfied must not stop the churn.
+        for _ in 0..CLIENT_WORK {
+            let Some(work) = self.due.pop_urgent() else { break };
+            self.work(work);
+            tokio::task::yield_now().await;
+        }
+        self.seen = before + u64::try_from(self.writes).unwrap_or(0);
+    }
+
+    fn push(&mut self, work: Work) {
+        let of_client = |deployment: &Option<String>| {
+            let known = deployment.as_ref().and_then(|key| self.deployments.get(key));
+            known.is_none_or(|known| known.base.is_none())
+        };
+        let urgent = match &work {
+            Work::Deployment(key) => of_client(&Some(key.clone())),
+            Work::Pod(key) => self.pods.get(key).is_some_and(|pod| of_client(&pod.deployment)),
+            Work::Node(_) => false,
+        };
+        if urgent {
+            self.due.push_urgent(work);
+        } else {
+            self.due.push(work);
         }
     }
 
@@ -130,11 +171,16 @@ impl Churn {
         if self.server.count("nodes") != self.nodes.len() {
             self.nodes = self.server.objects("nodes").iter().map(key_of).collect();
         }
+        if self.live {
+            self.deployments
+                .retain(|key, _| self.server.object("deployments.apps", key).is_some());
+            return;
+        }
         if self.server.count("pods") != self.pods.len() {
             self.adopt_pods();
         }
-        for key in self.deployments.keys() {
-            self.due.push(Work::Deployment(key.clone()));
+        for key in self.deployments.keys().cloned().collect::<Vec<_>>() {
+            self.push(Work::Deployment(key));
         }
     }
 
@@ -166,9 +212,6 @@ impl Churn {
 
     fn adopt(&mut self, key: &str, pod: &Value, set: Option<String>, deployment: Option<String>) {
         let life = Life::of(pod);
-        if matches!(life, Life::Pending | Life::Scheduled | Life::Crashed) {
-            self.due.push(Work::Pod(key.to_owned()));
-        }
         self.pods.insert(
             key,
             Pod {
@@ -177,10 +220,14 @@ impl Churn {
                 deployment,
             },
         );
+        if matches!(life, Life::Pending | Life::Scheduled | Life::Crashed) {
+            self.push(Work::Pod(key.to_owned()));
+        }
     }
 
     fn work(&mut self, work: Work) {
         match work {
+            Work::Pod(_) | Work::Deployment(_) if self.live => {}
             Work::Pod(key) => self.advance(&key),
             Work::Deployment(key) => self.reconcile(&key),
             Work::Node(name) => self.set_node_ready(&name, true),
@@ -206,7 +253,7 @@ impl Churn {
                     return;
                 };
                 self.set_life(key, Life::Scheduled);
-                self.due.push(Work::Pod(key.to_owned()));
+                self.push(Work::Pod(key.to_owned()));
                 self.record_event(
                     &object,
                     "Normal",
@@ -293,11 +340,14 @@ impl Churn {
         );
         let deployment = self.pods.get(&key).and_then(|pod| pod.deployment.clone());
         self.enqueue(deployment);
-        self.due.push(Work::Pod(key));
+        self.push(Work::Pod(key));
     }
 
     /// Deletes a pod; its owner will replace it.
     fn delete_pod(&mut self, key: &str) -> bool {
+        if self.live {
+            return self.delete("pods", key);
+        }
         let Some(pod) = self.pods.remove(key) else {
             return false;
         };
@@ -361,7 +411,7 @@ impl Churn {
             &format!("Node {name} status is now: {reason}"),
         );
         if !ready {
-            self.due.push(Work::Node(name.to_owned()));
+            self.push(Work::Node(name.to_owned()));
         }
     }
 
@@ -397,6 +447,9 @@ impl Churn {
 
     /// A running pod that has an owner to replace it.
     fn any_pod(&mut self) -> Option<String> {
+        if self.live {
+            return self.any_live_pod();
+        }
         let deployment = self.any_deployment(false)?;
         let running = self
             .pods
@@ -406,9 +459,31 @@ impl Churn {
         any(&mut self.rng, &keys)
     }
 
+    /// The same if the controllers of the server run the pods; those of clients are left alone. Some pods are looked at, because
+    /// reading all of them is slow.
+    fn any_live_pod(&mut self) -> Option<String> {
+        let keys = self.server.keys("pods");
+        for _ in 0..16 {
+            let key = self.rng.choice(&keys)?;
+            let running = self.server.object("pods", key).is_some_and(|pod| {
+                let set = self.replica_set_of(&pod);
+                let deployment = set.as_deref().and_then(|set| set.rsplit_once('-'));
+                let known = deployment.and_then(|(key, _)| self.deployments.get(key));
+                Life::of(&pod) == Life::Running && known.is_some_and(|known| known.base.is_some())
+            });
+            if running {
+                return Some(key.to_string());
+            }
+        }
+        None
+    }
+
     /// A deployment created by `fill` with no pending work.
     fn any_settled_deployment(&mut self) -> Option<String> {
         let key = self.any_deployment(true)?;
+        if self.live {
+            return Some(key);
+        }
         let busy = self.due.contains(&Work::Deployment(key.clone()))
             || self.pods.of(&key).any(|(_, pod)| pod.life != Life::Running);
         (!busy).then_some(key)
@@ -427,7 +502,7 @@ impl Churn {
     /// Queues a deployment for reconciliation.
     fn enqueue(&mut self, deployment: Option<String>) {
         if let Some(key) = deployment {
-            self.due.push(Work::Deployment(key));
+            self.push(Work::Deployment(key));
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 use tokio::net::ToSocketAddrs;
 
-use crate::controllers::{Controllers, Running};
+use crate::controllers::{Controller, Controllers, Running};
 use crate::fault::Faults;
 use crate::kinds::{Kind, Registry};
 use crate::read::connect::Logs;
@@ -51,6 +51,7 @@ impl TestServerBuilder {
                 body_limit: 3 * 1024 * 1024,
                 garbage: Timing::Never,
                 namespaces: Timing::AtOnce,
+                controllers: Controllers::none(),
                 conformant: false,
                 require_namespaces: false,
                 graceful_pods: false,
@@ -144,12 +145,13 @@ impl TestServerBuilder {
 
     /// Runs controllers of a cluster, which act some time after the write that they react to. None by default.
     pub fn controllers(mut self, controllers: Controllers) -> Self {
-        if controllers.has_garbage_collection() {
+        if controllers.has(Controller::Garbage) {
             self.config.garbage = Timing::Later;
         }
-        if controllers.has_namespace_deletion() {
+        if controllers.has(Controller::Namespaces) {
             self.config.namespaces = Timing::Later;
         }
+        self.config.controllers = controllers;
         self
     }
 
@@ -255,7 +257,7 @@ impl TestServerBuilder {
         }
         let mut store = Store::new(
             self.config.watch_window,
-            self.config.garbage != Timing::Never,
+            self.config.garbage != Timing::Never || self.config.controllers.need_changes(),
             self.config.first_version.unwrap_or(1),
         );
         for (collection, object) in self.snapshot.iter().flat_map(|snapshot| &snapshot.objects) {
@@ -266,7 +268,10 @@ impl TestServerBuilder {
             }
             store.adopt(collection, object.clone());
         }
-        if self.config.has_controllers() {
+        if self.config.controllers.need_changes() {
+            store.report_changes();
+        }
+        if !self.config.controllers.is_empty() {
             store.defer_all();
         }
         Arc::new_cyclic(|this| ServerState {

@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::TestServer;
+use crate::controllers::PodRule;
 use crate::kinds::Kind;
 use crate::server::state::ServerState;
 use crate::storage::{Collection, Store, storage_key};
@@ -277,6 +278,23 @@ impl TestServer {
             .unwrap_or_default()
     }
 
+    /// The keys of all objects of a resource, sorted.
+    pub(crate) fn keys(&self, resource: &str) -> Vec<Arc<str>> {
+        let Ok(kind) = self.resource(resource) else {
+            return Vec::new();
+        };
+        let store = self.state.store.read();
+        let collection = store.collection(&ServerState::collection_of(&kind));
+        collection
+            .map(|collection| collection.objects().map(|object| object.key.clone()).collect())
+            .unwrap_or_default()
+    }
+
+    /// Whether the server's own controllers run deployments.
+    pub(crate) fn runs_deployments(&self) -> bool {
+        self.state.config.controllers.run_deployments()
+    }
+
     /// The number of objects of a resource.
     pub fn count(&self, resource: &str) -> usize {
         let Ok(kind) = self.resource(resource) else {
@@ -325,6 +343,12 @@ impl TestServer {
     /// Sets the log of a container of a pod (`shop/cart`), which clients can then read.
     pub fn set_log(&self, pod: &str, container: &str, text: impl Into<String>) {
         self.state.logs.set(pod, container, text.into());
+    }
+
+    /// Decides how pods run on their nodes, on a server with a [kubelet](crate::Controllers::kubelet). The latest rule that
+    /// matches a pod counts, also for pods that run already.
+    pub fn pod_rule(&self, rule: PodRule) {
+        self.state.add_pod_rule(rule);
     }
 }
 

@@ -27,7 +27,7 @@ use crate::typed;
 
 pub(crate) use create::{NewObject, create};
 pub(crate) use delete::{DeleteOptions, Deleted, Propagation, delete};
-pub(crate) use garbage::{follow_deferred, settle};
+pub(crate) use garbage::{follow_deferred, kind_of, settle};
 pub(crate) use review::review;
 pub(crate) use subresource::{apply_scale, bind, issue_token, read_scale, write_scale};
 pub(crate) use update::{Made, Part, update, update_now};

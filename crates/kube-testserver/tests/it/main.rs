@@ -11,6 +11,7 @@ mod hostile;
 mod judged;
 mod kube_clients;
 mod list;
+mod live;
 mod patch;
 mod poison;
 mod replicas;
@@ -20,4 +21,5 @@ mod socket;
 mod state;
 mod table;
 mod watch;
+
 mod write;
