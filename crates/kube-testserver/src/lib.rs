@@ -47,9 +47,11 @@
 //! - **Conformance.** [`TestServerBuilder::conformant`] decodes, completes and validates built-in objects as a real server
 //!   does.
 //! - **State.** [`TestServer::snapshot`], [`TestServerBuilder::restore`], [`TestServer::fork`].
+//! - **Access.** [`TestServerBuilder::rbac`] makes roles decide; [`TestServer::client_as`] acts as any user. Otherwise every client
+//!   with the token may do everything, and a [user without permissions](TestServerBuilder::user_without_permissions) nothing.
 //!
-//! Limitations: [some controllers](Controllers#differences-from-a-real-cluster) of a cluster only; no admission webhooks; no
-//! RBAC: every client with the token may do everything, and a [user without permissions](TestServerBuilder::user_without_permissions) nothing.
+//! Limitations: not every controller of a cluster ([the differences](Controllers#differences-from-a-real-cluster)); no admission
+//! webhooks.
 //!
 //! The feature `cli` adds the `kube-testserver` program and the module `program`, which depend on clap.
 

@@ -51,6 +51,10 @@ pub struct Arguments {
     #[arg(long)]
     tls: bool,
 
+    /// Switches RBAC on; the kubeconfig is that of an administrator, who can act as others (kubectl --as)
+    #[arg(long, requires = "tls")]
+    rbac: bool,
+
     /// Writes a kubeconfig to this file
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -92,6 +96,9 @@ pub async fn run(arguments: Arguments) -> Result<(), String> {
         .garbage_collection();
     if arguments.live {
         builder = builder.controllers(Controllers::all());
+    }
+    if arguments.rbac {
+        builder = builder.rbac();
     }
     if let Some(token) = &arguments.token {
         builder = builder.token(token);

@@ -83,7 +83,7 @@ pub(super) fn controller_reference(owner: &Value) -> Value {
 
 /// Whether a label selector with `matchLabels` and `matchExpressions` matches. An empty one matches nothing: no workload may
 /// have one, and a missing one must not claim every pod.
-pub(super) fn selects(selector: &Value, labels: &BTreeMap<String, String>) -> bool {
+pub(crate) fn selects(selector: &Value, labels: &BTreeMap<String, String>) -> bool {
     let exact = selector.get("matchLabels").and_then(Value::as_object);
     let expressions = list(selector, "/matchExpressions");
     let is_empty = exact.is_none_or(Map::is_empty) && expressions.is_empty();

@@ -27,6 +27,7 @@ mod stateful_set;
 
 use crate::storage::Event;
 
+pub(crate) use fields::selects;
 pub use rules::PodRule;
 pub(crate) use run::Running;
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 use tokio::net::ToSocketAddrs;
 
+use crate::auth::User;
 use crate::controllers::{Controller, Controllers, Running};
 use crate::fault::Faults;
 use crate::kinds::{Kind, Registry};
@@ -41,6 +42,8 @@ impl TestServerBuilder {
             config: Config {
                 token: None,
                 user_without_permissions: None,
+                users: Vec::new(),
+                rbac: false,
                 seed: 0,
                 first_version: None,
                 bookmark_interval: Duration::from_secs(60),
@@ -90,6 +93,57 @@ impl TestServerBuilder {
             token: Secret::new(token),
             user: user.into(),
         });
+        self
+    }
+
+    /// Adds a user, identified by another token. What it may do is decided by [`rbac`](Self::rbac); without it, everything.
+    pub fn user(mut self, token: impl Into<String>, name: impl Into<String>, groups: &[&str]) -> Self {
+        self.config
+            .users
+            .push((Secret::new(token), User::new(name, groups)));
+        self
+    }
+
+    /// Switches RBAC on: Roles, ClusterRoles and their bindings decide what clients may do, and refused requests get status 403 in
+    /// the wording of a real server.
+    ///
+    /// Users are those of [`user`](Self::user), service accounts by the tokens that `serviceaccounts/token` issues, and those that a
+    /// client impersonates; see also [`TestServer::client_as`]. [`TestServer::client`] and clients with the
+    /// [token](Self::token) may do everything, clients without credentials almost nothing. Access reviews
+    /// (`kubectl auth can-i`) are answered by the same rules. Aggregated ClusterRoles have the rules of the roles that they
+    /// select, although the stored object does not show them.
+    ///
+    /// Differs from a real server: users can create roles with more permissions than their own. Of the default roles there are
+    /// `cluster-admin`, `system:basic-user`, `system:discovery` and `system:public-info-viewer`.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use kube::{Api, api::ListParams};
+    /// use kube_testserver::TestServer;
+    /// use serde_json::json;
+    ///
+    /// let server = TestServer::builder().rbac().build();
+    /// server.create(json!({
+    ///     "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": { "namespace": "shop", "name": "reader" },
+    ///     "rules": [{ "apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"] }],
+    /// }));
+    /// server.create(json!({
+    ///     "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": { "namespace": "shop", "name": "read" },
+    ///     "roleRef": { "kind": "Role", "name": "reader" }, "subjects": [{ "kind": "ServiceAccount", "name": "operator" }],
+    /// }));
+    ///
+    /// let operator = server.client_as("system:serviceaccount:shop:operator", &[]);
+    /// let pods: Api<Pod> = Api::namespaced(operator.clone(), "shop");
+    /// pods.list(&ListParams::default()).await?;
+    /// let error = pods.delete("cart", &Default::default()).await.unwrap_err();
+    /// assert!(error.to_string().contains(r#"cannot delete resource "pods" in API group """#));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn rbac(mut self) -> Self {
+        self.config.rbac = true;
         self
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
+use crate::auth::User;
 use crate::controllers::{Controllers, Running};
 use crate::fault::{Faults, Poisons};
 use crate::kinds::{Kind, Registry};
@@ -23,6 +24,10 @@ use crate::watch::hub::Hub;
 pub(crate) struct Config {
     pub(crate) token: Option<Secret>,
     pub(crate) user_without_permissions: Option<UserWithoutPermissions>,
+    /// Further users, by token.
+    pub(crate) users: Vec<(Secret, User)>,
+    /// Whether roles and bindings decide what users may do.
+    pub(crate) rbac: bool,
     pub(crate) seed: u64,
     /// The version before the first write; chosen when the server is built if there is none.
     pub(crate) first_version: Option<u64>,

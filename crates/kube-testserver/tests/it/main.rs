@@ -14,6 +14,7 @@ mod list;
 mod live;
 mod patch;
 mod poison;
+mod rbac;
 mod replicas;
 mod scale;
 mod server;

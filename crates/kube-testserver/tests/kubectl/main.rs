@@ -54,6 +54,7 @@ fn main() -> ExitCode {
         conformance::invalid_objects_are_rejected_with_the_field,
         conformance::fields_are_explained_to_any_depth,
         conformance::tls_accepts_certificates_and_tokens,
+        conformance::roles_decide_what_users_may_do,
         custom::custom_kind_is_defined_used_and_deleted,
         custom::custom_kinds_support_client_side_and_server_side_apply,
         custom::manifests_create_definitions_and_objects,
