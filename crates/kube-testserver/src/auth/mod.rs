@@ -71,7 +71,7 @@ pub(crate) fn admit(
     if !state.config.rbac {
         return Ok(user);
     }
-    let user = impersonate(state, user, headers)?;
+    let user = impersonate(state, user, headers, path, seen)?;
     authorize(state, &user, path, seen)?;
     Ok(user)
 }
@@ -88,7 +88,7 @@ fn authenticate(
     {
         // As on a real server, every user may read discovery.
         return match path {
-            Some(path) if !state.config.rbac => Err(forbidden(&user.user, path, seen)),
+            Some(path) if !state.config.rbac => Err(forbidden(&user.user, seen.verb.as_str(), path)),
             _ => Ok(User::new(user.user.as_str(), &[])),
         };
     }
@@ -137,7 +137,13 @@ fn account_of_token(state: &ServerState, token: &str) -> Option<User> {
 }
 
 /// The user that a client acts as, if it may.
-fn impersonate(state: &ServerState, user: User, headers: &HeaderMap) -> Result<User, ApiError> {
+fn impersonate(
+    state: &ServerState,
+    user: User,
+    headers: &HeaderMap,
+    path: Option<&ResourcePath>,
+    seen: &SeenRequest,
+) -> Result<User, ApiError> {
     let values = |name: &str| -> Vec<String> {
         let all = headers.get_all(name).iter();
         all.filter_map(|value| value.to_str().ok())
@@ -169,9 +175,20 @@ fn impersonate(state: &ServerState, user: User, headers: &HeaderMap) -> Result<U
             }
         }
     };
-    match account(&name) {
-        Some((namespace, account)) => check("serviceaccounts", Some(namespace), account)?,
-        None => check("users", None, &name)?,
+    let (mode, allowed) = match account(&name) {
+        Some((namespace, account)) => (
+            "serviceaccount",
+            check("serviceaccounts", Some(namespace), account),
+        ),
+        None => ("user-info", check("users", None, &name)),
+    };
+    if let Err(refusal) = allowed {
+        // A real server looks for permissions of constrained impersonation first, which name the action, and reports those.
+        let verb = format!("impersonate-on:{mode}:{}", seen.verb.as_str());
+        return Err(match path {
+            Some(path) => forbidden(&user.name, &verb, path),
+            None => refusal,
+        });
     }
     for group in &groups {
         check("groups", None, group)?;
@@ -206,7 +223,7 @@ fn authorize(
     };
     match rbac::decide(&state.store.read(), user, &action) {
         Decision::Allowed(_) => Ok(()),
-        Decision::Denied(reason) => Err(forbidden(&user.name, path, seen).because(&reason)),
+        Decision::Denied(reason) => Err(forbidden(&user.name, seen.verb.as_str(), path).because(&reason)),
     }
 }
 
@@ -243,15 +260,9 @@ fn namespace_of(path: &ResourcePath) -> Option<&str> {
 }
 
 /// The error in the wording of the RBAC authorizer.
-fn forbidden(user: &str, path: &ResourcePath, seen: &SeenRequest) -> ApiError {
+fn forbidden(user: &str, verb: &str, path: &ResourcePath) -> ApiError {
     let resource = full_resource(path);
-    let error = ApiError::forbidden(
-        user,
-        seen.verb.as_str(),
-        &path.group,
-        &resource,
-        namespace_of(path),
-    );
+    let error = ApiError::forbidden(user, verb, &path.group, &resource, namespace_of(path));
     let qualified = match path.group.as_str() {
         "" => path.resource.clone(),
         group => format!("{}.{group}", path.resource),

@@ -59,8 +59,8 @@ pub(crate) fn decide(store: &Store, user: &User, action: &Action<'_>) -> Decisio
     missing.dedup();
     Decision::Denied(match missing.as_slice() {
         [] => String::new(),
-        [one] => format!("RBAC: {one}"),
-        several => format!("RBAC: [{}]", several.join(", ")),
+        [one] => format!("rbac: RBAC: {one}"),
+        several => format!("rbac: RBAC: [{}]", several.join(", ")),
     })
 }
 

@@ -185,7 +185,7 @@ async fn binding_to_a_missing_role_is_named_in_the_refusal() {
 
     let (_, message) = as_jane(&server, "GET", PODS).await;
     let reason =
-        "in the namespace \"shop\": RBAC: clusterrole.rbac.authorization.k8s.io \"missing\" not found";
+        "in the namespace \"shop\": rbac: RBAC: clusterrole.rbac.authorization.k8s.io \"missing\" not found";
     assert!(message.ends_with(reason), "{message}");
 }
 
@@ -236,14 +236,30 @@ async fn impersonation_needs_permission_and_takes_the_rights_of_the_other_user()
     let joe = ("authorization", "Bearer of-joe");
     let other = ("impersonate-user", "eve");
     let (status, message) = ask(&server, "GET", PODS, &[joe, other]).await;
-    let refusal = "users \"eve\" is forbidden: User \"joe\" cannot impersonate resource \"users\" in API group \"\" at the cluster scope";
+    let refusal = "pods is forbidden: User \"joe\" cannot impersonate-on:user-info:list resource \"pods\" in API group \"\" \
+                   in the namespace \"shop\"";
     assert_eq!((status, message.as_str()), (403, refusal));
+
+    let rules = json!([{ "apiGroups": [""], "resources": ["users"], "verbs": ["impersonate"] }]);
+    server.create(role("ClusterRole", "", "impersonator", rules));
+    let joes = json!({ "kind": "User", "name": "joe" });
+    server.create(binding(
+        "ClusterRoleBinding",
+        "",
+        ("ClusterRole", "impersonator"),
+        joes,
+    ));
+    let (_, message) = ask(&server, "GET", PODS, &[joe, other]).await;
+    assert!(message.contains("User \"eve\" cannot list"), "{message}");
+    let group = ("impersonate-group", "dev");
+    let (_, message) = ask(&server, "GET", PODS, &[joe, other, group]).await;
+    let refusal = "groups \"dev\" is forbidden: User \"joe\" cannot impersonate resource \"groups\" in API group \"\" at the cluster scope";
+    assert_eq!(message, refusal);
 
     let root = ("authorization", "Bearer root");
     let (status, message) = ask(&server, "GET", PODS, &[root, other]).await;
     assert_eq!(status, 403);
     assert!(message.contains("User \"eve\" cannot list"), "{message}");
-    let group = ("impersonate-group", "dev");
     assert_eq!(ask(&server, "GET", PODS, &[root, other, group]).await.0, 200);
 }
 
