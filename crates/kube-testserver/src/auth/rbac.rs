@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use serde_json::{Value, json};
 
 use super::User;
+use crate::controllers::{list, selects, text};
 use crate::storage::{Store, storage_key};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
@@ -175,10 +176,7 @@ fn role_rules(store: &Store, kind: &str, namespace: Option<&str>, name: &str) ->
                 .flatten()
                 .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
                 .collect();
-            if selectors
-                .iter()
-                .any(|selector| crate::controllers::selects(selector, &labels))
-            {
+            if selectors.iter().any(|selector| selects(selector, &labels)) {
                 rules.extend(list(&other, "/rules").iter().cloned());
             }
         }
@@ -289,19 +287,4 @@ fn bootstrap_of(kind: &str) -> impl Iterator<Item = &'static Value> {
     bootstrap()
         .iter()
         .filter(move |object| text(object, "/kind") == kind)
-}
-
-fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object
-        .pointer(pointer)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-}
-
-fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
-    object
-        .pointer(pointer)
-        .and_then(Value::as_array)
-        .map(Vec::as_slice)
-        .unwrap_or_default()
 }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::model::Work;
 use super::pods::{Life, set};
 use super::{Churn, objects};
+use crate::controllers::{fnv, letters};
 
 /// The number of replica sets kept for older templates, so that a rollout can be undone.
 const KEPT_SETS: usize = 2;
@@ -306,8 +307,5 @@ pub(super) fn template_hash(deployment: &Value) -> String {
         .pointer("/spec/template")
         .map(ToString::to_string)
         .unwrap_or_default();
-    let hash = template.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
-    super::letters(hash, 9)
+    letters(fnv(&template), 9)
 }

@@ -4,6 +4,7 @@
 //! same seed on the same server produces the same changes. It also plays the controllers of a cluster for objects
 //! created by clients, so that a deployment created with kubectl gets its pods.
 
+mod clients;
 mod deployments;
 mod fill;
 mod model;
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::controllers::letters;
 use crate::server::TestServer;
 use model::{Deployment, Due, Pod, Pods, Work};
 use pods::Life;
@@ -25,9 +27,6 @@ pub use population::{Population, PopulationError};
 /// The longest time between two steps, for low rates.
 const LONGEST_TICK: Duration = Duration::from_millis(500);
 const SHORTEST_TICK: Duration = Duration::from_millis(10);
-
-/// The number of follow-ups on objects of clients between two ticks.
-const CLIENT_WORK: usize = 1000;
 
 /// Changes a server's objects as a busy cluster would.
 #[derive(Debug)]
@@ -123,40 +122,6 @@ impl Churn {
                 // Let other tasks on this thread run between two steps.
                 tokio::task::yield_now().await;
             }
-        }
-    }
-
-    /// Follows up on the objects of clients, all at once and regardless of the rate: a deployment of a user never waits for the
-    /// churn.
-    async fn serve_clients(&mut self) {
-        let before = self.server.resource_version();
-        if before != self.seen {
-            self.adopt_changes();
-        }
-        self.writes = 0;
-        // A deployment that can never be satisfied must not stop the churn.
-        for _ in 0..CLIENT_WORK {
-            let Some(work) = self.due.pop_urgent() else { break };
-            self.work(work);
-            tokio::task::yield_now().await;
-        }
-        self.seen = before + u64::try_from(self.writes).unwrap_or(0);
-    }
-
-    fn push(&mut self, work: Work) {
-        let of_client = |deployment: &Option<String>| {
-            let known = deployment.as_ref().and_then(|key| self.deployments.get(key));
-            known.is_none_or(|known| known.base.is_none())
-        };
-        let urgent = match &work {
-            Work::Deployment(key) => of_client(&Some(key.clone())),
-            Work::Pod(key) => self.pods.get(key).is_some_and(|pod| of_client(&pod.deployment)),
-            Work::Node(_) => false,
-        };
-        if urgent {
-            self.due.push_urgent(work);
-        } else {
-            self.due.push(work);
         }
     }
 
@@ -459,25 +424,6 @@ impl Churn {
         any(&mut self.rng, &keys)
     }
 
-    /// The same if the controllers of the server run the pods; those of clients are left alone. Some pods are looked at, because
-    /// reading all of them is slow.
-    fn any_live_pod(&mut self) -> Option<String> {
-        let keys = self.server.keys("pods");
-        for _ in 0..16 {
-            let key = self.rng.choice(&keys)?;
-            let running = self.server.object("pods", key).is_some_and(|pod| {
-                let set = self.replica_set_of(&pod);
-                let deployment = set.as_deref().and_then(|set| set.rsplit_once('-'));
-                let known = deployment.and_then(|(key, _)| self.deployments.get(key));
-                Life::of(&pod) == Life::Running && known.is_some_and(|known| known.base.is_some())
-            });
-            if running {
-                return Some(key.to_string());
-            }
-        }
-        None
-    }
-
     /// A deployment created by `fill` with no pending work.
     fn any_settled_deployment(&mut self) -> Option<String> {
         let key = self.any_deployment(true)?;
@@ -580,19 +526,6 @@ fn key_of(object: &Value) -> String {
         ("", name) => name.to_owned(),
         (namespace, name) => format!("{namespace}/{name}"),
     }
-}
-
-/// Encodes a number in letters and digits, without vowels so that it spells no words.
-fn letters(mut number: u64, length: usize) -> String {
-    const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-    let base = u64::try_from(ALPHABET.len()).unwrap_or(1);
-    let mut text = String::new();
-    for _ in 0..length {
-        let index = usize::try_from(number % base).unwrap_or(0);
-        text.extend(ALPHABET.get(index).map(|byte| char::from(*byte)));
-        number /= base;
-    }
-    text
 }
 
 #[cfg(test)]

@@ -13,7 +13,6 @@ use super::queue::Request;
 use super::rules::PodRule;
 use super::{Controller, Controllers};
 use crate::churn::objects::event;
-use crate::kinds::Kind;
 use crate::server::state::ServerState;
 use crate::storage::{Store, Stored, storage_key};
 use crate::typed;
@@ -158,7 +157,7 @@ impl Cluster<'_> {
         let namespace = text(&object, "/metadata/namespace").to_owned();
         let place = Place {
             conformant: self.state.config.conformant,
-            ..target(
+            ..Place::of_test(
                 &kind,
                 &stored_as,
                 Some(namespace.as_str()).filter(|_| kind.namespaced),
@@ -179,7 +178,7 @@ impl Cluster<'_> {
     ) -> Option<Value> {
         let kind = write::kind_of(self.state, collection)?;
         let (namespace, name) = split(key);
-        let place = target(&kind, &kind, namespace, name);
+        let place = Place::of_test(&kind, &kind, namespace, name);
         let edited = write::update_now(self.state, self.store, &place, Part::Object, |object| {
             let mut object = object.clone();
             change(&mut object);
@@ -210,7 +209,7 @@ impl Cluster<'_> {
         let (namespace, name) = split(key);
         let place = Place {
             origin,
-            ..target(&kind, &kind, namespace, name)
+            ..Place::of_test(&kind, &kind, namespace, name)
         };
         let options = DeleteOptions {
             grace_period_seconds: grace,
@@ -236,24 +235,6 @@ impl Cluster<'_> {
     /// Replaces the status of an object.
     pub(super) fn set_status(&mut self, collection: &str, key: &str, status: Value) {
         self.edit(collection, key, |object| object["status"] = json!(status));
-    }
-}
-
-fn target<'a>(
-    kind: &'a Arc<Kind>,
-    stored_as: &'a Arc<Kind>,
-    namespace: Option<&'a str>,
-    name: &'a str,
-) -> Place<'a> {
-    Place {
-        kind,
-        stored_as,
-        namespace,
-        name,
-        origin: Origin::Test,
-        conformant: false,
-        dry_run: false,
-        manager: None,
     }
 }
 

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 /// A text; empty if there is none.
-pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object
         .pointer(pointer)
         .and_then(Value::as_str)
@@ -19,7 +19,7 @@ pub(super) fn number(object: &Value, pointer: &str) -> Option<i64> {
 }
 
 /// The elements of a list; none if it is missing.
-pub(super) fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
+pub(crate) fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
     object
         .pointer(pointer)
         .and_then(Value::as_array)
@@ -174,7 +174,7 @@ pub(super) fn seconds_since(time: &str, now: Timestamp) -> Option<i64> {
 }
 
 /// Encodes a number in letters and digits, without vowels so that it spells no words.
-pub(super) fn letters(mut number: u64, length: usize) -> String {
+pub(crate) fn letters(mut number: u64, length: usize) -> String {
     const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let base = ALPHABET.len() as u64;
     let mut letters = String::with_capacity(length);
@@ -187,7 +187,7 @@ pub(super) fn letters(mut number: u64, length: usize) -> String {
 }
 
 /// The FNV-1a hash of a text.
-pub(super) fn fnv(text: &str) -> u64 {
+pub(crate) fn fnv(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })

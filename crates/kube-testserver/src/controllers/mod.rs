@@ -27,7 +27,7 @@ mod stateful_set;
 
 use crate::storage::Event;
 
-pub(crate) use fields::selects;
+pub(crate) use fields::{fnv, letters, list, selects, text};
 pub use rules::PodRule;
 pub(crate) use run::Running;
 

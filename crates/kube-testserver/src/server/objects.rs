@@ -12,7 +12,7 @@ use crate::kinds::Kind;
 use crate::server::state::ServerState;
 use crate::storage::{Collection, Store, storage_key};
 use crate::transport::status::ApiError;
-use crate::write::{self, DeleteOptions, Made, NewObject, Origin, Part, Place};
+use crate::write::{self, DeleteOptions, Made, NewObject, Part, Place};
 
 /// Writing objects without HTTP. Objects are stored as given, status included; uid, creation time, generation and
 /// resource version are set as for any client.
@@ -33,7 +33,7 @@ impl TestServer {
         let kind = self.kind_of(&object)?;
         let namespace = namespace_of(&kind, &object);
         let stored_as = self.state.registry.read().stored(&kind);
-        let place = place(&kind, &stored_as, namespace.as_deref(), "");
+        let place = Place::of_test(&kind, &stored_as, namespace.as_deref(), "");
         let new = NewObject::check(&place, object)?;
         let created = self
             .state
@@ -59,7 +59,7 @@ impl TestServer {
                 let kind = self.kind_of(&object)?;
                 let namespace = namespace_of(&kind, &object);
                 let stored_as = self.state.registry.read().stored(&kind);
-                let place = place(&kind, &stored_as, namespace.as_deref(), "");
+                let place = Place::of_test(&kind, &stored_as, namespace.as_deref(), "");
                 let new = NewObject::check(&place, object)?;
                 write::create(&self.state, store, &place, new)?;
                 count += 1;
@@ -213,7 +213,7 @@ impl TestServer {
         change: impl FnOnce(&mut Store, &Place<'_>) -> Result<T, ApiError>,
     ) -> Result<T, ApiError> {
         let stored_as = self.state.registry.read().stored(kind);
-        let place = place(kind, &stored_as, namespace, name);
+        let place = Place::of_test(kind, &stored_as, namespace, name);
         self.state.write(|store| change(store, &place))
     }
 }
@@ -349,25 +349,6 @@ impl TestServer {
     /// matches a pod counts, also for pods that run already.
     pub fn pod_rule(&self, rule: PodRule) {
         self.state.add_pod_rule(rule);
-    }
-}
-
-/// The target of a write by the test itself.
-pub(super) fn place<'a>(
-    kind: &'a Arc<Kind>,
-    stored_as: &'a Arc<Kind>,
-    namespace: Option<&'a str>,
-    name: &'a str,
-) -> Place<'a> {
-    Place {
-        kind,
-        stored_as,
-        namespace,
-        name,
-        origin: Origin::Test,
-        conformant: false,
-        dry_run: false,
-        manager: None,
     }
 }
 

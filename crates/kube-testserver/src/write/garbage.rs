@@ -299,19 +299,13 @@ fn remove(
         return;
     };
     let place = Place {
-        kind: &kind,
-        stored_as: &kind,
-        namespace: object.meta.namespace.as_deref(),
-        name: &object.meta.name,
         // Pods end gracefully if there is a kubelet that removes them in the end.
         origin: if state.config.controllers.runs_pods() {
             Origin::Client
         } else {
             Origin::Test
         },
-        conformant: false,
-        dry_run: false,
-        manager: None,
+        ..Place::of_test(&kind, &kind, object.meta.namespace.as_deref(), &object.meta.name)
     };
     // This fails only if the object is already gone, or was replaced by another of its name.
     let options = DeleteOptions {

@@ -58,6 +58,27 @@ pub(crate) struct Place<'a> {
     pub(crate) manager: Option<Manager<'a>>,
 }
 
+impl<'a> Place<'a> {
+    /// The target of a write by the test itself or by a controller: stored as given, without a field manager.
+    pub(crate) fn of_test(
+        kind: &'a Arc<Kind>,
+        stored_as: &'a Arc<Kind>,
+        namespace: Option<&'a str>,
+        name: &'a str,
+    ) -> Place<'a> {
+        Place {
+            kind,
+            stored_as,
+            namespace,
+            name,
+            origin: Origin::Test,
+            conformant: false,
+            dry_run: false,
+            manager: None,
+        }
+    }
+}
+
 impl Place<'_> {
     pub(crate) fn collection(&self) -> Arc<str> {
         ServerState::collection_of(self.kind)

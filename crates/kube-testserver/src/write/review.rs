@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::auth::rbac::{self, Action, Decision};
 use crate::auth::{User, user_of_token};
+use crate::controllers::text;
 use crate::kinds::Kind;
 use crate::server::state::ServerState;
 
@@ -33,13 +34,6 @@ pub(crate) fn review(state: &ServerState, kind: &Kind, user: &User, mut object: 
 
 fn info(user: &User) -> Value {
     json!({ "username": user.name, "groups": user.groups })
-}
-
-fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object
-        .pointer(pointer)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
 }
 
 /// The user that a SubjectAccessReview is about: with the groups that it names, and no others.

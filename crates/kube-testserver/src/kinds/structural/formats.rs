@@ -204,7 +204,7 @@ fn is_isbn10(text: &str) -> bool {
     let values: Option<Vec<u32>> = digits.chars().enumerate().map(value).collect();
     values.is_some_and(|values| {
         let sum: u32 = values.iter().zip(1..).map(|(value, weight)| value * weight).sum();
-        values.len() == 10 && sum % 11 == 0
+        values.len() == 10 && sum.is_multiple_of(11)
     })
 }
 
@@ -219,7 +219,7 @@ fn is_isbn13(text: &str) -> bool {
             .zip([1, 3].into_iter().cycle())
             .map(|(value, weight)| value * weight)
             .sum();
-        values.len() == 13 && sum % 10 == 0
+        values.len() == 13 && sum.is_multiple_of(10)
     })
 }
 
@@ -237,7 +237,7 @@ fn is_credit_card(text: &str) -> bool {
             (_, double) => double,
         };
         let sum: u32 = values.iter().enumerate().map(luhn).sum();
-        (12..=19).contains(&values.len()) && sum % 10 == 0
+        (12..=19).contains(&values.len()) && sum.is_multiple_of(10)
     })
 }
 
