@@ -65,7 +65,7 @@ pub(super) fn annotation<'a>(object: &'a Value, name: &str) -> &'a str {
         .unwrap_or_default()
 }
 
-/// A list of resource names with a single element: its controller.
+/// The uid of the controller of an object.
 pub(super) fn controller_uid(object: &Value) -> Option<&str> {
     list(object, "/metadata/ownerReferences")
         .iter()
