@@ -110,6 +110,7 @@ pub mod informer;
 mod key;
 pub mod lazy;
 pub mod lister;
+mod lock;
 mod log_limit;
 pub mod object;
 pub mod quarantine;
@@ -188,6 +189,7 @@ pub mod stats {
 pub mod sim {
     use std::sync::Arc;
 
+    pub use crate::codec::error_body::error_response;
     pub use crate::dispatcher::{Dispatcher, Leftovers, Listener};
     use crate::error::AddHandlerError;
     use crate::handler::{HandlerOptions, IntoHandler, erase};

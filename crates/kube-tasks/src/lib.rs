@@ -10,6 +10,8 @@
 //! which may quote anything.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "sim")]
+pub mod lock;
 mod set;
 mod spawner;
 

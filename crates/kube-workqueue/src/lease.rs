@@ -3,7 +3,7 @@
 
 use crate::Key;
 use crate::item::{Held, Item, Verdict};
-use parking_lot::Mutex;
+use crate::lock::Mutex;
 use std::sync::Arc;
 
 /// Shared by an item and the runner that drives a worker's future with it.

@@ -93,6 +93,7 @@ mod item;
 mod lease;
 pub mod limiter;
 mod line;
+mod lock;
 mod parallel;
 mod priority;
 mod queue;

@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::limits::{Limits, Size, Timeout};
+use crate::recording::args::{AtArgs, HistoryArgs, RecordArgs, ReplayArgs, Speed};
 
 /// See what changes in a Kubernetes cluster, live.
 ///
@@ -35,6 +36,7 @@ const EXAMPLES: &str = "Examples:
   kubectl informers watch pods -A            a table, then every change with its diff
   kubectl informers watch deploy,po -o json  one JSON object per event, for scripts
   kubectl informers serve                    the dashboard as a web page
+  kubectl informers record incident.rec      record every change, for history, at and replay
   kubectl informers --embedded               the dashboard on a cluster in memory
 
 `kubectl informers` and `kubectl-informers` are the same program.";
@@ -138,6 +140,18 @@ pub struct Connection {
     /// Use an in-memory cluster with simulated changes, ignoring any kubeconfig
     #[arg(long, global = true, conflicts_with_all = ["context", "cluster", "user", "kubeconfig", "server"])]
     pub embedded: bool,
+
+    /// Use a recording instead of a cluster
+    #[arg(long, global = true, value_name = "FILE", conflicts_with_all = ["context", "cluster", "user", "kubeconfig", "server", "embedded"])]
+    pub recording: Option<PathBuf>,
+
+    /// With --recording: the first moment, as for replay --from
+    #[arg(long, global = true, value_name = "TIME", requires = "recording")]
+    pub replay_from: Option<String>,
+
+    /// With --recording: how many times faster than recorded; 0 stays at the first moment [default: 1]
+    #[arg(long, global = true, value_name = "N", requires = "recording")]
+    pub replay_speed: Option<Speed>,
 }
 
 /// A token. `Debug` does not show it.
@@ -243,6 +257,17 @@ pub enum Command {
     Top(TopArgs),
     /// Show the dashboard as a web page
     Serve(ServeArgs),
+    /// Record every change to a file
+    #[command(
+        after_help = "Example:\n  kubectl informers record incident.rec --for 8h\n  kubectl informers history --from 10m incident.rec"
+    )]
+    Record(RecordArgs),
+    /// Print the changes of a recording, with diffs and authors
+    History(HistoryArgs),
+    /// Print the objects of a recording as they were
+    At(AtArgs),
+    /// Serve a recording as an API server, at a moment and onwards
+    Replay(ReplayArgs),
     /// Run the embedded API server, for experiments and tests
     #[command(
         after_help = "Example:\n  kubectl informers testserver --objects pods=500,nodes=20 --churn 20/s"
@@ -404,6 +429,10 @@ pub struct BenchArgs {
     /// Seconds to count events after the sync; 0 skips this
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     pub seconds: u64,
+
+    /// Record the events to this new file as well, and measure it
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
 
     /// Print one JSON object instead of lines
     #[arg(long)]

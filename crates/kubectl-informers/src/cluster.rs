@@ -15,6 +15,9 @@ use kube_testserver::churn::{Churn, Population};
 use crate::cli::{ApiToken, Connection};
 use crate::failure::{Failure, chain, mask_credentials};
 use crate::notes::Notes;
+use crate::recording::Recording;
+use crate::recording::args::{Pace, Speed};
+use crate::recording::replay::Player;
 
 /// A cluster to watch.
 pub struct Cluster {
@@ -42,12 +45,14 @@ pub enum Origin {
     InCluster,
     /// Our own, in memory.
     Embedded,
+    /// A recording, in memory.
+    Recording(PathBuf),
 }
 
-/// The embedded server and its churn. Both stop when this is dropped.
+/// The embedded server, and the churn or the recording that changes its objects. Both stop when this is dropped.
 struct Embedded {
     _server: TestServer,
-    _churn: Task,
+    _task: Task,
 }
 
 /// What lives in the embedded cluster, and how many changes a second happen there: enough to see something in every
@@ -64,6 +69,9 @@ impl Cluster {
     pub async fn connect(options: &Connection, notes: &Notes) -> Result<Self, Failure> {
         if options.embedded {
             return Self::embedded(notes, "Using a cluster in memory in which things happen.");
+        }
+        if let Some(file) = &options.recording {
+            return Self::recording(file, options, notes);
         }
         check(options)?;
         if let Some(kubeconfig) = kubeconfig(options)? {
@@ -93,6 +101,9 @@ impl Cluster {
     ///
     /// There is a kubeconfig that cannot be read.
     pub fn is_configured(options: &Connection) -> Result<bool, Failure> {
+        if options.recording.is_some() {
+            return Ok(true);
+        }
         let configured = options.server.is_some() || kubeconfig(options)?.is_some() || in_cluster().is_some();
         Ok(!options.embedded && configured)
     }
@@ -178,12 +189,43 @@ impl Cluster {
             cache_dir: None,
             embedded: Some(Embedded {
                 _server: server,
-                _churn: Task::spawn("churn", churn.run(CHANGES_A_SECOND)),
+                _task: Task::spawn("churn", churn.run(CHANGES_A_SECOND)),
             }),
         })
     }
 
-    /// Whether it is the embedded server.
+    /// A cluster in memory with the objects of a recording, in which the recorded changes happen again.
+    fn recording(file: &Path, options: &Connection, notes: &Notes) -> Result<Self, Failure> {
+        let mut recording = Recording::open(file)?;
+        let server = Player::builder(&mut recording)?.build();
+        let pace = Pace {
+            speed: options.replay_speed.unwrap_or(Speed(1.0)),
+            from: options.replay_from.clone(),
+        };
+        // A note at any later time would disturb the screen of a dashboard, so the messages are not read.
+        for damage in recording.take_damage() {
+            notes.warn(&damage);
+        }
+        let (player, _) = Player::new(server.clone(), recording, &pace)?;
+        notes.say(&format!("Replaying {} from {}", file.display(), player.start()));
+        Ok(Self {
+            client: server.client(),
+            server: "recording".to_owned(),
+            namespace: "default".to_owned(),
+            origin: Origin::Recording(file.to_owned()),
+            cache_dir: None,
+            embedded: Some(Embedded {
+                _server: server,
+                _task: Task::spawn("replay", async move {
+                    if let Err(failure) = player.play().await {
+                        tracing::warn!(%failure, "the recording cannot be read any further");
+                    }
+                }),
+            }),
+        })
+    }
+
+    /// Whether it is in memory: the embedded server or a recording.
     pub fn is_embedded(&self) -> bool {
         self.embedded.is_some()
     }
@@ -195,6 +237,7 @@ impl Cluster {
             Origin::Server => self.server.clone(),
             Origin::InCluster => format!("this cluster ({})", self.server),
             Origin::Embedded => "embedded cluster, in memory".to_owned(),
+            Origin::Recording(file) => format!("recording {}", file.display()),
         }
     }
 }

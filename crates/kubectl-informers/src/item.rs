@@ -2,8 +2,12 @@
 
 use std::error::Error;
 
+use bytes::Bytes;
 use kube::core::DynamicObject;
 use kube_informers::Lazy;
+use kube_informers::codec::{Codec, Decoding, Expected};
+use kube_informers::lazy::Validate;
+use kube_informers::source::{Fetched, ListItem};
 use serde_json::{Value, json};
 
 use crate::kinds::Kind;
@@ -107,6 +111,66 @@ fn conceal(
     Ok(marks)
 }
 
+/// An object from its JSON, as [`tree`](Contents::tree) gives it, with what remains of values that were redacted before.
+///
+/// # Errors
+///
+/// The object cannot be decoded, so that it must not be shown.
+pub fn restored(
+    kind: &Kind,
+    object: &[u8],
+    marks: Marks,
+    redaction: &Redaction,
+    managed_fields: bool,
+) -> Result<Item, Box<dyn Error + Send + Sync>> {
+    let mut list = format!(
+        "{{\"kind\":{},\"apiVersion\":{},\"items\":[",
+        Value::from(format!("{}List", kind.kind)),
+        Value::from(kind.api_version())
+    )
+    .into_bytes();
+    list.extend_from_slice(object);
+    list.extend_from_slice(b"]}");
+    let item = first_of_list(kind, "application/json", list.into())?;
+    let Some(mut item) = item.map_or(Ok(None), |item| admit(item, kind, redaction, managed_fields))? else {
+        return Err("it is not an object with a name".into());
+    };
+    if !marks.is_empty() {
+        let mut summary = item.summary();
+        summary.marks.extend(marks);
+        item.attach(&summary.to_bytes());
+    }
+    Ok(item)
+}
+
+/// The first object of a list.
+fn first_of_list(
+    kind: &Kind,
+    content_type: &str,
+    list: Bytes,
+) -> Result<Option<Item>, Box<dyn Error + Send + Sync>> {
+    let decoding = Decoding {
+        expected: Expected {
+            api_version: kind.api_version(),
+            kind: kind.kind.clone(),
+            metadata_only: false,
+        },
+        known: None,
+        drop_managed_fields: false,
+        max_object_size: list.len(),
+        shard: None,
+    };
+    let codec = Codec::<Item>::new().validate(Validate::OnAccess);
+    let mut decoder = codec.list_decoder(Some(content_type), decoding)?;
+    decoder.push(list);
+    while let Some(item) = decoder.next()? {
+        if let ListItem::Object(Fetched::New(item)) = item {
+            return Ok(Some(*item));
+        }
+    }
+    Ok(None)
+}
+
 /// What can be read of an [`Item`].
 pub trait Contents {
     /// The object as JSON. Decoded anew at every call.
@@ -179,40 +243,15 @@ pub(crate) fn received(kind: &Kind, object: Value) -> Item {
 #[cfg(test)]
 mod tests {
     use kube_informers::Object;
-    use kube_informers::codec::{Codec, Decoding, Expected};
-    use kube_informers::lazy::Validate;
-    use kube_informers::source::{Fetched, ListItem};
 
     use super::*;
 
     /// An object as a server sends it in JSON.
     pub(super) fn decoded(kind: &Kind, object: &Value) -> Item {
         let list = json!({ "kind": format!("{}List", kind.kind), "apiVersion": kind.api_version(), "items": [object] });
-        decode(kind, "application/json", list.to_string().into()).unwrap()
-    }
-
-    /// The first object of a list.
-    fn decode(kind: &Kind, content_type: &str, list: bytes::Bytes) -> Option<Item> {
-        let decoding = Decoding {
-            expected: Expected {
-                api_version: kind.api_version(),
-                kind: kind.kind.clone(),
-                metadata_only: false,
-            },
-            known: None,
-            drop_managed_fields: false,
-            max_object_size: 1 << 20,
-            shard: None,
-        };
-        let codec = Codec::<Item>::new().validate(Validate::OnAccess);
-        let mut decoder = codec.list_decoder(Some(content_type), decoding).unwrap();
-        decoder.push(list);
-        while let Some(item) = decoder.next().unwrap() {
-            if let ListItem::Object(Fetched::New(item)) = item {
-                return Some(*item);
-            }
-        }
-        None
+        first_of_list(kind, "application/json", list.to_string().into())
+            .unwrap()
+            .unwrap()
     }
 
     fn pods() -> Kind {
@@ -297,7 +336,9 @@ mod tests {
         let message = kube_protobuf::schema::lookup(&kind.api_version(), &kind.kind).unwrap();
         let item = kube_protobuf::ser::to_message(message, object).unwrap();
         let list = kube_protobuf::envelope::to_list_body(types, &Default::default(), [item.as_slice()]);
-        decode(kind, kube_protobuf::MEDIA_TYPE, list.into()).unwrap()
+        first_of_list(kind, kube_protobuf::MEDIA_TYPE, list.into())
+            .unwrap()
+            .unwrap()
     }
 
     #[test]
@@ -373,11 +414,42 @@ mod tests {
             let list = format!(
                 r#"{{"kind":"SecretList","apiVersion":"v1","items":[{{"metadata":{{"name":"db"}},"data":{first},"data":{second}}}]}}"#
             );
-            let item = decode(&kind, "application/json", list.into()).unwrap();
+            let item = first_of_list(&kind, "application/json", list.into())
+                .unwrap()
+                .unwrap();
 
             let item = admit(item, &kind, &Redaction::on(), false).unwrap().unwrap();
 
             assert!(!String::from_utf8_lossy(item.bytes()).contains("Y2Fu"));
+        }
+    }
+
+    #[test]
+    fn a_restored_item_equals_the_one_that_was_held() {
+        let kind = Kind::for_tests("", "v1", "Secret", "secrets");
+        let object = json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": { "name": "db", "managedFields": [
+                { "manager": "m", "operation": "Update", "fieldsV1": { "f:data": {} } },
+            ] },
+            "data": { "password": "Y29ycmVjdC1ob3JzZQ==" },
+        });
+        let held = admit(protobuf(&kind, &object), &kind, &Redaction::on(), true)
+            .unwrap()
+            .unwrap();
+        let bytes = serde_json::to_vec(&held.tree().0).unwrap();
+        let restore =
+            |bytes: &[u8], redaction| restored(&kind, bytes, held.summary().marks, &redaction, true);
+
+        let item = restore(&bytes, Redaction::off()).unwrap();
+
+        assert_eq!(item.tree(), held.tree());
+        assert_eq!(item.summary(), held.summary());
+        let unmasked = serde_json::to_vec(&object).unwrap();
+        let item = restored(&kind, &unmasked, Marks::new(), &Redaction::on(), false).unwrap();
+        assert_eq!(item.tree().text("/data/password"), Some("<13 bytes>"));
+        for malformed in [&b"{}"[..], b"[]", b"", b"{", b"{\"metadata\":{}}", b"],[", b"]}"] {
+            assert!(restore(malformed, Redaction::off()).is_err());
         }
     }
 

@@ -4,11 +4,13 @@
 
 use kube::core::ApiResource;
 use kube_informers::source::ResourceType;
+use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 
 /// A kind that the server serves, in one version.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Kind {
     /// The group; empty for the core group.
     pub group: String,

@@ -32,6 +32,7 @@ mod output;
 mod path;
 mod progress;
 mod queue;
+mod recording;
 mod redact;
 mod refusal;
 mod run;

@@ -12,7 +12,7 @@ use crate::cluster::Cluster;
 use crate::failure::{Exit, Failure};
 use crate::notes::Notes;
 use crate::session::{Reach, Session};
-use crate::{bench, logging, serve, shell, top, watch};
+use crate::{bench, logging, recording, serve, shell, top, watch};
 
 /// How long a blocked standard error may delay the exit of the program.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -65,9 +65,11 @@ fn draws(command: &Command) -> bool {
 
 fn dispatch(command: Command, global: &Global) -> Result<Exit, Failure> {
     // Commands without a server need no runtime.
-    match command {
-        Command::Completion { shell } => return shell::completion(shell),
+    match &command {
+        Command::Completion { shell } => return shell::completion(*shell),
         Command::Man => return shell::man(),
+        Command::History(args) => return recording::history::run(args, global),
+        Command::At(args) => return recording::at::run(args, global),
         _ => {}
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -103,6 +105,10 @@ async fn serve_command(command: Command, global: &Global) -> Result<Exit, Failur
             .map(|()| Exit::Success)
             .map_err(Failure::error),
         Command::Bench(args) => bench::run(args, global).await,
+        Command::Record(args) => recording::capture::run(args, global).await,
+        Command::Replay(args) => recording::replay::run(args, global).await,
+        Command::History(args) => recording::history::run(&args, global),
+        Command::At(args) => recording::at::run(&args, global),
         Command::Completion { shell } => shell::completion(shell),
         Command::Man => shell::man(),
     }

@@ -84,6 +84,10 @@ impl crate::peer::Cache for NoCache {
         false
     }
 
+    fn read(&self, _: &str, _: &str) -> bool {
+        false
+    }
+
     fn on_node(&self, _: &str) -> Option<usize> {
         None
     }

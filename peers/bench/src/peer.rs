@@ -192,6 +192,8 @@ impl Meter {
 pub trait Cache: Send + Sync + 'static {
     /// Whether the pod exists.
     fn get(&self, namespace: &str, name: &str) -> bool;
+    /// Looks the pod up and reads its name, as whoever looks it up does next.
+    fn read(&self, namespace: &str, name: &str) -> bool;
     /// The number of pods the index finds on a node; `None` if the library has no indexes.
     fn on_node(&self, node: &str) -> Option<usize>;
     /// Lists everything and reads each object; returns their number.
@@ -302,12 +304,18 @@ fn reads(cache: &impl Cache, objects: usize) -> Value {
             .filter(|(namespace, name)| cache.get(namespace, name))
             .count()
     });
+    let read = median(|| {
+        keys.iter()
+            .filter(|(namespace, name)| cache.read(namespace, name))
+            .count()
+    });
     let has_index = nodes.first().is_some_and(|node| cache.on_node(node).is_some());
     let index = has_index.then(|| median(|| nodes.iter().filter_map(|node| cache.on_node(node)).sum()));
     let list = median(|| cache.list());
     json!({
         "event": "reads", "found": found,
         "get_ns": get * 1e9 / READS as f64,
+        "read_ns": read * 1e9 / READS as f64,
         "index_ns": index.map(|index| index * 1e9 / READS as f64),
         "list_us": list * 1e6,
     })

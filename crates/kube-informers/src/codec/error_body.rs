@@ -9,7 +9,7 @@ use crate::wire::ApiError;
 const MAX_TEXT: usize = 200;
 
 /// The error in the body of an HTTP response. `truncated` means that the body was longer.
-pub(crate) fn error_response(code: u16, content_type: &str, body: &[u8], truncated: bool) -> ApiError {
+pub fn error_response(code: u16, content_type: &str, body: &[u8], truncated: bool) -> ApiError {
     let text = body.trim_ascii();
     // Servers and proxies send the wrong content type with errors, so an unsupported one is not an error here.
     let status = match ResponseEncoding::of_content_type(Some(content_type)) {

@@ -30,7 +30,7 @@
 mod decoder;
 mod dynamic;
 mod encoding;
-mod error_body;
+pub(crate) mod error_body;
 mod format;
 mod from_wire;
 mod json;

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
-use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -16,6 +15,7 @@ use super::delivery_cursor::DeliveryCursor;
 use super::mailbox::{Consumer, Leftovers, Mailbox, Phase};
 use crate::event::Event;
 use crate::handler::{Backlog, Delivery, HandlerKind, HandlerOptions, OnPanic};
+use crate::lock::Mutex;
 use crate::log_limit::LogLimit;
 use crate::object::Object;
 use crate::registration::{Control, End, HandlerId, Progress};

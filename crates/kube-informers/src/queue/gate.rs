@@ -4,11 +4,11 @@
 
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::QueueStats;
+use crate::lock::Mutex;
 
 /// What the gate requires of the contents.
 pub(super) trait Contents {

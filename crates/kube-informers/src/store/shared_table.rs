@@ -7,13 +7,14 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard};
+use parking_lot::{Condvar, Mutex, RwLockReadGuard, RwLockUpgradableReadGuard};
 
 use super::error::DuplicateIndexError;
 use super::index::Postings;
 use super::index_values::{IndexDef, IndexRow, IndexValues};
 use super::plan::{BadVersion, WritePlan};
 use super::table::Table;
+use crate::lock::RwLock;
 use crate::quarantine::{BadObject, Problem};
 
 /// A plan with more keys than this, and with more than a sixteenth of the table, is carried out on a copy that then

@@ -1,7 +1,8 @@
-//! Objects that Go wrote in both encodings.
+//! Objects that Go wrote in both encodings, and messages written field by field.
 
 #![allow(dead_code)]
 
+pub mod message;
 pub mod typed;
 
 use std::io::Read;

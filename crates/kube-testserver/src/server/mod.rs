@@ -4,6 +4,7 @@ pub(crate) mod builder;
 pub(crate) mod clock;
 mod disrupt;
 mod manifests;
+mod mirror;
 mod objects;
 mod observe;
 mod replica;

@@ -16,6 +16,7 @@ use crate::failure::{Exit, Failure};
 use crate::notes::Notes;
 use crate::observe::NoteText;
 use crate::progress;
+use crate::recording::measure::Recorder;
 use crate::session::{Feed, FeedItem, Reach, Session};
 use crate::signals;
 use child::ServerProcess;
@@ -64,9 +65,18 @@ async fn measure(args: &BenchArgs, global: &Global) -> Result<Report, Failure> {
     let cluster = Cluster::connect(&global.connection, &notes).await?;
     let before = Usage::now();
     let began = Instant::now();
+    // A recording has managed fields, as from `record`.
+    global.showing.show_noise |= args.record.is_some();
     let (session, mut feed) = Session::open(cluster, &args.kinds, &global, Reach::Everywhere).await?;
+    let mut recorder = match &args.record {
+        Some(path) => Some(Recorder::start(path, &session)?),
+        None => None,
+    };
     let known = embedded.then_some(args.objects as u64);
-    sync(&session, &mut feed, known, global.showing.quiet).await?;
+    sync(&session, &mut feed, known, global.showing.quiet, &mut recorder).await?;
+    if let Some(recorder) = &mut recorder {
+        recorder.synced()?;
+    }
     let (sync, synced) = (began.elapsed(), Usage::now());
     let views = session.informers();
 
@@ -85,16 +95,18 @@ async fn measure(args: &BenchArgs, global: &Global) -> Result<Report, Failure> {
         counted: Duration::ZERO,
         event_usage: (synced, synced),
         peak: None,
+        recording: None,
     };
     if args.seconds > 0 {
         notes.say(&format!("Counting events for {} s", args.seconds));
         let began = Instant::now();
-        report.events = count(&mut feed, Duration::from_secs(args.seconds)).await?;
+        report.events = count(&mut feed, Duration::from_secs(args.seconds), &mut recorder).await?;
         report.counted = began.elapsed();
         report.event_usage = (synced, Usage::now());
     }
     report.peak = Usage::now().peak;
     session.close().await;
+    report.recording = recorder.map(Recorder::finish).transpose()?;
     Ok(report)
 }
 
@@ -110,7 +122,13 @@ fn population(kinds: &str, objects: usize) -> String {
 }
 
 /// Runs until every kind has delivered its initial objects.
-async fn sync(session: &Session, feed: &mut Feed, known: Option<u64>, quiet: bool) -> Result<(), Failure> {
+async fn sync(
+    session: &Session,
+    feed: &mut Feed,
+    known: Option<u64>,
+    quiet: bool,
+    recorder: &mut Option<Recorder>,
+) -> Result<(), Failure> {
     let draws = io::stderr().is_terminal() && !quiet;
     let total = known.map(|each| each.saturating_mul(session.observed().len() as u64));
     let mut redraw = interval(REDRAW);
@@ -121,10 +139,15 @@ async fn sync(session: &Session, feed: &mut Feed, known: Option<u64>, quiet: boo
         // Both are cancel-safe: the feed keeps what is not taken, a tick may be missed.
         tokio::select! {
             next = feed.next() => match next {
-                Some(FeedItem::Change(change)) => match change.event {
-                    What::Synced { .. } => synced += 1,
-                    _ => delivered += 1,
-                },
+                Some(FeedItem::Change(change)) => {
+                    if let Some(recorder) = recorder {
+                        recorder.change(&change)?;
+                    }
+                    match change.event {
+                        What::Synced { .. } => synced += 1,
+                        _ => delivered += 1,
+                    }
+                }
                 Some(FeedItem::Coalesced(_)) => {}
                 Some(FeedItem::Note(note)) => match note.text {
                     NoteText::Forbidden(text) => return Err(Failure::verbatim(text)),
@@ -150,14 +173,19 @@ async fn sync(session: &Session, feed: &mut Feed, known: Option<u64>, quiet: boo
 }
 
 /// The number of changes in this time.
-async fn count(feed: &mut Feed, time: Duration) -> Result<u64, Failure> {
+async fn count(feed: &mut Feed, time: Duration, recorder: &mut Option<Recorder>) -> Result<u64, Failure> {
     let mut events = 0;
     // More than a century would overflow the clock.
     let end = Instant::now() + time.min(Duration::from_secs(100 * 365 * 24 * 3600));
     // Cancel-safe: what is not taken when the time is up is not counted.
     while let Ok(next) = tokio::time::timeout_at(end, feed.next()).await {
         match next {
-            Some(FeedItem::Change(_)) => events += 1,
+            Some(FeedItem::Change(change)) => {
+                events += 1;
+                if let Some(recorder) = recorder {
+                    recorder.change(&change)?;
+                }
+            }
             Some(FeedItem::Note(_)) => {}
             Some(FeedItem::Coalesced(coalesced)) => events += coalesced.merged + 2 * coalesced.vanished,
             None => return Err(Failure::error("the informers stopped while events were counted")),

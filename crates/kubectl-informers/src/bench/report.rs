@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::usage::Usage;
+use crate::recording::measure::Measured;
 use crate::watch::text::bytes;
 
 /// The results.
@@ -31,6 +32,8 @@ pub struct Report {
     pub event_usage: (Usage, Usage),
     /// Peak memory.
     pub peak: Option<u64>,
+    /// What recording the events has cost.
+    pub recording: Option<Measured>,
 }
 
 impl Report {
@@ -92,6 +95,25 @@ impl Report {
             ));
             lines.push(("cpu for events", seconds(Self::cpu(&self.event_usage))));
         }
+        if let Some(recording) = &self.recording {
+            let each = recording
+                .bytes_of_changes
+                .checked_div(recording.changes)
+                .unwrap_or(0);
+            let (seek, slowest) = (recording.seek.as_secs_f64(), recording.slowest_seek.as_secs_f64());
+            lines.push((
+                "recorded",
+                format!(
+                    "{} changes, {each} B each, {}",
+                    recording.changes,
+                    bytes(recording.bytes)
+                ),
+            ));
+            lines.push((
+                "seek",
+                format!("{:.0} ms, slowest {:.0} ms", seek * 1e3, slowest * 1e3),
+            ));
+        }
         let lines: Vec<String> = lines
             .into_iter()
             .map(|(name, value)| format!("{name:<18} {value}"))
@@ -117,6 +139,13 @@ impl Report {
             "eventSeconds": self.counted.as_secs_f64(),
             "eventsPerSecond": Self::rate(self.events, self.counted),
             "eventCpuSeconds": seconds(Self::cpu(&self.event_usage)),
+            "recording": self.recording.as_ref().map(|recording| json!({
+                "changes": recording.changes,
+                "bytes": recording.bytes,
+                "bytesOfChanges": recording.bytes_of_changes,
+                "seekSeconds": recording.seek.as_secs_f64(),
+                "slowestSeekSeconds": recording.slowest_seek.as_secs_f64(),
+            })),
         })
         .to_string()
     }

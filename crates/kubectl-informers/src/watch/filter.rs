@@ -22,15 +22,23 @@ impl Filter {
     ///
     /// A path or the regular expression cannot be read.
     pub fn new(args: &WatchArgs) -> Result<Self, Failure> {
-        let name = args.name_regex.as_deref().map(Regex::new).transpose();
+        Self::of(&args.only, &args.by, args.name_regex.as_deref())
+    }
+
+    /// Only these fields, authors and names; empty for all.
+    ///
+    /// # Errors
+    ///
+    /// A path or the regular expression cannot be read.
+    pub fn of(only: &[String], by: &[String], name: Option<&str>) -> Result<Self, Failure> {
+        let name = name.map(Regex::new).transpose();
         Ok(Self {
-            only: args
-                .only
+            only: only
                 .iter()
                 .map(|path| FieldPattern::parse(path))
                 .collect::<Result<_, _>>()
                 .map_err(Failure::error)?,
-            by: args.by.clone(),
+            by: by.to_vec(),
             name: name
                 .map_err(|error| Failure::error(format!("--name is not a regular expression: {error}")))?,
         })

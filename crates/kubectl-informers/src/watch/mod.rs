@@ -1,6 +1,6 @@
 //! `watch`: a table of the initial objects, then every change as it happens.
 
-mod filter;
+pub mod filter;
 mod table;
 pub mod text;
 

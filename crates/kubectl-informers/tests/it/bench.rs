@@ -60,6 +60,43 @@ async fn it_measures_the_cluster_of_the_context() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn it_measures_a_recording() {
+    let home = Home::new();
+    let file = home.path().join("bench.rec");
+    let file = file.to_str().unwrap();
+    let arguments = [
+        "bench",
+        "pods",
+        "--objects",
+        "100",
+        "--churn",
+        "200",
+        "--seconds",
+        "2",
+        "--json",
+    ];
+    let ended = home.run(&[&arguments[..], &["--record", file]].concat()).await;
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    let report: Value = serde_json::from_str(&ended.out).unwrap();
+    let recording = &report["recording"];
+    assert!(recording["changes"].as_u64().unwrap() > 0, "{report}");
+    assert!(recording["seekSeconds"].as_f64().unwrap() > 0.0, "{report}");
+    assert!(
+        recording["bytesOfChanges"].as_u64() < recording["bytes"].as_u64(),
+        "{report}"
+    );
+    let history = home.run(&["history", "-o", "brief", file]).await;
+    assert!(history.out.contains("pod "), "{}", history.out);
+
+    let again = home.run(&[&arguments[..], &["--record", file]].concat()).await;
+    assert!(
+        again.err.contains("exists: --record measures a new file"),
+        "{}",
+        again.err
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn kinds_the_embedded_server_cannot_create_are_reported() {
     let home = Home::new();
     let ended = home.run(&["bench", "gadgets", "--objects", "3"]).await;

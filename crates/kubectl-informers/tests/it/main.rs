@@ -12,6 +12,8 @@ mod hostile;
 mod http;
 mod kubectl;
 mod program;
+mod recording;
+mod replay;
 mod secrets;
 mod serve;
 mod serve_gate;

@@ -18,6 +18,11 @@ impl peer::Cache for Reflected {
         self.0.get(&ObjectRef::new(name).within(namespace)).is_some()
     }
 
+    fn read(&self, namespace: &str, name: &str) -> bool {
+        let pod = self.0.get(&ObjectRef::new(name).within(namespace));
+        pod.is_some_and(|pod| pod.metadata.name.as_ref().map(String::len) == Some(name.len()))
+    }
+
     fn on_node(&self, _: &str) -> Option<usize> {
         None
     }

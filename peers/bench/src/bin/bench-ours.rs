@@ -123,6 +123,10 @@ impl<K: Read> peer::Cache for Ours<K> {
         self.pods.get((namespace, name)).is_some()
     }
 
+    fn read(&self, namespace: &str, name: &str) -> bool {
+        (self.pods.get((namespace, name))).is_some_and(|pod| pod.object_name().len() == name.len())
+    }
+
     fn on_node(&self, node: &str) -> Option<usize> {
         Some(self.by_node.get(node).len())
     }

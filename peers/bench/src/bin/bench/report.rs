@@ -148,6 +148,7 @@ const SECTIONS: &[Section] = &[
         text: "kube-runtime's store has no indexes. An index lookup returns 20 pods; a list is iterated once.",
         figures: &[
             figure("get", "get by key, ns", 0).target(READ),
+            figure("read", "get by key and read its name, ns", 0),
             figure("index", "index look-up, ns", 0),
             figure("list", "list of everything, µs", 0),
         ],

@@ -1,0 +1,30 @@
+//! Recordings: `record` writes what an informer observes to a file; `history`, `at` and `replay` read it.
+//!
+//! ```text
+//!  record:   session ─▶ writer ─▶ block ─▶ file
+//!                       records    bytes
+//!  others:   file ─▶ scan ─▶ reader ─▶ cursor ─▶ history · at · replay
+//!                    heads    blocks    state, steps
+//! ```
+//!
+//! docs/recording.md describes the format.
+
+pub mod args;
+pub mod at;
+mod block;
+pub mod capture;
+mod cursor;
+pub mod history;
+pub mod measure;
+mod moment;
+mod reader;
+mod record;
+pub mod replay;
+mod scan;
+mod shown;
+mod state;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub use reader::Recording;
