@@ -252,7 +252,9 @@ impl<'a> Run<'a> {
 
     /// Creates the server, inside the first runtime, whose clock it uses.
     fn create(&mut self) -> Result<Arc<Shared>, Ended> {
-        let mut builder = TestServer::builder().seed(1).controllers(Controllers::all());
+        let mut builder = TestServer::builder()
+            .seed(1)
+            .controllers(Controllers::none().garbage_collection().namespace_deletion());
         for kind in &self.setup.scenario.kinds {
             builder = builder.kind(kind.clone());
         }

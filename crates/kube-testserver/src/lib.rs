@@ -34,8 +34,9 @@
 //!   changed and deleted by clients, or directly: [`TestServer::create`], [`TestServer::modify`], [`builders`].
 //!   Subresources, patches of all types, server-side apply, finalizers, preconditions and conflicts behave as in a
 //!   cluster.
-//! - **Controllers.** Garbage collection [at once](TestServerBuilder::garbage_collection), or garbage collection and namespace
-//!   deletion as [controllers](TestServerBuilder::controllers) that take their time.
+//! - **Controllers.** Garbage collection [at once](TestServerBuilder::garbage_collection), or
+//!   [controllers](TestServerBuilder::controllers) that take their time: garbage collection, namespace deletion, deployments and
+//!   the other workloads, EndpointSlices, a scheduler and kubelets whose [rules](TestServer::pod_rule) a test sets.
 //! - **Lists and watches.** Pages that expire, every combination of resource version and match, selectors, bookmarks,
 //!   initial events with their end marker, 410 in both forms, metadata only, tables.
 //! - **Faults.** [`TestServer::fault`] makes chosen requests fail; [`TestServer::compact`], [`TestServer::rewind`],
@@ -46,9 +47,11 @@
 //! - **Conformance.** [`TestServerBuilder::conformant`] decodes, completes and validates built-in objects as a real server
 //!   does.
 //! - **State.** [`TestServer::snapshot`], [`TestServerBuilder::restore`], [`TestServer::fork`].
+//! - **Access.** [`TestServerBuilder::rbac`] makes roles decide; [`TestServer::client_as`] acts as any user. Otherwise every client
+//!   with the token may do everything, and a [user without permissions](TestServerBuilder::user_without_permissions) nothing.
 //!
-//! Limitations: no controllers besides garbage collection and namespace deletion; no admission webhooks; no RBAC: every client with the token may do
-//! everything, and a [user without permissions](TestServerBuilder::user_without_permissions) nothing.
+//! Limitations: not every controller of a cluster ([the differences](Controllers#differences-from-a-real-cluster)); no admission
+//! webhooks.
 //!
 //! The feature `cli` adds the `kube-testserver` program and the module `program`, which depend on clap.
 
@@ -75,9 +78,10 @@ mod typed;
 mod watch;
 mod write;
 
-pub use controllers::Controllers;
+pub use controllers::{Controllers, PodRule};
 pub use documents::discovery::GIT_VERSION as KUBERNETES_VERSION;
 pub use fault::{Fault, FaultHandle, Poison, RequestMatcher, Which};
+pub use read::selector::SelectorError;
 pub use server::builder::TestServerBuilder;
 pub use server::{ReplicaHandle, Snapshot, TestServer};
 pub use transport::body::TestBody;

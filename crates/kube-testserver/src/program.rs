@@ -14,7 +14,7 @@ use crate::{Controllers, TestServer};
 
 /// An in-memory Kubernetes API server for tests and experiments.
 ///
-/// Nothing is stored on disk: all objects are lost when it stops. Without --churn no object changes by itself.
+/// Nothing is stored on disk: all objects are lost when it stops. Without --live and --churn no object changes by itself.
 #[derive(Parser)]
 #[command(name = "kube-testserver", version, after_help = EXAMPLES)]
 pub struct Arguments {
@@ -34,8 +34,8 @@ pub struct Arguments {
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     churn: Option<f64>,
 
-    /// Runs controllers of a cluster: garbage collection and namespace deletion take place some time after the deletion that
-    /// causes them. Without this they are part of it
+    /// Runs the controllers of a cluster: deployments, stateful and daemon sets and jobs get pods, which are scheduled and run;
+    /// services get EndpointSlices; garbage collection and namespace deletion take some time. Creates a node if there is none
     #[arg(long)]
     live: bool,
 
@@ -51,6 +51,10 @@ pub struct Arguments {
     #[arg(long)]
     tls: bool,
 
+    /// Switches RBAC on; the kubeconfig is that of an administrator, who can act as others (kubectl --as)
+    #[arg(long, requires = "tls")]
+    rbac: bool,
+
     /// Writes a kubeconfig to this file
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -63,6 +67,7 @@ pub struct Arguments {
 
 const EXAMPLES: &str = "Examples:
   kube-testserver --objects pods=500,nodes=20 --churn 20/s --seed 1
+  kube-testserver --live --kubeconfig cluster.yaml
   kube-testserver --tls --kubeconfig cluster.yaml
   kube-testserver --port 0 --kubeconfig cluster.yaml --manifest crds.yaml --manifest objects.yaml";
 
@@ -92,6 +97,9 @@ pub async fn run(arguments: Arguments) -> Result<(), String> {
     if arguments.live {
         builder = builder.controllers(Controllers::all());
     }
+    if arguments.rbac {
+        builder = builder.rbac();
+    }
     if let Some(token) = &arguments.token {
         builder = builder.token(token);
     }
@@ -117,6 +125,9 @@ pub async fn run(arguments: Arguments) -> Result<(), String> {
     churn
         .fill(&arguments.objects)
         .map_err(|error| format!("--objects: {error}"))?;
+    if arguments.live {
+        churn.ensure_node();
+    }
     introduce(&arguments, &server)?;
 
     let rate = arguments.churn.unwrap_or(0.0);

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::model::Work;
 use super::pods::{Life, set};
 use super::{Churn, objects};
+use crate::controllers::{fnv, letters};
 
 /// The number of replica sets kept for older templates, so that a rollout can be undone.
 const KEPT_SETS: usize = 2;
@@ -32,7 +33,7 @@ impl Churn {
         };
         self.update_counts(key, &current, wanted);
         if changed {
-            self.due.push(Work::Deployment(key.to_owned()));
+            self.push(Work::Deployment(key.to_owned()));
         }
     }
 
@@ -194,7 +195,7 @@ impl Churn {
                 *image = json!(format!("{name}:1.{next}.0"));
             }
         });
-        self.due.push(Work::Deployment(key.to_owned()));
+        self.push(Work::Deployment(key.to_owned()));
     }
 
     /// Scales up or down by one, staying near the initial number of replicas.
@@ -216,7 +217,7 @@ impl Churn {
             };
             set(object, "spec", "replicas", json!(next));
         });
-        self.due.push(Work::Deployment(key.to_owned()));
+        self.push(Work::Deployment(key.to_owned()));
     }
 
     /// Deletes the replica sets and pods of a deleted deployment.
@@ -306,8 +307,5 @@ pub(super) fn template_hash(deployment: &Value) -> String {
         .pointer("/spec/template")
         .map(ToString::to_string)
         .unwrap_or_default();
-    let hash = template.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
-    super::letters(hash, 9)
+    letters(fnv(&template), 9)
 }

@@ -61,6 +61,14 @@ impl Churn {
         }
     }
 
+    /// Creates a node if there is none, so that pods can run.
+    #[cfg(feature = "cli")]
+    pub(crate) fn ensure_node(&mut self) {
+        if self.server.count("nodes") == 0 {
+            self.make_nodes(1);
+        }
+    }
+
     fn make_nodes(&mut self, count: usize) {
         let now = self.server.timestamp();
         for index in 0..count {

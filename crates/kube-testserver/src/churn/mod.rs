@@ -4,10 +4,11 @@
 //! same seed on the same server produces the same changes. It also plays the controllers of a cluster for objects
 //! created by clients, so that a deployment created with kubectl gets its pods.
 
+mod clients;
 mod deployments;
 mod fill;
 mod model;
-mod objects;
+pub(crate) mod objects;
 mod pods;
 mod population;
 
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::controllers::letters;
 use crate::server::TestServer;
 use model::{Deployment, Due, Pod, Pods, Work};
 use pods::Life;
@@ -45,12 +47,15 @@ pub struct Churn {
     seen: u64,
     writes: usize,
     numbers: u64,
+    /// The server has controllers for deployments and pods. Then the churn makes disturbances only.
+    live: bool,
 }
 
 impl Churn {
     /// Adopts the objects on the server. Nothing changes before [`Churn::fill`] or [`Churn::step`].
     pub fn new(server: TestServer, seed: u64) -> Self {
         let mut churn = Self {
+            live: server.runs_deployments(),
             server,
             rng: fastrand::Rng::with_seed(seed),
             pods: Pods::default(),
@@ -111,6 +116,7 @@ impl Churn {
             let earned = writes_per_second * now.duration_since(last).as_secs_f64();
             budget = (budget + earned).min(writes_per_second.max(1.0));
             last = now;
+            self.serve_clients().await;
             while budget >= 1.0 {
                 budget -= self.step().max(1) as f64;
                 // Let other tasks on this thread run between two steps.
@@ -130,11 +136,16 @@ impl Churn {
         if self.server.count("nodes") != self.nodes.len() {
             self.nodes = self.server.objects("nodes").iter().map(key_of).collect();
         }
+        if self.live {
+            self.deployments
+                .retain(|key, _| self.server.object("deployments.apps", key).is_some());
+            return;
+        }
         if self.server.count("pods") != self.pods.len() {
             self.adopt_pods();
         }
-        for key in self.deployments.keys() {
-            self.due.push(Work::Deployment(key.clone()));
+        for key in self.deployments.keys().cloned().collect::<Vec<_>>() {
+            self.push(Work::Deployment(key));
         }
     }
 
@@ -166,9 +177,6 @@ impl Churn {
 
     fn adopt(&mut self, key: &str, pod: &Value, set: Option<String>, deployment: Option<String>) {
         let life = Life::of(pod);
-        if matches!(life, Life::Pending | Life::Scheduled | Life::Crashed) {
-            self.due.push(Work::Pod(key.to_owned()));
-        }
         self.pods.insert(
             key,
             Pod {
@@ -177,10 +185,14 @@ impl Churn {
                 deployment,
             },
         );
+        if matches!(life, Life::Pending | Life::Scheduled | Life::Crashed) {
+            self.push(Work::Pod(key.to_owned()));
+        }
     }
 
     fn work(&mut self, work: Work) {
         match work {
+            Work::Pod(_) | Work::Deployment(_) if self.live => {}
             Work::Pod(key) => self.advance(&key),
             Work::Deployment(key) => self.reconcile(&key),
             Work::Node(name) => self.set_node_ready(&name, true),
@@ -206,7 +218,7 @@ impl Churn {
                     return;
                 };
                 self.set_life(key, Life::Scheduled);
-                self.due.push(Work::Pod(key.to_owned()));
+                self.push(Work::Pod(key.to_owned()));
                 self.record_event(
                     &object,
                     "Normal",
@@ -293,11 +305,14 @@ impl Churn {
         );
         let deployment = self.pods.get(&key).and_then(|pod| pod.deployment.clone());
         self.enqueue(deployment);
-        self.due.push(Work::Pod(key));
+        self.push(Work::Pod(key));
     }
 
     /// Deletes a pod; its owner will replace it.
     fn delete_pod(&mut self, key: &str) -> bool {
+        if self.live {
+            return self.delete("pods", key);
+        }
         let Some(pod) = self.pods.remove(key) else {
             return false;
         };
@@ -361,7 +376,7 @@ impl Churn {
             &format!("Node {name} status is now: {reason}"),
         );
         if !ready {
-            self.due.push(Work::Node(name.to_owned()));
+            self.push(Work::Node(name.to_owned()));
         }
     }
 
@@ -397,6 +412,9 @@ impl Churn {
 
     /// A running pod that has an owner to replace it.
     fn any_pod(&mut self) -> Option<String> {
+        if self.live {
+            return self.any_live_pod();
+        }
         let deployment = self.any_deployment(false)?;
         let running = self
             .pods
@@ -409,6 +427,9 @@ impl Churn {
     /// A deployment created by `fill` with no pending work.
     fn any_settled_deployment(&mut self) -> Option<String> {
         let key = self.any_deployment(true)?;
+        if self.live {
+            return Some(key);
+        }
         let busy = self.due.contains(&Work::Deployment(key.clone()))
             || self.pods.of(&key).any(|(_, pod)| pod.life != Life::Running);
         (!busy).then_some(key)
@@ -427,7 +448,7 @@ impl Churn {
     /// Queues a deployment for reconciliation.
     fn enqueue(&mut self, deployment: Option<String>) {
         if let Some(key) = deployment {
-            self.due.push(Work::Deployment(key));
+            self.push(Work::Deployment(key));
         }
     }
 
@@ -505,19 +526,6 @@ fn key_of(object: &Value) -> String {
         ("", name) => name.to_owned(),
         (namespace, name) => format!("{namespace}/{name}"),
     }
-}
-
-/// Encodes a number in letters and digits, without vowels so that it spells no words.
-fn letters(mut number: u64, length: usize) -> String {
-    const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-    let base = u64::try_from(ALPHABET.len()).unwrap_or(1);
-    let mut text = String::new();
-    for _ in 0..length {
-        let index = usize::try_from(number % base).unwrap_or(0);
-        text.extend(ALPHABET.get(index).map(|byte| char::from(*byte)));
-        number /= base;
-    }
-    text
 }
 
 #[cfg(test)]

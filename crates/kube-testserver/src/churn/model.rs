@@ -93,9 +93,10 @@ pub(super) enum Work {
     Node(String),
 }
 
-/// A FIFO queue of work without duplicates.
+/// A FIFO queue of work without duplicates; urgent work comes first.
 #[derive(Debug, Default)]
 pub(super) struct Due {
+    urgent: VecDeque<Work>,
     queue: VecDeque<Work>,
     known: HashSet<Work>,
 }
@@ -107,8 +108,20 @@ impl Due {
         }
     }
 
+    pub(super) fn push_urgent(&mut self, work: Work) {
+        if self.known.insert(work.clone()) {
+            self.urgent.push_back(work);
+        }
+    }
+
     pub(super) fn pop(&mut self) -> Option<Work> {
-        let work = self.queue.pop_front()?;
+        let work = self.urgent.pop_front().or_else(|| self.queue.pop_front())?;
+        self.known.remove(&work);
+        Some(work)
+    }
+
+    pub(super) fn pop_urgent(&mut self) -> Option<Work> {
+        let work = self.urgent.pop_front()?;
         self.known.remove(&work);
         Some(work)
     }
@@ -118,6 +131,7 @@ impl Due {
     }
 
     pub(super) fn clear(&mut self) {
+        self.urgent.clear();
         self.queue.clear();
         self.known.clear();
     }

@@ -229,7 +229,7 @@ pub(super) fn bare_pod(namespace: &str, name: &str) -> Value {
 }
 
 /// An event that occurred once.
-pub(super) fn event(name: &str, object: &Value, kind: &str, reason: &str, message: &str, now: &str) -> Value {
+pub(crate) fn event(name: &str, object: &Value, kind: &str, reason: &str, message: &str, now: &str) -> Value {
     let text = |pointer: &str| {
         object
             .pointer(pointer)
@@ -241,7 +241,7 @@ pub(super) fn event(name: &str, object: &Value, kind: &str, reason: &str, messag
         namespace => namespace,
     };
     let component = match reason {
-        "Scheduled" => "default-scheduler",
+        "Scheduled" | "FailedScheduling" => "default-scheduler",
         "ScalingReplicaSet" => "deployment-controller",
         "SuccessfulCreate" | "SuccessfulDelete" => "replicaset-controller",
         "NodeNotReady" | "NodeReady" => "node-controller",

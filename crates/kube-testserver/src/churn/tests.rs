@@ -235,3 +235,62 @@ async fn concurrent_client_writes_are_not_lost() {
         (&json!(WRITES), &json!(WRITES))
     );
 }
+
+fn own_deployment(replicas: usize) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "mine", "namespace": "default" },
+        "spec": { "replicas": replicas, "selector": { "matchLabels": { "app": "mine" } }, "template": {
+            "metadata": { "labels": { "app": "mine" } },
+            "spec": { "containers": [{ "name": "a", "image": "a:1" }] } } },
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn deployment_of_a_client_does_not_wait_for_the_churn() {
+    let (server, churn) = cluster(5, "pods=300,nodes=5");
+    server.create(own_deployment(10));
+
+    // At this rate the churn itself makes one change.
+    let _ = tokio::time::timeout(Duration::from_secs(2), churn.run(0.5)).await;
+
+    let mine = server.object("deployments.apps", "default/mine").unwrap();
+    assert_eq!(number(&mine, "/status/readyReplicas"), 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn controllers_of_the_server_follow_up_on_the_churn() {
+    let server = TestServer::builder()
+        .controllers(crate::Controllers::all())
+        .build();
+    let mut churn = Churn::new(server.clone(), 3);
+    churn.fill(&"pods=30,nodes=3".parse().unwrap()).unwrap();
+    server.create(own_deployment(4));
+    let before: BTreeSet<String> = server.objects("pods").iter().map(key_of).collect();
+
+    let _ = tokio::time::timeout(Duration::from_secs(20), churn.run(15.0)).await;
+    // What crashed last comes back within the longest pause.
+    tokio::time::sleep(Duration::from_secs(600)).await;
+
+    let after: BTreeSet<String> = server.objects("pods").iter().map(key_of).collect();
+    assert!(
+        before.intersection(&after).count() < before.len(),
+        "no pod was replaced"
+    );
+    let deployments = server.objects("deployments.apps");
+    assert_eq!(deployments.len(), 6);
+    for deployment in &deployments {
+        let wanted = number(deployment, "/spec/replicas");
+        let key = key_of(deployment);
+        assert_eq!(number(deployment, "/status/availableReplicas"), wanted, "{key}");
+        assert_eq!(number(deployment, "/status/updatedReplicas"), wanted, "{key}");
+        assert_eq!(number(deployment, "/status/replicas"), wanted, "{key}");
+    }
+    let revision = |one: &Value| {
+        one.pointer("/metadata/annotations/deployment.kubernetes.io~1revision")
+            .cloned()
+    };
+    assert!(
+        deployments.iter().any(|one| revision(one) != Some(json!("1"))),
+        "no deployment was rolled out"
+    );
+}

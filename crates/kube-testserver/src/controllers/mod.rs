@@ -1,23 +1,52 @@
 //! Controllers of a cluster, run by the server: they act some time after the write that they react to, on tokio's clock.
 //!
-//! The store queues the events that concern them. One task performs the steps, a batch at a time, and ends when the queue is
-//! empty: a server at rest has no task. The rules themselves are in `write/garbage.rs`, which performs them at once on servers
+//! The store queues the events that concern them; `routes.rs` translates changes into the objects to reconcile. One task
+//! performs the steps (`run.rs`), a batch at a time, and ends when there is nothing left to do: a server at rest has no task.
+//! Every reconciler is level-triggered: it reads the current objects, moves them one step closer to their specs, and keeps no
+//! state of its own. It runs under the lock of the store, so that what it reads is current and no expectations are needed.
+//!
+//! The rules of garbage collection and namespace deletion are in `write/garbage.rs`, which performs them at once on servers
 //! without controllers.
 
-use std::fmt;
-use std::sync::{Arc, Weak};
-use std::time::Duration;
+mod cluster;
+mod daemon_set;
+mod deployment;
+mod endpoint_slice;
+mod fields;
+mod job;
+mod kubelet;
+mod pods;
+mod queue;
+mod replica_set;
+mod revisions;
+mod routes;
+mod rules;
+mod run;
+mod scheduler;
+mod stateful_set;
 
-use kube_tasks::Task;
-use parking_lot::Mutex;
-use tokio::runtime::Handle;
+use crate::storage::Event;
 
-use crate::server::state::ServerState;
-use crate::write;
+pub(crate) use fields::{fnv, letters, list, selects, text};
+pub use rules::PodRule;
+pub(crate) use run::Running;
 
-/// The time between a write and the reaction of the controllers. Real ones need some milliseconds; it is short enough not to be
-/// noticed with kubectl, and long enough that clients observe the state in between.
-const REACTION: Duration = Duration::from_millis(20);
+/// One controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Controller {
+    Garbage,
+    Namespaces,
+    ReplicaSets,
+    Deployments,
+    StatefulSets,
+    DaemonSets,
+    Jobs,
+    EndpointSlices,
+    Scheduler,
+    Kubelet,
+    /// Removes recorded events after an hour. Part of every controller that records them.
+    Events,
+}
 
 /// The controllers that a server runs; see [`TestServerBuilder::controllers`](crate::TestServerBuilder::controllers).
 ///
@@ -28,23 +57,46 @@ const REACTION: Duration = Duration::from_millis(20);
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {
 /// use k8s_openapi::api::apps::v1::Deployment;
-/// use kube_testserver::builders::{Build, deployment, replica_set};
+/// use kube_testserver::builders::{deployment, node};
 /// use kube_testserver::{Controllers, TestServer};
 ///
 /// let server = TestServer::builder().controllers(Controllers::all()).build();
-/// let web = server.create(deployment("shop", "web"));
-/// server.create(replica_set("shop", "web-1").owner(&web));
+/// server.create(node("n1"));
+/// server.create(deployment("shop", "web"));
+///
+/// server.wait_for("the deployment is available", |server| {
+///     let web = server.get::<Deployment>("shop", "web").unwrap();
+///     web.status.is_some_and(|status| status.available_replicas == Some(1))
+/// }).await;
+/// assert_eq!(server.count("pods"), 1);
 ///
 /// server.delete::<Deployment>("shop", "web");
-/// assert_eq!(server.count("replicasets.apps"), 1, "it is collected later, as in a cluster");
-/// server.wait_for("collected", |server| server.count("replicasets.apps") == 0).await;
+/// assert_eq!(server.count("pods"), 1, "it is collected later, as in a cluster");
+/// server.wait_for("collected", |server| server.count("pods") == 0).await;
 /// # }
 /// ```
+///
+/// # Differences from a real cluster
+///
+/// The controllers follow the rules of kube-controller-manager, kube-scheduler and the kubelet as far as clients can observe them
+/// with one healthy control plane. They leave out:
+///
+/// - Controllers not listed here: CronJob, HorizontalPodAutoscaler, PodDisruptionBudget status, resource quotas, service accounts
+///   and their tokens, node lifecycle (taints by condition, eviction), volumes, Endpoints.
+/// - ReplicaSet: back-off after failed creates; the condition `ReplicaFailure`; spreading over nodes when it chooses pods to delete.
+/// - Deployment: the hash of a template has the form of the real one, not its value.
+/// - StatefulSet: `maxUnavailable`, retention policies of claims.
+/// - DaemonSet: `maxSurge`.
+/// - Job: pod failure policies, success policies, `backoffLimitPerIndex`.
+/// - EndpointSlice: IPv6, topology hints.
+/// - Scheduler: resources, affinity to pods, spread constraints, priorities and preemption, `schedulerName`. Nodes that fit take turns.
+/// - Kubelet: init containers, probes and images are not run; [`PodRule`] decides what happens to a pod.
+/// - Their writes appear in no `managedFields`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "pass it to `TestServerBuilder::controllers`"]
 pub struct Controllers {
-    garbage_collection: bool,
-    namespace_deletion: bool,
+    /// One bit for each [`Controller`].
+    bits: u16,
 }
 
 impl Controllers {
@@ -55,94 +107,122 @@ impl Controllers {
 
     /// Every controller that the server has. Later releases may have more.
     pub fn all() -> Controllers {
-        Controllers::none().garbage_collection().namespace_deletion()
+        Controllers::none()
+            .garbage_collection()
+            .namespace_deletion()
+            .workloads()
+            .endpoint_slices()
+            .scheduler()
+            .kubelet()
     }
 
     /// Deletes objects whose owners are gone: background, foreground and orphan deletion.
     ///
     /// An owner is gone if there is no object of its kind, name and uid in the namespace of the dependent, or among the
     /// cluster-scoped objects. References to kinds that the server does not serve keep their dependents, as they do in a cluster.
-    pub fn garbage_collection(mut self) -> Controllers {
-        self.garbage_collection = true;
-        self
+    pub fn garbage_collection(self) -> Controllers {
+        self.with(Controller::Garbage)
     }
 
     /// Empties namespaces that are being deleted, and removes them when they are empty.
-    pub fn namespace_deletion(mut self) -> Controllers {
-        self.namespace_deletion = true;
+    pub fn namespace_deletion(self) -> Controllers {
+        self.with(Controller::Namespaces)
+    }
+
+    /// All workloads: [deployments](Self::deployments), [replica sets](Self::replica_sets),
+    /// [stateful sets](Self::stateful_sets), [daemon sets](Self::daemon_sets) and [jobs](Self::jobs).
+    pub fn workloads(self) -> Controllers {
+        self.replica_sets()
+            .deployments()
+            .stateful_sets()
+            .daemon_sets()
+            .jobs()
+    }
+
+    /// Creates and deletes the pods of replica sets. Adopts and releases pods by their labels.
+    pub fn replica_sets(self) -> Controllers {
+        self.with(Controller::ReplicaSets)
+    }
+
+    /// Rolls deployments out: one replica set for each pod template, revisions, rolling updates with `maxSurge` and
+    /// `maxUnavailable`, `Recreate`, progress deadlines, pauses, proportional scaling. Needs [`replica_sets`](Self::replica_sets)
+    /// to get pods.
+    pub fn deployments(self) -> Controllers {
+        self.with(Controller::Deployments)
+    }
+
+    /// Creates, updates and deletes the pods of stateful sets in order, with their claims and revisions.
+    pub fn stateful_sets(self) -> Controllers {
+        self.with(Controller::StatefulSets)
+    }
+
+    /// Runs one pod of each daemon set on every node that it fits.
+    pub fn daemon_sets(self) -> Controllers {
+        self.with(Controller::DaemonSets)
+    }
+
+    /// Runs the pods of jobs to completion: parallelism, completions, indexes, back-off limits, deadlines, suspension, and
+    /// removal after `ttlSecondsAfterFinished`.
+    pub fn jobs(self) -> Controllers {
+        self.with(Controller::Jobs)
+    }
+
+    /// Lists the pods that services select in EndpointSlices.
+    pub fn endpoint_slices(self) -> Controllers {
+        self.with(Controller::EndpointSlices)
+    }
+
+    /// Assigns pods to nodes: unschedulable nodes, taints, node selectors and required node affinity are respected.
+    pub fn scheduler(self) -> Controllers {
+        self.with(Controller::Scheduler)
+    }
+
+    /// Runs the pods of all nodes as their [rules](crate::TestServer::pod_rule) say: without a rule they are ready at once, and
+    /// those that are not restarted succeed after a second. Pods are deleted gracefully, and removed when they have ended.
+    pub fn kubelet(self) -> Controllers {
+        self.with(Controller::Kubelet)
+    }
+
+    fn with(mut self, controller: Controller) -> Controllers {
+        self.bits |= Controllers::bit(controller);
         self
     }
 
-    pub(crate) fn has_garbage_collection(self) -> bool {
-        self.garbage_collection
+    fn bit(controller: Controller) -> u16 {
+        1 << (controller as u16)
     }
 
-    pub(crate) fn has_namespace_deletion(self) -> bool {
-        self.namespace_deletion
+    pub(crate) fn has(self, controller: Controller) -> bool {
+        self.bits & Controllers::bit(controller) != 0
     }
-}
 
-/// The task of a server's controllers, while they have something to do.
-#[derive(Default)]
-pub(crate) struct Running(Mutex<Option<Task>>);
-
-impl Running {
-    /// Whether the task runs. A task of a runtime that was shut down has ended.
-    pub(crate) fn is_running(&self) -> bool {
-        self.0.lock().as_ref().is_some_and(|task| !task.is_finished())
+    pub(crate) fn is_empty(self) -> bool {
+        self.bits == 0
     }
-}
 
-impl fmt::Debug for Running {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Running")
-            .field("is_running", &self.is_running())
-            .finish()
+    /// Whether a controller acts on more than deletions and owner references.
+    pub(crate) fn need_changes(self) -> bool {
+        let deletions = Controllers::bit(Controller::Garbage) | Controllers::bit(Controller::Namespaces);
+        self.bits & !deletions != 0
     }
-}
 
-impl ServerState {
-    /// Starts the controllers if they have something to do and do not run yet.
-    pub(crate) fn run_controllers(&self) {
-        if !self.config.has_controllers() {
-            return;
-        }
-        // The task ends under the same lock, so no event is left between its last look and its end.
-        let mut task = self.controllers.0.lock();
-        let runs = task.as_ref().is_some_and(|task| !task.is_finished());
-        if runs || self.store.read().count_deferred() == 0 || Handle::try_current().is_err() {
-            return;
-        }
-        *task = Some(Task::spawn("controllers", run(self.this.clone())));
+    /// Whether pods are run and, in the end, removed.
+    pub(crate) fn runs_pods(self) -> bool {
+        self.has(Controller::Kubelet)
     }
-}
 
-async fn run(state: Weak<ServerState>) {
-    loop {
-        tokio::time::sleep(REACTION).await;
-        let Some(state) = state.upgrade() else { return };
-        // Events that the batch causes wait for the next one.
-        let batch = state.store.read().count_deferred();
-        for _ in 0..batch {
-            step(&state);
-        }
-        let mut task = state.controllers.0.lock();
-        if state.store.read().count_deferred() == 0 {
-            if let Some(task) = task.take() {
-                task.detach();
+    /// Whether deployments get their pods from the controllers.
+    pub(crate) fn run_deployments(self) -> bool {
+        self.has(Controller::Deployments) && self.has(Controller::ReplicaSets)
+    }
+
+    /// Whether an event concerns one of these controllers.
+    pub(crate) fn act_on(self, event: &Event) -> bool {
+        match event {
+            Event::Changed { collection, .. } => routes::is_followed(collection),
+            Event::Removed { .. } | Event::Marked { .. } | Event::Owned { .. } => {
+                self.has(Controller::Garbage) || self.has(Controller::Namespaces)
             }
-            drop(task);
-            state.hub.changed().notify_waiters();
-            return;
         }
     }
-}
-
-/// Performs the consequences of one event, as one write.
-fn step(state: &Arc<ServerState>) {
-    state.write(|store| {
-        if let Some(event) = store.next_deferred() {
-            write::follow_deferred(state, store, &event);
-        }
-    });
 }

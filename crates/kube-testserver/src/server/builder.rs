@@ -8,7 +8,8 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 use tokio::net::ToSocketAddrs;
 
-use crate::controllers::{Controllers, Running};
+use crate::auth::User;
+use crate::controllers::{Controller, Controllers, Running};
 use crate::fault::Faults;
 use crate::kinds::{Kind, Registry};
 use crate::read::connect::Logs;
@@ -41,6 +42,8 @@ impl TestServerBuilder {
             config: Config {
                 token: None,
                 user_without_permissions: None,
+                users: Vec::new(),
+                rbac: false,
                 seed: 0,
                 first_version: None,
                 bookmark_interval: Duration::from_secs(60),
@@ -51,6 +54,7 @@ impl TestServerBuilder {
                 body_limit: 3 * 1024 * 1024,
                 garbage: Timing::Never,
                 namespaces: Timing::AtOnce,
+                controllers: Controllers::none(),
                 conformant: false,
                 require_namespaces: false,
                 graceful_pods: false,
@@ -89,6 +93,57 @@ impl TestServerBuilder {
             token: Secret::new(token),
             user: user.into(),
         });
+        self
+    }
+
+    /// Adds a user, identified by another token. What it may do is decided by [`rbac`](Self::rbac); without it, everything.
+    pub fn user(mut self, token: impl Into<String>, name: impl Into<String>, groups: &[&str]) -> Self {
+        self.config
+            .users
+            .push((Secret::new(token), User::new(name, groups)));
+        self
+    }
+
+    /// Switches RBAC on: Roles, ClusterRoles and their bindings decide what clients may do, and refused requests get status 403 in
+    /// the wording of a real server.
+    ///
+    /// Users are those of [`user`](Self::user), service accounts by the tokens that `serviceaccounts/token` issues, and those that a
+    /// client impersonates; see also [`TestServer::client_as`]. [`TestServer::client`] and clients with the
+    /// [token](Self::token) may do everything, clients without credentials almost nothing. Access reviews
+    /// (`kubectl auth can-i`) are answered by the same rules. Aggregated ClusterRoles have the rules of the roles that they
+    /// select, although the stored object does not show them.
+    ///
+    /// Differs from a real server: users can create roles with more permissions than their own. Of the default roles there are
+    /// `cluster-admin`, `system:basic-user`, `system:discovery` and `system:public-info-viewer`.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use kube::{Api, api::ListParams};
+    /// use kube_testserver::TestServer;
+    /// use serde_json::json;
+    ///
+    /// let server = TestServer::builder().rbac().build();
+    /// server.create(json!({
+    ///     "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": { "namespace": "shop", "name": "reader" },
+    ///     "rules": [{ "apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"] }],
+    /// }));
+    /// server.create(json!({
+    ///     "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": { "namespace": "shop", "name": "read" },
+    ///     "roleRef": { "kind": "Role", "name": "reader" }, "subjects": [{ "kind": "ServiceAccount", "name": "operator" }],
+    /// }));
+    ///
+    /// let operator = server.client_as("system:serviceaccount:shop:operator", &[]);
+    /// let pods: Api<Pod> = Api::namespaced(operator.clone(), "shop");
+    /// pods.list(&ListParams::default()).await?;
+    /// let error = pods.delete("cart", &Default::default()).await.unwrap_err();
+    /// assert!(error.to_string().contains(r#"cannot delete resource "pods" in API group """#));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn rbac(mut self) -> Self {
+        self.config.rbac = true;
         self
     }
 
@@ -144,12 +199,13 @@ impl TestServerBuilder {
 
     /// Runs controllers of a cluster, which act some time after the write that they react to. None by default.
     pub fn controllers(mut self, controllers: Controllers) -> Self {
-        if controllers.has_garbage_collection() {
+        if controllers.has(Controller::Garbage) {
             self.config.garbage = Timing::Later;
         }
-        if controllers.has_namespace_deletion() {
+        if controllers.has(Controller::Namespaces) {
             self.config.namespaces = Timing::Later;
         }
+        self.config.controllers = controllers;
         self
     }
 
@@ -255,7 +311,7 @@ impl TestServerBuilder {
         }
         let mut store = Store::new(
             self.config.watch_window,
-            self.config.garbage != Timing::Never,
+            self.config.garbage != Timing::Never || self.config.controllers.need_changes(),
             self.config.first_version.unwrap_or(1),
         );
         for (collection, object) in self.snapshot.iter().flat_map(|snapshot| &snapshot.objects) {
@@ -266,7 +322,10 @@ impl TestServerBuilder {
             }
             store.adopt(collection, object.clone());
         }
-        if self.config.has_controllers() {
+        if self.config.controllers.need_changes() {
+            store.report_changes();
+        }
+        if !self.config.controllers.is_empty() {
             store.defer_all();
         }
         Arc::new_cyclic(|this| ServerState {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::TestServer;
-use super::objects::{namespace_of, place};
+use super::objects::namespace_of;
 use crate::manifest;
 use crate::transport::status::ApiError;
 use crate::write::{self, NewObject, Place};
@@ -69,7 +69,7 @@ impl TestServer {
         let stored_as = self.state.registry.read().stored(&kind);
         let place = Place {
             conformant: true,
-            ..place(&kind, &stored_as, namespace.as_deref(), "")
+            ..Place::of_test(&kind, &stored_as, namespace.as_deref(), "")
         };
         let new = NewObject::check(&place, object)?;
         self.state

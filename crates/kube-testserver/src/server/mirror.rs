@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::TestServer;
-use super::objects::{namespace_of, place};
+use super::objects::namespace_of;
 use crate::transport::status::ApiError;
-use crate::write;
+use crate::write::{self, Place};
 
 /// Copies of objects of another server.
 impl TestServer {
@@ -42,7 +42,7 @@ impl TestServer {
             return Err(ApiError::bad_request("the object has no metadata.name"));
         };
         let stored_as = self.state.registry.read().stored(&kind);
-        let place = place(&kind, &stored_as, namespace.as_deref(), &name);
+        let place = Place::of_test(&kind, &stored_as, namespace.as_deref(), &name);
         self.state
             .write(|store| write::mirror(&self.state, store, &place, object))
     }
@@ -60,7 +60,7 @@ impl TestServer {
             None => (None, key),
         };
         let stored_as = self.state.registry.read().stored(&kind);
-        let place = place(&kind, &stored_as, namespace, name);
+        let place = Place::of_test(&kind, &stored_as, namespace, name);
         Ok(self
             .state
             .write(|store| write::mirror_deletion(&self.state, store, &place)))

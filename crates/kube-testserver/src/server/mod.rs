@@ -19,6 +19,7 @@ use kube::{Client, Config};
 use serde_json::json;
 use tokio::net::ToSocketAddrs;
 
+use crate::auth::User;
 use crate::server::builder::TestServerBuilder;
 use crate::server::state::ServerState;
 use crate::transport::service::TestService;
@@ -98,6 +99,16 @@ impl TestServer {
         }
         Client::new(
             self.service().authenticated(),
+            self.state.config.default_namespace.clone(),
+        )
+    }
+
+    /// A client of this server in process that acts as a user, without credentials: `jane`, or
+    /// `system:serviceaccount:shop:operator`, which is in the groups of service accounts. For servers with
+    /// [RBAC](TestServerBuilder::rbac). Must be called within a tokio runtime.
+    pub fn client_as(&self, user: &str, groups: &[&str]) -> Client {
+        Client::new(
+            self.service().acting_as(User::new(user, groups)),
             self.state.config.default_namespace.clone(),
         )
     }

@@ -7,11 +7,12 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::TestServer;
+use crate::controllers::PodRule;
 use crate::kinds::Kind;
 use crate::server::state::ServerState;
 use crate::storage::{Collection, Store, storage_key};
 use crate::transport::status::ApiError;
-use crate::write::{self, DeleteOptions, Made, NewObject, Origin, Part, Place};
+use crate::write::{self, DeleteOptions, Made, NewObject, Part, Place};
 
 /// Writing objects without HTTP. Objects are stored as given, status included; uid, creation time, generation and
 /// resource version are set as for any client.
@@ -32,7 +33,7 @@ impl TestServer {
         let kind = self.kind_of(&object)?;
         let namespace = namespace_of(&kind, &object);
         let stored_as = self.state.registry.read().stored(&kind);
-        let place = place(&kind, &stored_as, namespace.as_deref(), "");
+        let place = Place::of_test(&kind, &stored_as, namespace.as_deref(), "");
         let new = NewObject::check(&place, object)?;
         let created = self
             .state
@@ -58,7 +59,7 @@ impl TestServer {
                 let kind = self.kind_of(&object)?;
                 let namespace = namespace_of(&kind, &object);
                 let stored_as = self.state.registry.read().stored(&kind);
-                let place = place(&kind, &stored_as, namespace.as_deref(), "");
+                let place = Place::of_test(&kind, &stored_as, namespace.as_deref(), "");
                 let new = NewObject::check(&place, object)?;
                 write::create(&self.state, store, &place, new)?;
                 count += 1;
@@ -212,7 +213,7 @@ impl TestServer {
         change: impl FnOnce(&mut Store, &Place<'_>) -> Result<T, ApiError>,
     ) -> Result<T, ApiError> {
         let stored_as = self.state.registry.read().stored(kind);
-        let place = place(kind, &stored_as, namespace, name);
+        let place = Place::of_test(kind, &stored_as, namespace, name);
         self.state.write(|store| change(store, &place))
     }
 }
@@ -277,6 +278,23 @@ impl TestServer {
             .unwrap_or_default()
     }
 
+    /// The keys of all objects of a resource, sorted.
+    pub(crate) fn keys(&self, resource: &str) -> Vec<Arc<str>> {
+        let Ok(kind) = self.resource(resource) else {
+            return Vec::new();
+        };
+        let store = self.state.store.read();
+        let collection = store.collection(&ServerState::collection_of(&kind));
+        collection
+            .map(|collection| collection.objects().map(|object| object.key.clone()).collect())
+            .unwrap_or_default()
+    }
+
+    /// Whether the server's own controllers run deployments.
+    pub(crate) fn runs_deployments(&self) -> bool {
+        self.state.config.controllers.run_deployments()
+    }
+
     /// The number of objects of a resource.
     pub fn count(&self, resource: &str) -> usize {
         let Ok(kind) = self.resource(resource) else {
@@ -326,24 +344,11 @@ impl TestServer {
     pub fn set_log(&self, pod: &str, container: &str, text: impl Into<String>) {
         self.state.logs.set(pod, container, text.into());
     }
-}
 
-/// The target of a write by the test itself.
-pub(super) fn place<'a>(
-    kind: &'a Arc<Kind>,
-    stored_as: &'a Arc<Kind>,
-    namespace: Option<&'a str>,
-    name: &'a str,
-) -> Place<'a> {
-    Place {
-        kind,
-        stored_as,
-        namespace,
-        name,
-        origin: Origin::Test,
-        conformant: false,
-        dry_run: false,
-        manager: None,
+    /// Decides how pods run on their nodes, on a server with a [kubelet](crate::Controllers::kubelet). The latest rule that
+    /// matches a pod counts, also for pods that run already.
+    pub fn pod_rule(&self, rule: PodRule) {
+        self.state.add_pod_rule(rule);
     }
 }
 

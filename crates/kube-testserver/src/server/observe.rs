@@ -45,9 +45,11 @@ impl TestServer {
         self.state.hub.in_flight()
     }
 
-    /// Whether the server's [controllers](crate::TestServerBuilder::controllers) have acted on all writes so far.
+    /// Whether the server's [controllers](crate::TestServerBuilder::controllers) have acted on all writes so far. Work for a
+    /// later time, such as a pod that becomes ready after a minute, does not count.
     pub fn controllers_are_idle(&self) -> bool {
-        self.state.store.read().count_deferred() == 0 && !self.state.controllers.is_running()
+        let deferred = self.state.store.read().count_deferred();
+        deferred == 0 && !self.state.controllers.is_busy()
     }
 
     /// Checks that no watch and no request is open.

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
-use crate::controllers::Running;
+use crate::auth::User;
+use crate::controllers::{Controllers, Running};
 use crate::fault::{Faults, Poisons};
 use crate::kinds::{Kind, Registry};
 use crate::read::connect::Logs;
@@ -23,6 +24,10 @@ use crate::watch::hub::Hub;
 pub(crate) struct Config {
     pub(crate) token: Option<Secret>,
     pub(crate) user_without_permissions: Option<UserWithoutPermissions>,
+    /// Further users, by token.
+    pub(crate) users: Vec<(Secret, User)>,
+    /// Whether roles and bindings decide what users may do.
+    pub(crate) rbac: bool,
     pub(crate) seed: u64,
     /// The version before the first write; chosen when the server is built if there is none.
     pub(crate) first_version: Option<u64>,
@@ -33,6 +38,7 @@ pub(crate) struct Config {
     pub(crate) body_limit: usize,
     pub(crate) garbage: Timing,
     pub(crate) namespaces: Timing,
+    pub(crate) controllers: Controllers,
     /// Whether built-in objects of clients are checked and completed by their types.
     pub(crate) conformant: bool,
     pub(crate) require_namespaces: bool,
@@ -40,13 +46,6 @@ pub(crate) struct Config {
     pub(crate) sharding: bool,
     pub(crate) replicas: usize,
     pub(crate) default_namespace: String,
-}
-
-impl Config {
-    /// Whether any consequence of a write is left to the controllers.
-    pub(crate) fn has_controllers(&self) -> bool {
-        self.garbage == Timing::Later || self.namespaces == Timing::Later
-    }
 }
 
 /// When the consequences of a deletion are performed.

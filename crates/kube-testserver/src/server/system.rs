@@ -3,12 +3,19 @@
 use serde_json::{Value, json};
 
 use super::TestServer;
+use crate::auth::rbac;
 
 impl TestServer {
     /// Creates the objects that a real server creates when it starts, as far as they are missing: the system namespaces,
-    /// the Service `default/kubernetes` with its EndpointSlice, and the system PriorityClasses. The program does this.
+    /// the Service `default/kubernetes` with its EndpointSlice, and the system PriorityClasses; with
+    /// [RBAC](crate::TestServerBuilder::rbac) the default roles and bindings. The program does this.
     pub fn create_system_objects(&self) {
-        for object in system_objects() {
+        let roles = if self.state.config.rbac {
+            rbac::bootstrap()
+        } else {
+            &[]
+        };
+        for object in system_objects().into_iter().chain(roles.iter().cloned()) {
             let missing = self.try_create(object);
             debug_assert!(
                 missing

@@ -34,6 +34,11 @@ impl Change {
         }
     }
 
+    /// The creation of an object that is already stored.
+    pub(crate) fn created(object: Arc<Stored>) -> Arc<Change> {
+        Arc::new(Change::new(object.revision, None, Some(object)))
+    }
+
     /// The key of the changed object.
     pub(crate) fn key(&self) -> &Arc<str> {
         static NONE: OnceLock<Arc<str>> = OnceLock::new();

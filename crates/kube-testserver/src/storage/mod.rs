@@ -17,9 +17,15 @@ pub(crate) type Touched = (Arc<str>, Option<String>);
 /// The location of an object: collection and key.
 pub(crate) type Spot = (Arc<str>, Arc<str>);
 
-/// A write that may have consequences: a completed or started deletion, or new owner references.
+/// A write that may have consequences: a completed or started deletion, new owner references, or, if the store reports them,
+/// any other change.
 #[derive(Debug)]
 pub(crate) enum Event {
+    /// The object was created, changed or removed. Only reported after [`Store::report_changes`].
+    Changed {
+        collection: Arc<str>,
+        change: Arc<Change>,
+    },
     /// The object was removed.
     Removed {
         collection: Arc<str>,
@@ -39,10 +45,12 @@ pub(crate) enum Event {
 
 impl Event {
     fn spot(&self) -> (&str, &str) {
-        let (Event::Removed { collection, object }
-        | Event::Marked { collection, object }
-        | Event::Owned { collection, object }) = self;
-        (collection, &object.key)
+        match self {
+            Event::Changed { collection, change } => (collection, change.key()),
+            Event::Removed { collection, object }
+            | Event::Marked { collection, object }
+            | Event::Owned { collection, object } => (collection, &object.key),
+        }
     }
 }
 
@@ -57,6 +65,8 @@ pub(crate) struct Store {
     events: VecDeque<Event>,
     /// Events whose consequences the controllers perform.
     deferred: VecDeque<Event>,
+    /// Whether every change is an event.
+    reports_changes: bool,
     /// Owned objects, by the uid of their owner.
     dependents: HashMap<String, BTreeSet<Spot>>,
     /// The location of each object, by uid. Only kept with garbage collection.
@@ -81,6 +91,7 @@ impl Store {
             touched: Vec::new(),
             events: VecDeque::new(),
             deferred: VecDeque::new(),
+            reports_changes: false,
             dependents: HashMap::new(),
             uids: find_by_uid.then(HashMap::new),
             to_lose: Vec::new(),
@@ -180,6 +191,7 @@ impl Store {
             .push((resource.clone(), object.meta.namespace.clone()));
         let change = self.collection_mut(resource).put(object.clone());
         self.lose(resource, &change);
+        self.report(resource, &change);
         if let Some(old) = &change.old {
             self.unlink(resource, old);
         }
@@ -212,6 +224,7 @@ impl Store {
         let change = self.collections.get_mut(resource)?.remove(key, revision)?;
         self.revision = revision;
         self.lose(resource, &change);
+        self.report(resource, &change);
         let object = change.last_known()?.clone();
         self.touched
             .push((resource.clone(), object.meta.namespace.clone()));
@@ -269,6 +282,20 @@ impl Store {
         self.events.pop_front()
     }
 
+    /// Makes every change an event from now on, for controllers that act on more than deletions.
+    pub(crate) fn report_changes(&mut self) {
+        self.reports_changes = true;
+    }
+
+    fn report(&mut self, resource: &Arc<str>, change: &Arc<Change>) {
+        if self.reports_changes {
+            self.events.push_back(Event::Changed {
+                collection: resource.clone(),
+                change: change.clone(),
+            });
+        }
+    }
+
     /// Leaves the consequences of an event to the controllers.
     pub(crate) fn defer(&mut self, event: Event) {
         self.deferred.push_back(event);
@@ -291,6 +318,10 @@ impl Store {
         for (collection, objects) in &self.collections {
             for object in objects.objects() {
                 let (collection, object) = (collection.clone(), object.clone());
+                if self.reports_changes {
+                    let (collection, change) = (collection.clone(), Change::created(object.clone()));
+                    events.push(Event::Changed { collection, change });
+                }
                 if object.meta.deleting {
                     events.push(Event::Marked { collection, object });
                 } else if !object.meta.owners.is_empty() {

@@ -14,6 +14,7 @@ use http_body::Body;
 use http_body_util::{BodyExt, Limited};
 
 use crate::admission::field_error::quote;
+use crate::auth::User;
 use crate::documents;
 use crate::fault::{Answer, Fault, Shaper};
 use crate::kinds::Kind;
@@ -32,7 +33,8 @@ pub struct TestService {
     state: Arc<ServerState>,
     /// `None`: the replica selected by the server at the time of the request.
     replica: Option<usize>,
-    authenticated: bool,
+    /// The user of all requests; `None`: by their credentials.
+    user: Option<User>,
 }
 
 impl TestService {
@@ -40,14 +42,20 @@ impl TestService {
         TestService {
             state,
             replica,
-            authenticated: false,
+            user: None,
         }
     }
 
     /// Treats every request as authenticated; used by the server's own clients.
     #[must_use]
     pub fn authenticated(mut self) -> TestService {
-        self.authenticated = true;
+        self.user = Some(User::admin());
+        self
+    }
+
+    /// Treats every request as one of this user.
+    pub(crate) fn acting_as(mut self, user: User) -> TestService {
+        self.user = Some(user);
         self
     }
 }
@@ -76,6 +84,7 @@ where
 /// A parsed request.
 struct Incoming {
     method: Method,
+    user: User,
     path: Option<ResourcePath>,
     seen: SeenRequest,
     body: Result<Bytes, ApiError>,
@@ -90,7 +99,7 @@ where
     let TestService {
         state,
         replica,
-        authenticated,
+        user: known,
     } = service;
     let replica = replica.unwrap_or_else(|| state.replicas.chosen());
     let in_flight = state.hub.enter();
@@ -133,12 +142,13 @@ where
             }
             response
         }
-        None => match auth::refusal(&state, authenticated, &parts.headers, path.as_ref(), &seen) {
-            Some(refusal) => response::negotiated(seen.accept.as_deref(), response::error(&refusal)),
-            None => {
+        None => match auth::admit(&state, known.as_ref(), &parts.headers, path.as_ref(), &seen) {
+            Err(refusal) => response::negotiated(seen.accept.as_deref(), response::error(&refusal)),
+            Ok(user) => {
                 let body = read_body(&state, &parts.method, body).await;
                 let incoming = Incoming {
                     method: parts.method,
+                    user,
                     path,
                     seen,
                     body,
@@ -330,6 +340,7 @@ async fn act(
         _ => write_request::answer(&Writing {
             state,
             kind,
+            user: &incoming.user,
             seen,
             body: incoming.body.as_ref().map_err(Clone::clone)?,
         }),

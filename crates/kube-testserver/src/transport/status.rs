@@ -108,6 +108,20 @@ impl ApiError {
         }
     }
 
+    /// 403 `Forbidden` of a path that is not a resource.
+    pub(crate) fn forbidden_path(user: &str, verb: &str, path: &str) -> ApiError {
+        let message = format!("forbidden: User \"{user}\" cannot {verb} path \"{path}\"");
+        ApiError::new(403, "Forbidden", message)
+    }
+
+    /// The same with the reason of the authorizer, if it has one.
+    pub(crate) fn because(mut self, reason: &str) -> ApiError {
+        if !reason.is_empty() {
+            self.message = format!("{}: {reason}", self.message);
+        }
+        self
+    }
+
     /// The same for one object.
     pub(crate) fn about(mut self, qualified: &str, group: &str, resource: &str, name: &str) -> ApiError {
         if let Some((_, rest)) = self.message.split_once(" is forbidden: ") {

@@ -30,7 +30,7 @@ pub(crate) fn settle(state: &ServerState, store: &mut Store) {
             _ => {}
         }
         follow(state, store, &event, Timing::AtOnce);
-        if state.config.has_controllers() {
+        if state.config.controllers.act_on(&event) {
             store.defer(event);
         }
     }
@@ -56,13 +56,14 @@ fn follow(state: &ServerState, store: &mut Store, event: &Event, now: Timing) {
             Event::Marked { collection, object } if &**collection == "namespaces" => {
                 finish_namespace(state, store, &object.meta.name);
             }
-            Event::Marked { .. } | Event::Owned { .. } => {}
+            Event::Marked { .. } | Event::Owned { .. } | Event::Changed { .. } => {}
         }
     }
 }
 
 fn collect_garbage(state: &ServerState, store: &mut Store, event: &Event) {
     match event {
+        Event::Changed { .. } => {}
         Event::Removed { object, .. } => {
             for (collection, key) in store.dependents(&object.meta.uid) {
                 attempt_to_delete(state, store, &collection, &key);
@@ -298,14 +299,13 @@ fn remove(
         return;
     };
     let place = Place {
-        kind: &kind,
-        stored_as: &kind,
-        namespace: object.meta.namespace.as_deref(),
-        name: &object.meta.name,
-        origin: Origin::Test,
-        conformant: false,
-        dry_run: false,
-        manager: None,
+        // Pods end gracefully if there is a kubelet that removes them in the end.
+        origin: if state.config.controllers.runs_pods() {
+            Origin::Client
+        } else {
+            Origin::Test
+        },
+        ..Place::of_test(&kind, &kind, object.meta.namespace.as_deref(), &object.meta.name)
     };
     // This fails only if the object is already gone, or was replaced by another of its name.
     let options = DeleteOptions {
@@ -378,7 +378,7 @@ fn rewrite(
 }
 
 /// The kind of a collection, in its storage version.
-fn kind_of(state: &ServerState, collection: &str) -> Option<Arc<Kind>> {
+pub(crate) fn kind_of(state: &ServerState, collection: &str) -> Option<Arc<Kind>> {
     let registry = state.registry.read();
     let (plural, group) = collection.split_once('.').unwrap_or((collection, ""));
     let stored = registry

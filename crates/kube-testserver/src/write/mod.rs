@@ -28,7 +28,7 @@ use crate::typed;
 
 pub(crate) use create::{NewObject, create};
 pub(crate) use delete::{DeleteOptions, Deleted, Propagation, delete};
-pub(crate) use garbage::{follow_deferred, settle};
+pub(crate) use garbage::{follow_deferred, kind_of, settle};
 pub(crate) use mirror::{mirror, mirror_deletion};
 pub(crate) use review::review;
 pub(crate) use subresource::{apply_scale, bind, issue_token, read_scale, write_scale};
@@ -58,6 +58,27 @@ pub(crate) struct Place<'a> {
     pub(crate) dry_run: bool,
     /// The field manager; without one, managed fields are not recorded.
     pub(crate) manager: Option<Manager<'a>>,
+}
+
+impl<'a> Place<'a> {
+    /// The target of a write by the test itself or by a controller: stored as given, without a field manager.
+    pub(crate) fn of_test(
+        kind: &'a Arc<Kind>,
+        stored_as: &'a Arc<Kind>,
+        namespace: Option<&'a str>,
+        name: &'a str,
+    ) -> Place<'a> {
+        Place {
+            kind,
+            stored_as,
+            namespace,
+            name,
+            origin: Origin::Test,
+            conformant: false,
+            dry_run: false,
+            manager: None,
+        }
+    }
 }
 
 impl Place<'_> {

@@ -10,6 +10,7 @@ use kube_protobuf::{MEDIA_TYPE, Options, from_body};
 use serde_json::{Value, json};
 
 use crate::admission::field_error::{FieldError, quote};
+use crate::auth::User;
 use crate::encode::{Encoder, Form};
 use crate::kinds::{Kind, structural};
 use crate::patch::{self, Manager, PatchType};
@@ -46,6 +47,7 @@ const SHOWN_WHEN_DELETED: &[&str] = &[
 pub(crate) struct Writing<'a> {
     pub(crate) state: &'a ServerState,
     pub(crate) kind: &'a Arc<Kind>,
+    pub(crate) user: &'a User,
     pub(crate) seen: &'a SeenRequest,
     pub(crate) body: &'a Bytes,
 }
@@ -153,7 +155,7 @@ impl Writing<'_> {
             return Ok(success(StatusCode::CREATED));
         }
         if !self.kind.is_stored() {
-            let review = write::review(self.kind, object, &self.state.clock.timestamp());
+            let review = write::review(self.state, self.kind, self.user, object);
             return Ok(response::json(StatusCode::CREATED, review.to_string()));
         }
         let warnings = self.unknown_fields(&object)?;

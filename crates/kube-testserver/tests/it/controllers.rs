@@ -12,8 +12,12 @@ use crate::common::{Watch, send};
 
 const WEB: &str = "/apis/apps/v1/namespaces/shop/deployments/web";
 
+fn collectors() -> Controllers {
+    Controllers::none().garbage_collection().namespace_deletion()
+}
+
 fn cluster() -> TestServer {
-    TestServer::builder().controllers(Controllers::all()).build()
+    TestServer::builder().controllers(collectors()).build()
 }
 
 /// Waits until the controllers have acted on everything.
@@ -242,7 +246,7 @@ async fn restored_server_collects_what_its_snapshot_left_dangling() {
     before.delete::<Deployment>("shop", "web");
 
     let server = TestServer::builder()
-        .controllers(Controllers::all())
+        .controllers(collectors())
         .restore(before.snapshot())
         .build();
     // The first request starts them.

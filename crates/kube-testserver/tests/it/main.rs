@@ -11,8 +11,10 @@ mod hostile;
 mod judged;
 mod kube_clients;
 mod list;
+mod live;
 mod patch;
 mod poison;
+mod rbac;
 mod replicas;
 mod scale;
 mod server;
@@ -20,4 +22,5 @@ mod socket;
 mod state;
 mod table;
 mod watch;
+
 mod write;

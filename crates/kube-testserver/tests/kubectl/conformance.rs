@@ -69,3 +69,36 @@ pub async fn tls_accepts_certificates_and_tokens() {
         "{refused}"
     );
 }
+
+pub async fn roles_decide_what_users_may_do() {
+    let cluster = Cluster::start(&["--tls", "--rbac"]).await;
+    cluster.ok("create serviceaccount operator").await;
+    let operator = "--as system:serviceaccount:default:operator";
+    let refused = cluster.error(&format!("get pods {operator}")).await;
+    assert!(
+        refused.contains("User \"system:serviceaccount:default:operator\" cannot list resource \"pods\""),
+        "{refused}"
+    );
+    assert!(
+        cluster
+            .error(&format!("auth can-i list pods {operator}"))
+            .await
+            .is_empty()
+    );
+
+    cluster
+        .ok("create role reader --verb=get,list,watch --resource=pods")
+        .await;
+    cluster
+        .ok("create rolebinding read --role=reader --serviceaccount=default:operator")
+        .await;
+    assert_eq!(
+        cluster.ok(&format!("auth can-i list pods {operator}")).await,
+        "yes\n"
+    );
+    cluster.ok(&format!("get pods {operator}")).await;
+    let rules = cluster.ok(&format!("auth can-i --list {operator}")).await;
+    assert!(rules.contains("[get list watch]"), "{rules}");
+    let who = cluster.ok(&format!("auth whoami {operator}")).await;
+    assert!(who.contains("system:serviceaccounts:default"), "{who}");
+}

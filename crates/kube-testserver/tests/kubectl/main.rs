@@ -6,6 +6,7 @@ mod basics;
 mod cluster;
 mod conformance;
 mod custom;
+mod live;
 mod program;
 mod writes;
 
@@ -53,10 +54,16 @@ fn main() -> ExitCode {
         conformance::invalid_objects_are_rejected_with_the_field,
         conformance::fields_are_explained_to_any_depth,
         conformance::tls_accepts_certificates_and_tokens,
+        conformance::roles_decide_what_users_may_do,
         custom::custom_kind_is_defined_used_and_deleted,
         custom::custom_kinds_support_client_side_and_server_side_apply,
         custom::manifests_create_definitions_and_objects,
         custom::invalid_definition_is_rejected_with_its_fields,
+        live::live_cluster_needs_no_other_flag,
+        live::rollouts_are_followed_undone_and_scaled,
+        live::drained_node_is_empty_and_pods_move,
+        live::namespace_is_deleted_with_everything_in_it,
+        live::own_deployment_is_rolled_out_at_once_despite_churn,
         writes::apply_creates_keeps_and_changes_objects,
         writes::server_side_apply_reports_conflicts_and_can_force_them,
         writes::every_patch_type_is_accepted,

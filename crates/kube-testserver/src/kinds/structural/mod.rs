@@ -1,8 +1,10 @@
 //! Objects of custom kinds and their schema: prunes unknown fields, sets defaults, validates.
 //! Independent of requests and storage.
 //!
-//! Not evaluated: `allOf`, `anyOf`, `oneOf`, `not`, CEL rules, and formats other than `int32` and `date-time`.
+//! Not evaluated: CEL rules.
 
+mod combine;
+mod formats;
 mod patterns;
 mod unknown;
 mod validate;

@@ -2,10 +2,9 @@
 
 use std::collections::HashSet;
 
-use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::{Patterns, field, flag, properties, schema_type};
+use super::{Patterns, combine, field, flag, formats, properties, schema_type};
 use crate::admission::field_error::FieldError;
 
 /// Validates an object against its schema. Metadata is validated elsewhere.
@@ -13,7 +12,9 @@ pub(crate) fn check(schema: &Value, patterns: &Patterns, object: &Map<String, Va
     let mut errors = Vec::new();
     let mut rest = object.clone();
     rest.remove("metadata");
-    check_object(schema, &rest, &Place::root(patterns), &mut errors);
+    let place = Place::root(patterns);
+    check_object(schema, &rest, &place, &mut errors);
+    combine::check(schema, &Value::Object(rest), &place, &mut errors);
     errors
 }
 
@@ -36,9 +37,9 @@ pub(crate) fn check_status(
 }
 
 /// A position in the object: its path, and the name that errors use for it.
-struct Place<'a> {
+pub(super) struct Place<'a> {
     path: String,
-    body: String,
+    pub(super) body: String,
     patterns: &'a Patterns,
 }
 
@@ -81,7 +82,7 @@ impl<'a> Place<'a> {
     }
 }
 
-fn check_value(schema: &Value, value: &Value, place: &Place<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn check_value(schema: &Value, value: &Value, place: &Place<'_>, errors: &mut Vec<FieldError>) {
     if value.is_null() && flag(schema, "nullable") {
         return;
     }
@@ -103,8 +104,10 @@ fn check_value(schema: &Value, value: &Value, place: &Place<'_>, errors: &mut Ve
             );
             errors.push(FieldError::invalid("<nil>", "", why));
         }
+        combine::check(schema, value, place, errors);
         return;
     }
+    combine::check(schema, value, place, errors);
     check_enum(schema, value, place, errors);
     match value {
         Value::Number(number) => check_number(schema, number, place, errors),
@@ -199,9 +202,10 @@ fn check_text(schema: &Value, text: &str, place: &Place<'_>, errors: &mut Vec<Fi
     {
         errors.push(place.invalid(text, format!("should match '{pattern}'")));
     }
-    let is_time = schema.get("format").and_then(Value::as_str) == Some("date-time");
-    if is_time && text.parse::<Timestamp>().is_err() {
-        errors.push(place.wrong_type(text, "date-time"));
+    if let Some(format) = schema.get("format").and_then(Value::as_str)
+        && !formats::fits(format, text)
+    {
+        errors.push(place.wrong_type(text, format));
     }
 }
 
