@@ -4,9 +4,10 @@ use std::any::Any;
 use std::collections::HashSet;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fastrand::Rng;
+use tokio::time::Instant;
 
 use crate::ALLOCATOR;
 use crate::mutate::{MAX_LENGTH, mutate};

@@ -4,10 +4,10 @@ use std::cell::RefCell;
 use std::error::Error;
 use std::fs;
 use std::process::ExitCode;
-use std::time::Instant;
 
 use kube_fuzz::readers::{self, Reader};
 use kube_fuzz::{Fuzzer, execute, load, regressions, save, save_regression};
+use tokio::time::Instant;
 
 const USAGE: &str = "\
 usage: cargo run --profile sim -p kube-fuzz -- COMMAND [OPTIONS]

@@ -95,10 +95,7 @@ fn once(input: &mut Vec<u8>, other: &[u8], words: &[&str], rng: &mut Rng) {
     }
 }
 
-fn choose<'a, T: ?Sized>(list: &'a [T], rng: &mut Rng) -> &'a T
-where
-    T: Sized,
-{
+fn choose<'a, T>(list: &'a [T], rng: &mut Rng) -> &'a T {
     &list[rng.usize(0..list.len())]
 }
 

@@ -84,7 +84,7 @@ fn decoding<K>(input: &[u8]) -> Decoding<K> {
             metadata_only: false,
         },
         known: None,
-        drop_managed_fields: input.len() % 2 == 0,
+        drop_managed_fields: input.len().is_multiple_of(2),
         max_object_size: MAX_OBJECT,
         shard: None,
     }
@@ -277,7 +277,7 @@ fn error(input: &[u8], outcome: &mut Outcome) {
         1 => MEDIA_TYPE,
         _ => "text/html",
     };
-    let error = error_response(500, content_type, input, input.len() % 2 == 0);
+    let error = error_response(500, content_type, input, input.len().is_multiple_of(2));
     let text = error.to_string();
     assert!(text.len() < 8192, "an error of {} bytes", text.len());
     outcome.error(&text);
