@@ -34,7 +34,10 @@ fn process(indexer: &mut StoreWriter<Pod>, deltas: &[Delta<Pod>]) -> Result<(), 
 }
 
 /// Pops and processes one key.
-async fn pop(queue: &DeltaFifo<Pod>, indexer: &mut StoreWriter<Pod>) -> Result<(), Box<dyn std::error::Error>> {
+async fn pop(
+    queue: &DeltaFifo<Pod>,
+    indexer: &mut StoreWriter<Pod>,
+) -> Result<(), Box<dyn std::error::Error>> {
     queue.pop(|deltas, _| process(indexer, deltas)).await?;
     Ok(())
 }
@@ -48,7 +51,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let mut indexer = StoreWriter::new();
     let pods = indexer.store();
-    let by_initial = pods.add_index("initial", |pod: &Pod| pod.object_name().get(..1).map(str::to_owned))?;
+    let by_initial = pods.add_index("initial", |pod: &Pod| {
+        pod.object_name().get(..1).map(str::to_owned)
+    })?;
     // The store says which objects are known, so that a list reveals what was deleted meanwhile.
     let queue = Arc::new(DeltaFifo::new().known(pods.clone()));
     let source = ListWatch::<Pod>::new(server.client(), Scope::all());

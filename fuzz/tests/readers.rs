@@ -77,7 +77,17 @@ fn memory_beyond_the_limit_is_a_finding() {
 
 #[test]
 fn a_reader_that_hangs_is_a_finding() {
-    let read = |_: &[u8], _: &mut Outcome| std::thread::sleep(std::time::Duration::from_millis(1100));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime");
+    // Time passes only while the reader reads.
+    let handle = runtime.handle().clone();
+    let _clock = handle.enter();
+    let read = move |_: &[u8], _: &mut Outcome| {
+        runtime.block_on(tokio::time::advance(std::time::Duration::from_millis(1100)));
+    };
     let finding = execute(&mut broken(read), b"x").expect_err("a finding");
     assert!(finding.what.starts_with("took"), "{finding}");
 }

@@ -4,7 +4,7 @@
 mod common;
 
 use common::message::{Bytes, at, metadata, read, spec};
-use kube_protobuf::{ErrorKind, Options, from_message, schema, ser};
+use kube_protobuf::ErrorKind;
 use serde_json::{Value, json};
 
 #[test]

@@ -4,7 +4,7 @@
 mod common;
 
 use common::message::{Bytes, at, metadata, read, spec};
-use kube_protobuf::wire::{FIXED64, VARINT, put_bytes, put_tag, put_varint};
+use kube_protobuf::wire::{put_tag, put_varint};
 use kube_protobuf::{ErrorKind, Options, from_message, schema, ser};
 use serde_json::{Value, json};
 

@@ -89,7 +89,7 @@ async fn a_productive_watch_resumes_at_once_and_others_are_paced() {
     assert_eq!(times[..2], [seconds(0), seconds(0)]);
     let per_minute = (0..10).map(|minute| {
         let range = seconds(60 * minute)..seconds(60 * (minute + 1));
-        times.iter().filter(|time| range.contains(time)).count()
+        times.iter().filter(|time| range.contains(*time)).count()
     });
     assert!(per_minute.max().unwrap() <= 30, "{times:?}");
 }
