@@ -1,6 +1,14 @@
 //! The regressions, and a few thousand fixed inputs for every reader.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use kube_fuzz::{Fuzzer, Outcome, execute, load, readers, regressions};
+
+/// One test at a time: the memory of an execution is that of the process.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn reader(name: &str) -> readers::Reader {
     let mut all = readers::all();
@@ -10,6 +18,7 @@ fn reader(name: &str) -> readers::Reader {
 
 #[test]
 fn regressions_stay_fixed() {
+    let _alone = alone();
     for (name, file, input) in regressions().expect("the folder") {
         if let Err(finding) = execute(&mut reader(&name), &input) {
             panic!("fuzz/regressions/{file}: {finding}");
@@ -19,6 +28,7 @@ fn regressions_stay_fixed() {
 
 #[test]
 fn every_reader_survives_mutated_inputs() {
+    let _alone = alone();
     for reader in readers::all() {
         let name = reader.name;
         let corpus = load(name).expect("the corpus");
@@ -37,6 +47,7 @@ fn every_reader_survives_mutated_inputs() {
 
 #[test]
 fn the_same_seed_gives_the_same_inputs() {
+    let _alone = alone();
     let inputs = || {
         let mut inputs = Vec::new();
         let mut fuzzer = Fuzzer::new(reader("list-json"), Vec::new(), 7).expect("valid seeds");
@@ -63,6 +74,7 @@ fn broken(read: impl FnMut(&[u8], &mut Outcome) + 'static) -> readers::Reader {
 
 #[test]
 fn a_panic_is_a_finding() {
+    let _alone = alone();
     let finding = execute(&mut broken(|_, _| panic!("out of range")), b"x").expect_err("a finding");
     assert!(finding.what.contains("out of range"), "{finding}");
     assert_eq!(finding.input, b"x");
@@ -70,6 +82,7 @@ fn a_panic_is_a_finding() {
 
 #[test]
 fn memory_beyond_the_limit_is_a_finding() {
+    let _alone = alone();
     let read = |_: &[u8], outcome: &mut Outcome| outcome.note(vec![1_u8; 1 << 20].len());
     let finding = execute(&mut broken(read), b"x").expect_err("a finding");
     assert!(finding.what.contains("more than its limit"), "{finding}");
@@ -77,6 +90,7 @@ fn memory_beyond_the_limit_is_a_finding() {
 
 #[test]
 fn a_reader_that_hangs_is_a_finding() {
+    let _alone = alone();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
