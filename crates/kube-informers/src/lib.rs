@@ -124,7 +124,6 @@ pub mod source;
 pub mod store;
 mod subscription;
 mod sync;
-mod sync_tracker;
 pub mod target;
 mod task;
 mod time;
@@ -157,7 +156,6 @@ pub use source::ListWatch;
 pub use store::Store;
 pub use subscription::Subscription;
 pub use sync::{Synced, wait_for_sync};
-pub use sync_tracker::SyncTracker;
 pub use version::ResourceVersion;
 
 /// The errors of the types at the root of the crate. Other modules hold the errors of their own operations.

@@ -58,6 +58,7 @@ mod filtered;
 mod funcs;
 mod name;
 mod options;
+mod sync_tracker;
 
 pub use blocking::{Blocking, blocking};
 pub(crate) use erased::{AsyncCall, Call, ErasedHandler, HandlerKind, erase};
@@ -65,6 +66,7 @@ pub use erased::{Asynchronous, IntoHandler, Synchronous};
 pub use filtered::{Filtered, filtered};
 pub use funcs::Handlers;
 pub use options::{Backlog, HandlerOptions, OnPanic};
+pub use sync_tracker::SyncTracker;
 
 #[doc(inline)]
 pub use crate::registration::{HandlerId, Removal};

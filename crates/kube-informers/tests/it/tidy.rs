@@ -148,7 +148,6 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "version",
         ],
     ),
-    ("sync_tracker", &[]),
     (
         "sync",
         &["factory", "informer", "object", "reflector", "registration"],

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use kube_informers::SyncTracker;
 use kube_informers::delta::Delta;
+use kube_informers::handler::SyncTracker;
 use kube_informers::queue::{DeltaFifo, DeltaQueue};
 use tokio::task::JoinSet;
 

@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 /// initial key, the worker finishes it, and the caller says when the handler has received everything.
 ///
 /// ```
-/// use kube_informers::SyncTracker;
+/// use kube_informers::handler::SyncTracker;
 ///
 /// let tracker = SyncTracker::new();
 /// tracker.start("shop/cart"); // in the handler, for each event with `is_initial()`
