@@ -307,7 +307,7 @@ fn kinds(out: &mut String, book: &Book) {
         if book.median(ids.cpu, Peer::Ours).is_none() {
             continue;
         }
-        let _ = writeln!(out, "### Initial list of {kind} from a real server\n");
+        let _ = writeln!(out, "#### Initial list of {kind} from a real server\n");
         out.push_str("| |");
         for peer in kinds::PEERS {
             let _ = write!(out, " {} |", peer.form_name());
@@ -525,7 +525,7 @@ mod tests {
         let text = tables(&book);
 
         assert!(
-            text.contains("### Initial list of secrets from a real server"),
+            text.contains("#### Initial list of secrets from a real server"),
             "{text}"
         );
         let row = "| CPU to synced, s | 2.00 | 4.00 | 1.00 | 0.50 | 0.50 | 0.25 |";
