@@ -1,7 +1,7 @@
 //! Builds responses with the headers that every response of an API server carries.
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, VARY};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use kube_protobuf::MEDIA_TYPE;
 use kube_protobuf::envelope::WATCH_MEDIA_TYPE;
@@ -144,6 +144,16 @@ pub(crate) fn indent(response: Response<TestBody>) -> Response<TestBody> {
             Err(_) => TestBody::bytes(bytes),
         }
     })
+}
+
+/// Compresses a response, if a real server would.
+pub(crate) fn compress(mut response: Response<TestBody>) -> Response<TestBody> {
+    if response.body_mut().compress() {
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
+    }
+    response
 }
 
 /// Adds the headers of every response.

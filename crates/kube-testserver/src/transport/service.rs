@@ -21,6 +21,7 @@ use crate::kinds::Kind;
 use crate::read::{self, Target, connect};
 use crate::server::state::ServerState;
 use crate::transport::body::TestBody;
+use crate::transport::compress;
 use crate::transport::journal::SeenRequest;
 use crate::transport::request::{Query, ResourcePath, Verb};
 use crate::transport::status::ApiError;
@@ -117,6 +118,7 @@ where
         path.as_ref(),
     );
     let indented = wants_indented(&seen);
+    let gzip = compress::is_accepted(&parts.headers) && path.is_some();
     let number = state.journal.note(seen.clone());
     state.hub.changed().notify_waiters();
     // Continues work that an earlier runtime left behind.
@@ -163,6 +165,9 @@ where
     }
     if indented {
         response = response::indent(response);
+    }
+    if gzip {
+        response = response::compress(response);
     }
     response::finish(&state, &mut response);
     if head {

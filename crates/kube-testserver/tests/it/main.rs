@@ -7,6 +7,7 @@ mod custom;
 mod faults;
 mod fuzz;
 mod garbage;
+mod gzip;
 mod hostile;
 mod judged;
 mod kube_clients;
