@@ -14,6 +14,7 @@ mod judged;
 mod kube_clients;
 mod list;
 mod live;
+mod mirror;
 mod patch;
 mod poison;
 mod rbac;
