@@ -35,7 +35,17 @@ fn recording(
     Reader {
         name,
         seeds,
-        words: &["S0", "C0", "K3", "K1", "shop/a", "/status", "\"op\":\"add\"", "\u{f1}KIB", "\n"],
+        words: &[
+            "S0",
+            "C0",
+            "K3",
+            "K1",
+            "shop/a",
+            "/status",
+            "\"op\":\"add\"",
+            "\u{f1}KIB",
+            "\n",
+        ],
         // Windows of files, and the buffers of the compression.
         memory_base: 8 * MEGABYTE,
         // Compressed blocks.

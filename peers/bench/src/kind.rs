@@ -164,9 +164,21 @@ mod tests {
         assert_eq!(secret.data.map(|data| data.len()), Some(3));
         assert_eq!(config_map.data.map(|data| data.len()), Some(2));
         assert_eq!(event.involved_object.name, Some(pod::name(1_234)));
-        assert!((3_500..4_500).contains(&size(Kind::Secrets)), "{}", size(Kind::Secrets));
-        assert!((1_500..3_500).contains(&size(Kind::ConfigMaps)), "{}", size(Kind::ConfigMaps));
-        assert!((1_000..2_000).contains(&size(Kind::Events)), "{}", size(Kind::Events));
+        assert!(
+            (3_500..4_500).contains(&size(Kind::Secrets)),
+            "{}",
+            size(Kind::Secrets)
+        );
+        assert!(
+            (1_500..3_500).contains(&size(Kind::ConfigMaps)),
+            "{}",
+            size(Kind::ConfigMaps)
+        );
+        assert!(
+            (1_000..2_000).contains(&size(Kind::Events)),
+            "{}",
+            size(Kind::Events)
+        );
     }
 
     #[test]

@@ -155,7 +155,10 @@ mod tests {
 
         assert!(all.iter().all(|plain| read(plain).is_ok()));
         assert_eq!((last.damaged, last.unusable), (0, 0), "{last:?}");
-        assert!(last.changes >= 4 && last.others >= 4 && last.objects == 1, "{last:?}");
+        assert!(
+            last.changes >= 4 && last.others >= 4 && last.objects == 1,
+            "{last:?}"
+        );
         assert!(read(b"no blocks").is_err());
     }
 }

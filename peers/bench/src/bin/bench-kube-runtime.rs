@@ -18,7 +18,14 @@ use serde::de::DeserializeOwned;
 
 /// The kinds of the benchmark.
 trait Object:
-    Resource<DynamicType = ()> + Metadata<Ty = ObjectMeta> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
+    Resource<DynamicType = ()>
+    + Metadata<Ty = ObjectMeta>
+    + Clone
+    + Debug
+    + DeserializeOwned
+    + Send
+    + Sync
+    + 'static
 {
 }
 

@@ -177,7 +177,13 @@ async fn pods(client: Client, options: &Options) -> Result<(), Error> {
             )
             .await
         }
-        Form::Metadata => run(ListWatch::<PartialObjectMeta<Pod>>::new(client, Scope::all()), options).await,
+        Form::Metadata => {
+            run(
+                ListWatch::<PartialObjectMeta<Pod>>::new(client, Scope::all()),
+                options,
+            )
+            .await
+        }
         _ => of_kind::<Pod>(client, options).await,
     }
 }

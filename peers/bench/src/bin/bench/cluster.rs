@@ -139,7 +139,11 @@ impl Drop for Cluster {
 }
 
 async fn put(etcd: &Client, kind: Kind, number: usize) -> Result<()> {
-    let key = format!("/registry/{kind}/{}/{}", pod::namespace(number), pod::name(number));
+    let key = format!(
+        "/registry/{kind}/{}/{}",
+        pod::namespace(number),
+        pod::name(number)
+    );
     let value = kind.object(number).to_string();
     let body = json!({"key": STANDARD.encode(key), "value": STANDARD.encode(value)});
     let request = http::Request::post("/v3/kv/put").body(serde_json::to_vec(&body)?)?;
@@ -155,7 +159,9 @@ async fn until_shown(objects: &Api<DynamicObject>, wanted: usize) -> Result<()> 
             return Ok(());
         }
         if began.elapsed() > LOAD_TIMEOUT {
-            return Err(format!("the server shows {shown} of {wanted} objects after {LOAD_TIMEOUT:?}").into());
+            return Err(
+                format!("the server shows {shown} of {wanted} objects after {LOAD_TIMEOUT:?}").into(),
+            );
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }

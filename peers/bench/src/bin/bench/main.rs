@@ -210,7 +210,11 @@ async fn run(
     if options.wants("replay") || options.wants("packed") {
         let replay = Replay::start(programs, recorded, options.objects).await?;
         for round in 1..=options.runs {
-            for peer in programs.peers(round).into_iter().filter(|_| options.wants("replay")) {
+            for peer in programs
+                .peers(round)
+                .into_iter()
+                .filter(|_| options.wants("replay"))
+            {
                 report_progress(&format!("replay server, run {round}: {}", peer.name()));
                 replayed::run(programs, peer, &replay, options.amount(), book).await?;
             }
@@ -259,7 +263,10 @@ async fn on_real_server(
             }
         }
     }
-    if !["real", "replay", "packed"].into_iter().any(|part| options.wants(part)) {
+    if !["real", "replay", "packed"]
+        .into_iter()
+        .any(|part| options.wants(part))
+    {
         return Ok(());
     }
     report_progress(&format!("loading {} pods", options.objects));

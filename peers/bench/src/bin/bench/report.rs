@@ -524,7 +524,10 @@ mod tests {
 
         let text = tables(&book);
 
-        assert!(text.contains("### Initial list of secrets from a real server"), "{text}");
+        assert!(
+            text.contains("### Initial list of secrets from a real server"),
+            "{text}"
+        );
         let row = "| CPU to synced, s | 2.00 | 4.00 | 1.00 | 0.50 | 0.50 | 0.25 |";
         assert!(text.contains(row), "{text}");
     }
