@@ -16,6 +16,7 @@ mod patch;
 mod poison;
 mod rbac;
 mod replicas;
+mod rules;
 mod scale;
 mod server;
 mod socket;
