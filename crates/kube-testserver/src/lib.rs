@@ -64,6 +64,7 @@ pub mod churn;
 mod controllers;
 mod documents;
 mod encode;
+mod expression;
 mod fault;
 pub mod kinds;
 pub mod manifest;

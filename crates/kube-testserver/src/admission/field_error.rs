@@ -75,6 +75,8 @@ pub struct FieldError {
     pub value: Value,
     /// The human-readable reason.
     pub detail: String,
+    /// Whether the message leaves the value out, although errors of this kind show it.
+    pub omits_value: bool,
 }
 
 impl FieldError {
@@ -84,7 +86,15 @@ impl FieldError {
             kind,
             value,
             detail: detail.into(),
+            omits_value: false,
         }
+    }
+
+    /// The same error without the value in its message.
+    #[must_use]
+    pub fn without_value(mut self) -> Self {
+        self.omits_value = true;
+        self
     }
 
     /// The field has no value but needs one.
@@ -151,7 +161,7 @@ impl FieldError {
     /// The message without the field's path: `Invalid value: "x": detail`.
     pub fn body(&self) -> String {
         let mut text = self.kind.words().to_owned();
-        if self.kind.shows_value() {
+        if self.kind.shows_value() && !self.omits_value {
             text.push_str(": ");
             match &self.value {
                 Value::String(string) => text.push_str(&quote(string)),

@@ -4,6 +4,7 @@ pub(crate) mod discovery;
 mod health;
 pub(crate) mod openapi;
 mod schemas;
+mod v2;
 
 use http::{Method, Response, StatusCode};
 use serde_json::{Value, json};
@@ -56,7 +57,11 @@ pub(crate) fn answer(
         ["apis", group] => discovery::group(&registry, group),
         ["api", version] => discovery::resources(&registry, "", version),
         ["apis", group, version] => discovery::resources(&registry, group, version),
-        ["openapi", "v2"] => Some(openapi::v2()),
+        ["openapi", "v2"] if accept.is_some_and(v2::wants_protobuf) => {
+            let document = v2::encode(&v2::document(&registry));
+            return response::reply(StatusCode::OK, v2::PROTOBUF, TestBody::bytes(document));
+        }
+        ["openapi", "v2"] => Some(v2::document(&registry)),
         ["openapi", "v3"] => Some(openapi::index(&registry)),
         ["openapi", "v3", "api", version] => openapi::document(&registry, "", version),
         ["openapi", "v3", "apis", group, version] => openapi::document(&registry, group, version),

@@ -60,16 +60,6 @@ pub fn document(registry: &Registry, group: &str, version: &str) -> Option<Value
     }))
 }
 
-/// `GET /openapi/v2`: a document without kinds. Clients then fall back to their built-in knowledge.
-pub fn v2() -> Value {
-    json!({
-        "swagger": "2.0",
-        "info": { "title": "Kubernetes", "version": GIT_VERSION },
-        "paths": {},
-        "definitions": {},
-    })
-}
-
 fn base_path(group: &str, version: &str) -> String {
     if group.is_empty() {
         format!("api/{version}")
@@ -78,7 +68,8 @@ fn base_path(group: &str, version: &str) -> String {
     }
 }
 
-fn kind_paths(kind: &Kind) -> Vec<(String, Value)> {
+/// The paths of a kind, with their operations.
+pub(super) fn kind_paths(kind: &Kind) -> Vec<(String, Value)> {
     let base = base_path(&kind.group, &kind.version);
     let collection = if kind.namespaced {
         format!("/{base}/namespaces/{{namespace}}/{}", kind.plural)
@@ -161,7 +152,7 @@ fn operation(kind: &Kind, action: &str) -> Value {
 }
 
 /// `io.k8s.api.apps.v1.Deployment` or `com.example.v1.Widget`.
-fn schema_name(kind: &Kind) -> String {
+pub(super) fn schema_name(kind: &Kind) -> String {
     if let Some(name) = schemas::name_of(kind) {
         return name.to_owned();
     }
@@ -179,7 +170,8 @@ fn schema_name(kind: &Kind) -> String {
     format!("io.k8s.api.{group}.{}.{}", kind.version, kind.kind)
 }
 
-fn schema(kind: &Kind) -> Value {
+/// The schema of a kind that is not built in.
+pub(super) fn schema(kind: &Kind) -> Value {
     let own = kind.schema.as_deref().and_then(Value::as_object).cloned();
     let described = own.is_some();
     let mut schema = own.unwrap_or_default();

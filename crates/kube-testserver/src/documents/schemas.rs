@@ -50,6 +50,11 @@ pub(super) fn name_of(kind: &Kind) -> Option<&'static str> {
     all().names.get(&key).map(String::as_str)
 }
 
+/// All schemas by name.
+pub(super) fn every() -> impl Iterator<Item = (&'static String, &'static Value)> {
+    all().schemas.iter()
+}
+
 /// Adds a schema and all schemas that it refers to.
 pub(super) fn add(name: &str, into: &mut Map<String, Value>) {
     if into.contains_key(name) {

@@ -105,6 +105,8 @@ pub struct Kind {
     pub schema: Option<Arc<Value>>,
     /// The patterns of the schema, compiled by [`Kind::patterns`].
     compiled_patterns: OnceLock<structural::Patterns>,
+    /// The rules of the schema, compiled by [`Kind::rules`].
+    compiled_rules: OnceLock<Arc<structural::Rules>>,
     /// The text of the `Warning` header for deprecated versions of custom kinds.
     pub deprecation_warning: Option<String>,
 }
@@ -188,6 +190,7 @@ impl Kind {
             columns: Vec::new(),
             schema: None,
             compiled_patterns: OnceLock::new(),
+            compiled_rules: OnceLock::new(),
             deprecation_warning: None,
         }
     }
@@ -327,6 +330,17 @@ impl Kind {
                 .as_deref()
                 .map(structural::Patterns::compile)
                 .unwrap_or_default()
+        })
+    }
+
+    /// The rules of the schema, compiled on first use. Do not call it while holding a lock of the server.
+    pub(crate) fn rules(&self) -> &structural::Rules {
+        self.compiled_rules.get_or_init(|| {
+            let rules = self
+                .schema
+                .as_deref()
+                .map(|schema| structural::Rules::compile(schema, ""));
+            Arc::new(rules.unwrap_or_default())
         })
     }
 

@@ -147,7 +147,7 @@ impl Registry {
     pub(crate) fn insert_crd(&mut self, definition: &Value) -> Result<Vec<Arc<Kind>>, Vec<FieldError>> {
         let mut definition = definition.clone();
         crd::set_crd_defaults(&mut definition);
-        let errors = crd::validate_crd(&definition);
+        let errors = crd::validate_crd_form(&definition);
         if !errors.is_empty() {
             return Err(errors);
         }

@@ -7,8 +7,8 @@ use crate::auth::rbac;
 
 impl TestServer {
     /// Creates the objects that a real server creates when it starts, as far as they are missing: the system namespaces,
-    /// the Service `default/kubernetes` with its EndpointSlice, and the system PriorityClasses; with
-    /// [RBAC](crate::TestServerBuilder::rbac) the default roles and bindings. The program does this.
+    /// the Service `default/kubernetes` with its EndpointSlice, the system PriorityClasses and the ComponentStatuses, all of
+    /// which are healthy; with [RBAC](crate::TestServerBuilder::rbac) the default roles and bindings. The program does this.
     pub fn create_system_objects(&self) {
         let roles = if self.state.config.rbac {
             rbac::bootstrap()
@@ -33,6 +33,18 @@ fn system_objects() -> Vec<Value> {
         .into_iter()
         .map(|name| json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } }))
         .collect();
+    objects.extend(
+        ["controller-manager", "etcd-0", "scheduler"]
+            .into_iter()
+            .map(|name| {
+                json!({
+                    "apiVersion": "v1",
+                    "kind": "ComponentStatus",
+                    "metadata": { "name": name },
+                    "conditions": [{ "type": "Healthy", "status": "True", "message": "ok" }],
+                })
+            }),
+    );
     let labels = json!({ "component": "apiserver", "provider": "kubernetes" });
     objects.push(json!({
         "apiVersion": "v1",

@@ -296,9 +296,13 @@ async fn dispatch(state: &Arc<ServerState>, incoming: &Incoming, fault: &Fault) 
         Err(error) => response::error(&error),
     };
     let warning = match kind.deprecation_warning.as_deref() {
-        None if state.config.conformant && (kind.group.as_str(), kind.kind.as_str()) == ("", "Endpoints") => {
-            Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
-        }
+        None if state.config.conformant => match (kind.group.as_str(), kind.kind.as_str()) {
+            ("", "Endpoints") => {
+                Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+            }
+            ("", "ComponentStatus") => Some("v1 ComponentStatus is deprecated in v1.19+"),
+            _ => None,
+        },
         warning => warning,
     };
     match warning {

@@ -54,6 +54,7 @@ impl NewObject {
                 checked.remove("status");
             }
             errors.extend(structural::check(schema, patterns, &checked));
+            errors.extend(place.kind.rules().check(schema, &checked, None, &errors));
         }
         Ok(NewObject { object, errors })
     }

@@ -180,6 +180,9 @@ impl CheckedChange {
             }
             (None, _) => {}
         }
+        if let Some((schema, _)) = place.schema() {
+            errors.extend(place.kind.rules().check(schema, &new, Some(&old), &errors));
+        }
         if !errors.is_empty() {
             return Err(place.invalid(place.name, &errors));
         }

@@ -311,3 +311,30 @@ async fn logs_are_those_of_the_test_and_exec_names_the_missing_node() {
     assert_eq!(wrong.2, "container other is not valid for pod web");
     assert_eq!(get(&server, &format!("{pods}/none/log")).await.status, 404);
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_components_of_the_cluster_are_healthy() {
+    let server = server();
+
+    let list = get(&server, "/api/v1/componentstatuses").await;
+
+    assert_eq!(list.names(), ["controller-manager", "etcd-0", "scheduler"]);
+    assert_eq!(
+        list.headers["warning"],
+        "299 - \"v1 ComponentStatus is deprecated in v1.19+\""
+    );
+    let one = get(&server, "/api/v1/componentstatuses/etcd-0").await.json();
+    assert_eq!(one["conditions"][0]["type"], "Healthy");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_v2_document_describes_what_is_served() {
+    let server = server();
+
+    let document = get(&server, "/openapi/v2").await.json();
+
+    assert_eq!(document["swagger"], "2.0");
+    let kind =
+        &document["definitions"]["io.k8s.api.apps.v1.Deployment"]["x-kubernetes-group-version-kind"][0];
+    assert_eq!(kind["kind"], "Deployment");
+}

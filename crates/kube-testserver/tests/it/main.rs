@@ -20,6 +20,7 @@ mod poison;
 mod rbac;
 mod remote_webhooks;
 mod replicas;
+mod rules;
 mod scale;
 mod server;
 mod socket;

@@ -25,6 +25,10 @@ const RULE: &str = "this rule is not checked";
 const PATCHED_TYPE: &str =
     "a patch that yields a wrong type is rejected as invalid, with the whole object in the message";
 
+const KEPT: &str = "no warnings about stored values that break a newer rule";
+const CONSTANTS: &str = "constant parts of rules are not evaluated in advance";
+const ESTIMATES: &str = "the cost of rules is limited when they are evaluated, not estimated in advance";
+
 pub(crate) const KNOWN: &[Known] = &[
     known("*", "body/columnDefinitions/*/description", COLUMNS),
     known("*", "body/*/object/columnDefinitions/*/description", COLUMNS),
@@ -33,6 +37,20 @@ pub(crate) const KNOWN: &[Known] = &[
         "body/0/object/metadata/annotations/deprecated.daemonset.template.generation",
         "the annotation is added by the conversion from a version that no longer exists",
     ),
+    known("rules/define", "body/status", AT_ONCE),
+    known("rules/define", "body/metadata/managedFields", AT_ONCE),
+    known("rules/ratchet: define", "body/status", AT_ONCE),
+    known("rules/ratchet: define", "body/metadata/managedFields", AT_ONCE),
+    known(
+        "rules/ratchet: stricter rules",
+        "body/metadata/managedFields",
+        AT_ONCE,
+    ),
+    known("rules/ratchet: *", "headers/warning", KEPT),
+    known("rules/functions: define*", "body/status", AT_ONCE),
+    known("rules/functions: define*", "body/metadata/managedFields", AT_ONCE),
+    known("rules/constant: *", "", CONSTANTS),
+    known("rules/costly: *", "", ESTIMATES),
     known("custom/define", "body/status", AT_ONCE),
     known("custom/the definition", "body/metadata/managedFields", AT_ONCE),
     known(

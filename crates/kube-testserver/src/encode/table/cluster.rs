@@ -13,6 +13,7 @@ pub(super) fn columns(key: (&str, &str)) -> Option<(&'static [Column], Cells)> {
         ("", "secrets") => (SECRET, secret),
         ("", "namespaces") => (NAMESPACE, namespace),
         ("", "serviceaccounts") => (NAME_AND_AGE, name_and_age),
+        ("", "componentstatuses") => (COMPONENT_STATUS, component_status),
         ("", "persistentvolumes") => (VOLUME, volume),
         ("", "persistentvolumeclaims") => (CLAIM, claim),
         ("", "resourcequotas") => (QUOTA, quota),
@@ -65,6 +66,23 @@ fn secret(object: &Value, now: Timestamp) -> Vec<Value> {
         json!(kind),
         json!(object.fields("/data")),
         object.age(now),
+    ]
+}
+
+const COMPONENT_STATUS: &[Column] = &[NAME, text("Status"), text("Message"), text("Error")];
+
+fn component_status(object: &Value, _: Timestamp) -> Vec<Value> {
+    let object = Reader(object);
+    let status = match object.text("/conditions/0/status") {
+        "True" => "Healthy",
+        "False" => "Unhealthy",
+        _ => "Unknown",
+    };
+    vec![
+        object.name(),
+        json!(status),
+        json!(object.text("/conditions/0/message")),
+        json!(object.text("/conditions/0/error")),
     ]
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Column, Kind, ScalePaths, StoredAs};
 
-pub use validate::{validate_crd, validate_crd_update};
+pub use validate::{validate_crd, validate_crd_form, validate_crd_update};
 
 /// The names of a custom resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Validates CustomResourceDefinitions.
 //!
-//! The rules and messages are those of `apiextensions.k8s.io/v1`. Only the root of the schema is checked, and CEL rules
-//! are not evaluated.
+//! The rules and messages are those of `apiextensions.k8s.io/v1`. Of the schema its root, its patterns and its rules
+//! (`x-kubernetes-validations`) are checked.
 
 use serde_json::{Value, json};
 
@@ -24,9 +24,19 @@ const COLUMN_FORMATS: &[&str] = &[
 ];
 const MAX_SELECTABLE_FIELDS: usize = 8;
 
-/// The validation errors of a definition whose defaults are set.
+/// The validation errors of a definition whose defaults are set. Compiles patterns and rules, so do not call it while
+/// holding a lock of the server.
 #[doc(alias = "ValidateCustomResourceDefinition")]
 pub fn validate_crd(definition: &Value) -> Vec<FieldError> {
+    validate(definition, true)
+}
+
+/// The same without compiling anything, for a definition that was validated when it was written.
+pub fn validate_crd_form(definition: &Value) -> Vec<FieldError> {
+    validate(definition, false)
+}
+
+fn validate(definition: &Value, compile: bool) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let spec = definition.get("spec").unwrap_or(&Value::Null);
     let (group, names) = (text(spec, "group"), Names::of(definition));
@@ -71,7 +81,7 @@ pub fn validate_crd(definition: &Value) -> Vec<FieldError> {
             &["Cluster", "Namespaced"],
         )),
     }
-    validate_versions(spec, &mut errors);
+    validate_versions(spec, compile, &mut errors);
     validate_names(&names, &mut errors);
     match text(spec.get("conversion").unwrap_or(&Value::Null), "strategy") {
         "None" | "Webhook" => {}
@@ -160,7 +170,7 @@ fn validate_names(names: &Names, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn validate_versions(spec: &Value, errors: &mut Vec<FieldError>) {
+fn validate_versions(spec: &Value, compile: bool, errors: &mut Vec<FieldError>) {
     let versions = spec
         .get("versions")
         .and_then(Value::as_array)
@@ -168,6 +178,11 @@ fn validate_versions(spec: &Value, errors: &mut Vec<FieldError>) {
         .unwrap_or_default();
     let mut seen: Vec<&str> = Vec::new();
     let mut unique = true;
+    // A real server validates a schema that all versions share once, as the schema of the definition.
+    let mut schemas = versions.iter().map(schema_of);
+    let is_shared = schemas
+        .next()
+        .is_some_and(|first| !first.is_null() && schemas.all(|schema| schema == first));
     for (index, version) in versions.iter().enumerate() {
         let field = format!("spec.versions[{index}]");
         let name = text(version, "name");
@@ -181,6 +196,18 @@ fn validate_versions(spec: &Value, errors: &mut Vec<FieldError>) {
         }
         unique &= !seen.contains(&name);
         seen.push(name);
+        match is_shared {
+            true if index == 0 => {
+                validate_schema(version, "spec.validation.openAPIV3Schema", compile, errors)
+            }
+            true => {}
+            false => validate_schema(
+                version,
+                &format!("{field}.schema.openAPIV3Schema"),
+                compile,
+                errors,
+            ),
+        }
         validate_version(version, &field, errors);
     }
     if !unique {
@@ -193,28 +220,35 @@ fn validate_versions(spec: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
+fn schema_of(version: &Value) -> &Value {
+    version.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null)
+}
+
+fn validate_schema(version: &Value, field: &str, compile: bool, errors: &mut Vec<FieldError>) {
+    let schema = schema_of(version);
+    if schema.is_null() {
+        errors.push(FieldError::required(field, ""));
+        return;
+    }
+    if compile {
+        errors.extend(structural::invalid_patterns(schema, field));
+        errors.extend(structural::invalid_rules(schema, field));
+    }
+    match text(schema, "type") {
+        "object" => {}
+        "" => {
+            let detail = "must not be empty at the root";
+            errors.push(FieldError::required(format!("{field}.type"), detail));
+        }
+        other => {
+            let detail = "must be object at the root";
+            errors.push(FieldError::invalid(format!("{field}.type"), other, detail));
+        }
+    }
+}
+
 fn validate_version(version: &Value, field: &str, errors: &mut Vec<FieldError>) {
     let schema = version.pointer("/schema/openAPIV3Schema");
-    let schema_field = format!("{field}.schema.openAPIV3Schema");
-    if let Some(schema) = schema {
-        errors.extend(structural::invalid_patterns(schema, &schema_field));
-    }
-    match schema {
-        None | Some(Value::Null) => errors.push(FieldError::required(schema_field, "")),
-        Some(schema) => match text(schema, "type") {
-            "object" => {}
-            "" => {
-                errors.push(FieldError::required(
-                    format!("{schema_field}.type"),
-                    "must not be empty at the root",
-                ));
-            }
-            other => {
-                let detail = "must be object at the root";
-                errors.push(FieldError::invalid(format!("{schema_field}.type"), other, detail));
-            }
-        },
-    }
     for (index, column) in items(version, "additionalPrinterColumns").iter().enumerate() {
         validate_column(
             column,

@@ -9,7 +9,7 @@ use jiff::{Timestamp, civil};
 use crate::admission::names;
 
 /// Whether a text has a format. Unknown formats are not checked.
-pub(super) fn fits(format: &str, text: &str) -> bool {
+pub(crate) fn fits(format: &str, text: &str) -> bool {
     match format {
         "date-time" | "datetime" => text.parse::<Timestamp>().is_ok(),
         "date" => text.len() == 10 && text.parse::<civil::Date>().is_ok(),

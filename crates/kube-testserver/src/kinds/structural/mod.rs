@@ -1,17 +1,18 @@
 //! Objects of custom kinds and their schema: prunes unknown fields, sets defaults, validates.
 //! Independent of requests and storage.
-//!
-//! Not evaluated: CEL rules.
 
 mod combine;
 mod formats;
 mod patterns;
+mod rules;
 mod unknown;
 mod validate;
 
 use serde_json::{Map, Value};
 
+pub(crate) use formats::fits as fits_format;
 pub(crate) use patterns::{Patterns, invalid_patterns};
+pub(crate) use rules::{Rules, invalid_rules};
 pub(crate) use unknown::unknown_fields;
 pub(crate) use validate::{check, check_status};
 

@@ -1,0 +1,103 @@
+//! CEL, the expression language of Kubernetes: compiles expressions against declared variables, and evaluates them at a
+//! bounded cost. Independent of schemas and requests.
+//!
+//! The syntax is parsed by the crate `cel`. The type checker, whose errors are those of an API server, the interpreter,
+//! which counts its steps, and Kubernetes' functions (`functions.txt`) are ours.
+//!
+//! Not supported, and therefore unknown to the checker: the `authorizer` of admission policies, `semver`, macros with two
+//! variables (`transformList`, `all(k, v, ...)`), `sortBy`, and time zones other than UTC.
+
+mod check;
+mod evaluate;
+mod functions;
+mod node;
+mod parse;
+mod signatures;
+mod types;
+mod value;
+
+use std::collections::BTreeSet;
+
+pub(crate) use check::RESERVED;
+pub(crate) use evaluate::Failure;
+pub(crate) use functions::{parse_duration_in_words, parse_timestamp};
+pub(crate) use types::{ObjectType, Type};
+pub(crate) use value::{Identity, Key, List, Value};
+
+use evaluate::Evaluator;
+use node::Node;
+
+/// The variables that an expression may use, with their types.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Declarations(Vec<(&'static str, Type)>);
+
+impl Declarations {
+    /// Declares a variable.
+    #[must_use]
+    pub(crate) fn with(mut self, name: &'static str, kind: Type) -> Self {
+        self.0.push((name, kind));
+        self
+    }
+
+    fn variable(&self, name: &str) -> Option<&Type> {
+        let found = self.0.iter().find(|(known, _)| *known == name);
+        found.map(|(_, kind)| kind)
+    }
+}
+
+/// A compiled expression.
+#[derive(Clone, Debug)]
+pub(crate) struct Expression {
+    node: Node,
+    output: Type,
+    variables: BTreeSet<String>,
+}
+
+impl Expression {
+    /// Compiles expressions, each with the variables declared for it. Parsing starts a thread, so compile those of one
+    /// schema together, and keep them. The error shows the expression and points at the columns.
+    pub(crate) fn compile_all(sources: &[(String, Declarations)]) -> Vec<Result<Expression, String>> {
+        if sources.is_empty() {
+            return Vec::new();
+        }
+        let texts: Vec<String> = sources.iter().map(|(text, _)| text.clone()).collect();
+        let compile = |(parsed, (source, declared)): (_, &(String, Declarations))| {
+            let checked = match parsed {
+                Ok(parsed) => check::check(source, &parsed, declared),
+                Err(issues) => Err(issues),
+            };
+            checked
+                .map(|checked| Expression {
+                    node: checked.node,
+                    output: checked.output,
+                    variables: checked.variables,
+                })
+                .map_err(|issues| parse::report(source, &issues))
+        };
+        parse::parse_all(&texts)
+            .into_iter()
+            .zip(sources)
+            .map(compile)
+            .collect()
+    }
+
+    /// The type of its value.
+    pub(crate) fn output(&self) -> &Type {
+        &self.output
+    }
+
+    /// Whether it uses a variable.
+    pub(crate) fn uses(&self, variable: &str) -> bool {
+        self.variables.contains(variable)
+    }
+
+    /// Its value, and the cost of evaluating it, which does not exceed the limit.
+    pub(crate) fn evaluate(&self, variables: &[(&str, Value)], limit: u64) -> (Result<Value, Failure>, u64) {
+        let evaluator = Evaluator::new(variables, limit);
+        let value = evaluator.evaluate(&self.node);
+        (value, limit - evaluator.left())
+    }
+}
+
+#[cfg(test)]
+mod tests;
