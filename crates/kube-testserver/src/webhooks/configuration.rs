@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::Phase;
-use super::hook::{Backend, Condition, DEFAULT_TIMEOUT, DryRun, Hook, Remote, Target};
+use super::hook::{Backend, DEFAULT_TIMEOUT, DryRun, Hook, Remote, Target};
 use super::rule::Rule;
 use crate::kinds::selector_text;
 use crate::read::selector::LabelSelector;
@@ -39,10 +39,7 @@ pub(super) fn stored(store: &Store, phase: Phase) -> Vec<Hook> {
 fn parse(webhook: &Value) -> Hook {
     let text = |pointer: &str| webhook.pointer(pointer).and_then(Value::as_str);
     let items = |field: &str| webhook.get(field).and_then(Value::as_array).into_iter().flatten();
-    let conditions = items("matchConditions").map(|condition| Condition {
-        name: condition["name"].as_str().unwrap_or_default().to_owned(),
-        expression: condition["expression"].as_str().unwrap_or_default().to_owned(),
-    });
+    let conditions = items("matchConditions").filter_map(|condition| condition["expression"].as_str());
     let versions = items("admissionReviewVersions").filter_map(Value::as_str);
     Hook {
         name: text("/name").unwrap_or_default().to_owned(),
@@ -61,7 +58,7 @@ fn parse(webhook: &Value) -> Hook {
             .and_then(Value::as_u64)
             .map_or(DEFAULT_TIMEOUT, Duration::from_secs),
         reinvoked: text("/reinvocationPolicy") == Some("IfNeeded"),
-        conditions: conditions.collect(),
+        conditions: conditions.map(str::to_owned).collect(),
         backend: Backend::Remote(Remote {
             target: target(webhook),
             authorities: STANDARD

@@ -197,15 +197,9 @@ pub(super) struct Hook {
     pub(super) fails_open: bool,
     pub(super) timeout: Duration,
     pub(super) reinvoked: bool,
-    pub(super) conditions: Vec<Condition>,
+    /// CEL expressions.
+    pub(super) conditions: Vec<String>,
     pub(super) backend: Backend,
-}
-
-/// A match condition: a CEL expression.
-#[derive(Clone, Debug)]
-pub(super) struct Condition {
-    pub(super) name: String,
-    pub(super) expression: String,
 }
 
 type Decide = dyn Fn(&AdmissionRequest) -> Admission + Send + Sync;

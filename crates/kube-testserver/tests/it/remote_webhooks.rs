@@ -274,3 +274,77 @@ async fn store_is_not_locked_while_a_webhook_is_called() {
         status = others => assert_eq!(status, 201),
     }
 }
+
+#[tokio::test]
+async fn a_webhook_is_called_only_if_its_match_conditions_hold() {
+    let deny = |_: &str, _: &Value| Reply::Review(json!({ "allowed": false, "status": { "message": "no" } }));
+    let endpoint = Endpoint::start(&["127.0.0.1"], deny).await;
+    let server = TestServer::new();
+    let conditions = |expression: &str| {
+        json!({ "matchConditions": [
+            { "name": "by-users", "expression": "!request.userInfo.username.startsWith('system:node:')" },
+            { "name": "wanted", "expression": expression },
+        ] })
+    };
+    for (name, expression) in [
+        ("holds", "object.data.a == '1' && request.operation == 'CREATE'"),
+        ("does-not", "has(object.data.b)"),
+        ("update", "oldObject != null"),
+    ] {
+        let webhook = endpoint.webhook("one.example.com", conditions(expression));
+        server.create(configuration("Validating", name, json!([webhook])));
+
+        let answer = send(&server, Method::POST, CONFIG_MAPS, &settings()).await;
+
+        let denied = answer.status == 403 || answer.status == 400;
+        assert_eq!(denied, name == "holds", "{name}: {}", answer.text);
+        server.delete_key(
+            "validatingwebhookconfigurations.admissionregistration.k8s.io",
+            name,
+        );
+        if !denied {
+            server.delete_key("configmaps", "shop/settings");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_match_condition_that_fails_refuses_the_request_unless_failures_are_ignored() {
+    let allow = |_: &str, _: &Value| Reply::Review(json!({ "allowed": true }));
+    let endpoint = Endpoint::start(&["127.0.0.1"], allow).await;
+    let server = TestServer::new();
+    let broken = |policy: &str| {
+        json!({
+            "failurePolicy": policy,
+            "matchConditions": [{ "name": "broken", "expression": "object.data.missing == 'x'" }],
+        })
+    };
+    server.create(configuration(
+        "Validating",
+        "strict",
+        json!([endpoint.webhook("one.example.com", broken("Fail"))]),
+    ));
+
+    let refused = send(&server, Method::POST, CONFIG_MAPS, &settings()).await;
+
+    let (status, reason, message) = refused.error();
+    assert_eq!((status, reason.as_str()), (403, "Forbidden"));
+    assert!(
+        message.contains("expression 'object.data.missing == 'x'' resulted in error: no such key: missing"),
+        "{message}"
+    );
+    assert!(endpoint.received.lock().is_empty());
+
+    server.delete_key(
+        "validatingwebhookconfigurations.admissionregistration.k8s.io",
+        "strict",
+    );
+    server.create(configuration(
+        "Validating",
+        "lenient",
+        json!([endpoint.webhook("one.example.com", broken("Ignore"))]),
+    ));
+    let created = send(&server, Method::POST, CONFIG_MAPS, &settings()).await;
+    assert_eq!(created.status, 201, "{}", created.text);
+    assert!(endpoint.received.lock().is_empty());
+}
