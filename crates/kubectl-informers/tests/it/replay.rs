@@ -6,8 +6,21 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::http::{get, raw};
-use crate::program::Cluster;
+use crate::program::{Cluster, Program};
 use crate::recording::{Recorded, stop, time_of};
+
+/// The address of a replay, as it prints it.
+async fn address_of(server: &mut Program) -> SocketAddr {
+    let line = server.line_with("Replaying ").await;
+    let url = line
+        .split_whitespace()
+        .find(|word| word.starts_with("http://"))
+        .unwrap();
+    url.trim_start_matches("http://")
+        .trim_end_matches(':')
+        .parse()
+        .unwrap()
+}
 
 /// The label of a pod in an event with its object.
 fn step(event: &Value) -> Option<&str> {
@@ -70,16 +83,7 @@ async fn a_replay_serves_the_recording_at_a_moment_and_onwards() {
 async fn a_replay_rejects_writes_and_says_why() {
     let recorded = Recorded::story().await;
     let mut server = recorded.cluster.start(&["replay", recorded.path()]);
-    let line = server.line_with("Replaying ").await;
-    let url = line
-        .split_whitespace()
-        .find(|word| word.starts_with("http://"))
-        .unwrap();
-    let address: SocketAddr = url
-        .trim_start_matches("http://")
-        .trim_end_matches(':')
-        .parse()
-        .unwrap();
+    let address = address_of(&mut server).await;
 
     for (method, path) in [
         ("POST", "/api/v1/namespaces/shop/pods"),
@@ -246,16 +250,7 @@ async fn definitions_of_a_recording_have_their_columns_and_schemas() {
     let mut server = recorded
         .cluster
         .start(&["replay", recorded.path(), "--write-kubeconfig", config]);
-    let line = server.line_with("Replaying ").await;
-    let url = line
-        .split_whitespace()
-        .find(|word| word.starts_with("http://"))
-        .unwrap();
-    let address: SocketAddr = url
-        .trim_start_matches("http://")
-        .trim_end_matches(':')
-        .parse()
-        .unwrap();
+    let address = address_of(&mut server).await;
     let schema = get(address, "/openapi/v3/apis/example.com/v1").await;
     assert!(schema.body.contains("How large it is."), "{}", schema.body);
 }
