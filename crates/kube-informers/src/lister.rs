@@ -91,7 +91,12 @@ impl<K: Object> Lister<K> {
     }
 
     /// The object with this key: `&key`, `(namespace, name)`, or `"namespace/name"`. See [`KeyRef`].
-    // The name of the parameter is what the compiler shows for `get("shop", "cart")`.
+    ///
+    /// It is one argument: `get(("shop", "cart"))`. For `get("shop", "cart")` the compiler suggests removing the second
+    /// argument, but `get("shop")` is the cluster-scoped object of that name. [`namespace`](Self::namespace) is the form with
+    /// two calls: `namespace("shop").get("cart")`.
+    // The name of the parameter is what the compiler shows for `get("shop", "cart")`. Its suggestion cannot be changed: it
+    // depends on whether the first argument has a valid type, which it has, because "shop/cart" is a key.
     pub fn get<'a>(&self, namespace_and_name: impl Into<KeyRef<'a>>) -> Option<Arc<K>> {
         self.store.get(namespace_and_name.into())
     }

@@ -9,6 +9,7 @@ use clap_complete::Shell;
 use crate::expression::Expression;
 use crate::limits::{Limits, Size, Timeout};
 use crate::recording::args::{AtArgs, HistoryArgs, RecordArgs, ReplayArgs, Speed};
+use crate::watch::filter::ChangeArgs;
 
 /// See what changes in a Kubernetes cluster, live.
 ///
@@ -249,6 +250,10 @@ pub struct Showing {
     #[arg(skip)]
     pub ignore: Vec<String>,
 
+    /// Whether changes are not compared, because nothing is shown of them.
+    #[arg(skip)]
+    pub skip_diffs: bool,
+
     /// Log format; RUST_LOG selects what is logged
     #[arg(long, global = true, value_name = "FORMAT", default_value = "text")]
     pub log_format: LogFormat,
@@ -340,25 +345,9 @@ pub struct WatchArgs {
     #[arg(long)]
     pub since_sync: bool,
 
-    /// With -o json: add the object to every event
-    #[arg(long)]
-    pub with_object: bool,
-
-    /// Print only updates of this field, as in spec or 'status.conditions[Ready]'; can be repeated
-    #[arg(long, value_name = "PATH")]
-    pub only: Vec<String>,
-
-    /// Leave this field out of diffs, as in status or 'metadata.annotations["example.com/key"]'; can be repeated
-    #[arg(long, value_name = "PATH")]
-    pub ignore: Vec<String>,
-
-    /// Print only changes by this field manager, as in kubelet; can be repeated
-    #[arg(long, value_name = "MANAGER")]
-    pub by: Vec<String>,
-
-    /// Print only objects whose name matches this regular expression
-    #[arg(long = "name", value_name = "REGEX")]
-    pub name_regex: Option<String>,
+    /// Which changes are printed, and what of them.
+    #[command(flatten)]
+    pub changes: ChangeArgs,
 
     /// Watch the object and everything that it owns, by owner references, with the Events about them
     #[arg(long)]
@@ -538,6 +527,10 @@ pub struct BenchArgs {
     /// Record the events to this new file as well, and measure it
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
+
+    /// With --record: write the recorded changes again until the file has this many
+    #[arg(long, value_name = "N", requires = "record", default_value_t = 0)]
+    pub changes: u64,
 
     /// Print one JSON object instead of lines
     #[arg(long)]

@@ -19,6 +19,7 @@ use crate::notes::Notes;
 use crate::recording::Recording;
 use crate::recording::args::{Pace, Speed};
 use crate::recording::replay::Player;
+use crate::recording::reports::Reports;
 
 /// A cluster to watch.
 #[derive(Clone)]
@@ -55,6 +56,8 @@ pub enum Origin {
 struct Embedded {
     _server: TestServer,
     _task: Task,
+    /// Of a recording.
+    reports: Option<Reports>,
 }
 
 /// What lives in the embedded cluster, and how many changes a second happen there: enough to see something in every
@@ -192,6 +195,7 @@ impl Cluster {
             embedded: Some(Arc::new(Embedded {
                 _server: server,
                 _task: Task::spawn("churn", churn.run(CHANGES_A_SECOND)),
+                reports: None,
             })),
         })
     }
@@ -204,11 +208,11 @@ impl Cluster {
             speed: options.replay_speed.unwrap_or(Speed(1.0)),
             from: options.replay_from.clone(),
         };
-        // A note at any later time would disturb the screen of a dashboard, so the messages are not read.
         for damage in recording.take_damage() {
             notes.warn(&damage);
         }
-        let (player, _) = Player::new(server.clone(), recording, &pace)?;
+        let player = Player::new(server.clone(), recording, &pace)?;
+        let reports = player.reports().clone();
         notes.say(&format!("Replaying {} from {}", file.display(), player.start()));
         Ok(Self {
             client: server.client(),
@@ -223,6 +227,7 @@ impl Cluster {
                         tracing::warn!(%failure, "the recording cannot be read any further");
                     }
                 }),
+                reports: Some(reports),
             })),
         })
     }
@@ -230,6 +235,11 @@ impl Cluster {
     /// Whether it is in memory: the embedded server or a recording.
     pub fn is_embedded(&self) -> bool {
         self.embedded.is_some()
+    }
+
+    /// The reports of the recording; `None` if it is not one.
+    pub fn reports(&self) -> Option<&Reports> {
+        self.embedded.as_ref()?.reports.as_ref()
     }
 
     /// Its name in headlines.

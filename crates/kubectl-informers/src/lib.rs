@@ -19,6 +19,7 @@ mod cluster;
 mod columns;
 mod complete;
 mod config;
+mod connections;
 mod diff;
 mod discovery;
 mod expression;

@@ -272,8 +272,8 @@ fn merge(earlier: Change, later: Change) -> Merged {
             ..later
         })),
         (What::Updated { .. }, What::Updated { .. }) => {
-            let diff = match (&earlier.old, &later.object) {
-                (Some(old), Some(new)) => diff::of_items(old, new, &later.noise),
+            let diff = match (&earlier.old, &later.object, &later.noise) {
+                (Some(old), Some(new), Some(noise)) => diff::of_items(old, new, noise),
                 _ => later.diff,
             };
             Merged::One(Box::new(Change {

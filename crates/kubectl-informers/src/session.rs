@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use kube_informers::Scope;
-use tokio::sync::mpsc;
+use kube_tasks::Task;
+use tokio::sync::{broadcast, mpsc};
 
 use crate::changes::Change;
 use crate::cli::{Global, Selection};
@@ -12,8 +14,9 @@ use crate::config::Config;
 use crate::discovery::Discovery;
 use crate::failure::Failure;
 use crate::kinds::Kind;
-use crate::observe::{InformerView, Note, Observed, Observing};
+use crate::observe::{Health, InformerView, Note, NoteText, Observed, Observing};
 use crate::queue::{self, ChangeReceiver, Coalesced};
+use crate::recording::reports::{Report, Reports};
 use crate::redact::Redaction;
 
 /// Pending notes. More are dropped: they repeat what the first ones say, and the reader is not reading.
@@ -24,6 +27,8 @@ pub struct Session {
     cluster: Cluster,
     scope: Scope,
     observed: Vec<Observed>,
+    /// Passes the reports of a recording on.
+    _reports: Option<Task>,
 }
 
 /// The namespaces that are watched if none is given.
@@ -99,6 +104,7 @@ impl Session {
         let mut observing = Observing::new(cluster.client.clone(), cluster.server.clone(), scope, redaction);
         observing.limits = global.limits;
         observing.show_noise = global.showing.show_noise;
+        observing.skip_diffs = global.showing.skip_diffs;
         observing.config =
             Arc::new(Config::load(global.showing.config.as_deref())?.ignoring(&global.showing.ignore));
         Self::start(cluster, kinds, &observing)
@@ -127,11 +133,19 @@ impl Session {
         let observed = kinds
             .into_iter()
             .map(|kind| Observed::start(kind, observing, changes.clone(), notes.clone()))
-            .collect::<Result<_, _>>()?;
+            .collect::<Result<Vec<_>, _>>()?;
+        // Interruptions concern every kind; notes are of one.
+        let kind = observed.first().map(|observed| observed.kind.clone());
+        let reports = cluster.reports().zip(kind);
+        let reports = reports.map(|(reports, kind)| {
+            let (past, next) = reports.subscribe();
+            Task::spawn("reports", pass_on(past, next, kind, notes))
+        });
         let session = Self {
             cluster,
             scope: observing.scope.clone(),
             observed,
+            _reports: reports,
         };
         let feed = Feed {
             changes: changes_out,
@@ -162,9 +176,16 @@ impl Session {
         &self.observed
     }
 
-    /// The state of each informer.
+    /// The state of each informer. While an interruption of a recording is played they are as they were then.
     pub fn informers(&self) -> Vec<InformerView> {
-        self.observed.iter().map(Observed::view).collect()
+        let mut views: Vec<InformerView> = self.observed.iter().map(Observed::view).collect();
+        if let Some((since, text)) = self.cluster.reports().and_then(Reports::gap) {
+            for view in &mut views {
+                view.health = view.health.max(Health::Disconnected { since });
+                view.last_error.get_or_insert_with(|| text.clone());
+            }
+        }
+        views
     }
 
     /// Ends the pauses of informers that are backing off after a failure: their next attempt follows as soon as the limit
@@ -179,6 +200,46 @@ impl Session {
     pub async fn close(self) {
         for observed in &self.observed {
             observed.informer.shutdown().await;
+        }
+    }
+}
+
+/// Passes the reports of a recording on as notes, until the player or the reader is gone.
+async fn pass_on(
+    past: Vec<Report>,
+    mut next: broadcast::Receiver<Report>,
+    kind: Arc<Kind>,
+    notes: mpsc::Sender<Note>,
+) {
+    let note = |report: Report| {
+        let text = match report.when {
+            Some(when) => format!("{} (recorded at {when})", report.text),
+            None => report.text,
+        };
+        Note {
+            when: Timestamp::now(),
+            kind: kind.clone(),
+            text: match report.recovered {
+                true => NoteText::Recovered(text),
+                false => NoteText::Trouble(text),
+            },
+        }
+    };
+    for report in past {
+        if notes.send(note(report)).await.is_err() {
+            return;
+        }
+    }
+    loop {
+        match next.recv().await {
+            Ok(report) => {
+                if notes.send(note(report)).await.is_err() {
+                    return;
+                }
+            }
+            // The oldest were dropped.
+            Err(broadcast::error::RecvError::Lagged(_)) => {}
+            Err(broadcast::error::RecvError::Closed) => return,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Loops and fights.
 
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, Time};
 use k8s_openapi::jiff::Timestamp;
 use kube_controller::{Controller, FieldWrite, FindingKind, LoopDetector, Watch};
@@ -95,6 +95,78 @@ async fn slow_changes_and_changes_of_different_fields_are_no_loop() {
         last = next;
     }
     assert_eq!(detector.counts(), (0, 0));
+}
+
+fn with_status(updated: i32, ready: i32) -> Deployment {
+    let mut object = deployment("shop", "cart");
+    object.status = Some(DeploymentStatus {
+        replicas: Some(13),
+        updated_replicas: Some(updated),
+        ready_replicas: Some(ready),
+        available_replicas: Some(ready),
+        unavailable_replicas: Some(13 - ready),
+        ..DeploymentStatus::default()
+    });
+    written_by(object, "kube-controller-manager")
+}
+
+#[tokio::test(start_paused = true)]
+async fn rollout_is_no_loop_although_its_status_goes_back_and_forth() {
+    let detector = LoopDetector::default();
+    let mut last = with_status(0, 10);
+    for updated in 1..=20 {
+        for ready in [9, 10, 9] {
+            let next = with_status(updated, ready);
+            assert_eq!(detector.observe(&update(&last, &next)), []);
+            last = next;
+            pass(secs(1)).await;
+        }
+    }
+
+    // The rollout is stuck.
+    let mut findings = Vec::new();
+    for ready in [10, 9, 10, 9, 10, 9] {
+        let next = with_status(20, ready);
+        findings.extend(detector.observe(&update(&last, &next)));
+        last = next;
+        pass(secs(1)).await;
+    }
+    let paths: Vec<&str> = findings.iter().map(|finding| finding.path.as_str()).collect();
+    assert_eq!(
+        paths,
+        [
+            "status.availableReplicas",
+            "status.readyReplicas",
+            "status.unavailableReplicas"
+        ]
+    );
+    assert!(findings.iter().all(|finding| finding.kind == FindingKind::Loop));
+}
+
+#[tokio::test(start_paused = true)]
+async fn fight_beside_a_rollout_is_found() {
+    let (detector, key) = (LoopDetector::default(), ObjectKey::namespaced("shop", "cart"));
+    let mut findings = Vec::new();
+    for round in 0..10 {
+        let (replicas, updated) = (serde_json::json!([3, 5][round % 2]), serde_json::json!(round));
+        let write = |path, value, manager| FieldWrite {
+            path,
+            value,
+            manager: Some(manager),
+        };
+        findings.extend(detector.observe_writes(
+            &key,
+            [
+                write("spec.replicas", &replicas, ["operator", "autoscaler"][round % 2]),
+                write("status.updatedReplicas", &updated, "kube-controller-manager"),
+            ],
+        ));
+    }
+    let found: Vec<(&str, FindingKind)> = findings
+        .iter()
+        .map(|finding| (finding.path.as_str(), finding.kind))
+        .collect();
+    assert_eq!(found, [("spec.replicas", FindingKind::Fight)]);
 }
 
 #[tokio::test(start_paused = true)]

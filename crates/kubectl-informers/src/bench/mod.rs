@@ -65,11 +65,12 @@ async fn measure(args: &BenchArgs, global: &Global) -> Result<Report, Failure> {
     let cluster = Cluster::connect(&global.connection, &notes).await?;
     let before = Usage::now();
     let began = Instant::now();
-    // A recording has managed fields, as from `record`.
+    // A recording has managed fields and no diffs, as from `record`.
     global.showing.show_noise |= args.record.is_some();
+    global.showing.skip_diffs = args.record.is_some();
     let (session, mut feed) = Session::open(cluster, &args.kinds, &global, Reach::Everywhere).await?;
     let mut recorder = match &args.record {
-        Some(path) => Some(Recorder::start(path, &session)?),
+        Some(path) => Some(Recorder::start(path, &session, args.changes)?),
         None => None,
     };
     let known = embedded.then_some(args.objects as u64);

@@ -65,7 +65,7 @@ fn change(plural: &str, namespace: &str, name: &str, event: What, diff: Vec<Fiel
         diff,
         object: Some(item(&kind, namespace, name)),
         old: None,
-        noise: Noise::none(),
+        noise: Some(Noise::none()),
         by: None,
         coalesced: 0,
         kind,

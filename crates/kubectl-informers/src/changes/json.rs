@@ -110,7 +110,7 @@ mod tests {
 
     fn change(event: Event<Item>) -> Change {
         let kind = Arc::new(Kind::for_tests("", "v1", "Pod", "pods"));
-        Change::of(&event, &kind, &Noise::of(&kind, &[]).unwrap())
+        Change::of(&event, &kind, Some(&Noise::of(&kind, &[]).unwrap()))
     }
 
     #[test]

@@ -35,10 +35,10 @@ pub struct Change {
     pub diff: Vec<FieldChange>,
     /// The object as it is now, or as it last was; `None` for [`What::Synced`].
     pub object: Option<Arc<Item>>,
-    /// The object before an update.
+    /// The object before an update, if they are compared.
     pub old: Option<Arc<Item>>,
-    /// What is left out of its diff.
-    pub noise: Noise,
+    /// What is left out of its diff; `None` if it is not compared.
+    pub noise: Option<Noise>,
     /// Who changed it; `None` if that cannot be known.
     pub by: Option<Vec<Written>>,
     /// How many earlier changes of the object were merged into this one, because the output was blocked.
@@ -105,21 +105,21 @@ impl What {
 }
 
 impl Change {
-    /// Converts an event of an informer. The diff is computed here, once for all views.
-    pub fn of(event: &Event<Item>, kind: &Arc<Kind>, noise: &Noise) -> Self {
+    /// Converts an event of an informer. The diff is computed here, once for all views. Without `noise` there is no diff
+    /// and no author: both need the decoded objects.
+    pub fn of(event: &Event<Item>, kind: &Arc<Kind>, noise: Option<&Noise>) -> Self {
         let object = event.object();
-        let (what, old, diff, by) = match event {
-            Event::Added { initial, .. } => (
-                What::Added { initial: *initial },
-                None,
-                Vec::new(),
-                object.summary().managers.creators(),
-            ),
-            Event::Updated { old, new, resync } => {
-                let (diff, by) = diff::with_authors(old, new, noise);
-                (What::Updated { resync: *resync }, Some(old.clone()), diff, by)
+        let (what, old, (diff, by)) = match event {
+            Event::Added { initial, .. } => {
+                let by = noise.and_then(|_| object.summary().managers.creators());
+                (What::Added { initial: *initial }, None, (Vec::new(), by))
             }
-            Event::Deleted { cause, .. } => (What::Deleted { cause: *cause }, None, Vec::new(), None),
+            Event::Updated { old, new, resync } => {
+                let compared = noise.map(|noise| diff::with_authors(old, new, noise));
+                let what = What::Updated { resync: *resync };
+                (what, Some(old), compared.unwrap_or_default())
+            }
+            Event::Deleted { cause, .. } => (What::Deleted { cause: *cause }, None, (Vec::new(), None)),
         };
         Self {
             when: Timestamp::now(),
@@ -128,13 +128,11 @@ impl Change {
             key: Some(event.key()),
             uid: object.object_uid().map(str::to_owned),
             resource_version: object.object_version().map(str::to_owned),
-            old_resource_version: old
-                .as_ref()
-                .and_then(|old| old.object_version().map(str::to_owned)),
+            old_resource_version: old.and_then(|old| old.object_version().map(str::to_owned)),
             diff,
             object: Some(object.clone()),
-            old,
-            noise: noise.clone(),
+            old: old.filter(|_| noise.is_some()).cloned(),
+            noise: noise.cloned(),
             by,
             coalesced: 0,
         }
@@ -153,7 +151,7 @@ impl Change {
             diff: Vec::new(),
             object: None,
             old: None,
-            noise: Noise::none(),
+            noise: None,
             by: None,
             coalesced: 0,
         }

@@ -35,7 +35,8 @@ pub(super) struct Follow {
     pub(super) subscription: Subscription<Item>,
     pub(super) changes: ChangeSender,
     pub(super) notes: mpsc::Sender<Note>,
-    pub(super) noise: Noise,
+    /// What is left out of diffs; `None` if changes are not compared.
+    pub(super) noise: Option<Noise>,
     pub(super) contact: Arc<Contact>,
     pub(super) trouble: Arc<Mutex<Trouble>>,
     pub(super) outages: Arc<Mutex<Outages>>,
@@ -68,7 +69,7 @@ impl Follow {
                         is_synced = true;
                         if self.tell_synced(initial).is_err() { return }
                     }
-                    let change = Change::of(&event, &self.kind, &self.noise);
+                    let change = Change::of(&event, &self.kind, self.noise.as_ref());
                     if !event.is_initial() {
                         let missed = matches!(event, Event::Deleted { cause: Cause::Missed, .. });
                         self.outages.lock().changed(&self.kind.full_name(), missed);

@@ -65,6 +65,8 @@ pub struct Observing {
     pub limits: Limits,
     /// Whether noise is kept and shown.
     pub show_noise: bool,
+    /// Whether changes have neither diffs nor authors.
+    pub skip_diffs: bool,
     /// More fields that are noise, by the name of the kind.
     pub config: Arc<Config>,
     outages: Arc<Mutex<Outages>>,
@@ -80,6 +82,7 @@ impl Observing {
             redaction,
             limits: Limits::default(),
             show_noise: false,
+            skip_diffs: false,
             config: Arc::default(),
             outages: Arc::default(),
         }
@@ -112,8 +115,9 @@ impl Observed {
             member.check().map_err(Failure::error)?;
         }
         let noise = match observing.show_noise {
-            true => Noise::none(),
-            false => observing.config.noise(&kind)?,
+            _ if observing.skip_diffs => None,
+            true => Some(Noise::none()),
+            false => Some(observing.config.noise(&kind)?),
         };
         let (sources, contact) = contact::Observed::of(list_watch);
 

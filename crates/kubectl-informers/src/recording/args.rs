@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 
 use crate::cli::Output;
 use crate::limits::{Size, Timeout};
+use crate::watch::filter::ChangeArgs;
 
 /// `record`.
 #[derive(Args, Clone, Debug)]
@@ -62,25 +63,9 @@ pub struct HistoryArgs {
     )]
     pub output: Output,
 
-    /// With -o json: add the object to every event
-    #[arg(long)]
-    pub with_object: bool,
-
-    /// Print only updates of this field, as in spec or 'status.conditions[Ready]'; can be repeated
-    #[arg(long, value_name = "PATH")]
-    pub only: Vec<String>,
-
-    /// Leave this field out of diffs, as in status or 'metadata.annotations["example.com/key"]'; can be repeated
-    #[arg(long, value_name = "PATH")]
-    pub ignore: Vec<String>,
-
-    /// Print only changes by this field manager, as in kubelet; can be repeated
-    #[arg(long, value_name = "MANAGER")]
-    pub by: Vec<String>,
-
-    /// Print only objects whose name matches this regular expression
-    #[arg(long = "name", value_name = "REGEX")]
-    pub name_regex: Option<String>,
+    /// Which changes are printed, and what of them.
+    #[command(flatten)]
+    pub changes: ChangeArgs,
 }
 
 /// `at`.

@@ -53,6 +53,8 @@ pub async fn run(args: RecordArgs, global: &Global) -> Result<Exit, Failure> {
     let mut global = global.clone();
     // Managed fields are needed to say who changed something.
     global.showing.show_noise = true;
+    // The file has patches, which are computed when it is written. What changed for a reader is computed when it is read.
+    global.showing.skip_diffs = true;
     let notes = Notes::new(&global.showing);
     let cluster = Cluster::connect(&global.connection, &notes).await?;
     let names = match &args.kinds {

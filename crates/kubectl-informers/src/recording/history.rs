@@ -16,10 +16,8 @@ use crate::changes::{Change, What, json};
 use crate::cli::{Global, Output as Format};
 use crate::failure::{Exit, Failure};
 use crate::notes::Notes;
-use crate::path::FieldPattern;
 use crate::safe::SafeText;
 use crate::style::{Colours, DIM, HEAD};
-use crate::watch::filter::Filter;
 use crate::watch::text::{Texts, time};
 
 /// Prints the changes of a recording.
@@ -29,16 +27,8 @@ use crate::watch::text::{Texts, time};
 /// The recording cannot be read, or an option is invalid.
 pub fn run(args: &HistoryArgs, global: &Global) -> Result<Exit, Failure> {
     let (kinds, name, file) = target(&args.target)?;
-    if args.with_object && args.output != Format::Json {
-        return Err(Failure::error(
-            "--with-object needs -o json: only JSON lines carry objects",
-        ));
-    }
-    for path in &args.ignore {
-        FieldPattern::parse(path).map_err(Failure::error)?;
-    }
-    let filter = Filter::of(&args.only, &args.by, args.name_regex.as_deref())?;
-    let shown = Shown::new(global, &args.ignore)?;
+    let filter = args.changes.filter(args.output)?;
+    let shown = Shown::new(global, &args.changes.ignore)?;
     let mut recording = Recording::open(Path::new(file))?;
     let from = args
         .from
@@ -140,7 +130,7 @@ impl<W: Write> Printer<'_, W> {
         let noise =
             matches!(change.event, What::Updated { .. }) && change.diff.is_empty() && !self.show_noise;
         let line = match self.args.output {
-            Format::Json => json::line(change, self.args.with_object),
+            Format::Json => json::line(change, self.args.changes.with_object),
             _ if noise => return Ok(()),
             Format::Brief => self.texts.brief(change),
             Format::Text | Format::Wide => self.texts.change(change),

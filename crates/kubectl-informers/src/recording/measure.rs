@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
 use super::capture::head;
@@ -20,12 +20,23 @@ const SEEKS: i64 = 20;
 /// How often what was collected is written, as by `record`.
 const FLUSH: Duration = Duration::from_millis(500);
 
+/// Changes that are kept to be repeated.
+const REPEATED: usize = 20_000;
+/// The time between two repeated changes: a thousand a second.
+const SPACING: SignedDuration = SignedDuration::from_millis(1);
+/// Repeated changes between two flushes.
+const PER_FLUSH: u32 = 500;
+
 /// Records what `bench` counts.
 pub struct Recorder {
     path: PathBuf,
     writer: Writer,
     flushed: Instant,
     initial_bytes: u64,
+    /// How many changes the file shall have at least.
+    wanted: u64,
+    /// The first changes, which are written again until there are enough.
+    observed: Vec<Change>,
 }
 
 /// What was measured.
@@ -49,7 +60,7 @@ impl Recorder {
     /// # Errors
     ///
     /// The file exists, or cannot be written.
-    pub fn start(path: &Path, session: &Session) -> Result<Self, Failure> {
+    pub fn start(path: &Path, session: &Session, wanted: u64) -> Result<Self, Failure> {
         if path.exists() {
             return Err(Failure::error(format!(
                 "{} exists: --record measures a new file",
@@ -67,6 +78,8 @@ impl Recorder {
             writer,
             flushed: Instant::now(),
             initial_bytes: 0,
+            wanted,
+            observed: Vec::new(),
         })
     }
 
@@ -77,6 +90,10 @@ impl Recorder {
     /// The file cannot be written.
     pub fn change(&mut self, change: &Change) -> Result<(), Failure> {
         self.writer.change(change)?;
+        let kept = change.key.is_some() && !change.event.is_initial();
+        if kept && self.wanted > 0 && self.observed.len() < REPEATED {
+            self.observed.push(change.clone());
+        }
         if self.flushed.elapsed() >= FLUSH {
             self.flushed = Instant::now();
             self.writer.flush()?;
@@ -100,8 +117,9 @@ impl Recorder {
     /// # Errors
     ///
     /// The file cannot be written or read.
-    pub fn finish(self) -> Result<Measured, Failure> {
-        let written = self.writer.finish(Timestamp::now())?;
+    pub fn finish(mut self) -> Result<Measured, Failure> {
+        let end = self.repeat()?;
+        let written = self.writer.finish(end)?;
         let (mut times, changes) = (seeks(&self.path)?, count(&self.path)?);
         times.sort_unstable();
         Ok(Measured {
@@ -111,6 +129,29 @@ impl Recorder {
             seek: times.get(times.len() / 2).copied().unwrap_or_default(),
             slowest_seek: times.last().copied().unwrap_or_default(),
         })
+    }
+}
+
+impl Recorder {
+    /// Writes the observed changes again, one after the other in the times of the recording, until there are enough.
+    /// Returns the end.
+    fn repeat(&mut self) -> Result<Timestamp, Failure> {
+        let mut now = Timestamp::now();
+        let mut pending = 0;
+        while self.writer.written().changes < self.wanted && !self.observed.is_empty() {
+            for change in &mut self.observed {
+                now = now.saturating_add(SPACING).unwrap_or(now);
+                change.when = now;
+                self.writer.change(change)?;
+                pending += 1;
+                // As often as by the clock, if it were that time.
+                if pending >= PER_FLUSH {
+                    pending = 0;
+                    self.writer.flush()?;
+                }
+            }
+        }
+        Ok(now)
     }
 }
 

@@ -14,6 +14,7 @@ pub mod at;
 mod block;
 pub mod capture;
 mod cursor;
+mod front;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
 pub mod history;
@@ -22,6 +23,7 @@ mod moment;
 mod reader;
 mod record;
 pub mod replay;
+pub mod reports;
 mod scan;
 mod shown;
 mod state;

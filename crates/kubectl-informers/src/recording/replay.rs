@@ -9,12 +9,14 @@ use jiff::Timestamp;
 use kube_testserver::kinds::Kind as ServedKind;
 use kube_testserver::{TestServer, TestServerBuilder};
 use serde_json::Value;
-use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use super::args::{Pace, ReplayArgs};
 use super::cursor::{Cursor, Happened, Step};
+use super::front::Front;
 use super::reader::{Recording, timestamp};
+use super::record::RecordKind;
+use super::reports::{Report, Reports};
 use super::shown::moment_of;
 use super::state::Held;
 use crate::cli::Global;
@@ -31,12 +33,8 @@ pub struct Player {
     /// The first moment, in microseconds since 1970.
     start: i64,
     speed: f64,
-    /// Interruptions, damage and the end, in words.
-    messages: mpsc::Sender<String>,
+    reports: Reports,
 }
-
-/// Pending messages of a player. More are dropped: the reader is not reading.
-const PENDING: usize = 256;
 
 impl Player {
     /// The settings of a server that knows the kinds of a recording.
@@ -58,16 +56,12 @@ impl Player {
         Ok(builder)
     }
 
-    /// Fills the server with the objects of the first moment. Gives the messages of the player, which need not be read.
+    /// Fills the server with the objects of the first moment.
     ///
     /// # Errors
     ///
     /// The recording cannot be read, or does not cover the moment.
-    pub fn new(
-        server: TestServer,
-        recording: Recording,
-        pace: &Pace,
-    ) -> Result<(Self, mpsc::Receiver<String>), Failure> {
+    pub fn new(server: TestServer, recording: Recording, pace: &Pace) -> Result<Self, Failure> {
         let (begins, ends) = recording.times();
         let all: super::cursor::Keep = Box::new(|_, _| true);
         let mut cursor = match &pace.from {
@@ -88,20 +82,26 @@ impl Player {
             }
         };
         let start = cursor.time().max(begins.as_microsecond());
+        let reports = Reports::default();
         let (objects, _) = cursor.state().objects();
         for (kind, key, held) in objects {
-            store(&server, &kind, &held)
-                .map_err(|error| Failure::error(format!("cannot replay {} {key}: {error}", kind.label())))?;
+            if let Err(error) = store(&server, &kind, &held) {
+                let text = format!("{} {key} cannot be replayed: {error}", kind.label());
+                reports.say(Report::about(text));
+            }
         }
-        let (messages, receiver) = mpsc::channel(PENDING);
-        let player = Self {
+        Ok(Self {
             server,
             cursor,
             start,
             speed: pace.speed.0,
-            messages,
-        };
-        Ok((player, receiver))
+            reports,
+        })
+    }
+
+    /// What it reports.
+    pub fn reports(&self) -> &Reports {
+        &self.reports
     }
 
     /// The first moment.
@@ -121,26 +121,36 @@ impl Player {
         }
         let began = Instant::now();
         while let Some(step) = self.cursor.next()? {
-            let recorded = step.time().saturating_sub(self.start).max(0) as f64 / 1e6;
-            let after = Duration::try_from_secs_f64(recorded / self.speed)
-                .unwrap_or(FAR)
-                .min(FAR);
-            sleep_until(began + after).await;
+            if let Step::Began {
+                previous: Some((end, clean)),
+                ..
+            } = step
+            {
+                sleep_until(self.moment(began, end)).await;
+                let how = if clean { "stopped" } else { "was killed" };
+                self.reports
+                    .interrupted(timestamp(end), format!("the recorder {how}"));
+            }
+            sleep_until(self.moment(began, step.time())).await;
             self.apply(&step);
             self.report_damage();
         }
-        self.say("The recording ends here; the objects stay as they are".to_owned());
+        self.reports.say(Report::about(
+            "The recording ends here; the objects stay as they are",
+        ));
         Ok(())
     }
 
-    fn say(&self, text: String) {
-        // Best effort: nobody reads, or not fast enough.
-        let _ = self.messages.try_send(text);
+    /// When a moment of the recording is played.
+    fn moment(&self, began: Instant, time: i64) -> Instant {
+        let recorded = time.saturating_sub(self.start).max(0) as f64 / 1e6;
+        let after = Duration::try_from_secs_f64(recorded / self.speed);
+        began + after.unwrap_or(FAR).min(FAR)
     }
 
     fn report_damage(&mut self) {
         for damage in self.cursor.recording().take_damage() {
-            self.say(damage);
+            self.reports.say(Report::about(damage));
         }
     }
 
@@ -156,15 +166,29 @@ impl Player {
                     .map(drop)
                     .map_err(|error| error.to_string()),
             },
-            Step::Note { time, text, .. } => {
-                let time = timestamp(*time);
-                self.say(format!("{time} {text}"));
+            Step::Note { time, kind, text } => {
+                let (when, text) = (timestamp(*time), text.clone());
+                match kind {
+                    RecordKind::Interrupted => self.reports.interrupted(when, text),
+                    RecordKind::Recovered => self.reports.recovered(when, text),
+                    _ => self.reports.say(Report {
+                        when: Some(when),
+                        ..Report::about(text)
+                    }),
+                }
                 Ok(())
             }
-            Step::Began { .. } => Ok(()),
+            Step::Began { time, previous } => {
+                if previous.is_some() {
+                    let text = "the recorder starts again: what changed in between is merged";
+                    self.reports.recovered(timestamp(*time), text.to_owned());
+                }
+                Ok(())
+            }
         };
         if let (Err(error), Step::Change { kind, key, .. }) = (applied, step) {
-            self.say(format!("{} {key} cannot be replayed: {error}", kind.label()));
+            let text = format!("{} {key} cannot be replayed: {error}", kind.label());
+            self.reports.say(Report::about(text));
         }
     }
 }
@@ -233,18 +257,19 @@ pub async fn run(args: ReplayArgs, global: &Global) -> Result<Exit, Failure> {
             args.bind
         )));
     }
-    let server = Player::builder(&mut recording)?
-        .listen(address)
-        .await
-        .map_err(|error| Failure::error(format!("cannot listen on {address}: {error}")))?;
+    // Versions of an earlier replay are too old for this one.
+    let version = u64::try_from(Timestamp::now().as_microsecond()).unwrap_or(1);
+    let server = Player::builder(&mut recording)?.first_version(version).build();
+    let front = Front::start(address, &server).await?;
     let (_, ends) = recording.times();
-    let (player, mut messages) = Player::new(server.clone(), recording, &args.pace)?;
-    let kubeconfig = Kubeconfig::write(&server, args.write_kubeconfig.as_deref())?;
+    let player = Player::new(server.clone(), recording, &args.pace)?;
+    let (past, mut reports) = player.reports().subscribe();
+    let kubeconfig = Kubeconfig::write(&front, args.write_kubeconfig.as_deref())?;
     let speed = match player.speed <= 0.0 {
         true => "and stays there".to_owned(),
         false => format!("and goes on to {ends} at {} times the speed", args.pace.speed),
     };
-    let url = server.url().unwrap_or_default();
+    let url = front.url();
     let path = kubeconfig.path.display();
     let text = format!(
         "Replaying {} on {url}: it begins at {} {speed}\n\n  kubectl --kubeconfig {path} get pods -A\n\nCtrl-C stops it.\n",
@@ -257,6 +282,10 @@ pub async fn run(args: ReplayArgs, global: &Global) -> Result<Exit, Failure> {
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
     let mut out = Output::start()?;
+    for report in &past {
+        notes.warn_to(&mut out, &said(report));
+    }
+    out.submit();
     let playing = player.play();
     tokio::pin!(stopped, playing);
     let mut plays = true;
@@ -266,8 +295,9 @@ pub async fn run(args: ReplayArgs, global: &Global) -> Result<Exit, Failure> {
             biased;
             exit = &mut stopped => break exit,
             written = out.written(), if out.is_busy() => written?,
-            Some(message) = messages.recv(), if !out.is_busy() => {
-                notes.warn_to(&mut out, &message);
+            // A reader that was too slow misses the oldest.
+            Ok(report) = reports.recv(), if !out.is_busy() => {
+                notes.warn_to(&mut out, &said(&report));
                 out.submit();
             }
             played = &mut playing, if plays => {
@@ -276,8 +306,16 @@ pub async fn run(args: ReplayArgs, global: &Global) -> Result<Exit, Failure> {
             }
         }
     };
-    server.shutdown().await;
+    front.stop(&server).await;
     Ok(exit)
+}
+
+/// A report with its moment in front.
+fn said(report: &Report) -> String {
+    match report.when {
+        Some(when) => format!("{when} {}", report.text),
+        None => report.text.clone(),
+    }
 }
 
 /// The kubeconfig of a replay. A temporary one is removed at the end.
@@ -287,12 +325,12 @@ struct Kubeconfig {
 }
 
 impl Kubeconfig {
-    fn write(server: &TestServer, path: Option<&Path>) -> Result<Self, Failure> {
-        let text = server.kubeconfig().unwrap_or_default();
+    fn write(front: &Front, path: Option<&Path>) -> Result<Self, Failure> {
+        let text = front.kubeconfig()?;
         let (path, temporary) = match path {
             Some(path) => (path.to_owned(), false),
             None => {
-                let port = server.url().unwrap_or_default();
+                let port = front.url();
                 let port = port.rsplit(':').next().unwrap_or_default().to_owned();
                 let name = format!("kubectl-informers-replay-{}-{port}.yaml", std::process::id());
                 (std::env::temp_dir().join(name), true)

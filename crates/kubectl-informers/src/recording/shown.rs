@@ -115,7 +115,7 @@ impl Shown {
             true => Noise::none(),
             false => self.config.noise(kind)?,
         };
-        let mut change = Change::of(&event, kind, &noise);
+        let mut change = Change::of(&event, kind, Some(&noise));
         change.when = timestamp(*time);
         change.coalesced = u64::from(*merged);
         Ok(Some(change))

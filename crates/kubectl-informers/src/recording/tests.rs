@@ -16,7 +16,6 @@ use super::writer::{Found, Rotation, Writer, numbered};
 use crate::changes::Change;
 use crate::item::{Item, received};
 use crate::kinds::Kind;
-use crate::noise::Noise;
 
 const NO_ROTATION: Rotation = Rotation {
     max_size: u64::MAX,
@@ -55,7 +54,7 @@ fn pod(name: &str, uid: &str, version: i64) -> Arc<Item> {
 }
 
 fn change(event: &Event<Item>, second: i64) -> Change {
-    let mut change = Change::of(event, &kind(), &Noise::none());
+    let mut change = Change::of(event, &kind(), None);
     change.when = at(second);
     change
 }

@@ -60,7 +60,7 @@ pub(super) struct App {
     /// The size of one list.
     pub max_response: usize,
     pub rejected: AtomicU64,
-    pub write_timeouts: AtomicU64,
+    pub write_timeouts: Arc<AtomicU64>,
     pub stop: CancellationToken,
     beat: watch::Sender<Beat>,
 }
@@ -101,7 +101,7 @@ impl App {
             large: Arc::new(Semaphore::new(LARGE)),
             max_response: args.max_response.bytes(),
             rejected: AtomicU64::new(0),
-            write_timeouts: AtomicU64::new(0),
+            write_timeouts: Arc::default(),
             stop: CancellationToken::new(),
             beat: watch::Sender::new(Beat::default()),
         }

@@ -1,293 +1,212 @@
-//! The same numbers for Prometheus, in its text format.
+//! `/metrics`: the informers as the exporter of `kube-controller` reports them, and what only this program knows.
 
-use std::fmt::Write;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use http::StatusCode;
+use kube_controller::metrics::{Metrics, Scrape};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
 
 use super::answer::{self, Answer};
 use super::app::App;
 use crate::bench::usage::Usage;
 use crate::board::{Board, KindBoard};
 use crate::observe::{Health, InformerView};
+use crate::session::Session;
 
-type Read = fn(&InformerView) -> f64;
+/// The text format of Prometheus as it was standardised.
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Name, type, help text, value.
-const METRICS: [(&str, &str, &str, Read); 15] = [
-    ("objects", "gauge", "Objects in the cache.", |view| {
-        view.objects as f64
-    }),
-    (
-        "quarantined_objects",
-        "gauge",
-        "Objects that could not be read.",
-        |view| view.quarantined as f64,
-    ),
-    (
-        "synced",
-        "gauge",
-        "Whether everything that was there is in the cache.",
-        |view| f64::from(u8::from(view.synced)),
-    ),
-    (
-        "open_watches",
-        "gauge",
-        "Watches held open on the server.",
-        |view| view.members as f64,
-    ),
-    (
-        "received_bytes_total",
-        "counter",
-        "Bytes received from the server.",
-        |view| view.bytes as f64,
-    ),
-    ("events_total", "counter", "Events received by watches.", |view| {
-        view.events as f64
-    }),
-    ("lists_total", "counter", "Complete lists.", |view| {
-        view.lists as f64
-    }),
-    (
-        "relists_total",
-        "counter",
-        "Lists that had to be repeated.",
-        |view| view.relists as f64,
-    ),
-    ("watches_total", "counter", "Watches opened.", |view| {
-        view.watches as f64
-    }),
-    ("errors_total", "counter", "Failed lists and watches.", |view| {
-        view.errors as f64
-    }),
-    (
-        "backlog",
-        "gauge",
-        "Events that this program has not taken yet.",
-        |view| view.backlog as f64,
-    ),
-    (
-        "version_age_seconds",
-        "gauge",
-        "Age of the last proof that the cache is current.",
-        |view| view.version_age.map_or(f64::NAN, |age| age.as_secs_f64()),
-    ),
-    (
-        "live",
-        "gauge",
-        "Whether the server has accepted the watch and nothing is known to be missing.",
-        |view| f64::from(u8::from(view.health == Health::Live)),
-    ),
-    (
-        "disconnected_seconds",
-        "gauge",
-        "Time since the contact with the server was lost; 0 while there is contact.",
-        |view| match view.health {
-            Health::Disconnected { since } => since.elapsed().as_secs_f64(),
-            Health::Live | Health::CatchingUp => 0.0,
-        },
-    ),
-    (
-        "failing",
-        "gauge",
-        "Whether the last list or watch failed.",
-        |view| f64::from(u8::from(view.last_error.is_some())),
-    ),
-];
-
-/// `/metrics`.
-pub(super) fn metrics(app: &App) -> Answer {
-    let text = {
-        let board = app.board.lock();
-        let mut text = render(&board.kinds);
-        let changes = board.log.last();
-        family(
-            &mut text,
-            "kubectl_informers_log_changes_total",
-            "counter",
-            "Changes put into the log.",
-        );
-        let _ = writeln!(text, "kubectl_informers_log_changes_total {changes}");
-        for (name, help, value) in [
-            (
-                "kubectl_informers_write_timeouts_total",
-                "Connections closed because the client did not read.",
-                &app.write_timeouts,
-            ),
-            (
-                "kubectl_informers_rejected_responses_total",
-                "Large responses rejected because too many were being sent.",
-                &app.rejected,
-            ),
-        ] {
-            family(&mut text, name, "counter", help);
-            let _ = writeln!(text, "{name} {}", value.load(Ordering::Relaxed));
-        }
-        let name = "kubectl_informers_manager_changes_total";
-        family(
-            &mut text,
-            name,
-            "counter",
-            "Changes by field manager; `other` stands for all beyond the first 200.",
-        );
-        for ((kind, manager), count) in &board.managers {
-            if let Some(kind) = board.kinds.get(*kind) {
-                let _ = writeln!(
-                    text,
-                    "{name}{{{},manager=\"{}\"}} {count}",
-                    labels(kind),
-                    escape(manager)
-                );
-            }
-        }
-        findings(&mut text, &board);
-        process(&mut text, app.started.as_millisecond());
-        let coalesced = *app.coalesced.lock();
-        family(
-            &mut text,
-            "kubectl_informers_coalesced_changes_total",
-            "counter",
-            "Changes that were merged or left out because they arrived faster than they were processed.",
-        );
-        let _ = writeln!(
-            text,
-            "kubectl_informers_coalesced_changes_total {}",
-            coalesced.merged + 2 * coalesced.vanished
-        );
-        text
-    };
-    answer::of(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text)
+/// All metrics of the program.
+pub(super) struct Exporter {
+    registry: Registry,
 }
 
-fn render(kinds: &[KindBoard]) -> String {
-    // Writing to a String cannot fail.
-    let mut text = String::new();
-    family(
-        &mut text,
+impl Exporter {
+    pub fn new(session: &Session, app: Arc<App>) -> Self {
+        let mut metrics = Metrics::new();
+        for (observed, served) in session.observed().iter().zip(&app.kinds) {
+            metrics = metrics.informer_as(&served.id, &observed.informer);
+        }
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(metrics.custom(move |scrape| program(&app, scrape))));
+        Self { registry }
+    }
+
+    /// The response to a scrape.
+    pub fn metrics(&self) -> Answer {
+        let mut text = String::new();
+        match encode(&mut text, &self.registry) {
+            Ok(()) => answer::of(StatusCode::OK, OPEN_METRICS, text),
+            Err(_) => answer::failure(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be encoded"),
+        }
+    }
+}
+
+fn program(app: &App, scrape: &mut Scrape) {
+    scrape.gauge(
         "kubectl_informers_build_info",
-        "gauge",
-        "The version of the program.",
+        "The version of the program",
+        &[("version", env!("CARGO_PKG_VERSION"))],
+        1.0,
     );
-    let _ = writeln!(
-        text,
-        "kubectl_informers_build_info{{version=\"{}\"}} 1",
-        env!("CARGO_PKG_VERSION")
-    );
-    for (name, kind, help, read) in METRICS {
-        let name = format!("kube_informers_{name}");
-        family(&mut text, &name, kind, help);
-        for board in kinds {
-            if let Some(view) = &board.view {
-                let _ = writeln!(text, "{name}{{{}}} {}", labels(board), number(read(view)));
-            }
-        }
+    let coalesced = *app.coalesced.lock();
+    {
+        let board = app.board.lock();
+        dashboard(&board, scrape);
     }
-    let name = "kube_informers_changes_total";
-    family(
-        &mut text,
-        name,
-        "counter",
-        "Changes of objects, the initial list left out.",
-    );
-    for board in kinds {
-        for (event, count) in ["added", "updated", "deleted"].iter().zip(board.delivered) {
-            let _ = writeln!(text, "{name}{{{},event=\"{event}\"}} {count}", labels(board));
-        }
+    for (name, help, count) in [
+        (
+            "kubectl_informers_coalesced_changes",
+            "Changes that were merged or left out because they arrived faster than they were processed",
+            coalesced.merged + 2 * coalesced.vanished,
+        ),
+        (
+            "kubectl_informers_write_timeouts",
+            "Connections closed because the client did not read",
+            app.write_timeouts.load(Ordering::Relaxed),
+        ),
+        (
+            "kubectl_informers_rejected_responses",
+            "Large responses rejected because too many were being sent",
+            app.rejected.load(Ordering::Relaxed),
+        ),
+    ] {
+        scrape.counter(name, help, &[], count);
     }
-    text
+    process(app.started.as_millisecond(), scrape);
 }
 
-/// Objects rewritten in a loop, and managers that overwrite each other.
-fn findings(text: &mut String, board: &Board) {
-    let name = "kubectl_informers_findings_total";
-    family(
-        text,
-        name,
-        "counter",
-        "Fields found in a loop or in a fight of managers.",
-    );
+/// What the dashboard shows, by kind.
+fn dashboard(board: &Board, scrape: &mut Scrape) {
     for (index, kind) in board.kinds.iter().enumerate() {
+        if let Some(view) = &kind.view {
+            connection(kind, view, scrape);
+        }
+        for (event, count) in ["added", "updated", "deleted"].into_iter().zip(kind.delivered) {
+            scrape.counter(
+                "kube_informers_changes",
+                "Changes of objects, without the initial list",
+                &with(kind, ("event", event)),
+                count,
+            );
+        }
         let (loops, fights) = board.findings.counts(index);
         for (word, count) in [("loop", loops), ("fight", fights)] {
-            let _ = writeln!(text, "{name}{{{},type=\"{word}\"}} {count}", labels(kind));
+            scrape.counter(
+                "kubectl_informers_findings",
+                "Fields found in a loop or in a fight of managers",
+                &with(kind, ("type", word)),
+                count,
+            );
+        }
+        scrape.gauge(
+            "kubectl_informers_current_findings",
+            "Fields that are in a loop or in a fight at the moment",
+            &labels(kind),
+            board.findings.current(index) as f64,
+        );
+    }
+    for ((kind, manager), count) in &board.managers {
+        if let Some(kind) = board.kinds.get(*kind) {
+            scrape.counter(
+                "kubectl_informers_manager_changes",
+                "Changes by field manager; other stands for all beyond the first 200",
+                &with(kind, ("manager", manager)),
+                *count,
+            );
         }
     }
-    let name = "kubectl_informers_findings";
-    family(
-        text,
-        name,
-        "gauge",
-        "Fields that are in a loop or in a fight at the moment.",
+    scrape.counter(
+        "kubectl_informers_log_changes",
+        "Changes put into the log",
+        &[],
+        board.log.last(),
     );
-    for (index, kind) in board.kinds.iter().enumerate() {
-        let _ = writeln!(
-            text,
-            "{name}{{{}}} {}",
-            labels(kind),
-            board.findings.current(index)
-        );
+}
+
+/// How current the cache of a kind is.
+fn connection(kind: &KindBoard, view: &InformerView, scrape: &mut Scrape) {
+    let disconnected = match view.health {
+        Health::Disconnected { since } => since.elapsed().as_secs_f64(),
+        Health::Live | Health::CatchingUp => 0.0,
+    };
+    for (name, help, value) in [
+        (
+            "kube_informers_open_watches",
+            "Watches held open on the server",
+            view.members as f64,
+        ),
+        (
+            "kube_informers_version_age_seconds",
+            "Age of the last proof that the cache is current",
+            view.version_age.map_or(f64::NAN, |age| age.as_secs_f64()),
+        ),
+        (
+            "kube_informers_live",
+            "Whether the server has accepted the watch and nothing is known to be missing",
+            f64::from(u8::from(view.health == Health::Live)),
+        ),
+        (
+            "kube_informers_disconnected_seconds",
+            "Time since the contact with the server was lost; 0 while there is contact",
+            disconnected,
+        ),
+        (
+            "kube_informers_failing",
+            "Whether the last list or watch failed",
+            f64::from(u8::from(view.last_error.is_some())),
+        ),
+    ] {
+        scrape.gauge(name, help, &labels(kind), value);
     }
 }
 
 /// The usual metrics of a process; only on Linux.
-fn process(text: &mut String, started_ms: i64) {
+fn process(started_ms: i64, scrape: &mut Scrape) {
     let usage = Usage::now();
-    let files = std::fs::read_dir("/proc/self/fd")
-        .ok()
-        .map(|files| files.count() as f64);
-    let metrics = [
-        (
-            "process_cpu_seconds_total",
-            "counter",
-            "CPU time, user and system.",
-            usage.cpu.map(|cpu| cpu.as_secs_f64()),
-        ),
+    if let Some(cpu) = usage.cpu {
+        scrape.seconds("process_cpu_seconds", "CPU time, user and system", &[], cpu);
+    }
+    let files = std::fs::read_dir("/proc/self/fd").ok();
+    for (name, help, value) in [
         (
             "process_resident_memory_bytes",
-            "gauge",
-            "Memory in use.",
+            "Memory in use",
             usage.resident.map(|bytes| bytes as f64),
         ),
-        ("process_open_fds", "gauge", "Open files.", files),
+        (
+            "process_open_fds",
+            "Open files",
+            files.map(|files| files.count() as f64),
+        ),
         (
             "process_start_time_seconds",
-            "gauge",
-            "Start, in seconds since 1970.",
+            "Start, in seconds since 1970",
             Some(started_ms as f64 / 1000.0),
         ),
-    ];
-    for (name, kind, help, value) in metrics {
+    ] {
         if let Some(value) = value {
-            family(text, name, kind, help);
-            let _ = writeln!(text, "{name} {value}");
+            scrape.gauge(name, help, &[], value);
         }
     }
 }
 
-fn family(text: &mut String, name: &str, kind: &str, help: &str) {
-    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+/// The kind. `name` is the label that the metrics of its informer have.
+fn labels(kind: &KindBoard) -> [(&'static str, &str); 4] {
+    [
+        ("name", &kind.id),
+        ("group", &kind.kind.group),
+        ("version", &kind.kind.version),
+        ("resource", &kind.kind.plural),
+    ]
 }
 
-fn labels(board: &KindBoard) -> String {
-    format!(
-        "group=\"{}\",version=\"{}\",resource=\"{}\"",
-        escape(&board.kind.group),
-        escape(&board.kind.version),
-        escape(&board.kind.plural)
-    )
-}
-
-fn escape(text: &str) -> String {
-    text.replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n")
-}
-
-fn number(value: f64) -> String {
-    match value.is_nan() {
-        true => "NaN".to_owned(),
-        false => value.to_string(),
-    }
+/// The kind, and another label.
+fn with<'a>(kind: &'a KindBoard, label: (&'static str, &'a str)) -> [(&'static str, &'a str); 5] {
+    let [name, group, version, resource] = labels(kind);
+    [name, group, version, resource, label]
 }
 
 #[cfg(test)]
@@ -295,31 +214,34 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::board::fixtures::{board, kinds, updated, view};
+    use crate::board::fixtures::{board, by, kinds, updated, view};
 
     #[tokio::test(start_paused = true)]
     async fn every_family_is_announced_once_and_has_a_line_for_each_kind() {
         let mut board = board();
         let [pods, nodes] = kinds();
         board.tick(vec![view(&pods), view(&nodes)], Instant::now());
-        board.apply(updated("pods", "shop", "cart", &["/a"]), Instant::now());
+        let change = updated("pods", "shop", "cart", &["/a"]);
+        board.apply(by("my \"tool\"", change), Instant::now());
 
-        let text = render(&board.kinds);
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(
+            Metrics::new().custom(move |scrape| dashboard(&board, scrape)),
+        ));
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
 
-        assert_eq!(text.matches("# TYPE kube_informers_objects gauge").count(), 1);
-        assert!(
-            text.contains("kube_informers_objects{group=\"\",version=\"v1\",resource=\"pods\"} 60\n"),
-            "{text}"
-        );
-        assert!(
-            text.contains("resource=\"pods\",event=\"updated\"} 1\n"),
-            "{text}"
-        );
-        for line in text.lines().filter(|line| !line.starts_with('#')) {
-            let (name, value) = line.rsplit_once(' ').unwrap();
-            assert!(value.parse::<f64>().is_ok(), "{line}");
-            let family = name.split('{').next().unwrap();
-            assert!(text.contains(&format!("# TYPE {family} ")), "{line}");
+        assert_eq!(text.matches("# TYPE kube_informers_live gauge").count(), 1);
+        for line in [
+            "kube_informers_live{name=\"pods\",group=\"\",version=\"v1\",resource=\"pods\"} 1.0",
+            "kube_informers_live{name=\"nodes\",group=\"\",version=\"v1\",resource=\"nodes\"} 1.0",
+            "kube_informers_changes_total{name=\"pods\",group=\"\",version=\"v1\",resource=\"pods\",event=\"updated\"} 1.0",
+            "kubectl_informers_manager_changes_total{name=\"pods\",group=\"\",version=\"v1\",resource=\"pods\",manager=\"my \\\"tool\\\"\"} 1.0",
+        ] {
+            assert!(
+                text.lines().any(|found| found == line),
+                "{line} is not in:\n{text}"
+            );
         }
     }
 }

@@ -10,7 +10,7 @@ mod app;
 mod assets;
 mod gate;
 mod indexes;
-mod listen;
+pub(crate) mod listen;
 mod metrics;
 mod objects;
 mod query;
@@ -34,6 +34,7 @@ use crate::signals;
 use app::App;
 use gate::Gate;
 use listen::Listening;
+use metrics::Exporter;
 
 /// The interval at which informers are polled.
 const TICK: Duration = Duration::from_secs(1);
@@ -57,7 +58,8 @@ pub async fn run(
     let app = Arc::new(App::new(&session, &args));
     // The first request already sees the state of the informers.
     app.tick(session.informers(), feed.coalesced());
-    let listening = Listening::start(&args, gate, app.clone()).await?;
+    let exporter = Exporter::new(&session, app.clone());
+    let listening = Listening::start(&args, gate, app.clone(), exporter).await?;
     let mut out = Output::start()?;
     out.line(&SafeText::line(format!("Serving {}", listening.invitation())));
     out.submit();

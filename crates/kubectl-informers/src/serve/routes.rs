@@ -16,7 +16,8 @@ use tokio::time::timeout;
 use super::answer::{self, Answer, Refused};
 use super::app::App;
 use super::gate::Gate;
-use super::{assets, indexes, metrics, objects, status, stream};
+use super::metrics::Exporter;
+use super::{assets, indexes, objects, status, stream};
 use crate::observe::Health;
 
 /// How long a large response waits until others are sent.
@@ -57,7 +58,7 @@ const API: [(&str, &str); 9] = [
 ];
 
 /// The routes, behind the gate.
-pub(super) fn router(app: Arc<App>, gate: Arc<Gate>) -> Router {
+pub(super) fn router(app: Arc<App>, exporter: Arc<Exporter>, gate: Arc<Gate>) -> Router {
     let mut router = Router::new();
     for (path, content_type, text) in assets::FILES {
         router = router.route(
@@ -69,7 +70,7 @@ pub(super) fn router(app: Arc<App>, gate: Arc<Gate>) -> Router {
         .route("/healthz", get(|| async { answer::text(StatusCode::OK, "ok\n") }))
         .route("/livez", get(|| async { answer::text(StatusCode::OK, "ok\n") }))
         .route("/readyz", get(async |State(app): Shared| ready(&app)))
-        .route("/metrics", get(async |State(app): Shared| metrics::metrics(&app)))
+        .route("/metrics", get(async move || exporter.metrics()))
         .route("/api", get(paths))
         .route("/api/v1", get(paths))
         .route(

@@ -578,7 +578,7 @@ async fn trouble_has_a_list_of_its_own() {
     assert!(text(&model, 80, 24).contains("no object is rewritten in a loop"));
     for number in 0..8 {
         let mut change = updated("pods", "shop", "web", &["/spec/replicas"]);
-        change.diff[0].new = Some(number.into());
+        change.diff[0].new = Some((number % 2).into());
         model.apply(change, Instant::now());
     }
     for (width, height) in [(80, 24), (120, 40)] {

@@ -1,11 +1,66 @@
 //! Which changes are printed: by field, by author, by name.
 
+use clap::Args;
 use regex::Regex;
 
 use crate::changes::{Change, What};
-use crate::cli::WatchArgs;
+use crate::cli::Output;
 use crate::failure::Failure;
 use crate::path::FieldPattern;
+
+/// The options of `watch` and `history` that select changes and what is printed of them.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ChangeArgs {
+    /// With -o json: add the object to every event
+    #[arg(long)]
+    pub with_object: bool,
+
+    /// Print only updates of this field, as in spec or 'status.conditions[Ready]'; can be repeated
+    #[arg(long, value_name = "PATH")]
+    pub only: Vec<String>,
+
+    /// Leave this field out of diffs, as in status or 'metadata.annotations["example.com/key"]'; can be repeated
+    #[arg(long, value_name = "PATH")]
+    pub ignore: Vec<String>,
+
+    /// Print only changes by this field manager, as in kubelet; can be repeated
+    #[arg(long, value_name = "MANAGER")]
+    pub by: Vec<String>,
+
+    /// Print only objects whose name matches this regular expression
+    #[arg(long = "name", value_name = "REGEX")]
+    pub name_regex: Option<String>,
+}
+
+impl ChangeArgs {
+    /// What the options select.
+    ///
+    /// # Errors
+    ///
+    /// A path or the regular expression cannot be read, or an option does not fit the output format.
+    pub fn filter(&self, output: Output) -> Result<Filter, Failure> {
+        if self.with_object && output != Output::Json {
+            return Err(Failure::error(
+                "--with-object needs -o json: only JSON lines carry objects",
+            ));
+        }
+        for path in &self.ignore {
+            FieldPattern::parse(path).map_err(Failure::error)?;
+        }
+        let name = self.name_regex.as_deref().map(Regex::new).transpose();
+        Ok(Filter {
+            only: self
+                .only
+                .iter()
+                .map(|path| FieldPattern::parse(path))
+                .collect::<Result<_, _>>()
+                .map_err(Failure::error)?,
+            by: self.by.clone(),
+            name: name
+                .map_err(|error| Failure::error(format!("--name is not a regular expression: {error}")))?,
+        })
+    }
+}
 
 /// What the options select.
 #[derive(Default)]
@@ -16,34 +71,6 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// As the options say.
-    ///
-    /// # Errors
-    ///
-    /// A path or the regular expression cannot be read.
-    pub fn new(args: &WatchArgs) -> Result<Self, Failure> {
-        Self::of(&args.only, &args.by, args.name_regex.as_deref())
-    }
-
-    /// Only these fields, authors and names; empty for all.
-    ///
-    /// # Errors
-    ///
-    /// A path or the regular expression cannot be read.
-    pub fn of(only: &[String], by: &[String], name: Option<&str>) -> Result<Self, Failure> {
-        let name = name.map(Regex::new).transpose();
-        Ok(Self {
-            only: only
-                .iter()
-                .map(|path| FieldPattern::parse(path))
-                .collect::<Result<_, _>>()
-                .map_err(Failure::error)?,
-            by: by.to_vec(),
-            name: name
-                .map_err(|error| Failure::error(format!("--name is not a regular expression: {error}")))?,
-        })
-    }
-
     /// Whether the object of a change is selected by its name.
     pub fn selects(&self, change: &Change) -> bool {
         let named = |name: &Regex| change.key.as_ref().is_none_or(|key| name.is_match(key.name()));

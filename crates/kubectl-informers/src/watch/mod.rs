@@ -21,7 +21,6 @@ use crate::item::Contents;
 use crate::kinds::Kind;
 use crate::notes::Notes;
 use crate::output::Output;
-use crate::path::FieldPattern;
 use crate::progress::ProgressLine;
 use crate::refusals::Refusals;
 use crate::safe::SafeText;
@@ -54,17 +53,9 @@ pub async fn run(args: WatchArgs, global: &Global) -> Result<Exit, Failure> {
             None => by_name,
         });
     }
-    if args.with_object && args.output != Format::Json {
-        return Err(Failure::error(
-            "--with-object needs -o json: only JSON lines carry objects",
-        ));
-    }
     // Checked before anything is asked of the server.
-    Filter::new(&args)?;
-    for path in &args.ignore {
-        FieldPattern::parse(path).map_err(Failure::error)?;
-    }
-    global.showing.ignore.clone_from(&args.ignore);
+    args.changes.filter(args.output)?;
+    global.showing.ignore.clone_from(&args.changes.ignore);
     let notes = Notes::new(&global.showing);
     let deadline = Deadline::of(&args);
     let opening = async {
@@ -185,7 +176,7 @@ impl Watch {
                 colours,
                 several_kinds,
             },
-            filter: Filter::new(&args)?,
+            filter: args.changes.filter(args.output)?,
             condition: args.condition.clone().map(Where::new).transpose()?,
             until: args
                 .until
@@ -384,7 +375,7 @@ impl Watch {
         }
         match self.args.output {
             Format::Json => {
-                self.out.line(&json::line(change, self.args.with_object));
+                self.out.line(&json::line(change, self.args.changes.with_object));
                 return;
             }
             Format::Brief if change.event.is_initial() || self.is_noise(change) => return,

@@ -316,7 +316,7 @@ mod tests {
             diff: Vec::new(),
             object: Some(Arc::new(received(kind, object))),
             old: None,
-            noise: Noise::none(),
+            noise: Some(Noise::none()),
             by: None,
             coalesced: 0,
         }

@@ -75,11 +75,12 @@ async fn it_measures_a_recording() {
         "2",
         "--json",
     ];
-    let ended = home.run(&[&arguments[..], &["--record", file]].concat()).await;
+    let record = [&arguments[..], &["--record", file, "--changes", "3000"]].concat();
+    let ended = home.run(&record).await;
     assert_eq!(ended.code, Some(0), "{}", ended.err);
     let report: Value = serde_json::from_str(&ended.out).unwrap();
     let recording = &report["recording"];
-    assert!(recording["changes"].as_u64().unwrap() > 0, "{report}");
+    assert!(recording["changes"].as_u64().unwrap() >= 3000, "{report}");
     assert!(recording["seekSeconds"].as_f64().unwrap() > 0.0, "{report}");
     assert!(
         recording["bytesOfChanges"].as_u64() < recording["bytes"].as_u64(),

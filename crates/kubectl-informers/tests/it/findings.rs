@@ -2,7 +2,8 @@
 
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::{Api, Patch, PatchParams};
-use kube_testserver::builders::deployment;
+use kube_testserver::builders::{deployment, node};
+use kube_testserver::{Controllers, TestServer};
 use serde_json::{Value, json};
 
 use crate::http::get;
@@ -88,6 +89,54 @@ async fn without_trouble_the_exit_code_is_zero() {
     assert!(ended.out.contains("autoscaler"), "who writes: {}", ended.out);
 }
 
+/// The status of a Deployment changes with every pod of a rollout.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollout_is_no_trouble() {
+    let cluster = Cluster::with(TestServer::builder().controllers(Controllers::all())).await;
+    cluster.server.create(node("node-1"));
+    let mut web = deployment("shop", "web");
+    web.spec.replicas = Some(8);
+    cluster.server.create(web);
+    let deployments: Api<Deployment> = Api::namespaced(cluster.server.client(), "shop");
+    updated(&deployments, 8).await;
+
+    let mut program = cluster.start(&["trouble", "deploy,rs", "-o", "json"]);
+    ready(&mut program).await;
+    let patch =
+        Patch::Merge(json!({ "spec": { "template": { "metadata": { "labels": { "version": "2" } } } } }));
+    deployments
+        .patch("web", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    updated(&deployments, 8).await;
+    program.signal("INT").await;
+    let ended = program.end().await;
+    let summary: Value = serde_json::from_str(ended.out.lines().last().unwrap()).unwrap();
+    let changes = summary["managers"].as_array().unwrap().iter();
+    let most = changes.filter_map(|writer| writer["changes"].as_u64()).max();
+    assert!(most >= Some(6), "enough for a loop: {summary}");
+    assert_eq!(summary["findings"], 0, "{}", ended.out);
+}
+
+/// Waits until the rollout of the current generation is complete.
+async fn updated(deployments: &Api<Deployment>, replicas: i32) {
+    within("the rollout", async {
+        let mut look = tokio::time::interval(std::time::Duration::from_millis(50));
+        loop {
+            let web = deployments.get("web").await.unwrap();
+            let status = web.status.unwrap_or_default();
+            if status.observed_generation >= web.metadata.generation
+                && (status.updated_replicas, status.replicas) == (Some(replicas), Some(replicas))
+                && status.available_replicas == Some(replicas)
+            {
+                break;
+            }
+            look.tick().await;
+        }
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn thresholds_decide_what_is_trouble() {
     let cluster = cluster().await;
@@ -117,7 +166,8 @@ async fn metrics_count_loops_and_fights() {
     let cluster = cluster().await;
     let (_program, address) = synced(&cluster, &["deploy"]).await;
     fight(&cluster, 5).await;
-    let counted = "kubectl_informers_findings_total{group=\"apps\",version=\"v1\",resource=\"deployments\",type=\"fight\"} 1";
+    let counted = "kubectl_informers_findings_total{name=\"deployments.apps\",group=\"apps\",version=\"v1\",\
+                   resource=\"deployments\",type=\"fight\"} 1.0";
     within("the fight", async {
         while !get(address, "/metrics").await.body.contains(counted) {}
     })

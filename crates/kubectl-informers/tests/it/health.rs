@@ -7,7 +7,8 @@ use kube_testserver::builders::{node, pod};
 use crate::http::get;
 use crate::program::{Cluster, within};
 
-async fn becomes(address: SocketAddr, path: &str, code: u16) -> String {
+/// Waits until the path is answered with this code.
+pub async fn becomes(address: SocketAddr, path: &str, code: u16) -> String {
     within(&format!("{code} from {path}"), async {
         let mut look = tokio::time::interval(std::time::Duration::from_millis(50));
         loop {
@@ -55,7 +56,8 @@ async fn readiness_follows_the_worst_informer_and_liveness_the_process() {
     assert_eq!(status["synced"], true, "the caches are still there");
     let metrics = get(address, "/metrics").await.body;
     assert!(
-        metrics.contains("kube_informers_live{group=\"\",version=\"v1\",resource=\"pods\"} 0\n"),
+        metrics
+            .contains("kube_informers_live{name=\"pods\",group=\"\",version=\"v1\",resource=\"pods\"} 0.0\n"),
         "{metrics}"
     );
 

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube_testserver::builders::{Build, pod, secret};
 use serde_json::{Value, json};
 
+use crate::health::becomes;
 use crate::program::{Cluster, Ended, Program, within};
 
 /// A recording of a cluster in progress.
@@ -367,6 +368,45 @@ async fn an_outage_is_part_of_the_recording() {
         "{text}"
     );
     again.shutdown().await;
+    replayed_outage_is_shown(&recorded).await;
+}
+
+/// As that of a cluster: in `watch`, in `top`, and by `serve`.
+async fn replayed_outage_is_shown(recorded: &Recorded) {
+    let watch = ["watch", "po", "--recording", recorded.path()];
+    let mut watching = recorded.cluster.start(&watch);
+    watching.says("interrupted: watch of pods").await;
+    watching.says(" again after ").await;
+    assert_eq!(
+        watching.err().matches("(recorded at ").count(),
+        2,
+        "{}",
+        watching.err()
+    );
+
+    let top = ["top", "po", "--plain", "--recording", recorded.path()];
+    let mut top = recorded.cluster.start(&top);
+    top.line_with("interrupted: watch of pods").await;
+    top.line_with(" again after ").await;
+
+    // Slowly, so that the outage is not over before it can be seen.
+    let arguments = [
+        "serve",
+        "po",
+        "--port",
+        "0",
+        "--replay-speed",
+        "0.2",
+        "--recording",
+        recorded.path(),
+    ];
+    let mut serving = recorded.cluster.start(&arguments);
+    let line = serving.line_with("Serving http://").await;
+    let address = line.trim_start_matches("Serving http://").trim_end_matches('/');
+    let address = address.parse().unwrap();
+    let body = becomes(address, "/readyz", 503).await;
+    assert!(body.contains("disconnected for"), "{body}");
+    becomes(address, "/readyz", 200).await;
 }
 
 /// The signal of a file that is too large is ignored, so that the write fails as it does on a full disk.

@@ -293,16 +293,60 @@ async fn metrics_are_counted() {
         answer
             .header("content-type")
             .unwrap()
-            .starts_with("text/plain; version=0.0.4")
+            .starts_with("application/openmetrics-text; version=1.0.0")
     );
-    let line =
-        "kube_informers_changes_total{group=\"\",version=\"v1\",resource=\"pods\",event=\"added\"} 1\n";
-    assert!(answer.body.contains(line), "{}", answer.body);
-    assert!(
-        answer
-            .body
-            .contains("kube_informers_synced{group=\"\",version=\"v1\",resource=\"pods\"} 1\n")
-    );
+    for line in [
+        "kube_informers_changes_total{name=\"pods\",group=\"\",version=\"v1\",resource=\"pods\",event=\"added\"} 1.0",
+        "informer_synced{name=\"pods\"} 1.0",
+        "informer_objects{name=\"pods\"} 5.0",
+        "reflector_lists_total{name=\"pods\"} 1.0",
+        "informer_handler_backlog{name=\"pods\",handler=\"shown\"} 0.0",
+        "# EOF",
+    ] {
+        assert!(
+            answer.body.lines().any(|found| found == line),
+            "{line} is not in:\n{}",
+            answer.body
+        );
+    }
+}
+
+/// The table in the documentation lists what is exported.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_metric_is_documented_announced_once_and_a_number() {
+    let cluster = shop().await;
+    let (_program, address) = synced(&cluster, &["pods,deployments"]).await;
+    let mut events = Events::open(address, "/api/v1/watch", "").await;
+    assert_eq!(events.next().await.unwrap().event, "hello");
+    cluster.server.create(pod("shop", "new"));
+    events.next_of("change").await;
+
+    let body = get(address, "/metrics").await.body;
+
+    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/serve.md");
+    let docs = std::fs::read_to_string(docs).unwrap();
+    let types: Vec<&str> = body
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE "))
+        .collect();
+    assert!(types.len() > 25, "{body}");
+    for announced in &types {
+        let (name, kind) = announced.split_once(' ').unwrap();
+        let sample = match kind {
+            "counter" => format!("{name}_total"),
+            _ => name.to_owned(),
+        };
+        assert!(
+            docs.contains(&format!("`{sample}`")),
+            "{sample} is not in docs/serve.md"
+        );
+        let again = types.iter().filter(|other| other.split(' ').next() == Some(name));
+        assert_eq!(again.count(), 1, "{name}");
+    }
+    for line in body.lines().filter(|line| !line.starts_with('#')) {
+        let (_, value) = line.rsplit_once(' ').unwrap();
+        assert!(value.parse::<f64>().is_ok(), "{line}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

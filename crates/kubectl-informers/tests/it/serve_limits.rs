@@ -79,7 +79,8 @@ async fn stall(address: SocketAddr) -> TcpStream {
 async fn counter(address: SocketAddr, name: &str) -> u64 {
     let metrics = get(address, "/metrics").await.body;
     let line = metrics.lines().find(|line| line.starts_with(name)).unwrap();
-    line.split(' ').next_back().unwrap().parse().unwrap()
+    let value: f64 = line.split(' ').next_back().unwrap().parse().unwrap();
+    value as u64
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,5 +1,7 @@
 //! `LoopDetector`: finds objects that are rewritten in a loop, and field managers that overwrite each other.
 
+mod judge;
+
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -14,6 +16,8 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tracing::warn;
 
+use judge::{Change, Form, advances, is_status, judge};
+
 /// Objects that are observed closely at the same time.
 const TRACKED: usize = 1024;
 /// Changed fields that are remembered per object.
@@ -23,9 +27,18 @@ const PATHS: usize = 64;
 /// overwrite each other's values.
 ///
 /// An object that changes often is no finding by itself. A finding is a *field* that changed at least
-/// [`changes`](LoopOptions::changes) times within the [window](LoopOptions::window): a **fight** if its value went back and
-/// forth between field managers, a **loop** if one manager rewrote it. Each is logged once per window with key, field and
-/// managers, and counted.
+/// [`changes`](LoopOptions::changes) times within the [window](LoopOptions::window) and led nowhere: a **fight** if its value
+/// went back and forth between field managers, a **loop** if one manager rewrote it. Each is logged once per window with key,
+/// field and managers, and counted.
+///
+/// Progress is no finding:
+///
+/// - A number that advances: a scale-up, a counter.
+/// - A new text in the status. Outside the status, a text that is rewritten again and again is a loop, whatever its values.
+/// - Anything in the status while a number of the status advances: in a rollout `unavailableReplicas` goes back and forth, but
+///   `updatedReplicas` grows. Managers that take turns fight nevertheless.
+///
+/// An update that changes nothing but times is not progress.
 ///
 /// ```
 /// use k8s_openapi::api::apps::v1::Deployment;
@@ -59,7 +72,7 @@ struct Shared {
 /// What counts as a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoopOptions {
-    /// How many changes of one field within the window. Default: 6.
+    /// How many changes of one field within the window, of which at least half lead nowhere. Default: 6.
     pub changes: usize,
     /// The window. Default: one minute.
     pub window: Duration,
@@ -100,6 +113,22 @@ pub struct Finding {
     pub changes: usize,
 }
 
+impl Finding {
+    fn new(kind: FindingKind, key: &ObjectKey, path: &str, changes: &[Change]) -> Self {
+        let managers: BTreeSet<&String> = changes
+            .iter()
+            .filter_map(|change| change.manager.as_ref())
+            .collect();
+        Self {
+            kind,
+            key: key.clone(),
+            path: path.to_owned(),
+            managers: managers.into_iter().cloned().collect(),
+            changes: changes.len(),
+        }
+    }
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -133,15 +162,13 @@ struct State {
 struct Track {
     /// The times of the last updates.
     updates: VecDeque<Instant>,
+    /// The number of updates whose fields were compared.
+    compared: u64,
+    /// The last of them in which a number of the status advanced.
+    progressed: u64,
     paths: HashMap<String, Vec<Change>>,
     /// When each field was last reported.
     reported: HashMap<String, (Instant, Finding)>,
-}
-
-struct Change {
-    at: Instant,
-    value: u64,
-    manager: Option<String>,
 }
 
 /// One changed field of an update, for [`LoopDetector::observe_writes`].
@@ -160,6 +187,7 @@ pub struct FieldWrite<'a> {
 struct Changed {
     path: String,
     value: u64,
+    form: Form,
     manager: Option<String>,
 }
 
@@ -215,6 +243,7 @@ impl LoopDetector {
         let changed = writes.into_iter().map(|write| Changed {
             path: write.path.to_owned(),
             value: self.hash(write.value),
+            form: Form::of(write.value),
             manager: write.manager.map(str::to_owned),
         });
         self.add(key, changed.collect(), now)
@@ -245,6 +274,7 @@ impl LoopDetector {
             changed.push(Changed {
                 path: path.to_owned(),
                 value: self.hash(value),
+                form: Form::of(value),
                 manager: manager.clone(),
             });
         });
@@ -332,24 +362,43 @@ impl State {
             changes.retain(|change| now.duration_since(change.at) <= options.window);
             !changes.is_empty()
         });
+        track.compared += 1;
+        let effective = changed.iter().any(|change| change.form != Form::Time);
+        let progress = changed.iter().any(|change| {
+            let earlier = track.paths.get(&change.path).map_or(&[][..], Vec::as_slice);
+            is_status(&change.path) && advances(earlier, change.value, change.form)
+        });
+        if progress {
+            track.progressed = track.compared;
+        }
         let mut findings = Vec::new();
-        for Changed { path, value, manager } in changed {
+        for Changed {
+            path,
+            value,
+            form,
+            manager,
+        } in changed
+        {
             if track.paths.len() >= PATHS && !track.paths.contains_key(&path) {
                 continue;
             }
             let changes = track.paths.entry(path.clone()).or_default();
             changes.push(Change {
                 at: now,
+                update: track.compared,
                 value,
+                form,
+                effective,
                 manager,
             });
             let recent = track.reported.get(&path);
-            if changes.len() < options.changes
-                || recent.is_some_and(|(at, _)| now.duration_since(*at) < options.window)
-            {
+            if recent.is_some_and(|(at, _)| now.duration_since(*at) < options.window) {
                 continue;
             }
-            let finding = judge(key, &path, changes);
+            let Some(kind) = judge(&path, changes, track.progressed, options.changes) else {
+                continue;
+            };
+            let finding = Finding::new(kind, key, &path, changes);
             match finding.kind {
                 FindingKind::Loop => self.loops += 1,
                 FindingKind::Fight => self.fights += 1,
@@ -366,28 +415,6 @@ impl Track {
         self.updates
             .back()
             .is_some_and(|at| now.duration_since(*at) <= window)
-    }
-}
-
-fn judge(key: &ObjectKey, path: &str, changes: &[Change]) -> Finding {
-    let managers: BTreeSet<String> = changes
-        .iter()
-        .filter_map(|change| change.manager.clone())
-        .collect();
-    let returns = changes.iter().enumerate().any(|(index, change)| {
-        changes[..index]
-            .iter()
-            .any(|earlier| earlier.value == change.value)
-    });
-    Finding {
-        kind: match managers.len() > 1 && returns {
-            true => FindingKind::Fight,
-            false => FindingKind::Loop,
-        },
-        key: key.clone(),
-        path: path.to_owned(),
-        managers: managers.into_iter().collect(),
-        changes: changes.len(),
     }
 }
 
@@ -417,6 +444,7 @@ fn diff(old: &Value, new: &Value, path: &mut String, changed: &mut impl FnMut(&s
                     "metadata.resourceVersion",
                     "metadata.generation",
                     "metadata.managedFields",
+                    "status.observedGeneration",
                 ];
                 if !bookkeeping.contains(&path.as_str()) {
                     let null = &Value::Null;

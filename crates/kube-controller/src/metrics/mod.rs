@@ -56,25 +56,28 @@
 //! | `event_recorder_events_total` | `controller`, `outcome` | Events of a recorder: `written`, `dropped`, `spam`, `rejected`, `retried` |
 //! | `kube_controller_loops_total` | `controller`, `kind` | objects found in a `loop` or `fight` |
 
+mod scrape;
+
+use std::collections::BTreeMap;
 use std::fmt::{self, Debug};
-use std::time::Duration;
 
 use kube_informers::reflector::ListDurations;
 use kube_informers::{Informer, Object};
-use kube_workqueue::{Histogram, Key, Stats, WorkQueue};
+use kube_workqueue::{Key, Stats, WorkQueue};
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
-use prometheus_client::metrics::MetricType;
+use prometheus_client::encoding::DescriptorEncoder;
 
 use crate::handle::ControllerHandle;
 use crate::loops::LoopDetector;
 use crate::recorder::Recorder;
 
+pub use scrape::Scrape;
+
 /// The number of keys in `kube_controller_key_seconds_total`.
 const EXPENSIVE_KEYS: usize = 10;
 
 /// Writes the metrics of one part.
-type MetricSource = Box<dyn Fn(&mut Sheet) + Send + Sync>;
+type MetricSource = Box<dyn Fn(&mut Scrape) + Send + Sync>;
 
 /// The metrics of informers, queues, controllers, recorders and leases; see the [module](self).
 ///
@@ -86,126 +89,48 @@ pub struct Metrics {
     sources: Vec<MetricSource>,
 }
 
-/// The values of one scrape, by family.
-#[derive(Default)]
-struct Sheet {
-    families: Vec<Family>,
-}
-
-struct Family {
-    name: &'static str,
-    help: &'static str,
-    kind: MetricType,
-    samples: Vec<(Vec<(&'static str, String)>, Value)>,
-}
-
-enum Value {
-    Counter(f64),
-    Gauge(f64),
-    Histogram(Buckets),
-}
-
-/// A histogram as it is written.
-struct Buckets {
-    sum: f64,
-    count: u64,
-    /// The upper bound of each bucket, and its number of observations.
-    buckets: Vec<(f64, u64)>,
-}
-
-impl Buckets {
-    fn new(sum: Duration, count: u64, buckets: impl Iterator<Item = (Option<Duration>, u64)>) -> Self {
-        Self {
-            sum: sum.as_secs_f64(),
-            count,
-            buckets: buckets
-                .map(|(bound, count)| (bound.map_or(f64::MAX, |bound| bound.as_secs_f64()), count))
-                .collect(),
-        }
-    }
-}
-
-impl From<&Histogram> for Value {
-    fn from(histogram: &Histogram) -> Self {
-        Self::Histogram(Buckets::new(
-            histogram.sum(),
-            histogram.count(),
-            histogram.buckets(),
-        ))
-    }
-}
-
-impl From<&ListDurations> for Value {
-    fn from(durations: &ListDurations) -> Self {
-        Self::Histogram(Buckets::new(
-            durations.sum(),
-            durations.count(),
-            durations.buckets(),
-        ))
-    }
-}
-
-impl Sheet {
-    fn add(&mut self, name: &'static str, help: &'static str, labels: &[(&'static str, &str)], value: Value) {
-        let labels = labels
-            .iter()
-            .map(|(key, value)| (*key, (*value).to_owned()))
-            .collect();
-        let kind = match value {
-            Value::Counter(_) => MetricType::Counter,
-            Value::Gauge(_) => MetricType::Gauge,
-            Value::Histogram(_) => MetricType::Histogram,
-        };
-        // A family is written in one piece, whatever the order of its sources.
-        match self.families.iter_mut().find(|family| family.name == name) {
-            Some(family) => family.samples.push((labels, value)),
-            None => self.families.push(Family {
-                name,
-                help,
-                kind,
-                samples: vec![(labels, value)],
-            }),
-        }
-    }
-
-    fn counter(
-        &mut self,
-        name: &'static str,
-        help: &'static str,
-        labels: &[(&'static str, &str)],
-        value: u64,
-    ) {
-        self.add(name, help, labels, Value::Counter(value as f64));
-    }
-
-    fn gauge(&mut self, name: &'static str, help: &'static str, labels: &[(&'static str, &str)], value: f64) {
-        self.add(name, help, labels, Value::Gauge(value));
-    }
-}
-
 impl Metrics {
     /// No metrics yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    fn source(mut self, read: impl Fn(&mut Sheet) + Send + Sync + 'static) -> Self {
+    fn source(mut self, read: impl Fn(&mut Scrape) + Send + Sync + 'static) -> Self {
         self.sources.push(Box::new(read));
         self
     }
 
-    /// Adds an informer with its watches and handlers.
+    /// Adds an informer with its watches and handlers, under the name of the informer.
     pub fn informer<K: Object>(self, informer: &Informer<K>) -> Self {
-        let informer = informer.clone();
-        self.source(move |sheet| read_informer(&informer, sheet))
+        self.informer_as(informer.name(), informer)
+    }
+
+    /// Adds an informer under a name of your own, which is the label of all its metrics. Two informers need two names.
+    pub fn informer_as<K: Object>(self, name: impl Into<String>, informer: &Informer<K>) -> Self {
+        let (name, informer) = (name.into(), informer.clone());
+        self.source(move |scrape| read_informer(&name, &informer, scrape))
+    }
+
+    /// Adds numbers of your own, which are read at each scrape. They can share a family with those of other sources.
+    ///
+    /// ```
+    /// use kube_controller::metrics::Metrics;
+    ///
+    /// # let licences = || 7u32;
+    /// let metrics = Metrics::new().custom(move |scrape| {
+    ///     scrape.gauge("shop_licences", "Licences in use", &[("product", "cart")], f64::from(licences()));
+    /// });
+    /// ```
+    pub fn custom(self, read: impl Fn(&mut Scrape) + Send + Sync + 'static) -> Self {
+        self.source(read)
     }
 
     /// Adds a controller with its queue.
     pub fn controller<T: Key + Sync + Debug>(self, controller: &ControllerHandle<T>) -> Self {
         let (name, queue, costs) = controller.parts();
-        self.source(move |sheet| {
+        self.source(move |scrape| {
             let stats = queue.stats();
-            read_queue(&name, &stats, sheet);
+            read_queue(&name, &stats, scrape);
             let label = ("controller", &*name);
             let (counts, keys) = {
                 let costs = costs.lock();
@@ -218,38 +143,38 @@ impl Metrics {
                 ("error", counts.errors),
                 ("panic", counts.panics),
             ] {
-                sheet.counter(
+                scrape.counter(
                     "controller_runtime_reconcile",
                     "Runs by result",
                     &[label, ("result", result)],
                     count,
                 );
             }
-            sheet.counter(
+            scrape.counter(
                 "controller_runtime_reconcile_errors",
                 "Runs that failed",
                 &[label],
                 counts.errors,
             );
-            sheet.counter(
+            scrape.counter(
                 "controller_runtime_reconcile_panics",
                 "Runs that panicked",
                 &[label],
                 counts.panics,
             );
-            sheet.counter(
+            scrape.counter(
                 "controller_runtime_terminal_reconcile_errors",
                 "Keys given up",
                 &[label],
                 counts.exhausted,
             );
-            sheet.gauge(
+            scrape.gauge(
                 "controller_runtime_active_workers",
                 "Runs in flight",
                 &[label],
                 stats.running as f64,
             );
-            sheet.counter(
+            scrape.counter(
                 "kube_controller_stale_runs",
                 "Runs postponed for own writes",
                 &[label],
@@ -257,11 +182,11 @@ impl Metrics {
             );
             for cost in keys {
                 let key = format!("{:?}", cost.key);
-                sheet.add(
+                scrape.seconds(
                     "kube_controller_key_seconds",
                     "Time of the most expensive keys",
                     &[label, ("key", &key)],
-                    Value::Counter(cost.busy.as_secs_f64()),
+                    cost.busy,
                 );
             }
         })
@@ -270,7 +195,7 @@ impl Metrics {
     /// Adds a queue that does not belong to a controller.
     pub fn queue<T: Key>(self, queue: &WorkQueue<T>) -> Self {
         let queue = queue.clone();
-        self.source(move |sheet| read_queue(queue.name().unwrap_or_default(), &queue.stats(), sheet))
+        self.source(move |scrape| read_queue(queue.name().unwrap_or_default(), &queue.stats(), scrape))
     }
 
     /// Adds a lease: whether this process leads, `Election::is_leader` of `kube-leases` for example.
@@ -280,9 +205,9 @@ impl Metrics {
         is_leader: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Self {
         let name = name.into();
-        self.source(move |sheet| {
+        self.source(move |scrape| {
             let leads = f64::from(u8::from(is_leader()));
-            sheet.gauge(
+            scrape.gauge(
                 "leader_election_master_status",
                 "Whether this process leads",
                 &[("name", &name)],
@@ -294,7 +219,7 @@ impl Metrics {
     /// Adds a recorder of Events. `controller` is the label.
     pub fn recorder(self, controller: impl Into<String>, recorder: &Recorder) -> Self {
         let (controller, recorder) = (controller.into(), recorder.clone());
-        self.source(move |sheet| {
+        self.source(move |scrape| {
             let stats = recorder.stats();
             for (outcome, count) in [
                 ("written", stats.written),
@@ -304,7 +229,7 @@ impl Metrics {
                 ("retried", stats.failed),
             ] {
                 let labels = [("controller", controller.as_str()), ("outcome", outcome)];
-                sheet.counter("event_recorder_events", "Events by outcome", &labels, count);
+                scrape.counter("event_recorder_events", "Events by outcome", &labels, count);
             }
         })
     }
@@ -312,11 +237,11 @@ impl Metrics {
     /// Adds a detector of loops. `controller` is the label.
     pub fn loops(self, controller: impl Into<String>, detector: &LoopDetector) -> Self {
         let (controller, detector) = (controller.into(), detector.clone());
-        self.source(move |sheet| {
+        self.source(move |scrape| {
             let (loops, fights) = detector.counts();
             for (kind, count) in [("loop", loops), ("fight", fights)] {
                 let labels = [("controller", controller.as_str()), ("kind", kind)];
-                sheet.counter(
+                scrape.counter(
                     "kube_controller_loops",
                     "Objects that change in a loop",
                     &labels,
@@ -327,40 +252,40 @@ impl Metrics {
     }
 }
 
-fn read_queue(name: &str, stats: &Stats, sheet: &mut Sheet) {
+fn read_queue(name: &str, stats: &Stats, scrape: &mut Scrape) {
     let labels = &[("name", name)];
-    sheet.gauge(
+    scrape.gauge(
         "workqueue_depth",
         "Keys that wait for a worker",
         labels,
         stats.depth as f64,
     );
-    sheet.counter("workqueue_adds", "Keys added", labels, stats.adds);
-    sheet.counter(
+    scrape.counter("workqueue_adds", "Keys added", labels, stats.adds);
+    scrape.counter(
         "workqueue_retries",
         "Delayed and rate-limited adds",
         labels,
         stats.retries,
     );
-    sheet.add(
+    scrape.add(
         "workqueue_queue_duration_seconds",
         "How long keys waited",
         labels,
         (&stats.queue_latency).into(),
     );
-    sheet.add(
+    scrape.add(
         "workqueue_work_duration_seconds",
         "How long runs took",
         labels,
         (&stats.work_duration).into(),
     );
-    sheet.gauge(
+    scrape.gauge(
         "workqueue_unfinished_work_seconds",
         "Time of the runs in flight",
         labels,
         stats.unfinished_work.as_secs_f64(),
     );
-    sheet.gauge(
+    scrape.gauge(
         "workqueue_longest_running_processor_seconds",
         "The longest run in flight",
         labels,
@@ -368,26 +293,26 @@ fn read_queue(name: &str, stats: &Stats, sheet: &mut Sheet) {
     );
 }
 
-fn read_informer<K: Object>(informer: &Informer<K>, sheet: &mut Sheet) {
-    let (name, stats) = (informer.name(), informer.stats());
+fn read_informer<K: Object>(name: &str, informer: &Informer<K>, scrape: &mut Scrape) {
+    let stats = informer.stats();
     let label = ("name", name);
     let labels = &[label];
-    sheet.gauge("informer_objects", "Cached objects", labels, stats.objects as f64);
-    sheet.gauge(
+    scrape.gauge("informer_objects", "Cached objects", labels, stats.objects as f64);
+    scrape.gauge(
         "informer_quarantined_objects",
         "Objects that could not be read",
         labels,
         stats.quarantined as f64,
     );
     let synced = f64::from(u8::from(informer.has_synced()));
-    sheet.gauge(
+    scrape.gauge(
         "informer_synced",
         "Whether the initial list is cached",
         labels,
         synced,
     );
     let queued: usize = stats.members.iter().map(|member| member.queue.len).sum();
-    sheet.gauge(
+    scrape.gauge(
         "informer_queued_items",
         "Changes that are not cached yet",
         labels,
@@ -395,13 +320,13 @@ fn read_informer<K: Object>(informer: &Informer<K>, sheet: &mut Sheet) {
     );
     for handler in &stats.handlers {
         let labels = &[label, ("handler", handler.name.as_str())];
-        sheet.gauge(
+        scrape.gauge(
             "informer_handler_backlog",
             "Events not received yet",
             labels,
             handler.pending as f64,
         );
-        sheet.counter(
+        scrape.counter(
             "informer_handler_panics",
             "Panics of a handler",
             labels,
@@ -411,105 +336,88 @@ fn read_informer<K: Object>(informer: &Informer<K>, sheet: &mut Sheet) {
     let sum = |read: fn(&kube_informers::reflector::ReflectorStats) -> u64| -> u64 {
         stats.members.iter().map(|member| read(&member.reflector)).sum()
     };
-    let time = |read: fn(&kube_informers::reflector::ReflectorStats) -> Duration| {
-        let total: Duration = stats.members.iter().map(|member| read(&member.reflector)).sum();
-        Value::Counter(total.as_secs_f64())
-    };
     let lists = stats
         .members
         .iter()
         .map(|member| &member.reflector.list_durations);
     let durations: ListDurations = lists.sum();
-    sheet.counter(
+    scrape.counter(
         "reflector_lists",
         "Complete lists",
         labels,
         sum(|member| member.lists),
     );
-    sheet.add(
+    scrape.add(
         "reflector_list_duration_seconds",
         "How long lists took",
         labels,
         (&durations).into(),
     );
-    sheet.counter(
+    scrape.counter(
         "reflector_list_items",
         "Objects in lists",
         labels,
         sum(|member| member.list_items),
     );
-    sheet.counter(
+    scrape.counter(
         "reflector_watches",
         "Watches opened",
         labels,
         sum(|member| member.watches),
     );
-    sheet.add(
+    let watched = stats.members.iter().map(|member| member.reflector.watch_duration);
+    scrape.seconds(
         "reflector_watch_duration_seconds",
         "Time of watches",
         labels,
-        time(|member| member.watch_duration),
+        watched.sum(),
     );
-    sheet.counter(
+    scrape.counter(
         "reflector_watch_events",
         "Events of watches",
         labels,
         sum(|member| member.events),
     );
-    sheet.counter(
+    scrape.counter(
         "reflector_received_bytes",
         "Bytes received",
         labels,
         sum(|member| member.bytes),
     );
+    // Of all watches together: no two samples may have the same labels.
+    let (mut relists, mut errors) = (BTreeMap::<&str, u64>::new(), BTreeMap::<&str, u64>::new());
     for member in &stats.members {
         for (reason, count) in &member.reflector.relists {
-            sheet.counter(
-                "reflector_relists",
-                "Repeated lists",
-                &[label, ("reason", reason)],
-                *count,
-            );
+            *relists.entry(reason).or_default() += count;
         }
         for (error, count) in &member.reflector.errors {
-            sheet.counter(
-                "reflector_errors",
-                "Failed lists and watches",
-                &[label, ("error", error)],
-                *count,
-            );
+            *errors.entry(error).or_default() += count;
         }
+    }
+    for (reason, count) in relists {
+        let labels = &[label, ("reason", reason)];
+        scrape.counter("reflector_relists", "Repeated lists", labels, count);
+    }
+    for (error, count) in errors {
+        let labels = &[label, ("error", error)];
+        scrape.counter("reflector_errors", "Failed lists and watches", labels, count);
     }
     // One number per informer: with several watches there is none.
     if let [member] = stats.members.as_slice()
         && let Some(Ok(version)) = member.resource_version.as_deref().map(str::parse::<u64>)
     {
         let help = "The version of the cache";
-        sheet.gauge("reflector_last_resource_version", help, labels, version as f64);
+        scrape.gauge("reflector_last_resource_version", help, labels, version as f64);
     }
 }
 
 impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let mut sheet = Sheet::default();
+        let mut scrape = Scrape::default();
         for read in &self.sources {
-            read(&mut sheet);
+            read(&mut scrape);
         }
-        for family in &sheet.families {
-            let mut metric = encoder.encode_descriptor(family.name, family.help, None, family.kind)?;
-            for (labels, value) in &family.samples {
-                let mut sample = metric.encode_family(labels)?;
-                match value {
-                    Value::Counter(value) => sample.encode_counter::<NoLabelSet, f64, f64>(value, None)?,
-                    Value::Gauge(value) => sample.encode_gauge(value)?,
-                    Value::Histogram(histogram) => {
-                        let Buckets { sum, count, buckets } = histogram;
-                        sample.encode_histogram::<NoLabelSet>(*sum, *count, buckets, None)?;
-                    }
-                }
-            }
-        }
-        Ok(())
+        scrape.encode(&mut encoder)
     }
 }
 
