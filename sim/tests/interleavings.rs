@@ -306,3 +306,20 @@ fn each_of_two_waiting_workers_receives_a_key() {
         assert_eq!(keys, [Some(1), Some(2)]);
     });
 }
+
+/// `Q6`
+#[test]
+fn a_shutdown_wakes_every_waiting_worker() {
+    check(|| {
+        let queue = WorkQueue::<u32>::default();
+        let worker = || {
+            let queue = queue.clone();
+            thread::spawn(move || block_on(queue.get()).is_none())
+        };
+        let workers = [worker(), worker()];
+        queue.shutdown();
+        for worker in workers {
+            assert!(worker.join().expect("a worker"));
+        }
+    });
+}

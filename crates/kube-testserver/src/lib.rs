@@ -49,9 +49,9 @@
 //! - **State.** [`TestServer::snapshot`], [`TestServerBuilder::restore`], [`TestServer::fork`].
 //! - **Access.** [`TestServerBuilder::rbac`] makes roles decide; [`TestServer::client_as`] acts as any user. Otherwise every client
 //!   with the token may do everything, and a [user without permissions](TestServerBuilder::user_without_permissions) nothing.
+//! - **Webhooks.** Functions of the test ([`Webhook`]) and stored webhook configurations decide on the writes of clients.
 //!
-//! Limitations: not every controller of a cluster ([the differences](Controllers#differences-from-a-real-cluster)); no admission
-//! webhooks.
+//! Limitations: not every controller of a cluster ([the differences](Controllers#differences-from-a-real-cluster)).
 //!
 //! The feature `cli` adds the `kube-testserver` program and the module `program`, which depend on clap.
 
@@ -77,6 +77,7 @@ mod storage;
 mod transport;
 mod typed;
 mod watch;
+mod webhooks;
 mod write;
 
 pub use controllers::{Controllers, PodRule};
@@ -90,6 +91,7 @@ pub use transport::journal::SeenRequest;
 pub use transport::request::{Query, Verb};
 pub use transport::service::TestService;
 pub use transport::status::ApiError;
+pub use webhooks::{Admission, AdmissionRequest, Operation, Webhook, WebhookRule};
 
 /// Compiles the examples of the README.
 #[cfg(doctest)]

@@ -52,4 +52,7 @@ mod trouble;
 mod watch;
 mod who;
 
+/// For the fuzzer of this repository.
+#[cfg(feature = "fuzz")]
+pub use recording::fuzz;
 pub use run::run;

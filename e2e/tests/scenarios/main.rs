@@ -3,6 +3,10 @@
 
 mod support;
 
+/// A webhook server; also used by the tests of the embedded server.
+#[path = "../../../crates/kube-testserver/tests/it/endpoint.rs"]
+mod endpoint;
+
 mod connections;
 mod custom;
 mod encodings;
@@ -18,4 +22,5 @@ mod selections;
 mod shards;
 mod storms;
 mod versions;
+mod webhooks;
 mod writes;

@@ -1,6 +1,7 @@
 //! Everything here that reads foreign bytes.
 
 mod bodies;
+mod recordings;
 mod server;
 mod text;
 
@@ -40,6 +41,7 @@ pub fn all() -> Vec<Reader> {
     let mut readers = bodies::readers();
     readers.extend(text::readers());
     readers.extend(server::readers());
+    readers.extend(recordings::readers());
     readers
 }
 

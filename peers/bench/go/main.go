@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -25,14 +26,15 @@ func main() {
 	server := flag.String("server", "", "URL of the API server; without it, the kubeconfig of the environment")
 	drop := flag.Bool("drop", false, "drop managedFields")
 	onlyJSON := flag.Bool("json", false, "request JSON instead of client-go's default")
+	kind := flag.String("kind", "pods", "pods, secrets, configmaps or events")
 	flag.Parse()
-	if err := run(*server, *drop, *onlyJSON); err != nil {
+	if err := run(*server, *kind, *drop, *onlyJSON); err != nil {
 		fmt.Fprintln(os.Stderr, "client-go:", err)
 		os.Exit(1)
 	}
 }
 
-func run(server string, drop, onlyJSON bool) error {
+func run(server, kind string, drop, onlyJSON bool) error {
 	config, err := configuration(server)
 	if err != nil {
 		return err
@@ -50,7 +52,11 @@ func run(server string, drop, onlyJSON bool) error {
 		options = append(options, informers.WithTransform(dropManagedFields))
 	}
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, options...)
-	informer := factory.Core().V1().Pods().Informer()
+	shared, err := factory.ForResource(corev1.SchemeGroupVersion.WithResource(kind))
+	if err != nil {
+		return err
+	}
+	informer := shared.Informer()
 	byNode := func(object any) ([]string, error) {
 		pod, ok := object.(*corev1.Pod)
 		if !ok || pod.Spec.NodeName == "" {
@@ -63,11 +69,11 @@ func run(server string, drop, onlyJSON bool) error {
 	}
 	m := newMeter()
 	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(object any) { m.saw(object.(*corev1.Pod)) },
+		AddFunc: func(object any) { m.saw(object.(metav1.Object)) },
 		UpdateFunc: func(old, object any) {
 			// A relist also delivers objects that did not change.
-			if old.(*corev1.Pod).ResourceVersion != object.(*corev1.Pod).ResourceVersion {
-				m.saw(object.(*corev1.Pod))
+			if old.(metav1.Object).GetResourceVersion() != object.(metav1.Object).GetResourceVersion() {
+				m.saw(object.(metav1.Object))
 			}
 		},
 		DeleteFunc: func(any) {},

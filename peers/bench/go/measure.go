@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -34,13 +35,13 @@ func newMeter() *meter {
 }
 
 // saw is called by the handler for every object it receives.
-func (m *meter) saw(pod *corev1.Pod) {
-	key, err := cache.MetaNamespaceKeyFunc(pod)
+func (m *meter) saw(object metav1.Object) {
+	key, err := cache.MetaNamespaceKeyFunc(object)
 	if err != nil {
 		return
 	}
 	m.key = key
-	round, nanos, ok := strings.Cut(pod.Annotations[sent], "-")
+	round, nanos, ok := strings.Cut(object.GetAnnotations()[sent], "-")
 	if !ok {
 		return
 	}

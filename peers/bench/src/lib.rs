@@ -2,6 +2,7 @@
 //! process and measured from outside. `peers/bench/run` runs everything; the README describes what is measured.
 
 pub mod controller;
+pub mod kind;
 pub mod peer;
 pub mod pod;
 pub mod replay;

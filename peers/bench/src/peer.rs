@@ -5,7 +5,6 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -13,6 +12,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::kind::Kind;
 use crate::pod::{self, SENT, now_nanos, parse_sent};
 
 /// The configuration of a peer: the server, and whether managedFields are kept.
@@ -23,6 +23,8 @@ pub struct Options {
     pub drop_managed_fields: bool,
     /// The form in which this library caches the pods. The other peers have one form.
     pub form: Form,
+    /// The kind of the objects.
+    pub kind: Kind,
 }
 
 /// A form in which this library caches objects.
@@ -73,7 +75,7 @@ impl Form {
 }
 
 impl Options {
-    /// Parses `--server URL`, `--drop` and `--form NAME`.
+    /// Parses `--server URL`, `--drop`, `--form NAME` and `--kind NAME`.
     ///
     /// # Errors
     ///
@@ -83,6 +85,7 @@ impl Options {
             server: None,
             drop_managed_fields: false,
             form: Form::default(),
+            kind: Kind::default(),
         };
         let mut arguments = std::env::args().skip(1);
         while let Some(argument) = arguments.next() {
@@ -90,9 +93,10 @@ impl Options {
                 "--server" => options.server = Some(arguments.next().ok_or("--server needs a URL")?),
                 "--drop" => options.drop_managed_fields = true,
                 "--form" => options.form = Form::parse(&arguments.next().ok_or("--form needs a name")?)?,
+                "--kind" => options.kind = Kind::parse(&arguments.next().ok_or("--kind needs a name")?)?,
                 other => {
                     return Err(format!(
-                        "unknown option {other}: use --server URL, --drop and --form NAME"
+                        "unknown option {other}: use --server URL, --drop, --form NAME and --kind NAME"
                     ));
                 }
             }
@@ -132,11 +136,6 @@ struct Round {
 
 impl Meter {
     /// Called by the handler for every object it receives.
-    pub fn saw(&self, pod: &Pod) {
-        self.saw_metadata(&pod.metadata);
-    }
-
-    /// The same for objects of any kind.
     pub fn saw_metadata(&self, metadata: &ObjectMeta) {
         let sent = metadata.annotations.as_ref().and_then(|all| all.get(SENT));
         self.saw_sent(sent.map(String::as_str));

@@ -58,14 +58,14 @@ pub fn node(number: usize) -> String {
 }
 
 /// Scatters numbers, so that names, addresses and ids are not in the order of the pods.
-fn hash(number: usize) -> u64 {
+pub(crate) fn hash(number: usize) -> u64 {
     let mut state = number as u64 ^ 0x9E37_79B9_7F4A_7C15;
     state = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     state = (state ^ (state >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     state ^ (state >> 31)
 }
 
-fn uid(number: usize) -> String {
+pub(crate) fn uid(number: usize) -> String {
     let bits = hash(number);
     format!(
         "{:08x}-{:04x}-4{:03x}-8{:03x}-{number:012x}",

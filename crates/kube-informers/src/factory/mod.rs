@@ -20,7 +20,7 @@ use kube::core::DynamicObject;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout_at};
-use tracing::{Span, warn};
+use tracing::{Span, error, warn};
 
 use crate::informer::{Informer, InformerBuilder, ShutdownReport, SyncOutcome};
 use crate::object::Object;
@@ -149,8 +149,12 @@ impl SharedInformerFactory {
         let key = InformerKey::of::<K>(InformerIdentity::collection(&resource, &scope));
         self.get_or_build(key, || {
             let list_watch = ListWatch::projected(self.client(), resource, scope);
-            self.configure(Informer::from_list_watch(self.inner.options.wire(list_watch)))
-                .fix_scope()
+            let list_watch = self.inner.options.wire(list_watch);
+            if let Err(error) = list_watch.check_schema() {
+                // Its requests fail with the same words; this is said before anything waits for them.
+                error!(%error, "this informer of the factory cannot sync");
+            }
+            self.configure(Informer::from_list_watch(list_watch)).fix_scope()
         })
     }
 

@@ -154,8 +154,8 @@ impl FactoryBuilder {
         self
     }
 
-    /// The encoding to request; see [`ListWatch::encoding`]. With [`Encoding::Protobuf`], the requests of a kind without
-    /// a schema fail.
+    /// The encoding to request; see [`ListWatch::encoding`]. With [`Encoding::Protobuf`], the informer of a kind without a
+    /// schema cannot sync: an error is logged when it is built, and its requests fail.
     pub fn encoding(mut self, encoding: Encoding) -> Self {
         self.options.encoding = encoding;
         self

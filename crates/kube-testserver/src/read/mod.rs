@@ -124,6 +124,7 @@ pub(crate) fn scale(state: &ServerState, target: Target<'_>) -> Result<Response<
         conformant: false,
         dry_run: true,
         manager: None,
+        webhooks: None,
     };
     let object = place.current(&state.store.read())?;
     Ok(response::json(

@@ -22,6 +22,7 @@ use crate::storage::replica::Replicas;
 use crate::transport::journal::Journal;
 use crate::transport::socket::Listening;
 use crate::watch::hub::Hub;
+use crate::webhooks::{Phase, Services, Webhook};
 
 /// Settings of a [`TestServer`]; every one has a default.
 #[derive(Clone, Debug)]
@@ -61,6 +62,8 @@ impl TestServerBuilder {
                 sharding: false,
                 replicas: 1,
                 default_namespace: "default".to_owned(),
+                webhooks: Vec::new(),
+                services: Services::default(),
             },
             kinds: Vec::new(),
             remote: false,
@@ -144,6 +147,20 @@ impl TestServerBuilder {
     /// ```
     pub fn rbac(mut self) -> Self {
         self.config.rbac = true;
+        self
+    }
+
+    /// Adds a mutating admission webhook: a function that can change or refuse the writes of clients. Webhooks are called in
+    /// the order in which they are added, before those of stored `MutatingWebhookConfiguration`s.
+    pub fn mutating_webhook(mut self, webhook: Webhook) -> Self {
+        self.config.webhooks.push((Phase::Mutating, webhook));
+        self
+    }
+
+    /// Adds a validating admission webhook: a function that can refuse the writes of clients. It sees the object as it will be
+    /// stored, after all mutating webhooks.
+    pub fn validating_webhook(mut self, webhook: Webhook) -> Self {
+        self.config.webhooks.push((Phase::Validating, webhook));
         self
     }
 
@@ -286,7 +303,7 @@ impl TestServerBuilder {
     }
 
     /// Allows [`listen`](Self::listen) on addresses that other machines can reach. Consider a token as well: without
-    /// one, every client that reaches the server has full access.
+    /// one, every client that reaches the server has full access, and can make it call any address by a webhook configuration.
     pub fn allow_remote(mut self) -> Self {
         self.remote = true;
         self

@@ -338,8 +338,17 @@ impl TestServer {
     }
 }
 
-/// What containers would produce.
+/// What runs in a cluster besides its API server.
 impl TestServer {
+    /// Sets where a service (`shop/operator`) that webhook configurations name really is: `https://127.0.0.1:9443`, or
+    /// `http://…` for an endpoint without TLS. With TLS the certificate must be valid for `operator.shop.svc`, and be signed by an
+    /// authority in the `caBundle` of the configuration.
+    ///
+    /// Calls over sockets need real time: do not pause the clock in such a test.
+    pub fn webhook_service(&self, service: &str, url: impl Into<String>) {
+        self.state.config.services.set(service, url.into());
+    }
+
     /// Sets the log of a container of a pod (`shop/cart`), which clients can then read.
     pub fn set_log(&self, pod: &str, container: &str, text: impl Into<String>) {
         self.state.logs.set(pod, container, text.into());

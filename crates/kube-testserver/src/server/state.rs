@@ -18,6 +18,7 @@ use crate::storage::Store;
 use crate::storage::replica::Replicas;
 use crate::transport::journal::Journal;
 use crate::watch::hub::Hub;
+use crate::webhooks::{Phase, Services, Webhook};
 
 /// The settings of a server.
 #[derive(Clone, Debug)]
@@ -46,6 +47,9 @@ pub(crate) struct Config {
     pub(crate) sharding: bool,
     pub(crate) replicas: usize,
     pub(crate) default_namespace: String,
+    /// The webhooks of the test, in the order in which they were added.
+    pub(crate) webhooks: Vec<(Phase, Webhook)>,
+    pub(crate) services: Services,
 }
 
 /// When the consequences of a deletion are performed.

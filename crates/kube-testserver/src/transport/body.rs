@@ -12,6 +12,7 @@ use http_body::{Body, Frame, SizeHint};
 use crate::encode::Encoder;
 use crate::fault::Shaper;
 use crate::storage::Stored;
+use crate::transport::compress::{Compressed, LARGE, Rest};
 use crate::watch::WatchBody;
 use crate::watch::hub::InFlight;
 
@@ -29,13 +30,14 @@ pub struct TestBody {
     in_flight: Option<InFlight>,
 }
 
-type Chunk = Option<Result<Bytes, io::Error>>;
+pub(super) type Chunk = Option<Result<Bytes, io::Error>>;
 
 #[derive(Debug)]
 enum Source {
     Bytes(Option<Bytes>),
     List(ListBody),
     Watch(Box<WatchBody>),
+    Compressed(Compressed),
 }
 
 impl TestBody {
@@ -50,6 +52,47 @@ impl TestBody {
 
     pub(crate) fn watch(watch: WatchBody) -> TestBody {
         TestBody::from(Source::Watch(Box::new(watch)))
+    }
+
+    /// Compresses the body if a real server would, and returns whether it does: a watch if it delivers initial events, anything
+    /// else if it is large.
+    pub(crate) fn compress(&mut self) -> bool {
+        if self.first.is_some() {
+            // A fault has read ahead.
+            return false;
+        }
+        let source = std::mem::replace(&mut self.source, Source::Bytes(None));
+        let compressed;
+        (self.source, compressed) = match source {
+            Source::Watch(watch) if watch.is_watch_list() => {
+                (Source::Compressed(Compressed::Members(watch)), true)
+            }
+            source @ (Source::Watch(_) | Source::Compressed(_)) => (source, false),
+            Source::Bytes(bytes) if bytes.as_ref().is_none_or(|bytes| bytes.len() <= LARGE) => {
+                (Source::Bytes(bytes), false)
+            }
+            Source::Bytes(bytes) => {
+                let rest = Rest::Bytes(bytes);
+                (Source::Compressed(Compressed::stream(Vec::new(), rest)), true)
+            }
+            Source::List(mut list) => {
+                let mut start = Vec::new();
+                while start.len() <= LARGE
+                    && let Some(chunk) = list.next_chunk()
+                {
+                    start.extend_from_slice(&chunk);
+                }
+                if start.len() <= LARGE {
+                    (Source::Bytes(Some(start.into())), false)
+                } else {
+                    (
+                        Source::Compressed(Compressed::stream(start, Rest::List(list))),
+                        true,
+                    )
+                }
+            }
+        };
+        compressed
     }
 
     fn from(source: Source) -> TestBody {
@@ -80,8 +123,8 @@ impl TestBody {
                     out.extend_from_slice(&chunk);
                 }
             }
-            // A watch has no end and is never collected.
-            Source::Watch(_) => {}
+            // A watch has no end and is never collected; a body is compressed last.
+            Source::Watch(_) | Source::Compressed(_) => {}
         }
         out
     }
@@ -110,6 +153,7 @@ impl Source {
             Source::Bytes(bytes) => Poll::Ready(next_piece(bytes).map(Ok)),
             Source::List(list) => Poll::Ready(list.next_chunk().map(Ok)),
             Source::Watch(watch) => watch.poll(cx),
+            Source::Compressed(compressed) => compressed.poll(cx),
         }
     }
 
@@ -117,13 +161,13 @@ impl Source {
         match self {
             Source::Bytes(bytes) => bytes.is_none(),
             Source::List(list) => list.is_done(),
-            Source::Watch(_) => false,
+            Source::Watch(_) | Source::Compressed(_) => false,
         }
     }
 }
 
 /// The next chunk of a body that is held in memory.
-fn next_piece(bytes: &mut Option<Bytes>) -> Option<Bytes> {
+pub(super) fn next_piece(bytes: &mut Option<Bytes>) -> Option<Bytes> {
     let rest = bytes.as_mut().filter(|rest| rest.len() > CHUNK);
     match rest {
         Some(rest) => Some(rest.split_to(CHUNK)),
@@ -193,7 +237,7 @@ impl ListBody {
         }
     }
 
-    fn next_chunk(&mut self) -> Option<Bytes> {
+    pub(super) fn next_chunk(&mut self) -> Option<Bytes> {
         if self.done {
             return None;
         }

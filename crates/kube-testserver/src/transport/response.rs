@@ -1,11 +1,12 @@
 //! Builds responses with the headers that every response of an API server carries.
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, VARY, WARNING};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use kube_protobuf::MEDIA_TYPE;
 use kube_protobuf::envelope::WATCH_MEDIA_TYPE;
 
+use crate::admission::field_error::quote;
 use crate::encode::Encoder;
 use crate::server::state::ServerState;
 use crate::storage::Stored;
@@ -118,6 +119,16 @@ pub(crate) fn error(error: &ApiError) -> Response<TestBody> {
     response
 }
 
+/// Adds `Warning` headers to a response.
+pub(crate) fn warned(mut response: Response<TestBody>, warnings: &[String]) -> Response<TestBody> {
+    for warning in warnings {
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - {}", quote(warning))) {
+            response.headers_mut().append(WARNING, value);
+        }
+    }
+    response
+}
+
 /// The plain-text response for unknown paths.
 pub(crate) fn page_not_found() -> Response<TestBody> {
     reply(
@@ -146,8 +157,18 @@ pub(crate) fn indent(response: Response<TestBody>) -> Response<TestBody> {
     })
 }
 
-/// Adds the headers of every response.
-pub(crate) fn finish(state: &ServerState, response: &mut Response<TestBody>) {
+/// Compresses a response, if a real server would.
+pub(crate) fn compress(mut response: Response<TestBody>) -> Response<TestBody> {
+    if response.body_mut().compress() {
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
+    }
+    response
+}
+
+/// Adds the headers of every response, or of one about a connection to a container.
+pub(crate) fn finish(state: &ServerState, response: &mut Response<TestBody>, connection: bool) {
     let status = response.status();
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
@@ -160,8 +181,8 @@ pub(crate) fn finish(state: &ServerState, response: &mut Response<TestBody>) {
     if plain || status == StatusCode::FORBIDDEN {
         headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
     }
-    if status == StatusCode::UNAUTHORIZED {
-        // Authentication fails before priority and fairness assigns a queue.
+    if status == StatusCode::UNAUTHORIZED || connection {
+        // Authentication fails before priority and fairness assigns a queue, and long-running requests have none.
         return;
     }
     // Constant: the server has one flow and one priority level.

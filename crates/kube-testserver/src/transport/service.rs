@@ -8,12 +8,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
-use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT, WARNING};
-use http::{HeaderMap, HeaderValue, Method, Request, Response};
+use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
+use http::{HeaderMap, Method, Request, Response};
 use http_body::Body;
 use http_body_util::{BodyExt, Limited};
 
-use crate::admission::field_error::quote;
 use crate::auth::User;
 use crate::documents;
 use crate::fault::{Answer, Fault, Shaper};
@@ -21,9 +20,11 @@ use crate::kinds::Kind;
 use crate::read::{self, Target, connect};
 use crate::server::state::ServerState;
 use crate::transport::body::TestBody;
+use crate::transport::compress;
 use crate::transport::journal::SeenRequest;
 use crate::transport::request::{Query, ResourcePath, Verb};
 use crate::transport::status::ApiError;
+use crate::webhooks;
 use crate::write::request::{self as write_request, Writing};
 use crate::{auth, transport::response};
 
@@ -117,6 +118,9 @@ where
         path.as_ref(),
     );
     let indented = wants_indented(&seen);
+    let gzip = compress::is_accepted(&parts.headers) && path.is_some();
+    let subresource = path.as_ref().and_then(|path| path.subresource.as_deref());
+    let connection = subresource.is_some_and(|name| connect::CONNECT.contains(&name));
     let number = state.journal.note(seen.clone());
     state.hub.changed().notify_waiters();
     // Continues work that an earlier runtime left behind.
@@ -164,7 +168,10 @@ where
     if indented {
         response = response::indent(response);
     }
-    response::finish(&state, &mut response);
+    if gzip {
+        response = response::compress(response);
+    }
+    response::finish(&state, &mut response, connection);
     if head {
         *response.body_mut() = TestBody::bytes(Bytes::new());
     }
@@ -284,7 +291,7 @@ async fn dispatch(state: &Arc<ServerState>, incoming: &Incoming, fault: &Fault) 
             response::page_not_found()
         };
     };
-    let mut response = match act(state, incoming, path, &kind, fault).await {
+    let response = match act(state, incoming, path, &kind, fault).await {
         Ok(response) => response,
         Err(error) => response::error(&error),
     };
@@ -298,12 +305,10 @@ async fn dispatch(state: &Arc<ServerState>, incoming: &Incoming, fault: &Fault) 
         },
         warning => warning,
     };
-    if let Some(warning) = warning
-        && let Ok(value) = HeaderValue::from_str(&format!("299 - {}", quote(warning)))
-    {
-        response.headers_mut().insert(WARNING, value);
+    match warning {
+        Some(warning) => response::warned(response, &[warning.to_owned()]),
+        None => response,
     }
-    response
 }
 
 async fn act(
@@ -334,20 +339,32 @@ async fn act(
         .as_deref()
         .filter(|name| connect::CONNECT.contains(name))
     {
-        return connect::connect(state, &target, subresource);
+        let incoming = webhooks::Incoming {
+            kind,
+            subresource,
+            seen,
+            user: &incoming.user,
+            dry_run: false,
+        };
+        let warnings = webhooks::admit_connection(state, incoming).await?;
+        let response = connect::connect(state, &target, subresource)?;
+        return Ok(response::warned(response, &warnings));
     }
     match (seen.verb, path.subresource.as_deref()) {
         (Verb::Get, Some("scale")) => read::scale(state, target),
         (Verb::Get, _) => read::get(state, target).await,
         (Verb::List, _) => read::list(state, target).await,
         (Verb::Watch, _) => read::watch(state, target).await,
-        _ => write_request::answer(&Writing {
-            state,
-            kind,
-            user: &incoming.user,
-            seen,
-            body: incoming.body.as_ref().map_err(Clone::clone)?,
-        }),
+        _ => {
+            let writing = Writing {
+                state,
+                kind,
+                user: &incoming.user,
+                seen,
+                body: incoming.body.as_ref().map_err(Clone::clone)?,
+            };
+            write_request::answer(&writing).await
+        }
     }
 }
 

@@ -135,6 +135,38 @@ impl ApiError {
         self
     }
 
+    /// 403 of one object, for a reason of the server's own.
+    pub(crate) fn forbidden_because(group: &str, resource: &str, name: &str, why: &str) -> ApiError {
+        let subject = Subject { group, resource };
+        let message = match name {
+            "" => format!("{subject} is forbidden: {why}"),
+            name => format!("{subject} \"{name}\" is forbidden: {why}"),
+        };
+        ApiError {
+            details: subject.details(name),
+            ..ApiError::new(403, "Forbidden", message)
+        }
+    }
+
+    /// The refusal of an admission webhook, from the fields of the `Status` that it returned.
+    #[doc(alias = "ToStatusErr")]
+    pub(crate) fn denied_by(webhook: &str, status: &Map<String, Value>) -> ApiError {
+        let text = |field: &str| status.get(field).and_then(Value::as_str).unwrap_or_default();
+        let object = |field: &str| status.get(field).and_then(Value::as_object).cloned();
+        let code = status.get("code").and_then(Value::as_u64);
+        let code = code.and_then(|code| u16::try_from(code).ok()).unwrap_or(400);
+        let denied = format!("admission webhook \"{webhook}\" denied the request");
+        let message = match (text("message"), text("reason")) {
+            ("", "") => format!("{denied} without explanation"),
+            ("", why) | (why, _) => format!("{denied}: {why}"),
+        };
+        ApiError {
+            details: object("details").unwrap_or_default(),
+            metadata: object("metadata").unwrap_or_default(),
+            ..ApiError::new(code.clamp(400, 599), text("reason"), message)
+        }
+    }
+
     /// 403 of a create in a terminating namespace.
     pub(crate) fn namespace_terminating(
         group: &str,

@@ -133,6 +133,11 @@ impl WatchBody {
         }
     }
 
+    /// Whether the watch is still to deliver the existing objects, and then the bookmark that ends them.
+    pub(crate) fn is_watch_list(&self) -> bool {
+        matches!(self.phase, Phase::Initial { .. }) && self.spec.bookmarks
+    }
+
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Chunk> {
         // Registered before anything is checked, so that no wake-up is missed in between.
         self.spec.open.waker().register(cx.waker());

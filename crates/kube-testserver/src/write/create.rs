@@ -58,6 +58,37 @@ impl NewObject {
         }
         Ok(NewObject { object, errors })
     }
+
+    /// The object as mutating webhooks see it: with defaults and managed fields, whether it is valid or not.
+    pub(super) fn for_review(
+        self,
+        state: &ServerState,
+        store: &Store,
+        place: &Place<'_>,
+    ) -> Result<Value, ApiError> {
+        let mut object = self.object;
+        for field in [
+            "uid",
+            "creationTimestamp",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "selfLink",
+        ] {
+            metadata_mut(&mut object).remove(field);
+        }
+        let namespace = settle_namespace(place, metadata_mut(&mut object))?;
+        let name = text(metadata_mut(&mut object), "name").to_owned();
+        if state.config.require_namespaces {
+            require_namespace(store, place, namespace.as_deref(), &name)?;
+        }
+        if place.is_completed() || place.is("", "Namespace") || place.is("", "Secret") {
+            typed::set_defaults(place.kind, &mut object);
+        }
+        if place.kind.has_status() {
+            object.remove("status");
+        }
+        Ok(track(place, object))
+    }
 }
 
 /// Creates an object. The name comes from the object (or `generateName`), not from the place.
@@ -67,6 +98,29 @@ pub(crate) fn create(
     place: &Place<'_>,
     new: NewObject,
 ) -> Result<Arc<Stored>, ApiError> {
+    let mut valid = validate_new(state, store, place, new)?;
+    valid.check_free(store, place)?;
+    let object = valid.complete(state, store, place)?;
+    store_new(state, store, place, &object)
+}
+
+/// A valid object with its name.
+#[derive(Debug)]
+pub(super) struct ValidObject {
+    object: Map<String, Value>,
+    pub(super) name: String,
+    key: String,
+    /// Whether the server has generated the name.
+    pub(super) generated: bool,
+}
+
+/// Names an object, sets its defaults and validates it.
+pub(super) fn validate_new(
+    state: &ServerState,
+    store: &Store,
+    place: &Place<'_>,
+    new: NewObject,
+) -> Result<ValidObject, ApiError> {
     let NewObject {
         mut object,
         errors: rejected,
@@ -84,6 +138,7 @@ pub(crate) fn create(
         }
     }
     let namespace = settle_namespace(place, metadata_mut(&mut object))?;
+    let generated = text(metadata_mut(&mut object), "name").is_empty();
     settle_name(
         state,
         store,
@@ -107,24 +162,51 @@ pub(crate) fn create(
     if !errors.is_empty() {
         return Err(place.invalid(&name, &errors));
     }
-    if place.is(definition::GROUP, definition::KIND) {
-        definition::set_status(state, &mut object);
-    }
     if state.config.require_namespaces && place.origin == Origin::Client {
         require_namespace(store, place, namespace.as_deref(), &name)?;
     }
     let key = storage_key(namespace.as_deref(), &name);
-    if store
-        .collection(&collection)
-        .is_some_and(|objects| objects.get(&key).is_some())
-    {
-        return Err(ApiError::already_exists(
-            &place.kind.group,
-            &place.kind.plural,
-            &name,
-        ));
+    Ok(ValidObject {
+        object,
+        name,
+        key,
+        generated,
+    })
+}
+
+impl ValidObject {
+    /// Whether the name is free.
+    pub(super) fn check_free(&self, store: &Store, place: &Place<'_>) -> Result<(), ApiError> {
+        let taken = store
+            .collection(&place.collection())
+            .is_some_and(|objects| objects.get(&self.key).is_some());
+        if taken {
+            let (group, plural) = (&place.kind.group, &place.kind.plural);
+            return Err(ApiError::already_exists(group, plural, &self.name));
+        }
+        Ok(())
     }
-    own_fields(state, place, &mut object);
+
+    /// Takes the object out, in its storage version and with the fields that only the server sets.
+    pub(super) fn complete(
+        &mut self,
+        state: &ServerState,
+        store: &Store,
+        place: &Place<'_>,
+    ) -> Result<Map<String, Value>, ApiError> {
+        let mut object = std::mem::take(&mut self.object);
+        own_fields(state, place, &mut object);
+        let mut object = place.keep(track(place, object))?;
+        if place.is(definition::GROUP, definition::KIND) {
+            definition::set_status(state, &mut object);
+        }
+        begin(place, &mut object, store);
+        Ok(object)
+    }
+}
+
+/// Records the manager of a new object, if there is one.
+fn track(place: &Place<'_>, mut object: Map<String, Value>) -> Value {
     let empty_spec = object.get("spec").is_some_and(|spec| *spec == json!({}));
     if empty_spec {
         // An empty spec has no manager.
@@ -137,16 +219,24 @@ pub(crate) fn create(
     if empty_spec {
         object["spec"] = json!({});
     }
-    let mut object = place.keep(object)?;
-    begin(place, &mut object, store);
+    object
+}
+
+/// Stores a complete object under a free name.
+pub(super) fn store_new(
+    state: &ServerState,
+    store: &mut Store,
+    place: &Place<'_>,
+    object: &Map<String, Value>,
+) -> Result<Arc<Stored>, ApiError> {
     if place.is(definition::GROUP, definition::KIND) && !place.dry_run {
-        definition::serve(state, &object)?;
+        definition::serve(state, object)?;
     }
     if place.dry_run {
         // An object that is not stored has no version.
-        return Ok(place.encoded(&object, 0));
+        return Ok(place.encoded(object, 0));
     }
-    Ok(place.put(store, &object))
+    Ok(place.put(store, object))
 }
 
 /// The namespace of the object: its own, that of the path, or `default` for a test's object without one.

@@ -28,6 +28,29 @@ pub(crate) struct DeleteOptions {
     pub(crate) propagation: Option<Propagation>,
 }
 
+impl DeleteOptions {
+    /// The options as webhooks see them.
+    pub(super) fn shown(&self, dry_run: bool) -> Value {
+        let mut shown = json!({ "kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1" });
+        if let Some(grace) = self.grace_period_seconds {
+            shown["gracePeriodSeconds"] = grace.into();
+        }
+        if let Some(propagation) = self.propagation {
+            shown["propagationPolicy"] = format!("{propagation:?}").into();
+        }
+        if let Some(uid) = &self.uid {
+            shown["preconditions"]["uid"] = uid.as_str().into();
+        }
+        if let Some(version) = &self.resource_version {
+            shown["preconditions"]["resourceVersion"] = version.as_str().into();
+        }
+        if dry_run {
+            shown["dryRun"] = json!(["All"]);
+        }
+        shown
+    }
+}
+
 /// The result of a deletion.
 #[derive(Debug)]
 pub(crate) enum Deleted {
@@ -136,7 +159,11 @@ fn bring_forward(metadata: &mut Map<String, Value>, grace: u64) {
     metadata.insert("deletionGracePeriodSeconds".to_owned(), grace.into());
 }
 
-fn check_preconditions(place: &Place<'_>, current: &Stored, options: &DeleteOptions) -> Result<(), ApiError> {
+pub(super) fn check_preconditions(
+    place: &Place<'_>,
+    current: &Stored,
+    options: &DeleteOptions,
+) -> Result<(), ApiError> {
     // This message names the kind where others name the resource, as on a real server.
     let conflict =
         |why: String| ApiError::conflict_because(&place.kind.group, &place.kind.kind, place.name, why);

@@ -1,6 +1,7 @@
 //! Writing: create, update, delete and their consequences, as an API server and its controllers perform them.
 //! Accepts JSON objects, returns stored ones or the error to respond with. Independent of HTTP.
 
+mod admit;
 mod create;
 mod definition;
 mod delete;
@@ -25,7 +26,9 @@ use crate::server::state::ServerState;
 use crate::storage::{Store, Stored, storage_key};
 use crate::transport::status::ApiError;
 use crate::typed;
+use crate::webhooks::Webhooks;
 
+pub(crate) use admit::{create_admitted, delete_admitted, delete_collection};
 pub(crate) use create::{NewObject, create};
 pub(crate) use delete::{DeleteOptions, Deleted, Propagation, delete};
 pub(crate) use garbage::{follow_deferred, kind_of, settle};
@@ -58,6 +61,8 @@ pub(crate) struct Place<'a> {
     pub(crate) dry_run: bool,
     /// The field manager; without one, managed fields are not recorded.
     pub(crate) manager: Option<Manager<'a>>,
+    /// The webhooks that decide on the write.
+    pub(crate) webhooks: Option<&'a Webhooks<'a>>,
 }
 
 impl<'a> Place<'a> {
@@ -77,6 +82,7 @@ impl<'a> Place<'a> {
             conformant: false,
             dry_run: false,
             manager: None,
+            webhooks: None,
         }
     }
 }
@@ -138,6 +144,16 @@ impl Place<'_> {
             value
         } else {
             self.kind.convert_from(self.stored_as, value)
+        }
+    }
+
+    /// An object in its storage version that is not stored yet, in the requested version.
+    fn shown(&self, object: &Map<String, Value>) -> Value {
+        let object = Value::Object(object.clone());
+        if self.same_version() {
+            object
+        } else {
+            self.kind.convert_from(self.stored_as, object)
         }
     }
 

@@ -4,8 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::WARNING;
-use http::{HeaderValue, Response, StatusCode};
+use http::{Response, StatusCode};
 use kube_protobuf::{MEDIA_TYPE, Options, from_body};
 use serde_json::{Value, json};
 
@@ -16,7 +15,7 @@ use crate::kinds::{Kind, structural};
 use crate::patch::{self, Manager, PatchType};
 use crate::read::selection::Selection;
 use crate::server::state::ServerState;
-use crate::storage::Stored;
+use crate::storage::{Store, Stored};
 use crate::transport::accept::{Accepted, Offer};
 use crate::transport::body::TestBody;
 use crate::transport::journal::SeenRequest;
@@ -24,7 +23,8 @@ use crate::transport::request::{ListOptions, Verb};
 use crate::transport::response;
 use crate::transport::status::ApiError;
 use crate::typed;
-use crate::write::{self, DeleteOptions, Deleted, Made, NewObject, Origin, Part, Place, Propagation};
+use crate::webhooks::{Attributes, Incoming, Operation, Webhooks};
+use crate::write::{self, DeleteOptions, Deleted, Made, Origin, Part, Place, Propagation};
 
 /// Resources whose deletion returns the object; all others return a `Status`.
 const SHOWN_WHEN_DELETED: &[&str] = &[
@@ -53,7 +53,31 @@ pub(crate) struct Writing<'a> {
 }
 
 /// Performs a write and builds its response.
-pub(crate) fn answer(writing: &Writing<'_>) -> Result<Response<TestBody>, ApiError> {
+pub(crate) async fn answer(writing: &Writing<'_>) -> Result<Response<TestBody>, ApiError> {
+    let dry_run = writing.checked_dry_run()?;
+    let webhooks = Webhooks::new(
+        writing.state,
+        Incoming {
+            kind: writing.kind,
+            subresource: writing.seen.subresource.as_deref().unwrap_or_default(),
+            seen: writing.seen,
+            user: writing.user,
+            dry_run,
+        },
+    );
+    let Some(webhooks) = webhooks else {
+        return perform(writing, dry_run, None).await;
+    };
+    let performed = perform(writing, dry_run, Some(&webhooks)).await;
+    let response = performed.unwrap_or_else(|error| response::error(&error));
+    Ok(response::warned(response, &webhooks.warnings()))
+}
+
+async fn perform(
+    writing: &Writing<'_>,
+    dry_run: bool,
+    webhooks: Option<&Webhooks<'_>>,
+) -> Result<Response<TestBody>, ApiError> {
     let Writing {
         state, kind, seen, ..
     } = writing;
@@ -68,45 +92,47 @@ pub(crate) fn answer(writing: &Writing<'_>) -> Result<Response<TestBody>, ApiErr
         name: seen.name.as_deref().unwrap_or_default(),
         origin: Origin::Client,
         conformant: state.config.conformant,
-        dry_run: writing.checked_dry_run()?,
+        dry_run,
         manager: Some(Manager {
             name: &manager,
             subresource,
             now: &now,
         }),
+        webhooks,
     };
     match (seen.verb, subresource) {
-        (Verb::Create, "") if place.name.is_empty() => writing.create(&place),
+        (Verb::Create, "") if place.name.is_empty() => writing.create(&place).await,
         (Verb::Create, "binding") => {
-            let binding = writing.json()?;
-            write::bind(state, &place, &binding)?;
+            let binding = writing.admitted(&place, writing.json()?).await?;
+            write::bind(state, &place, &binding).await?;
             Ok(success(StatusCode::CREATED))
         }
         (Verb::Create, "eviction") => {
-            let eviction = writing.json()?;
+            let eviction = writing.admitted(&place, writing.json()?).await?;
             let options = delete_options(&eviction["deleteOptions"], seen)?;
             state.write(|store| write::delete(state, store, &place, &options))?;
             Ok(success(StatusCode::CREATED))
         }
         (Verb::Create, "token") => {
             let account = place.current(&state.store.read())?;
-            let request = write::issue_token(state, &account, writing.json()?)?;
+            let request = writing.admitted(&place, writing.json()?).await?;
+            let request = write::issue_token(state, &account, request)?;
             Ok(response::json(StatusCode::CREATED, request.to_string()))
         }
         (Verb::Update, "scale") => {
             let scale = writing.json()?;
-            let scale = write::write_scale(state, &place, |_| Ok(scale.clone()))?;
+            let scale = write::write_scale(state, &place, |_| Ok(scale.clone())).await?;
             Ok(response::json(StatusCode::OK, scale.to_string()))
         }
         (Verb::Patch, "scale") => {
             let scale = match writing.patch_type()? {
                 PatchType::Apply => {
                     let force = seen.query.flag("force");
-                    write::apply_scale(state, &place, &writing.parse_body()?, force)?
+                    write::apply_scale(state, &place, &writing.parse_body()?, force).await?
                 }
                 patch_type => {
                     let make = |present: &Value| writing.patched(patch_type, present);
-                    write::write_scale(state, &place, make)?
+                    write::write_scale(state, &place, make).await?
                 }
             };
             Ok(response::json(StatusCode::OK, scale.to_string()))
@@ -115,12 +141,15 @@ pub(crate) fn answer(writing: &Writing<'_>) -> Result<Response<TestBody>, ApiErr
             let object = writing.object()?;
             let warnings = writing.unknown_fields(&object)?;
             let make = |_: &Value| Ok(Made::Changed(object.clone()));
-            let updated = write::update(state, &place, part(subresource), make)?;
-            Ok(warned(writing.show(StatusCode::OK, &updated)?, &warnings))
+            let updated = write::update(state, &place, part(subresource), make).await?;
+            Ok(response::warned(
+                writing.show(StatusCode::OK, &updated)?,
+                &warnings,
+            ))
         }
-        (Verb::Patch, _) => writing.patch(&place, part(subresource)),
-        (Verb::Delete, "") => writing.delete(&place),
-        (Verb::DeleteCollection, "") => writing.delete_collection(&place),
+        (Verb::Patch, _) => writing.patch(&place, part(subresource)).await,
+        (Verb::Delete, "") => writing.delete(&place).await,
+        (Verb::DeleteCollection, "") => writing.delete_collection(&place).await,
         _ => Err(ApiError::method_not_allowed()),
     }
 }
@@ -133,7 +162,7 @@ fn part(subresource: &str) -> Part {
 }
 
 impl Writing<'_> {
-    fn create(&self, place: &Place<'_>) -> Result<Response<TestBody>, ApiError> {
+    async fn create(&self, place: &Place<'_>) -> Result<Response<TestBody>, ApiError> {
         let object = self.object()?;
         if self.kind.kind == "Binding" {
             let name = object
@@ -151,7 +180,8 @@ impl Writing<'_> {
                 name: &name,
                 ..place.clone()
             };
-            write::bind(self.state, &place, &object)?;
+            let object = self.admitted(&place, object).await?;
+            write::bind(self.state, &place, &object).await?;
             return Ok(success(StatusCode::CREATED));
         }
         if !self.kind.is_stored() {
@@ -159,30 +189,30 @@ impl Writing<'_> {
             return Ok(response::json(StatusCode::CREATED, review.to_string()));
         }
         let warnings = self.unknown_fields(&object)?;
-        let new = NewObject::check(place, object)?;
-        let created = self
-            .state
-            .write(|store| write::create(self.state, store, place, new))?;
-        Ok(warned(self.show(StatusCode::CREATED, &created)?, &warnings))
+        let created = write::create_admitted(self.state, place, object).await?;
+        Ok(response::warned(
+            self.show(StatusCode::CREATED, &created)?,
+            &warnings,
+        ))
     }
 
-    fn patch(&self, place: &Place<'_>, part: Part) -> Result<Response<TestBody>, ApiError> {
+    async fn patch(&self, place: &Place<'_>, part: Part) -> Result<Response<TestBody>, ApiError> {
         let patch_type = self.patch_type()?;
         if patch_type != PatchType::Apply {
             let make = |present: &Value| Ok(Made::Changed(self.patched(patch_type, present)?));
-            let patched = write::update(self.state, place, part, make)?;
+            let patched = write::update(self.state, place, part, make).await?;
             return self.show(StatusCode::OK, &patched);
         }
         let applied = self.parse_body()?;
         write::check_type(self.kind, &applied)?;
         let force = self.seen.query.flag("force");
-        let (status, object) = self.apply(place, part, &applied, force)?;
+        let (status, object) = self.apply(place, part, &applied, force).await?;
         self.show(status, &object)
     }
 
     /// Server-side apply: updates the object, or creates it. Tries again if another client creates or deletes the
     /// object in between.
-    fn apply(
+    async fn apply(
         &self,
         place: &Place<'_>,
         part: Part,
@@ -196,29 +226,31 @@ impl Writing<'_> {
             patch::apply(self.kind, live, applied, manager, force).map_err(|error| ApiError::patch(&error))
         };
         loop {
-            let exists = place.current(&self.state.store.read());
-            let result = match exists {
+            let current = place.current(&self.state.store.read());
+            let existed = current.is_ok();
+            let result = match current {
                 Ok(_) => {
                     let make = |present: &Value| Ok(Made::Applied(apply(Some(present))?));
-                    write::update(self.state, place, part, make).map(|updated| (StatusCode::OK, updated))
+                    let updated = write::update(self.state, place, part, make).await;
+                    updated.map(|updated| (StatusCode::OK, updated))
                 }
                 Err(missing) if part == Part::Status => return Err(missing),
                 Err(_) => {
                     let object = apply(None)?;
-                    self.create_applied(place, object)
-                        .map(|created| (StatusCode::CREATED, created))
+                    let created = self.create_applied(place, object).await;
+                    created.map(|created| (StatusCode::CREATED, created))
                 }
             };
             let exists_now = place.current(&self.state.store.read()).is_ok();
             match result {
-                Err(error) if error.code() == 409 && error.reason() == "AlreadyExists" && exists_now => {}
-                Err(error) if error.code() == 404 && !exists_now => {}
+                Err(error) if !existed && error.reason() == "AlreadyExists" && exists_now => {}
+                Err(error) if existed && error.code() == 404 && !exists_now => {}
                 result => return result,
             }
         }
     }
 
-    fn create_applied(&self, place: &Place<'_>, mut object: Value) -> Result<Arc<Stored>, ApiError> {
+    async fn create_applied(&self, place: &Place<'_>, mut object: Value) -> Result<Arc<Stored>, ApiError> {
         if let Some(name) = object.pointer("/metadata/name").and_then(Value::as_str)
             && name != place.name
         {
@@ -232,9 +264,21 @@ impl Writing<'_> {
             manager: None,
             ..place.clone()
         };
-        let new = NewObject::check(&place, object)?;
-        self.state
-            .write(|store| write::create(self.state, store, &place, new))
+        write::create_admitted(self.state, &place, object).await
+    }
+
+    /// The body of a subresource that is not stored, after webhooks have decided on it.
+    async fn admitted(&self, place: &Place<'_>, body: Value) -> Result<Value, ApiError> {
+        let Some(webhooks) = place.webhooks else {
+            return Ok(body);
+        };
+        let attributes = Attributes {
+            operation: Operation::Create,
+            name: place.name,
+            old: None,
+            options: webhooks.options("CreateOptions"),
+        };
+        Ok(webhooks.admit(&attributes, Some(body)).await?.unwrap_or_default())
     }
 
     fn patch_type(&self) -> Result<PatchType, ApiError> {
@@ -265,11 +309,9 @@ impl Writing<'_> {
         result.map_err(|error| ApiError::patch(&error))
     }
 
-    fn delete(&self, place: &Place<'_>) -> Result<Response<TestBody>, ApiError> {
+    async fn delete(&self, place: &Place<'_>) -> Result<Response<TestBody>, ApiError> {
         let options = delete_options(&self.optional_json()?, self.seen)?;
-        let deleted = self
-            .state
-            .write(|store| write::delete(self.state, store, place, &options))?;
+        let deleted = write::delete_admitted(self.state, place, &options, false).await?;
         match deleted {
             Deleted::Marked(object) => self.show(StatusCode::OK, &object),
             Deleted::Gone(object) if SHOWN_WHEN_DELETED.contains(&self.kind.plural.as_str()) => {
@@ -290,38 +332,23 @@ impl Writing<'_> {
         }
     }
 
-    fn delete_collection(&self, place: &Place<'_>) -> Result<Response<TestBody>, ApiError> {
+    async fn delete_collection(&self, place: &Place<'_>) -> Result<Response<TestBody>, ApiError> {
         let list = ListOptions::parse(&self.seen.query, false)?;
         let selection = Selection::new(self.kind, place.namespace, &list)?;
         let options = delete_options(&self.optional_json()?, self.seen)?;
-        let (deleted, revision) = self.state.write(|store| {
+        let choose = |store: &Store| -> Vec<Arc<Stored>> {
             let prefix = selection.key_prefix();
-            let chosen: Vec<Arc<Stored>> = store
-                .collection(&place.collection())
-                .map(|objects| {
-                    objects
-                        .with_prefix(&prefix)
-                        .filter(|object| selection.matches(object))
-                        .cloned()
-                        .collect()
-                })
-                .unwrap_or_default();
-            let mut deleted = Vec::new();
-            for object in chosen {
-                let place = Place {
-                    namespace: object.meta.namespace.as_deref(),
-                    name: &object.meta.name,
-                    ..place.clone()
-                };
-                match write::delete(self.state, store, &place, &options) {
-                    Ok(gone) => deleted.push(gone.object().clone()),
-                    // Already removed by an earlier deletion.
-                    Err(error) if error.code() == 404 => {}
-                    Err(error) => return Err(error),
-                }
-            }
-            Ok((deleted, store.revision()))
-        })?;
+            let objects = store.collection(&place.collection());
+            let objects = objects
+                .into_iter()
+                .flat_map(|objects| objects.with_prefix(&prefix));
+            objects
+                .filter(|object| selection.matches(object))
+                .cloned()
+                .collect()
+        };
+        let deleted = write::delete_collection(self.state, place, &options, choose).await?;
+        let revision = self.state.store.read().revision();
         let accepted = Accepted {
             form: Form::Object,
             ..self.accepted()?
@@ -482,16 +509,6 @@ fn summary(body: &[u8]) -> String {
     let digits = body.iter().take(SHOWN).map(|byte| format!("{byte:02x}"));
     let more = if body.len() > SHOWN { " ..." } else { "" };
     digits.chain([more.to_owned()]).collect()
-}
-
-/// Adds `Warning` headers to a response.
-fn warned(mut response: Response<TestBody>, warnings: &[String]) -> Response<TestBody> {
-    for warning in warnings {
-        if let Ok(value) = HeaderValue::from_str(&format!("299 - {}", quote(warning))) {
-            response.headers_mut().append(WARNING, value);
-        }
-    }
-    response
 }
 
 fn success(status: StatusCode) -> Response<TestBody> {

@@ -24,7 +24,7 @@ pub(crate) fn read_scale(place: &Place<'_>, stored: &Stored) -> Result<Value, Ap
 }
 
 /// Writes the number of replicas that `make` returns for the current Scale.
-pub(crate) fn write_scale(
+pub(crate) async fn write_scale(
     state: &ServerState,
     place: &Place<'_>,
     make: impl Fn(&Value) -> Result<Value, ApiError>,
@@ -53,12 +53,13 @@ pub(crate) fn write_scale(
             object["metadata"]["resourceVersion"] = version.into();
         }
         Ok(Made::Changed(object))
-    })?;
+    })
+    .await?;
     read_scale(place, &updated)
 }
 
 /// Applies a Scale: the number of replicas becomes a field of the manager.
-pub(crate) fn apply_scale(
+pub(crate) async fn apply_scale(
     state: &ServerState,
     place: &Place<'_>,
     scale: &Value,
@@ -83,7 +84,8 @@ pub(crate) fn apply_scale(
         patch::apply(place.kind, Some(object), &applied, manager, force)
             .map(Made::Applied)
             .map_err(|error| ApiError::patch(&error))
-    })?;
+    })
+    .await?;
     read_scale(place, &updated)
 }
 
@@ -144,7 +146,11 @@ pub(crate) fn issue_token(
 }
 
 /// Binds a pod to a node, as the scheduler does.
-pub(crate) fn bind(state: &ServerState, place: &Place<'_>, binding: &Value) -> Result<Arc<Stored>, ApiError> {
+pub(crate) async fn bind(
+    state: &ServerState,
+    place: &Place<'_>,
+    binding: &Value,
+) -> Result<Arc<Stored>, ApiError> {
     let node = binding
         .pointer("/target/name")
         .and_then(Value::as_str)
@@ -154,9 +160,10 @@ pub(crate) fn bind(state: &ServerState, place: &Place<'_>, binding: &Value) -> R
         let error = FieldError::required("target.name", "");
         return Err(ApiError::invalid("", "Binding", place.name, &[error]));
     }
-    // Only this subresource may set the node.
+    // Only this subresource may set the node. Webhooks have decided on the binding, not on the pod.
     let place = &Place {
         conformant: false,
+        webhooks: None,
         ..place.clone()
     };
     update(state, place, Part::Object, |pod| {
@@ -179,4 +186,5 @@ pub(crate) fn bind(state: &ServerState, place: &Place<'_>, binding: &Value) -> R
         pod["spec"]["nodeName"] = node.as_str().into();
         Ok(Made::Changed(pod))
     })
+    .await
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{Origin, Place, check_decodes, check_depth, definition, into_map};
+use super::{Origin, Place, admit, check_decodes, check_depth, definition, into_map};
 use crate::admission::field_error::{FieldError, quote};
 use crate::admission::immutable;
 use crate::admission::metadata::{
@@ -41,7 +41,7 @@ pub(crate) enum Made {
 /// The new object is made and validated outside the lock of the store, because schemas evaluate regular expressions. If
 /// another write comes in between, everything is done again, as in `GuaranteedUpdate` of the real server.
 #[doc(alias = "GuaranteedUpdate")]
-pub(crate) fn update(
+pub(crate) async fn update(
     state: &ServerState,
     place: &Place<'_>,
     part: Part,
@@ -49,7 +49,11 @@ pub(crate) fn update(
 ) -> Result<Arc<Stored>, ApiError> {
     loop {
         let current = place.current(&state.store.read())?;
-        let change = CheckedChange::new(place, part, &current, &make)?;
+        let draft = Draft::new(place, &current, &make)?;
+        let change = match place.webhooks {
+            Some(webhooks) => admit::change(webhooks, place, part, draft).await?,
+            None => CheckedChange::new(place, part, draft)?,
+        };
         let written = state.write(|store| {
             let latest = place.current(store)?;
             Arc::ptr_eq(&latest, &current)
@@ -71,32 +75,38 @@ pub(crate) fn update_now(
     make: impl FnOnce(&Value) -> Result<Made, ApiError>,
 ) -> Result<Arc<Stored>, ApiError> {
     let current = place.current(store)?;
-    let change = CheckedChange::new(place, part, &current, make)?;
+    let change = CheckedChange::new(place, part, Draft::new(place, &current, make)?)?;
     store_change(state, store, place, current, change)
 }
 
-/// A valid change of an object, and whether its manager is still to be recorded.
-struct CheckedChange {
-    old: Map<String, Value>,
-    new: Map<String, Value>,
-    record: bool,
-    part: Part,
+/// A change of an object, decoded and completed with defaults, but not validated. Both states are in the requested version.
+pub(super) struct Draft {
+    pub(super) old: Map<String, Value>,
+    pub(super) new: Map<String, Value>,
+    /// Whether the manager of the change is still to be recorded.
+    pub(super) record: bool,
 }
 
-impl CheckedChange {
+impl Draft {
     fn new(
         place: &Place<'_>,
-        part: Part,
         current: &Stored,
         make: impl FnOnce(&Value) -> Result<Made, ApiError>,
-    ) -> Result<CheckedChange, ApiError> {
+    ) -> Result<Draft, ApiError> {
         let shown = place.show(current);
         let (new, record) = match make(&shown)? {
             Made::Changed(new) => (new, true),
             Made::Applied(new) => (new, false),
         };
-        check_depth(&new)?;
         let old = into_map(place.kind, shown)?;
+        let mut new = Draft::decode(place, new)?;
+        check_identity(place, &old, &mut new)?;
+        Ok(Draft { old, new, record })
+    }
+
+    /// Decodes a new state and sets its defaults.
+    pub(super) fn decode(place: &Place<'_>, new: Value) -> Result<Map<String, Value>, ApiError> {
+        check_depth(&new)?;
         let mut new = into_map(place.kind, new)?;
         if place.origin == Origin::Client {
             check_types(place.kind, &new)?;
@@ -112,7 +122,35 @@ impl CheckedChange {
         if let Some((schema, _)) = place.schema() {
             structural::settle(schema, &mut new);
         }
-        check_identity(place, &old, &mut new)?;
+        Ok(new)
+    }
+
+    /// Records the manager of the change, so that what webhooks change later has no manager.
+    pub(super) fn track(&mut self, place: &Place<'_>, part: Part) {
+        let Some(manager) = place.manager.as_ref().filter(|_| self.record) else {
+            return;
+        };
+        let mut new = self.new.clone();
+        carry_over(place, part, &self.old, &mut new);
+        let (old, mut new) = (Value::Object(self.old.clone()), Value::Object(new));
+        patch::track_update(place.kind, Some(&old), &mut new, manager);
+        let managed = new.pointer("/metadata/managedFields").cloned();
+        set(metadata_mut(&mut self.new), "managedFields", managed);
+        self.record = false;
+    }
+}
+
+/// A valid change of an object, and whether its manager is still to be recorded.
+pub(super) struct CheckedChange {
+    pub(super) old: Map<String, Value>,
+    pub(super) new: Map<String, Value>,
+    record: bool,
+    part: Part,
+}
+
+impl CheckedChange {
+    pub(super) fn new(place: &Place<'_>, part: Part, draft: Draft) -> Result<CheckedChange, ApiError> {
+        let Draft { old, mut new, record } = draft;
         check_version(place, &old, &mut new)?;
         carry_over(place, part, &old, &mut new);
         let mut errors = check(place.kind, metadata_mut(&mut new));
@@ -466,12 +504,14 @@ mod tests {
             conformant: false,
             dry_run: false,
             manager: None,
+            webhooks: None,
         };
 
         let updated = update(state, &place, Part::Object, |current| {
             assert!(state.store.try_write().is_some(), "the store is locked");
             Ok(Made::Changed(with_label(current, "a")))
-        });
+        })
+        .await;
 
         assert_eq!(updated.unwrap().value()["metadata"]["labels"]["a"], "yes");
     }
@@ -491,6 +531,7 @@ mod tests {
             conformant: false,
             dry_run: false,
             manager: None,
+            webhooks: None,
         };
         let attempts = Cell::new(0);
 
@@ -505,7 +546,8 @@ mod tests {
                 state.write(concurrent)?;
             }
             Ok(Made::Changed(with_label(current, "mine")))
-        });
+        })
+        .await;
 
         assert_eq!(attempts.get(), 2);
         let labels = updated.unwrap().value()["metadata"]["labels"].clone();

@@ -243,3 +243,14 @@ async fn patches_cannot_exceed_the_nesting_limit() {
     );
     assert_eq!(get(&server, &format!("{path}/x")).await.status, 200);
 }
+
+#[tokio::test(start_paused = true)]
+async fn apply_in_a_missing_namespace_is_refused() {
+    let server = TestServer::builder().require_namespaces().build();
+    let applied = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" } });
+    let path = "/api/v1/namespaces/missing/configmaps/a?fieldManager=m";
+
+    let refused = send_as(&server, Method::PATCH, path, APPLY, applied.to_string()).await;
+
+    assert_eq!(refused.error().2, "namespaces \"missing\" not found");
+}

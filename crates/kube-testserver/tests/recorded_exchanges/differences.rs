@@ -52,11 +52,6 @@ pub(crate) const KNOWN: &[Known] = &[
     known("rules/constant: *", "", CONSTANTS),
     known("rules/costly: *", "", ESTIMATES),
     known("custom/define", "body/status", AT_ONCE),
-    known(
-        "custom/define",
-        "body/metadata/managedFields/0/fieldsV1/f:status",
-        AT_ONCE,
-    ),
     known("custom/the definition", "body/metadata/managedFields", AT_ONCE),
     known(
         "custom/resources of the group",
@@ -104,11 +99,6 @@ pub(crate) const KNOWN: &[Known] = &[
         "the real server had its queues switched off to be overloaded more easily",
     ),
     known("schemas/define", "body/status", AT_ONCE),
-    known(
-        "schemas/define",
-        "body/metadata/managedFields/0/fieldsV1/f:status",
-        AT_ONCE,
-    ),
     known("invalid/strategy", "body", GO_STRUCT),
     known("invalid/daemon set strategy", "body", GO_STRUCT),
     known("invalid/service duplicate ports", "body", GO_STRUCT),
@@ -171,11 +161,6 @@ pub(crate) const KNOWN: &[Known] = &[
     known("protobuf/list metadata of flowschemas", "body", FLOWS),
     known("protobuf/another kind", "body/message", GO),
     known("protobuf/define a kind", "body/status", AT_ONCE),
-    known(
-        "protobuf/define a kind",
-        "body/metadata/managedFields/0/fieldsV1/f:status",
-        AT_ONCE,
-    ),
     known(
         "protobuf/definition in protobuf",
         "body/metadata/managedFields",

@@ -14,6 +14,8 @@ pub mod at;
 mod block;
 pub mod capture;
 mod cursor;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 pub mod history;
 pub mod measure;
 mod moment;

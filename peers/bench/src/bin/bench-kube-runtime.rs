@@ -1,26 +1,49 @@
 //! The kube-runtime peer: a watcher into a reflector's store, and a loop over its events.
 
+use std::fmt::Debug;
 use std::hint::black_box;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, Client};
+use k8s_openapi::Metadata;
+use k8s_openapi::api::core::v1::{ConfigMap, Event as CoreEvent, Pod, Secret};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Api, Client, Resource};
+use kube_informers_bench::kind::Kind;
 use kube_informers_bench::peer::{self, Meter, Options};
 use kube_runtime::reflector::{self, ObjectRef, Store};
 use kube_runtime::watcher::{self, Event};
 use kube_runtime::{WatchStreamExt, watcher as watch};
+use serde::de::DeserializeOwned;
 
-struct Reflected(Store<Pod>);
+/// The kinds of the benchmark.
+trait Object:
+    Resource<DynamicType = ()>
+    + Metadata<Ty = ObjectMeta>
+    + Clone
+    + Debug
+    + DeserializeOwned
+    + Send
+    + Sync
+    + 'static
+{
+}
 
-impl peer::Cache for Reflected {
+impl Object for Pod {}
+impl Object for Secret {}
+impl Object for ConfigMap {}
+impl Object for CoreEvent {}
+
+struct Reflected<K: Object>(Store<K>);
+
+impl<K: Object> peer::Cache for Reflected<K> {
     fn get(&self, namespace: &str, name: &str) -> bool {
         self.0.get(&ObjectRef::new(name).within(namespace)).is_some()
     }
 
     fn read(&self, namespace: &str, name: &str) -> bool {
         let pod = self.0.get(&ObjectRef::new(name).within(namespace));
-        pod.is_some_and(|pod| pod.metadata.name.as_ref().map(String::len) == Some(name.len()))
+        pod.is_some_and(|pod| pod.metadata().name.as_ref().map(String::len) == Some(name.len()))
     }
 
     fn on_node(&self, _: &str) -> Option<usize> {
@@ -31,7 +54,7 @@ impl peer::Cache for Reflected {
         self.0
             .state()
             .iter()
-            .filter(|pod| pod.metadata.name.is_some())
+            .filter(|pod| pod.metadata().name.is_some())
             .count()
     }
 }
@@ -39,15 +62,24 @@ impl peer::Cache for Reflected {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options = Options::from_arguments()?;
-    let api: Api<Pod> = Api::all(Client::try_from(options.config().await?)?);
+    match options.kind {
+        Kind::Pods => run::<Pod>(options).await,
+        Kind::Secrets => run::<Secret>(options).await,
+        Kind::ConfigMaps => run::<ConfigMap>(options).await,
+        Kind::Events => run::<CoreEvent>(options).await,
+    }
+}
+
+async fn run<K: Object>(options: Options) -> Result<(), Box<dyn std::error::Error>> {
+    let api: Api<K> = Api::all(Client::try_from(options.config().await?)?);
     let (reader, writer) = reflector::store();
     let meter = Arc::new(Meter::default());
     let drop_managed_fields = options.drop_managed_fields;
     let events = watch(api, watcher::Config::default())
         .default_backoff()
-        .modify(move |pod| {
+        .modify(move |pod: &mut K| {
             if drop_managed_fields {
-                pod.metadata.managed_fields = None;
+                pod.metadata_mut().managed_fields = None;
             }
         })
         .reflect(writer);
@@ -58,7 +90,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             match event {
                 Ok(Event::Apply(pod) | Event::InitApply(pod)) => {
                     black_box(ObjectRef::from_obj(&pod));
-                    meter.saw(&pod);
+                    meter.saw_metadata(pod.metadata());
                 }
                 Ok(Event::InitDone) if !reported => {
                     reported = true;

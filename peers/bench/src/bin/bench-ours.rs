@@ -1,28 +1,39 @@
-//! The peer with this library: an informer of pods in one of its forms, with one handler and one index.
+//! The peer with this library: an informer in one of its forms, with one handler and one index.
 
 use std::borrow::Cow;
 use std::hint::black_box;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ConfigMap, Event as CoreEvent, Pod, Secret};
 use kube::core::PartialObjectMeta;
+use kube::{Client, Resource};
 use kube_informers::lazy::Validate;
 use kube_informers::source::{FromWire, ResourceType};
 use kube_informers::store::{Index, Store};
 use kube_informers::{Event, Informer, Lazy, ListWatch, Object, Scope};
+use kube_informers_bench::kind::Kind;
 use kube_informers_bench::peer::{self, Form, Meter, Options};
 use kube_informers_bench::pod::SENT;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
-/// What the benchmark reads of a pod in each form.
+/// What the benchmark reads of an object in each form.
 trait Read: Object + FromWire {
+    /// The path of the node. Only pods have one.
+    const NODE: Option<&'static str> = None;
+
     /// The annotation [`SENT`].
     fn sent(&self) -> Option<Cow<'_, str>>;
+
     /// The node, for the index.
-    fn node(&self) -> Option<String>;
+    fn node(&self) -> Option<String> {
+        None
+    }
 }
 
 impl Read for Pod {
+    const NODE: Option<&'static str> = Some("spec.nodeName");
+
     fn sent(&self) -> Option<Cow<'_, str>> {
         let sent = self.metadata.annotations.as_ref()?.get(SENT)?;
         Some(sent.as_str().into())
@@ -33,25 +44,27 @@ impl Read for Pod {
     }
 }
 
-impl Read for Lazy<Pod> {
+macro_rules! read_annotation {
+    ($($kind:ty),*) => {$(
+        impl Read for $kind {
+            fn sent(&self) -> Option<Cow<'_, str>> {
+                let sent = self.metadata.annotations.as_ref()?.get(SENT)?;
+                Some(sent.as_str().into())
+            }
+        }
+    )*};
+}
+
+read_annotation!(Secret, ConfigMap, CoreEvent, PartialObjectMeta<Pod>);
+
+impl<K: Read + DeserializeOwned> Read for Lazy<K> {
     fn sent(&self) -> Option<Cow<'_, str>> {
         let sent = self.text(r#"metadata.annotations["example.org/sent"]"#);
         sent.ok().flatten().map(Cow::Owned)
     }
 
     fn node(&self) -> Option<String> {
-        self.text("spec.nodeName").ok().flatten()
-    }
-}
-
-impl Read for PartialObjectMeta<Pod> {
-    fn sent(&self) -> Option<Cow<'_, str>> {
-        let sent = self.metadata.annotations.as_ref()?.get(SENT)?;
-        Some(sent.as_str().into())
-    }
-
-    fn node(&self) -> Option<String> {
-        None
+        self.text(K::NODE?).ok().flatten()
     }
 }
 
@@ -146,26 +159,46 @@ type Error = Box<dyn std::error::Error>;
 async fn main() -> Result<(), Error> {
     let options = Options::from_arguments()?;
     let client = kube_informers::client(options.config().await?)?;
-    let scope = Scope::all();
+    match options.kind {
+        Kind::Pods => pods(client, &options).await,
+        Kind::Secrets => of_kind::<Secret>(client, &options).await,
+        Kind::ConfigMaps => of_kind::<ConfigMap>(client, &options).await,
+        Kind::Events => of_kind::<CoreEvent>(client, &options).await,
+    }
+}
+
+async fn pods(client: Client, options: &Options) -> Result<(), Error> {
     match options.form {
-        Form::Typed => run(ListWatch::<Pod>::new(client, scope), &options).await,
-        Form::Packed => {
-            let source = ListWatch::<Lazy<Pod>>::new(client, scope);
-            run(source.validate(Validate::OnAccess), &options).await
-        }
-        Form::PackedOnArrival => {
-            let source = ListWatch::<Lazy<Pod>>::new(client, scope);
-            run(source.validate(Validate::OnArrival), &options).await
-        }
         Form::Projected => {
             let resource = ResourceType::of::<Pod>();
             run(
-                ListWatch::<Placement>::projected(client, resource, scope),
-                &options,
+                ListWatch::<Placement>::projected(client, resource, Scope::all()),
+                options,
             )
             .await
         }
-        Form::Metadata => run(ListWatch::<PartialObjectMeta<Pod>>::new(client, scope), &options).await,
+        Form::Metadata => {
+            run(
+                ListWatch::<PartialObjectMeta<Pod>>::new(client, Scope::all()),
+                options,
+            )
+            .await
+        }
+        _ => of_kind::<Pod>(client, options).await,
+    }
+}
+
+async fn of_kind<K>(client: Client, options: &Options) -> Result<(), Error>
+where
+    K: Read + DeserializeOwned + Resource<DynamicType = ()>,
+{
+    let scope = Scope::all();
+    let packed = |validate| ListWatch::<Lazy<K>>::new(client.clone(), scope.clone()).validate(validate);
+    match options.form {
+        Form::Typed => run(ListWatch::<K>::new(client, scope), options).await,
+        Form::Packed => run(packed(Validate::OnAccess), options).await,
+        Form::PackedOnArrival => run(packed(Validate::OnArrival), options).await,
+        form => Err(format!("{} has no form {}", options.kind, form.argument()).into()),
     }
 }
 

@@ -1,12 +1,14 @@
 //! Options of a factory.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube_informers::source::Encoding;
 use kube_informers::{HandlerOptions, Scope};
 use kube_testserver::TestServer;
 use kube_testserver::builders::{Build, config_map, pod};
 
 use super::builder;
-use crate::support::{Log, names, pass, secs, settle};
+use crate::support::{CapturedLogs, Log, names, pass, secs, settle};
 
 #[tokio::test(start_paused = true)]
 async fn resyncs_are_those_of_the_factory_of_the_type_or_of_the_handler() {
@@ -132,5 +134,22 @@ async fn selectors_of_the_factory_are_checked_when_it_is_built() {
     factory.start();
     factory.wait_for_sync_within(secs(30)).await.unwrap();
     assert_eq!(names(&pods), ["cart"]);
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn protobuf_of_a_kind_without_a_schema_is_an_error_in_the_log_when_the_informer_is_built() {
+    let (logs, _capture) = CapturedLogs::of_this_thread(tracing::Level::ERROR);
+    let server = TestServer::new();
+    let factory = builder(&server).encoding(Encoding::Protobuf).build();
+
+    let pods = factory.informer::<Pod>();
+    assert_eq!(logs.text(), "");
+    let widget = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", "Widget"));
+    let widgets = factory.dynamic(widget);
+
+    assert!(logs.text().contains("cannot sync"), "{}", logs.text());
+    assert!(logs.text().contains("Widget"), "{}", logs.text());
+    drop((pods, widgets));
     factory.shutdown().await;
 }

@@ -3,6 +3,7 @@
 mod network;
 mod others;
 mod pods;
+mod webhooks;
 mod workloads;
 
 use serde_json::{Map, Value};
@@ -35,6 +36,12 @@ pub(crate) fn validate(kind: &Kind, object: &Map<String, Value>) -> Vec<FieldErr
         ("", "Service") => network::check_service(&whole, &mut errors),
         ("networking.k8s.io", "Ingress") => network::check_ingress(&whole, &mut errors),
         ("networking.k8s.io", "NetworkPolicy") => network::check_policy(&whole, &mut errors),
+        (
+            "admissionregistration.k8s.io",
+            "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration",
+        ) => {
+            webhooks::check(&whole, &mut errors);
+        }
         _ => others::check(kind, &whole, &mut errors),
     }
     errors

@@ -1,6 +1,6 @@
-//! A real kube-apiserver filled with pods. `e2e/cluster` starts and stops it.
+//! A real kube-apiserver filled with objects. `e2e/cluster` starts and stops it.
 //!
-//! The pods are written directly into etcd, as the server would have stored them: thirty times faster than through the
+//! The objects are written directly into etcd, as the server would have stored them: thirty times faster than through the
 //! server, and with a status and managedFields of several managers.
 
 use std::path::{Path, PathBuf};
@@ -10,18 +10,19 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
-use kube::api::{ListParams, ObjectMeta, PostParams};
+use kube::api::{ApiResource, DynamicObject, ListParams, ObjectMeta, PostParams};
 use kube::{Api, Client, Config};
 use serde_json::json;
 use tokio::process::Command;
 use tokio::time::Instant;
 
 use crate::Result;
+use kube_informers_bench::kind::Kind;
 use kube_informers_bench::pod;
 
 /// The number of concurrent writes to etcd.
 const WRITERS: usize = 16;
-/// The timeout until the server shows all pods.
+/// The timeout until the server shows all objects.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A cluster that runs until it is dropped.
@@ -74,14 +75,13 @@ impl Cluster {
         Ok(Client::try_from(config)?)
     }
 
-    /// Writes pods and waits until the server shows them.
+    /// Creates the namespaces of all objects.
     ///
     /// # Errors
     ///
-    /// etcd or the server rejects them.
-    pub async fn load(&self, pods: usize) -> Result<()> {
-        let client = self.client().await?;
-        let namespaces: Api<Namespace> = Api::all(client.clone());
+    /// The server rejects them.
+    pub async fn create_namespaces(&self) -> Result<()> {
+        let namespaces: Api<Namespace> = Api::all(self.client().await?);
         for number in 0..pod::NAMESPACES {
             let metadata = ObjectMeta {
                 name: Some(pod::namespace(number)),
@@ -93,6 +93,15 @@ impl Cluster {
             };
             namespaces.create(&PostParams::default(), &namespace).await?;
         }
+        Ok(())
+    }
+
+    /// Writes objects and waits until the server shows them. Returns how many it shows: it has some of its own.
+    ///
+    /// # Errors
+    ///
+    /// etcd or the server rejects them.
+    pub async fn load(&self, kind: Kind, objects: usize) -> Result<usize> {
         let ports = std::fs::read_to_string(self.directory.join("ports"))?;
         let port = ports.lines().find_map(|line| line.strip_prefix("etcd_port="));
         let url = format!(
@@ -100,12 +109,19 @@ impl Cluster {
             port.ok_or("e2e/cluster did not print the port of etcd")?
         );
         let etcd = Client::try_from(Config::new(url.parse()?))?;
-        stream::iter(0..pods)
-            .map(|number| put(&etcd, number))
+        let resource = ApiResource {
+            plural: kind.plural().to_owned(),
+            ..ApiResource::erase::<Pod>(&())
+        };
+        let shown: Api<DynamicObject> = Api::all_with(self.client().await?, &resource);
+        let before = count(&shown).await?;
+        stream::iter(0..objects)
+            .map(|number| put(&etcd, kind, number))
             .buffer_unordered(WRITERS)
             .try_collect::<Vec<()>>()
             .await?;
-        until_shown(&Api::all(client), pods).await
+        until_shown(&shown, before + objects).await?;
+        Ok(before + objects)
     }
 }
 
@@ -122,26 +138,38 @@ impl Drop for Cluster {
     }
 }
 
-async fn put(etcd: &Client, number: usize) -> Result<()> {
-    let key = format!("/registry/pods/{}/{}", pod::namespace(number), pod::name(number));
-    let body = json!({"key": STANDARD.encode(key), "value": STANDARD.encode(pod::pod(number).to_string())});
+async fn put(etcd: &Client, kind: Kind, number: usize) -> Result<()> {
+    let key = format!(
+        "/registry/{kind}/{}/{}",
+        pod::namespace(number),
+        pod::name(number)
+    );
+    let value = kind.object(number).to_string();
+    let body = json!({"key": STANDARD.encode(key), "value": STANDARD.encode(value)});
     let request = http::Request::post("/v3/kv/put").body(serde_json::to_vec(&body)?)?;
     etcd.request_text(request).await?;
     Ok(())
 }
 
-async fn until_shown(pods: &Api<Pod>, wanted: usize) -> Result<()> {
+async fn until_shown(objects: &Api<DynamicObject>, wanted: usize) -> Result<()> {
     let began = Instant::now();
     loop {
-        let page = pods.list_metadata(&ListParams::default().limit(1)).await?;
-        let rest = page.metadata.remaining_item_count.unwrap_or(0);
-        let shown = page.items.len() + usize::try_from(rest).unwrap_or(0);
+        let shown = count(objects).await?;
         if shown >= wanted {
             return Ok(());
         }
         if began.elapsed() > LOAD_TIMEOUT {
-            return Err(format!("the server shows {shown} of {wanted} pods after {LOAD_TIMEOUT:?}").into());
+            return Err(
+                format!("the server shows {shown} of {wanted} objects after {LOAD_TIMEOUT:?}").into(),
+            );
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
+}
+
+/// The number of objects on the server.
+async fn count(objects: &Api<DynamicObject>) -> Result<usize> {
+    let page = objects.list_metadata(&ListParams::default().limit(1)).await?;
+    let rest = page.metadata.remaining_item_count.unwrap_or(0);
+    Ok(page.items.len() + usize::try_from(rest).unwrap_or(0))
 }

@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::book::Book;
-use crate::opponent::{Opponent, Peer, Programs, Server};
+use crate::opponent::{Job, Peer, Programs, Server};
 use crate::real::{SyncFigures, add, sync};
 use crate::replayed::{Amount, Replay, Updates, add_rate, play};
 
@@ -32,7 +32,7 @@ pub async fn real(
     objects: usize,
     book: &mut Book,
 ) -> Result<()> {
-    let opponent = sync(programs, peer, (server, objects, true), &REAL, book).await?;
+    let opponent = sync(programs, peer, Job::pods(server, objects), &REAL, book).await?;
     opponent.stop().await
 }
 
@@ -50,8 +50,8 @@ pub async fn replayed(
 ) -> Result<()> {
     replay.command("reset").await?;
     let server = Server::Url(replay.url());
-    let mut opponent: Opponent =
-        sync(programs, peer, (server, amount.objects, true), &REPLAYED, book).await?;
+    let job = Job::pods(server, amount.objects);
+    let mut opponent = sync(programs, peer, job, &REPLAYED, book).await?;
     let unpaced = Updates {
         round: 1,
         events: amount.storm,

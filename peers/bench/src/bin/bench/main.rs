@@ -4,6 +4,7 @@ mod book;
 mod cluster;
 mod controller;
 mod forms;
+mod kinds;
 mod opponent;
 mod proc;
 mod real;
@@ -16,8 +17,9 @@ use std::path::{Path, PathBuf};
 
 use book::Book;
 use cluster::Cluster;
+use kube_informers_bench::kind::Kind;
 use kube_informers_bench::replay::recording;
-use opponent::{Peer, Programs, Server};
+use opponent::{Job, Peer, Programs, Server};
 use replayed::{Amount, Replay};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -25,16 +27,16 @@ use tokio::signal::unix::{SignalKind, signal};
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 const USAGE: &str =
-    "usage: peers/bench/run [--quick] [--objects N] [--runs N] [--only real,replay,packed,controller,queue]
-                        [--peers ours,client-go,client-go-json,kube-runtime] [--generated] [--write FILE]
-                        [--results FILE]
+    "usage: peers/bench/run [--quick] [--objects N] [--runs N] [--only real,replay,packed,kinds,controller,queue]
+                        [--peers ours,ours-jemalloc,client-go,client-go-json,kube-runtime] [--generated]
+                        [--write FILE] [--results FILE]
   --quick      1,000 objects, one run: shows that everything works, measures nothing
   --objects    how many pods (20,000)
   --runs       of how many runs the median is taken (5)
   --only       which parts
   --peers      which peers, for the real and the replay server
   --generated  skips the real server, and replays generated pods instead of recorded ones
-  --write      puts the tables into this document; with --only packed, into the part for packed objects
+  --write      puts the tables into this document; with --only packed or kinds, into the part for these
   --results    writes the medians into this file, as JSON";
 
 struct Options {
@@ -47,6 +49,7 @@ struct Options {
     write: Option<PathBuf>,
     results: Option<PathBuf>,
     client_go: Option<PathBuf>,
+    jemalloc: Option<PathBuf>,
 }
 
 impl Options {
@@ -61,6 +64,7 @@ impl Options {
             write: None,
             results: None,
             client_go: None,
+            jemalloc: None,
         };
         let mut arguments = std::env::args().skip(1);
         while let Some(argument) = arguments.next() {
@@ -79,6 +83,7 @@ impl Options {
                 "--write" => options.write = Some(value()?.into()),
                 "--results" => options.results = Some(value()?.into()),
                 "--client-go" => options.client_go = Some(value()?.into()),
+                "--jemalloc" => options.jemalloc = Some(value()?.into()),
                 _ => return Err(USAGE.into()),
             }
         }
@@ -120,6 +125,7 @@ async fn main() -> Result<()> {
     let programs = Programs {
         directory,
         client_go: options.client_go.clone(),
+        jemalloc: options.jemalloc.clone(),
         wanted: options.peers.clone(),
     };
     let load = load_average();
@@ -145,6 +151,7 @@ async fn main() -> Result<()> {
         let document = std::fs::read_to_string(path)?;
         let part = match options.only.as_deref() {
             Some("packed") => report::PACKED,
+            Some("kinds") => report::KINDS,
             _ => report::EVERYTHING,
         };
         std::fs::write(path, report::insert(&document, part, &text)?)?;
@@ -181,7 +188,7 @@ async fn run(
     book: &mut Book,
 ) -> Result<String> {
     let mut recorded = None;
-    let compares = ["real", "replay", "packed"]
+    let compares = ["real", "replay", "packed", "kinds"]
         .into_iter()
         .any(|part| options.wants(part));
     if options.generated {
@@ -203,7 +210,11 @@ async fn run(
     if options.wants("replay") || options.wants("packed") {
         let replay = Replay::start(programs, recorded, options.objects).await?;
         for round in 1..=options.runs {
-            for peer in programs.peers().into_iter().filter(|_| options.wants("replay")) {
+            for peer in programs
+                .peers(round)
+                .into_iter()
+                .filter(|_| options.wants("replay"))
+            {
                 report_progress(&format!("replay server, run {round}: {}", peer.name()));
                 replayed::run(programs, peer, &replay, options.amount(), book).await?;
             }
@@ -239,13 +250,30 @@ async fn on_real_server(
     work: &Path,
     book: &mut Book,
 ) -> Result<()> {
+    let kubeconfig = cluster.kubeconfig();
+    let server = Server::Kubeconfig(&kubeconfig);
+    cluster.create_namespaces().await?;
+    if options.wants("kinds") {
+        for kind in Kind::OTHERS {
+            report_progress(&format!("loading {} {kind}", options.objects));
+            let objects = cluster.load(kind, options.objects).await?;
+            for round in 1..=options.runs {
+                report_progress(&format!("real server, run {round}: {kind}"));
+                kinds::run(programs, server, (kind, objects), book).await?;
+            }
+        }
+    }
+    if !["real", "replay", "packed"]
+        .into_iter()
+        .any(|part| options.wants(part))
+    {
+        return Ok(());
+    }
     report_progress(&format!("loading {} pods", options.objects));
-    cluster.load(options.objects).await?;
+    cluster.load(Kind::Pods, options.objects).await?;
     let client = cluster.client().await?;
     report_progress("recording");
     recording::record(&client, work).await?;
-    let kubeconfig = cluster.kubeconfig();
-    let server = Server::Kubeconfig(&kubeconfig);
     if options.wants("packed") {
         for round in 1..=options.runs {
             for peer in programs.forms() {
@@ -260,19 +288,12 @@ async fn on_real_server(
     let (count, per_second) = (if options.quick { 250 } else { 1_250 }, 250);
     let mut updates = 0;
     for round in 1..=options.runs {
-        for peer in programs.peers() {
+        for peer in programs.peers(round) {
             report_progress(&format!("real server, run {round}: {}", peer.name()));
-            let kept = real::sync(
-                programs,
-                peer,
-                (server, options.objects, false),
-                &real::KEPT,
-                book,
-            )
-            .await?;
+            let pods = Job::pods(server, options.objects);
+            let kept = real::sync(programs, peer, pods.keep_managed_fields(), &real::KEPT, book).await?;
             kept.stop().await?;
-            let dropped = (server, options.objects, true);
-            let mut opponent = real::sync(programs, peer, dropped, &real::DROPPED, book).await?;
+            let mut opponent = real::sync(programs, peer, pods, &real::DROPPED, book).await?;
             updates += 1;
             let load = (updates, options.objects, count, per_second);
             real::updates(&mut opponent, peer, &client, load, book).await?;
@@ -311,6 +332,10 @@ fn heading(options: &Options, repository: &Path, load: &str) -> String {
         .only
         .as_ref()
         .map_or(String::new(), |only| format!(" --only {only}"));
+    if options.peers != Peer::ALL {
+        let names: Vec<&str> = options.peers.iter().map(|peer| peer.argument()).collect();
+        only.push_str(&format!(" --peers {}", names.join(",")));
+    }
     if options.generated {
         only.push_str(" --generated");
     }
@@ -321,7 +346,7 @@ fn heading(options: &Options, repository: &Path, load: &str) -> String {
         ""
     };
     format!(
-        "{quick}`peers/bench/run --objects {} --runs {}{only}` on {}: medians of {} runs, {} pods, {cores} cores, load average \
+        "{quick}`peers/bench/run --objects {} --runs {}{only}` on {}: medians of {} runs, {} objects, {cores} cores, load average \
          before the run {load}; {}.\n\n",
         options.objects,
         options.runs,

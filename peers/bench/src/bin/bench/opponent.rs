@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use kube_informers_bench::kind::Kind;
 use kube_informers_bench::peer::Form;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
@@ -21,6 +22,8 @@ const LINE_TIMEOUT: Duration = Duration::from_secs(300);
 pub enum Peer {
     /// This library.
     Ours,
+    /// The same program with jemalloc instead of the system's allocator.
+    OursJemalloc,
     /// client-go with its defaults: protobuf.
     ClientGo,
     /// client-go with JSON, as used by kube-runtime.
@@ -50,13 +53,20 @@ impl Peer {
     ];
 
     /// The peers of all other parts, in the order of the columns.
-    pub const ALL: [Self; 4] = [Self::Ours, Self::ClientGo, Self::ClientGoJson, Self::KubeRuntime];
+    pub const ALL: [Self; 5] = [
+        Self::Ours,
+        Self::OursJemalloc,
+        Self::ClientGo,
+        Self::ClientGoJson,
+        Self::KubeRuntime,
+    ];
 
     /// The name in tables.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Ours => "here",
+            Self::OursJemalloc => "here, jemalloc",
             Self::ClientGo => "client-go",
             Self::ClientGoJson => "client-go, JSON",
             Self::KubeRuntime => "kube-runtime",
@@ -83,7 +93,9 @@ impl Peer {
             Self::PackedOnArrival => Form::PackedOnArrival,
             Self::Projected => Form::Projected,
             Self::Metadata => Form::Metadata,
-            Self::Ours | Self::ClientGo | Self::ClientGoJson | Self::KubeRuntime => Form::Typed,
+            Self::Ours | Self::OursJemalloc | Self::ClientGo | Self::ClientGoJson | Self::KubeRuntime => {
+                Form::Typed
+            }
         }
     }
 
@@ -92,6 +104,7 @@ impl Peer {
     pub fn argument(self) -> &'static str {
         match self {
             Self::Ours => "ours",
+            Self::OursJemalloc => "ours-jemalloc",
             Self::ClientGo => "client-go",
             Self::ClientGoJson => "client-go-json",
             Self::KubeRuntime => "kube-runtime",
@@ -107,23 +120,35 @@ pub struct Programs {
     pub directory: PathBuf,
     /// The Go program, if it was built.
     pub client_go: Option<PathBuf>,
+    /// The library jemalloc, if it is installed.
+    pub jemalloc: Option<PathBuf>,
     /// The peers to measure.
     pub wanted: Vec<Peer>,
 }
 
 impl Programs {
-    /// The peers to measure that are available.
+    /// The peers to measure that are available. Each run starts with another one: whatever ran before has an effect on
+    /// the server.
     #[must_use]
-    pub fn peers(&self) -> Vec<Peer> {
+    pub fn peers(&self, run: usize) -> Vec<Peer> {
         let wanted = self.wanted.iter().copied();
-        wanted.filter(|peer| self.of(*peer).is_some()).collect()
+        let mut peers: Vec<Peer> = wanted.filter(|peer| self.has(*peer)).collect();
+        let first = run % peers.len().max(1);
+        peers.rotate_left(first);
+        peers
     }
 
     /// The forms of a cache that are available.
     #[must_use]
     pub fn forms(&self) -> Vec<Peer> {
         let forms = Peer::FORMS.into_iter();
-        forms.filter(|peer| self.of(*peer).is_some()).collect()
+        forms.filter(|peer| self.has(*peer)).collect()
+    }
+
+    /// Whether the program of a peer is available.
+    #[must_use]
+    pub fn has(&self, peer: Peer) -> bool {
+        self.of(peer).is_some()
     }
 
     fn of(&self, peer: Peer) -> Option<PathBuf> {
@@ -131,6 +156,10 @@ impl Programs {
             Peer::KubeRuntime => Some(self.directory.join("bench-kube-runtime")),
             Peer::Ours | Peer::Packed | Peer::PackedOnArrival | Peer::Projected | Peer::Metadata => {
                 Some(self.directory.join("bench-ours"))
+            }
+            Peer::OursJemalloc => {
+                let installed = self.jemalloc.as_ref();
+                installed.map(|_| self.directory.join("bench-ours"))
             }
             Peer::ClientGo | Peer::ClientGoJson => self.client_go.clone(),
         }
@@ -144,6 +173,41 @@ pub enum Server<'a> {
     Url(&'a str),
     /// Given by a kubeconfig.
     Kubeconfig(&'a Path),
+}
+
+/// The objects that a peer caches.
+#[derive(Clone, Copy, Debug)]
+pub struct Job<'a> {
+    /// Where they are.
+    pub server: Server<'a>,
+    /// Their kind.
+    pub kind: Kind,
+    /// How many there are.
+    pub objects: usize,
+    /// Whether the peer drops their managedFields.
+    pub drop_managed_fields: bool,
+}
+
+impl<'a> Job<'a> {
+    /// Pods without managedFields.
+    #[must_use]
+    pub fn pods(server: Server<'a>, objects: usize) -> Self {
+        Self {
+            server,
+            kind: Kind::Pods,
+            objects,
+            drop_managed_fields: true,
+        }
+    }
+
+    /// The same with managedFields.
+    #[must_use]
+    pub fn keep_managed_fields(self) -> Self {
+        Self {
+            drop_managed_fields: false,
+            ..self
+        }
+    }
 }
 
 /// A running peer. Dropping it ends the process.
@@ -162,18 +226,16 @@ impl Opponent {
     /// # Errors
     ///
     /// There is no such program.
-    pub fn start(
-        programs: &Programs,
-        peer: Peer,
-        server: Server<'_>,
-        drop_managed_fields: bool,
-    ) -> Result<Self> {
+    pub fn start(programs: &Programs, peer: Peer, job: Job<'_>) -> Result<Self> {
         let program = programs
             .of(peer)
-            .ok_or("client-go was not built: there is no Go toolchain")?;
+            .ok_or_else(|| format!("the program of {} is missing", peer.name()))?;
         let mut command = Command::new(&program);
-        if drop_managed_fields {
+        if job.drop_managed_fields {
             command.arg("--drop");
+        }
+        if let (Peer::OursJemalloc, Some(library)) = (peer, &programs.jemalloc) {
+            command.env("LD_PRELOAD", library);
         }
         if peer == Peer::ClientGoJson {
             command.arg("--json");
@@ -181,7 +243,10 @@ impl Opponent {
         if peer.form() != Form::Typed {
             command.args(["--form", peer.form().argument()]);
         }
-        Self::spawn(peer, command, server)
+        if job.kind != Kind::Pods {
+            command.args(["--kind", job.kind.plural()]);
+        }
+        Self::spawn(peer, command, job.server)
     }
 
     /// Starts the controller of a peer.

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::Result;
 use crate::book::Book;
-use crate::opponent::{Opponent, Peer, Programs, Server};
+use crate::opponent::{Job, Opponent, Peer, Programs};
 use kube_informers_bench::pod::{self, SENT, now_nanos};
 
 /// The time after the initial list at which memory is read again.
@@ -55,12 +55,12 @@ pub const DROPPED: SyncFigures = SyncFigures {
 pub async fn sync(
     programs: &Programs,
     peer: Peer,
-    (server, objects, drop_managed_fields): (Server<'_>, usize, bool),
+    job: Job<'_>,
     figures: &SyncFigures,
     book: &mut Book,
 ) -> Result<Opponent> {
-    let mut opponent = Opponent::start(programs, peer, server, drop_managed_fields)?;
-    let (wall, usage) = opponent.synced(objects).await?;
+    let mut opponent = Opponent::start(programs, peer, job)?;
+    let (wall, usage) = opponent.synced(job.objects).await?;
     book.add(figures.wall, peer, wall);
     book.add(figures.cpu, peer, usage.cpu_seconds);
     sleep(SETTLE).await;

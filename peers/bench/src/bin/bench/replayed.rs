@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use crate::Result;
 use crate::book::Book;
-use crate::opponent::{Opponent, Peer, Programs, Server};
+use crate::opponent::{Job, Opponent, Peer, Programs, Server};
 use crate::real::{SyncFigures, add, sync};
 
 /// On the replay server, with managedFields.
@@ -120,11 +120,11 @@ pub async fn run(
     book: &mut Book,
 ) -> Result<()> {
     replay.command("reset").await?;
-    let server = Server::Url(&replay.url);
-    let kept = sync(programs, peer, (server, amount.objects, false), &KEPT, book).await?;
+    let pods = Job::pods(Server::Url(&replay.url), amount.objects);
+    let kept = sync(programs, peer, pods.keep_managed_fields(), &KEPT, book).await?;
     kept.stop().await?;
     replay.command("reset").await?;
-    let mut opponent = sync(programs, peer, (server, amount.objects, true), &DROPPED, book).await?;
+    let mut opponent = sync(programs, peer, pods, &DROPPED, book).await?;
     storm(&mut opponent, peer, replay, amount, book).await?;
     paced(&mut opponent, peer, replay, amount, book).await?;
     opponent.command(&format!("reads {}", amount.objects)).await?;

@@ -2,7 +2,10 @@
 
 use std::fmt::Write;
 
+use kube_informers_bench::kind::Kind;
+
 use crate::book::Book;
+use crate::kinds;
 use crate::opponent::Peer;
 
 /// The better direction of a figure.
@@ -291,11 +294,51 @@ fn forms(out: &mut String, book: &Book) {
     out.push('\n');
 }
 
+/// The tables of other kinds than pods.
+fn kinds(out: &mut String, book: &Book) {
+    for kind in Kind::OTHERS {
+        let ids = kinds::figures(kind);
+        let rows = [
+            figure(ids.cpu, "CPU to synced, s", 2),
+            figure(ids.wall, "wall to synced, s", 2),
+            figure(ids.steady, "memory, MB", 0),
+            figure(ids.peak, "peak memory, MB", 0),
+        ];
+        if book.median(ids.cpu, Peer::Ours).is_none() {
+            continue;
+        }
+        let _ = writeln!(out, "#### Initial list of {kind} from a real server\n");
+        out.push_str("| |");
+        for peer in kinds::PEERS {
+            let _ = write!(out, " {} |", peer.form_name());
+        }
+        out.push_str(" typed / client-go | packed / client-go |\n|---|");
+        out.push_str(&"---:|".repeat(kinds::PEERS.len() + 2));
+        out.push('\n');
+        for row in rows {
+            let _ = write!(out, "| {} |", row.name);
+            for peer in kinds::PEERS {
+                cell(out, &row, book.median(row.id, peer));
+            }
+            for peer in [Peer::Ours, Peer::Packed] {
+                let theirs = book.median(row.id, Peer::ClientGo).filter(|theirs| *theirs > 0.0);
+                let _ = match book.median(row.id, peer).zip(theirs) {
+                    Some((ours, theirs)) => write!(out, " {:.2} |", ours / theirs),
+                    None => write!(out, " |"),
+                };
+            }
+            out.push('\n');
+        }
+        out.push('\n');
+    }
+}
+
 /// All tables, as Markdown.
 #[must_use]
 pub fn tables(book: &Book) -> String {
     let mut out = String::new();
     forms(&mut out, book);
+    kinds(&mut out, book);
     for section in SECTIONS {
         let measured = section
             .figures
@@ -314,20 +357,27 @@ pub fn tables(book: &Book) -> String {
 }
 
 fn table(out: &mut String, figures: &[Figure], book: &Book) {
+    // Peers that were not asked for have no column.
+    let measured: Vec<Peer> = (Peer::ALL.into_iter())
+        .filter(|peer| book.measured().any(|(_, other)| other == *peer))
+        .collect();
+    let others = measured.iter().filter(|peer| **peer != Peer::Ours);
     out.push_str("| |");
-    for peer in Peer::ALL {
+    for peer in &measured {
         let _ = write!(out, " {} |", peer.name());
     }
-    for peer in &Peer::ALL[1..] {
+    for peer in others.clone() {
         let _ = write!(out, " / {} |", peer.name());
     }
-    out.push_str(" target |\n|---|---:|---:|---:|---:|---:|---:|---:|---|\n");
+    out.push_str(" target |\n|---|");
+    out.push_str(&"---:|".repeat(measured.len() + others.clone().count()));
+    out.push_str("---|\n");
     for figure in figures {
         let _ = write!(out, "| {} |", figure.name);
-        for peer in Peer::ALL {
-            cell(out, figure, book.median(figure.id, peer));
+        for peer in &measured {
+            cell(out, figure, book.median(figure.id, *peer));
         }
-        for peer in &Peer::ALL[1..] {
+        for peer in others.clone() {
             let _ = match ratio(book, figure, *peer) {
                 Some(ratio) => write!(out, " {ratio:.2} |"),
                 None => write!(out, " |"),
@@ -398,6 +448,8 @@ fn number(value: f64, decimals: usize) -> String {
 pub const EVERYTHING: &str = "peers/bench/run";
 /// The same for the part `packed`.
 pub const PACKED: &str = "peers/bench/run --only packed";
+/// The same for the part `kinds`.
+pub const KINDS: &str = "peers/bench/run --only kinds";
 
 /// Replaces a generated section of a document.
 ///
@@ -432,7 +484,7 @@ mod tests {
         let text = tables(&book(0.9, 1.0, 2.0, "real-dropped-cpu"));
         assert!(text.contains("≤ 0.75× client-go: missed by 20 % |"), "{text}");
         assert!(
-            text.contains("| CPU, s | 0.90 | 1.00 | n/a | 2.00 | 0.90 | | 0.45 |"),
+            text.contains("| CPU, s | 0.90 | 1.00 | 2.00 | 0.90 | 0.45 |"),
             "{text}"
         );
 
@@ -463,6 +515,21 @@ mod tests {
         assert!(text.contains(row), "{text}");
         let verdict = "≤ 0.25× client-go: missed by 100 %; ≤ 0.3× kube-runtime: met |";
         assert!(text.contains(verdict), "{text}");
+    }
+
+    #[test]
+    fn other_kinds_are_compared_with_client_go() {
+        let mut book = book(1.0, 2.0, 4.0, "secrets-cpu");
+        book.add("secrets-cpu", Peer::Packed, 0.5);
+
+        let text = tables(&book);
+
+        assert!(
+            text.contains("#### Initial list of secrets from a real server"),
+            "{text}"
+        );
+        let row = "| CPU to synced, s | 2.00 | 4.00 | 1.00 | 0.50 | 0.50 | 0.25 |";
+        assert!(text.contains(row), "{text}");
     }
 
     #[test]
