@@ -3,13 +3,17 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use kube_testserver::program::{Arguments, run};
+use kube_testserver::program::{Arguments, Role, run, stand_in};
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    // Invalid flags exit here with code 2 and a message that names them.
-    let arguments = Arguments::parse();
-    match run(arguments).await {
+    let mut called = std::env::args();
+    let result = match called.next().and_then(|program| Role::of(&program)) {
+        Some(role) => stand_in(role, &called.collect::<Vec<_>>()).await,
+        // Invalid flags exit here with code 2 and a message that names them.
+        None => run(Arguments::parse()).await,
+    };
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("kube-testserver: {message}");

@@ -2,6 +2,8 @@
 //!
 //! The binary contains nothing else; other programs can offer the same as a subcommand.
 
+mod envtest;
+
 use std::fmt;
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -11,6 +13,8 @@ use clap::Parser;
 
 use crate::churn::{Churn, Population};
 use crate::{Controllers, TestServer};
+
+pub use envtest::{Role, stand_in};
 
 /// An in-memory Kubernetes API server for tests and experiments.
 ///
@@ -63,13 +67,19 @@ pub struct Arguments {
     /// repeated
     #[arg(long, value_name = "FILE")]
     manifest: Vec<PathBuf>,
+
+    /// Fills a directory with programs for envtest, the test environment of Go's controller-runtime, and exits. With
+    /// KUBEBUILDER_ASSETS set to the directory, envtest starts this server instead of kube-apiserver and etcd
+    #[arg(long, value_name = "DIR", exclusive = true)]
+    envtest: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "Examples:
   kube-testserver --objects pods=500,nodes=20 --churn 20/s --seed 1
   kube-testserver --live --kubeconfig cluster.yaml
   kube-testserver --tls --kubeconfig cluster.yaml
-  kube-testserver --port 0 --kubeconfig cluster.yaml --manifest crds.yaml --manifest objects.yaml";
+  kube-testserver --port 0 --kubeconfig cluster.yaml --manifest crds.yaml --manifest objects.yaml
+  kube-testserver --envtest assets && KUBEBUILDER_ASSETS=$PWD/assets go test ./...";
 
 /// Never shows the token.
 impl fmt::Debug for Arguments {
@@ -88,6 +98,14 @@ impl fmt::Debug for Arguments {
 /// The port is in use, a manifest cannot be read or created, or the kubeconfig cannot be written. The text names the
 /// cause and the fix.
 pub async fn run(arguments: Arguments) -> Result<(), String> {
+    if let Some(directory) = &arguments.envtest {
+        envtest::link(directory)?;
+        println!(
+            "Use it with\n  KUBEBUILDER_ASSETS={} go test ./...",
+            directory.display()
+        );
+        return Ok(());
+    }
     // Registered before the server is announced, so that no signal is missed.
     let mut stop = Stop::new().map_err(|error| format!("cannot wait for signals: {error}"))?;
     let mut builder = TestServer::builder()

@@ -295,6 +295,13 @@ impl TestServerBuilder {
         Ok(self)
     }
 
+    /// Serves HTTPS with these certificates, in PEM: the server's, its key, and the authority of clients.
+    #[cfg(feature = "cli")]
+    pub(crate) fn tls_with(mut self, certificate: &[u8], key: &[u8], clients: &[u8]) -> io::Result<Self> {
+        self.tls = Some(crate::transport::tls::Tls::read(certificate, key, clients)?);
+        Ok(self)
+    }
+
     /// Allows [`listen`](Self::listen) on addresses that other machines can reach. Consider a token as well: without
     /// one, every client that reaches the server has full access, and can make it call any address by a webhook configuration.
     pub fn allow_remote(mut self) -> Self {

@@ -15,7 +15,9 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring::default_provider;
-use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+#[cfg(feature = "cli")]
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::server::TlsStream;
@@ -64,26 +66,31 @@ impl Tls {
         let client_key = KeyPair::generate().map_err(failed)?;
         let client = client.signed_by(&client_key, &issuer).map_err(failed)?;
 
-        let provider = Arc::new(default_provider());
-        let mut roots = RootCertStore::empty();
-        roots.add(authority.der().clone()).map_err(failed)?;
-        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
-            // A client may authenticate by token instead.
-            .allow_unauthenticated()
-            .build()
-            .map_err(failed)?;
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(server_key.serialize_der()));
-        let config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(failed)?
-            .with_client_cert_verifier(verifier)
-            .with_single_cert(vec![server.der().clone()], key)
-            .map_err(failed)?;
+        let acceptor = acceptor(vec![server.der().clone()], key, vec![authority.der().clone()])?;
         Ok(Tls {
-            acceptor: TlsAcceptor::from(Arc::new(config)),
+            acceptor,
             authority: authority.pem(),
             client: client.pem(),
             client_key: client_key.serialize_pem(),
+        })
+    }
+
+    /// Uses the server's certificate and key, and the authority of its clients, all in PEM. Whoever has a certificate of
+    /// that authority is an administrator. There is no kubeconfig: the client knows the certificates.
+    #[cfg(feature = "cli")]
+    pub(crate) fn read(certificate: &[u8], key: &[u8], clients: &[u8]) -> io::Result<Tls> {
+        let certificates = |pem| {
+            CertificateDer::pem_slice_iter(pem)
+                .collect::<Result<Vec<_>, _>>()
+                .map_err(failed)
+        };
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(failed)?;
+        Ok(Tls {
+            acceptor: acceptor(certificates(certificate)?, key, certificates(clients)?)?,
+            authority: String::new(),
+            client: String::new(),
+            client_key: String::new(),
         })
     }
 
@@ -115,6 +122,30 @@ impl Tls {
             "client-key-data": STANDARD.encode(&self.client_key),
         })
     }
+}
+
+/// Accepts clients with a certificate of an authority, and those without one, which may authenticate by token instead.
+fn acceptor(
+    server: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    authorities: Vec<CertificateDer<'static>>,
+) -> io::Result<TlsAcceptor> {
+    let provider = Arc::new(default_provider());
+    let mut roots = RootCertStore::empty();
+    for authority in authorities {
+        roots.add(authority).map_err(failed)?;
+    }
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+        .allow_unauthenticated()
+        .build()
+        .map_err(failed)?;
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(failed)?
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(server, key)
+        .map_err(failed)?;
+    Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
 fn authority() -> io::Result<(rcgen::Certificate, Issuer<'static, KeyPair>)> {

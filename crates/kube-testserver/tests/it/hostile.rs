@@ -44,7 +44,7 @@ async fn definition_with_an_invalid_pattern_is_rejected_with_its_field() {
         .error();
 
     assert_eq!((code, reason.as_str()), (422, "Invalid"));
-    let field = "spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[name].items.pattern: Invalid value: \
+    let field = "spec.validation.openAPIV3Schema.properties[spec].properties[name].items.pattern: Invalid value: \
                  \"[a-z\": must be a valid regular expression, but isn't: ";
     assert!(message.contains(field), "{message}");
     assert!(!message.contains("[fine]"), "{message}");

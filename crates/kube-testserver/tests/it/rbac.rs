@@ -380,3 +380,15 @@ async fn without_rbac_every_user_may_do_everything() {
     assert_eq!(as_jane(&server, "GET", PODS).await.0, 200);
     assert_eq!(send(&server, Method::GET, PODS, &Value::Null).await.status, 200);
 }
+
+#[tokio::test(start_paused = true)]
+async fn health_checks_need_no_credentials() {
+    let server = TestServer::builder().token("secret").build();
+
+    for path in ["/healthz", "/livez", "/readyz", "/version"] {
+        assert_eq!(ask(&server, "GET", path, &[]).await.0, 200, "{path}");
+    }
+    assert_eq!(ask(&server, "GET", "/api", &[]).await.0, 401);
+    let wrong = [("authorization", "Bearer wrong")];
+    assert_eq!(ask(&server, "GET", "/healthz", &wrong).await.0, 401);
+}

@@ -38,9 +38,7 @@ pub(crate) const KNOWN: &[Known] = &[
         "the annotation is added by the conversion from a version that no longer exists",
     ),
     known("rules/define", "body/status", AT_ONCE),
-    known("rules/define", "body/metadata/managedFields", AT_ONCE),
     known("rules/ratchet: define", "body/status", AT_ONCE),
-    known("rules/ratchet: define", "body/metadata/managedFields", AT_ONCE),
     known(
         "rules/ratchet: stricter rules",
         "body/metadata/managedFields",
@@ -48,7 +46,6 @@ pub(crate) const KNOWN: &[Known] = &[
     ),
     known("rules/ratchet: *", "headers/warning", KEPT),
     known("rules/functions: define*", "body/status", AT_ONCE),
-    known("rules/functions: define*", "body/metadata/managedFields", AT_ONCE),
     known("rules/constant: *", "", CONSTANTS),
     known("rules/costly: *", "", ESTIMATES),
     known("custom/define", "body/status", AT_ONCE),
