@@ -336,11 +336,12 @@ fn median(mut run: impl FnMut() -> usize) -> f64 {
 mod tests {
     use super::*;
 
-    fn pod(round: u16) -> Pod {
-        let mut pod = Pod::default();
+    fn metadata(round: u16) -> ObjectMeta {
         let sent = pod::sent(round, now_nanos() - 5_000_000);
-        pod.metadata.annotations = Some([(SENT.to_owned(), sent)].into());
-        pod
+        ObjectMeta {
+            annotations: Some([(SENT.to_owned(), sent)].into()),
+            ..ObjectMeta::default()
+        }
     }
 
     #[tokio::test]
@@ -348,11 +349,11 @@ mod tests {
         let meter = Meter::default();
         meter.begin(7, 2);
 
-        meter.saw(&pod(6));
-        meter.saw(&pod(7));
-        meter.saw(&Pod::default());
-        meter.saw(&pod(7));
-        meter.saw(&pod(7));
+        meter.saw_metadata(&metadata(6));
+        meter.saw_metadata(&metadata(7));
+        meter.saw_metadata(&ObjectMeta::default());
+        meter.saw_metadata(&metadata(7));
+        meter.saw_metadata(&metadata(7));
 
         let line = meter.finish().await;
         assert_eq!(line["updates"], 2);
