@@ -8,7 +8,8 @@ use std::path::Path;
 use super::block::{BlockKind, Packing, file_head, pack};
 use super::cursor::{Cursor, Step};
 use super::reader::Recording;
-use super::record::{Record, RecordKind};
+use super::record::{Record, RecordKind, SessionHead};
+use crate::kinds::Kind;
 
 /// What was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -93,7 +94,21 @@ const BEGAN: i64 = 1_800_000_000_000_000;
 
 /// Plain recordings with every kind of block and record.
 pub fn examples() -> Vec<Vec<u8>> {
-    let session = r#"{"program":"example","cluster":"c","kinds":[{"group":"","version":"v1","kind":"Pod","plural":"pods","singular":"pod","namespaced":true,"verbs":["list","watch"]}],"scope":"","masked":true,"began":1800000000000000,"continued":false}"#;
+    let session = SessionHead {
+        program: "example".to_owned(),
+        kinds: vec![Kind {
+            version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            plural: "pods".to_owned(),
+            namespaced: true,
+            ..Kind::default()
+        }],
+        masked: true,
+        began: BEGAN,
+        ..SessionHead::default()
+    };
+    // Text and numbers can be written as JSON.
+    let session = serde_json::to_vec(&session).unwrap_or_default();
     let object = br#"{"metadata":{"name":"a","namespace":"shop","uid":"1","resourceVersion":"5"},"status":{"phase":"Pending"}}"#;
     let patch = br#"[{"op":"replace","path":"/status/phase","value":"Running"},{"op":"add","path":"/metadata/labels","value":{"a":"b"}}]"#;
     let marks = br#"{"/data/password":"abc"}"#;
@@ -130,7 +145,7 @@ pub fn examples() -> Vec<Vec<u8>> {
         plain.clone()
     };
     vec![
-        block("S0", session.as_bytes()),
+        block("S0", &session),
         block("C0", &content),
         block("K3", &keyframe),
         block("C0", &content),
