@@ -52,11 +52,11 @@ impl Names {
 
     fn response(&self, response: &Response) -> Response {
         let headers = response.headers.iter().map(|(name, value)| {
-            let unique = UNIQUE_HEADERS.contains(&name.as_str());
-            let value = if unique {
-                "<uid>".into()
-            } else {
-                self.sentence(value)
+            let value = match name.as_str() {
+                name if UNIQUE_HEADERS.contains(&name) => "<uid>".into(),
+                // A real server sends those of several rules in the order of a Go map, and the first one is recorded.
+                "warning" if value.contains(": failed rule: ") => "<a broken rule>".into(),
+                _ => self.sentence(value),
             };
             (name.clone(), value)
         });
@@ -112,6 +112,7 @@ impl Names {
                 "message" => self.sentence(text).into(),
                 "cells" => self.cells(value),
                 "causes" => self.causes(value),
+                "managedFields" => self.managed_fields(value),
                 "serverAddress" => "<address>".into(),
                 "clusterIP" => self.address(value),
                 "clusterIPs" => value
@@ -149,6 +150,16 @@ impl Names {
             causes.sort_by_cached_key(Value::to_string);
         }
         causes
+    }
+
+    /// The entries of `managedFields`. Those of one manager are in the order of their times, which are equal if both
+    /// writes fall into the same second.
+    fn managed_fields(&self, entries: &Value) -> Value {
+        let mut entries = self.value(entries, false);
+        if let Some(entries) = entries.as_array_mut() {
+            entries.sort_by_cached_key(Value::to_string);
+        }
+        entries
     }
 
     /// An address of a Service, which a server allocates at random unless the client chose one.
@@ -344,6 +355,30 @@ mod tests {
             ),
             r#"Invalid: "{\"resourceVersion\":\"<version>\",\"at\":\"<time>\",\"n\":381}""#
         );
+    }
+
+    #[test]
+    fn order_of_managed_fields_and_of_broken_rules_does_not_count() {
+        let names = Names::new(&BTreeMap::new(), String::new());
+        let entry = |subresource: &str| json!({ "manager": "m", "subresource": subresource });
+        let object = |first: &str, second: &str| json!({ "managedFields": [entry(first), entry(second)] });
+        let response = |object: Value, rule: &str| Response {
+            status: 200,
+            headers: [(
+                "warning".to_owned(),
+                format!("299 - \"spec.{rule}: Invalid value: 9: failed rule: self < 5\""),
+            )]
+            .into(),
+            body: Body::Json(object),
+        };
+
+        let (one, other) = (
+            names.response(&response(object("", "status"), "a")),
+            names.response(&response(object("status", ""), "b")),
+        );
+
+        assert_eq!(one, other);
+        assert_ne!(one, names.response(&response(object("", "scale"), "a")));
     }
 
     #[test]
