@@ -67,8 +67,11 @@ impl Names {
                 Body::Json(value) => Body::Json(self.value(value, false)),
                 Body::Events(events) => {
                     let mut events: Vec<Value> = events.iter().map(|event| self.event(event)).collect();
-                    // A bookmark may be repeated, depending on the server's timer.
-                    events.dedup_by(|next, last| last["type"] == "BOOKMARK" && next == last);
+                    // A bookmark may follow another one, depending on the server's timer.
+                    events.dedup_by(|next, last| {
+                        let both = last["type"] == "BOOKMARK" && next["type"] == "BOOKMARK";
+                        both && (next == last || next["object"]["metadata"]["annotations"].is_null())
+                    });
                     Body::Events(events)
                 }
                 Body::Text(text) => Body::Text(self.sentence(text)),
