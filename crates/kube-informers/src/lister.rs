@@ -95,8 +95,8 @@ impl<K: Object> Lister<K> {
     /// It is one argument: `get(("shop", "cart"))`. For `get("shop", "cart")` the compiler suggests removing the second
     /// argument, but `get("shop")` is the cluster-scoped object of that name. [`namespace`](Self::namespace) is the form with
     /// two calls: `namespace("shop").get("cart")`.
-    // The name of the parameter is what the compiler shows for `get("shop", "cart")`. Its suggestion cannot be changed: it
-    // depends on whether the first argument has a valid type, which it has, because "shop/cart" is a key.
+    // The name of the parameter is what the compiler shows for `get("shop", "cart")`. Its suggestion cannot be changed: for
+    // a generic parameter it keeps the first argument, whatever its type.
     pub fn get<'a>(&self, namespace_and_name: impl Into<KeyRef<'a>>) -> Option<Arc<K>> {
         self.store.get(namespace_and_name.into())
     }
