@@ -24,6 +24,7 @@ mod error;
 mod proxy;
 mod server;
 mod setup;
+pub mod suites;
 mod temporary;
 
 pub use cluster::Cluster;
