@@ -91,7 +91,7 @@ pub use transport::journal::SeenRequest;
 pub use transport::request::{Query, Verb};
 pub use transport::service::TestService;
 pub use transport::status::ApiError;
-pub use webhooks::{Admission, AdmissionRequest, Operation, Webhook, WebhookRule};
+pub use webhooks::{Admission, AdmissionRequest, ConversionWebhook, Operation, Webhook, WebhookRule};
 
 /// Compiles the examples of the README.
 #[cfg(doctest)]

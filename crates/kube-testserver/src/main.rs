@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use kube_testserver::program::{Arguments, Role, run, stand_in};
+use kube_testserver::program::{Program, Role, stand_in};
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -11,7 +11,7 @@ async fn main() -> ExitCode {
     let result = match called.next().and_then(|program| Role::of(&program)) {
         Some(role) => stand_in(role, &called.collect::<Vec<_>>()).await,
         // Invalid flags exit here with code 2 and a message that names them.
-        None => run(Arguments::parse()).await,
+        None => Program::parse().run().await,
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

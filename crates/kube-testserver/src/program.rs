@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use clap::Parser;
+use clap::{Args, Parser};
 
 use crate::churn::{Churn, Population};
 use crate::{Controllers, TestServer};
@@ -19,8 +19,43 @@ pub use envtest::{Role, stand_in};
 /// An in-memory Kubernetes API server for tests and experiments.
 ///
 /// Nothing is stored on disk: all objects are lost when it stops. Without --live and --churn no object changes by itself.
-#[derive(Parser)]
-#[command(name = "kube-testserver", version, after_help = EXAMPLES)]
+#[derive(Debug, Parser)]
+#[command(name = "kube-testserver", version)]
+pub struct Program {
+    #[command(flatten)]
+    arguments: Arguments,
+
+    /// Fills a directory with programs for envtest, the test environment of Go's controller-runtime, and exits. With
+    /// KUBEBUILDER_ASSETS set to the directory, envtest starts this server instead of kube-apiserver and etcd
+    #[arg(long, value_name = "DIR", exclusive = true)]
+    envtest: Option<PathBuf>,
+}
+
+impl Program {
+    /// Serves until it is stopped, or fills a directory for envtest. Only the program `kube-testserver` can do the latter,
+    /// because the links in the directory lead to it.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`]; or the directory cannot be written.
+    pub async fn run(self) -> Result<(), String> {
+        let Some(directory) = &self.envtest else {
+            return run(self.arguments).await;
+        };
+        envtest::link(directory)?;
+        println!(
+            "Use it with\n  KUBEBUILDER_ASSETS={} go test ./...",
+            directory.display()
+        );
+        Ok(())
+    }
+}
+
+/// An in-memory Kubernetes API server for tests and experiments.
+///
+/// Nothing is stored on disk: all objects are lost when it stops. Without --live and --churn no object changes by itself.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// The port to listen on; 0 picks a free one
     #[arg(long, default_value_t = 8001)]
@@ -34,7 +69,9 @@ pub struct Arguments {
     #[arg(long, default_value = "", value_name = "LIST", hide_default_value = true)]
     objects: Population,
 
-    /// Changes per second (20/s) or per minute (5/m): deployments roll, pods come and go, nodes flap
+    /// Writes per second (20/s) or per minute (5/m), of all kinds together: deployments roll, pods come and go, nodes flap. About
+    /// one in four is a write of a pod, the others are of deployments, replica sets, nodes, leases, config maps and events. Without
+    /// --objects and --manifest there are 3 nodes, 4 deployments and 20 pods
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     churn: Option<f64>,
 
@@ -67,19 +104,13 @@ pub struct Arguments {
     /// repeated
     #[arg(long, value_name = "FILE")]
     manifest: Vec<PathBuf>,
-
-    /// Fills a directory with programs for envtest, the test environment of Go's controller-runtime, and exits. With
-    /// KUBEBUILDER_ASSETS set to the directory, envtest starts this server instead of kube-apiserver and etcd
-    #[arg(long, value_name = "DIR", exclusive = true)]
-    envtest: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "Examples:
   kube-testserver --objects pods=500,nodes=20 --churn 20/s --seed 1
   kube-testserver --live --kubeconfig cluster.yaml
   kube-testserver --tls --kubeconfig cluster.yaml
-  kube-testserver --port 0 --kubeconfig cluster.yaml --manifest crds.yaml --manifest objects.yaml
-  kube-testserver --envtest assets && KUBEBUILDER_ASSETS=$PWD/assets go test ./...";
+  kube-testserver --port 0 --kubeconfig cluster.yaml --manifest crds.yaml --manifest objects.yaml";
 
 /// Never shows the token.
 impl fmt::Debug for Arguments {
@@ -98,20 +129,16 @@ impl fmt::Debug for Arguments {
 /// The port is in use, a manifest cannot be read or created, or the kubeconfig cannot be written. The text names the
 /// cause and the fix.
 pub async fn run(arguments: Arguments) -> Result<(), String> {
-    if let Some(directory) = &arguments.envtest {
-        envtest::link(directory)?;
-        println!(
-            "Use it with\n  KUBEBUILDER_ASSETS={} go test ./...",
-            directory.display()
-        );
-        return Ok(());
-    }
     // Registered before the server is announced, so that no signal is missed.
     let mut stop = Stop::new().map_err(|error| format!("cannot wait for signals: {error}"))?;
     let mut builder = TestServer::builder()
         .seed(arguments.seed)
         .conformant()
         .garbage_collection();
+    // A given number of objects is a load, in which managed fields would cost the server more than the rest.
+    if arguments.objects.is_empty() {
+        builder = builder.field_managers();
+    }
     if arguments.live {
         builder = builder.controllers(Controllers::all());
     }
@@ -140,8 +167,17 @@ pub async fn run(arguments: Arguments) -> Result<(), String> {
         create_from(&server, path)?;
     }
     let mut churn = Churn::new(server.clone(), arguments.seed);
+    let is_churn_alone = arguments.objects.is_empty() && arguments.manifest.is_empty();
+    let objects = match arguments.churn {
+        // Without objects nothing could change.
+        Some(_) if is_churn_alone => Population::new()
+            .with("nodes", 3)
+            .with("deployments", 4)
+            .with("pods", 20),
+        _ => arguments.objects.clone(),
+    };
     churn
-        .fill(&arguments.objects)
+        .fill(&objects)
         .map_err(|error| format!("--objects: {error}"))?;
     if arguments.live {
         churn.ensure_node();
@@ -339,6 +375,17 @@ mod tests {
     #[test]
     fn the_flags_are_consistent() {
         use clap::CommandFactory;
-        Arguments::command().debug_assert();
+        Program::command().debug_assert();
+    }
+
+    /// The links that it makes lead to the running program, which must be able to stand in for envtest's.
+    #[test]
+    fn only_the_program_itself_offers_envtest() {
+        use clap::CommandFactory;
+        let offers = |command: &clap::Command| command.get_arguments().any(|flag| flag.get_id() == "envtest");
+        assert!(offers(&Program::command()));
+        assert!(!offers(&Arguments::augment_args(clap::Command::new(
+            "testserver"
+        ))));
     }
 }

@@ -8,6 +8,7 @@ mod support;
 mod endpoint;
 
 mod connections;
+mod conversion;
 mod custom;
 mod encodings;
 mod kinds;

@@ -164,30 +164,44 @@ pub(crate) fn check(kind: &Kind, metadata: &Map<String, Value>) -> Vec<FieldErro
         }
     }
     if let Some(labels) = metadata.get("labels").and_then(Value::as_object) {
-        for (key, value) in labels {
-            for broken in names::label_key(key) {
-                errors.push(FieldError::invalid("metadata.labels", key.as_str(), broken));
-            }
-            let value = value.as_str().unwrap_or_default();
-            for broken in names::label_value(value) {
-                errors.push(FieldError::invalid("metadata.labels", value, broken));
-            }
-        }
+        errors.extend(check_labels("metadata.labels", labels));
     }
     if let Some(annotations) = metadata.get("annotations").and_then(Value::as_object) {
-        let mut size = 0;
-        for (key, value) in annotations {
-            size += key.len() + value.as_str().map_or(0, str::len);
-            for broken in names::label_key(&key.to_lowercase()) {
-                errors.push(FieldError::invalid("metadata.annotations", key.as_str(), broken));
-            }
-        }
-        if size > 256 * 1024 {
-            errors.push(FieldError::too_long("metadata.annotations", 256 * 1024));
-        }
+        errors.extend(check_annotations("metadata.annotations", annotations));
     }
     errors.extend(check_finalizers(kind, metadata));
     errors.extend(check_owners(metadata));
+    errors
+}
+
+/// Validates the keys and values of labels.
+pub(crate) fn check_labels(field: &str, labels: &Map<String, Value>) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for (key, value) in labels {
+        for broken in names::label_key(key) {
+            errors.push(FieldError::invalid(field, key.as_str(), broken));
+        }
+        let value = value.as_str().unwrap_or_default();
+        for broken in names::label_value(value) {
+            errors.push(FieldError::invalid(field, value, broken));
+        }
+    }
+    errors
+}
+
+/// Validates the keys of annotations and their total size.
+pub(crate) fn check_annotations(field: &str, annotations: &Map<String, Value>) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let mut size = 0;
+    for (key, value) in annotations {
+        size += key.len() + value.as_str().map_or(0, str::len);
+        for broken in names::label_key(&key.to_lowercase()) {
+            errors.push(FieldError::invalid(field, key.as_str(), broken));
+        }
+    }
+    if size > 256 * 1024 {
+        errors.push(FieldError::too_long(field, 256 * 1024));
+    }
     errors
 }
 

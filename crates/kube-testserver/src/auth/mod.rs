@@ -1,6 +1,7 @@
 //! Authentication and authorization. Without RBAC the token grants everything, and the user without permissions gets 403 for
 //! every object. With RBAC every request has a user, and roles decide. Returns the error for a rejected request.
 
+pub(crate) mod escalation;
 pub(crate) mod rbac;
 
 use base64::Engine;

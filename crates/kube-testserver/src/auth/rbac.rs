@@ -10,7 +10,10 @@ use super::User;
 use crate::controllers::{list, selects, text};
 use crate::storage::{Store, storage_key};
 
-const GROUP: &str = "rbac.authorization.k8s.io";
+pub(crate) const GROUP: &str = "rbac.authorization.k8s.io";
+
+/// The collection of cluster roles.
+pub(crate) const CLUSTER_ROLES: &str = "clusterroles.rbac.authorization.k8s.io";
 
 /// What a user wants to do.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +57,10 @@ pub(crate) fn decide(store: &Store, user: &User, action: &Action<'_>) -> Decisio
                 return Decision::Allowed(format!("RBAC: allowed by {}", grant.reason));
             }
             Some(_) => {}
-            None => missing.push(format!("{} not found", grant.role)),
+            None => {
+                let kind = grant.role.kind.to_lowercase();
+                missing.push(format!("{kind}.{GROUP} {:?} not found", grant.role.name));
+            }
         }
     }
     missing.dedup();
@@ -73,18 +79,53 @@ pub(crate) fn rules_of(store: &Store, user: &User, namespace: &str) -> Vec<Value
         .flat_map(|grant| grant.rules.unwrap_or_default())
         .collect();
     if user.groups.iter().any(|group| group == "system:masters") {
-        rules.push(json!({ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }));
-        rules.push(json!({ "verbs": ["*"], "nonResourceURLs": ["*"] }));
+        rules.extend_from_slice(everything());
     }
     rules
+}
+
+/// The rules that apply to a user, and the roles that bindings name although they do not exist.
+pub(super) fn rules_and_missing_roles(
+    store: &Store,
+    user: &User,
+    namespace: Option<&str>,
+) -> (Vec<Value>, Vec<String>) {
+    let (mut rules, mut missing) = (Vec::new(), Vec::new());
+    for grant in grants(store, user, namespace) {
+        match grant.rules {
+            Some(own) => rules.extend(own),
+            None => {
+                let plural = format!("{}s", grant.role.kind.to_lowercase());
+                missing.push(format!("{plural}.{GROUP} {:?} not found", grant.role.name));
+            }
+        }
+    }
+    (rules, missing)
+}
+
+/// The rules that allow everything.
+pub(super) fn everything() -> &'static [Value] {
+    static RULES: OnceLock<Vec<Value>> = OnceLock::new();
+    RULES.get_or_init(|| {
+        vec![
+            json!({ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }),
+            json!({ "verbs": ["*"], "nonResourceURLs": ["*"] }),
+        ]
+    })
 }
 
 /// A binding of a role to a user.
 struct Grant {
     /// The rules of the role; `None` if it does not exist.
     rules: Option<Vec<Value>>,
-    role: String,
+    role: RoleRef,
     reason: String,
+}
+
+/// The kind and name of a role.
+struct RoleRef {
+    kind: String,
+    name: String,
 }
 
 fn grants(store: &Store, user: &User, namespace: Option<&str>) -> Vec<Grant> {
@@ -121,7 +162,10 @@ fn grant(store: &Store, binding: &Value, namespace: Option<&str>, described: &st
     let (kind, name) = (text(binding, "/roleRef/kind"), text(binding, "/roleRef/name"));
     Grant {
         rules: role_rules(store, kind, namespace, name),
-        role: format!("{}.{GROUP} {name:?}", kind.to_lowercase()),
+        role: RoleRef {
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+        },
         reason: format!("{described} of {kind} {name:?} to {subject}"),
     }
 }
@@ -152,7 +196,13 @@ fn subject_of(binding: &Value, user: &User, namespace: Option<&str>) -> Option<S
     })
 }
 
-fn role_rules(store: &Store, kind: &str, namespace: Option<&str>, name: &str) -> Option<Vec<Value>> {
+/// The rules of a role; `None` if it does not exist. Those of aggregated roles are stored in them, see [`outdated_aggregate`].
+pub(super) fn role_rules(
+    store: &Store,
+    kind: &str,
+    namespace: Option<&str>,
+    name: &str,
+) -> Option<Vec<Value>> {
     let (plural, namespace) = match kind {
         "Role" => ("roles", namespace),
         _ => ("clusterroles", None),
@@ -166,22 +216,35 @@ fn role_rules(store: &Store, kind: &str, namespace: Option<&str>, name: &str) ->
             .find(|role| text(role, "/metadata/name") == name)
             .cloned()
     })?;
-    let mut rules = list(&role, "/rules").to_vec();
-    let selectors = list(&role, "/aggregationRule/clusterRoleSelectors");
-    if !selectors.is_empty() {
-        for other in objects(store, "clusterroles", None) {
-            let labels = other.pointer("/metadata/labels").and_then(Value::as_object);
-            let labels: BTreeMap<String, String> = labels
-                .into_iter()
-                .flatten()
-                .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
-                .collect();
-            if selectors.iter().any(|selector| selects(selector, &labels)) {
-                rules.extend(list(&other, "/rules").iter().cloned());
+    Some(list(&role, "/rules").to_vec())
+}
+
+/// The first aggregated role whose rules are not those of the roles that it selects, and these rules.
+#[doc(alias = "ClusterRoleAggregationController")]
+pub(crate) fn outdated_aggregate(store: &Store) -> Option<(String, Vec<Value>)> {
+    // By name.
+    let roles: Vec<_> = store.collection(CLUSTER_ROLES)?.objects().cloned().collect();
+    for role in &roles {
+        let value = role.value();
+        if value.get("aggregationRule").is_none_or(Value::is_null) {
+            continue;
+        }
+        let mut rules: Vec<Value> = Vec::new();
+        for selector in list(&value, "/aggregationRule/clusterRoleSelectors") {
+            let others = roles.iter().filter(|other| other.key != role.key);
+            for other in others.filter(|other| selects(selector, &other.meta.labels)) {
+                for rule in list(&other.value(), "/rules") {
+                    if !rules.contains(rule) {
+                        rules.push(rule.clone());
+                    }
+                }
             }
         }
+        if list(&value, "/rules") != rules.as_slice() {
+            return Some((role.meta.name.clone(), rules));
+        }
     }
-    Some(rules)
+    None
 }
 
 fn allows(rule: &Value, action: &Action<'_>) -> bool {
@@ -241,10 +304,7 @@ pub(crate) fn bootstrap() -> &'static [Value] {
             "/version/",
         ];
         let own = |group: &str, resources: &[&str]| json!({ "verbs": ["create"], "apiGroups": [group], "resources": resources });
-        let everything = json!([
-            { "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] },
-            { "verbs": ["*"], "nonResourceURLs": ["*"] },
-        ]);
+        let everything = json!(everything());
         let basic = json!([
             own("authorization.k8s.io", &["selfsubjectaccessreviews", "selfsubjectrulesreviews"]),
             own("authentication.k8s.io", &["selfsubjectreviews"]),

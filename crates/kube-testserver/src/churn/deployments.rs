@@ -186,7 +186,7 @@ impl Churn {
     /// Starts a rollout by changing the image.
     pub(super) fn roll_out(&mut self, key: &str) {
         let next = self.rng.u32(1..100);
-        self.change("deployments.apps", key, |object| {
+        self.change_as("kubectl-set", "deployments.apps", key, |object| {
             if let Some(image) = object.pointer_mut("/spec/template/spec/containers/0/image")
                 && let Some(name) = image
                     .as_str()
@@ -204,7 +204,7 @@ impl Churn {
             return;
         };
         let up = self.rng.bool();
-        self.change("deployments.apps", key, |object| {
+        self.change_as("kubectl-scale", "deployments.apps", key, |object| {
             let now = object
                 .pointer("/spec/replicas")
                 .and_then(Value::as_u64)

@@ -28,6 +28,10 @@ pub use population::{Population, PopulationError};
 const LONGEST_TICK: Duration = Duration::from_millis(500);
 const SHORTEST_TICK: Duration = Duration::from_millis(10);
 
+/// Field managers of a real cluster.
+const KUBELET: &str = "kubelet";
+const CONTROLLERS: &str = "kube-controller-manager";
+
 /// Changes a server's objects as a busy cluster would.
 #[derive(Debug)]
 pub struct Churn {
@@ -99,7 +103,8 @@ impl Churn {
         self.writes
     }
 
-    /// Makes `writes_per_second` changes until the future is dropped.
+    /// Makes `writes_per_second` changes until the future is dropped. All kinds are counted; in a cluster of pods and deployments
+    /// about one write in four is of a pod.
     pub async fn run(mut self, writes_per_second: f64) {
         if writes_per_second.is_nan() || writes_per_second <= 0.0 {
             return std::future::pending().await;
@@ -211,9 +216,9 @@ impl Churn {
                     return;
                 };
                 let host = objects::host_address(&node);
-                let Some(object) =
-                    self.change("pods", key, |object| pods::schedule(object, &node, &host, &now))
-                else {
+                let Some(object) = self.change_as("kube-scheduler", "pods", key, |object| {
+                    pods::schedule(object, &node, &host, &now)
+                }) else {
                     self.forget_pod(key);
                     return;
                 };
@@ -454,7 +459,19 @@ impl Churn {
 
     /// Creates an object; `None` if the server rejected it, for example because the name is taken.
     fn create(&mut self, object: Value) -> Option<Value> {
-        let created = self.server.try_create(object).ok()?;
+        let manager = match object.get("kind").and_then(Value::as_str) {
+            Some("Node" | "Lease" | "Event") => KUBELET,
+            Some("ReplicaSet") => CONTROLLERS,
+            // A pod that no controller owns is created by a user.
+            Some("Pod") if object.pointer("/metadata/ownerReferences").is_some() => CONTROLLERS,
+            _ => "kubectl-create",
+        };
+        let manager = if self.server.has_field_managers() {
+            manager
+        } else {
+            ""
+        };
+        let created = self.server.create_as(manager, object).ok()?;
         self.writes += 1;
         Some(created)
     }
@@ -462,8 +479,29 @@ impl Churn {
     /// Edits the current state of an object; `None` if it does not exist. Read and write are one step, so that
     /// concurrent client writes are not lost.
     fn change(&mut self, resource: &str, key: &str, edit: impl FnOnce(&mut Value)) -> Option<Value> {
+        let manager = match resource {
+            "deployments.apps" | "replicasets.apps" => CONTROLLERS,
+            "configmaps" => "kubectl-edit",
+            _ => KUBELET,
+        };
+        self.change_as(manager, resource, key, edit)
+    }
+
+    /// The same, as another field manager.
+    fn change_as(
+        &mut self,
+        manager: &str,
+        resource: &str,
+        key: &str,
+        edit: impl FnOnce(&mut Value),
+    ) -> Option<Value> {
+        let manager = if self.server.has_field_managers() {
+            manager
+        } else {
+            ""
+        };
         let mut changed = false;
-        let updated = self.server.edit(resource, key, |object| {
+        let updated = self.server.edit_as(manager, resource, key, |object| {
             let before = object.clone();
             edit(object);
             changed = *object != before;

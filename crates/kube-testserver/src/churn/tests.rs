@@ -220,7 +220,7 @@ async fn concurrent_client_writes_are_not_lost() {
         scope.spawn(|| {
             for _ in 0..WRITES {
                 server
-                    .edit("deployments.apps", &key, |object| count(object, "client"))
+                    .edit_as("", "deployments.apps", &key, |object| count(object, "client"))
                     .unwrap();
             }
         });
@@ -293,4 +293,29 @@ async fn controllers_of_the_server_follow_up_on_the_churn() {
         deployments.iter().any(|one| revision(one) != Some(json!("1"))),
         "no deployment was rolled out"
     );
+}
+
+/// `--churn` counts writes of all kinds; its documentation gives the share of pods.
+#[tokio::test]
+async fn about_one_write_in_four_is_of_a_pod() {
+    let (server, mut churn) = cluster(3, "pods=60,nodes=4");
+    let start = server.resource_version();
+    let versions = |server: &TestServer| -> BTreeSet<String> {
+        let pods = server.objects("pods");
+        let version = |pod: &Value| format!("{}@{}", key_of(pod), pod["metadata"]["resourceVersion"]);
+        pods.iter().map(version).collect()
+    };
+    let mut seen = versions(&server);
+    let mut of_pods = 0;
+    for _ in 0..500 {
+        churn.step();
+        let now = versions(&server);
+        // A write of a pod changes one entry, or adds or removes one.
+        of_pods += now.difference(&seen).count().max(seen.difference(&now).count());
+        seen = now;
+    }
+    let writes = server.resource_version() - start;
+
+    let share = of_pods as f64 / writes as f64;
+    assert!((0.15..0.4).contains(&share), "{of_pods} of {writes}: {share}");
 }

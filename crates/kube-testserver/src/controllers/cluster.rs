@@ -13,6 +13,7 @@ use super::queue::Request;
 use super::rules::PodRule;
 use super::{Controller, Controllers};
 use crate::churn::objects::event;
+use crate::patch::Manager;
 use crate::server::state::ServerState;
 use crate::storage::{Store, Stored, storage_key};
 use crate::typed;
@@ -52,6 +53,7 @@ pub(super) struct Cluster<'a> {
     pub(super) memory: &'a mut Memory,
     pub(super) rules: &'a [PodRule],
     later: Vec<(Duration, Request)>,
+    controller: Controller,
 }
 
 impl<'a> Cluster<'a> {
@@ -60,6 +62,7 @@ impl<'a> Cluster<'a> {
         store: &'a mut Store,
         memory: &'a mut Memory,
         rules: &'a [PodRule],
+        controller: Controller,
     ) -> Cluster<'a> {
         Cluster {
             state,
@@ -67,6 +70,7 @@ impl<'a> Cluster<'a> {
             memory,
             rules,
             later: Vec::new(),
+            controller,
         }
     }
 
@@ -155,8 +159,10 @@ impl Cluster<'_> {
         let kind = self.state.registry.read().kind_of(&object)?;
         let stored_as = self.state.registry.read().stored(&kind);
         let namespace = text(&object, "/metadata/namespace").to_owned();
+        let now = self.timestamp();
         let place = Place {
             conformant: self.state.config.conformant,
+            manager: self.manager("", &now),
             ..Place::of_test(
                 &kind,
                 &stored_as,
@@ -176,15 +182,43 @@ impl Cluster<'_> {
         key: &str,
         change: impl FnOnce(&mut Value),
     ) -> Option<Value> {
+        self.edit_part("", collection, key, change)
+    }
+
+    fn edit_part(
+        &mut self,
+        subresource: &str,
+        collection: &str,
+        key: &str,
+        change: impl FnOnce(&mut Value),
+    ) -> Option<Value> {
         let kind = write::kind_of(self.state, collection)?;
         let (namespace, name) = split(key);
-        let place = Place::of_test(&kind, &kind, namespace, name);
+        let now = self.timestamp();
+        let place = Place {
+            manager: self.manager(subresource, &now),
+            ..Place::of_test(&kind, &kind, namespace, name)
+        };
         let edited = write::update_now(self.state, self.store, &place, Part::Object, |object| {
             let mut object = object.clone();
             change(&mut object);
             Ok(Made::Changed(object))
         });
         edited.ok().map(|stored| stored.value())
+    }
+
+    /// The field manager of a write: the program that has the controller in a real cluster.
+    fn manager<'a>(&self, subresource: &'a str, now: &'a str) -> Option<Manager<'a>> {
+        let name = match self.controller {
+            Controller::Scheduler => "kube-scheduler",
+            Controller::Kubelet => "kubelet",
+            _ => "kube-controller-manager",
+        };
+        self.state.config.field_managers.then_some(Manager {
+            name,
+            subresource,
+            now,
+        })
     }
 
     /// Deletes an object. A pod ends gracefully if a kubelet runs it.
@@ -234,7 +268,9 @@ impl Cluster<'_> {
 
     /// Replaces the status of an object.
     pub(super) fn set_status(&mut self, collection: &str, key: &str, status: Value) {
-        self.edit(collection, key, |object| object["status"] = json!(status));
+        self.edit_part("status", collection, key, |object| {
+            object["status"] = json!(status)
+        });
     }
 }
 

@@ -91,7 +91,7 @@ pub(crate) enum Controller {
 /// - EndpointSlice: IPv6, topology hints.
 /// - Scheduler: resources, affinity to pods, spread constraints, priorities and preemption, `schedulerName`. Nodes that fit take turns.
 /// - Kubelet: init containers, probes and images are not run; [`PodRule`] decides what happens to a pod.
-/// - Their writes appear in no `managedFields`.
+/// - Their writes appear in `managedFields` only with [`TestServerBuilder::field_managers`](crate::TestServerBuilder::field_managers).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "pass it to `TestServerBuilder::controllers`"]
 pub struct Controllers {

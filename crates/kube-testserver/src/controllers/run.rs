@@ -218,7 +218,7 @@ fn reconcile(state: &Arc<ServerState>, request: &Request) {
     let rules = state.controllers.rules.lock().clone();
     let (later, now) = state.write(|store| {
         let mut memory = state.controllers.memory.lock();
-        let mut cluster = Cluster::new(state, store, &mut memory, &rules);
+        let mut cluster = Cluster::new(state, store, &mut memory, &rules, request.controller);
         let key = &request.key;
         match request.controller {
             Controller::ReplicaSets => replica_set::reconcile(&mut cluster, key),

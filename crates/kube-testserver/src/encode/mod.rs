@@ -51,7 +51,8 @@ pub(crate) enum Form {
 #[derive(Debug)]
 pub(crate) struct Encoder {
     kind: Arc<Kind>,
-    /// The storage version of the kind, if it differs from the requested version.
+    /// The storage version of a built-in kind, if it differs from the requested version. Custom objects are in the requested
+    /// version already.
     stored_as: Option<Arc<Kind>>,
     form: Form,
     encoding: Encoding,
@@ -72,6 +73,7 @@ impl Encoder {
         Encoder {
             kind: kind.clone(),
             stored_as: stored_as
+                .filter(|_| !kind.custom)
                 .filter(|stored| stored.version != kind.version || stored.group != kind.group),
             form: accepted.form,
             encoding: accepted.encoding,

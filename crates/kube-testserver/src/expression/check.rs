@@ -1,7 +1,7 @@
 //! The type checker: finds unknown names and values of the wrong type before anything is evaluated. Errors are worded as
 //! an API server's.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedEntryExpr, IdedExpr, ListExpr, LiteralValue,
@@ -9,6 +9,7 @@ use cel::common::ast::{
 };
 
 use super::Declarations;
+use super::estimate::{Known, estimate};
 use super::functions::{self, pattern};
 use super::node::{Call, Comprehension, Element, Entry, How, Node, Select};
 use super::parse::{Issue, Parsed};
@@ -47,6 +48,16 @@ pub(super) struct Checked {
     pub(super) output: Type,
     /// The variables that it uses.
     pub(super) variables: BTreeSet<String>,
+    /// What evaluating it costs at most; 0 if the sizes of its variables are not declared.
+    pub(super) cost: u64,
+}
+
+/// The function that a call was found to be.
+pub(super) struct Resolved {
+    pub(super) function: String,
+    pub(super) is_method: bool,
+    /// The overloads that fit: several if the types of arguments are not known.
+    pub(super) overloads: Vec<&'static Overload>,
 }
 
 /// Checks a parsed expression.
@@ -60,6 +71,8 @@ pub(super) fn check(source: &str, parsed: &Parsed, declared: &Declarations) -> R
         parameters: 0,
         formats: 0,
         used: BTreeSet::new(),
+        types: HashMap::new(),
+        calls: HashMap::new(),
         issues: Vec::new(),
         late: Vec::new(),
     };
@@ -72,7 +85,18 @@ pub(super) fn check(source: &str, parsed: &Parsed, declared: &Declarations) -> R
     if !issues.is_empty() {
         return Err(issues);
     }
+    let cost = declared.bounds.as_ref().map_or(0, |bounds| {
+        for kind in checker.types.values_mut() {
+            *kind = checker.bound.resolve(kind, true);
+        }
+        let known = Known {
+            types: &checker.types,
+            calls: &checker.calls,
+        };
+        estimate(&parsed.tree, known, bounds)
+    });
     Ok(Checked {
+        cost,
         node,
         output: checker.bound.resolve(&output, true),
         variables: checker.used,
@@ -91,6 +115,9 @@ struct Checker<'a> {
     /// The number of calls of `format` around, whose lists may mix types.
     formats: usize,
     used: BTreeSet<String>,
+    /// The types of the parts of the expression and the functions that it calls, for its estimate.
+    types: HashMap<u64, Type>,
+    calls: HashMap<u64, Resolved>,
     issues: Vec<Issue>,
     /// Errors that are reported only if there are no others.
     late: Vec<Issue>,
@@ -132,6 +159,14 @@ impl Checker<'_> {
     }
 
     fn check(&mut self, expression: &IdedExpr) -> Typed {
+        let (kind, node) = self.check_part(expression);
+        if self.declared.bounds.is_some() {
+            self.types.insert(expression.id, kind.clone());
+        }
+        (kind, node)
+    }
+
+    fn check_part(&mut self, expression: &IdedExpr) -> Typed {
         let id = expression.id;
         match &expression.expr {
             Expr::Unspecified => broken(),
@@ -282,13 +317,14 @@ impl Checker<'_> {
         &mut self,
         id: u64,
         name: &str,
-        found: &[Overload],
+        found: &'static [Overload],
         kinds: Vec<Type>,
         arguments: Vec<Node>,
         call: &CallExpr,
     ) -> Typed {
         let is_method = kinds.len() > call.args.len();
         let mut result: Option<Type> = None;
+        let mut fitting = Vec::new();
         for overload in found.iter().filter(|overload| overload.is_method == is_method) {
             let (first, second) = (self.fresh(), self.fresh());
             let instantiate = |kind: &Type| instantiate(kind, &first, &second);
@@ -296,6 +332,7 @@ impl Checker<'_> {
             if !self.bound.assign_all(&kinds, &parameters) {
                 continue;
             }
+            fitting.push(overload);
             let returned = self.bound.resolve(&instantiate(&overload.result), false);
             result = Some(match result {
                 None => returned,
@@ -318,6 +355,14 @@ impl Checker<'_> {
             );
             return broken();
         };
+        if self.declared.bounds.is_some() {
+            let resolved = Resolved {
+                function: name.to_owned(),
+                is_method,
+                overloads: fitting,
+            };
+            self.calls.insert(id, resolved);
+        }
         (result, self.call(name, arguments, call))
     }
 

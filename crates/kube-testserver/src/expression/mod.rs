@@ -4,23 +4,28 @@
 //! The syntax is parsed by the crate `cel`. The type checker, whose errors are those of an API server, the interpreter,
 //! which counts its steps, and Kubernetes' functions (`functions.txt`) are ours.
 //!
-//! Not supported, and therefore unknown to the checker: the `authorizer` of admission policies, `semver`, macros with two
-//! variables (`transformList`, `all(k, v, ...)`), `sortBy`, and time zones other than UTC.
+//! Not supported, and therefore unknown to the checker: `semver`, macros with two variables (`transformList`,
+//! `all(k, v, ...)`), `sortBy`, and time zones other than UTC. The `authorizer` of match conditions can be checked, but not
+//! evaluated.
 
 mod check;
+mod estimate;
 mod evaluate;
 mod functions;
 mod node;
 mod parse;
 mod signatures;
+mod size;
 mod types;
 mod value;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 pub(crate) use check::RESERVED;
 pub(crate) use evaluate::Failure;
 pub(crate) use functions::{parse_duration_in_words, parse_timestamp};
+pub(crate) use size::Bounds;
 pub(crate) use types::{ObjectType, Type};
 pub(crate) use value::{Identity, Key, List, Value};
 
@@ -29,18 +34,29 @@ use node::Node;
 
 /// The variables that an expression may use, with their types.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Declarations(Vec<(&'static str, Type)>);
+pub(crate) struct Declarations {
+    variables: Vec<(&'static str, Type)>,
+    /// The sizes of the variables; without them, the cost of an expression is not estimated.
+    bounds: Option<Arc<Bounds>>,
+}
 
 impl Declarations {
     /// Declares a variable.
     #[must_use]
     pub(crate) fn with(mut self, name: &'static str, kind: Type) -> Self {
-        self.0.push((name, kind));
+        self.variables.push((name, kind));
+        self
+    }
+
+    /// Declares the sizes of all variables, which are states of one object.
+    #[must_use]
+    pub(crate) fn bounded(mut self, bounds: Arc<Bounds>) -> Self {
+        self.bounds = Some(bounds);
         self
     }
 
     fn variable(&self, name: &str) -> Option<&Type> {
-        let found = self.0.iter().find(|(known, _)| *known == name);
+        let found = self.variables.iter().find(|(known, _)| *known == name);
         found.map(|(_, kind)| kind)
     }
 }
@@ -51,6 +67,7 @@ pub(crate) struct Expression {
     node: Node,
     output: Type,
     variables: BTreeSet<String>,
+    cost: u64,
 }
 
 impl Expression {
@@ -71,6 +88,7 @@ impl Expression {
                     node: checked.node,
                     output: checked.output,
                     variables: checked.variables,
+                    cost: checked.cost,
                 })
                 .map_err(|issues| parse::report(source, &issues))
         };
@@ -84,6 +102,11 @@ impl Expression {
     /// The type of its value.
     pub(crate) fn output(&self) -> &Type {
         &self.output
+    }
+
+    /// What evaluating it costs at most, estimated from the declared sizes of its variables.
+    pub(crate) fn estimated_cost(&self) -> u64 {
+        self.cost
     }
 
     /// Whether it uses a variable.

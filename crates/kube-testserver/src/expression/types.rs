@@ -45,6 +45,11 @@ const OPAQUE: &[&str] = &[
     "kubernetes.URL",
     "kubernetes.Quantity",
     "kubernetes.NamedFormat",
+    "kubernetes.authorization.Authorizer",
+    "kubernetes.authorization.PathCheck",
+    "kubernetes.authorization.GroupCheck",
+    "kubernetes.authorization.ResourceCheck",
+    "kubernetes.authorization.Decision",
     "net.IP",
     "net.CIDR",
 ];

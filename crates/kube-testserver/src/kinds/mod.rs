@@ -19,6 +19,7 @@ use kube_protobuf::schema::{self, Message};
 use serde_json::Value;
 
 pub use crate::kinds::jsonpath::{JsonPath, JsonPathError};
+use crate::webhooks::Conversion;
 
 pub(crate) use crd::{Names, crd_status, set_crd_defaults, validate_crd, validate_crd_update};
 pub(crate) use empty::empty_parts;
@@ -109,6 +110,8 @@ pub struct Kind {
     compiled_rules: OnceLock<Arc<structural::Rules>>,
     /// The text of the `Warning` header for deprecated versions of custom kinds.
     pub deprecation_warning: Option<String>,
+    /// The webhook that converts objects between versions; `None` if they differ in their `apiVersion` only.
+    pub(crate) conversion: Option<Arc<Conversion>>,
 }
 
 /// A path below one object, such as `status`.
@@ -192,6 +195,7 @@ impl Kind {
             compiled_patterns: OnceLock::new(),
             compiled_rules: OnceLock::new(),
             deprecation_warning: None,
+            conversion: None,
         }
     }
 

@@ -83,6 +83,8 @@ impl Registry {
         self.resource(group, version, plural).unwrap_or_else(|| {
             Arc::new(Kind {
                 version: version.clone(),
+                // The schema of a version that is not served is not known.
+                schema: None,
                 ..kind.clone()
             })
         })

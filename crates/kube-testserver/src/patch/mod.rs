@@ -19,6 +19,7 @@ use crate::admission::field_error::FieldError;
 use crate::kinds::Kind;
 
 pub use apply::apply;
+pub(crate) use fieldset::declared_path;
 pub use json::json_patch;
 pub use managed::{Manager, manager_name, track_update};
 pub use strategic::strategic_merge_patch;

@@ -26,6 +26,7 @@ const FLAGS: &[&str] = &[
     "--bind-address",
     "--cert-dir",
     "--client-ca-file",
+    "--authorization-mode",
     "--listen-client-urls",
 ];
 
@@ -143,7 +144,11 @@ async fn api_server(arguments: &[String]) -> Result<TestServer, String> {
         std::fs::read(path)
             .map_err(|error| format!("cannot read the certificate {}: {error}", path.display()))
     };
-    let builder = TestServer::builder().conformant();
+    let mut builder = TestServer::builder().conformant();
+    let modes = flag(arguments, "--authorization-mode").unwrap_or_default();
+    if modes.split(',').any(|mode| mode == "RBAC") {
+        builder = builder.rbac();
+    }
     let builder = builder
         .tls_with(
             &read(&certificates.join("apiserver.crt"))?,
@@ -187,6 +192,17 @@ async fn answer_healthy(listener: TcpListener) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+    use tokio_rustls::TlsConnector;
+    use tokio_rustls::rustls::crypto::ring::default_provider;
+    use tokio_rustls::rustls::pki_types::pem::PemObject;
+    use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+    use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
     use super::*;
 
     fn flags(text: &str) -> Vec<String> {
@@ -227,5 +243,103 @@ mod tests {
                 .unwrap_err()
                 .contains("--listen-client-urls is missing")
         );
+    }
+
+    /// An authority, as envtest makes one, and the certificates that it issues.
+    struct Authority {
+        pem: String,
+        issuer: Issuer<'static, KeyPair>,
+    }
+
+    impl Authority {
+        fn new() -> Authority {
+            let mut parameters = CertificateParams::new(Vec::new()).unwrap();
+            parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            let key = KeyPair::generate().unwrap();
+            let pem = parameters.self_signed(&key).unwrap().pem();
+            Authority {
+                pem,
+                issuer: Issuer::new(parameters, key),
+            }
+        }
+
+        /// A certificate and its key in PEM, with common name and organization.
+        fn issue(&self, name: &str, group: &str) -> (String, String) {
+            let mut parameters = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+            parameters.distinguished_name.push(DnType::CommonName, name);
+            parameters
+                .distinguished_name
+                .push(DnType::OrganizationName, group);
+            let key = KeyPair::generate().unwrap();
+            let certificate = parameters.signed_by(&key, &self.issuer).unwrap();
+            (certificate.pem(), key.serialize_pem())
+        }
+    }
+
+    /// The start of the response to a request by a user of the authority.
+    async fn get(server: &TestServer, authority: &Authority, user: &str, group: &str, path: &str) -> String {
+        let certificates = |pem: &str| {
+            CertificateDer::pem_slice_iter(pem.as_bytes())
+                .collect::<Result<Vec<_>, _>>()
+                .unwrap()
+        };
+        let mut roots = RootCertStore::empty();
+        roots.add(certificates(&authority.pem).remove(0)).unwrap();
+        let (certificate, key) = authority.issue(user, group);
+        let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_client_auth_cert(
+                certificates(&certificate),
+                PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap(),
+            )
+            .unwrap();
+        let url = server.url().unwrap();
+        let stream = TcpStream::connect(url.trim_start_matches("https://"))
+            .await
+            .unwrap();
+        let name = ServerName::try_from("127.0.0.1").unwrap();
+        let connector = TlsConnector::from(Arc::new(config));
+        let mut stream = connector.connect(name, stream).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut response = Vec::new();
+        // The server may close without a TLS goodbye.
+        let _ = stream.read_to_end(&mut response).await;
+        String::from_utf8_lossy(&response).into_owned()
+    }
+
+    #[tokio::test]
+    async fn a_certificate_names_the_user_and_roles_decide() {
+        let authority = Authority::new();
+        let directory = std::env::temp_dir().join(format!("kube-testserver-envtest-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let (certificate, key) = authority.issue("server", "");
+        for (name, text) in [
+            ("apiserver.crt", &certificate),
+            ("apiserver.key", &key),
+            ("ca.crt", &authority.pem),
+        ] {
+            std::fs::write(directory.join(name), text).unwrap();
+        }
+        let path = directory.display();
+        let mut arguments = flags(&format!(
+            "--secure-port=0 --cert-dir={path} --client-ca-file={path}/ca.crt --authorization-mode=RBAC"
+        ));
+        let server = api_server(&arguments).await.unwrap();
+        let pods = "/api/v1/pods";
+
+        let admin = get(&server, &authority, "admin", "system:masters", pods).await;
+        assert!(admin.starts_with("HTTP/1.1 200"), "{admin}");
+        let jane = get(&server, &authority, "jane", "readers", pods).await;
+        assert!(jane.starts_with("HTTP/1.1 403"), "{jane}");
+        assert!(jane.contains("User \\\"jane\\\" cannot list resource"), "{jane}");
+
+        arguments.pop();
+        let open = api_server(&arguments).await.unwrap();
+        let jane = get(&open, &authority, "jane", "readers", pods).await;
+        assert!(jane.starts_with("HTTP/1.1 200"), "{jane}");
+        std::fs::remove_dir_all(&directory).unwrap();
     }
 }

@@ -49,7 +49,6 @@ enum Read {
 pub(crate) async fn page(
     state: &ServerState,
     replica: usize,
-    collection: &str,
     selection: &Selection,
     options: &ListOptions,
     fault: &ListFault,
@@ -71,49 +70,60 @@ pub(crate) async fn page(
     }
 
     let cache = settle(state, replica, read).await?;
-    let store = state.store.read();
-    let revision = match (read, cache) {
-        (Read::Exact(revision) | Read::Continued(revision), _) => revision,
-        (_, Some(replica)) => state.visible(replica, &store),
-        (_, None) => store.revision(),
-    };
-    if fault.empty_page {
-        let start = if from.is_empty() {
-            format!("{prefix}\0")
-        } else {
-            from
-        };
-        let token = ContinueToken::new(signed(revision), &prefix, &start).encode();
-        return Ok(Page {
-            items: Vec::new(),
-            revision,
-            continue_token: Some(token),
-            remaining: None,
-            shard: selection.shard().map(str::to_owned),
-        });
-    }
     let limit = if read == Read::Any || fault.ignore_limit {
         0
     } else {
         options.limit
     };
-    match store.view(cache, collection, revision) {
-        Ok(view) => {
-            let mut page = select(view, selection, &prefix, &from, limit, revision);
-            if selection.is_everything() {
-                let began = options.continue_token.as_deref().unwrap_or_default();
-                let scope = format!("{collection} {prefix}");
-                // Counting requires a second view and is only done for the first page of a list.
-                let count = || match store.view(cache, collection, revision) {
-                    Ok(Some(view)) => view.count(&prefix, &from),
-                    _ => 0,
-                };
-                page.remaining = state.page_counts.remaining(&scope, began, &page, count);
+    let collection = &*selection.collection();
+    loop {
+        let unconverted = {
+            let store = state.store.read();
+            let revision = match (read, cache) {
+                (Read::Exact(revision) | Read::Continued(revision), _) => revision,
+                (_, Some(replica)) => state.visible(replica, &store),
+                (_, None) => store.revision(),
+            };
+            if fault.empty_page {
+                return Ok(empty_page(selection, &prefix, &from, revision));
             }
-            Ok(page)
-        }
-        Err(_) if token.is_some() => Err(expired()),
-        Err(_) => Err(ApiError::list_too_old()),
+            let view = match store.view(cache, collection, revision) {
+                Ok(view) => view,
+                Err(_) if token.is_some() => return Err(expired()),
+                Err(_) => return Err(ApiError::list_too_old()),
+            };
+            match select(view, selection, &prefix, &from, limit, revision) {
+                Ok(mut page) => {
+                    if selection.is_everything() {
+                        let began = options.continue_token.as_deref().unwrap_or_default();
+                        let scope = format!("{collection} {prefix}");
+                        // Counting requires a second view and is only done for the first page of a list.
+                        let count = || match store.view(cache, collection, revision) {
+                            Ok(Some(view)) => view.count(&prefix, &from),
+                            _ => 0,
+                        };
+                        page.remaining = state.page_counts.remaining(&scope, began, &page, count);
+                    }
+                    return Ok(page);
+                }
+                Err(unconverted) => unconverted,
+            }
+        };
+        selection.lens().prepare(state, unconverted).await?;
+    }
+}
+
+/// A page without objects, although others follow.
+fn empty_page(selection: &Selection, prefix: &str, from: &str, revision: u64) -> Page {
+    let first = format!("{prefix}\0");
+    let start = if from.is_empty() { &first } else { from };
+    let token = ContinueToken::new(signed(revision), prefix, start).encode();
+    Page {
+        items: Vec::new(),
+        revision,
+        continue_token: Some(token),
+        remaining: None,
+        shard: selection.shard().map(str::to_owned),
     }
 }
 
@@ -174,7 +184,7 @@ async fn settle(state: &ServerState, replica: usize, read: Read) -> Result<Optio
     }
 }
 
-/// Selects the objects of one page and the start of the next one.
+/// Selects the objects of one page and the start of the next one; or returns those that webhooks must convert first.
 fn select(
     view: Option<View<'_>>,
     selection: &Selection,
@@ -182,7 +192,7 @@ fn select(
     from: &str,
     limit: usize,
     revision: u64,
-) -> Page {
+) -> Result<Page, Vec<Arc<Stored>>> {
     let mut page = Page {
         items: Vec::new(),
         revision,
@@ -190,15 +200,23 @@ fn select(
         remaining: None,
         shard: selection.shard().map(str::to_owned),
     };
-    let Some(view) = view else { return page };
+    let Some(view) = view else { return Ok(page) };
+    let mut unconverted = Vec::new();
     let mut objects = view.range(prefix, from);
     for object in objects.by_ref() {
-        if selection.matches(object) {
-            page.items.push(object.clone());
+        let Some(seen) = selection.lens().see(object) else {
+            unconverted.push(object.clone());
+            continue;
+        };
+        if selection.matches(&seen) {
+            page.items.push(seen.into_owned());
             if limit > 0 && page.items.len() == limit {
                 break;
             }
         }
+    }
+    if !unconverted.is_empty() {
+        return Err(unconverted);
     }
     // As on a real server, there is another page if any object follows, selected or not. The last page may be empty.
     if let Some(last) = page.items.last().filter(|_| page.items.len() == limit)
@@ -207,7 +225,7 @@ fn select(
         let next = ContinueToken::new(signed(revision), prefix, &format!("{}\0", last.key));
         page.continue_token = Some(next.encode());
     }
-    page
+    Ok(page)
 }
 
 /// The number of objects after recent pages, by collection, scope and token.

@@ -2,6 +2,7 @@
 //! Accepts a resolved target and its options, returns the response. Writes nothing.
 
 pub(crate) mod connect;
+pub(crate) mod lens;
 pub(crate) mod list;
 pub(crate) mod selection;
 pub(crate) mod selector;
@@ -16,6 +17,7 @@ use crate::admission::field_error::quote;
 use crate::encode::Encoder;
 use crate::fault::Fault;
 use crate::kinds::Kind;
+use crate::read::lens::Lens;
 use crate::read::selection::Selection;
 use crate::server::state::ServerState;
 use crate::storage::storage_key;
@@ -109,11 +111,16 @@ pub(crate) async fn get(state: &ServerState, target: Target<'_>) -> Result<Respo
         view.ok().flatten().and_then(|view| view.get(&key).cloned())
     };
     let object = found.ok_or_else(|| ApiError::not_found(&target.kind.group, &target.kind.plural, name))?;
+    let converted = Lens::new(target.kind).convert(state, &object).await;
+    let object = converted.map_err(|why| {
+        let key = format!("/{}/{}/{}", target.kind.group, target.kind.plural, object.key);
+        ApiError::corrupt_object(&key, object.revision, &why)
+    })?;
     Ok(response::object(StatusCode::OK, accepted, &encoder, &object))
 }
 
 /// `GET` of the scale of one object.
-pub(crate) fn scale(state: &ServerState, target: Target<'_>) -> Result<Response<TestBody>, ApiError> {
+pub(crate) async fn scale(state: &ServerState, target: Target<'_>) -> Result<Response<TestBody>, ApiError> {
     let stored_as = state.registry.read().stored(target.kind);
     let place = Place {
         kind: target.kind,
@@ -125,11 +132,12 @@ pub(crate) fn scale(state: &ServerState, target: Target<'_>) -> Result<Response<
         dry_run: true,
         manager: None,
         webhooks: None,
+        grantor: None,
     };
     let object = place.current(&state.store.read())?;
     Ok(response::json(
         StatusCode::OK,
-        write::read_scale(&place, &object)?.to_string(),
+        write::read_scale(state, &place, &object).await?.to_string(),
     ))
 }
 
@@ -138,9 +146,8 @@ pub(crate) async fn list(state: &ServerState, target: Target<'_>) -> Result<Resp
     let accepted = target.accepted(false)?;
     let options = target.options(false)?;
     let selection = target.selection(state, &options)?;
-    let collection = ServerState::collection_of(target.kind);
     let fault = &target.fault.list;
-    let page = list::page(state, target.replica, &collection, &selection, &options, fault).await?;
+    let page = list::page(state, target.replica, &selection, &options, fault).await?;
     let body = list::write(page, target.encoder(state, accepted), fault);
     Ok(response::list(accepted, body))
 }
@@ -167,7 +174,7 @@ pub(crate) async fn watch(
     // Registered before the first read of the store, so that no change is missed in between.
     let open = state.hub.open(&collection, target.namespace, target.replica);
     let start = if initial {
-        initial_events(state, target.replica, &collection, &selection, &options, revision).await
+        initial_events(state, target.replica, &selection, &options, revision).await?
     } else {
         plain_start(state, target.replica, &collection, &options, revision)
     };
@@ -194,32 +201,36 @@ pub(crate) async fn watch(
 async fn initial_events(
     state: &ServerState,
     replica: usize,
-    collection: &str,
     selection: &Selection,
     options: &ListOptions,
     revision: u64,
-) -> Start {
+) -> Result<Start, ApiError> {
     let wanted = match options.resource_version.as_str() {
         "" => state.store.read().revision(),
         _ => revision,
     };
     if let Err(current) = state.wait_for(replica, wanted).await {
-        return Start::Error(ApiError::too_large_resource_version(wanted, current, 1));
+        return Ok(Start::Error(ApiError::too_large_resource_version(
+            wanted, current, 1,
+        )));
     }
-    let store = state.store.read();
-    let revision = state.visible(replica, &store);
-    let objects = match store.view(Some(replica), collection, revision) {
-        Err(too_old) => return Start::Error(ApiError::too_old(revision, too_old.oldest)),
-        Ok(None) => Vec::new(),
-        Ok(Some(view)) => {
-            let prefix = selection.key_prefix();
-            view.range(&prefix, "")
-                .filter(|object| selection.matches(object))
-                .cloned()
-                .collect()
-        }
-    };
-    Start::Initial { objects, revision }
+    let prefix = selection.key_prefix();
+    loop {
+        let unconverted = {
+            let store = state.store.read();
+            let revision = state.visible(replica, &store);
+            let view = match store.view(Some(replica), &selection.collection(), revision) {
+                Err(too_old) => return Ok(Start::Error(ApiError::too_old(revision, too_old.oldest))),
+                Ok(view) => view,
+            };
+            let objects = view.iter().flat_map(|view| view.range(&prefix, ""));
+            match selection.select(objects) {
+                Ok(objects) => return Ok(Start::Initial { objects, revision }),
+                Err(unconverted) => unconverted,
+            }
+        };
+        selection.lens().prepare(state, unconverted).await?;
+    }
 }
 
 fn plain_start(

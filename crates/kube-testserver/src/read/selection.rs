@@ -4,18 +4,24 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::kinds::Kind;
+use crate::read::lens::Lens;
 use crate::read::selector::{FieldSelector, LabelSelector};
 use crate::read::shard::ShardSelector;
+use crate::server::state::ServerState;
 use crate::storage::{Change, Stored};
 use crate::transport::request::ListOptions;
 use crate::transport::status::ApiError;
 
 use crate::encode::EventType;
 
+/// An event with its object in the requested version.
+pub(crate) type Event<'a> = (EventType, Cow<'a, Arc<Stored>>);
+
 /// The scope of one list or watch.
 #[derive(Clone, Debug)]
 pub(crate) struct Selection {
     kind: Arc<Kind>,
+    lens: Lens,
     pub(crate) namespace: Option<String>,
     labels: LabelSelector,
     fields: FieldSelector,
@@ -33,6 +39,7 @@ impl Selection {
             .map_err(|error| ApiError::bad_request(error.to_string()))?;
         Ok(Selection {
             kind: kind.clone(),
+            lens: Lens::new(kind),
             namespace: namespace.map(str::to_owned),
             labels: options.labels.clone(),
             fields,
@@ -66,7 +73,37 @@ impl Selection {
             .unwrap_or_default()
     }
 
-    /// Whether an object is selected.
+    /// The version in which objects are selected and shown.
+    pub(crate) fn lens(&self) -> &Lens {
+        &self.lens
+    }
+
+    /// The collection of the objects.
+    pub(crate) fn collection(&self) -> Arc<str> {
+        ServerState::collection_of(&self.kind)
+    }
+
+    /// The selected ones of stored objects, in the requested version; or those that webhooks must convert first.
+    pub(crate) fn select<'a>(
+        &self,
+        objects: impl Iterator<Item = &'a Arc<Stored>>,
+    ) -> Result<Vec<Arc<Stored>>, Vec<Arc<Stored>>> {
+        let (mut selected, mut unconverted) = (Vec::new(), Vec::new());
+        for object in objects {
+            match self.lens.see(object) {
+                Some(seen) if self.matches(&seen) => selected.push(seen.into_owned()),
+                Some(_) => {}
+                None => unconverted.push(object.clone()),
+            }
+        }
+        if unconverted.is_empty() {
+            Ok(selected)
+        } else {
+            Err(unconverted)
+        }
+    }
+
+    /// Whether an object in the requested version is selected.
     pub(crate) fn matches(&self, object: &Stored) -> bool {
         let in_scope = self.namespace.is_none() || self.namespace == object.meta.namespace;
         in_scope
@@ -91,14 +128,20 @@ impl Selection {
     }
 
     /// The event of a change within this scope: ADDED on entering, MODIFIED on staying, DELETED with the previous
-    /// object at the new version on leaving.
-    pub(crate) fn event<'a>(&self, change: &'a Change) -> Option<(EventType, &'a Arc<Stored>)> {
-        let was_in = change.old.as_ref().is_some_and(|object| self.matches(object));
-        match change.new.as_ref().filter(|object| self.matches(object)) {
+    /// object at the new version on leaving. The error is an object that a webhook must convert first.
+    pub(crate) fn event<'a>(&self, change: &'a Change) -> Result<Option<Event<'a>>, &'a Arc<Stored>> {
+        let see = |object: &'a Arc<Stored>| self.lens.see(object).ok_or(object);
+        let old = change.old.as_ref().map(see).transpose()?;
+        let new = change.new.as_ref().map(see).transpose()?;
+        let was_in = old.is_some_and(|object| self.matches(&object));
+        Ok(match new.filter(|object| self.matches(object)) {
             Some(object) if was_in => Some((EventType::Modified, object)),
             Some(object) => Some((EventType::Added, object)),
-            None if was_in => change.last_known().map(|object| (EventType::Deleted, object)),
+            None if was_in => {
+                let last_known = change.last_known().map(see).transpose()?;
+                last_known.map(|object| (EventType::Deleted, object))
+            }
             None => None,
-        }
+        })
     }
 }

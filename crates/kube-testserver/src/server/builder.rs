@@ -22,7 +22,7 @@ use crate::storage::replica::Replicas;
 use crate::transport::journal::Journal;
 use crate::transport::socket::Listening;
 use crate::watch::hub::Hub;
-use crate::webhooks::{Phase, Services, Webhook};
+use crate::webhooks::{ConversionWebhook, Phase, Services, Webhook};
 
 /// Settings of a [`TestServer`]; every one has a default.
 #[derive(Clone, Debug)]
@@ -45,6 +45,7 @@ impl TestServerBuilder {
                 user_without_permissions: None,
                 users: Vec::new(),
                 rbac: false,
+                field_managers: false,
                 seed: 0,
                 first_version: None,
                 bookmark_interval: Duration::from_secs(60),
@@ -63,6 +64,7 @@ impl TestServerBuilder {
                 replicas: 1,
                 default_namespace: "default".to_owned(),
                 webhooks: Vec::new(),
+                conversions: Vec::new(),
                 services: Services::default(),
             },
             kinds: Vec::new(),
@@ -113,11 +115,11 @@ impl TestServerBuilder {
     /// Users are those of [`user`](Self::user), service accounts by the tokens that `serviceaccounts/token` issues, and those that a
     /// client impersonates; see also [`TestServer::client_as`]. [`TestServer::client`] and clients with the
     /// [token](Self::token) may do everything, clients without credentials almost nothing. Access reviews
-    /// (`kubectl auth can-i`) are answered by the same rules. Aggregated ClusterRoles have the rules of the roles that they
-    /// select, although the stored object does not show them.
+    /// (`kubectl auth can-i`) are answered by the same rules. Aggregated ClusterRoles get the rules of the roles that they
+    /// select, in the same step as the write that changes them. Users cannot write roles and bindings that grant permissions
+    /// which they do not have, unless they have the verb `escalate` or `bind`.
     ///
-    /// Differs from a real server: users can create roles with more permissions than their own. Of the default roles there are
-    /// `cluster-admin`, `system:basic-user`, `system:discovery` and `system:public-info-viewer`.
+    /// Of the default roles there are `cluster-admin`, `system:basic-user`, `system:discovery` and `system:public-info-viewer`.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -150,6 +152,14 @@ impl TestServerBuilder {
         self
     }
 
+    /// The writes of [`controllers`](Self::controllers) and of [`Churn`](crate::churn::Churn) have field managers, as in a real cluster:
+    /// `kubelet`, `kube-scheduler`, `kube-controller-manager`, `kubectl-set`, … Those of tests have none. Off by default, since
+    /// `managedFields` take time and make objects larger.
+    pub fn field_managers(mut self) -> Self {
+        self.config.field_managers = true;
+        self
+    }
+
     /// Adds a mutating admission webhook: a function that can change or refuse the writes of clients. Webhooks are called in
     /// the order in which they are added, before those of stored `MutatingWebhookConfiguration`s.
     pub fn mutating_webhook(mut self, webhook: Webhook) -> Self {
@@ -161,6 +171,13 @@ impl TestServerBuilder {
     /// stored, after all mutating webhooks.
     pub fn validating_webhook(mut self, webhook: Webhook) -> Self {
         self.config.webhooks.push((Phase::Validating, webhook));
+        self
+    }
+
+    /// Adds a conversion webhook: a function that converts the objects of a custom resource between its versions, in place of the
+    /// endpoint in its definition. Of several for one definition the last one is called.
+    pub fn conversion_webhook(mut self, webhook: ConversionWebhook) -> Self {
+        self.config.conversions.push(webhook);
         self
     }
 

@@ -123,7 +123,7 @@ impl TestServer {
             None => (None, key),
         };
         let recreated = self.write(&kind, namespace, name, |store, place| {
-            let mut object = place.show(&*place.current(store)?);
+            let mut object = place.show_now(&*place.current(store)?);
             if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
                 for field in ["uid", "creationTimestamp", "generation", "finalizers"] {
                     metadata.remove(field);

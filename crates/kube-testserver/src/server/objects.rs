@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::TestServer;
 use crate::controllers::PodRule;
 use crate::kinds::Kind;
+use crate::patch::Manager;
 use crate::server::state::ServerState;
 use crate::storage::{Collection, Store, storage_key};
 use crate::transport::status::ApiError;
@@ -29,16 +30,29 @@ impl TestServer {
 
     /// Creates an object or returns the error that a client would receive.
     pub fn try_create<K: Serialize + DeserializeOwned>(&self, object: K) -> Result<K, ApiError> {
-        let object = to_value(object)?;
+        from_value(self.create_as("", to_value(object)?)?)
+    }
+
+    /// Creates an object as a field manager; an empty name is none.
+    pub(crate) fn create_as(&self, manager: &str, object: Value) -> Result<Value, ApiError> {
         let kind = self.kind_of(&object)?;
         let namespace = namespace_of(&kind, &object);
         let stored_as = self.state.registry.read().stored(&kind);
-        let place = Place::of_test(&kind, &stored_as, namespace.as_deref(), "");
+        let now = self.timestamp();
+        let place = Place {
+            manager: manager_of(manager, &now),
+            ..Place::of_test(&kind, &stored_as, namespace.as_deref(), "")
+        };
         let new = NewObject::check(&place, object)?;
         let created = self
             .state
             .write(|store| write::create(&self.state, store, &place, new))?;
-        from_value(created.value())
+        Ok(created.value())
+    }
+
+    /// Whether the churn writes as field managers.
+    pub(crate) fn has_field_managers(&self) -> bool {
+        self.state.config.field_managers
     }
 
     /// Creates many objects, given as JSON with `apiVersion` and `kind`, in one step; returns their number.
@@ -183,9 +197,11 @@ impl TestServer {
         Ok(())
     }
 
-    /// Changes an object (`pods`, `shop/cart`) as it is now, read and written under one lock.
-    pub(crate) fn edit(
+    /// Changes an object (`pods`, `shop/cart`) as it is now, read and written under one lock, as a field manager; an empty name is
+    /// none.
+    pub(crate) fn edit_as(
         &self,
+        manager: &str,
         resource: &str,
         key: &str,
         change: impl FnOnce(&mut Value),
@@ -195,8 +211,13 @@ impl TestServer {
             Some((namespace, name)) => (Some(namespace), name),
             None => (None, key),
         };
+        let now = self.timestamp();
         let edited = self.write(&kind, namespace, name, |store, place| {
-            write::update_now(&self.state, store, place, Part::Object, |object| {
+            let place = Place {
+                manager: manager_of(manager, &now),
+                ..place.clone()
+            };
+            write::update_now(&self.state, store, &place, Part::Object, |object| {
                 let mut object = object.clone();
                 change(&mut object);
                 Ok(Made::Changed(object))
@@ -216,6 +237,14 @@ impl TestServer {
         let place = Place::of_test(kind, &stored_as, namespace, name);
         self.state.write(|store| change(store, &place))
     }
+}
+
+fn manager_of<'a>(name: &'a str, now: &'a str) -> Option<Manager<'a>> {
+    (!name.is_empty()).then_some(Manager {
+        name,
+        subresource: "",
+        now,
+    })
 }
 
 /// Reading stored objects.

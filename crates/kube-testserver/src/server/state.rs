@@ -18,7 +18,7 @@ use crate::storage::Store;
 use crate::storage::replica::Replicas;
 use crate::transport::journal::Journal;
 use crate::watch::hub::Hub;
-use crate::webhooks::{Phase, Services, Webhook};
+use crate::webhooks::{ConversionWebhook, Phase, Services, Webhook};
 
 /// The settings of a server.
 #[derive(Clone, Debug)]
@@ -29,6 +29,8 @@ pub(crate) struct Config {
     pub(crate) users: Vec<(Secret, User)>,
     /// Whether roles and bindings decide what users may do.
     pub(crate) rbac: bool,
+    /// Whether writes of controllers and of the churn have a field manager.
+    pub(crate) field_managers: bool,
     pub(crate) seed: u64,
     /// The version before the first write; chosen when the server is built if there is none.
     pub(crate) first_version: Option<u64>,
@@ -49,6 +51,8 @@ pub(crate) struct Config {
     pub(crate) default_namespace: String,
     /// The webhooks of the test, in the order in which they were added.
     pub(crate) webhooks: Vec<(Phase, Webhook)>,
+    /// The conversion webhooks of the test.
+    pub(crate) conversions: Vec<ConversionWebhook>,
     pub(crate) services: Services,
 }
 

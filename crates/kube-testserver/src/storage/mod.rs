@@ -272,6 +272,11 @@ impl Store {
         self.revision = self.revision.saturating_add(count);
     }
 
+    /// Whether a collection has changed since the last call of [`take_touched`](Self::take_touched).
+    pub(crate) fn has_touched(&self, resource: &str) -> bool {
+        self.touched.iter().any(|(touched, _)| &**touched == resource)
+    }
+
     /// The scopes changed since the last call.
     pub(crate) fn take_touched(&mut self) -> Vec<Touched> {
         std::mem::take(&mut self.touched)

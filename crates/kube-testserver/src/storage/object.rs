@@ -46,6 +46,8 @@ pub(crate) struct Stored {
     fields: RwLock<Vec<(Box<str>, Box<str>)>>,
     /// The protobuf message, encoded for the first client that requests it.
     message: OnceLock<Bytes>,
+    /// The object in other versions, by the conversion that made them.
+    converted: RwLock<Vec<(u64, Arc<Stored>)>>,
 }
 
 /// Never prints the object: it may be a secret.
@@ -126,6 +128,7 @@ impl Stored {
             digits,
             fields: RwLock::default(),
             message: OnceLock::new(),
+            converted: RwLock::default(),
         }
     }
 
@@ -133,6 +136,11 @@ impl Stored {
     pub(crate) fn at_revision(&self, revision: u64) -> Stored {
         let digits = revision.to_string();
         let grown = |at: usize| at - self.digits.len() + digits.len();
+        let converted = self.converted.read();
+        let converted = converted
+            .iter()
+            .map(|(by, object)| (*by, Arc::new(object.at_revision(revision))));
+        let converted = converted.collect();
         let mut out = Vec::with_capacity(self.bytes.len() + digits.len());
         out.extend_from_slice(&self.bytes[..self.digits.start]);
         out.extend_from_slice(digits.as_bytes());
@@ -147,12 +155,41 @@ impl Stored {
             digits: self.digits.start..grown(self.digits.end),
             fields: RwLock::new(self.fields.read().clone()),
             message: OnceLock::new(),
+            converted: RwLock::new(converted),
         }
     }
 
     /// The whole object as encoded, including its type.
     pub(crate) fn bytes(&self) -> &Bytes {
         &self.bytes
+    }
+
+    /// The `apiVersion` in which the object is encoded.
+    pub(crate) fn api_version(&self) -> &str {
+        const FIELD: &[u8] = b"\"apiVersion\":\"";
+        let head = &self.bytes[..self.body_start];
+        let start = head.windows(FIELD.len()).rposition(|at| at == FIELD);
+        // Versions contain no characters that JSON escapes.
+        let version = start.and_then(|start| head.get(start + FIELD.len()..head.len().saturating_sub(2)));
+        version
+            .and_then(|version| std::str::from_utf8(version).ok())
+            .unwrap_or_default()
+    }
+
+    /// The object in another version, if this conversion has made it.
+    pub(crate) fn converted(&self, by: u64, api_version: &str) -> Option<Arc<Stored>> {
+        let converted = self.converted.read();
+        let found = converted
+            .iter()
+            .find(|(made_by, object)| *made_by == by && object.api_version() == api_version);
+        found.map(|(_, object)| object.clone())
+    }
+
+    /// Keeps the object in another version. Those of earlier conversions are dropped.
+    pub(crate) fn keep_converted(&self, by: u64, api_version: &str, object: Arc<Stored>) {
+        let mut converted = self.converted.write();
+        converted.retain(|(made_by, object)| *made_by == by && object.api_version() != api_version);
+        converted.push((by, object));
     }
 
     /// The protobuf message; `encode` makes it from the JSON the first time.
@@ -274,6 +311,7 @@ mod tests {
         );
         assert_eq!(&*pod.key, "shop/cart");
         assert!(pod.body().starts_with(b"\"metadata\":{"));
+        assert_eq!(pod.api_version(), "v1");
         let metadata: Value = serde_json::from_slice(pod.metadata()).expect("metadata is an object");
         assert_eq!(metadata["name"], "cart");
     }

@@ -14,4 +14,6 @@ pub(crate) mod service;
 pub(crate) mod socket;
 pub(crate) mod status;
 #[cfg(feature = "tls")]
+mod subject;
+#[cfg(feature = "tls")]
 pub(crate) mod tls;

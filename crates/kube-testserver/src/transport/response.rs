@@ -167,6 +167,15 @@ pub(crate) fn compress(mut response: Response<TestBody>) -> Response<TestBody> {
     response
 }
 
+/// Adds the header of refusals of the authorizer, which other errors of the same status lack.
+pub(crate) fn refused(mut response: Response<TestBody>) -> Response<TestBody> {
+    if response.status() == StatusCode::FORBIDDEN {
+        let headers = response.headers_mut();
+        headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    }
+    response
+}
+
 /// Adds the headers of every response, or of one about a connection to a container.
 pub(crate) fn finish(state: &ServerState, response: &mut Response<TestBody>, connection: bool) {
     let status = response.status();
@@ -178,7 +187,7 @@ pub(crate) fn finish(state: &ServerState, response: &mut Response<TestBody>, con
     let plain = headers
         .get(CONTENT_TYPE)
         .is_some_and(|value| value.as_bytes().starts_with(b"text/plain"));
-    if plain || status == StatusCode::FORBIDDEN {
+    if plain {
         headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
     }
     if status == StatusCode::UNAUTHORIZED || connection {

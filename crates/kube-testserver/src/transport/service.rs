@@ -147,7 +147,10 @@ where
             response
         }
         None => match auth::admit(&state, known.as_ref(), &parts.headers, path.as_ref(), &seen) {
-            Err(refusal) => response::negotiated(seen.accept.as_deref(), response::error(&refusal)),
+            Err(refusal) => response::negotiated(
+                seen.accept.as_deref(),
+                response::refused(response::error(&refusal)),
+            ),
             Ok(user) => {
                 let body = read_body(&state, &parts.method, body).await;
                 let incoming = Incoming {
@@ -351,7 +354,7 @@ async fn act(
         return Ok(response::warned(response, &warnings));
     }
     match (seen.verb, path.subresource.as_deref()) {
-        (Verb::Get, Some("scale")) => read::scale(state, target),
+        (Verb::Get, Some("scale")) => read::scale(state, target).await,
         (Verb::Get, _) => read::get(state, target).await,
         (Verb::List, _) => read::list(state, target).await,
         (Verb::Watch, _) => read::watch(state, target).await,

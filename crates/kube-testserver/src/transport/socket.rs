@@ -121,8 +121,8 @@ async fn serve(state: Arc<ServerState>, stream: TcpStream) {
     #[cfg(feature = "tls")]
     if let Some(tls) = &state.tls {
         return match tokio::time::timeout(HEADER_TIMEOUT, tls.accept(stream)).await {
-            Ok(Ok((stream, true))) => serve_http(stream, service.authenticated()).await,
-            Ok(Ok((stream, false))) => serve_http(stream, service).await,
+            Ok(Ok((stream, Some(user)))) => serve_http(stream, service.acting_as(user)).await,
+            Ok(Ok((stream, None))) => serve_http(stream, service).await,
             Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
             Err(_) => tracing::debug!("a TLS handshake took too long"),
         };

@@ -380,6 +380,50 @@ impl ApiError {
         ApiError::new(500, "", message)
     }
 
+    /// 500 `InternalError` about a stored object that cannot be converted to the requested version.
+    #[doc(alias = "NewCorruptObjError")]
+    pub(crate) fn corrupt_object(key: &str, revision: u64, why: &ApiError) -> ApiError {
+        ApiError::internal(ApiError::corrupt(key, revision, why))
+    }
+
+    /// The text of such an error.
+    pub(crate) fn corrupt(key: &str, revision: u64, why: &ApiError) -> String {
+        let why = ApiError::undecodable(revision, why).message;
+        format!(
+            "StorageError: corrupt object, Code: 7, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}"
+        )
+    }
+
+    /// 500 `StorageReadError` of a list with such objects: their keys, and what is wrong with them.
+    #[doc(alias = "NewStorageReadError")]
+    pub(crate) fn storage_read(group: &str, resource: &str, corrupt: &[(String, String)]) -> ApiError {
+        let subject = Subject { group, resource };
+        let texts: Vec<&str> = corrupt.iter().map(|(_, why)| why.as_str()).collect();
+        let shown = match texts.as_slice() {
+            [one] => (*one).to_owned(),
+            several => format!("[{}]", several.join(", ")),
+        };
+        let causes: Vec<Value> = corrupt
+            .iter()
+            .map(|(key, why)| json!({ "reason": "UnexpectedServerResponse", "field": key, "message": why }))
+            .collect();
+        let message = format!("failed to read one or more {subject} from the storage: {shown}");
+        let mut error = ApiError {
+            details: subject.details("list"),
+            ..ApiError::new(500, "StorageReadError", message)
+        };
+        error.details.insert("causes".to_owned(), causes.into());
+        error
+    }
+
+    /// The same where the object was to be changed.
+    pub(crate) fn undecodable(revision: u64, why: &ApiError) -> ApiError {
+        ApiError::unknown(format!(
+            "object not decodable revision={revision}: {}",
+            why.message
+        ))
+    }
+
     /// 503 `ServiceUnavailable`.
     pub fn unavailable(message: impl Into<String>) -> ApiError {
         ApiError::new(503, "ServiceUnavailable", message)

@@ -22,6 +22,9 @@ use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::server::TlsStream;
 
+use super::subject::user_of;
+use crate::auth::User;
+
 /// The certificates of one server.
 #[derive(Clone)]
 pub(crate) struct Tls {
@@ -76,8 +79,8 @@ impl Tls {
         })
     }
 
-    /// Uses the server's certificate and key, and the authority of its clients, all in PEM. Whoever has a certificate of
-    /// that authority is an administrator. There is no kubeconfig: the client knows the certificates.
+    /// Uses the server's certificate and key, and the authority of its clients, all in PEM. There is no kubeconfig: the client
+    /// knows the certificates.
     #[cfg(feature = "cli")]
     pub(crate) fn read(certificate: &[u8], key: &[u8], clients: &[u8]) -> io::Result<Tls> {
         let certificates = |pem| {
@@ -94,15 +97,16 @@ impl Tls {
         })
     }
 
-    /// The handshake. Also returns whether the client has authenticated by certificate.
-    pub(crate) async fn accept<S>(&self, stream: S) -> io::Result<(TlsStream<S>, bool)>
+    /// The handshake. Also returns the user, if the client has authenticated by certificate.
+    pub(crate) async fn accept<S>(&self, stream: S) -> io::Result<(TlsStream<S>, Option<User>)>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let stream = self.acceptor.accept(stream).await?;
         // Certificates of other authorities fail the handshake.
-        let authenticated = stream.get_ref().1.peer_certificates().is_some();
-        Ok((stream, authenticated))
+        let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+        let user = certificate.and_then(|certificate| user_of(certificate));
+        Ok((stream, user))
     }
 
     /// The authority in PEM.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::admission::field_error::FieldError;
+use crate::admission::field_error::{FieldError, quote};
 use crate::admission::metadata::same;
 use crate::kinds::Kind;
 
@@ -78,6 +78,32 @@ const CLAIM_TEXT: &str = "spec is immutable after creation except resources.requ
 const POD_TEXT: &str = "pod updates may not change fields other than `spec.containers[*].image`,\
      `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing \
      tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+
+/// Ephemeral containers can be added, but not changed or removed.
+#[doc(alias = "ValidatePodEphemeralContainersUpdate")]
+pub(crate) fn check_ephemeral_containers(
+    old: &Map<String, Value>,
+    new: &Map<String, Value>,
+) -> Vec<FieldError> {
+    const FIELD: &str = "spec.ephemeralContainers";
+    let containers = |pod| at(pod, FIELD).and_then(Value::as_array).into_iter().flatten();
+    let mut errors = Vec::new();
+    for container in containers(old) {
+        let name = container.get("name").and_then(Value::as_str).unwrap_or_default();
+        let kept = containers(new).find(|other| other.get("name").and_then(Value::as_str) == Some(name));
+        let what = match kept {
+            None => "removed",
+            Some(kept) if kept != container => "changed",
+            Some(_) => continue,
+        };
+        let detail = format!(
+            "existing ephemeral containers {} may not be {what}\n",
+            quote(name)
+        );
+        errors.push(FieldError::forbidden(FIELD, detail));
+    }
+    errors
+}
 
 /// The immutable fields that an update changes.
 pub(crate) fn check_update(

@@ -26,8 +26,8 @@ use serde_json::{Map, Value};
 pub(crate) use allocate::{allocate, complete_update};
 pub(crate) use decode::{decode, json_type};
 pub(crate) use defaults::set_defaults;
-pub(crate) use immutable::check_update;
-pub(crate) use validate::validate;
+pub(crate) use immutable::{check_ephemeral_containers, check_update};
+pub(crate) use validate::{validate, webhooks};
 
 use crate::kinds::Kind;
 

@@ -1,7 +1,9 @@
 //! Watches: one passive body per watch, which reads the shared history from its position.
 //! Nothing is queued per watch, and no task runs behind it.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::fmt;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -10,6 +12,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use serde_json::json;
 use tokio::time::{Instant, Sleep};
 
@@ -89,6 +93,26 @@ pub(crate) struct WatchBody {
     last_bookmark_sent: bool,
     /// Set while a fault delays the events.
     held: Option<Pin<Box<Sleep>>>,
+    /// Set while a webhook converts the next object.
+    converting: Option<Converting>,
+}
+
+/// The conversion of the next object.
+struct Converting(BoxFuture<'static, Result<Arc<Stored>, ApiError>>);
+
+impl fmt::Debug for Converting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Converting")
+    }
+}
+
+/// What the history has for a watch.
+enum Next {
+    Events(Vec<Outgoing>),
+    /// An object that a webhook must convert first.
+    Unconverted(Arc<Stored>),
+    /// The position is before the window.
+    Lost,
 }
 
 #[derive(Debug)]
@@ -129,6 +153,7 @@ impl WatchBody {
             bookmark: sleep(spec.state.config.bookmark_interval),
             last_bookmark_sent: false,
             held: None,
+            converting: None,
             spec,
         }
     }
@@ -264,6 +289,14 @@ impl WatchBody {
         if self.release_edited() {
             return true;
         }
+        if let Some(Converting(converting)) = &mut self.converting {
+            match converting.as_mut().poll(cx) {
+                Poll::Pending => return false,
+                Poll::Ready(Err(error)) => self.phase = Phase::Failed(error),
+                Poll::Ready(Ok(_)) => {}
+            }
+            self.converting = None;
+        }
         match &mut self.phase {
             Phase::Ended => false,
             Phase::Failed(error) => {
@@ -315,12 +348,18 @@ impl WatchBody {
     /// Reads new changes for this watch; returns `false` if there are none.
     fn fill_live(&mut self) -> bool {
         match self.read_history() {
-            None => {
+            Next::Lost => {
                 // Closed without an error, as by a real server; the 410 comes on the next attempt.
                 self.phase = Phase::Ended;
                 true
             }
-            Some(batch) => {
+            Next::Unconverted(object) => {
+                let (state, lens) = (self.spec.state.clone(), self.spec.selection.lens().clone());
+                let converting = async move { lens.convert(&state, &object).await };
+                self.converting = Some(Converting(converting.boxed()));
+                true
+            }
+            Next::Events(batch) => {
                 let any = !batch.is_empty();
                 self.push(batch);
                 any
@@ -328,42 +367,58 @@ impl WatchBody {
         }
     }
 
-    /// Reads the shared history from this watch's position; `None` if the position is before the window.
-    fn read_history(&mut self) -> Option<Vec<Outgoing>> {
+    /// Reads the shared history from this watch's position.
+    fn read_history(&mut self) -> Next {
         let room = usize::try_from(self.room_for_batch()).unwrap_or(usize::MAX);
         let spec = &self.spec;
+        let is_served = spec.selection.lens().is_served(&spec.state);
         let store = spec.state.store.read();
         let visible = spec.state.visible(spec.replica, &store);
         let mut batch = Vec::new();
         if visible <= self.position {
             // Also for a watch from a future version: nothing is sent until that version is passed.
-            return Some(batch);
+            return Next::Events(batch);
         }
         if self.position < store.floor(&spec.collection) {
-            return None;
+            return Next::Lost;
         }
         let Some(collection) = store.collection(&spec.collection) else {
             self.position = visible;
-            return Some(batch);
+            return Next::Events(batch);
         };
         let behind = collection.count_changes(self.position, visible);
         if spec.state.config.slow_watch.is_some_and(|limit| behind > limit) {
-            return None;
+            return Next::Lost;
         }
         let mut size = 0;
         for change in collection.changes_after(self.position).take(behind) {
             if size >= CHUNK || batch.len() >= room {
-                return Some(batch);
+                return Next::Events(batch);
             }
-            self.position = change.revision;
             if store.is_lost(spec.replica, change) {
+                self.position = change.revision;
                 continue;
             }
-            if let Some((event, object)) = spec.selection.event(change) {
-                let frame = if spec.selection.is_everything() {
-                    spec.encoder.shared_event(event, object, change)
-                } else {
-                    spec.encoder.event(event, object)
+            // Nothing can be converted to a version that its definition does not have any more.
+            if !is_served && !spec.selection.lens().is_version_of(change) {
+                return match batch.is_empty() {
+                    true => Next::Lost,
+                    false => Next::Events(batch),
+                };
+            }
+            let event = match spec.selection.event(change) {
+                Ok(event) => event,
+                Err(object) if batch.is_empty() => return Next::Unconverted(object.clone()),
+                Err(_) => return Next::Events(batch),
+            };
+            self.position = change.revision;
+            if let Some((event, object)) = event {
+                let frame = match &object {
+                    // Objects that were converted have frames of their own.
+                    Cow::Borrowed(object) if spec.selection.is_everything() => {
+                        spec.encoder.shared_event(event, object, change)
+                    }
+                    object => spec.encoder.event(event, object),
                 };
                 size += frame.len();
                 batch.push(Outgoing {
@@ -373,7 +428,7 @@ impl WatchBody {
             }
         }
         self.position = visible;
-        Some(batch)
+        Next::Events(batch)
     }
 
     /// Sends a bookmark if one is due.

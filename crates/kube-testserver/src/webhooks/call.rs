@@ -5,11 +5,10 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
 use super::Phase;
-use super::hook::{Backend, DryRun, Hook, Remote, Target};
-use super::post::{self, Address};
+use super::backend::{Backend, Remote, Unsent};
+use super::hook::{Decider, DryRun, Hook};
 use super::request::{Admission, AdmissionRequest, Verdict};
 use crate::server::state::ServerState;
-use crate::storage::storage_key;
 use crate::transport::status::ApiError;
 
 /// Why a webhook has not decided.
@@ -40,9 +39,8 @@ pub(super) async fn call(
             }
         }
     }
-    let failed = |why: String| Failure::Call(format!("failed to call webhook: {why}"));
-    let review = match &hook.backend {
-        Backend::Function(decide) => {
+    let review = match &hook.decider {
+        Decider::Function(decide) => {
             let admission = decide(request);
             return match (phase, &admission.verdict) {
                 (Phase::Validating, Verdict::Patch(_) | Verdict::Replace(_)) => {
@@ -51,18 +49,18 @@ pub(super) async fn call(
                 _ => decodable(admission),
             };
         }
-        Backend::Reviews(review) => {
-            let reviewed = tokio::time::timeout(hook.timeout, review(request.to_review())).await;
-            reviewed.map_err(|_| failed("context deadline exceeded".to_owned()))?
-        }
-        Backend::Remote(remote) => {
+        Decider::Reviewer(backend) => {
             let mut review = request.to_review();
-            review["apiVersion"] = review_version(remote)?.into();
-            let address = address(state, remote, hook)?;
-            let posted = tokio::time::timeout(hook.timeout, post::post(&address, &review)).await;
-            posted
-                .unwrap_or_else(|_| Err(address.failed("context deadline exceeded")))
-                .map_err(failed)?
+            if let Backend::Remote(remote) = backend {
+                review["apiVersion"] = review_version(remote)?.into();
+            }
+            backend
+                .send(state, review, hook.timeout)
+                .await
+                .map_err(|unsent| match unsent {
+                    Unsent::NoClient(why) => Failure::Call(format!("could not get REST client: {why}")),
+                    Unsent::Failed(why) => Failure::Call(format!("failed to call webhook: {why}")),
+                })?
         }
     };
     let admission = decodable(verify(phase, &request.uid, &review).map_err(|why| invalid(&why))?)?;
@@ -110,48 +108,6 @@ fn review_version(remote: &Remote) -> Result<&'static str, Failure> {
         let why = "webhook does not accept known AdmissionReview versions (v1, v1beta1)";
         Failure::Call(format!("could not create admission objects: {why}"))
     })
-}
-
-/// Where to send the review.
-fn address(state: &ServerState, remote: &Remote, hook: &Hook) -> Result<Address, Failure> {
-    let no_client = |why: String| Failure::Call(format!("could not get REST client: {why}"));
-    let authorities = remote.authorities.clone().map_err(no_client)?;
-    match &remote.target {
-        Target::Missing => Err(no_client(
-            "webhook configuration must have either service or URL".to_owned(),
-        )),
-        Target::Url(url) => Address::of_url(url, authorities, hook.timeout).map_err(no_client),
-        Target::Service {
-            namespace,
-            name,
-            port,
-            path,
-        } => {
-            let host = format!("{name}.{namespace}.svc");
-            let url = format!("https://{host}:{port}/{}", path.trim_start_matches('/'));
-            let address = Address::of_url(&url, authorities, hook.timeout).map_err(no_client)?;
-            match state.config.services.get(namespace, name) {
-                Some(mapped) => address.at(&mapped).map_err(no_client),
-                None => {
-                    let exists =
-                        state.store.read().collection("services").is_some_and(|services| {
-                            services.get(&storage_key(Some(namespace), name)).is_some()
-                        });
-                    let why = if exists {
-                        format!(
-                            "service {name:?} runs nowhere: set its address with `TestServer::webhook_service(\"{namespace}/{name}\", ..)`"
-                        )
-                    } else {
-                        format!("service {name:?} not found")
-                    };
-                    Err(Failure::Call(format!(
-                        "failed to call webhook: {}",
-                        address.failed(&why)
-                    )))
-                }
-            }
-        }
-    }
 }
 
 /// Checks a response as a real server does, and returns its decision.

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::Phase;
-use super::hook::{Backend, DEFAULT_TIMEOUT, DryRun, Hook, Remote, Target};
+use super::backend::{Backend, Remote};
+use super::hook::{DEFAULT_TIMEOUT, Decider, DryRun, Hook};
 use super::rule::Rule;
 use crate::kinds::selector_text;
 use crate::read::selector::LabelSelector;
@@ -40,7 +39,6 @@ fn parse(webhook: &Value) -> Hook {
     let text = |pointer: &str| webhook.pointer(pointer).and_then(Value::as_str);
     let items = |field: &str| webhook.get(field).and_then(Value::as_array).into_iter().flatten();
     let conditions = items("matchConditions").filter_map(|condition| condition["expression"].as_str());
-    let versions = items("admissionReviewVersions").filter_map(Value::as_str);
     Hook {
         name: text("/name").unwrap_or_default().to_owned(),
         rules: items("rules").map(Rule::parse).collect(),
@@ -59,30 +57,10 @@ fn parse(webhook: &Value) -> Hook {
             .map_or(DEFAULT_TIMEOUT, Duration::from_secs),
         reinvoked: text("/reinvocationPolicy") == Some("IfNeeded"),
         conditions: conditions.map(str::to_owned).collect(),
-        backend: Backend::Remote(Remote {
-            target: target(webhook),
-            authorities: STANDARD
-                .decode(text("/clientConfig/caBundle").unwrap_or_default())
-                .map_err(|error| format!("clientConfig.caBundle is not base64: {error}")),
-            versions: versions.map(str::to_owned).collect(),
-        }),
-    }
-}
-
-fn target(webhook: &Value) -> Target {
-    if let Some(url) = webhook.pointer("/clientConfig/url").and_then(Value::as_str) {
-        return Target::Url(url.to_owned());
-    }
-    let Some(service) = webhook.pointer("/clientConfig/service") else {
-        return Target::Missing;
-    };
-    let text = |field: &str| service[field].as_str().unwrap_or_default().to_owned();
-    let port = service["port"].as_u64().and_then(|port| u16::try_from(port).ok());
-    Target::Service {
-        namespace: text("namespace"),
-        name: text("name"),
-        port: port.unwrap_or(443),
-        path: text("path"),
+        decider: Decider::Reviewer(Backend::Remote(Remote::parse(
+            &webhook["clientConfig"],
+            &webhook["admissionReviewVersions"],
+        ))),
     }
 }
 

@@ -153,7 +153,7 @@ impl<'a> Webhooks<'a> {
         kind: &Arc<Kind>,
         object: &mut Option<Value>,
     ) -> Result<bool, ApiError> {
-        let request = self.request(attributes, kind, object.as_ref());
+        let request = self.request(attributes, kind, object.as_ref()).await?;
         if !self.conditions_hold(hook, &request)? {
             return Ok(false);
         }
@@ -178,7 +178,7 @@ impl<'a> Webhooks<'a> {
         let mut patched = if Arc::ptr_eq(kind, self.incoming.kind) {
             patched
         } else {
-            self.incoming.kind.convert_from(kind, patched)
+            self.in_version(self.incoming.kind, kind, patched).await?
         };
         if self.state.config.conformant
             && !self.incoming.kind.custom
@@ -201,7 +201,7 @@ impl<'a> Webhooks<'a> {
         let mut requests = Vec::new();
         for hook in &self.validating {
             if let Some(kind) = self.selects(hook, attributes, object)? {
-                let request = self.request(attributes, &kind, object);
+                let request = self.request(attributes, &kind, object).await?;
                 if self.conditions_hold(hook, &request)? {
                     requests.push((hook, request));
                 }
@@ -370,29 +370,38 @@ impl<'a> Webhooks<'a> {
         Some(GroupVersionKind::gvk(group, version, name))
     }
 
-    fn request(
+    /// Converts an object between two versions.
+    async fn in_version(&self, to: &Kind, from: &Kind, object: Value) -> Result<Value, ApiError> {
+        match &to.conversion {
+            Some(conversion) => conversion.convert(self.state, object, to).await,
+            None => Ok(to.convert_from(from, object)),
+        }
+    }
+
+    async fn request(
         &self,
         attributes: &Attributes<'_>,
         kind: &Arc<Kind>,
         object: Option<&Value>,
-    ) -> AdmissionRequest {
+    ) -> Result<AdmissionRequest, ApiError> {
         let requested = self.incoming.kind;
         let gvk = |kind: &Kind| GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
         let gvr = |kind: &Kind| GroupVersionResource::gvr(&kind.group, &kind.version, &kind.plural);
         let body = self.own_body();
-        let shown = |object: &Value| {
-            let mut object = object.clone();
+        let mut shown = [object.cloned(), attributes.old.cloned()];
+        for object in shown.iter_mut().flatten() {
             if body.is_none() && !Arc::ptr_eq(kind, requested) {
-                return kind.convert_from(requested, object);
+                *object = self.in_version(kind, requested, object.take()).await?;
+                continue;
             }
             let shown = body.clone().unwrap_or_else(|| gvk(kind));
             if let Some(fields) = object.as_object_mut() {
                 fields.insert("apiVersion".to_owned(), shown.api_version().into());
                 fields.insert("kind".to_owned(), shown.kind.into());
             }
-            object
-        };
-        AdmissionRequest {
+        }
+        let [object, old_object] = shown;
+        Ok(AdmissionRequest {
             uid: self.state.new_audit_id(),
             operation: attributes.operation,
             kind: body.clone().unwrap_or_else(|| gvk(kind)),
@@ -404,11 +413,11 @@ impl<'a> Webhooks<'a> {
             namespace: self.namespace(attributes),
             user: self.incoming.user.name.clone(),
             groups: self.incoming.user.groups.clone(),
-            object: object.map(shown),
-            old_object: attributes.old.map(shown),
+            object,
+            old_object,
             dry_run: self.incoming.dry_run,
             options: attributes.options.clone(),
-        }
+        })
     }
 
     /// The options of a create or an update, as webhooks see them.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use serde_json::Value;
 
+use super::backend::Backend;
 use super::request::{Admission, AdmissionRequest, Operation};
 use super::rule::{Rule, WebhookRule};
 use crate::read::selector::{LabelSelector, SelectorError};
@@ -68,7 +68,7 @@ impl Webhook {
         name: impl Into<String>,
         decide: impl Fn(&AdmissionRequest) -> Admission + Send + Sync + 'static,
     ) -> Webhook {
-        Webhook::with(name, Backend::Function(Arc::new(decide)))
+        Webhook::with(name, Decider::Function(Arc::new(decide)))
     }
 
     /// A webhook that receives an `AdmissionReview` as JSON and returns one, as an HTTP handler does: for the handler of an
@@ -93,10 +93,10 @@ impl Webhook {
         D: Future<Output = Value> + Send + 'static,
     {
         let decide = move |review: Value| decide(review).boxed();
-        Webhook::with(name, Backend::Reviews(Arc::new(decide)))
+        Webhook::with(name, Decider::Reviewer(Backend::Reviews(Arc::new(decide))))
     }
 
-    fn with(name: impl Into<String>, backend: Backend) -> Webhook {
+    fn with(name: impl Into<String>, decider: Decider) -> Webhook {
         Webhook {
             hook: Hook {
                 name: name.into(),
@@ -109,7 +109,7 @@ impl Webhook {
                 timeout: DEFAULT_TIMEOUT,
                 reinvoked: false,
                 conditions: Vec::new(),
-                backend,
+                decider,
             },
         }
     }
@@ -199,49 +199,24 @@ pub(super) struct Hook {
     pub(super) reinvoked: bool,
     /// CEL expressions.
     pub(super) conditions: Vec<String>,
-    pub(super) backend: Backend,
+    pub(super) decider: Decider,
 }
 
 type Decide = dyn Fn(&AdmissionRequest) -> Admission + Send + Sync;
-type Review = dyn Fn(Value) -> BoxFuture<'static, Value> + Send + Sync;
 
-/// Where a webhook runs.
+/// What decides on a request.
 #[derive(Clone)]
-pub(super) enum Backend {
+pub(super) enum Decider {
+    /// A function of the test that needs no review.
     Function(Arc<Decide>),
-    Reviews(Arc<Review>),
-    Remote(Remote),
+    Reviewer(Backend),
 }
 
-/// A webhook of a stored configuration.
-#[derive(Clone, Debug)]
-pub(super) struct Remote {
-    pub(super) target: Target,
-    /// The certificate authorities in PEM, or why the bundle cannot be decoded.
-    pub(super) authorities: Result<Vec<u8>, String>,
-    /// The versions of `AdmissionReview` that it accepts.
-    pub(super) versions: Vec<String>,
-}
-
-/// The address of a remote webhook.
-#[derive(Clone, Debug)]
-pub(super) enum Target {
-    Url(String),
-    Service {
-        namespace: String,
-        name: String,
-        port: u16,
-        path: String,
-    },
-    Missing,
-}
-
-impl fmt::Debug for Backend {
+impl fmt::Debug for Decider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Backend::Function(_) => f.write_str("Function"),
-            Backend::Reviews(_) => f.write_str("Reviews"),
-            Backend::Remote(remote) => remote.target.fmt(f),
+            Decider::Function(_) => f.write_str("Function"),
+            Decider::Reviewer(backend) => backend.fmt(f),
         }
     }
 }

@@ -1,12 +1,15 @@
-//! Admission webhooks: functions of the test, and endpoints of stored configurations.
+//! Webhooks: functions of the test, and endpoints of stored objects.
 //!
 //! A [`Webhooks`] holds the webhooks of one write request. `write/` calls it where a real server calls them: mutating webhooks after
 //! decoding and defaulting, validating ones after validation, both without a lock of the store.
+//! A [`Conversion`] converts the objects of a custom resource between its versions.
 
+mod backend;
 mod call;
-mod conditions;
+pub(crate) mod conditions;
 mod configuration;
 mod connection;
+mod conversion;
 mod dispatch;
 mod hook;
 mod post;
@@ -18,6 +21,8 @@ use std::collections::HashMap;
 use parking_lot::RwLock;
 
 pub(crate) use connection::admit_connection;
+pub(crate) use conversion::Conversion;
+pub use conversion::ConversionWebhook;
 pub(crate) use dispatch::{Attributes, Incoming, Webhooks};
 pub use hook::Webhook;
 pub use request::{Admission, AdmissionRequest, Operation};

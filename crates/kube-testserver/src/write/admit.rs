@@ -9,57 +9,73 @@ use super::create::{self, NewObject, ValidObject};
 use super::delete::{self, DeleteOptions, Deleted, check_preconditions};
 use super::update::{CheckedChange, Draft, Part};
 use super::{Place, definition, into_map};
+use crate::read::selection::Selection;
 use crate::server::state::ServerState;
 use crate::storage::{Store, Stored};
 use crate::transport::status::ApiError;
 use crate::webhooks::{Attributes, Operation, Webhooks};
 
-/// Creates an object that a client sent.
+/// Creates an object that a client sent. Without webhooks this is one step.
 pub(crate) async fn create_admitted(
     state: &ServerState,
     place: &Place<'_>,
     object: Value,
 ) -> Result<Arc<Stored>, ApiError> {
-    let new = NewObject::check(place, object)?;
-    let Some(webhooks) = place.webhooks else {
+    if place.webhooks.is_none() && !place.converts() {
+        let new = NewObject::check(place, object)?;
+        new.check_grants(state, place)?;
         return state.write(|store| create::create(state, store, place, new));
-    };
-    let object = new.for_review(state, &state.store.read(), place)?;
-    let name = name_of(&object);
-    let attributes = Attributes {
-        operation: Operation::Create,
-        name: &name,
-        old: None,
-        options: webhooks.options("CreateOptions"),
-    };
-    let object = webhooks
-        .mutate(&attributes, Some(object))
-        .await?
-        .unwrap_or_default();
-    // Its manager is recorded, and webhooks are none.
-    let place = &Place {
-        manager: None,
-        ..place.clone()
-    };
+    }
+    let (mut object, mut place) = (object, place.clone());
+    if let Some(webhooks) = place.webhooks {
+        let new = NewObject::check(&place, object)?;
+        let reviewed = new.for_review(state, &state.store.read(), &place)?;
+        let name = name_of(&reviewed);
+        let mutated = webhooks
+            .mutate(&creation(webhooks, &name), Some(reviewed))
+            .await?;
+        object = mutated.unwrap_or_default();
+        // Its manager is recorded, and webhooks are none.
+        place.manager = None;
+    }
     loop {
-        let new = NewObject::check(place, object.clone())?;
-        let (valid, complete, revision) = {
+        let new = NewObject::check(&place, object.clone())?;
+        new.check_grants(state, &place)?;
+        let (valid, shown, begun, revision) = {
             let store = state.store.read();
-            let mut valid = create::validate_new(state, &store, place, new)?;
-            let complete = valid.complete(state, &store, place)?;
-            (valid, complete, store.revision())
+            let mut valid = create::validate_new(state, &store, &place, new)?;
+            let complete = valid.complete(state, &place);
+            if place.converts() {
+                (valid, complete, None, store.revision())
+            } else {
+                let begun = create::begin(state, &store, &place, place.keep_now(complete)?);
+                (valid, place.shown(&begun), Some(begun), store.revision())
+            }
         };
-        let shown = place.shown(&complete);
-        let name = name_of(&shown);
-        let attributes = Attributes {
-            name: &name,
-            ..attributes.clone()
+        if let Some(webhooks) = place.webhooks {
+            let name = name_of(&shown);
+            webhooks
+                .validate(&creation(webhooks, &name), Some(&shown))
+                .await?;
+        }
+        let complete = match begun {
+            Some(begun) => begun,
+            None => place.keep(state, shown).await?,
         };
-        webhooks.validate(&attributes, Some(&shown)).await?;
-        let stored = state.write(|store| store_admitted(state, store, place, &valid, &complete, revision));
+        let stored = state.write(|store| store_admitted(state, store, &place, &valid, &complete, revision));
         if let Some(stored) = stored? {
             return Ok(stored);
         }
+    }
+}
+
+/// A create as webhooks see it.
+fn creation<'r>(webhooks: &Webhooks<'_>, name: &'r str) -> Attributes<'r> {
+    Attributes {
+        operation: Operation::Create,
+        name,
+        old: None,
+        options: webhooks.options("CreateOptions"),
     }
 }
 
@@ -86,6 +102,7 @@ fn store_admitted(
 
 /// Has webhooks decide on a change; the store is compared with the old state afterwards.
 pub(super) async fn change(
+    state: &ServerState,
     webhooks: &Webhooks<'_>,
     place: &Place<'_>,
     part: Part,
@@ -115,6 +132,7 @@ pub(super) async fn change(
     } else {
         Draft::decode(place, mutated)?
     };
+    place.check_grants(state, &draft.new, Some(&draft.old))?;
     let change = CheckedChange::new(place, part, draft)?;
     let object = reviewed(place, scale, &change.new)?;
     webhooks.validate(&attributes, Some(&object)).await?;
@@ -141,12 +159,19 @@ pub(crate) async fn delete_admitted(
     collection: bool,
 ) -> Result<Deleted, ApiError> {
     let Some(webhooks) = place.webhooks else {
+        if place.converts() {
+            // A real server reads the object first, in the version of the request.
+            let current = place.current(&state.store.read())?;
+            let shown = place.show(state, &current).await;
+            shown.map_err(|why| place.corrupt(&current, &why))?;
+        }
         return state.write(|store| delete::delete(state, store, place, options));
     };
     loop {
         let current = place.current(&state.store.read())?;
+        let old = place.show(state, &current).await;
+        let old = old.map_err(|why| place.corrupt(&current, &why))?;
         check_preconditions(place, &current, options)?;
-        let old = place.show(&current);
         let attributes = Attributes {
             operation: Operation::Delete,
             name: if collection { "" } else { place.name },
@@ -166,24 +191,49 @@ pub(crate) async fn delete_admitted(
     }
 }
 
-/// Deletes the objects that are chosen, and returns them. Without webhooks this is one step.
+/// Deletes the objects that are selected, and returns them. Without webhooks this is one step.
 pub(crate) async fn delete_collection(
     state: &ServerState,
     place: &Place<'_>,
     options: &DeleteOptions,
-    choose: impl Fn(&Store) -> Vec<Arc<Stored>>,
+    selection: &Selection,
 ) -> Result<Vec<Arc<Stored>>, ApiError> {
     let mut deleted = Vec::new();
-    if place.webhooks.is_none() {
-        return state.write(|store| {
-            for object in choose(store) {
-                let result = delete::delete(state, store, &place_of(place, &object), options);
-                collect(&mut deleted, result)?;
+    let choose = |store: &Store| {
+        let prefix = selection.key_prefix();
+        let objects = store.collection(&place.collection());
+        selection.select(
+            objects
+                .into_iter()
+                .flat_map(|objects| objects.with_prefix(&prefix)),
+        )
+    };
+    let chosen = loop {
+        let unconverted = if place.webhooks.is_none() {
+            let done = state.write(|store| {
+                let chosen = match choose(store) {
+                    Ok(chosen) => chosen,
+                    Err(unconverted) => return Ok(Some(unconverted)),
+                };
+                for object in chosen {
+                    let result = delete::delete(state, store, &place_of(place, &object), options);
+                    collect(&mut deleted, result)?;
+                }
+                Ok(None)
+            });
+            match done? {
+                Some(unconverted) => unconverted,
+                None => return Ok(deleted),
             }
-            Ok(deleted)
-        });
-    }
-    let chosen = choose(&state.store.read());
+        } else {
+            let chosen = choose(&state.store.read());
+            match chosen {
+                Ok(chosen) => break chosen,
+                Err(unconverted) => unconverted,
+            }
+        };
+        selection.lens().prepare(state, unconverted).await?;
+    };
     for object in &chosen {
         let result = delete_admitted(state, &place_of(place, object), options, true).await;
         collect(&mut deleted, result)?;

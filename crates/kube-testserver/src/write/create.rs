@@ -43,6 +43,12 @@ impl NewObject {
         if place.is_completed() {
             typed::normalize(place.kind, &mut object);
         }
+        if place.is_typed()
+            && place.kind.group == "admissionregistration.k8s.io"
+            && let Some(webhooks) = object.get("webhooks")
+        {
+            typed::webhooks::compile_conditions(webhooks);
+        }
         let mut errors = Vec::new();
         if place.is(definition::GROUP, definition::KIND) {
             errors = definition::validate(&mut object, None);
@@ -57,6 +63,12 @@ impl NewObject {
             errors.extend(place.kind.rules().check(schema, &checked, None, &errors));
         }
         Ok(NewObject { object, errors })
+    }
+
+    /// Rejects an object that grants permissions which its writer does not have.
+    pub(super) fn check_grants(&self, state: &ServerState, place: &Place<'_>) -> Result<(), ApiError> {
+        // Defaults are set later, and the default group of a role is the only one.
+        place.check_grants(state, &self.object, None)
     }
 
     /// The object as mutating webhooks see it: with defaults and managed fields, whether it is valid or not.
@@ -100,7 +112,8 @@ pub(crate) fn create(
 ) -> Result<Arc<Stored>, ApiError> {
     let mut valid = validate_new(state, store, place, new)?;
     valid.check_free(store, place)?;
-    let object = valid.complete(state, store, place)?;
+    let object = place.keep_now(valid.complete(state, place))?;
+    let object = begin(state, store, place, object);
     store_new(state, store, place, &object)
 }
 
@@ -187,21 +200,11 @@ impl ValidObject {
         Ok(())
     }
 
-    /// Takes the object out, in its storage version and with the fields that only the server sets.
-    pub(super) fn complete(
-        &mut self,
-        state: &ServerState,
-        store: &Store,
-        place: &Place<'_>,
-    ) -> Result<Map<String, Value>, ApiError> {
+    /// Takes the object out, with the fields that only the server sets.
+    pub(super) fn complete(&mut self, state: &ServerState, place: &Place<'_>) -> Value {
         let mut object = std::mem::take(&mut self.object);
         own_fields(state, place, &mut object);
-        let mut object = place.keep(track(place, object))?;
-        if place.is(definition::GROUP, definition::KIND) {
-            definition::set_status(state, &mut object);
-        }
-        begin(place, &mut object, store);
-        Ok(object)
+        track(place, object)
     }
 }
 
@@ -323,8 +326,17 @@ fn own_fields(state: &ServerState, place: &Place<'_>, object: &mut Map<String, V
     }
 }
 
-/// Sets the fields of a new object that have no manager, after managed fields are recorded.
-fn begin(place: &Place<'_>, object: &mut Map<String, Value>, store: &Store) {
+/// Sets the fields of a new object that have no manager, after managed fields are recorded. The object is in its storage version.
+pub(super) fn begin(
+    state: &ServerState,
+    store: &Store,
+    place: &Place<'_>,
+    mut new: Map<String, Value>,
+) -> Map<String, Value> {
+    let object = &mut new;
+    if place.is(definition::GROUP, definition::KIND) {
+        definition::set_status(state, object);
+    }
     if place.is_completed() {
         typed::allocate(place.stored_as, object, store);
     }
@@ -353,6 +365,7 @@ fn begin(place: &Place<'_>, object: &mut Map<String, Value>, store: &Store) {
             status.entry("qosClass").or_insert_with(|| json!(quality));
         }
     }
+    new
 }
 
 /// The QoS class of a pod, from the resources of its containers.

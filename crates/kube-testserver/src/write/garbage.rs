@@ -5,20 +5,31 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::delete::{FOREGROUND, ORPHAN};
-use super::{DeleteOptions, Origin, Place, Propagation, definition, delete};
+use super::{DeleteOptions, Made, Origin, Part, Place, Propagation, definition, delete, update_now};
 use crate::admission::metadata::{is_gone, metadata_mut};
+use crate::auth::rbac;
 use crate::kinds::Kind;
+use crate::patch::{self, Manager};
 use crate::server::state::{ServerState, Timing};
 use crate::storage::{Event, Spot, Store, Stored, storage_key};
+use crate::transport::status::ApiError;
 
 /// Holds a namespace until it is empty. A real server keeps this one in `spec.finalizers`.
 pub(super) const CONTENTS: &str = "kubernetes";
 
 /// Applies the consequences of the writes so far, or defers them for the controllers.
 pub(crate) fn settle(state: &ServerState, store: &mut Store) {
+    settle_events(state, store);
+    if state.config.rbac && store.has_touched(rbac::CLUSTER_ROLES) {
+        aggregate_roles(state, store);
+        settle_events(state, store);
+    }
+}
+
+fn settle_events(state: &ServerState, store: &mut Store) {
     while let Some(event) = store.next_event() {
         match &event {
             Event::Removed { collection, object } if &**collection == definition::COLLECTION => {
@@ -33,6 +44,36 @@ pub(crate) fn settle(state: &ServerState, store: &mut Store) {
         if state.config.controllers.act_on(&event) {
             store.defer(event);
         }
+    }
+}
+
+/// Fills in the rules of aggregated roles, as a controller of a cluster does. Roles can aggregate aggregated ones, so it goes on
+/// until nothing changes, or gives up on roles that select each other.
+fn aggregate_roles(state: &ServerState, store: &mut Store) {
+    let Some(kind) = state.registry.read().resource(rbac::GROUP, "v1", "clusterroles") else {
+        return;
+    };
+    let now = state.clock.timestamp();
+    let manager = Manager {
+        name: "clusterrole-aggregation-controller",
+        subresource: "",
+        now: &now,
+    };
+    const STEPS: usize = 1_000;
+    for _ in 0..STEPS {
+        let Some((name, rules)) = rbac::outdated_aggregate(store) else {
+            return;
+        };
+        let applied = json!({
+            "apiVersion": kind.api_version(), "kind": kind.kind, "metadata": { "name": name }, "rules": rules,
+        });
+        let place = Place::of_test(&kind, &kind, None, &name);
+        let made = |live: &Value| {
+            let made = patch::apply(&kind, Some(live), &applied, &manager, true);
+            made.map(Made::Applied).map_err(|error| ApiError::patch(&error))
+        };
+        // The role was found under the same lock, so it exists.
+        let _ = update_now(state, store, &place, Part::Object, made);
     }
 }
 

@@ -15,7 +15,7 @@ pub(crate) fn mirror(
     object: Value,
 ) -> Result<(), ApiError> {
     check_depth(&object)?;
-    let object = place.keep(object)?;
+    let object = place.keep_now(object)?;
     if place.is(definition::GROUP, definition::KIND) {
         definition::serve(state, &object)?;
     }

@@ -10,6 +10,7 @@ mod mirror;
 pub(crate) mod request;
 mod review;
 mod subresource;
+mod unknown;
 mod update;
 
 use std::sync::Arc;
@@ -19,9 +20,12 @@ use serde_json::{Map, Value};
 use crate::admission::field_error::FieldError;
 use crate::admission::metadata;
 use crate::admission::nesting::{DEEPEST, is_deeper};
+use crate::auth::User;
+use crate::auth::escalation::{self, Grant};
 use crate::kinds::Kind;
-use crate::kinds::structural::Patterns;
+use crate::kinds::structural::{self, Patterns};
 use crate::patch::Manager;
+use crate::read::lens::Lens;
 use crate::server::state::ServerState;
 use crate::storage::{Store, Stored, storage_key};
 use crate::transport::status::ApiError;
@@ -63,6 +67,8 @@ pub(crate) struct Place<'a> {
     pub(crate) manager: Option<Manager<'a>>,
     /// The webhooks that decide on the write.
     pub(crate) webhooks: Option<&'a Webhooks<'a>>,
+    /// The user whose permissions limit what the object can grant.
+    pub(crate) grantor: Option<&'a User>,
 }
 
 impl<'a> Place<'a> {
@@ -83,6 +89,7 @@ impl<'a> Place<'a> {
             dry_run: false,
             manager: None,
             webhooks: None,
+            grantor: None,
         }
     }
 }
@@ -90,6 +97,25 @@ impl<'a> Place<'a> {
 impl Place<'_> {
     pub(crate) fn collection(&self) -> Arc<str> {
         ServerState::collection_of(self.kind)
+    }
+
+    /// Rejects an object that grants permissions which its writer does not have.
+    fn check_grants(
+        &self,
+        state: &ServerState,
+        new: &Map<String, Value>,
+        old: Option<&Map<String, Value>>,
+    ) -> Result<(), ApiError> {
+        let Some(user) = self.grantor else { return Ok(()) };
+        let grant = Grant {
+            user,
+            kind: self.kind,
+            namespace: self.namespace,
+            name: self.name,
+            new,
+            old,
+        };
+        escalation::check(&state.store.read(), &grant)
     }
 
     fn key(&self) -> String {
@@ -137,10 +163,29 @@ impl Place<'_> {
         self.kind.version == self.stored_as.version && self.kind.group == self.stored_as.group
     }
 
+    /// Whether a webhook converts between the requested and the stored version.
+    fn converts(&self) -> bool {
+        self.kind.conversion.is_some() && !self.same_version()
+    }
+
     /// A stored object in the requested version.
-    pub(crate) fn show(&self, stored: &Stored) -> Value {
+    pub(crate) async fn show(&self, state: &ServerState, stored: &Arc<Stored>) -> Result<Value, ApiError> {
+        if self.kind.custom {
+            let shown = Lens::new(self.kind).convert(state, stored).await?;
+            return Ok(shown.value());
+        }
+        Ok(self.show_now(stored))
+    }
+
+    /// The same for a write by the test itself, which cannot wait for a webhook: such an object stays in its own version.
+    pub(crate) fn show_now(&self, stored: &Stored) -> Value {
         let value = stored.value();
-        if self.same_version() {
+        let same = if self.kind.custom {
+            self.kind.conversion.is_some() || stored.api_version() == self.kind.api_version()
+        } else {
+            self.same_version()
+        };
+        if same {
             value
         } else {
             self.kind.convert_from(self.stored_as, value)
@@ -158,22 +203,56 @@ impl Place<'_> {
     }
 
     /// Converts an object from the requested to the stored version.
-    fn keep(&self, object: Value) -> Result<Map<String, Value>, ApiError> {
-        let kept = if self.same_version() {
+    async fn keep(&self, state: &ServerState, object: Value) -> Result<Map<String, Value>, ApiError> {
+        match &self.kind.conversion {
+            Some(conversion) if !self.same_version() => {
+                let kept = conversion.convert(state, object, self.stored_as).await?;
+                Ok(self.fit(into_map(self.kind, kept)?))
+            }
+            _ => self.keep_now(object),
+        }
+    }
+
+    /// The same without a webhook: an object of the test stays in its own version.
+    fn keep_now(&self, object: Value) -> Result<Map<String, Value>, ApiError> {
+        let kept = if self.same_version() || self.kind.conversion.is_some() {
             object
         } else {
             self.stored_as.convert_from(self.kind, object)
         };
-        match kept {
-            Value::Object(map) => Ok(map),
-            _ => Err(no_object(self.kind)),
+        Ok(self.fit(into_map(self.kind, kept)?))
+    }
+
+    /// Prunes what the schema of the storage version does not have, in an object that a client sent in another version.
+    fn fit(&self, mut object: Map<String, Value>) -> Map<String, Value> {
+        if let Some(schema) = &self.stored_as.schema
+            && self.origin == Origin::Client
+            && !self.same_version()
+        {
+            structural::prune(schema, &mut object);
+        }
+        object
+    }
+
+    /// The error for an object that cannot be converted to the requested version.
+    fn corrupt(&self, stored: &Stored, why: &ApiError) -> ApiError {
+        let Kind { group, plural, .. } = &**self.kind;
+        ApiError::corrupt_object(&format!("/{group}/{plural}/{}", stored.key), stored.revision, why)
+    }
+
+    /// The version in which an object is stored: that of its kind, or its own if webhooks convert it.
+    fn version_of(&self, object: &Map<String, Value>) -> String {
+        let own = object.get("apiVersion").and_then(Value::as_str);
+        match own.filter(|own| !own.is_empty() && self.kind.conversion.is_some()) {
+            Some(own) => own.to_owned(),
+            None => self.stored_as.api_version(),
         }
     }
 
     /// An object as it would be stored at this version.
     fn encoded(&self, object: &Map<String, Value>, revision: u64) -> Arc<Stored> {
-        let kind = self.stored_as;
-        Arc::new(Stored::encode(&kind.api_version(), &kind.kind, object, revision))
+        let (api_version, kind) = (self.version_of(object), &self.stored_as.kind);
+        Arc::new(Stored::encode(&api_version, kind, object, revision))
     }
 
     /// Stores an object; a dry run only encodes it.
@@ -181,8 +260,7 @@ impl Place<'_> {
         if self.dry_run {
             return self.encoded(object, store.revision());
         }
-        let kind = self.stored_as;
-        let (api_version, kind_name) = (kind.api_version(), kind.kind.as_str());
+        let (api_version, kind_name) = (self.version_of(object), self.stored_as.kind.as_str());
         let collection = self.collection();
         store.put(&collection, |revision| {
             Stored::encode(&api_version, kind_name, object, revision)

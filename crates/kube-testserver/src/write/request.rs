@@ -1,28 +1,30 @@
 //! Write requests: parses method, path and body, performs the write, builds the response.
 //! Accepts a resolved kind and the raw body. The rules of writing are in the parent module.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use kube_protobuf::{MEDIA_TYPE, Options, from_body};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use crate::admission::field_error::{FieldError, quote};
-use crate::auth::User;
+use crate::admission::field_error::FieldError;
+use crate::auth::{User, escalation};
 use crate::encode::{Encoder, Form};
-use crate::kinds::{Kind, structural};
+use crate::kinds::Kind;
 use crate::patch::{self, Manager, PatchType};
+use crate::read::lens::Lens;
 use crate::read::selection::Selection;
 use crate::server::state::ServerState;
-use crate::storage::{Store, Stored};
+use crate::storage::Stored;
 use crate::transport::accept::{Accepted, Offer};
 use crate::transport::body::TestBody;
 use crate::transport::journal::SeenRequest;
 use crate::transport::request::{ListOptions, Verb};
 use crate::transport::response;
 use crate::transport::status::ApiError;
-use crate::typed;
 use crate::webhooks::{Attributes, Incoming, Operation, Webhooks};
 use crate::write::{self, DeleteOptions, Deleted, Made, Origin, Part, Place, Propagation};
 
@@ -99,6 +101,7 @@ async fn perform(
             now: &now,
         }),
         webhooks,
+        grantor: Some(writing.user).filter(|_| state.config.rbac && escalation::grants_permissions(kind)),
     };
     match (seen.verb, subresource) {
         (Verb::Create, "") if place.name.is_empty() => writing.create(&place).await,
@@ -143,7 +146,7 @@ async fn perform(
             let make = |_: &Value| Ok(Made::Changed(object.clone()));
             let updated = write::update(state, &place, part(subresource), make).await?;
             Ok(response::warned(
-                writing.show(StatusCode::OK, &updated)?,
+                writing.show(StatusCode::OK, &updated).await?,
                 &warnings,
             ))
         }
@@ -157,6 +160,7 @@ async fn perform(
 fn part(subresource: &str) -> Part {
     match subresource {
         "status" | "approval" => Part::Status,
+        "ephemeralcontainers" => Part::EphemeralContainers,
         _ => Part::Object,
     }
 }
@@ -191,7 +195,7 @@ impl Writing<'_> {
         let warnings = self.unknown_fields(&object)?;
         let created = write::create_admitted(self.state, place, object).await?;
         Ok(response::warned(
-            self.show(StatusCode::CREATED, &created)?,
+            self.show(StatusCode::CREATED, &created).await?,
             &warnings,
         ))
     }
@@ -199,15 +203,25 @@ impl Writing<'_> {
     async fn patch(&self, place: &Place<'_>, part: Part) -> Result<Response<TestBody>, ApiError> {
         let patch_type = self.patch_type()?;
         if patch_type != PatchType::Apply {
-            let make = |present: &Value| Ok(Made::Changed(self.patched(patch_type, present)?));
+            // The warnings of the last attempt count.
+            let warnings = Mutex::new(Vec::new());
+            let make = |present: &Value| {
+                let patched = self.patched(patch_type, present)?;
+                *warnings.lock() = self.unknown_fields_of_patch(patch_type, &patched)?;
+                Ok(Made::Changed(patched))
+            };
             let patched = write::update(self.state, place, part, make).await?;
-            return self.show(StatusCode::OK, &patched);
+            return Ok(response::warned(
+                self.show(StatusCode::OK, &patched).await?,
+                &warnings.into_inner(),
+            ));
         }
         let applied = self.parse_body()?;
         write::check_type(self.kind, &applied)?;
+        self.only_declared_fields(place, &applied)?;
         let force = self.seen.query.flag("force");
         let (status, object) = self.apply(place, part, &applied, force).await?;
-        self.show(status, &object)
+        self.show(status, &object).await
     }
 
     /// Server-side apply: updates the object, or creates it. Tries again if another client creates or deletes the
@@ -234,7 +248,7 @@ impl Writing<'_> {
                     let updated = write::update(self.state, place, part, make).await;
                     updated.map(|updated| (StatusCode::OK, updated))
                 }
-                Err(missing) if part == Part::Status => return Err(missing),
+                Err(missing) if part != Part::Object => return Err(missing),
                 Err(_) => {
                     let object = apply(None)?;
                     let created = self.create_applied(place, object).await;
@@ -313,9 +327,9 @@ impl Writing<'_> {
         let options = delete_options(&self.optional_json()?, self.seen)?;
         let deleted = write::delete_admitted(self.state, place, &options, false).await?;
         match deleted {
-            Deleted::Marked(object) => self.show(StatusCode::OK, &object),
+            Deleted::Marked(object) => self.show(StatusCode::OK, &object).await,
             Deleted::Gone(object) if SHOWN_WHEN_DELETED.contains(&self.kind.plural.as_str()) => {
-                self.show(StatusCode::OK, &object)
+                self.show(StatusCode::OK, &object).await
             }
             Deleted::Gone(object) => {
                 let mut details = json!({
@@ -336,18 +350,10 @@ impl Writing<'_> {
         let list = ListOptions::parse(&self.seen.query, false)?;
         let selection = Selection::new(self.kind, place.namespace, &list)?;
         let options = delete_options(&self.optional_json()?, self.seen)?;
-        let choose = |store: &Store| -> Vec<Arc<Stored>> {
-            let prefix = selection.key_prefix();
-            let objects = store.collection(&place.collection());
-            let objects = objects
-                .into_iter()
-                .flat_map(|objects| objects.with_prefix(&prefix));
-            objects
-                .filter(|object| selection.matches(object))
-                .cloned()
-                .collect()
-        };
-        let deleted = write::delete_collection(self.state, place, &options, choose).await?;
+        let deleted = write::delete_collection(self.state, place, &options, &selection).await?;
+        let lens = selection.lens();
+        lens.prepare(self.state, deleted.clone()).await?;
+        let deleted = deleted.iter().filter_map(|object| lens.see(object));
         let revision = self.state.store.read().revision();
         let accepted = Accepted {
             form: Form::Object,
@@ -355,7 +361,7 @@ impl Writing<'_> {
         };
         let encoder = Encoder::new(self.state, self.kind, accepted);
         let page = crate::read::list::Page {
-            items: deleted,
+            items: deleted.map(Cow::into_owned).collect(),
             revision,
             continue_token: None,
             remaining: None,
@@ -370,8 +376,9 @@ impl Writing<'_> {
         Accepted::choose(self.seen.accept.as_deref(), Offer::object(schema))?.including(&self.seen.query)
     }
 
-    fn show(&self, status: StatusCode, object: &Stored) -> Result<Response<TestBody>, ApiError> {
+    async fn show(&self, status: StatusCode, object: &Arc<Stored>) -> Result<Response<TestBody>, ApiError> {
         let accepted = self.accepted()?;
+        let object = &Lens::new(self.kind).convert(self.state, object).await?;
         let encoder = Encoder::new(self.state, self.kind, accepted);
         Ok(response::object(status, accepted, &encoder, object))
     }
@@ -416,33 +423,6 @@ impl Writing<'_> {
         Ok(object)
     }
 
-    /// Warnings about fields unknown to the type or the schema of the kind; an error if the client requests strict
-    /// validation.
-    fn unknown_fields(&self, object: &Value) -> Result<Vec<String>, ApiError> {
-        let asked = self.seen.param("fieldValidation").unwrap_or_default();
-        let (Some(object), false) = (object.as_object(), asked == "Ignore") else {
-            return Ok(Vec::new());
-        };
-        let unknown = match self.kind.schema.as_deref() {
-            Some(schema) => structural::unknown_fields(schema, object),
-            None if self.state.config.conformant => typed::decode(self.kind, object).unknown,
-            None => Vec::new(),
-        };
-        let unknown: Vec<String> = unknown
-            .iter()
-            .map(|path| format!("unknown field {}", quote(path)))
-            .collect();
-        if asked == "Strict" && !unknown.is_empty() {
-            return Err(ApiError::bad_request(format!(
-                "{kind} in version {} cannot be handled as a {kind}: strict decoding error: {}",
-                quote(&self.kind.version),
-                unknown.join(", "),
-                kind = self.kind.kind,
-            )));
-        }
-        Ok(unknown)
-    }
-
     fn optional_json(&self) -> Result<Value, ApiError> {
         if self.body.is_empty() {
             Ok(Value::Null)
@@ -477,7 +457,7 @@ impl Writing<'_> {
     }
 
     /// The body as JSON, or as YAML if it is not JSON.
-    fn parse_body(&self) -> Result<Value, ApiError> {
+    pub(super) fn parse_body(&self) -> Result<Value, ApiError> {
         let unrecognized = |why: &dyn std::fmt::Display| {
             ApiError::bad_request(format!(
                 "the object provided is unrecognized (must be of type {}): {why}",

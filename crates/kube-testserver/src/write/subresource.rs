@@ -16,10 +16,15 @@ use crate::storage::Stored;
 use crate::transport::status::ApiError;
 
 /// The Scale of an object.
-pub(crate) fn read_scale(place: &Place<'_>, stored: &Stored) -> Result<Value, ApiError> {
+pub(crate) async fn read_scale(
+    state: &ServerState,
+    place: &Place<'_>,
+    stored: &Arc<Stored>,
+) -> Result<Value, ApiError> {
+    let shown = place.show(state, stored).await?;
     place
         .kind
-        .read_scale(&place.show(stored))
+        .read_scale(&shown)
         .ok_or_else(ApiError::no_such_resource)
 }
 
@@ -55,7 +60,7 @@ pub(crate) async fn write_scale(
         Ok(Made::Changed(object))
     })
     .await?;
-    read_scale(place, &updated)
+    read_scale(state, place, &updated).await
 }
 
 /// Applies a Scale: the number of replicas becomes a field of the manager.
@@ -86,7 +91,7 @@ pub(crate) async fn apply_scale(
             .map_err(|error| ApiError::patch(&error))
     })
     .await?;
-    read_scale(place, &updated)
+    read_scale(state, place, &updated).await
 }
 
 /// The shortest lifetime of a token that may be requested, and the default, in seconds.

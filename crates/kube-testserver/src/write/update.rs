@@ -25,6 +25,8 @@ pub(crate) enum Part {
     Object,
     /// The status alone.
     Status,
+    /// The ephemeral containers of a pod.
+    EphemeralContainers,
 }
 
 /// How the new object was produced.
@@ -49,11 +51,19 @@ pub(crate) async fn update(
 ) -> Result<Arc<Stored>, ApiError> {
     loop {
         let current = place.current(&state.store.read())?;
-        let draft = Draft::new(place, &current, &make)?;
-        let change = match place.webhooks {
-            Some(webhooks) => admit::change(webhooks, place, part, draft).await?,
-            None => CheckedChange::new(place, part, draft)?,
+        let shown = place.show(state, &current).await;
+        let shown = shown.map_err(|why| ApiError::undecodable(current.revision, &why))?;
+        let draft = Draft::new(place, shown, &make)?;
+        let mut change = match place.webhooks {
+            Some(webhooks) => admit::change(state, webhooks, place, part, draft).await?,
+            None => {
+                place.check_grants(state, &draft.new, Some(&draft.old))?;
+                CheckedChange::new(place, part, draft)?
+            }
         };
+        if place.converts() {
+            change.keep(state, place).await?;
+        }
         let written = state.write(|store| {
             let latest = place.current(store)?;
             Arc::ptr_eq(&latest, &current)
@@ -75,7 +85,8 @@ pub(crate) fn update_now(
     make: impl FnOnce(&Value) -> Result<Made, ApiError>,
 ) -> Result<Arc<Stored>, ApiError> {
     let current = place.current(store)?;
-    let change = CheckedChange::new(place, part, Draft::new(place, &current, make)?)?;
+    let shown = place.show_now(&current);
+    let change = CheckedChange::new(place, part, Draft::new(place, shown, make)?)?;
     store_change(state, store, place, current, change)
 }
 
@@ -90,10 +101,9 @@ pub(super) struct Draft {
 impl Draft {
     fn new(
         place: &Place<'_>,
-        current: &Stored,
+        shown: Value,
         make: impl FnOnce(&Value) -> Result<Made, ApiError>,
     ) -> Result<Draft, ApiError> {
-        let shown = place.show(current);
         let (new, record) = match make(&shown)? {
             Made::Changed(new) => (new, true),
             Made::Applied(new) => (new, false),
@@ -146,6 +156,8 @@ pub(super) struct CheckedChange {
     pub(super) new: Map<String, Value>,
     record: bool,
     part: Part,
+    /// The new state in the storage version, if a webhook has converted it.
+    kept: Option<Map<String, Value>>,
 }
 
 impl CheckedChange {
@@ -160,6 +172,10 @@ impl CheckedChange {
         errors.extend(check_finalizers(&old, &mut new));
         if place.origin == Origin::Client {
             errors.extend(immutable::check(place.kind, &old, &mut new));
+        }
+        if place.is_typed() && part == Part::EphemeralContainers {
+            errors.extend(typed::validate(place.kind, &new));
+            errors.extend(typed::check_ephemeral_containers(&old, &new));
         }
         if place.is_typed() && part == Part::Object {
             let mut changed = typed::check_update(place.kind, &old, &new);
@@ -178,7 +194,7 @@ impl CheckedChange {
             (Some((schema, patterns)), Part::Status) => {
                 errors.extend(structural::check_status(schema, patterns, &new));
             }
-            (None, _) => {}
+            _ => {}
         }
         if let Some((schema, _)) = place.schema() {
             errors.extend(place.kind.rules().check(schema, &new, Some(&old), &errors));
@@ -191,7 +207,19 @@ impl CheckedChange {
             new,
             record,
             part,
+            kept: None,
         })
+    }
+
+    /// Records the manager of the change, and has a webhook convert the new state.
+    async fn keep(&mut self, state: &ServerState, place: &Place<'_>) -> Result<(), ApiError> {
+        let mut new = Value::Object(self.new.clone());
+        if let Some(manager) = place.manager.as_ref().filter(|_| self.record) {
+            let old = Value::Object(self.old.clone());
+            patch::track_update(place.kind, Some(&old), &mut new, manager);
+        }
+        self.kept = Some(place.keep(state, new).await?);
+        Ok(())
     }
 }
 
@@ -207,15 +235,21 @@ fn store_change(
         mut new,
         record,
         part,
+        kept,
     } = change;
     if place.is(definition::GROUP, definition::KIND) && part == Part::Object {
         definition::set_status(state, &mut new);
     }
-    let mut new = Value::Object(new);
-    if let Some(manager) = place.manager.as_ref().filter(|_| record) {
-        patch::track_update(place.kind, Some(&Value::Object(old.clone())), &mut new, manager);
-    }
-    let mut new = place.keep(new)?;
+    let mut new = match kept {
+        Some(kept) => kept,
+        None => {
+            let mut new = Value::Object(new);
+            if let Some(manager) = place.manager.as_ref().filter(|_| record) {
+                patch::track_update(place.kind, Some(&Value::Object(old.clone())), &mut new, manager);
+            }
+            place.keep_now(new)?
+        }
+    };
     if place.is_typed() && place.is("", "Service") {
         // A service that becomes a node port service needs ports.
         typed::allocate(place.stored_as, &mut new, store);
@@ -230,12 +264,14 @@ fn store_change(
         }
         return Ok(place.encoded(&new, current.revision));
     }
+    // Writing an object of an earlier storage version stores it in the present one, even if nothing else changes.
+    let same_version = !place.kind.custom || current.api_version() == place.version_of(&new);
     let same = if place.same_version() {
         unchanged(&old, &new)
     } else {
         unchanged(&into_map(place.kind, current.value())?, &new)
     };
-    if same {
+    if same && same_version {
         return Ok(current);
     }
     if place.is(definition::GROUP, definition::KIND) && !place.dry_run {
@@ -360,6 +396,15 @@ fn carry_over(place: &Place<'_>, part: Part, old: &Map<String, Value>, new: &mut
         set(new, "status", status);
         for key in with_status(place.kind) {
             set(metadata_mut(new), key, sent.get(*key).cloned());
+        }
+    } else if part == Part::EphemeralContainers {
+        let containers = new
+            .get_mut("spec")
+            .and_then(|spec| spec.get_mut("ephemeralContainers"));
+        let containers = containers.map(Value::take);
+        *new = old.clone();
+        if let Some(spec) = new.get_mut("spec").and_then(Value::as_object_mut) {
+            set(spec, "ephemeralContainers", containers);
         }
     } else if client && place.kind.has_status() {
         set(new, "status", old.get("status").cloned());
@@ -505,6 +550,7 @@ mod tests {
             dry_run: false,
             manager: None,
             webhooks: None,
+            grantor: None,
         };
 
         let updated = update(state, &place, Part::Object, |current| {
@@ -532,6 +578,7 @@ mod tests {
             dry_run: false,
             manager: None,
             webhooks: None,
+            grantor: None,
         };
         let attempts = Cell::new(0);
 

@@ -338,3 +338,139 @@ async fn the_v2_document_describes_what_is_served() {
         &document["definitions"]["io.k8s.api.apps.v1.Deployment"]["x-kubernetes-group-version-kind"][0];
     assert_eq!(kind["kind"], "Deployment");
 }
+
+#[tokio::test(start_paused = true)]
+async fn patches_with_unknown_fields_are_rejected_if_the_client_is_strict() {
+    let server = server();
+    send(&server, Method::POST, DEPLOYMENTS, &deployment()).await;
+    let path = format!("{DEPLOYMENTS}/web");
+    let patch = json!({"spec": {"replica": 3}});
+    for (content_type, body, quoted) in [
+        ("merge-patch", patch.clone(), r#"\"replica\":3"#),
+        (
+            "strategic-merge-patch",
+            patch.clone(),
+            r#""map[spec:map[replica:3]]""#,
+        ),
+        (
+            "json-patch",
+            json!([{"op": "add", "path": "/spec/replica", "value": 3}]),
+            r#"\"replica\":3"#,
+        ),
+    ] {
+        let content_type = format!("application/{content_type}+json");
+        let patch = async |query: &str| {
+            let path = format!("{path}{query}");
+            send_as(&server, Method::PATCH, &path, &content_type, body.to_string()).await
+        };
+        let rejected = patch("?fieldValidation=Strict").await;
+        assert_eq!(rejected.status, 422, "{content_type}");
+        let (_, reason, message) = rejected.error();
+        assert_eq!(reason, "Invalid");
+        assert!(
+            message.starts_with(" \"\" is invalid: patch: Invalid value: "),
+            "{message}"
+        );
+        assert!(message.contains(quoted), "{message}");
+        assert!(
+            message.ends_with("strict decoding error: unknown field \"spec.replica\""),
+            "{message}"
+        );
+
+        let warned = patch("").await;
+        assert_eq!(warned.status, 200, "{content_type}");
+        assert_eq!(
+            warned.headers["warning"],
+            "299 - \"unknown field \\\"spec.replica\\\"\""
+        );
+        let ignored = patch("?fieldValidation=Ignore").await;
+        assert_eq!((ignored.status, ignored.headers.get("warning")), (200, None));
+        assert!(ignored.json()["spec"].get("replica").is_none());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn fields_that_the_kind_does_not_have_cannot_be_applied() {
+    let server = server();
+    let mut unknown = deployment();
+    unknown["spec"]["template"]["spec"]["containers"][0]["imag"] = json!("nginx");
+    let apply = async |object: &Value| {
+        let path = format!("{DEPLOYMENTS}/web?fieldManager=test&fieldValidation=Ignore");
+        let apply = "application/apply-patch+yaml";
+        send_as(&server, Method::PATCH, &path, apply, object.to_string()).await
+    };
+    let rejected = apply(&unknown).await;
+    assert_eq!(
+        rejected.error(),
+        (
+            500,
+            String::new(),
+            "failed to create typed patch object (default/web; apps/v1, Kind=Deployment): \
+             .spec.template.spec.containers[name=\"web\"].imag: field not declared in schema"
+                .to_owned()
+        )
+    );
+    unknown["replicas"] = json!(3);
+    let message = apply(&unknown).await.error().2;
+    assert!(
+        message.contains("errors:\n  .replicas: field not declared in schema\n  .spec.template"),
+        "{message}"
+    );
+    assert_eq!(apply(&deployment()).await.status, 201);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ephemeral_containers_are_added_but_neither_changed_nor_removed() {
+    const PODS: &str = "/api/v1/namespaces/default/pods";
+    let server = server();
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"},
+        "spec": {"containers": [{"name": "web", "image": "nginx"}]},
+    });
+    send(&server, Method::POST, PODS, &pod).await;
+    let path = format!("{PODS}/web/ephemeralcontainers");
+    // Nothing else of the pod counts.
+    let debug = |name: &str, image: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"},
+            "spec": {"containers": [], "ephemeralContainers": [{"name": name, "image": image}]},
+        })
+    };
+
+    let first = send(&server, Method::PUT, &path, &debug("first", "busybox")).await;
+    assert_eq!(first.status, 200, "{}", first.text);
+    let strategic = "application/strategic-merge-patch+json";
+    let second =
+        json!({"spec": {"ephemeralContainers": [{"name": "second", "image": "busybox"}]}}).to_string();
+    let second = send_as(&server, Method::PATCH, &path, strategic, second).await;
+    assert_eq!(second.status, 200, "{}", second.text);
+    let stored = get(&server, &path).await.json();
+    let names: Vec<&Value> = stored["spec"]["ephemeralContainers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|container| &container["name"])
+        .collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    assert_eq!(stored["spec"]["containers"][0]["name"], "web");
+
+    let changed = send(&server, Method::PUT, &path, &debug("first", "alpine")).await;
+    assert_eq!(changed.status, 422);
+    let message = changed.error().2;
+    assert!(
+        message.contains("existing ephemeral containers \"first\" may not be changed"),
+        "{message}"
+    );
+    assert!(
+        message.contains("existing ephemeral containers \"second\" may not be removed"),
+        "{message}"
+    );
+    let missing = send(
+        &server,
+        Method::PUT,
+        &format!("{PODS}/none/ephemeralcontainers"),
+        &pod,
+    )
+    .await;
+    assert_eq!(missing.status, 404);
+}

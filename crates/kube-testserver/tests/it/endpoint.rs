@@ -160,7 +160,7 @@ async fn answer(
                 response["uid"] = review["request"]["uid"].clone();
             }
             let review = json!({
-                "kind": "AdmissionReview", "apiVersion": review["apiVersion"], "response": response,
+                "kind": review["kind"], "apiVersion": review["apiVersion"], "response": response,
             });
             (200, "application/json", review.to_string())
         }

@@ -3,6 +3,7 @@
 mod common;
 mod conformant;
 mod controllers;
+mod conversion;
 mod custom;
 mod endpoint;
 mod faults;

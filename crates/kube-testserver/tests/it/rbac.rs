@@ -392,3 +392,170 @@ async fn health_checks_need_no_credentials() {
     let wrong = [("authorization", "Bearer wrong")];
     assert_eq!(ask(&server, "GET", "/healthz", &wrong).await.0, 401);
 }
+
+/// Lets jane write roles and bindings, and read pods.
+fn role_writer(server: &TestServer) {
+    let rules = json!([
+        {
+            "apiGroups": ["rbac.authorization.k8s.io"], "verbs": ["create", "update", "patch"],
+            "resources": ["roles", "rolebindings", "clusterroles", "clusterrolebindings"],
+        },
+        { "apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"] },
+    ]);
+    server.create(role("ClusterRole", "", "writer", rules));
+    server.create(binding(
+        "ClusterRoleBinding",
+        "",
+        ("ClusterRole", "writer"),
+        jane(),
+    ));
+}
+
+const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/shop/roles";
+const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/shop/rolebindings";
+
+/// Status and message of a write by jane.
+async fn write_as_jane(server: &TestServer, method: Method, path: &str, body: &Value) -> (u16, String) {
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("authorization", "Bearer of-jane")
+        .header("content-type", "application/json")
+        .body(Full::new(Bytes::from(body.to_string())))
+        .expect("a request");
+    let response = crate::common::finish(call(&server.service(), request).await.expect("a response")).await;
+    let message = response.json()["message"].as_str().unwrap_or_default().to_owned();
+    (response.status, message)
+}
+
+fn pods(verbs: &[&str]) -> Value {
+    json!([{ "apiGroups": [""], "resources": ["pods"], "verbs": verbs }])
+}
+
+/// The recording `escalation` compares many more with a real server.
+#[tokio::test(start_paused = true)]
+async fn user_cannot_grant_more_than_it_has() {
+    let server = cluster();
+    role_writer(&server);
+
+    let own = role("Role", "shop", "own", pods(&["get"]));
+    assert_eq!(write_as_jane(&server, Method::POST, ROLES, &own).await.0, 201);
+    let more = role("Role", "shop", "more", pods(&["get", "delete", "watch"]));
+    let refusal = "roles.rbac.authorization.k8s.io \"more\" is forbidden: user \"jane\" (groups=[\"dev\" \
+                   \"system:authenticated\"]) is attempting to grant RBAC permissions not currently held:\n\
+                   {APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"delete\" \"watch\"]}";
+    assert_eq!(
+        write_as_jane(&server, Method::POST, ROLES, &more).await,
+        (403, refusal.to_owned())
+    );
+    let raised = role("Role", "shop", "own", pods(&["get", "delete", "watch"]));
+    let (status, message) = write_as_jane(&server, Method::PUT, &format!("{ROLES}/own"), &raised).await;
+    assert_eq!((status, message), (403, refusal.replace("more", "own")));
+
+    server.create(role("Role", "shop", "strong", pods(&["*"])));
+    let mut bound = binding("RoleBinding", "shop", ("Role", "strong"), jane());
+    let (status, message) = write_as_jane(&server, Method::POST, BINDINGS, &bound).await;
+    assert_eq!(status, 403);
+    assert!(message.ends_with("Verbs:[\"*\"]}"), "{message}");
+    bound["roleRef"]["name"] = json!("own");
+    assert_eq!(
+        write_as_jane(&server, Method::POST, BINDINGS, &bound).await.0,
+        201
+    );
+    bound["roleRef"]["name"] = json!("missing");
+    let missing = "rolebindings.rbac.authorization.k8s.io \"missing\" not found";
+    assert_eq!(
+        write_as_jane(&server, Method::POST, BINDINGS, &bound).await,
+        (404, missing.to_owned())
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn verbs_escalate_and_bind_allow_more() {
+    let server = cluster();
+    role_writer(&server);
+    server.create(role("Role", "shop", "strong", pods(&["*"])));
+    let verbs = json!([
+        { "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"], "verbs": ["bind"], "resourceNames": ["strong"] },
+        { "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"], "verbs": ["escalate"] },
+    ]);
+    server.create(role("Role", "shop", "special", verbs));
+    let mut special = binding("RoleBinding", "shop", ("Role", "special"), jane());
+    special["metadata"]["name"] = json!("special");
+    server.create(special);
+
+    let bound = binding("RoleBinding", "shop", ("Role", "strong"), jane());
+    assert_eq!(
+        write_as_jane(&server, Method::POST, BINDINGS, &bound).await.0,
+        201
+    );
+    let more = role("Role", "shop", "more", json!([rule(&["get"], &["secrets"])]));
+    assert_eq!(write_as_jane(&server, Method::POST, ROLES, &more).await.0, 201);
+    let everywhere = role("ClusterRole", "", "more", json!([rule(&["get"], &["secrets"])]));
+    let path = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+    assert_eq!(
+        write_as_jane(&server, Method::POST, path, &everywhere).await.0,
+        403
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn rules_of_aggregated_roles_are_stored() {
+    let server = cluster();
+    let mut all = role("ClusterRole", "", "all", json!([]));
+    all["aggregationRule"] = json!({ "clusterRoleSelectors": [{ "matchLabels": { "to": "all" } }] });
+    server.create(all);
+    let mut part = role("ClusterRole", "", "part", pods(&["list"]));
+    part["metadata"]["labels"] = json!({ "to": "all" });
+    server.create(part);
+    let mut more = role("ClusterRole", "", "more", pods(&["get"]));
+    more["metadata"]["labels"] = json!({ "to": "all" });
+    server.create(more);
+
+    let stored = server
+        .object("clusterroles.rbac.authorization.k8s.io", "all")
+        .unwrap();
+    let (get, list) = (pods(&["get"])[0].clone(), pods(&["list"])[0].clone());
+    assert_eq!(stored["rules"], json!([get, list]));
+    assert_eq!(
+        stored["metadata"]["managedFields"][0]["manager"],
+        "clusterrole-aggregation-controller"
+    );
+
+    server.delete_key("clusterroles.rbac.authorization.k8s.io", "part");
+    let stored = server
+        .object("clusterroles.rbac.authorization.k8s.io", "all")
+        .unwrap();
+    assert_eq!(stored["rules"], json!([get]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn roles_that_aggregate_each_other_are_left_in_the_end() {
+    let server = cluster();
+    for (name, other) in [("a", "b"), ("b", "a")] {
+        let mut one = role("ClusterRole", "", name, pods(&[name]));
+        one["metadata"]["labels"] = json!({ "name": name });
+        one["aggregationRule"] = json!({ "clusterRoleSelectors": [{ "matchLabels": { "name": other } }] });
+        server.create(one);
+    }
+    let rules = |name: &str| {
+        let role = server.object("clusterroles.rbac.authorization.k8s.io", name);
+        role.unwrap()["rules"].clone()
+    };
+    assert_eq!(rules("a"), rules("b"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_administrators_aggregate() {
+    let server = cluster();
+    role_writer(&server);
+    let mut all = role("ClusterRole", "", "all", json!([]));
+    all["aggregationRule"] = json!({ "clusterRoleSelectors": [{ "matchLabels": { "to": "all" } }] });
+    let path = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+    let refusal = "clusterroles.rbac.authorization.k8s.io \"all\" is forbidden: must have cluster-admin privileges to use the \
+                   aggregationRule";
+    assert_eq!(
+        write_as_jane(&server, Method::POST, path, &all).await,
+        (403, refusal.to_owned())
+    );
+}

@@ -168,3 +168,35 @@ async fn expensive_rules_end() {
         "{message}"
     );
 }
+
+/// The recording `costs` compares many more with a real server.
+#[tokio::test(start_paused = true)]
+async fn rules_that_may_become_too_expensive_are_rejected_when_they_are_defined() {
+    let server = TestServer::new();
+    let mut definition = definition(json!([]), json!([]));
+    let schema = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
+    let mut define = |list: Value| {
+        let spec = definition.pointer_mut(schema).unwrap();
+        spec["properties"]["list"] = list;
+        spec["x-kubernetes-validations"] = json!([{ "rule": "self.list.all(x, self.list.all(y, x == y))" }]);
+        definition.clone()
+    };
+    let numbers = json!({ "type": "array", "items": { "type": "integer" } });
+
+    let unlimited = send(&server, Method::POST, DEFINITIONS, &define(numbers.clone())).await;
+    let (status, _, message) = unlimited.error();
+    assert_eq!(status, 422);
+    let field = "spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule: Forbidden: estimated rule \
+                 cost exceeds budget by factor of more than 100x (try simplifying the rule, or adding maxItems, maxProperties, \
+                 and maxLength where arrays, maps, and strings are declared)";
+    assert!(message.contains(field), "{message}");
+    assert!(
+        message.contains("estimated rule cost total for entire OpenAPIv3 schema exceeds budget"),
+        "{message}"
+    );
+
+    let mut limited = numbers;
+    limited["maxItems"] = json!(500);
+    let limited = send(&server, Method::POST, DEFINITIONS, &define(limited)).await;
+    assert_eq!(limited.status, 201, "{}", limited.text);
+}

@@ -27,7 +27,7 @@ const PATCHED_TYPE: &str =
 
 const KEPT: &str = "no warnings about stored values that break a newer rule";
 const CONSTANTS: &str = "constant parts of rules are not evaluated in advance";
-const ESTIMATES: &str = "the cost of rules is limited when they are evaluated, not estimated in advance";
+const OTHER_VERSIONS: &str = "the fields of managers that use another version are not converted";
 
 pub(crate) const KNOWN: &[Known] = &[
     known("*", "body/columnDefinitions/*/description", COLUMNS),
@@ -47,7 +47,14 @@ pub(crate) const KNOWN: &[Known] = &[
     known("rules/ratchet: *", "headers/warning", KEPT),
     known("rules/functions: define*", "body/status", AT_ONCE),
     known("rules/constant: *", "", CONSTANTS),
-    known("rules/costly: *", "", ESTIMATES),
+    known("costs/*", "body/status", AT_ONCE),
+    known("conversion/define*", "body/status", AT_ONCE),
+    known("conversion/*", "body/metadata/managedFields/1", OTHER_VERSIONS),
+    known(
+        "escalation/jane writes an empty role",
+        "body/metadata/managedFields",
+        "an empty list of rules has no manager",
+    ),
     known("custom/define", "body/status", AT_ONCE),
     known("custom/the definition", "body/metadata/managedFields", AT_ONCE),
     known(

@@ -29,6 +29,7 @@ impl Embedded {
         let mut builder = TestServer::builder()
             .token(TOKEN)
             .user_without_permissions("nobody-token", "nobody")
+            .rbac()
             .conformant();
         if recording
             .flags

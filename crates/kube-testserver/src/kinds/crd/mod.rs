@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{Column, Kind, ScalePaths, StoredAs};
+use crate::webhooks::Conversion;
 
 pub use validate::{validate_crd, validate_crd_form, validate_crd_update};
 
@@ -67,6 +68,12 @@ pub fn set_crd_defaults(definition: &mut Value) {
     };
     spec.entry("conversion")
         .or_insert_with(|| json!({ "strategy": "None" }));
+    if let Some(Value::Object(service)) = spec
+        .get_mut("conversion")
+        .and_then(|conversion| conversion.pointer_mut("/webhook/clientConfig/service"))
+    {
+        service.entry("port").or_insert_with(|| json!(443));
+    }
     let Some(Value::Object(names)) = spec.get_mut("names") else {
         return;
     };
@@ -150,6 +157,7 @@ fn condition(old: &Value, now: &str, kind: &str, holds: bool, reason: &str, mess
 pub(super) fn kinds(definition: &Value) -> Vec<Kind> {
     let spec = definition.get("spec").unwrap_or(&Value::Null);
     let names = Names::of(definition);
+    let conversion = Conversion::of(definition).map(Arc::new);
     let served = items(spec, "versions")
         .iter()
         .filter(|version| flag(version, "served"));
@@ -167,6 +175,7 @@ pub(super) fn kinds(definition: &Value) -> Vec<Kind> {
                 version: storage_version(definition).unwrap_or_else(|| kind.version.clone()),
                 plural: names.plural.clone(),
             };
+            kind.conversion.clone_from(&conversion);
             kind.schema = version.pointer("/schema/openAPIV3Schema").cloned().map(Arc::new);
             kind.columns = items(version, "additionalPrinterColumns")
                 .iter()

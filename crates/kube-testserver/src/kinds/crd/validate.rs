@@ -3,6 +3,8 @@
 //! The rules and messages are those of `apiextensions.k8s.io/v1`. Of the schema its root, its patterns and its rules
 //! (`x-kubernetes-validations`) are checked.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::{Names, flag, items, text};
@@ -10,6 +12,7 @@ use crate::admission::field_error::FieldError;
 use crate::admission::names;
 use crate::kinds::jsonpath::JsonPath;
 use crate::kinds::structural;
+use crate::typed::webhooks;
 
 const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: &[&str] = &[
@@ -28,15 +31,16 @@ const MAX_SELECTABLE_FIELDS: usize = 8;
 /// holding a lock of the server.
 #[doc(alias = "ValidateCustomResourceDefinition")]
 pub fn validate_crd(definition: &Value) -> Vec<FieldError> {
-    validate(definition, true)
+    validate(definition, Some(&Value::Null))
 }
 
 /// The same without compiling anything, for a definition that was validated when it was written.
 pub fn validate_crd_form(definition: &Value) -> Vec<FieldError> {
-    validate(definition, false)
+    validate(definition, None)
 }
 
-fn validate(definition: &Value, compile: bool) -> Vec<FieldError> {
+/// Patterns and rules are compiled if `old` is given: the definition before a change, or null.
+fn validate(definition: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let spec = definition.get("spec").unwrap_or(&Value::Null);
     let (group, names) = (text(spec, "group"), Names::of(definition));
@@ -81,15 +85,16 @@ fn validate(definition: &Value, compile: bool) -> Vec<FieldError> {
             &["Cluster", "Namespaced"],
         )),
     }
-    validate_versions(spec, compile, &mut errors);
+    validate_versions(spec, old, &mut errors);
     validate_names(&names, &mut errors);
-    match text(spec.get("conversion").unwrap_or(&Value::Null), "strategy") {
-        "None" | "Webhook" => {}
-        "" => errors.push(FieldError::required("spec.conversion.strategy", "")),
-        other => {
-            let field = "spec.conversion.strategy";
-            errors.push(FieldError::not_supported(field, other, &["None", "Webhook"]));
-        }
+    let conversion = spec.get("conversion").unwrap_or(&Value::Null);
+    validate_conversion(conversion, &mut errors);
+    if old.is_some_and(requires_valid_bundle) && !has_valid_bundle(conversion) {
+        errors.push(FieldError::invalid(
+            "spec.conversion.webhookClientConfig.caBundle",
+            conversion["webhook"]["clientConfig"]["caBundle"].clone(),
+            "unable to load root certificates: unable to parse bytes as PEM block",
+        ));
     }
     if (group.ends_with(".k8s.io") || group.ends_with(".kubernetes.io"))
         && definition
@@ -105,10 +110,68 @@ fn validate(definition: &Value, compile: bool) -> Vec<FieldError> {
     errors
 }
 
+/// The strategy, and the endpoint if it is a webhook. The fields of errors are those of the internal version, as on a real server.
+fn validate_conversion(conversion: &Value, errors: &mut Vec<FieldError>) {
+    const AT: &str = "spec.conversion";
+    let strategy = text(conversion, "strategy");
+    match strategy {
+        "None" | "Webhook" => {}
+        "" => errors.push(FieldError::required(format!("{AT}.strategy"), "")),
+        other => {
+            let field = format!("{AT}.strategy");
+            errors.push(FieldError::not_supported(field, other, &["None", "Webhook"]));
+        }
+    }
+    let webhook = conversion.get("webhook").unwrap_or(&Value::Null);
+    let client = webhook.get("clientConfig").filter(|client| !client.is_null());
+    let versions = items(webhook, "conversionReviewVersions");
+    let (at_client, at_versions) = (
+        format!("{AT}.webhookClientConfig"),
+        format!("{AT}.conversionReviewVersions"),
+    );
+    if strategy != "Webhook" {
+        let detail = "should not be set when strategy is not set to Webhook";
+        if client.is_some() {
+            errors.push(FieldError::forbidden(at_client, detail));
+        }
+        if !versions.is_empty() {
+            errors.push(FieldError::forbidden(at_versions, detail));
+        }
+        return;
+    }
+    match client {
+        Some(client) => webhooks::check_client(client, &at_client, errors),
+        None => errors.push(FieldError::required(
+            at_client,
+            "required when strategy is set to Webhook",
+        )),
+    }
+    let versions: Vec<&str> = versions.iter().filter_map(Value::as_str).collect();
+    webhooks::check_review_versions(&versions, "", &at_versions, errors);
+}
+
+/// Whether the bundle of a webhook is empty or has a certificate in PEM.
+fn has_valid_bundle(conversion: &Value) -> bool {
+    let bundle = conversion.pointer("/webhook/clientConfig/caBundle");
+    let bundle = bundle.and_then(Value::as_str).unwrap_or_default();
+    let decoded = STANDARD.decode(bundle).unwrap_or_default();
+    let text = String::from_utf8_lossy(&decoded);
+    bundle.is_empty() || text.contains("-----BEGIN CERTIFICATE-----")
+}
+
+/// Whether a changed definition must have a valid bundle: one that is served, unless its bundle was invalid before.
+fn requires_valid_bundle(old: &Value) -> bool {
+    let conditions = old.get("status").map(|status| items(status, "conditions"));
+    let mut conditions = conditions.unwrap_or_default().iter();
+    let is_served = conditions
+        .any(|condition| text(condition, "type") == "Established" && text(condition, "status") == "True");
+    is_served && has_valid_bundle(old.pointer("/spec/conversion").unwrap_or(&Value::Null))
+}
+
 /// The validation errors of replacing `old` by `new`: the rules for a new definition, plus immutable fields.
 #[doc(alias = "ValidateCustomResourceDefinitionUpdate")]
 pub fn validate_crd_update(new: &Value, old: &Value) -> Vec<FieldError> {
-    let mut errors = validate_crd(new);
+    let mut errors = validate(new, Some(old));
     for pointer in [
         "/spec/scope",
         "/spec/names/kind",
@@ -170,7 +233,7 @@ fn validate_names(names: &Names, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn validate_versions(spec: &Value, compile: bool, errors: &mut Vec<FieldError>) {
+fn validate_versions(spec: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     let versions = spec
         .get("versions")
         .and_then(Value::as_array)
@@ -197,16 +260,9 @@ fn validate_versions(spec: &Value, compile: bool, errors: &mut Vec<FieldError>) 
         unique &= !seen.contains(&name);
         seen.push(name);
         match is_shared {
-            true if index == 0 => {
-                validate_schema(version, "spec.validation.openAPIV3Schema", compile, errors)
-            }
+            true if index == 0 => validate_schema(version, "spec.validation.openAPIV3Schema", old, errors),
             true => {}
-            false => validate_schema(
-                version,
-                &format!("{field}.schema.openAPIV3Schema"),
-                compile,
-                errors,
-            ),
+            false => validate_schema(version, &format!("{field}.schema.openAPIV3Schema"), old, errors),
         }
         validate_version(version, &field, errors);
     }
@@ -224,15 +280,22 @@ fn schema_of(version: &Value) -> &Value {
     version.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null)
 }
 
-fn validate_schema(version: &Value, field: &str, compile: bool, errors: &mut Vec<FieldError>) {
+fn validate_schema(version: &Value, field: &str, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     let schema = schema_of(version);
     if schema.is_null() {
         errors.push(FieldError::required(field, ""));
         return;
     }
-    if compile {
+    if let Some(old) = old {
+        let before = old
+            .get("spec")
+            .map(|spec| items(spec, "versions"))
+            .unwrap_or_default();
+        let is_unchanged = before
+            .iter()
+            .any(|before| text(before, "name") == text(version, "name") && schema_of(before) == schema);
         errors.extend(structural::invalid_patterns(schema, field));
-        errors.extend(structural::invalid_rules(schema, field));
+        errors.extend(structural::invalid_rules(schema, field, is_unchanged));
     }
     match text(schema, "type") {
         "object" => {}

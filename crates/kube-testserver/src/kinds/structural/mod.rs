@@ -23,20 +23,34 @@ const OF_EVERY_OBJECT: &[&str] = &["apiVersion", "kind", "metadata"];
 #[doc(alias = "Prune")]
 #[doc(alias = "Default")]
 pub(crate) fn settle(schema: &Value, object: &mut Map<String, Value>) {
+    settle_with(schema, object, true);
+}
+
+/// Prunes unknown fields.
+pub(crate) fn prune(schema: &Value, object: &mut Map<String, Value>) {
+    settle_with(schema, object, false);
+}
+
+fn settle_with(schema: &Value, object: &mut Map<String, Value>, defaults: bool) {
     // Metadata is never pruned, even if the schema mentions it.
     let metadata = object.remove("metadata");
-    settle_object(schema, object, true);
+    settle_object(schema, object, true, defaults);
     if let Some(metadata) = metadata {
         object.insert("metadata".to_owned(), metadata);
     }
 }
 
-fn settle_value(schema: &Value, value: &mut Value) {
+fn settle_value(schema: &Value, value: &mut Value, defaults: bool) {
     match value {
-        Value::Object(map) => settle_object(schema, map, flag(schema, "x-kubernetes-embedded-resource")),
+        Value::Object(map) => {
+            let is_whole_object = flag(schema, "x-kubernetes-embedded-resource");
+            settle_object(schema, map, is_whole_object, defaults);
+        }
         Value::Array(items) => {
             if let Some(schema) = schema.get("items") {
-                items.iter_mut().for_each(|item| settle_value(schema, item));
+                for item in items {
+                    settle_value(schema, item, defaults);
+                }
             }
         }
         Value::Number(number) if schema_type(schema) == Some("integer") => {
@@ -52,7 +66,7 @@ fn settle_value(schema: &Value, value: &mut Value) {
     }
 }
 
-fn settle_object(schema: &Value, map: &mut Map<String, Value>, is_whole_object: bool) {
+fn settle_object(schema: &Value, map: &mut Map<String, Value>, is_whole_object: bool, defaults: bool) {
     let preserve = flag(schema, "x-kubernetes-preserve-unknown-fields");
     let any = schema.get("additionalProperties") == Some(&Value::Bool(true));
     map.retain(|key, value| match field(schema, key) {
@@ -61,7 +75,7 @@ fn settle_object(schema: &Value, map: &mut Map<String, Value>, is_whole_object: 
         None => preserve || any || (is_whole_object && OF_EVERY_OBJECT.contains(&key.as_str())),
     });
     for (name, schema) in properties(schema) {
-        if let Some(default) = schema.get("default")
+        if let Some(default) = schema.get("default").filter(|_| defaults)
             && !map.contains_key(name)
         {
             map.insert(name.clone(), default.clone());
@@ -69,7 +83,7 @@ fn settle_object(schema: &Value, map: &mut Map<String, Value>, is_whole_object: 
     }
     for (key, value) in map.iter_mut() {
         if let Some(schema) = field(schema, key) {
-            settle_value(schema, value);
+            settle_value(schema, value, defaults);
         }
     }
 }

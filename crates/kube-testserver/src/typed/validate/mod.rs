@@ -3,7 +3,7 @@
 mod network;
 mod others;
 mod pods;
-mod webhooks;
+pub(crate) mod webhooks;
 mod workloads;
 
 use serde_json::{Map, Value};

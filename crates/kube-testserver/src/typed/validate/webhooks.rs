@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::admission::field_error::FieldError;
 use crate::admission::names;
 use crate::typed::{items, rules, text};
+use crate::webhooks::conditions;
 
 const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 const REVIEWS: &[&str] = &["v1", "v1beta1"];
@@ -15,7 +16,10 @@ pub(super) fn check(configuration: &Value, errors: &mut Vec<FieldError>) {
     for (index, webhook) in items(configuration, "/webhooks") {
         let at = format!("webhooks[{index}]");
         check_webhook(webhook, &at, errors);
-        check_versions(webhook, &format!("{at}.admissionReviewVersions"), errors);
+        let versions = strings(webhook, "/admissionReviewVersions");
+        let missing = format!("must specify one of {}", REVIEWS.join(", "));
+        let field = format!("{at}.admissionReviewVersions");
+        check_review_versions(&versions, &missing, &field, errors);
         let name = text(webhook, "/name");
         if !name.is_empty() && names.contains(&name) {
             errors.push(FieldError::duplicate(format!("{at}.name"), name));
@@ -68,16 +72,59 @@ fn check_webhook(webhook: &Value, at: &str, errors: &mut Vec<FieldError>) {
         let field = format!("{at}.reinvocationPolicy");
         errors.push(FieldError::not_supported(field, policy, &["IfNeeded", "Never"]));
     }
-    let (url, service) = (
-        webhook.pointer("/clientConfig/url").and_then(Value::as_str),
-        webhook.pointer("/clientConfig/service"),
-    );
-    let at_client = format!("{at}.clientConfig");
-    match (url, service) {
-        (Some(url), None) => check_url(url, &format!("{at_client}.url"), errors),
-        (None, Some(service)) => check_service(service, &format!("{at_client}.service"), errors),
+    check_client(&webhook["clientConfig"], &format!("{at}.clientConfig"), errors);
+    check_conditions(webhook, &format!("{at}.matchConditions"), errors);
+}
+
+/// The most match conditions of a webhook.
+const CONDITIONS: usize = 64;
+
+fn check_conditions(webhook: &Value, at: &str, errors: &mut Vec<FieldError>) {
+    let count = items(webhook, "/matchConditions").count();
+    if count > CONDITIONS {
+        errors.push(FieldError::too_many(at, count, CONDITIONS));
+    }
+    let mut names: Vec<&str> = Vec::new();
+    for (index, condition) in items(webhook, "/matchConditions") {
+        let at = format!("{at}[{index}]");
+        let (name, expression) = (text(condition, "/name"), text(condition, "/expression").trim());
+        if expression.is_empty() {
+            errors.push(FieldError::required(format!("{at}.expression"), ""));
+        } else if let Err(why) = conditions::check(expression) {
+            errors.push(FieldError::invalid(format!("{at}.expression"), expression, why));
+        }
+        let field = format!("{at}.name");
+        if name.is_empty() {
+            errors.push(FieldError::required(field.as_str(), ""));
+            continue;
+        }
+        for broken in names::label_key(name) {
+            errors.push(FieldError::invalid(field.as_str(), name, broken));
+        }
+        if names.contains(&name) {
+            errors.push(FieldError::duplicate(field, name));
+        }
+        names.push(name);
+    }
+}
+
+/// Compiles the match conditions of a configuration, which is too slow while a lock of the store is held. The validation finds
+/// them compiled.
+pub(crate) fn compile_conditions(webhooks: &Value) {
+    for (_, webhook) in items(webhooks, "") {
+        for (_, condition) in items(webhook, "/matchConditions") {
+            let _ = conditions::check(text(condition, "/expression").trim());
+        }
+    }
+}
+
+/// The endpoint of a webhook: a URL or a service.
+pub(crate) fn check_client(config: &Value, at: &str, errors: &mut Vec<FieldError>) {
+    match (config["url"].as_str(), config.get("service")) {
+        (Some(url), None) => check_url(url, &format!("{at}.url"), errors),
+        (None, Some(service)) => check_service(service, &format!("{at}.service"), errors),
         _ => errors.push(FieldError::required(
-            at_client,
+            at,
             "exactly one of url or service is required",
         )),
     }
@@ -98,11 +145,15 @@ fn check_name(name: &str, field: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn check_versions(webhook: &Value, field: &str, errors: &mut Vec<FieldError>) {
-    let versions: Vec<&str> = strings(webhook, "/admissionReviewVersions");
+/// The versions of reviews that an endpoint accepts; `missing` explains that there must be one.
+pub(crate) fn check_review_versions(
+    versions: &[&str],
+    missing: &str,
+    field: &str,
+    errors: &mut Vec<FieldError>,
+) {
     if versions.is_empty() {
-        let detail = format!("must specify one of {}", REVIEWS.join(", "));
-        errors.push(FieldError::required(field, detail));
+        errors.push(FieldError::required(field, missing));
         return;
     }
     for (index, version) in versions.iter().enumerate() {

@@ -1,20 +1,41 @@
 //! Reads the rules of a schema and compiles their expressions.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::super::properties;
+use super::bounds::{self, bounds_of};
 use super::types::{escape, is_embedded, type_of};
 use super::{Level, Rule, Rules};
-use crate::expression::{Declarations, Expression, Type};
+use crate::expression::{Bounds, Declarations, Expression, Type};
 
 impl Rules {
     /// Compiles the rules of the schema at this path. Do not call it while holding a lock of the server.
     pub(crate) fn compile(schema: &Value, path: &str) -> Rules {
-        let mut sources = Vec::new();
+        Rules::compile_with(schema, path, false)
+    }
+
+    /// The same with estimates of their cost.
+    pub(super) fn estimate(schema: &Value, path: &str) -> Rules {
+        Rules::compile_with(schema, path, true)
+    }
+
+    fn compile_with(schema: &Value, path: &str, estimates: bool) -> Rules {
+        let mut sources = Sources {
+            list: Vec::new(),
+            estimates,
+        };
         let kind = type_of(schema, true, "selfType");
-        let root = level(schema, kind, path.to_owned(), None, &mut sources);
+        let place = SchemaPlace {
+            path: path.to_owned(),
+            uncorrelated: None,
+            cardinality: Some(1),
+            is_resource: true,
+        };
+        let root = level(schema, kind, place, &mut sources);
+        let sources = sources.list;
         Rules {
             root,
             programs: Expression::compile_all(&sources),
@@ -22,16 +43,39 @@ impl Rules {
     }
 }
 
-type Sources = Vec<(String, Declarations)>;
+/// The expressions to compile.
+struct Sources {
+    list: Vec<(String, Declarations)>,
+    /// Whether their costs are to be estimated.
+    estimates: bool,
+}
+
+/// Where a schema is.
+struct SchemaPlace {
+    path: String,
+    /// The list or map within which old and new values cannot be compared.
+    uncorrelated: Option<String>,
+    /// How many values there can be; `None` if a list or map around has no limit.
+    cardinality: Option<u64>,
+    /// Whether it is the schema of a whole object.
+    is_resource: bool,
+}
 
 /// The rules of a schema and below it; `None` if there are none. Schemas are limited in depth, so the recursion is too.
-fn level(
-    schema: &Value,
-    kind: Option<Type>,
-    path: String,
-    uncorrelated: Option<String>,
-    sources: &mut Sources,
-) -> Option<Level> {
+fn level(schema: &Value, kind: Option<Type>, place: SchemaPlace, sources: &mut Sources) -> Option<Level> {
+    let SchemaPlace {
+        path,
+        uncorrelated,
+        cardinality,
+        is_resource,
+    } = place;
+    let within = cardinality.and_then(|own| Some(own.saturating_mul(bounds::most_children(schema)?)));
+    let child = |path: String, uncorrelated: &Option<String>, schema: &Value| SchemaPlace {
+        path,
+        uncorrelated: uncorrelated.clone(),
+        cardinality: within,
+        is_resource: is_embedded(schema),
+    };
     let below = |schema: &Value, name: &str| {
         let kind = match &kind {
             Some(Type::List(element)) => Some((**element).clone()),
@@ -47,9 +91,9 @@ fn level(
     };
     let mut found = BTreeMap::new();
     for (name, schema) in properties(schema) {
-        let path = format!("{path}.properties[{name}]");
+        let place = child(format!("{path}.properties[{name}]"), &uncorrelated, schema);
         if let Some(kind) = below(schema, name)
-            && let Some(level) = level(schema, kind, path, uncorrelated.clone(), sources)
+            && let Some(level) = level(schema, kind, place, sources)
         {
             found.insert(name.clone(), level);
         }
@@ -58,31 +102,33 @@ fn level(
         .get("additionalProperties")
         .filter(|values| values.is_object());
     let values = values.and_then(|values| {
-        let path = format!("{path}.additionalProperties");
-        level(values, below(values, "")?, path, uncorrelated.clone(), sources)
+        let place = child(format!("{path}.additionalProperties"), &uncorrelated, values);
+        level(values, below(values, "")?, place, sources)
     });
     let items = schema.get("items").and_then(|items| {
         // Only elements with keys can be found again in the old list.
         let is_keyed = schema.get("x-kubernetes-list-type").and_then(Value::as_str) == Some("map");
         let uncorrelated = uncorrelated.clone().or_else(|| (!is_keyed).then(|| path.clone()));
-        level(
-            items,
-            below(items, "")?,
-            format!("{path}.items"),
-            uncorrelated,
-            sources,
-        )
+        let place = child(format!("{path}.items"), &uncorrelated, items);
+        level(items, below(items, "")?, place, sources)
     });
-    let rules = field_rules(schema);
-    let rules: Vec<Rule> = rules
-        .map(|rule| read(rule, kind.as_ref().unwrap_or(&Type::Dyn), sources))
-        .collect();
+    let kind = kind.as_ref().unwrap_or(&Type::Dyn);
+    let mut sized = None;
+    let rules = field_rules(schema).map(|rule| {
+        if sources.estimates && sized.is_none() {
+            sized = bounds_of(schema, is_resource).map(|(bounds, least)| (Arc::new(bounds), least));
+        }
+        let bounds = sized.as_ref().map(|(bounds, _)| bounds.clone());
+        read(rule, kind, bounds, sources)
+    });
+    let rules: Vec<Rule> = rules.collect();
     if rules.is_empty() && items.is_none() && values.is_none() && found.is_empty() {
         return None;
     }
     Some(Level {
         path,
         rules,
+        cardinality: cardinality.unwrap_or_else(|| bounds::most_values(sized.map_or(0, |(_, least)| least))),
         uncorrelated,
         items: items.map(Box::new),
         values: values.map(Box::new),
@@ -95,7 +141,7 @@ fn field_rules(schema: &Value) -> impl Iterator<Item = &Value> {
     rules.into_iter().flatten()
 }
 
-fn read(rule: &Value, kind: &Type, sources: &mut Sources) -> Rule {
+fn read(rule: &Value, kind: &Type, bounds: Option<Arc<Bounds>>, sources: &mut Sources) -> Rule {
     let text = |name: &str| {
         rule.get(name)
             .and_then(Value::as_str)
@@ -107,14 +153,17 @@ fn read(rule: &Value, kind: &Type, sources: &mut Sources) -> Rule {
         Some(true) => Type::optional(kind.clone()),
         _ => kind.clone(),
     };
-    let declared = Declarations::default()
+    let mut declared = Declarations::default()
         .with("self", kind.clone())
         .with("oldSelf", old);
+    if let Some(bounds) = bounds {
+        declared = declared.bounded(bounds);
+    }
     let mut add = |source: &str| {
         let is_source = !source.trim().is_empty();
         is_source.then(|| {
-            sources.push((source.to_owned(), declared.clone()));
-            sources.len() - 1
+            sources.list.push((source.to_owned(), declared.clone()));
+            sources.list.len() - 1
         })
     };
     let (rule_text, message_expression) = (text("rule"), text("messageExpression"));

@@ -1,5 +1,7 @@
 //! Validates the rules of a definition.
 
+use std::cmp::Reverse;
+
 use serde_json::{Value, json};
 
 use super::super::field;
@@ -18,27 +20,86 @@ const REASONS: &[&str] = &[
 
 /// One error for each mistake in the rules of a schema. Compiles them, so do not call it while holding a lock of the
 /// server.
-pub(crate) fn invalid_rules(schema: &Value, path: &str) -> Vec<FieldError> {
-    let rules = Rules::compile(schema, path);
-    let (mut malformed, mut uncompiled) = (Vec::new(), Vec::new());
+///
+/// `is_unchanged` says that the definition had this schema before: then only the cost of all its rules is limited.
+pub(crate) fn invalid_rules(schema: &Value, path: &str, is_unchanged: bool) -> Vec<FieldError> {
+    let rules = Rules::estimate(schema, path);
+    let mut found = Found {
+        is_unchanged,
+        ..Found::default()
+    };
     if let Some(root) = &rules.root {
-        visit(&rules, root, schema, &mut malformed, &mut uncompiled);
+        visit(&rules, root, schema, &mut found);
     }
     // Expressions are compiled only if nothing else is wrong.
-    if malformed.is_empty() {
-        uncompiled
-    } else {
-        malformed
+    if !found.malformed.is_empty() {
+        return found.malformed;
+    }
+    let mut errors = found.uncompiled;
+    if found.total > TOTAL_LIMIT {
+        found.expensive.sort_by_key(|(cost, _)| Reverse(*cost));
+        for (_, path) in found.expensive.into_iter().take(NAMED) {
+            let why =
+                "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
+            errors.push(FieldError::forbidden(path, why));
+        }
+        let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
+        errors.push(FieldError::forbidden(
+            path,
+            exceeded(what, found.total, TOTAL_LIMIT),
+        ));
+    }
+    errors
+}
+
+/// The estimated cost of one rule or message, and of all rules of a schema.
+const RULE_LIMIT: u64 = 10_000_000;
+const TOTAL_LIMIT: u64 = 100_000_000;
+/// How many expensive rules are named if their total is too large, and which ones are expensive.
+const NAMED: usize = 4;
+const EXPENSIVE: u64 = TOTAL_LIMIT / 100;
+
+/// What is wrong with the rules of a schema.
+#[derive(Default)]
+struct Found {
+    is_unchanged: bool,
+    malformed: Vec<FieldError>,
+    uncompiled: Vec<FieldError>,
+    total: u64,
+    /// The costs and fields of expensive rules.
+    expensive: Vec<(u64, String)>,
+}
+
+impl Found {
+    /// Adds the cost of an expression, and an error if it is too large by itself.
+    fn spend(&mut self, what: &str, field: String, cost: u64) {
+        if cost > RULE_LIMIT && !self.is_unchanged {
+            let why = exceeded(what, cost, RULE_LIMIT);
+            self.uncompiled.push(FieldError::forbidden(field.as_str(), why));
+        }
+        self.total = self.total.saturating_add(cost);
+        if cost >= EXPENSIVE {
+            self.expensive.push((cost, field));
+        }
     }
 }
 
-fn visit(
-    rules: &Rules,
-    level: &Level,
-    schema: &Value,
-    malformed: &mut Vec<FieldError>,
-    uncompiled: &mut Vec<FieldError>,
-) {
+fn exceeded(what: &str, cost: u64, limit: u64) -> String {
+    let factor = cost as f64 / limit as f64;
+    let factor = if factor > 100.0 {
+        "more than 100x".to_owned()
+    } else if factor < 1.5 {
+        format!("{factor:.6}x")
+    } else {
+        format!("{factor:.1}x")
+    };
+    format!(
+        "{what} exceeds budget by factor of {factor} (try simplifying the rule, or adding maxItems, maxProperties, and maxLength \
+         where arrays, maps, and strings are declared)"
+    )
+}
+
+fn visit(rules: &Rules, level: &Level, schema: &Value, found: &mut Found) {
     let below = [
         (level.values.as_deref(), schema.get("additionalProperties")),
         (level.items.as_deref(), schema.get("items")),
@@ -49,13 +110,13 @@ fn visit(
         .map(|(name, level)| (Some(level), field(schema, name)));
     for (level, schema) in below.into_iter().chain(properties) {
         if let (Some(level), Some(schema)) = (level, schema) {
-            visit(rules, level, schema, malformed, uncompiled);
+            visit(rules, level, schema, found);
         }
     }
     for (position, rule) in level.rules.iter().enumerate() {
         let path = format!("{}.x-kubernetes-validations[{position}]", level.path);
-        form(rule, schema, &path, malformed);
-        compiled(rules, rule, level, &path, uncompiled);
+        form(rule, schema, &path, &mut found.malformed);
+        compiled(rules, rule, level, &path, found);
     }
 }
 
@@ -112,10 +173,16 @@ fn form(rule: &Rule, schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn compiled(rules: &Rules, rule: &Rule, level: &Level, path: &str, errors: &mut Vec<FieldError>) {
+fn compiled(rules: &Rules, rule: &Rule, level: &Level, path: &str, found: &mut Found) {
     let Some(program) = rules.program(rule.program) else {
         return;
     };
+    if let Ok(program) = program
+        && *program.output() == Type::Bool
+    {
+        let cost = program.estimated_cost().saturating_mul(level.cardinality);
+        found.spend("estimated rule cost", format!("{path}.rule"), cost);
+    }
     let refuse = |name: &str, why: String| {
         FieldError::invalid(
             format!("{path}.{name}"),
@@ -124,6 +191,7 @@ fn compiled(rules: &Rules, rule: &Rule, level: &Level, path: &str, errors: &mut 
         )
         .without_value()
     };
+    let errors = &mut found.uncompiled;
     match program {
         Err(error) => errors.push(refuse("rule", format!("compilation failed: {error}"))),
         Ok(program) if *program.output() != Type::Bool => {
@@ -142,9 +210,15 @@ fn compiled(rules: &Rules, rule: &Rule, level: &Level, path: &str, errors: &mut 
                 let why = "messageExpression must evaluate to a string";
                 errors.push(refuse("messageExpression", why.to_owned()));
             }
-            _ => {}
+            Some(Ok(message)) => found.spend(
+                "estimated messageExpression cost",
+                format!("{path}.messageExpression"),
+                message.estimated_cost(),
+            ),
+            None => {}
         },
     }
+    let errors = &mut found.uncompiled;
     let uses_old = program.as_ref().is_ok_and(|program| program.uses("oldSelf"));
     match (&level.uncorrelated, rule.optional_old) {
         (Some(within), _) if uses_old => {

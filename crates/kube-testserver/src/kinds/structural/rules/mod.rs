@@ -1,5 +1,6 @@
 //! The rules of a schema, `x-kubernetes-validations`: compiled once, then evaluated for every write.
 
+mod bounds;
 mod compile;
 mod definition;
 mod paths;
@@ -30,6 +31,8 @@ struct Level {
     /// The path of the schema, for errors about the definition.
     path: String,
     rules: Vec<Rule>,
+    /// How many values of this part an object can have.
+    cardinality: u64,
     /// The list or map within which old and new values cannot be compared; `None` if they can.
     uncorrelated: Option<String>,
     items: Option<Box<Level>>,
