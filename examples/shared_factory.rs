@@ -50,8 +50,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(factory.informers(), 5);
     assert_eq!(pods.store().len(), 3);
     assert!(Arc::ptr_eq(
-        &pods.lister().try_get("shop/cart-1")?,
-        &again.lister().try_get("shop/cart-1")?
+        &pods.lister().namespace("shop").try_get("cart-1")?,
+        &again.lister().namespace("shop").try_get("cart-1")?
     ));
     assert_eq!(system.store().len(), 1);
     assert_eq!(metadata.store().len(), 3);

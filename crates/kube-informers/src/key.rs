@@ -84,7 +84,24 @@ impl ObjectKey {
         let namespace = object
             .object_namespace()
             .filter(|namespace| !namespace.is_empty());
-        self.name() == object.object_name() && self.namespace() == namespace
+        self.is(namespace, object.object_name())
+    }
+
+    /// Whether this is the key of a namespace, which is not empty, and a name. Every lookup compares keys, so this compares bytes
+    /// and not parts of the text, whose limits would have to be checked.
+    pub(crate) fn is(&self, namespace: Option<&str>, name: &str) -> bool {
+        let (text, name) = (self.text.as_bytes(), name.as_bytes());
+        match (namespace, self.namespace) {
+            (None, None) => text == name,
+            (Some(namespace), Some(length)) => {
+                let length = length as usize;
+                namespace.len() == length
+                    && text.len() == length + 1 + name.len()
+                    && text.ends_with(name)
+                    && text.starts_with(namespace.as_bytes())
+            }
+            _ => false,
+        }
     }
 
     /// The namespace; `None` for cluster-scoped objects.
@@ -194,6 +211,29 @@ mod tests {
             ObjectKey::namespaced("a/b", "c")
         );
         assert_ne!(ObjectKey::namespaced("a", "b"), ObjectKey::cluster("a/b"));
+    }
+
+    #[test]
+    fn a_key_is_that_of_its_parts_and_of_no_others() {
+        let parts = [
+            (None, "a"),
+            (None, "a/b"),
+            (Some("a"), "b"),
+            (Some("a"), "b/c"),
+            (Some("a/b"), "c"),
+            (Some("ab"), ""),
+        ];
+        for (namespace, name) in parts {
+            let key = ObjectKey::new(namespace, name);
+            for (other_namespace, other_name) in parts {
+                let expected = (namespace, name) == (other_namespace, other_name);
+                assert_eq!(
+                    key.is(other_namespace, other_name),
+                    expected,
+                    "{key} {other_namespace:?} {other_name}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -196,12 +196,19 @@ pub mod sim {
     #[cfg(feature = "mutants")]
     pub use crate::mutants::{Mutant, activate};
     pub use crate::queue::{DeltaFifo, DeltaQueue, InOrderQueue};
+    use crate::reflector::Reflector;
     pub use crate::reflector::machine::{Action, Context, EventKind, Input, Machine, Next, Report};
     pub use crate::reflector::report::Violation;
+    pub use crate::shard::tracker::ShardTracker;
     use crate::store::Snapshot;
     pub use crate::store::delta_writer::{Applied, DeltaWriter, Origin, Prepared};
     use crate::task::Spawner;
     use crate::{Object, Registration, Subscription};
+
+    /// Has a reflector follow a shard, as that of an informer does.
+    pub fn follow_shard<K: Object>(reflector: Reflector<K>, shard: ShardTracker) -> Reflector<K> {
+        reflector.shard(shard)
+    }
 
     /// Adds a handler that runs on a task of its own, once the dispatcher is [started](start).
     ///

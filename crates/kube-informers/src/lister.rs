@@ -7,6 +7,7 @@ use kube::core::Status;
 use kube::core::response::StatusDetails;
 
 use crate::indexes;
+use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::selector::Selector;
 use crate::source::ResourceType;
@@ -18,17 +19,17 @@ use crate::store::{KeyRef, Store};
 /// is cheap.
 ///
 /// ```no_run
-/// # use k8s_openapi::api::core::v1::Pod;
-/// # use kube_informers::{Informer, Selector};
-/// # fn example(pods: Informer<Pod>) -> Result<(), Box<dyn std::error::Error>> {
+/// # use k8s_openapi::api::core::v1::{Node, Pod};
+/// # use kube_informers::{Informer, ObjectKey, Selector};
+/// # fn example(pods: Informer<Pod>, nodes: Informer<Node>) -> Result<(), Box<dyn std::error::Error>> {
 /// let lister = pods.lister();
 /// let web: Selector = "app=web,tier in (front, back)".parse()?;
 ///
 /// let everywhere = lister.list(&web);
 /// let in_shop = lister.namespace("shop").list(&web);
-/// let cart = lister.get(("shop", "cart")); // an Option
-/// let cart = lister.try_get(("shop", "cart"))?; // or an error
-/// let cart = lister.namespace("shop").get("cart");
+/// let cart = lister.namespace("shop").get("cart"); // an Option
+/// let cart = lister.namespace("shop").try_get("cart")?; // or an error
+/// let worker = nodes.lister().get(&ObjectKey::cluster("worker-1"));
 /// # Ok(())
 /// # }
 /// ```
@@ -90,15 +91,13 @@ impl<K: Object> Lister<K> {
         }
     }
 
-    /// The object with this key: `&key`, `(namespace, name)`, or `"namespace/name"`. See [`KeyRef`].
+    /// The object with this key. [`namespace`](Self::namespace) takes the parts: `namespace("shop").get("cart")`.
     ///
-    /// It is one argument: `get(("shop", "cart"))`. For `get("shop", "cart")` the compiler suggests removing the second
-    /// argument, but `get("shop")` is the cluster-scoped object of that name. [`namespace`](Self::namespace) is the form with
-    /// two calls: `namespace("shop").get("cart")`.
-    // The name of the parameter is what the compiler shows for `get("shop", "cart")`. Its suggestion cannot be changed: for
-    // a generic parameter it keeps the first argument, whatever its type.
-    pub fn get<'a>(&self, namespace_and_name: impl Into<KeyRef<'a>>) -> Option<Arc<K>> {
-        self.store.get(namespace_and_name.into())
+    /// A node is [`ObjectKey::cluster`]`("worker-1")`.
+    // Not generic, unlike `Store::get`: for `get("shop", "cart")` the compiler would suggest `get("shop")`, which compiles and is
+    // the cluster-scoped object of that name.
+    pub fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
+        self.store.get(key)
     }
 
     /// The same as [`get`](Self::get), with an error if there is no such object.
@@ -106,8 +105,8 @@ impl<K: Object> Lister<K> {
     /// # Errors
     ///
     /// The cache has no such object. The error converts to the [`kube::Error`] that a server would have caused.
-    pub fn try_get<'a>(&self, namespace_and_name: impl Into<KeyRef<'a>>) -> Result<Arc<K>, NotFoundError> {
-        self.find(namespace_and_name.into())
+    pub fn try_get(&self, key: &ObjectKey) -> Result<Arc<K>, NotFoundError> {
+        self.find(key.into())
     }
 
     /// The controller of `object`, which may be of any kind: the ReplicaSet of a pod, the Deployment of a ReplicaSet.

@@ -128,6 +128,12 @@ mod selection {
         InitialFlagLost,
         /// F39: a list that ends early is taken for complete.
         TruncatedListAccepted,
+        /// A range of hashes that a shard gains is not fetched.
+        GainedRangeNotFetched,
+        /// A range that a shard gives up stays in the cache.
+        GivenUpRangeStays,
+        /// A list that was queued counts for a range that was given up and regained since.
+        RegainedRangeIsEarly,
     }
 
     /// 0, or the position of the active mutant plus one.

@@ -92,6 +92,10 @@ pub trait Object: Send + Sync + 'static {
         None
     }
 
+    /// The object is complete and will be cached as it is: the last moment to change how it is held.
+    #[doc(hidden)]
+    fn before_caching(&mut self) {}
+
     /// Whether the two methods below do something.
     #[doc(hidden)]
     const SHARES_DECODED: bool = false;

@@ -1,5 +1,8 @@
 //! Decodes one object in two stages: its identity first, and the object only if the cache does not hold it.
 
+use std::hint::black_box;
+use std::sync::Arc;
+
 use super::format::{Decode, DecodeOptions, RawObject, Skim, TABLE, Text, malformed, shortened};
 use super::{Decoding, Expected};
 use crate::key::ObjectKey;
@@ -8,11 +11,38 @@ use crate::quarantine::{BadObject, Problem};
 use crate::shard::Membership;
 use crate::wire::{Fetched, Identity, SourceError};
 
-/// Decodes objects one by one.
+/// Decodes objects one by one, on any thread.
 pub(super) struct Objects<K> {
     decode: Decode<K>,
     decoding: Decoding<K>,
-    scratch: Vec<u8>,
+}
+
+/// What is kept from object to object.
+#[derive(Default)]
+pub(super) struct Scratch {
+    buffer: Vec<u8>,
+    /// The estimated memory of the objects that were decoded since the heap had room for more.
+    taken: usize,
+}
+
+impl Scratch {
+    /// A decoded object takes about ten times its encoded size, as a pod does.
+    const EXPANSION: usize = 10;
+    /// Less than the size from which on the system's allocator maps memory for a single allocation, 128 KiB.
+    const ROOM: usize = 96 << 10;
+
+    /// Makes room for an object that the cache does not hold yet.
+    ///
+    /// The heaps of glibc's threads grow page by page, with a system call for each: six of them for a pod, a tenth of the
+    /// time of an initial list. An allocation makes the heap grow by its size at once, and what is freed at the end of the
+    /// heap stays there for the next objects. Other allocators take such a block from a cache.
+    pub(super) fn make_room(&mut self, encoded: usize) {
+        self.taken = self.taken.saturating_add(encoded.saturating_mul(Self::EXPANSION));
+        if self.taken >= Self::ROOM {
+            self.taken = 0;
+            drop(black_box(Vec::<u8>::with_capacity(Self::ROOM)));
+        }
+    }
 }
 
 /// Why there is no object.
@@ -31,11 +61,7 @@ impl Rejected {
 
 impl<K: Object> Objects<K> {
     pub(super) fn new(decode: Decode<K>, decoding: Decoding<K>) -> Self {
-        Self {
-            decode,
-            decoding,
-            scratch: Vec::new(),
-        }
+        Self { decode, decoding }
     }
 
     /// Whether an object is certainly outside the shard. An object with an incomplete identity is not: it is checked
@@ -50,8 +76,8 @@ impl<K: Object> Objects<K> {
         shard.membership(skim.uid.as_deref(), namespace) == Membership::Outside
     }
 
-    /// Decodes one object, or returns the cached one if `reuse` is set and the cache holds this version.
-    pub(super) fn read(&mut self, raw: &RawObject<'_>, reuse: bool) -> Result<Fetched<K>, Rejected> {
+    /// Returns the cached object if `reuse` is set and the cache holds this version; `None` if the object has to be decoded.
+    pub(super) fn known(&self, raw: &RawObject<'_>, reuse: bool) -> Result<Option<Arc<K>>, Rejected> {
         self.check_kind(raw)?;
         if raw.too_large {
             let limit = self.decoding.max_object_size;
@@ -79,20 +105,27 @@ impl<K: Object> Objects<K> {
                 uid,
                 resource_version,
             };
-            if let Some(object) = known.unchanged(&identity) {
-                return Ok(Fetched::Unchanged(object));
-            }
+            return Ok(known.unchanged(&identity));
         }
+        Ok(None)
+    }
+
+    /// Decodes one object.
+    #[allow(
+        clippy::result_large_err,
+        reason = "the caller moves it into an item of the same size"
+    )]
+    pub(super) fn decode(&self, raw: &RawObject<'_>, scratch: &mut Scratch) -> Result<Fetched<K>, BadObject> {
         let options = DecodeOptions {
             expected: &self.decoding.expected,
             drop_managed_fields: self.decoding.drop_managed_fields,
             max_object_size: self.decoding.max_object_size,
-            scratch: &mut self.scratch,
+            scratch: &mut scratch.buffer,
         };
         match (self.decode)(raw, options) {
-            Ok(object) if object.object_name().is_empty() => Err(Rejected::object(raw, Problem::Nameless)),
+            Ok(object) if object.object_name().is_empty() => Err(bad_object(raw, Problem::Nameless)),
             Ok(object) => Ok(object.into()),
-            Err(text) => Err(Rejected::object(raw, Problem::Decode(text))),
+            Err(text) => Err(bad_object(raw, Problem::Decode(text))),
         }
     }
 

@@ -128,7 +128,7 @@ impl<K: Object + DeserializeOwned> Contexts<K> {
         let context = self.context(message, raw, expected);
         if self.validate == Validate::OnArrival {
             decode::<K>(Encoded {
-                bytes: packed.body(),
+                bytes: &packed.body(),
                 message,
                 expected: &context.kind,
             })?;

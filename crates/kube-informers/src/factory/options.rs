@@ -42,6 +42,7 @@ pub(super) struct FactoryOptions {
     lazy: LazyOptions,
     encoding: Encoding,
     gzip: bool,
+    parallel_decoding: Option<bool>,
     hook: Option<RequestHook>,
     on_stream_end: Option<ErrorHook>,
     recovery: RecoveryGroup,
@@ -174,9 +175,21 @@ impl FactoryBuilder {
         self
     }
 
+    /// Compresses [`Lazy`](crate::Lazy) objects against similar ones; see [`ListWatch::compressed`].
+    pub fn compressed(mut self, compressed: bool) -> Self {
+        self.options.lazy.compressed = compressed;
+        self
+    }
+
     /// Requests compressed lists and watch-lists; see [`ListWatch::gzip`].
     pub fn gzip(mut self, gzip: bool) -> Self {
         self.options.gzip = gzip;
+        self
+    }
+
+    /// Decodes long lists and bursts of events on two threads; see [`ListWatch::parallel_decoding`].
+    pub fn parallel_decoding(mut self, parallel: bool) -> Self {
+        self.options.parallel_decoding = Some(parallel);
         self
     }
 
@@ -240,6 +253,9 @@ impl FactoryOptions {
             .gzip(self.gzip);
         if let Some(drop) = self.drop_managed_fields {
             list_watch = list_watch.drop_managed_fields(drop);
+        }
+        if let Some(parallel) = self.parallel_decoding {
+            list_watch = list_watch.parallel_decoding(parallel);
         }
         match &self.hook {
             None => list_watch,

@@ -10,6 +10,7 @@ use kube_protobuf::schema::{self, Message};
 use parking_lot::RwLock;
 
 use super::decoded::DecodedCache;
+use super::siblings::Siblings;
 use crate::codec::Expected;
 
 /// When [`Lazy`](super::Lazy) objects are decoded to check that they can be.
@@ -35,6 +36,7 @@ pub enum Validate {
 pub struct LazyOptions {
     pub(crate) validate: Validate,
     pub(crate) decoded_cache: usize,
+    pub(crate) compressed: bool,
 }
 
 /// Counters of the objects of one source.
@@ -75,11 +77,14 @@ pub(crate) struct Shared<K> {
     /// Objects that are decoded for events in flight, in estimated bytes.
     pub(super) in_flight: AtomicUsize,
     pub(super) decoded: Option<DecodedCache<K>>,
+    /// What objects are compressed against, if they are.
+    pub(super) siblings: Option<Siblings>,
 }
 
 impl<K> Shared<K> {
     pub(crate) fn new(options: LazyOptions, counters: Arc<LazyCounters>) -> Self {
         Self {
+            siblings: options.compressed.then(|| Siblings::new(counters.clone())),
             counters,
             in_flight: AtomicUsize::new(0),
             decoded: (options.decoded_cache > 0).then(|| DecodedCache::new(options.decoded_cache)),

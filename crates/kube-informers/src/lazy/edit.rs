@@ -30,7 +30,7 @@ impl<K> Lazy<K> {
         let packed = match &*resolved {
             ResolvedPath::Invalid(error) => return Err(self.invalid_path(path, error.clone())),
             ResolvedPath::Field(field) if self.is_protobuf() => {
-                let bytes = raw::set(field, self.bytes(), value.as_ref());
+                let bytes = raw::set(field, &self.bytes(), value.as_ref());
                 bytes
                     .and_then(|bytes| Packed::from_protobuf(Cow::Owned(bytes)))
                     .map_err(|error| self.unencodable(path, error))?
@@ -55,7 +55,7 @@ impl<K> Lazy<K> {
             )
         };
         let parsed = FieldPath::parse(path).map_err(|error| self.invalid_path(path, error))?;
-        let mut tree: Value = serde_json::from_slice(self.bytes())
+        let mut tree: Value = serde_json::from_slice(&self.bytes())
             .map_err(|error| self.undecodable(Some(path), super::json_problem(error)))?;
         let mut at = &mut tree;
         let (last, parents) = match parsed.steps() {
@@ -98,7 +98,7 @@ impl<K> Lazy<K> {
         self.exchange(packed);
     }
 
-    fn exchange(&mut self, packed: Packed) {
+    pub(super) fn exchange(&mut self, packed: Packed) {
         self.forget_decoded();
         let counters = &self.context.shared.counters;
         counters.release(self.memory());

@@ -46,6 +46,12 @@
 //! handler has returned from the event. Other accesses decode anew, unless a cache of decoded objects is switched on:
 //! [`ListWatch::decoded_cache`](crate::ListWatch::decoded_cache).
 //!
+//! # Compression
+//!
+//! Objects of one controller resemble each other: the pods of a ReplicaSet differ in a few hundred bytes.
+//! [`ListWatch::compressed`](crate::ListWatch::compressed) keeps one of them whole, and of the others what differs. Every
+//! access first restores the bytes. For large caches that are seldom read.
+//!
 //! # Objects that cannot be decoded
 //!
 //! The metadata of an object is always checked when it arrives, and the syntax of JSON too. By default the whole object is
@@ -60,13 +66,13 @@
 //!
 //! ```
 //! # use k8s_openapi::api::core::v1::Pod;
-//! # use kube_informers::{Lazy, Lister, Informer};
-//! # fn before(pods: Informer<Pod>) -> Result<(), Box<dyn std::error::Error>> {
-//! let pod = pods.lister().try_get(("shop", "cart"))?; // Arc<Pod>
+//! # use kube_informers::{Informer, Lazy, ObjectKey};
+//! # fn before(pods: Informer<Pod>, key: ObjectKey) -> Result<(), Box<dyn std::error::Error>> {
+//! let pod = pods.lister().try_get(&key)?; // Arc<Pod>
 //! # Ok(())
 //! # }
-//! # fn after(pods: Informer<Lazy<Pod>>) -> Result<(), Box<dyn std::error::Error>> {
-//! let pod = pods.lister().try_get(("shop", "cart"))?.get()?; // Arc<Pod>
+//! # fn after(pods: Informer<Lazy<Pod>>, key: ObjectKey) -> Result<(), Box<dyn std::error::Error>> {
+//! let pod = pods.lister().try_get(&key)?.get()?; // Arc<Pod>
 //! # Ok(())
 //! # }
 //! ```
@@ -98,6 +104,7 @@ mod edit;
 mod error;
 mod index_values;
 mod packed;
+mod siblings;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -154,7 +161,9 @@ impl<K> Lazy<K> {
     }
 
     /// The encoded object: the message of its kind in protobuf, or a JSON document.
-    pub fn bytes(&self) -> &[u8] {
+    ///
+    /// Owned if the object is [compressed](crate::ListWatch::compressed).
+    pub fn bytes(&self) -> Cow<'_, [u8]> {
         self.packed.body()
     }
 
@@ -168,17 +177,18 @@ impl<K> Lazy<K> {
         self.packed.attachment()
     }
 
-    fn encoded(&self) -> Encoded<'_> {
-        Encoded {
-            bytes: self.packed.body(),
+    fn decode<T: DeserializeOwned + 'static>(&self) -> Result<T, LazyError> {
+        let encoded = Encoded {
+            bytes: &self.packed.body(),
             message: self.context.message,
             expected: &self.context.kind,
-        }
+        };
+        decode(encoded).map_err(|problem| self.undecodable(None, problem))
     }
 
     /// The estimated memory of the decoded object. A pod of 2.9 kB takes 29 kB.
     fn decoded_size(&self) -> usize {
-        size_of::<K>() + 10 * self.packed.body().len()
+        size_of::<K>() + 10 * self.packed.body_length()
     }
 
     fn key(&self) -> ObjectKey {
@@ -239,7 +249,7 @@ impl<K> Lazy<K> {
     ///
     /// The object is not a `P`.
     pub fn project<P: DeserializeOwned + 'static>(&self) -> Result<P, LazyError> {
-        decode(self.encoded()).map_err(|problem| self.undecodable(None, problem))
+        self.decode()
     }
 
     /// Reads one field without decoding the object; `None` if the object has no such field. See
@@ -250,18 +260,24 @@ impl<K> Lazy<K> {
     /// The path is invalid for objects of this kind, or the bytes on the way to the field are malformed.
     pub fn path(&self, path: impl AsRef<str>) -> Result<Option<FieldValue<'_>>, LazyError> {
         let path = path.as_ref();
+        match self.bytes() {
+            Cow::Borrowed(bytes) => self.read(path, bytes),
+            // The bytes are dropped on return, so the field is copied.
+            Cow::Owned(bytes) => Ok(self.read_tree(path, &bytes)?.map(FieldValue::from)),
+        }
+    }
+
+    fn read<'a>(&self, path: &str, bytes: &'a [u8]) -> Result<Option<FieldValue<'a>>, LazyError> {
         let resolved = self.context.resolve(path);
         let value = match &*resolved {
             ResolvedPath::Invalid(error) => return Err(self.invalid_path(path, error.clone())),
             ResolvedPath::Type(text) => return Ok(Some(Value::from(text.as_str()).into())),
-            ResolvedPath::Json(json) => json.read_json(self.bytes()).map_err(json_problem),
-            ResolvedPath::Field(field) if !self.is_protobuf() => {
-                field.read_json(self.bytes()).map_err(json_problem)
-            }
-            ResolvedPath::Field(field) => match field.read(self.bytes()) {
+            ResolvedPath::Json(json) => json.read_json(bytes).map_err(json_problem),
+            ResolvedPath::Field(field) if !self.is_protobuf() => field.read_json(bytes).map_err(json_problem),
+            ResolvedPath::Field(field) => match field.read(bytes) {
                 Ok(value) => return Ok(value),
                 Err(error) if error.kind() == ErrorKind::NotCanonical => {
-                    canonical_value(field, self.bytes()).map_err(|error| error.to_string())
+                    canonical_value(field, bytes).map_err(|error| error.to_string())
                 }
                 Err(error) => Err(error.to_string()),
             },
@@ -278,13 +294,16 @@ impl<K> Lazy<K> {
     ///
     /// The path is invalid for objects of this kind, or the field cannot be decoded.
     pub fn value(&self, path: impl AsRef<str>) -> Result<Option<Value>, LazyError> {
-        let path = path.as_ref();
-        let Some(value) = self.path(path)? else {
+        self.read_tree(path.as_ref(), &self.bytes())
+    }
+
+    fn read_tree(&self, path: &str, bytes: &[u8]) -> Result<Option<Value>, LazyError> {
+        let Some(value) = self.read(path, bytes)? else {
             return Ok(None);
         };
         match value.to_value() {
             Ok(value) => Ok(Some(value)),
-            Err(error) => self.canonical_value(path, error).map(Some),
+            Err(error) => self.canonical_value(path, bytes, error).map(Some),
         }
     }
 
@@ -294,8 +313,8 @@ impl<K> Lazy<K> {
     ///
     /// The path is invalid for objects of this kind, or the field cannot be decoded.
     pub fn text(&self, path: impl AsRef<str>) -> Result<Option<String>, LazyError> {
-        let path = path.as_ref();
-        let Some(value) = self.path(path)? else {
+        let (path, bytes) = (path.as_ref(), self.bytes());
+        let Some(value) = self.read(path, &bytes)? else {
             return Ok(None);
         };
         match value.text() {
@@ -306,10 +325,15 @@ impl<K> Lazy<K> {
 
     /// The value of a field that could not be decoded because it is not in the form in which Go writes it.
     #[cold]
-    fn canonical_value(&self, path: &str, error: kube_protobuf::Error) -> Result<Value, LazyError> {
+    fn canonical_value(
+        &self,
+        path: &str,
+        bytes: &[u8],
+        error: kube_protobuf::Error,
+    ) -> Result<Value, LazyError> {
         let resolved = self.context.resolve(path);
         let value = match (&*resolved, error.kind()) {
-            (ResolvedPath::Field(field), ErrorKind::NotCanonical) => canonical_value(field, self.bytes()),
+            (ResolvedPath::Field(field), ErrorKind::NotCanonical) => canonical_value(field, bytes),
             _ => Err(error),
         };
         match value {
@@ -345,10 +369,10 @@ impl<K> Lazy<K> {
             let resolved = self.context.resolve(path);
             let compared = match &*resolved {
                 ResolvedPath::Field(field) if self.is_protobuf() && self.has_kind_of(old) => {
-                    raw::changed(field, was, is).ok()
+                    raw::changed(field, &was, &is).ok()
                 }
-                ResolvedPath::Field(field) if !self.is_protobuf() => field.changed_json(was, is).ok(),
-                ResolvedPath::Json(field) => field.changed_json(was, is).ok(),
+                ResolvedPath::Field(field) if !self.is_protobuf() => field.changed_json(&was, &is).ok(),
+                ResolvedPath::Json(field) => field.changed_json(&was, &is).ok(),
                 _ => None,
             };
             // A failure is decoded again, to find out which of the two it concerns.
@@ -356,7 +380,7 @@ impl<K> Lazy<K> {
                 return Ok(changed);
             }
         }
-        Ok(old.value(path)? != self.value(path)?)
+        Ok(old.read_tree(path, &was)? != self.read_tree(path, &is)?)
     }
 
     fn has_kind_of(&self, other: &Self) -> bool {
@@ -389,8 +413,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Lazy<K> {
             Some(object) => object,
             None => {
                 // Decoding runs code of `K`: not under a lock. Two handlers may decode at the same time; one result is kept.
-                let object = decode::<K>(self.encoded());
-                let object = Arc::new(object.map_err(|problem| self.undecodable(None, problem))?);
+                let object = Arc::new(self.decode::<K>()?);
                 if let Some(cache) = decoded {
                     cache.put(self.packed.address(), &object, self.decoded_size());
                 }
@@ -442,6 +465,13 @@ impl<K: Send + Sync + 'static> Object for Lazy<K> {
 
     fn object_bytes(&self) -> Option<usize> {
         Some(self.memory())
+    }
+
+    fn before_caching(&mut self) {
+        let siblings = self.context.shared.siblings.as_ref();
+        if let Some(packed) = siblings.and_then(|siblings| self.packed.compress(siblings)) {
+            self.exchange(packed);
+        }
     }
 
     const SHARES_DECODED: bool = true;
@@ -496,7 +526,7 @@ impl<K> fmt::Debug for Lazy<K> {
             .field("kind", &self.context.kind.kind)
             .field("key", &self.key())
             .field("version", &self.packed.version())
-            .field("bytes", &self.bytes().len())
+            .field("bytes", &self.packed.body_length())
             .field("protobuf", &self.is_protobuf())
             .finish()
     }

@@ -2,19 +2,25 @@
 //!
 //! ```text
 //!  data:  body                     front                        attachment
-//!         the object as received   its metadata, if it is JSON  bytes of a transform
+//!         the object as received   its metadata, if the body    bytes of a transform
+//!         or compressed            is JSON or compressed
 //! ```
 //!
 //! Name, namespace, UID, version, labels and owners are read as borrowed strings. Protobuf has strings as they are. JSON
-//! may have them with escapes, so a copy of these fields follows the body, in protobuf.
+//! may have them with escapes, and a compressed body does not have them at all, so a copy of these fields follows such a
+//! body, in protobuf. A compressed object does not repeat labels and owners that its [`Sibling`] has as well.
 
 use std::borrow::Cow;
-use std::ops::Range;
+use std::sync::Arc;
 
 use kube_protobuf::{Error, raw, wire};
 use serde::Deserialize;
 
+use super::siblings::{Sibling, Siblings};
 use crate::object::OwnerRef;
+
+/// Smaller objects are not compressed: most of their memory is not the body.
+const MIN_COMPRESSED: usize = 512;
 
 /// One object.
 #[derive(Clone)]
@@ -28,6 +34,18 @@ pub(crate) struct Packed {
     version: Span,
     /// Some labels have the same key. The last one counts, as in a decoded object.
     repeats_labels: bool,
+    compressed: Option<Compressed>,
+}
+
+/// How the body of a compressed object is restored.
+#[derive(Clone)]
+struct Compressed {
+    /// What it was compressed against.
+    sibling: Arc<Sibling>,
+    /// The length of the restored body.
+    length: u32,
+    /// The labels and owners are those of the sibling.
+    shares_labels: bool,
 }
 
 /// A text in the data.
@@ -112,22 +130,91 @@ impl Packed {
             uid,
             version,
             repeats_labels,
+            compressed: None,
             data,
         })
     }
 
     /// The encoded object.
-    pub(crate) fn body(&self) -> &[u8] {
-        &self.data[..self.body as usize]
+    pub(crate) fn body(&self) -> Cow<'_, [u8]> {
+        let held = &self.data[..self.body as usize];
+        match &self.compressed {
+            None => Cow::Borrowed(held),
+            // The sibling itself: there is no difference to hold.
+            Some(compressed) if held.is_empty() => Cow::Borrowed(compressed.sibling.body()),
+            Some(Compressed { sibling, length, .. }) => Cow::Owned(sibling.restore(held, *length as usize)),
+        }
     }
 
-    /// The bytes that the metadata is read from.
-    fn meta(&self) -> &[u8] {
-        let range: Range<usize> = match self.front > self.body {
-            true => self.body as usize..self.front as usize,
-            false => 0..self.body as usize,
+    /// The length of the encoded object.
+    pub(crate) fn body_length(&self) -> usize {
+        let compressed = self.compressed.as_ref();
+        compressed.map_or(self.body, |compressed| compressed.length) as usize
+    }
+
+    /// The copy of the metadata, if there is one.
+    pub(super) fn front(&self) -> Option<&[u8]> {
+        (self.front > self.body).then(|| &self.data[self.body as usize..self.front as usize])
+    }
+
+    /// Whether some labels have the same key.
+    pub(super) fn repeats_labels(&self) -> bool {
+        self.repeats_labels
+    }
+
+    /// The same object, compressed against a similar one; `None` if that would not save memory.
+    pub(super) fn compress(&self, siblings: &Siblings) -> Option<Self> {
+        if self.compressed.is_some() || self.body_length() < MIN_COMPRESSED {
+            return None;
+        }
+        let owner = self.owners().find(|owner| owner.controller);
+        let (sibling, difference) = siblings.compress(owner.map_or("", |owner| owner.uid), self);
+        let shares_labels = self.labels().eq(sibling.labels()) && self.owners().eq(sibling.owners());
+        let front = self.front_message(!shares_labels);
+        let data = [&*difference, &*front, self.attachment()].concat();
+        let (body, end) = (difference.len(), difference.len() + front.len());
+        // The front was just encoded, so that it can be read.
+        let mut packed = Self::new(data.into_boxed_slice(), body, end).ok()?;
+        // Labels that are copied are not repeated.
+        packed.repeats_labels = shares_labels && sibling.repeats_labels();
+        packed.compressed = Some(Compressed {
+            sibling,
+            length: self.body,
+            shares_labels,
+        });
+        Some(packed)
+    }
+
+    /// A message with the identity, and with labels and owners if they are wanted.
+    fn front_message(&self, labels_and_owners: bool) -> Vec<u8> {
+        let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        let mut meta = FrontMeta {
+            name: text(self.name()),
+            namespace: text(self.text(self.namespace)),
+            uid: text(self.text(self.uid)),
+            resource_version: text(self.text(self.version)),
+            ..FrontMeta::default()
         };
-        &self.data[range]
+        if labels_and_owners {
+            let labels = self
+                .labels()
+                .map(|(key, value)| (key.to_owned(), value.to_owned()));
+            meta.labels = Some(labels.collect());
+            meta.owner_references = Some(self.owners().map(FrontOwner::from).collect());
+        }
+        meta.encode()
+    }
+
+    /// The bytes that labels and owners are read from.
+    fn meta(&self) -> &[u8] {
+        if let Some(compressed) = self
+            .compressed
+            .as_ref()
+            .filter(|compressed| compressed.shares_labels)
+        {
+            return compressed.sibling.meta();
+        }
+        self.front().unwrap_or(&self.data[..self.body as usize])
     }
 
     /// The bytes that a transform attached.
@@ -173,23 +260,44 @@ impl Packed {
     }
 
     pub(crate) fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
-        // Both errors are excluded: the labels were read when the object was packed.
-        let all = || raw::labels(self.meta()).into_iter().flatten().flatten();
-        all().enumerate().filter_map(move |(at, (key, value))| {
-            let is_last = !self.repeats_labels || all().skip(at + 1).all(|(other, _)| other != key);
-            is_last.then_some((key, value))
-        })
+        labels(self.meta(), self.repeats_labels)
     }
 
     pub(crate) fn owners(&self) -> impl Iterator<Item = OwnerRef<'_>> {
-        let owners = raw::owner_references(self.meta()).into_iter().flatten().flatten();
-        owners.map(|owner| OwnerRef {
-            api_version: owner.api_version,
-            kind: owner.kind,
-            name: owner.name,
-            uid: owner.uid,
-            controller: owner.controller,
-        })
+        owners(self.meta())
+    }
+}
+
+/// The labels of a message. With `repeats`, some have the same key, and the last one counts.
+pub(super) fn labels(meta: &[u8], repeats: bool) -> impl Iterator<Item = (&str, &str)> {
+    // Both errors are excluded: the labels were read when the object was packed.
+    let all = move || raw::labels(meta).into_iter().flatten().flatten();
+    all().enumerate().filter_map(move |(at, (key, value))| {
+        let is_last = !repeats || all().skip(at + 1).all(|(other, _)| other != key);
+        is_last.then_some((key, value))
+    })
+}
+
+pub(super) fn owners(meta: &[u8]) -> impl Iterator<Item = OwnerRef<'_>> {
+    let owners = raw::owner_references(meta).into_iter().flatten().flatten();
+    owners.map(|owner| OwnerRef {
+        api_version: owner.api_version,
+        kind: owner.kind,
+        name: owner.name,
+        uid: owner.uid,
+        controller: owner.controller,
+    })
+}
+
+impl From<OwnerRef<'_>> for FrontOwner {
+    fn from(owner: OwnerRef<'_>) -> Self {
+        Self {
+            api_version: Some(owner.api_version.to_owned()),
+            kind: Some(owner.kind.to_owned()),
+            name: Some(owner.name.to_owned()),
+            uid: Some(owner.uid.to_owned()),
+            controller: Some(owner.controller),
+        }
     }
 }
 

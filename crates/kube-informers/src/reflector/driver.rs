@@ -509,6 +509,7 @@ impl<K: Object> Driver<K> {
         let (took, accepted) = self.trace.accepted(now, &self.resource, objects);
         self.status.list_accepted(accepted);
         if let Err(error) = self.parts.target.accept(Delta::ReplacedAll(replacement)) {
+            self.parts.shard.withdraw();
             self.status.count(|stats| stats.target_errors += 1);
             warn!(resource = %self.resource, objects, %error, "the target rejected the list");
             return Err(SourceError::Malformed("the target rejected the list".to_owned()));

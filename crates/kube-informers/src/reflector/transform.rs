@@ -28,7 +28,7 @@ pub(super) fn transformed<K: Object>(
     transform: Option<&Transform<K>>,
     fetched: Fetched<K>,
 ) -> Transformed<K> {
-    let object = match fetched {
+    let mut object = match fetched {
         Fetched::Unchanged(object) => return Transformed::Object(object),
         Fetched::New(object) => object,
     };
@@ -39,6 +39,7 @@ pub(super) fn transformed<K: Object>(
         });
     }
     let Some(transform) = transform else {
+        object.before_caching();
         return Transformed::Object(object.into());
     };
 
@@ -50,7 +51,10 @@ pub(super) fn transformed<K: Object>(
             bad.problem = Problem::Transform("it removed the name".to_owned());
             Transformed::Bad(bad)
         }
-        Ok(Ok(Some(object))) => Transformed::Object(Arc::new(object)),
+        Ok(Ok(Some(mut object))) => {
+            object.before_caching();
+            Transformed::Object(Arc::new(object))
+        }
         Ok(Ok(None)) => Transformed::Dropped {
             key,
             resource_version: bad.resource_version,

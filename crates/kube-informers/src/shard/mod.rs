@@ -3,7 +3,7 @@
 //! The shard types come from the crate `kube-shards`. [`Shard::membership`] is the one decision about an object; the
 //! codec, the source and the store all use it. `ShardTracker` is the state of one watch.
 
-mod tracker;
+pub(crate) mod tracker;
 
 use crate::object::Object;
 use crate::quarantine::BadObject;

@@ -1,5 +1,6 @@
 //! `ShardTracker`: which part of a collection one watch is to have, and which part it has, in three stages.
 
+use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -12,14 +13,75 @@ use super::{Shard, ShardFieldError};
 /// The informer moves it and records what the store holds; the reflector reads what to fetch and records what it has
 /// handed over. Clones share the state. No I/O, no task, no clock.
 #[derive(Clone)]
-pub(crate) struct ShardTracker {
+pub struct ShardTracker {
     shared: Arc<TrackerState>,
 }
 
+impl fmt::Debug for ShardTracker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ShardTracker").field(&self.target()).finish()
+    }
+}
+
 struct TrackerState {
-    /// `None` while the watch covers the whole collection and was never restricted.
-    stages: Mutex<Option<Stages>>,
+    tracked: Mutex<Tracked>,
     moved: Notify,
+}
+
+struct Tracked {
+    /// `None` while the watch covers the whole collection and was never restricted.
+    stages: Option<Stages>,
+    lists: QueuedLists,
+}
+
+/// Which lists wait in the queue, and what they do not count for any more.
+///
+/// A list is queued, a range of it is given up, the watch continues without that range, and the range is regained: the list
+/// has the objects of the range, but the events that follow it in the queue do not. It must not count for the range when it
+/// is applied, which is fetched again anyway.
+#[derive(Default)]
+struct QueuedLists {
+    /// Lists that were handed over, or are being handed over.
+    handed_over: u64,
+    /// Lists that were applied: those of an in-order queue, in the order of their handover.
+    applied: u64,
+    /// Ranges outside the target when a list was handed over, or since then, with the number of the last list that this
+    /// concerns.
+    given_up: Vec<(u64, Shard)>,
+}
+
+impl QueuedLists {
+    /// All lists that are queued do not count for these ranges.
+    fn give_up(&mut self, ranges: Shard) {
+        if self.handed_over == self.applied || ranges.is_empty() {
+            return;
+        }
+        match self.given_up.last_mut() {
+            Some((last, same)) if *same == ranges => *last = self.handed_over,
+            _ => self.given_up.push((self.handed_over, ranges)),
+        }
+    }
+
+    /// The part of `listed` that list number `number` still counts for.
+    fn restrict(&self, number: u64, listed: Shard) -> Shard {
+        let given_up = self.given_up.iter();
+        let given_up = given_up.filter(|(last, _)| *last >= number && !mutant!(RegainedRangeIsEarly));
+        given_up.fold(listed, |listed, (_, ranges)| {
+            listed.difference(ranges).unwrap_or(listed)
+        })
+    }
+
+    /// The next list is applied. Returns what it counts for.
+    fn apply(&mut self, listed: Shard) -> Shard {
+        let listed = self.restrict(self.applied + 1, listed);
+        self.note_applied(self.applied + 1);
+        listed
+    }
+
+    fn note_applied(&mut self, number: u64) {
+        self.applied = number;
+        self.given_up.retain(|(last, _)| *last > number);
+    }
 }
 
 /// All of the same field, and none larger than `target`. A range that leaves the target leaves every stage at once, so a
@@ -37,7 +99,7 @@ struct Stages {
 
 impl ShardTracker {
     /// Tracks a shard of which nothing has been fetched, or the whole collection.
-    pub(crate) fn new(target: Option<Shard>) -> Self {
+    pub fn new(target: Option<Shard>) -> Self {
         let stages = target.map(|target| {
             let nothing = Shard::nothing(target.field());
             Stages {
@@ -49,7 +111,10 @@ impl ShardTracker {
         });
         Self {
             shared: Arc::new(TrackerState {
-                stages: Mutex::new(stages),
+                tracked: Mutex::new(Tracked {
+                    stages,
+                    lists: QueuedLists::default(),
+                }),
                 moved: Notify::new(),
             }),
         }
@@ -60,15 +125,21 @@ impl ShardTracker {
     /// # Errors
     ///
     /// The current target is by another field. Nothing changes.
-    pub(crate) fn move_to(&self, target: &Shard) -> Result<(), ShardFieldError> {
+    pub fn move_to(&self, target: &Shard) -> Result<(), ShardFieldError> {
         {
-            let mut stages = self.shared.stages.lock();
+            let mut tracked = self.shared.tracked.lock();
+            let Tracked { stages, lists } = &mut *tracked;
             let restrict = |stage: Option<&Shard>| match stage {
                 // Everything was fetched, or the list that is in flight is of everything.
                 None => Ok(target.clone()),
                 Some(stage) => stage.intersection(target),
             };
             let before = stages.as_ref();
+            let everything = Shard::everything(target.field());
+            let given_up = before
+                .map_or(&everything, |before| &before.target)
+                .difference(target)?;
+            lists.give_up(given_up);
             *stages = Some(Stages {
                 admitted: restrict(before.map(|before| &before.admitted))?,
                 fetched: restrict(before.map(|before| &before.fetched))?,
@@ -81,32 +152,32 @@ impl ShardTracker {
     }
 
     /// Waits until the target has changed since the last call. Cancel-safe.
-    pub(crate) async fn moved(&self) {
+    pub async fn moved(&self) {
         self.shared.moved.notified().await;
     }
 
     /// The shard to fetch and keep; `None` for the whole collection.
-    pub(crate) fn target(&self) -> Option<Shard> {
+    pub fn target(&self) -> Option<Shard> {
         self.read(|stages| stages.target.clone())
     }
 
     /// The part of the target that was fetched and is being watched; `None` for the whole collection.
-    pub(crate) fn fetched(&self) -> Option<Shard> {
+    pub fn fetched(&self) -> Option<Shard> {
         self.read(|stages| stages.fetched.clone())
     }
 
     /// The part of the target that is in the store; `None` for the whole collection.
-    pub(crate) fn applied(&self) -> Option<Shard> {
+    pub fn applied(&self) -> Option<Shard> {
         self.read(|stages| stages.applied.clone())
     }
 
     /// Whether the target is empty.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.read(|stages| stages.target.is_empty()).unwrap_or(false)
     }
 
     /// Whether a list of `requested` includes the whole target.
-    pub(crate) fn is_covered_by(&self, requested: Option<&Shard>) -> bool {
+    pub fn is_covered_by(&self, requested: Option<&Shard>) -> bool {
         match requested {
             None => true,
             Some(requested) => self
@@ -116,60 +187,80 @@ impl ShardTracker {
     }
 
     /// Whether some of the target must be fetched.
-    pub(crate) fn needs_fetch(&self) -> bool {
+    pub fn needs_fetch(&self) -> bool {
         self.read(|stages| !includes(&stages.fetched, &stages.target))
             .unwrap_or(false)
     }
 
     /// Whether the store has the whole target.
-    pub(crate) fn is_settled(&self) -> bool {
+    pub fn is_settled(&self) -> bool {
         self.read(|stages| stages.applied == stages.target)
             .unwrap_or(true)
     }
 
     /// A list of `requested` is about to be handed over.
-    pub(crate) fn admit(&self, requested: Option<&Shard>) {
-        self.update(|stages| {
+    pub fn admit(&self, requested: Option<&Shard>) {
+        let mut tracked = self.shared.tracked.lock();
+        let Tracked { stages, lists } = &mut *tracked;
+        lists.handed_over += 1;
+        if let Some(stages) = stages {
+            // The watch that continues the list will not have what is outside, whatever the list has.
+            if let Ok(outside) = Shard::everything(stages.target.field()).difference(&stages.target) {
+                lists.give_up(outside);
+            }
             let listed = common(requested, &stages.target);
             if let Ok(admitted) = stages.admitted.union(&listed) {
                 stages.admitted = admitted;
             }
-        });
+        }
     }
 
     /// A list of `requested` was handed over.
-    pub(crate) fn mark_fetched(&self, requested: Option<&Shard>) {
-        self.update(|stages| {
-            stages.fetched = common(requested, &stages.target);
+    pub fn mark_fetched(&self, requested: Option<&Shard>) {
+        self.update(|stages, lists| {
+            // The shard may have moved during the handover.
+            let listed = common(requested, &stages.target);
+            stages.fetched = lists.restrict(lists.handed_over, listed);
             stages.admitted = stages.fetched.clone();
         });
     }
 
+    /// The list that was about to be handed over was rejected.
+    pub fn withdraw(&self) {
+        let lists = &mut self.shared.tracked.lock().lists;
+        lists.handed_over = lists.handed_over.saturating_sub(1).max(lists.applied);
+    }
+
     /// Returns the shard to restrict a batch of deltas to; `None` for no restriction. If the batch contains a list,
     /// `listed` is what the list is of, and the store has that from now on.
-    pub(crate) fn apply(&self, listed: Option<Option<&Shard>>) -> Option<Shard> {
-        self.update(|stages| {
-            if let Some(listed) = listed {
-                stages.applied = common(listed, &stages.target);
-            }
-            stages.applied.clone()
-        })
+    pub fn apply(&self, listed: Option<Option<&Shard>>) -> Option<Shard> {
+        let mut tracked = self.shared.tracked.lock();
+        let Tracked { stages, lists } = &mut *tracked;
+        match (stages, listed) {
+            (Some(stages), Some(listed)) => stages.applied = lists.apply(common(listed, &stages.target)),
+            (None, Some(_)) => lists.note_applied(lists.applied + 1),
+            (_, None) => {}
+        }
+        tracked.stages.as_ref().map(|stages| stages.applied.clone())
     }
 
     /// The same for a queue that splits lists into their objects.
-    pub(crate) fn apply_split_lists(&self) -> Option<Shard> {
-        self.update(|stages| {
+    pub fn apply_split_lists(&self) -> Option<Shard> {
+        self.update(|stages, lists| {
+            lists.note_applied(lists.handed_over);
             stages.applied = stages.admitted.clone();
             stages.applied.clone()
         })
     }
 
     fn read<T>(&self, read: impl FnOnce(&Stages) -> T) -> Option<T> {
-        self.shared.stages.lock().as_ref().map(read)
+        self.shared.tracked.lock().stages.as_ref().map(read)
     }
 
-    fn update<T>(&self, update: impl FnOnce(&mut Stages) -> T) -> Option<T> {
-        self.shared.stages.lock().as_mut().map(update)
+    fn update<T>(&self, update: impl FnOnce(&mut Stages, &mut QueuedLists) -> T) -> Option<T> {
+        let mut tracked = self.shared.tracked.lock();
+        let Tracked { stages, lists } = &mut *tracked;
+        stages.as_mut().map(|stages| update(stages, lists))
     }
 }
 
@@ -253,6 +344,83 @@ mod tests {
         assert!(!tracker.is_settled());
         assert_eq!(tracker.apply(Some(Some(&eighths(0..4)))), Some(eighths(0..4)));
         assert!(tracker.is_settled());
+    }
+
+    /// The list is queued, and the watch that follows it does not have the range.
+    #[test]
+    fn a_queued_list_does_not_count_for_a_range_that_was_given_up_and_regained() {
+        let tracker = ShardTracker::new(Some(eighths(0..4)));
+        tracker.admit(Some(&eighths(0..4)));
+        tracker.mark_fetched(Some(&eighths(0..4)));
+
+        tracker.move_to(&eighths(0..2)).unwrap();
+        tracker.move_to(&eighths(0..4)).unwrap();
+        assert!(tracker.needs_fetch());
+        // The range is fetched again, and both lists are queued.
+        tracker.admit(Some(&eighths(0..4)));
+        tracker.mark_fetched(Some(&eighths(0..4)));
+        assert!(!tracker.needs_fetch());
+
+        assert_eq!(tracker.apply(Some(Some(&eighths(0..4)))), Some(eighths(0..2)));
+        assert!(!tracker.is_settled());
+        assert_eq!(tracker.apply(Some(Some(&eighths(0..4)))), Some(eighths(0..4)));
+        assert!(tracker.is_settled());
+    }
+
+    /// The list was requested for more than the target at its handover, and the watch that follows it is of that target.
+    #[test]
+    fn a_queued_list_does_not_count_for_a_range_that_was_gained_after_its_handover() {
+        let tracker = ShardTracker::new(Some(eighths(0..8)));
+        tracker.move_to(&eighths(0..2)).unwrap();
+        tracker.admit(Some(&eighths(0..8)));
+        tracker.mark_fetched(Some(&eighths(0..8)));
+
+        tracker.move_to(&eighths(0..4)).unwrap();
+
+        assert!(tracker.needs_fetch());
+        assert_eq!(tracker.apply(Some(Some(&eighths(0..8)))), Some(eighths(0..2)));
+    }
+
+    #[test]
+    fn a_queued_list_of_everything_does_not_count_for_a_range_that_was_given_up_and_regained() {
+        let tracker = ShardTracker::new(None);
+        tracker.admit(None);
+        tracker.mark_fetched(None);
+
+        tracker.move_to(&eighths(0..2)).unwrap();
+        tracker.move_to(&eighths(0..4)).unwrap();
+
+        assert!(tracker.needs_fetch());
+        assert_eq!(tracker.apply(Some(None)), Some(eighths(0..2)));
+    }
+
+    #[test]
+    fn a_range_that_is_given_up_during_the_handover_is_fetched_again() {
+        let tracker = ShardTracker::new(Some(eighths(0..4)));
+        tracker.admit(Some(&eighths(0..4)));
+        tracker.move_to(&eighths(0..2)).unwrap();
+        tracker.move_to(&eighths(0..4)).unwrap();
+        tracker.mark_fetched(Some(&eighths(0..4)));
+
+        assert!(tracker.needs_fetch());
+        assert_eq!(tracker.apply(Some(Some(&eighths(0..4)))), Some(eighths(0..2)));
+    }
+
+    #[test]
+    fn a_list_that_was_rejected_does_not_shift_the_following_ones() {
+        let tracker = ShardTracker::new(Some(eighths(0..4)));
+        tracker.admit(Some(&eighths(0..4)));
+        tracker.withdraw();
+        tracker.admit(Some(&eighths(0..4)));
+        tracker.mark_fetched(Some(&eighths(0..4)));
+        assert_eq!(tracker.apply(Some(Some(&eighths(0..4)))), Some(eighths(0..4)));
+
+        // Nothing is queued any more: a move concerns no list.
+        tracker.move_to(&eighths(0..2)).unwrap();
+        tracker.move_to(&eighths(0..4)).unwrap();
+        tracker.admit(Some(&eighths(0..4)));
+        tracker.mark_fetched(Some(&eighths(0..4)));
+        assert_eq!(tracker.apply(Some(Some(&eighths(0..4)))), Some(eighths(0..4)));
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod get;
 mod gzip;
 mod identity;
 mod listwatch;
+mod reading;
 mod request;
 mod resource;
 mod response;

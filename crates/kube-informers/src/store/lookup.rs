@@ -148,7 +148,7 @@ impl<'a> From<&'a str> for KeyRef<'a> {
 
 impl Equivalent<ObjectKey> for KeyRef<'_> {
     fn equivalent(&self, key: &ObjectKey) -> bool {
-        self.name == key.name() && self.namespace == key.namespace()
+        key.is(self.namespace, self.name)
     }
 }
 

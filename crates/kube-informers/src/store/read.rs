@@ -85,7 +85,8 @@ impl<V, Q: Hash + Eq + Clone> Store<V, Q> {
     pub fn get(&self, key: impl Lookup<Q>) -> Option<Arc<V>> {
         let key = key.into_key();
         let table = self.table();
-        table.get(&key).map(|(_, object)| object.clone())
+        // Without the entry, which `Table::get` returns as well: its key has just been compared.
+        table.slots().get(table.find(&key)?).cloned()
     }
 
     /// Whether there is an object with this key.

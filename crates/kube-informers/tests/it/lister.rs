@@ -10,7 +10,7 @@ use kube::api::PostParams;
 use kube_informers::lister::NotFoundError;
 use kube_informers::source::ResourceType;
 use kube_informers::store::StoreWriter;
-use kube_informers::{Informer, Lister, Object, Selector, indexes};
+use kube_informers::{Informer, Lister, Object, ObjectKey, Selector, indexes};
 use kube_testserver::TestServer;
 use kube_testserver::builders::{Build, deployment, node, pod, replica_set};
 
@@ -118,11 +118,24 @@ async fn a_missing_object_is_none_or_the_error_of_a_server() {
         lister.namespace("shop").get("cart").unwrap().object_name(),
         "cart"
     );
-    assert_eq!(lister.get("shop/cart").unwrap().object_name(), "cart");
-    assert_eq!(nodes.lister().get("worker-1").unwrap().object_name(), "worker-1");
+    assert_eq!(
+        lister
+            .get(&ObjectKey::namespaced("shop", "cart"))
+            .unwrap()
+            .object_name(),
+        "cart"
+    );
+    assert_eq!(
+        nodes
+            .lister()
+            .get(&ObjectKey::cluster("worker-1"))
+            .unwrap()
+            .object_name(),
+        "worker-1"
+    );
     assert!(lister.namespace("blog").get("cart").is_none());
-    assert!(lister.get("cart").is_none());
-    assert!(nodes.lister().try_get("worker-1").is_ok());
+    assert!(lister.get(&ObjectKey::cluster("cart")).is_none());
+    assert!(nodes.lister().try_get(&ObjectKey::cluster("worker-1")).is_ok());
 
     let error = lister.namespace("shop").try_get("gone").unwrap_err();
     assert_eq!(error.to_string(), "pods \"shop/gone\" not found in the cache");
@@ -197,15 +210,15 @@ async fn owners_and_owned_objects_are_found_without_a_scan() {
     let sets = synced(Informer::<ReplicaSet>::all(server.client())).await;
     let (pods, sets) = (pods.lister(), sets.lister());
 
-    let pod = pods.get("shop/cart-1-a").unwrap();
+    let pod = pods.namespace("shop").get("cart-1-a").unwrap();
     assert_eq!(sets.controller_of(&*pod).unwrap().object_name(), "cart-1");
-    let pod = pods.get("shop/cart-1-b").unwrap();
+    let pod = pods.namespace("shop").get("cart-1-b").unwrap();
     assert!(
         sets.controller_of(&*pod).is_none(),
         "an owner that is not the controller"
     );
     assert_eq!(sets.owners_of(&*pod).len(), 1);
-    let stray = pods.get("shop/stray").unwrap();
+    let stray = pods.namespace("shop").get("stray").unwrap();
     assert!(
         sets.controller_of(&*stray).is_none(),
         "the owner was recreated with another UID"
@@ -218,7 +231,7 @@ async fn owners_and_owned_objects_are_found_without_a_scan() {
 }
 
 fn set_of(sets: &Lister<ReplicaSet>) -> Arc<ReplicaSet> {
-    sets.get("shop/cart-1").unwrap()
+    sets.namespace("shop").get("cart-1").unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -361,7 +374,10 @@ async fn a_lister_keeps_its_informer_alive() {
     drop(informer);
 
     server.create(deployment("shop", "checkout"));
-    wait_for("the lister sees it", || lister.get("shop/checkout").is_some()).await;
+    wait_for("the lister sees it", || {
+        lister.namespace("shop").get("checkout").is_some()
+    })
+    .await;
 
     drop(lister);
     server

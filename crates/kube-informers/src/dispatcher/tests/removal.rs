@@ -27,6 +27,24 @@ async fn removed_handlers_are_no_longer_counted() {
     stage.stop(false).await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_has_ended_is_dropped_with_the_next_event() {
+    let mut stage = Stage::started();
+    let handler = stage.add(|_: Event<Thing>| ());
+    let subscription = stage.subscribe(HandlerOptions::default(), things(&[&thing("pod", 1)]));
+    let entries = stage.dispatcher.entries.iter();
+    let listeners: Vec<_> = entries.map(|entry| Arc::downgrade(&entry.listener)).collect();
+    assert_eq!(listeners.len(), 2);
+
+    handler.remove().await;
+    drop((handler, subscription));
+    quiet().await;
+    stage.dispatch([added(&thing("pod", 2))]);
+
+    assert!(listeners.iter().all(|listener| listener.upgrade().is_none()));
+    stage.stop(false).await;
+}
+
 /// Upstream: TestRemoveWhileActive
 #[tokio::test(start_paused = true)]
 async fn removed_handler_receives_nothing_more() {

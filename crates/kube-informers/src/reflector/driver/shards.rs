@@ -17,7 +17,7 @@ impl<K: Object> Driver<K> {
             return self.rest().await;
         }
         let is_underway = self.machine.is_fetching() && shard.is_covered_by(self.requested.as_ref());
-        if shard.needs_fetch() && !is_underway {
+        if shard.needs_fetch() && !is_underway && !mutant!(GainedRangeNotFetched) {
             self.step(Input::ShardMoved, None).await;
         }
     }
@@ -32,6 +32,7 @@ impl<K: Object> Driver<K> {
                 resource_version: None,
                 shard: self.parts.shard.target(),
             };
+            self.parts.shard.admit(nothing.shard.as_ref());
             self.offer(Delta::ReplacedAll(nothing));
             self.flush();
             self.synced = true;

@@ -191,8 +191,8 @@ impl Context {
 
 enum Phase {
     Idle,
-    /// The shard is empty.
-    Resting,
+    /// The shard is empty. A pause that was under way goes on.
+    Resting(Option<Waiting>),
     Waiting(Waiting),
     Listing(Listing),
     /// A watch-list before the end of its initial events.
@@ -301,7 +301,7 @@ impl Machine {
     pub fn next(&self, now: Instant) -> Next {
         match &self.phase {
             Phase::Idle => Next::Sleep { until: now },
-            Phase::Resting => Next::Rest,
+            Phase::Resting(_) => Next::Rest,
             Phase::Waiting(waiting) => Next::Sleep { until: waiting.until },
             Phase::Listing(listing) => Next::Read {
                 deadline: listing.deadline(&self.config.deadlines),
@@ -356,7 +356,7 @@ impl Machine {
                 match &mut self.phase {
                     Phase::Listing(listing) => listing.reopened(cx.now),
                     Phase::Initial(watch) | Phase::Watching(watch) => watch.sent(cx.now),
-                    Phase::Idle | Phase::Resting | Phase::Waiting(_) => {}
+                    Phase::Idle | Phase::Resting(_) | Phase::Waiting(_) => {}
                 }
                 return;
             }
@@ -366,7 +366,7 @@ impl Machine {
                     Phase::Initial(watch) | Phase::Watching(watch) => {
                         watch.restart_deadline(cx.now, self.config.deadlines.watch_idle);
                     }
-                    Phase::Idle | Phase::Resting | Phase::Waiting(_) => {}
+                    Phase::Idle | Phase::Resting(_) | Phase::Waiting(_) => {}
                 }
                 return;
             }
@@ -391,7 +391,7 @@ impl Machine {
                     self.request(Upcoming::Sync, cx);
                 }
             }
-            Phase::Resting => self.phase = Phase::Resting,
+            resting @ Phase::Resting(_) => self.phase = resting,
             Phase::Waiting(waiting) => self.step_waiting(waiting, input, cx),
             Phase::Listing(listing) => self.step_list(listing, input, cx),
             Phase::Initial(watch) => self.step_initial(watch, input, cx),
@@ -411,7 +411,7 @@ impl Machine {
             Phase::Initial(_) => Some(Operation::WatchList),
             Phase::Watching(_) => Some(Operation::Watch),
             Phase::Waiting(waiting) if waiting.is_within_list() => Some(Operation::List),
-            Phase::Idle | Phase::Resting | Phase::Waiting(_) => None,
+            Phase::Idle | Phase::Resting(_) | Phase::Waiting(_) => None,
         };
         if let Some(operation) = operation {
             cx.actions.push(Action::Discard);
@@ -423,10 +423,21 @@ impl Machine {
                 violation: None,
             }));
         }
-        match &mut self.phase {
-            phase if is_empty => *phase = Phase::Resting,
-            Phase::Waiting(waiting) => waiting.then = Upcoming::Sync,
-            _ => self.request(Upcoming::Sync, cx),
+        let waiting = match std::mem::replace(&mut self.phase, Phase::Idle) {
+            Phase::Waiting(waiting) | Phase::Resting(Some(waiting)) if waiting.until > cx.now => {
+                Some(waiting)
+            }
+            _ => None,
+        };
+        match waiting {
+            waiting if is_empty => self.phase = Phase::Resting(waiting),
+            Some(waiting) => {
+                self.phase = Phase::Waiting(Waiting {
+                    then: Upcoming::Sync,
+                    ..waiting
+                });
+            }
+            None => self.request(Upcoming::Sync, cx),
         }
     }
 
@@ -435,7 +446,7 @@ impl Machine {
         match &self.phase {
             Phase::Listing(_) | Phase::Initial(_) => true,
             Phase::Waiting(waiting) => waiting.is_within_list(),
-            Phase::Idle | Phase::Resting | Phase::Watching(_) => false,
+            Phase::Idle | Phase::Resting(_) | Phase::Watching(_) => false,
         }
     }
 

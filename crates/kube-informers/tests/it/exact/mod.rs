@@ -21,6 +21,7 @@ fn seeds(range: std::ops::Range<u64>, plan: fn(u64) -> Plan) {
         offset.parse().expect("KUBE_INFORMERS_SEED_OFFSET is a number")
     });
     let range = range.start + offset..range.end + offset;
+    let mut schedules = 0;
     for seed in range.filter(|seed| only.is_none_or(|only| only == *seed)) {
         let result = std::panic::catch_unwind(|| run(seed, &plan(seed)));
         if let Err(panic) = result {
@@ -31,7 +32,10 @@ fn seeds(range: std::ops::Range<u64>, plan: fn(u64) -> Plan) {
                 .unwrap_or("(no text)");
             panic!("seed {seed}: {text}");
         }
+        schedules += 1;
     }
+    // `kube-sim soak` adds them up.
+    println!("whole stack: {schedules} schedules");
 }
 
 #[test]

@@ -136,7 +136,7 @@ async fn informer_switches_to_the_version_that_is_served() {
     server.create(widget("v2", "door"));
     wait_for("it follows", || names(&following) == ["door"]).await;
 
-    let door = following.lister().get("shop/door").unwrap();
+    let door = following.lister().namespace("shop").get("door").unwrap();
     assert_eq!(door.types.as_ref().unwrap().api_version, "example.com/v2");
     assert!(
         is_waiting(&pinned),
@@ -171,7 +171,7 @@ async fn objects_survive_a_change_of_the_served_version() {
     wait_for("it follows", || names(&widgets) == ["door", "wheel"]).await;
 
     assert_eq!(log.all(), ["added shop/wheel (initial)", "added shop/door"]);
-    let door = widgets.lister().get("shop/door").unwrap();
+    let door = widgets.lister().namespace("shop").get("door").unwrap();
     assert_eq!(door.types.as_ref().unwrap().api_version, "example.com/v2");
     factory.shutdown().await;
 }

@@ -75,7 +75,12 @@ async fn without_a_version_the_server_chooses() {
     factory.wait_for_sync_within(secs(30)).await.unwrap();
 
     assert_eq!(
-        deployments.lister().get("shop/cart").unwrap().object_name(),
+        deployments
+            .lister()
+            .namespace("shop")
+            .get("cart")
+            .unwrap()
+            .object_name(),
         "cart"
     );
     assert!(pods.has_synced());

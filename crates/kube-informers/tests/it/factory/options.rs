@@ -60,7 +60,14 @@ async fn a_transform_is_for_one_type_and_may_drop_objects() {
     factory.start();
     factory.wait_for_sync_within(secs(30)).await.unwrap();
 
-    assert!(pods.lister().get("shop/cart").unwrap().spec.is_none());
+    assert!(
+        pods.lister()
+            .namespace("shop")
+            .get("cart")
+            .unwrap()
+            .spec
+            .is_none()
+    );
     assert_eq!(names(&maps), ["settings"]);
     factory.shutdown().await;
 }
@@ -86,7 +93,8 @@ async fn name_hook_and_managed_fields_reach_every_informer() {
     assert_eq!(maps.name(), "configmaps in all namespaces (till)");
     assert!(
         pods.lister()
-            .get("shop/cart")
+            .namespace("shop")
+            .get("cart")
             .unwrap()
             .metadata
             .managed_fields

@@ -47,7 +47,11 @@ async fn a_lazy_informer_caches_what_a_typed_one_does() {
         .await;
 
         for object in typed.lister().all() {
-            let lazy = informer.lister().get(("ns", object.object_name())).unwrap();
+            let lazy = informer
+                .lister()
+                .namespace("ns")
+                .get(object.object_name())
+                .unwrap();
             assert_eq!(lazy.is_protobuf(), encoding == Encoding::Protobuf);
             let mut expected = (*object).clone();
             expected.metadata.managed_fields = None;

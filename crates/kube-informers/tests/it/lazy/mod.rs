@@ -1,6 +1,7 @@
 //! Objects that keep their encoded bytes.
 
 mod access;
+mod compressed;
 mod decoded;
 mod edits;
 mod every_kind;

@@ -7,6 +7,7 @@ mod pages;
 mod recorded;
 mod server;
 mod sink;
+mod time;
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};
@@ -27,6 +28,7 @@ pub use pages::{defines_test, measured, workspace};
 pub use recorded::Recorded;
 pub use server::*;
 pub use sink::Sink;
+pub use time::{minutes, pass, secs};
 
 /// The virtual time after which waiting for a condition fails.
 const TIMEOUT: Duration = Duration::from_secs(24 * 3600);

@@ -10,6 +10,8 @@ use kube_informers::{Event, Informer, InformerBuilder, Object};
 use kube_testserver::{SeenRequest, TestServer};
 use parking_lot::Mutex;
 
+use super::time::{minutes, pass, secs};
+
 /// An informer of all pods, with reproducible jitter.
 pub fn pods(server: &TestServer) -> InformerBuilder<Pod> {
     Informer::<Pod>::all(server.client()).configure(|config| config.jitter = Jitter::Seeded(7))
@@ -29,19 +31,6 @@ pub async fn synced<K: Object>(builder: InformerBuilder<K>) -> Informer<K> {
     let informer = builder.start();
     informer.synced_within(secs(30)).await.expect("it syncs");
     informer
-}
-
-pub const fn secs(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
-
-pub const fn minutes(minutes: u64) -> Duration {
-    Duration::from_secs(60 * minutes)
-}
-
-/// Advances the virtual time. The paused clock advances only while no task can run.
-pub async fn pass(time: Duration) {
-    tokio::time::sleep(time).await;
 }
 
 /// Runs all tasks that can run now.

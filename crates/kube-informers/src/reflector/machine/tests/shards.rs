@@ -61,3 +61,25 @@ fn an_empty_shard_rests_until_it_moves() {
     // The last version still applies: an older list is not accepted.
     assert_eq!(harness.step(Input::ShardMoved), ["list rv=50+"]);
 }
+
+/// A Retry-After, for example, which is not about the shard.
+#[test]
+fn an_empty_shard_does_not_end_a_pause() {
+    let mut harness = Harness::watching(list_only(), "50");
+    harness.step(Input::Failed(&broken()));
+    let Next::Sleep { until } = harness.machine.next(harness.now) else {
+        panic!("it waits");
+    };
+
+    harness.step(Input::ShardEmpty);
+    harness.step(Input::ShardEmpty);
+    assert_eq!(harness.machine.next(harness.now), Next::Rest);
+    assert_eq!(harness.step(Input::ShardMoved), [""; 0]);
+    assert_eq!(harness.machine.next(harness.now), Next::Sleep { until });
+    assert_eq!(harness.wake(), ["list rv=50+"]);
+
+    harness.step(Input::Failed(&broken()));
+    harness.step(Input::ShardEmpty);
+    harness.now += std::time::Duration::from_secs(600);
+    assert_eq!(harness.step(Input::ShardMoved), ["list rv=50+"]);
+}

@@ -3,6 +3,7 @@
 mod compressed;
 mod connecting;
 mod errors;
+mod two_threads;
 
 use std::convert::Infallible;
 use std::sync::Arc;
