@@ -97,7 +97,44 @@ pub fn campaign(from: u64, count: u64, only: Option<Profile>, threads: usize) ->
     report.into_inner()
 }
 
-/// Half of all seeds are swarms.
+/// Runs `count` seeds on several threads. Returns the number of those that were run, and the message of the lowest seed among
+/// those that failed; ends soon after the first failure.
+pub fn every_seed(
+    from: u64,
+    count: u64,
+    threads: usize,
+    run: impl Fn(u64) -> Option<String> + Sync,
+) -> (u64, Option<String>) {
+    let next = AtomicU64::new(from);
+    let stop = AtomicBool::new(false);
+    let done = AtomicU64::new(0);
+    let found = Mutex::new(None::<(u64, String)>);
+    let work = || {
+        while !stop.load(Ordering::Relaxed) {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= from.saturating_add(count) {
+                break;
+            }
+            done.fetch_add(1, Ordering::Relaxed);
+            if let Some(message) = run(seed) {
+                stop.store(true, Ordering::Relaxed);
+                let mut found = found.lock();
+                if found.as_ref().is_none_or(|(first, _)| seed < *first) {
+                    *found = Some((seed, message));
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads.max(1) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    (done.into_inner(), found.into_inner().map(|(_, message)| message))
+}
+
+/// Four in ten seeds are swarms.
 pub fn profile_of(seed: u64) -> Profile {
     let number = (seed % 10) as usize;
     Profile::ALL.get(number).copied().unwrap_or(Profile::Swarm)

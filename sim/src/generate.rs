@@ -1,5 +1,7 @@
 //! From a seed to a tape: swarm profiles with small constants.
 
+mod leases;
+
 use fastrand::Rng;
 
 use crate::tape::{Kind, Op, Settings, Tape};
@@ -19,17 +21,24 @@ pub enum Profile {
     Lists,
     /// Handlers that join, leave, are slow or panic.
     Handlers,
+    /// Shards that move.
+    Shards,
+    /// An election.
+    Election,
+    /// A shard group.
+    Group,
 }
 
 impl Profile {
-    /// All profiles.
-    pub const ALL: [Self; 6] = [
+    /// All profiles of informers.
+    pub const ALL: [Self; 7] = [
         Self::Swarm,
         Self::Calm,
         Self::Network,
         Self::History,
         Self::Lists,
         Self::Handlers,
+        Self::Shards,
     ];
 
     /// The name on the command line.
@@ -41,12 +50,16 @@ impl Profile {
             Self::History => "history",
             Self::Lists => "lists",
             Self::Handlers => "handlers",
+            Self::Shards => "shards",
+            Self::Election => "election",
+            Self::Group => "group",
         }
     }
 
     /// The profile with this name.
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|profile| profile.name() == name)
+        let all = Self::ALL.into_iter().chain([Self::Election, Self::Group]);
+        all.into_iter().find(|profile| profile.name() == name)
     }
 
     /// Whether a kind of fault may occur at all.
@@ -88,7 +101,15 @@ impl Profile {
                     | Break
                     | Poison
             ),
+            Self::Election | Self::Group => false,
             Self::Handlers => matches!(kind, Panic | Requeue | Poison | Break | Compact),
+            Self::Shards => {
+                let one = matches!(
+                    kind,
+                    Break | Close | Compact | Poison | Freeze | ListStatus | CutAfter | Requeue | Throttle
+                );
+                one && rng.bool()
+            }
         }
     }
 }
@@ -96,7 +117,16 @@ impl Profile {
 /// The tape of a seed: a pure function of both.
 pub fn tape(seed: u64, profile: Profile) -> Tape {
     let mut rng = Rng::with_seed(seed ^ 0x5eed_0000 ^ ((profile as u64) << 40));
-    let settings = settings(&mut rng);
+    if matches!(profile, Profile::Election | Profile::Group) {
+        return leases::tape(profile, &mut rng);
+    }
+    let mut settings = settings(&mut rng);
+    settings.sharding = match profile {
+        Profile::Shards => rng.u32(1..3),
+        // A third of the swarms has a shard.
+        Profile::Swarm => rng.u32(0..6).saturating_sub(3),
+        _ => 0,
+    };
     let kinds = weights(profile, &settings, &mut rng);
     let total: u32 = kinds.iter().map(|(_, weight)| weight).sum();
     let steps = rng.usize(30..220);
@@ -120,6 +150,9 @@ pub fn tape(seed: u64, profile: Profile) -> Tape {
 
 fn settings(rng: &mut Rng) -> Settings {
     Settings {
+        subject: 0,
+        processes: 0,
+        clocks: 0,
         jitter: rng.u32(0..1000),
         keys: rng.u32(1..9),
         replicas: rng.u32(1..4),
@@ -132,6 +165,22 @@ fn settings(rng: &mut Rng) -> Settings {
         expired_in_band: rng.u32(0..2),
         start_after: if rng.bool() { rng.u32(0..20) } else { 0 },
         bookmark_interval: rng.u32(10..61) * 1000,
+        sharding: 0,
+        shard_by_namespace: u32::from(rng.u32(0..5) == 0),
+        shard: pieces(rng),
+    }
+}
+
+/// Some pieces of the hash space: none, all, or a range.
+fn pieces(rng: &mut Rng) -> u32 {
+    match rng.u32(0..8) {
+        0 => 0,
+        1 => 0xff,
+        _ => {
+            let range = (1 << rng.u32(1..8)) - 1;
+            let shift = rng.u32(0..8);
+            (range << shift | range >> (8 - shift)) & 0xff
+        }
     }
 }
 
@@ -139,7 +188,8 @@ fn settings(rng: &mut Rng) -> Settings {
 fn weights(profile: Profile, settings: &Settings, rng: &mut Rng) -> Vec<(Kind, u32)> {
     use Kind::*;
     let mut weights = Vec::new();
-    for kind in Kind::ALL.iter().copied().filter(|kind| *kind != Stop) {
+    let kinds = Kind::ALL.iter().copied();
+    for kind in kinds.filter(|kind| *kind != Stop && !kind.is_of_leases()) {
         let weight = match kind {
             Create | Update => 10,
             Delete => 6,
@@ -154,6 +204,9 @@ fn weights(profile: Profile, settings: &Settings, rng: &mut Rng) -> Vec<(Kind, u
             CatchUp | Route | Bookmark => 3,
             Resync => 3,
             AddIndex => 1,
+            MoveShard if settings.sharding == 0 => 0,
+            MoveShard if profile == Profile::Shards => 8,
+            MoveShard => 3,
             // A keyed queue reorders keys and cannot recognise a repeated addition of a deleted object.
             Replay if settings.keyed == 1 => 0,
             fault if profile.allows(fault, rng) => 2,
@@ -181,6 +234,7 @@ fn op(kind: Kind, rng: &mut Rng) -> Op {
             let longest = scale[rng.usize(0..scale.len())];
             (rng.u32(1..longest), 0)
         }
+        MoveShard => (pieces(rng), 0),
         Pop => (rng.u32(1..5), 0),
         Join => (rng.u32(0..4), rng.u32(0..2)),
         Receive => (rng.u32(0..8), rng.u32(1..6)),

@@ -4,17 +4,21 @@
 //! `C` is about the cache, `H` about handlers, `I` about indexes, `L` about load and life cycle; the work queue's `Q` are
 //! in [`workqueue`](crate::workqueue).
 
+mod indexes;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube_informers::store::{Index, Store};
-use kube_informers::{Event, Object};
+pub use indexes::{h6_index_is_not_older, i1_index_equals_rebuild, i3_late_index_equals_early};
+use kube_informers::Event;
+use kube_informers::store::Store;
 use tokio::time::Instant;
 
 use crate::object::{CANARY, Key, Thing, key_of};
 use crate::server::{Requested, Server, State};
+use crate::shards::Extent;
 
 /// A violated invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +73,7 @@ impl CacheModel {
     }
 
     /// Checks the cache after every step.
-    pub fn check(&mut self, store: &Store<Thing>, server: &Server, in_order: bool) -> Check {
+    pub fn check(&mut self, store: &Store<Thing>, server: &Server, in_order: bool, extent: Extent) -> Check {
         let held: BTreeMap<Key, Ident> = (store.list().iter())
             .map(|object| (object.key, ident(object)))
             .collect();
@@ -79,7 +83,9 @@ impl CacheModel {
         let before = self.epoch;
         if let Some(version) = version {
             let decreased = self.c5_version_decreases_after_a_restore_only(version, server)?;
-            self.c3_cache_equals_collection(version, decreased, store, server)?;
+            if extent != Extent::Unknown {
+                self.c3_cache_equals_collection(version, decreased, store, server, extent)?;
+            }
             self.version = Some(version);
         }
         if self.epoch == before && version.is_some() {
@@ -109,6 +115,7 @@ impl CacheModel {
         decreased: bool,
         store: &Store<Thing>,
         server: &Server,
+        extent: Extent,
     ) -> Check {
         let mut first = None;
         let from = self.epoch + usize::from(decreased);
@@ -116,7 +123,14 @@ impl CacheModel {
             if version > epoch.head {
                 continue;
             }
-            let difference = difference(store, &epoch.at(version), number > 0);
+            let mut expected = epoch.at(version);
+            if let Extent::Part(part) = extent {
+                let own = expected
+                    .iter()
+                    .filter(|(key, object)| part.contains(**key, object));
+                expected = Arc::new(own.map(|(key, object)| (*key, *object)).collect());
+            }
+            let difference = difference(store, &expected, number > 0);
             let Some(difference) = difference else {
                 self.epoch = number;
                 return Ok(());
@@ -133,9 +147,6 @@ impl CacheModel {
         version: u64,
         server: &Server,
     ) -> Result<bool, Violation> {
-        if let Some(went_back) = &server.went_back {
-            violated("C5", went_back.clone())?;
-        }
         match self.version {
             None if server.epochs.len() == 1 && server.first_version.is_some_and(|first| version < first) => {
                 violated(
@@ -217,7 +228,7 @@ fn difference(store: &Store<Thing>, expected: &State, restored: bool) -> Option<
                     ));
                 }
             }
-            Some(held) if ***held != object.thing(*key) => {
+            Some(held) if !object.is(held) => {
                 let (has, is) = (held.revision, object.version);
                 return Some(("C3", format!("k{key} is at {is}, the cache has {has}")));
             }
@@ -249,6 +260,8 @@ pub struct HandlerModel {
     initial_received: BTreeMap<Key, Ident>,
     /// The most objects that the cache has held since it joined.
     largest_snapshot: usize,
+    /// The events were added up since the last one.
+    is_summed: bool,
     /// Events dispatched since it joined, for a handler that keeps all of them: what it has yet to receive.
     expected: std::collections::VecDeque<(Key, &'static str, Ident)>,
 }
@@ -263,6 +276,7 @@ impl HandlerModel {
             initial: synced.then(|| held.clone()),
             initial_received: BTreeMap::new(),
             is_exact: true,
+            is_summed: false,
             largest_snapshot: held.len(),
             expected: held.iter().map(|(key, ident)| (*key, "added", *ident)).collect(),
         }
@@ -288,9 +302,9 @@ impl HandlerModel {
         }
     }
 
-    /// The number of objects that it holds.
-    pub fn held(&self) -> usize {
-        self.held.len()
+    /// What it has last received of each object.
+    pub fn objects(&self) -> impl Iterator<Item = &Arc<Thing>> {
+        self.held.values()
     }
 
     /// Checks one event, at the time the handler receives it.
@@ -314,6 +328,7 @@ impl HandlerModel {
             }
         }
         self.h10_everything_dispatched_is_received(event)?;
+        self.is_summed = false;
         match event {
             Event::Deleted { .. } => self.held.remove(&key),
             _ => self.held.insert(key, object.clone()),
@@ -346,10 +361,20 @@ impl HandlerModel {
     }
 
     /// Checks the handler after a step. `idle`: it has received everything.
-    pub fn check(&mut self, cache: &CacheModel, idle: bool, synced: bool, pending: usize) -> Check {
+    /// `changed`: the cache may have changed.
+    pub fn check(
+        &mut self,
+        cache: &CacheModel,
+        changed: bool,
+        idle: bool,
+        synced: bool,
+        pending: usize,
+    ) -> Check {
         self.largest_snapshot = self.largest_snapshot.max(cache.held().len());
-        if idle {
+        self.is_summed &= !changed;
+        if idle && !self.is_summed {
             self.h1_events_add_up_to_the_cache(cache)?;
+            self.is_summed = true;
         }
         self.h8_synced_after_all_initial_events(synced)?;
         self.h11_backlog_is_bounded(cache, pending)
@@ -478,72 +503,24 @@ fn h5_cache_is_not_older(object: &Thing, store: &Store<Thing>, server: &Server) 
     }
 }
 
-/// Checks an index against the objects of the store.
-pub fn i1_index_equals_rebuild(index: &Index<Thing>, store: &Store<Thing>) -> Check {
-    let mut rebuilt: BTreeMap<String, Vec<Key>> = BTreeMap::new();
-    for object in store.list().iter() {
-        rebuilt
-            .entry(object.label.to_string())
-            .or_default()
-            .push(object.key);
-    }
-    for (value, expected) in &mut rebuilt {
-        let mut keys: Vec<Key> = index.get(value).iter().map(|object| object.key).collect();
-        keys.sort_unstable();
-        expected.sort_unstable();
-        if keys != *expected {
-            return violated("I1", format!("{value} leads to {keys:?}, expected {expected:?}"));
-        }
-    }
-    for value in index.values() {
-        if !rebuilt.contains_key(&*value) {
-            return violated("I2", format!("the value {value} has no objects"));
-        }
-    }
-    Ok(())
-}
-
-/// An index that is added late equals one that was there from the start.
-pub fn i3_late_index_equals_early(early: &Index<Thing>, late: &Index<Thing>) -> Check {
-    let contents = |index: &Index<Thing>| {
-        let values = index.values().into_iter();
-        let mut contents: Vec<(Arc<str>, Vec<String>)> = values
-            .map(|value| {
-                let objects = index.get(&value);
-                let mut names: Vec<_> = objects
-                    .iter()
-                    .map(|object| object.object_name().to_owned())
-                    .collect();
-                names.sort();
-                (value, names)
-            })
-            .collect();
-        contents.sort();
-        contents
-    };
-    if contents(early) != contents(late) {
-        return violated("I3", "an index that was added late differs");
-    }
-    Ok(())
-}
-
-/// At most 30 requests in any minute after the first 10 s, and none before a Retry-After has passed.
-pub fn l1_l2_requests(server: &Server, start: Instant) -> Check {
+/// At most 30 requests in any minute after the first 10 s, and two more for each move of the shard; none before a Retry-After
+/// has passed.
+pub fn l1_l2_requests(server: &Server, start: Instant, moves: &[Instant]) -> Check {
     if let Some(early) = &server.too_early {
         return violated("L2", early.clone());
     }
-    let counted: Vec<Instant> = (server.requests.iter())
-        .filter(|request| request.what != Requested::Page)
-        .map(|request| request.at)
-        .filter(|at| at.duration_since(start) >= Duration::from_secs(10))
-        .collect();
-    let Some(last) = counted.last() else { return Ok(()) };
-    let minute = counted
-        .iter()
-        .rev()
-        .take_while(|at| last.duration_since(**at) < Duration::from_secs(60));
-    let count = minute.count();
-    if count > 30 {
+    let Some(last) = server.requests.last() else {
+        return Ok(());
+    };
+    let is_counted = |at: &Instant| {
+        at.duration_since(start) >= Duration::from_secs(10)
+            && last.at.duration_since(*at) < Duration::from_secs(60)
+    };
+    let requests = server.requests.iter().rev();
+    let minute = requests.take_while(|request| is_counted(&request.at));
+    let count = minute.filter(|request| request.what != Requested::Page).count();
+    let moves = moves.iter().rev().take_while(|at| is_counted(at)).count();
+    if count > 30 + 2 * moves {
         return violated("L1", format!("{count} requests in one minute"));
     }
     Ok(())
@@ -557,8 +534,11 @@ pub fn x1_no_secret_in_messages(messages: &[String]) -> Check {
     }
 }
 
-/// No watch resumes after a version that was not delivered.
-pub fn c6_no_event_is_skipped(server: &Server) -> Check {
+/// No watch resumes before an earlier one, or after a version that was not delivered.
+pub fn c5_c6_watches(server: &Server) -> Check {
+    if let Some(went_back) = &server.went_back {
+        return violated("C5", went_back.clone());
+    }
     match &server.skipped {
         Some(detail) => violated("C6", detail.clone()),
         None => Ok(()),

@@ -7,12 +7,16 @@ pub mod coverage;
 pub mod generate;
 mod handlers;
 pub mod invariants;
+pub mod leases;
 #[cfg(feature = "mutants")]
 pub mod mutants;
 pub mod object;
 pub mod regressions;
 pub mod server;
+pub mod shards;
 pub mod shrink;
+pub mod soak;
 pub mod tape;
+pub mod volumes;
 pub mod workqueue;
 pub mod world;

@@ -4,12 +4,14 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use kube_sim::campaign::{Found, campaign, profile_of, threads};
+use kube_sim::campaign::{Found, campaign, every_seed, profile_of, threads};
 use kube_sim::coverage;
 use kube_sim::generate::{self, Profile};
 use kube_sim::regressions;
 use kube_sim::shrink::shrink;
+use kube_sim::soak::Soak;
 use kube_sim::tape::Tape;
+use kube_sim::volumes::{self, Ledger, Volumes};
 use kube_sim::workqueue;
 use kube_sim::world::run;
 
@@ -22,7 +24,17 @@ usage: cargo run -p kube-sim -- COMMAND [OPTIONS]
       --profile NAME   one profile instead of all of them
       --threads N      the number of threads (default: all cores)
   workqueue          run many seeds of the work queue
-      --seeds, --from as for run
+      --seeds, --from, --threads as for run
+  leases             run many seeds of elections, and a fifth as many of shard groups
+      --seeds, --from, --threads as for run
+  soak               run fresh seeds of everything, and add what was run to the ledger; go on after a failure
+      --hours N        for how long (the last round ends after it)
+      --commit ID      the commit, for the ledger
+      --stack PROGRAM  also run the second layer: the test program `exact` of kube-informers
+      --ledger FILE    the ledger (default sim/volumes.txt)
+      --threads        as for run
+  volumes            print the sums of the ledger
+      --ledger         as for soak
   coverage           print which faults occurred in which state; fail if a pair of sim/coverage.txt was not reached
       --seeds, --from, --threads as for run
       --write yes      replace sim/coverage.txt
@@ -37,7 +49,7 @@ usage: cargo run -p kube-sim -- COMMAND [OPTIONS]
       --seeds N        the number of seeds for each (default 5000)
       --name NAME      one of them
 
-profiles: swarm, calm, network, history, lists, handlers
+profiles: swarm, calm, network, history, lists, handlers, shards; of leases: election, group
 ";
 
 fn main() -> ExitCode {
@@ -46,6 +58,9 @@ fn main() -> ExitCode {
     let result = Options::parse(words).and_then(|options| match command.as_str() {
         "run" => run_many(&options),
         "workqueue" => run_workqueue(&options),
+        "leases" => run_leases(&options),
+        "soak" => run_soak(&options),
+        "volumes" => print_volumes(&options),
         "coverage" => check_coverage(&options),
         "replay" => replay(&options),
         "shrink" => shrink_one(&options),
@@ -77,6 +92,10 @@ struct Options {
     tape: Option<PathBuf>,
     name: Option<String>,
     write: bool,
+    hours: Option<f64>,
+    commit: Option<String>,
+    stack: Option<PathBuf>,
+    ledger: Option<PathBuf>,
 }
 
 type Done = Result<bool, Box<dyn Error>>;
@@ -100,6 +119,17 @@ impl Options {
                     let profile = Profile::named(&value);
                     options.profile = Some(profile.ok_or_else(|| format!("there is no profile {value:?}"))?);
                 }
+                "--hours" => {
+                    let hours = value
+                        .parse::<f64>()
+                        .ok()
+                        .filter(|hours| (0.0..=10_000.0).contains(hours));
+                    options.hours =
+                        Some(hours.ok_or_else(|| format!("{option}: {value:?} is not a number of hours"))?);
+                }
+                "--commit" => options.commit = Some(value),
+                "--stack" => options.stack = Some(value.into()),
+                "--ledger" => options.ledger = Some(value.into()),
                 "--tape" => options.tape = Some(value.into()),
                 "--write" => options.write = value == "yes",
                 "--name" => options.name = Some(value),
@@ -107,6 +137,15 @@ impl Options {
             }
         }
         Ok(options)
+    }
+
+    fn threads(&self) -> usize {
+        self.threads.map_or_else(threads, |threads| threads as usize)
+    }
+
+    fn ledger(&self) -> PathBuf {
+        let default = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("volumes.txt");
+        self.ledger.clone().unwrap_or_else(default)
     }
 
     fn tape(&self) -> Result<Tape, Box<dyn Error>> {
@@ -125,48 +164,84 @@ impl Options {
 }
 
 fn run_many(options: &Options) -> Done {
-    let count = options.seeds.unwrap_or(20_000);
     println!("{} regressions", regressions::run_all()?);
-    let threads = options.threads.map_or_else(threads, |threads| threads as usize);
+    Ok(run_profile(
+        options,
+        options.seeds.unwrap_or(20_000),
+        options.profile,
+    ))
+}
+
+fn run_profile(options: &Options, count: u64, profile: Option<Profile>) -> bool {
+    let threads = options.threads();
     let began = tokio::time::Instant::now();
-    let report = campaign(options.from.unwrap_or(0), count, options.profile, threads);
+    let report = campaign(options.from.unwrap_or(0), count, profile, threads);
     let seconds = began.elapsed().as_secs_f64();
     println!(
-        "{} schedules in {seconds:.1} s on {threads} threads: {:.0} per hour",
+        "{} schedules of {} in {seconds:.1} s on {threads} threads: {:.0} per hour",
         report.schedules,
+        profile.map_or("all profiles", Profile::name),
         report.schedules as f64 * 3600.0 / seconds.max(0.001),
     );
     if let Some(found) = &report.found {
         println!("{found}");
     }
-    Ok(report.found.is_none())
+    report.found.is_none()
 }
 
 fn run_workqueue(options: &Options) -> Done {
-    let from = options.from.unwrap_or(0);
     let count = options.seeds.unwrap_or(20_000);
     let began = tokio::time::Instant::now();
-    for seed in from..from.saturating_add(count) {
-        if let (hash, Some((step, violation))) = workqueue::run(seed) {
-            let invariant = violation.invariant;
-            println!(
-                "seed={seed} profile=workqueue step={step} invariant={invariant} hash={hash:016x}: {}; \
-                 replay: cargo run -p kube-sim -- workqueue --from {seed} --seeds 1",
-                violation.detail
-            );
+    let (done, found) = every_seed(
+        options.from.unwrap_or(0),
+        count,
+        options.threads(),
+        workqueue::failure,
+    );
+    let seconds = began.elapsed().as_secs_f64();
+    println!(
+        "{done} schedules of the work queue in {seconds:.1} s: {:.0} per hour",
+        done as f64 * 3600.0 / seconds.max(0.001)
+    );
+    if let Some(found) = &found {
+        println!("{found}");
+    }
+    Ok(found.is_none())
+}
+
+fn run_leases(options: &Options) -> Done {
+    let count = options.seeds.unwrap_or(5000);
+    for (profile, count) in [(Profile::Election, count), (Profile::Group, count.div_ceil(5))] {
+        if !run_profile(options, count, Some(profile)) {
             return Ok(false);
         }
     }
-    let seconds = began.elapsed().as_secs_f64();
-    println!(
-        "{count} schedules of the work queue in {seconds:.1} s: {:.0} per hour",
-        count as f64 * 3600.0 / seconds.max(0.001)
-    );
+    Ok(true)
+}
+
+fn run_soak(options: &Options) -> Done {
+    let soak = Soak {
+        hours: options.hours.ok_or("soak needs --hours N")?,
+        commit: (options.commit.clone()).ok_or("soak needs --commit ID, which the ledger names")?,
+        threads: options.threads(),
+        stack: options.stack.clone(),
+    };
+    let mut ledger = Ledger::open(&options.ledger())?;
+    let findings = soak.run(&mut ledger, |line| println!("{line}"))?;
+    Ok(findings == 0)
+}
+
+fn print_volumes(options: &Options) -> Done {
+    let file = options.ledger();
+    let named = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
+    let text = std::fs::read_to_string(&file).map_err(|error| named(&error))?;
+    let volumes = Volumes::parse(&text).map_err(|error| named(&error))?;
+    print!("{}", volumes::table(&volumes));
     Ok(true)
 }
 
 fn check_coverage(options: &Options) -> Done {
-    let threads = options.threads.map_or_else(threads, |threads| threads as usize);
+    let threads = options.threads();
     let count = options.seeds.unwrap_or(5000);
     let report = campaign(options.from.unwrap_or(0), count, options.profile, threads);
     print!("{}", coverage::table(&report.coverage));

@@ -4,6 +4,7 @@ use kube_informers::sim::{Mutant, activate};
 use kube_workqueue::sim as queue;
 
 use crate::campaign::{campaign, threads};
+use crate::generate::Profile;
 use crate::workqueue;
 
 /// How a mutant was found.
@@ -22,8 +23,15 @@ pub fn hunt(seeds: u64, only: Option<&str>, mut report: impl FnMut(&Hunt)) -> Ve
         if only.is_some_and(|only| only != format!("{mutant:?}")) {
             continue;
         }
+        // Bugs that only a shard can have are hunted where shards move.
+        let profile = match mutant {
+            Mutant::GainedRangeNotFetched | Mutant::GivenUpRangeStays | Mutant::RegainedRangeIsEarly => {
+                Some(Profile::Shards)
+            }
+            _ => None,
+        };
         activate(Some(*mutant));
-        let result = campaign(0, seeds, None, threads());
+        let result = campaign(0, seeds, profile, threads());
         activate(None);
         let found = result
             .found

@@ -1,12 +1,14 @@
 //! The object of the simulated collection.
 
+use std::cell::Cell;
+
 use kube_informers::Object;
 
 /// The number of a key. Keys are spread over two namespaces.
 pub type Key = u32;
 
 /// An object as the client holds it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Thing {
     /// The number of its key.
     pub key: Key,
@@ -14,12 +16,36 @@ pub struct Thing {
     pub revision: u64,
     /// What the index is about.
     pub label: u32,
+    number: u64,
     namespace: &'static str,
     name: String,
     uid: String,
     version: String,
     /// Must never occur in a message.
     secret: &'static str,
+    counted: Counted,
+}
+
+thread_local! {
+    static IN_MEMORY: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Counts the objects of a thread.
+#[derive(Debug, PartialEq, Eq)]
+struct Counted;
+
+impl Counted {
+    fn new() -> Self {
+        IN_MEMORY.set(IN_MEMORY.get() + 1);
+        Self
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        // Other threads may drop an object in tests of interleavings, and then nobody asks for the number.
+        IN_MEMORY.set(IN_MEMORY.get().saturating_sub(1));
+    }
 }
 
 /// The value of every object that must never occur in logs, errors or `Debug` output.
@@ -32,17 +58,24 @@ impl Thing {
             key,
             revision,
             label,
+            number: uid,
             namespace: namespace(key),
             name: name(key),
-            uid: uid.to_string(),
+            uid: uid_text(uid),
             version: revision.to_string(),
             secret: CANARY,
+            counted: Counted::new(),
         }
+    }
+
+    /// The number of objects that this thread has made and not dropped.
+    pub fn in_memory() -> usize {
+        IN_MEMORY.get()
     }
 
     /// The UID as the server counts it.
     pub fn uid(&self) -> u64 {
-        self.uid.parse().unwrap_or_default()
+        self.number
     }
 }
 
@@ -62,6 +95,11 @@ impl Object for Thing {
     fn object_version(&self) -> Option<&str> {
         Some(&self.version)
     }
+}
+
+/// The UID with this number. Long enough for hashes that are spread evenly.
+pub fn uid_text(number: u64) -> String {
+    format!("{number}-{:016x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
 /// The namespace of a key.

@@ -114,16 +114,41 @@ operations! {
     Receive = "receive",
     /// The handler `a` panics at its next event, if it runs on a task.
     Panic = "panic",
+    /// The informer moves to the shard of the pieces `a`; to none if it has no shard.
+    MoveShard = "move-shard",
     /// Every handler receives a resync.
     Resync = "resync",
     /// An index is added.
     AddIndex = "add-index",
     /// The informer stops.
     Stop = "stop",
+    /// The process `a` of an election or a group does nothing for `b` milliseconds. Its clock goes on.
+    Pause = "pause",
+    /// The process `a` dies, and another life of it begins after `b` milliseconds.
+    Kill = "kill",
+    /// The process `a` ends cleanly.
+    Retire = "retire",
+    /// The next `b` messages from or to the process `a` are lost.
+    Lose = "lose",
+    /// The next message from or to the process `a` takes `b` milliseconds.
+    Delay = "delay",
+    /// The next `b` requests of the process `a` are refused.
+    Deny = "deny",
+    /// The next list of the process `a` is `b` lists old.
+    StaleRead = "stale-read",
+    /// Somebody edits a Lease: its version changes, and nothing else.
+    EditLease = "edit-lease",
+    /// Somebody deletes the Lease of a member of a group.
+    DeleteLease = "delete-lease",
 }
 
 impl Kind {
-    /// Whether it is a fault, and not a regular event.
+    /// Whether it happens to elections and shard groups, and not to informers.
+    pub fn is_of_leases(self) -> bool {
+        self >= Self::Pause
+    }
+
+    /// Whether it is a fault of an informer, and not a regular event.
     pub fn is_fault(self) -> bool {
         use Kind::*;
         matches!(
@@ -154,6 +179,7 @@ impl Kind {
                 | StaleList
                 | Panic
                 | Requeue
+                | MoveShard
                 | Stop
         )
     }
@@ -203,6 +229,8 @@ macro_rules! settings {
 }
 
 settings! {
+    /// What is run: 0 an informer, 1 an election, 2 a shard group.
+    subject,
     /// The seed of the reflector's jitter.
     jitter,
     /// The number of keys.
@@ -227,6 +255,16 @@ settings! {
     start_after,
     /// Milliseconds between two bookmarks of the healed server.
     bookmark_interval,
+    /// 1 if the informer has a shard, and the server sends that only; 2 if the server sends everything.
+    sharding,
+    /// 1 if shards are by namespace and not by UID.
+    shard_by_namespace,
+    /// The pieces of the first shard.
+    shard,
+    /// The number of processes of an election or a group.
+    processes,
+    /// How the rates of their clocks differ: 0 not at all, 1 within the documented bound, 2 beyond it.
+    clocks,
 }
 
 /// The settings and the entries of one run.

@@ -123,6 +123,16 @@ impl Model {
     }
 }
 
+/// The line about a seed that violates something, with the command that replays it.
+pub fn failure(seed: u64) -> Option<String> {
+    let (hash, failure) = run(seed);
+    let (step, Violation { invariant, detail }) = failure?;
+    Some(format!(
+        "seed={seed} profile=workqueue step={step} invariant={invariant} hash={hash:016x}: {detail}; \
+         replay: cargo run -p kube-sim -- workqueue --from {seed} --seeds 1"
+    ))
+}
+
 /// Runs one seed. Returns the hash of the trace, and what was violated at which step.
 pub fn run(seed: u64) -> (u64, Option<(usize, Violation)>) {
     let mut rng = Rng::with_seed(seed ^ 0x90e0e);

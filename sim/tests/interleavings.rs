@@ -65,6 +65,7 @@ fn labels(store: &Store<Thing>) -> Vec<u32> {
     labels
 }
 
+/// `C4`
 #[test]
 fn readers_see_a_list_as_one_step_and_a_late_index_is_complete() {
     check(|| {

@@ -4,7 +4,7 @@
 //! - [`ShardGroup`]: the replicas share the objects; each object has at most one owner.
 //!
 //! Both assume that monotonic clocks run at about the same rate, and neither compares timestamps of different machines.
-//! The rules are state machines without I/O or clock, and simulators run thousands of schedules against them. The
+//! The rules are state machines without I/O or clock, and a simulator runs many thousands of schedules against them. The
 //! [`election`] and [`shards`] modules state the guarantees and why they hold.
 #![forbid(unsafe_code)]
 
@@ -16,8 +16,6 @@ pub mod shards;
 #[cfg(feature = "sim")]
 #[doc(hidden)]
 pub mod sim;
-#[cfg(test)]
-mod simulator;
 mod wire;
 
 #[doc(inline)]

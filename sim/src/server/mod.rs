@@ -12,11 +12,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use kube_informers::Shard;
 use kube_informers::source::{ListRequest, VersionMatch, WatchRequest};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::object::Key;
+use crate::shards::Part;
 use crate::tape::Settings;
 pub use fault::{Fault, On, RequestFault};
 pub use history::{Change, ChangeKind, Epoch, State, Stored};
@@ -53,6 +55,8 @@ pub enum Requested {
 pub struct Delivered {
     /// Everything up to this version of this epoch was delivered without a gap.
     pub complete: Option<(usize, u64)>,
+    /// The shard of which it was.
+    pub part: Option<Part>,
     /// The earliest time of the next request, by the last Retry-After.
     pub not_before: Option<Instant>,
 }
@@ -362,7 +366,12 @@ impl Server {
             Some(Fault::PagesDiffer) => (version - 1).max(self.epoch().start()),
             _ => version,
         };
-        let state = self.epoch().at(shown);
+        let part = self.part(request.shard.as_ref());
+        let mut state = self.epoch().at(shown);
+        if let Some(part) = part.filter(|_| self.honours_shards()) {
+            let own = state.iter().filter(|(key, object)| part.contains(**key, object));
+            state = Arc::new(own.map(|(key, object)| (*key, *object)).collect());
+        }
         let limit = request.limit.map_or(usize::MAX, |limit| limit as usize);
         let mut items: VecDeque<Item> = VecDeque::from([Item::Progress]);
         items.extend(
@@ -384,9 +393,18 @@ impl Server {
             token,
             is_true: shown == version && version >= requested,
         });
-        let mut stream = Stream::list(items);
+        let mut stream = Stream::list(items, part);
         stream.apply(fault);
         stream
+    }
+
+    /// The part that a request asks for; none if the informer has no shard.
+    fn part(&self, shard: Option<&Shard>) -> Option<Part> {
+        (self.settings.sharding > 0).then(|| Part::requested(shard, &self.settings))
+    }
+
+    fn honours_shards(&self) -> bool {
+        self.settings.sharding == 1
     }
 
     /// The version of a list, or why there is none.
@@ -419,8 +437,9 @@ impl Server {
             (true, _) => Requested::WatchList,
             (false, version) => Requested::Watch(version.unwrap_or(0)),
         });
+        let part = self.part(request.shard.as_ref());
         if !request.initial_events {
-            self.check_resume(requested.unwrap_or(0));
+            self.check_resume(requested.unwrap_or(0), part);
         }
         let on = if request.initial_events {
             On::WatchList
@@ -430,15 +449,21 @@ impl Server {
         let fault = self.take_fault(on);
         let mut stream = match fault.and_then(Fault::rejection) {
             Some(rejection) => Stream::rejected(rejection),
-            None if request.initial_events => self.watch_list_response(requested, fault),
+            None if request.initial_events => self.watch_list_response(requested, fault, part),
             None => self.watch_response(requested.unwrap_or(0)),
         };
         stream.apply(fault);
+        stream.part = part;
         stream.ends_at = Some(Instant::now() + request.timeout.max(Duration::from_secs(1)));
         self.open(stream)
     }
 
-    fn watch_list_response(&self, requested: Option<u64>, fault: Option<Fault>) -> Stream {
+    fn watch_list_response(
+        &self,
+        requested: Option<u64>,
+        fault: Option<Fault>,
+        part: Option<Part>,
+    ) -> Stream {
         let applied = self.applied(self.route);
         let version = match requested {
             // A consistent read waits until the replica has caught up.
@@ -449,10 +474,12 @@ impl Server {
         let state = self.epoch().at(version);
         let mut items: VecDeque<Item> = VecDeque::from([Item::Progress]);
         // Not in the order of their versions.
+        let own = part.filter(|_| self.honours_shards());
         items.extend(
             state
                 .iter()
                 .rev()
+                .filter(|(key, object)| own.is_none_or(|part| part.contains(**key, object)))
                 .map(|(key, object)| Item::Initial(*key, *object)),
         );
         if fault != Some(Fault::NoEndMarker) {
@@ -486,7 +513,14 @@ impl Server {
     }
 
     /// A watch must resume where the delivered data ends, or before it: otherwise it skips events.
-    fn check_resume(&mut self, version: u64) {
+    fn check_resume(&mut self, version: u64, part: Option<Part>) {
+        if let (Some(part), Some(delivered)) = (part, self.delivered.part)
+            && !delivered.includes(part)
+        {
+            self.skipped.get_or_insert_with(|| {
+                format!("a watch of the pieces {part:?} continues a list of {delivered:?}")
+            });
+        }
         let current = self.epochs.len() - 1;
         let epoch = self.delivered.complete.map_or(current, |(epoch, _)| epoch);
         if let Some((_, last)) = self

@@ -24,12 +24,16 @@ pub struct ModelSource {
 impl ListerWatcher<Thing> for ModelSource {
     fn list(&self, request: ListRequest, _known: Known<Thing>) -> ListStream<Thing> {
         let id = self.server.lock().list(&request);
-        self.response(id).map(|item| item.map(Item::listed)).boxed()
+        let part = self.server.lock().part(request.shard.as_ref());
+        let items = self.response(id);
+        items.map(move |item| item.map(|item| item.listed(part))).boxed()
     }
 
     fn watch(&self, request: WatchRequest, _known: Known<Thing>) -> WatchStream<Thing> {
         let id = self.server.lock().watch(&request);
-        self.response(id).map(|item| item.map(Item::watched)).boxed()
+        let part = self.server.lock().part(request.shard.as_ref());
+        let items = self.response(id);
+        items.map(move |item| item.map(|item| item.watched(part))).boxed()
     }
 
     fn watch_list(&self) -> WatchListSupport {

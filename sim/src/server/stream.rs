@@ -9,7 +9,8 @@ use kube_informers::source::{ApiError, ListItem, ListMeta, SourceError, WatchIte
 use tokio::time::Instant;
 
 use super::{ChangeKind, Fault, Server, Stored, fault};
-use crate::object::{Key, Thing, name, namespace};
+use crate::object::{Key, Thing, name, namespace, uid_text};
+use crate::shards::Part;
 
 /// Why a request is not served.
 #[derive(Clone, Debug)]
@@ -77,6 +78,8 @@ pub(super) struct Stream {
     closes_after_bookmark: bool,
     /// The initial events have ended, or there were none.
     live: bool,
+    /// The shard that was requested.
+    pub(super) part: Option<Part>,
 }
 
 impl Stream {
@@ -95,6 +98,7 @@ impl Stream {
             bookmark_due: false,
             closes_after_bookmark: false,
             live: false,
+            part: None,
         }
     }
 
@@ -105,8 +109,11 @@ impl Stream {
         }
     }
 
-    pub(super) fn list(items: VecDeque<Item>) -> Self {
-        Self::new(items)
+    pub(super) fn list(items: VecDeque<Item>, part: Option<Part>) -> Self {
+        Self {
+            part,
+            ..Self::new(items)
+        }
     }
 
     pub(super) fn watch(items: VecDeque<Item>, position: u64, replica: usize) -> Self {
@@ -256,11 +263,13 @@ impl Server {
             return Yield::Ended;
         };
         let (replica, epoch, bookmark_due) = (stream.replica, stream.epoch, stream.bookmark_due);
+        let part = stream.part.filter(|_| self.settings.sharding == 1);
         let applied = self.applied(replica);
         let changes = &self.epochs[epoch].changes;
-        let next = changes
-            .iter()
-            .find(|change| change.version > position && change.version <= applied)
+        let first = changes.partition_point(|change| change.version <= position);
+        let next = (changes[first..].iter())
+            .take_while(|change| change.version <= applied)
+            .find(|change| part.is_none_or(|part| part.contains(change.key, &change.object)))
             .copied();
         let Some(stream) = self.streams.get_mut(&id) else {
             return Yield::Ended;
@@ -285,7 +294,8 @@ impl Server {
         let Some(stream) = self.streams.get_mut(&id) else {
             return;
         };
-        let epoch = stream.epoch;
+        let (epoch, part) = (stream.epoch, stream.part);
+        let ends_list = matches!(item, Item::InitialEnd(_) | Item::PageEnd { .. });
         let version = match item {
             Item::InitialEnd(version) => {
                 stream.live = true;
@@ -307,6 +317,9 @@ impl Server {
             }
             _ => return,
         };
+        if ends_list {
+            self.delivered.part = part;
+        }
         self.delivered.complete = match self.delivered.complete {
             Some((known, complete)) if known == epoch => Some((epoch, complete.max(version))),
             _ => Some((epoch, version)),
@@ -317,7 +330,7 @@ impl Server {
 fn bad(key: Key, object: &Stored) -> BadObject {
     BadObject {
         key: Some(ObjectKey::namespaced(namespace(key), &name(key))),
-        uid: Some(object.uid.to_string()),
+        uid: Some(uid_text(object.uid)),
         resource_version: Some(object.version.to_string()),
         problem: Problem::Decode("a fault of the model".to_owned()),
         size: 1,
@@ -325,9 +338,10 @@ fn bad(key: Key, object: &Stored) -> BadObject {
 }
 
 impl Item {
-    /// As an item of a list.
-    pub(super) fn listed(self) -> ListItem<Thing> {
+    /// As an item of a list. What is outside the shard is not decoded.
+    pub(super) fn listed(self, part: Option<Part>) -> ListItem<Thing> {
         match self {
+            Self::Listed(key, object) if is_outside(part, key, &object) => ListItem::Outside,
             Self::Listed(key, object) if object.poisoned => ListItem::Unreadable(bad(key, &object)),
             Self::Listed(key, object) => ListItem::Object(object.thing(key).into()),
             Self::PageEnd { version, token, .. } => ListItem::End(ListMeta {
@@ -340,8 +354,16 @@ impl Item {
     }
 
     /// As an event of a watch.
-    pub(super) fn watched(self) -> WatchItem<Thing> {
+    pub(super) fn watched(self, part: Option<Part>) -> WatchItem<Thing> {
         match self {
+            Self::Initial(key, object) if is_outside(part, key, &object) => {
+                outside(ChangeKind::Added, &object)
+            }
+            Self::Change(kind, key, object) | Self::Repeated(kind, key, object)
+                if is_outside(part, key, &object) =>
+            {
+                outside(kind, &object)
+            }
             Self::Initial(key, object) => event(ChangeKind::Added, key, &object),
             Self::Change(kind, key, object) | Self::Repeated(kind, key, object) => event(kind, key, &object),
             Self::InitialEnd(version) => WatchItem::Bookmark {
@@ -362,6 +384,17 @@ impl Item {
             }
             Self::Progress | Self::Listed(..) | Self::PageEnd { .. } => WatchItem::Progress { bytes: 100 },
         }
+    }
+}
+
+fn is_outside(part: Option<Part>, key: Key, object: &Stored) -> bool {
+    part.is_some_and(|part| !part.contains(key, object))
+}
+
+fn outside(kind: ChangeKind, object: &Stored) -> WatchItem<Thing> {
+    WatchItem::Outside {
+        resource_version: Some(object.version.to_string()),
+        added: kind == ChangeKind::Added,
     }
 }
 

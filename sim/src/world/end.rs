@@ -1,5 +1,7 @@
 //! The end of a run: the faults end and everything becomes current, or the informer is stopped.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube_informers::reflector::ReflectorState;
@@ -8,6 +10,9 @@ use tokio::time::Instant;
 use super::{Failure, World};
 use crate::handlers::SimHandler;
 use crate::invariants::{Check, violated, x1_no_secret_in_messages};
+use crate::object::{Key, Thing};
+use crate::server::Stored;
+use crate::shards::Part;
 use crate::tape::Tape;
 
 /// How long the healed system may take to become current: the idle deadline of a silent watch (150 s), then the longest pause
@@ -51,6 +56,7 @@ impl World {
             }
             tokio::time::advance(Duration::from_secs(1)).await;
         }
+        self.c12_nothing_else_is_held()?;
         for handler in self.handlers.iter().filter(|handler| !handler.is_removed()) {
             handler.model.h7_initial_events()?;
         }
@@ -96,24 +102,49 @@ impl World {
         let server = self.server.lock();
         let now = server.now();
         let held = self.cache.held();
-        let good = now.iter().filter(|(_, object)| !object.poisoned);
+        let target = self.shards.target;
+        let belongs = |key: &Key, object: &Stored| target.is_none_or(|target| target.contains(*key, object));
+        let good = (now.iter()).filter(|(key, object)| !object.poisoned && belongs(key, object));
+        let is_empty = target.is_some_and(Part::is_empty);
         let version: u64 = (self.store.resource_version())
             .and_then(|version| version.parse().ok())
             .unwrap_or(0);
         let last = server.epoch().changes.last().map_or(0, |change| change.version);
         self.synced
-            && version >= last
+            && (is_empty || version >= last)
             // A version that a restore has lost.
-            && version <= server.head()
+            && (is_empty || version <= server.head())
             && good
                 .clone()
                 .all(|(key, object)| held.get(key) == Some(&(object.uid, object.version)))
-            && held.keys().all(|key| now.contains_key(key))
-            && matches!(self.handle.state(), ReflectorState::Watching { .. })
+            && (held.keys()).all(|key| now.get(key).is_some_and(|object| belongs(key, object)))
+            && match self.handle.state() {
+                ReflectorState::Watching { .. } => !is_empty,
+                ReflectorState::Resting => is_empty,
+                _ => false,
+            }
             && self
                 .handlers
                 .iter()
                 .all(|handler| handler.is_removed() || handler.is_idle() && handler.has_synced())
+    }
+
+    /// When everything is delivered, the objects in memory are those of the cache and those that handlers were given last.
+    fn c12_nothing_else_is_held(&self) -> Check {
+        let snapshot = self.store.list();
+        let cached = snapshot.iter().map(Arc::as_ptr);
+        let handed = self.handlers.iter().flat_map(|handler| handler.model.objects());
+        let accounted: BTreeSet<*const Thing> = cached.chain(handed.map(Arc::as_ptr)).collect();
+        let in_memory = Thing::in_memory();
+        // What a queue or a batch holds was requeued and waits for the next change.
+        if in_memory != accounted.len() && self.batch.is_none() && self.queue.is_empty() {
+            let (held, known) = (in_memory, accounted.len());
+            return violated(
+                "C12",
+                format!("{held} objects are in memory, {known} of them in use"),
+            );
+        }
+        Ok(())
     }
 
     /// The output of everything that can be printed.

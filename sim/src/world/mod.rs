@@ -7,8 +7,10 @@
 //! ```
 
 mod end;
+mod shards;
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::future::Future;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::pin::Pin;
@@ -23,18 +25,20 @@ use kube_informers::reflector::{
     InitialList, Jitter, Reflector, ReflectorConfig, ReflectorHandle, ReflectorState,
 };
 use kube_informers::sim::{
-    DeltaFifo, DeltaQueue, DeltaWriter, Dispatcher, InOrderQueue, Origin, Prepared, start,
+    DeltaFifo, DeltaQueue, DeltaWriter, Dispatcher, InOrderQueue, Origin, Prepared, follow_shard, start,
 };
 use kube_informers::store::{Index, Store};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use self::shards::Shards;
 use crate::handlers::SimHandler;
 use crate::invariants::{
-    CacheModel, Check, HandlerModel, Violation, c6_no_event_is_skipped, i1_index_equals_rebuild,
-    i3_late_index_equals_early, l1_l2_requests, violated,
+    CacheModel, Check, HandlerModel, Violation, c5_c6_watches, h6_index_is_not_older,
+    i1_index_equals_rebuild, i3_late_index_equals_early, l1_l2_requests, violated,
 };
+use crate::leases;
 use crate::object::Thing;
 use crate::server::{Fault, ModelSource, On, RequestFault, Server, SharedServer};
 use crate::tape::{Kind, Op, Tape};
@@ -60,6 +64,8 @@ pub struct Outcome {
     pub failure: Option<Failure>,
     /// The faults that occurred, with the state in which they did.
     pub coverage: BTreeSet<(State, Kind)>,
+    /// The number of requests.
+    pub requests: usize,
     /// What happened, one line per step, if it was requested.
     pub journal: Vec<String>,
 }
@@ -79,37 +85,57 @@ pub enum State {
     WaitingToList,
     /// Waiting with a cache.
     WaitingToResume,
+    /// The shard is empty.
+    Resting,
 }
 
 impl State {
     /// All states.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Starting,
         Self::FirstList,
         Self::Relisting,
         Self::Watching,
         Self::WaitingToList,
         Self::WaitingToResume,
+        Self::Resting,
     ];
 }
 
-/// Runs a tape.
+/// Runs a tape: that of an informer, of an election or of a shard group.
 pub fn run(tape: &Tape, with_journal: bool) -> Outcome {
+    match tape.settings.subject {
+        1 => leases::election::run(tape, with_journal),
+        2 => leases::group::run(tape, with_journal),
+        _ => run_informer(tape, with_journal),
+    }
+}
+
+fn run_informer(tape: &Tape, with_journal: bool) -> Outcome {
+    let before = Thing::in_memory();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
         .expect("a runtime without I/O can always be built");
-    runtime.block_on(async {
+    let mut outcome = runtime.block_on(async {
         let mut world = World::new(tape, with_journal);
         let failure = world.play(tape).await.err();
         Outcome {
             hash: world.trace.finish(),
             failure,
+            requests: world.server.lock().requests.len(),
             coverage: std::mem::take(&mut world.coverage),
             journal: std::mem::take(&mut world.journal),
         }
-    })
+    });
+    drop(runtime);
+    if Thing::in_memory() != before && outcome.failure.is_none() {
+        let violation = violated("C12", "objects are in memory after everything was dropped").err();
+        let step = tape.ops.len();
+        outcome.failure = violation.map(|violation| Failure { step, violation });
+    }
+    outcome
 }
 
 struct World {
@@ -130,6 +156,11 @@ struct World {
     /// The reflector has started.
     started: bool,
     handlers: Vec<SimHandler>,
+    shards: Shards,
+    /// The store or the history may have changed in a way that the cache has not been checked against.
+    is_unchecked: bool,
+    /// The number of requests that have been checked.
+    requests_checked: usize,
     early: Index<Thing>,
     late: Vec<Index<Thing>>,
     cache: CacheModel,
@@ -164,9 +195,11 @@ impl World {
         if settings.any_cached == 1 {
             config.initial_list = InitialList::AnyCached;
         }
+        let shards = Shards::new(settings);
         let reflector = Reflector::new(source, queue.clone())
             .config(config)
             .known(Arc::new(store.clone()));
+        let reflector = follow_shard(reflector, shards.tracker.clone());
         let handle = reflector.handle();
         let stop = CancellationToken::new();
         let mut dispatcher = Dispatcher::default();
@@ -187,6 +220,9 @@ impl World {
             synced_early: false,
             started: false,
             handlers: Vec::new(),
+            shards,
+            is_unchecked: true,
+            requests_checked: 0,
             early,
             late: Vec::new(),
             cache: CacheModel::default(),
@@ -208,8 +244,9 @@ impl World {
             self.perform(*op, tape.settings.keys).await.map_err(failed)?;
             self.started |= step >= tape.settings.start_after as usize;
             self.settle().await;
+            self.is_unchecked |= matches!(op.kind, Kind::Restore | Kind::AddIndex);
             self.check().map_err(failed)?;
-            self.record(&op.to_string());
+            self.record(*op);
             if op.kind == Kind::Stop {
                 return self.shut_down(step).await;
             }
@@ -229,6 +266,7 @@ impl World {
             ReflectorState::Listing { .. } => State::FirstList,
             ReflectorState::BackingOff { .. } if had_list => State::WaitingToResume,
             ReflectorState::BackingOff { .. } => State::WaitingToList,
+            ReflectorState::Resting => State::Resting,
             _ => State::Starting,
         }
     }
@@ -323,6 +361,10 @@ impl World {
                     self.handlers[handler].panic_next();
                 }
             }
+            Kind::MoveShard => {
+                drop(server);
+                self.move_shard(a);
+            }
             Kind::Resync => {
                 drop(server);
                 let snapshot = self.store.list();
@@ -340,6 +382,8 @@ impl World {
                 drop(server);
                 self.stop.cancel();
             }
+            // Of elections and groups.
+            _ => {}
         }
         Ok(())
     }
@@ -398,16 +442,22 @@ impl World {
             in_order: self.queue.in_order(),
         };
         let deltas = std::mem::take(&mut batch.deltas);
+        let shard = self.shards.apply(&deltas, self.queue.in_order());
         let prepared = Prepared::new(&self.store, origin, deltas);
         let mut events = Vec::new();
-        self.writer.apply(prepared, &mut events);
+        self.writer.apply(prepared.restrict_to(shard), &mut events);
+        self.dispatch(events);
+        batch.done();
+        self.note_synced();
+        true
+    }
+
+    fn dispatch(&mut self, events: Vec<kube_informers::Event<Thing>>) {
+        self.is_unchecked = true;
         for handler in self.handlers.iter_mut().filter(|handler| !handler.is_removed()) {
             handler.model.dispatched(&events);
         }
         self.dispatcher.dispatch(events);
-        batch.done();
-        self.note_synced();
-        true
     }
 
     fn process(&mut self) {
@@ -423,7 +473,8 @@ impl World {
     fn note_synced(&mut self) {
         if !self.synced && self.queue.has_synced() {
             self.synced = true;
-            self.synced_early = self.queue.in_order() && self.store.resource_version().is_none();
+            self.synced_early =
+                self.queue.in_order() && self.store.resource_version().is_none() && !self.shards.was_empty;
             self.dispatcher.synced();
             for handler in &mut self.handlers {
                 handler.model.synced(&self.store);
@@ -436,8 +487,9 @@ impl World {
         for event in events {
             self.received += 1;
             handler.hash(&mut self.trace);
-            event.to_string().hash(&mut self.trace);
-            event.object().revision.hash(&mut self.trace);
+            std::mem::discriminant(event).hash(&mut self.trace);
+            let object = event.object();
+            (object.key, object.uid(), object.revision, event.is_initial()).hash(&mut self.trace);
             if self.with_journal {
                 self.journal
                     .push(format!("    handler {handler} receives {event}"));
@@ -445,6 +497,7 @@ impl World {
             self.handlers[handler]
                 .model
                 .receive(event, &self.store, &server)?;
+            h6_index_is_not_older(event, &self.early, &self.store)?;
         }
         Ok(())
     }
@@ -469,11 +522,17 @@ impl World {
         if self.synced_early {
             return violated("H8", "synced before the first list was applied");
         }
+        let is_unchecked = std::mem::take(&mut self.is_unchecked);
         {
             let server = self.server.lock();
-            self.cache.check(&self.store, &server, in_order)?;
-            l1_l2_requests(&server, self.start)?;
-            c6_no_event_is_skipped(&server)?;
+            if is_unchecked {
+                self.cache
+                    .check(&self.store, &server, in_order, self.shards.extent())?;
+            }
+            if server.requests.len() > std::mem::replace(&mut self.requests_checked, server.requests.len()) {
+                l1_l2_requests(&server, self.start, &self.shards.moves)?;
+                c5_c6_watches(&server)?;
+            }
         }
         for handler in 0..self.handlers.len() {
             let events = self.handlers[handler].received();
@@ -489,16 +548,18 @@ impl World {
                 return violated("H9", "two calls of one handler overlapped");
             }
             let (idle, synced, pending) = (handler.is_idle(), handler.has_synced(), handler.pending());
-            handler.model.check(&self.cache, idle, synced, pending)?;
+            (handler.model).check(&self.cache, is_unchecked, idle, synced, pending)?;
         }
-        i1_index_equals_rebuild(&self.early, &self.store)?;
-        for late in &self.late {
-            i3_late_index_equals_early(&self.early, late)?;
+        if is_unchecked {
+            i1_index_equals_rebuild(&self.early, &self.store)?;
+            for late in &self.late {
+                i3_late_index_equals_early(&self.early, late)?;
+            }
         }
         Ok(())
     }
 
-    fn record(&mut self, op: &str) {
+    fn record(&mut self, op: impl fmt::Display) {
         let version = self.store.resource_version();
         let at = self.start.elapsed().as_millis();
         version.hash(&mut self.trace);
@@ -508,7 +569,8 @@ impl World {
         if self.with_journal {
             let server = self.server.lock();
             let line = format!(
-                "{op:<22} # {:>7.1} s  server {}  {:?}  queue {}  cache {} objects at {}",
+                "{:<22} # {:>7.1} s  server {}  {:?}  queue {}  cache {} objects at {}",
+                op.to_string(),
                 at as f64 / 1000.0,
                 server.head(),
                 self.state(),

@@ -1,8 +1,12 @@
 //! The simulator itself: regressions, determinism, tapes, and a small volume of schedules.
 
+mod logs;
+
 use kube_sim::campaign::{campaign, profile_of, threads};
-use kube_sim::generate::tape;
-use kube_sim::tape::Tape;
+use kube_sim::generate::{Profile, tape};
+use kube_sim::shrink::shrink;
+use kube_sim::tape::{Kind, Tape};
+use kube_sim::world::State;
 use kube_sim::{coverage, regressions, workqueue, world};
 
 #[test]
@@ -26,17 +30,31 @@ fn a_tape_that_is_run_twice_gives_the_same_trace() {
 }
 
 #[test]
+fn a_tape_of_leases_that_is_run_twice_gives_the_same_trace() {
+    for seed in 0..200 {
+        for profile in [Profile::Election, Profile::Group] {
+            let tape = tape(seed, profile);
+            let (first, second) = (world::run(&tape, false), world::run(&tape, false));
+            assert_eq!(first.hash, second.hash, "{}, seed {seed}", profile.name());
+        }
+    }
+}
+
+#[test]
 fn a_journal_does_not_change_a_run() {
-    let tape = tape(7, profile_of(7));
-    let with = world::run(&tape, true);
-    assert_eq!(with.hash, world::run(&tape, false).hash);
-    assert!(!with.journal.is_empty());
+    for profile in [profile_of(7), Profile::Election, Profile::Group] {
+        let tape = tape(7, profile);
+        let with = world::run(&tape, true);
+        assert_eq!(with.hash, world::run(&tape, false).hash);
+        assert!(with.journal.len() >= tape.ops.len(), "{}", profile.name());
+    }
 }
 
 #[test]
 fn a_tape_survives_being_written_and_read() {
     for seed in 0..50 {
-        let tape = tape(seed, profile_of(seed));
+        let profile = [profile_of(seed), Profile::Group][(seed % 2) as usize];
+        let tape = tape(seed, profile);
         assert_eq!(tape.to_string().parse::<Tape>(), Ok(tape));
     }
 }
@@ -61,6 +79,46 @@ fn schedules_of_informers_violate_nothing() {
         panic!("{found}");
     }
     assert_eq!(report.schedules, 300);
+}
+
+#[test]
+fn schedules_of_elections_and_shard_groups_violate_nothing() {
+    for (profile, count) in [(Profile::Election, 1000), (Profile::Group, 150)] {
+        let report = campaign(0, count, Some(profile), threads());
+        if let Some(found) = report.found {
+            panic!("{found}");
+        }
+        assert_eq!(report.schedules, count);
+    }
+}
+
+/// Nothing is lost on the way from a failing seed to a file in `sim/regressions`.
+#[test]
+fn a_failing_election_is_shortened_to_a_few_entries() {
+    let failing = (0..200).find_map(|seed| {
+        let mut tape = tape(seed, Profile::Election);
+        tape.settings.clocks = 2;
+        world::run(&tape, false).failure.map(|_| tape)
+    });
+    let tape = failing.expect("clocks beyond the bound elect two");
+    let shrunk = shrink(&tape).expect("it fails");
+    assert!(shrunk.tape.ops.len() * 4 < tape.ops.len(), "{}", shrunk.tape);
+    assert!(world::run(&shrunk.tape, false).failure.is_some());
+}
+
+/// A set of pieces that moves: what was given up is gone at once, what is gained arrives.
+#[test]
+fn every_state_of_a_shard_that_moves_is_reached() {
+    let report = campaign(0, 400, Some(Profile::Shards), threads());
+    if let Some(found) = report.found {
+        panic!("{found}");
+    }
+    for state in State::ALL {
+        assert!(
+            report.coverage.contains_key(&(state, Kind::MoveShard)),
+            "no move in the state {state:?}"
+        );
+    }
 }
 
 #[test]

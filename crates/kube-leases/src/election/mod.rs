@@ -35,8 +35,6 @@ mod handle;
 pub(crate) mod machine;
 #[cfg(test)]
 mod machine_tests;
-#[cfg(test)]
-mod simulation;
 
 use std::fmt;
 use std::future::Future;

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::time::Instant;
 
-#[cfg(any(test, feature = "sim"))]
+#[cfg(feature = "sim")]
 use super::table::Table;
 use crate::election::fraction;
 pub use protocol::{Effect, Lane, MemberSeen, Request, Response, Rules, Snapshot, Step, TableSeen};
@@ -130,7 +130,7 @@ impl Machine {
     }
 
     /// The table as last read.
-    #[cfg(any(test, feature = "sim"))]
+    #[cfg(feature = "sim")]
     pub fn table(&self) -> Option<&Table> {
         self.table.as_ref().map(|seen| &seen.table)
     }

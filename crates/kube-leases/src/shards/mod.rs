@@ -59,8 +59,6 @@ mod machine_tests;
 mod member;
 mod ownership;
 mod plan;
-#[cfg(test)]
-mod simulation;
 #[cfg_attr(feature = "sim", allow(missing_docs))]
 pub(crate) mod table;
 mod wire;
