@@ -8,12 +8,16 @@ mod engine;
 mod mutate;
 mod outcome;
 pub mod readers;
+pub mod soak;
 
 pub use corpus::{load, regressions, save, save_regression};
 pub use engine::{Finding, Fuzzer, execute};
 pub use outcome::Outcome;
 
 use peak_alloc::PeakAlloc;
+
+/// The executions with one seed. After that, a run goes on with the next seed.
+pub const SEED_EXECUTIONS: u64 = 100_000;
 
 /// Counts the bytes that an execution allocates.
 #[global_allocator]

@@ -3,10 +3,15 @@
 use std::cell::RefCell;
 use std::error::Error;
 use std::fs;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use kube_fuzz::readers::{self, Reader};
-use kube_fuzz::{Fuzzer, execute, load, regressions, save, save_regression};
+use kube_fuzz::soak::Soak;
+use kube_fuzz::{Fuzzer, SEED_EXECUTIONS, execute, load, regressions, save, save_regression};
+use kube_sim::campaign::threads;
+use kube_sim::volumes::{self, Ledger, Volumes};
 use tokio::time::Instant;
 
 const USAGE: &str = "\
@@ -18,12 +23,18 @@ usage: cargo run --profile sim -p kube-fuzz -- COMMAND [OPTIONS]
       --reader NAME    one reader, or all whose names begin with NAME
       --rounds N       repeat all of it with the following seeds (default 1)
       --trace FILE     write every input to FILE before it is read: for an execution that ends the process
+      --seconds N      go on to the next reader after N seconds (default: never)
+  soak               fresh seeds of all readers in one process per core; adds what was executed to the ledger
+      --hours N        for how long (the last round ends after it)
+      --commit ID      the commit, for the ledger
+      --ledger FILE    the ledger (default fuzz/volumes.txt)
+      --processes N    instead of one per core
+      --executions, --seconds  of each reader and seed (defaults 1000000 and 20)
+  volumes            print the sums of the ledger
   corpus             as run, then replace fuzz/corpus by the shortest inputs of each outcome
   replay FILE        read one input, as its file name in fuzz/regressions says
   list               the readers
 ";
-
-const ROUND: u64 = 100_000;
 
 fn main() -> ExitCode {
     // A panic is reported as a finding.
@@ -33,6 +44,8 @@ fn main() -> ExitCode {
     let result = match command.as_str() {
         "run" => Options::parse(words).and_then(|options| run(&options, false)),
         "corpus" => Options::parse(words).and_then(|options| run(&options, true)),
+        "soak" => Options::parse(words).and_then(|options| run_soak(&options)),
+        "volumes" => Options::parse(words).and_then(|options| print_volumes(&options)),
         "replay" => replay(words.next()),
         "list" => {
             for reader in readers::all() {
@@ -58,23 +71,23 @@ fn main() -> ExitCode {
 
 type Done = Result<bool, Box<dyn Error>>;
 
+#[derive(Default)]
 struct Options {
-    executions: u64,
+    executions: Option<u64>,
+    seconds: Option<u64>,
     seed: u64,
-    rounds: u64,
+    rounds: Option<u64>,
     reader: Option<String>,
     trace: Option<String>,
+    hours: Option<f64>,
+    commit: Option<String>,
+    ledger: Option<PathBuf>,
+    processes: Option<u64>,
 }
 
 impl Options {
     fn parse(mut words: impl Iterator<Item = String>) -> Result<Self, Box<dyn Error>> {
-        let mut options = Self {
-            executions: 20_000,
-            seed: 0,
-            rounds: 1,
-            reader: None,
-            trace: None,
-        };
+        let mut options = Self::default();
         while let Some(option) = words.next() {
             let value = words.next().ok_or_else(|| format!("{option} needs a value"))?;
             let number = || {
@@ -83,15 +96,32 @@ impl Options {
                     .map_err(|_| format!("{option}: {value:?} is not a number"))
             };
             match option.as_str() {
-                "--executions" => options.executions = number()?,
+                "--executions" => options.executions = Some(number()?),
+                "--seconds" => options.seconds = Some(number()?),
                 "--seed" => options.seed = number()?,
-                "--rounds" => options.rounds = number()?,
+                "--rounds" => options.rounds = Some(number()?),
+                "--processes" => options.processes = Some(number()?),
+                "--hours" => {
+                    let hours = value
+                        .parse::<f64>()
+                        .ok()
+                        .filter(|hours| (0.0..=10_000.0).contains(hours));
+                    options.hours =
+                        Some(hours.ok_or_else(|| format!("{option}: {value:?} is not a number of hours"))?);
+                }
+                "--commit" => options.commit = Some(value),
+                "--ledger" => options.ledger = Some(value.into()),
                 "--reader" => options.reader = Some(value),
                 "--trace" => options.trace = Some(value),
                 _ => return Err(format!("there is no option {option}; `help` lists them").into()),
             }
         }
         Ok(options)
+    }
+
+    fn ledger(&self) -> PathBuf {
+        let default = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("volumes.txt");
+        self.ledger.clone().unwrap_or_else(default)
     }
 
     fn readers(&self) -> Result<Vec<Reader>, Box<dyn Error>> {
@@ -112,7 +142,7 @@ fn run(options: &Options, keep: bool) -> Done {
     println!("{count} regressions");
     let mut total = 0;
     let began = Instant::now();
-    for round in 0..options.rounds {
+    for round in 0..options.rounds.unwrap_or(1) {
         for reader in options.readers()? {
             total += match fuzz(reader, options, round, keep)? {
                 Some(executions) => executions,
@@ -128,6 +158,28 @@ fn run(options: &Options, keep: bool) -> Done {
     Ok(true)
 }
 
+fn run_soak(options: &Options) -> Done {
+    let soak = Soak {
+        hours: options.hours.ok_or("soak needs --hours N")?,
+        commit: (options.commit.clone()).ok_or("soak needs --commit ID, which the ledger names")?,
+        processes: options.processes.unwrap_or_else(|| threads() as u64),
+        executions: options.executions.unwrap_or(1_000_000),
+        seconds: options.seconds.unwrap_or(20),
+    };
+    let mut ledger = Ledger::open(&options.ledger())?;
+    let findings = soak.run(&mut ledger)?;
+    Ok(findings == 0)
+}
+
+fn print_volumes(options: &Options) -> Done {
+    let file = options.ledger();
+    let named = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
+    let text = fs::read_to_string(&file).map_err(|error| named(&error))?;
+    let volumes = Volumes::parse(&text).map_err(|error| named(&error))?;
+    print!("{}", volumes::table(&volumes));
+    Ok(true)
+}
+
 /// The number of executions; none after a finding.
 fn fuzz(reader: Reader, options: &Options, round: u64, keep: bool) -> Result<Option<u64>, Box<dyn Error>> {
     let name = reader.name;
@@ -137,7 +189,12 @@ fn fuzz(reader: Reader, options: &Options, round: u64, keep: bool) -> Result<Opt
     let (mut executions, mut outcomes) = (0, 0);
     let began = Instant::now();
     let mut part = 0;
-    while executions < options.executions {
+    let wanted = options.executions.unwrap_or(20_000);
+    let end = options
+        .seconds
+        .map(|seconds| began + Duration::from_secs(seconds));
+    let is_over = || end.is_some_and(|end| Instant::now() >= end);
+    while executions < wanted && !is_over() {
         let seed = options.seed + (round << 32) + part;
         part += 1;
         let mut reader = match reader.take() {
@@ -151,7 +208,10 @@ fn fuzz(reader: Reader, options: &Options, round: u64, keep: bool) -> Result<Opt
             Ok(fuzzer) => fuzzer,
             Err(finding) => return report(&finding),
         };
-        for _ in 0..ROUND.min(options.executions - executions) {
+        for number in 0..SEED_EXECUTIONS.min(wanted - executions) {
+            if number % 64 == 63 && is_over() {
+                break;
+            }
             let step = fuzzer.step(|input| {
                 if let Some(file) = trace
                     && let Err(error) = fs::write(file, input)
