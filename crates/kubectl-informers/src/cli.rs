@@ -11,10 +11,10 @@ use crate::limits::{Limits, Size, Timeout};
 use crate::recording::args::{AtArgs, HistoryArgs, RecordArgs, ReplayArgs, Speed};
 use crate::watch::filter::ChangeArgs;
 
-/// See what changes in a Kubernetes cluster, live.
+/// See what changes in a Kubernetes cluster, live, and who changed it.
 ///
-/// Without a command it shows the dashboard. Without a kubeconfig it starts a small in-memory cluster in
-/// which things happen.
+/// Without a command it shows the dashboard. Without a kubeconfig it starts a small in-memory cluster with
+/// simulated activity.
 #[derive(Parser)]
 #[command(
     name = "kubectl-informers",
@@ -230,7 +230,7 @@ pub struct Showing {
     #[arg(long, global = true)]
     pub show_secrets: bool,
 
-    /// Show managedFields and resourceVersion in diffs and objects
+    /// Show fields that change all the time (resourceVersion, heartbeats, ...), and managedFields in objects
     #[arg(long, global = true, visible_alias = "show-managed-fields")]
     pub show_noise: bool,
 

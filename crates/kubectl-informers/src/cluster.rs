@@ -178,7 +178,11 @@ impl Cluster {
     /// A populated in-memory cluster with simulated changes.
     fn embedded(notes: &Notes, words: &str) -> Result<Self, Failure> {
         notes.warn(words);
-        let server = TestServer::builder().seed(1).garbage_collection().build();
+        let server = TestServer::builder()
+            .seed(1)
+            .garbage_collection()
+            .field_managers()
+            .build();
         let mut churn = Churn::new(server.clone(), 1);
         let population: Population = POPULATION
             .parse()

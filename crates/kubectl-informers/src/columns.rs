@@ -43,6 +43,13 @@ impl Columns {
         self.columns.iter().map(|column| column.name).collect()
     }
 
+    /// Inserts the server's columns, or their cells, after the name.
+    pub fn insert(&self, row: &mut Vec<String>, of_server: Vec<String>) {
+        let name = self.columns.iter().position(|column| column.name == "NAME");
+        let at = name.map_or(0, |at| at + 1);
+        row.splice(at..at, of_server);
+    }
+
     /// The cells of an object.
     pub fn row(&self, item: &Tree) -> Vec<String> {
         self.columns.iter().map(|column| (column.cell)(item)).collect()
@@ -78,8 +85,9 @@ pub fn are_known(kind: &Kind) -> bool {
     !own(kind).is_empty()
 }
 
-/// The columns that tell the state of an object, with its cells: without namespace, name and age.
-pub fn essentials(kind: &Kind, item: &Item) -> Vec<(&'static str, String)> {
+/// The columns that tell the state of an object, with its cells: without namespace, name and age. Empty if this program has
+/// none for its kind.
+pub fn essentials(kind: &Kind, item: &Item) -> Vec<(String, String)> {
     let columns = own(kind);
     if columns.is_empty() {
         return Vec::new();
@@ -87,8 +95,8 @@ pub fn essentials(kind: &Kind, item: &Item) -> Vec<(&'static str, String)> {
     let item = item.tree();
     columns
         .into_iter()
-        .map(|column| (column.name, (column.cell)(&item)))
-        .filter(|(name, _)| *name != "LAST SEEN")
+        .filter(|column| column.name != "LAST SEEN")
+        .map(|column| (column.name.to_owned(), (column.cell)(&item)))
         .collect()
 }
 

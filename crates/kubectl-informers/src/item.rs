@@ -315,7 +315,7 @@ mod tests {
 
         let item = received(&pods(), object);
 
-        assert!(!String::from_utf8_lossy(item.bytes()).contains("managedFields"));
+        assert!(!String::from_utf8_lossy(&item.bytes()).contains("managedFields"));
         let creators = item.summary().managers.creators().unwrap();
         assert_eq!(&*creators[0].author.manager, "kubelet");
         assert!(
@@ -368,7 +368,7 @@ mod tests {
                 .unwrap()
                 .unwrap();
 
-            for held in [item.bytes(), item.attachment()] {
+            for held in [&*item.bytes(), item.attachment()] {
                 let text = String::from_utf8_lossy(held);
                 assert!(
                     !text.contains("correct-horse") && !text.contains("Y29y"),
@@ -420,7 +420,7 @@ mod tests {
 
             let item = admit(item, &kind, &Redaction::on(), false).unwrap().unwrap();
 
-            assert!(!String::from_utf8_lossy(item.bytes()).contains("Y2Fu"));
+            assert!(!String::from_utf8_lossy(&item.bytes()).contains("Y2Fu"));
         }
     }
 

@@ -42,6 +42,7 @@ mod refusals;
 mod run;
 mod safe;
 mod serve;
+mod server_columns;
 mod session;
 mod shell;
 mod signals;

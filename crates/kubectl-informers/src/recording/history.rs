@@ -17,6 +17,7 @@ use crate::cli::{Global, Output as Format};
 use crate::failure::{Exit, Failure};
 use crate::notes::Notes;
 use crate::safe::SafeText;
+use crate::server_columns::ServerColumns;
 use crate::style::{Colours, DIM, HEAD};
 use crate::watch::text::{Texts, time};
 
@@ -57,6 +58,7 @@ pub fn run(args: &HistoryArgs, global: &Global) -> Result<Exit, Failure> {
         texts: Texts {
             colours: Colours::on(&io::stdout(), global.showing.color),
             several_kinds: true,
+            server: ServerColumns::default(),
         },
         args,
         show_noise: global.showing.show_noise,

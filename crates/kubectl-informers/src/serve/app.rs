@@ -20,6 +20,7 @@ use crate::item::Item;
 use crate::kinds::Kind;
 use crate::observe::{Health, InformerView, Note, NoteText};
 use crate::queue::Coalesced;
+use crate::server_columns::ServerColumns;
 use crate::session::Session;
 
 /// The maximum number of concurrent streams. Each costs a connection and little memory.
@@ -50,6 +51,8 @@ pub(super) struct App {
     pub epoch: String,
     pub kinds: Vec<Served>,
     pub board: Mutex<Board>,
+    /// The columns of kinds that have none of ours.
+    pub columns: ServerColumns,
     /// The current failure of each informer, by the index of its kind.
     remarks: Mutex<BTreeMap<usize, String>>,
     /// Changes coalesced before they reached the log.
@@ -95,6 +98,7 @@ impl App {
             started,
             kinds,
             board: Mutex::new(board),
+            columns: ServerColumns::start(session),
             remarks: Mutex::new(BTreeMap::new()),
             coalesced: Mutex::default(),
             streams: Arc::new(Semaphore::new(STREAMS)),
@@ -109,6 +113,7 @@ impl App {
 
     /// Applies a change.
     pub fn apply(&self, change: Change) {
+        self.columns.expect(&change);
         let made = self.board.lock().apply(change, Instant::now());
         if let Some(entry) = made {
             self.beat.send_modify(|beat| beat.last = entry.number);

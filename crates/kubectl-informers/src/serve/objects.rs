@@ -84,10 +84,11 @@ pub(super) fn list(app: &App, place: usize, served: &Served, query: Option<&str>
             .take_while(|item| take(item.size()))
             .cloned()
             .collect();
-        let (columns, rows) = as_rows(app, place, served, &fitting);
+        let table = as_rows(app, place, served, &fitting);
         answer["truncated"] = (fitting.len() < page.len()).into();
-        answer["columns"] = columns;
-        answer["rows"] = rows;
+        answer["late"] = table.is_late.into();
+        answer["columns"] = table.columns;
+        answer["rows"] = table.rows;
         return Ok(answer.to_string().into());
     }
     // One object at a time, and one buffer: the trees of all objects would take several times the memory of their text, and
@@ -155,9 +156,19 @@ fn by_history(app: &App, place: usize, found: &mut [Arc<Item>], of: fn(&ObjectHi
     });
 }
 
+/// Objects as a table.
+struct Table {
+    columns: Value,
+    rows: Value,
+    /// Cells of the server are missing, and will come.
+    is_late: bool,
+}
+
 /// As a table: the columns of the kind, and the number of changes of each object.
-fn as_rows(app: &App, place: usize, served: &Served, page: &[Arc<Item>]) -> (Value, Value) {
+fn as_rows(app: &App, place: usize, served: &Served, page: &[Arc<Item>]) -> Table {
     let columns = columns::of(&served.kind, true, served.kind.namespaced);
+    let of_server = app.columns.head(&served.kind, true);
+    let mut is_late = false;
     let board = app.board.lock();
     let rows = page
         .iter()
@@ -167,17 +178,35 @@ fn as_rows(app: &App, place: usize, served: &Served, page: &[Arc<Item>]) -> (Val
                 key: ObjectKey::of(&**item),
             };
             let history = board.history.of(&id);
+            // The state that the last of these changes led to, or a later one: the page was read before them.
+            let current = served.store.get(&id.key);
+            let item = current.as_ref().unwrap_or(item);
+            // Before the cells are read, so that none is missing without being reported.
+            is_late |= app.columns.is_late(&served.kind, &id.key, item.object_version());
+            let mut cells = columns.row(&item.tree());
+            let mut added = app
+                .columns
+                .row(&served.kind, &id.key, item.object_version(), true);
+            // The columns may have changed in between.
+            added.resize(of_server.len(), String::new());
+            columns.insert(&mut cells, added);
             json!({
                 "uid": item.object_uid(),
                 "namespace": item.object_namespace(),
                 "name": item.object_name(),
-                "cells": columns.row(&item.tree()),
+                "cells": cells,
                 "changes": history.map_or(0, |history| history.total),
                 "lastChange": history.and_then(|history| history.last()).map(|entry| entry.change.when.as_millisecond()),
             })
         })
         .collect();
-    (json!(columns.head()), rows)
+    let mut head: Vec<String> = columns.head().into_iter().map(str::to_owned).collect();
+    columns.insert(&mut head, of_server);
+    Table {
+        columns: json!(head),
+        rows,
+        is_late,
+    }
 }
 
 /// One object and its history. A deleted object is shown in its last state.

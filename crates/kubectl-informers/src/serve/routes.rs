@@ -118,6 +118,9 @@ async fn watch(State(app): Shared, RawQuery(query): RawQuery, headers: HeaderMap
 }
 
 async fn list(State(app): Shared, Path(kind): Path<String>, RawQuery(query): RawQuery) -> Answer {
+    if let Some((_, served)) = app.kind(&kind) {
+        app.columns.settled(&served.kind).await;
+    }
     large(app, move |app| match app.kind(&kind) {
         Some((place, served)) => objects::list(app, place, served, query.as_deref()),
         None => Err(Box::new(unknown_kind(app, &kind))),

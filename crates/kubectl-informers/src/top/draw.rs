@@ -82,11 +82,13 @@ fn draw_header(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         (None, Health::CatchingUp) => Span::styled(" ◌ syncing ", look.busy()),
     };
     let up = clock(model.now.saturating_duration_since(model.board.started));
-    let left = Line::from(vec![
-        Span::styled(" informers ", look.title()),
-        Span::raw(model.title.clone()),
-        state,
-    ]);
+    // The state is never cut: the title gives way, and then the name of the program.
+    let name = Span::styled(" informers ", look.title());
+    let room = usize::from(area.width).saturating_sub(state.width());
+    let left = match room.checked_sub(name.width()) {
+        Some(room) => Line::from(vec![name, Span::raw(shortened(&model.title, room)), state]),
+        None => Line::from(state),
+    };
     // As much of it as fits beside the name.
     let space = usize::from(area.width).saturating_sub(left.width() + 1);
     let right = [
@@ -99,6 +101,19 @@ fn draw_header(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     if let Some(right) = right.into_iter().find(|text| text.chars().count() <= space) {
         // The style of a line goes over all of its area: that of a span only where there is text.
         frame.render_widget(Line::from(Span::styled(right, look.dim())).right_aligned(), area);
+    }
+}
+
+/// As much of a text as fits, with `…` for the rest.
+fn shortened(text: &str, room: usize) -> String {
+    let mut text = text.to_owned();
+    if Span::raw(text.as_str()).width() <= room {
+        return text;
+    }
+    while Span::raw(text.as_str()).width() >= room && text.pop().is_some() {}
+    match room {
+        0 => text,
+        _ => text + "…",
     }
 }
 

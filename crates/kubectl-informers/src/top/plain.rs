@@ -11,6 +11,7 @@ use crate::failure::{Exit, Failure};
 use crate::observe::InformerView;
 use crate::output::Output;
 use crate::safe::SafeText;
+use crate::server_columns::ServerColumns;
 use crate::session::{Feed, FeedItem, Session};
 use crate::signals;
 use crate::style::Colours;
@@ -28,6 +29,7 @@ pub async fn run(args: TopArgs, global: &Global, session: Session, mut feed: Fee
     let texts = Texts {
         colours: Colours::on(&io::stdout(), global.showing.color),
         several_kinds: true,
+        server: ServerColumns::default(),
     };
     let period = Duration::from_secs(args.every.clamp(1, 100 * 365 * 24 * 3600));
     let mut summary = interval_at(Instant::now() + period, period);

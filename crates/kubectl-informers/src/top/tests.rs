@@ -192,6 +192,7 @@ async fn a_narrow_screen_drops_columns_and_cuts_none() {
         );
         assert!(titles.starts_with(&["kind", "state"]), "{width}: {titles:?}");
         assert!(titles.len() <= before, "{width}: {titles:?}");
+        assert!(shown[0].contains("● live"), "{width}: {}", shown[0]);
         assert!(
             shown[2].contains("pods") && shown[2].contains("watching"),
             "{width}: {}",

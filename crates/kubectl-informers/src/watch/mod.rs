@@ -2,7 +2,6 @@
 
 mod condition;
 pub mod filter;
-mod server_columns;
 mod table;
 pub mod text;
 mod tree;
@@ -24,6 +23,7 @@ use crate::output::Output;
 use crate::progress::ProgressLine;
 use crate::refusals::Refusals;
 use crate::safe::SafeText;
+use crate::server_columns::ServerColumns;
 use crate::session::{Feed, FeedItem, Reach, Session};
 use crate::signals;
 use crate::style::Colours;
@@ -73,9 +73,13 @@ pub async fn run(args: WatchArgs, global: &Global) -> Result<Exit, Failure> {
     };
     let (session, feed, tree) = deadline.limit(opening).await?;
     let mut watch = Watch::new(args, &global, session, notes)?;
-    let prints_table = matches!(watch.args.output, Format::Text | Format::Wide);
-    if prints_table && tree.is_none() && !watch.args.since_sync {
-        watch.table.server = server_columns::fetch(&watch.session).await;
+    if watch.args.output != Format::Json {
+        let server = ServerColumns::start(&watch.session);
+        if !watch.args.since_sync {
+            server.listed().await;
+        }
+        watch.table.server = server.clone();
+        watch.texts.server = server;
     }
     watch.tree = tree;
     watch.run(feed, deadline).await
@@ -138,6 +142,13 @@ fn target(args: &WatchArgs) -> Result<(String, Option<String>), Failure> {
     }
 }
 
+/// Waits for the server's columns of a change.
+async fn arrived(server: &ServerColumns, item: Option<&FeedItem>) {
+    if let Some(FeedItem::Change(change)) = item {
+        server.arrived(change).await;
+    }
+}
+
 struct Watch {
     args: WatchArgs,
     session: Session,
@@ -153,6 +164,8 @@ struct Watch {
     table: Table,
     refusals: Refusals,
     out: Output,
+    /// A change that waits for the server's columns.
+    held: Option<FeedItem>,
     printed_table: bool,
     show_noise: bool,
 }
@@ -175,6 +188,7 @@ impl Watch {
             texts: Texts {
                 colours,
                 several_kinds,
+                server: ServerColumns::default(),
             },
             filter: args.changes.filter(args.output)?,
             condition: args.condition.clone().map(Where::new).transpose()?,
@@ -188,6 +202,7 @@ impl Watch {
             tree: None,
             synced: BTreeSet::new(),
             out: Output::start()?,
+            held: None,
             printed_table: false,
             show_noise: global.showing.show_noise,
             args,
@@ -218,8 +233,11 @@ impl Watch {
                     self.out.submit();
                     continue;
                 }
-                item = feed.next(), if !self.out.is_busy() => item,
-                _ = redraw.tick(), if syncing && !self.out.is_busy() => {
+                () = arrived(&self.texts.server, self.held.as_ref()), if self.held.is_some() && !self.out.is_busy() => {
+                    self.held.take()
+                }
+                item = feed.next(), if self.held.is_none() && !self.out.is_busy() => item,
+                _ = redraw.tick(), if syncing && self.held.is_none() && !self.out.is_busy() => {
                     self.progress.show(&self.session.informers(), &mut self.out);
                     self.out.submit();
                     syncing = self.session.observed().iter().any(|observed| !observed.informer.has_synced());
@@ -227,6 +245,10 @@ impl Watch {
                 }
             };
             let Some(item) = item else { break Ok(Exit::Success) };
+            if self.is_awaited(&item) {
+                self.held = Some(item);
+                continue;
+            }
             self.progress.clear(&mut self.out);
             if let Some(ended) = self.batch(item, &mut feed) {
                 break ended;
@@ -246,6 +268,10 @@ impl Watch {
         let mut next = Some(item);
         for _ in 0..BATCH {
             let item = next.take().or_else(|| feed.try_next())?;
+            if self.is_awaited(&item) {
+                self.held = Some(item);
+                return None;
+            }
             if let Err(failure) = self.show(item) {
                 return Some(Err(failure));
             }
@@ -255,6 +281,11 @@ impl Watch {
             }
         }
         None
+    }
+
+    /// Whether the server's columns of a change are still on their way.
+    fn is_awaited(&self, item: &FeedItem) -> bool {
+        matches!(item, FeedItem::Change(change) if self.texts.server.is_awaited(change))
     }
 
     fn show(&mut self, item: FeedItem) -> Result<(), Failure> {
@@ -309,7 +340,7 @@ impl Watch {
         if self.args.output == Format::Json {
             initial.extend(events);
         } else if !self.args.since_sync {
-            let text = tree.text(self.texts.colours);
+            let text = tree.text(self.texts.colours, &self.texts.server);
             if !text.is_empty() {
                 self.out.line(&text);
             }

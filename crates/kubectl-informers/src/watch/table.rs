@@ -1,12 +1,14 @@
 //! The table of the initial objects of a kind, printed when its list is complete.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
-use super::server_columns::ServerColumns;
+use kube_informers::ObjectKey;
+
 use crate::columns::{self, Columns};
 use crate::item::Tree;
 use crate::kinds::Kind;
 use crate::safe::SafeText;
+use crate::server_columns::ServerColumns;
 use crate::style::{Colours, HEAD};
 
 /// Collects rows until they are printed.
@@ -15,8 +17,8 @@ pub struct Table {
     namespaces: bool,
     colours: Colours,
     rows: BTreeMap<String, Vec<Vec<SafeText>>>,
-    /// Columns of kinds that have none of ours, by the name of the kind.
-    pub server: HashMap<String, ServerColumns>,
+    /// The columns of kinds that have none of ours.
+    pub server: ServerColumns,
 }
 
 impl Table {
@@ -27,7 +29,7 @@ impl Table {
             namespaces,
             colours,
             rows: BTreeMap::new(),
-            server: HashMap::new(),
+            server: ServerColumns::default(),
         }
     }
 
@@ -39,12 +41,12 @@ impl Table {
     pub fn add(&mut self, kind: &Kind, object: &Tree) {
         let columns = self.columns(kind);
         let mut row = columns.row(object);
-        if let Some(server) = self.server.get(&kind.full_name()) {
-            let text = |pointer: &str| object.text(pointer).unwrap_or_default();
-            let cells = server.row(text("/metadata/namespace"), text("/metadata/name"), self.wide);
-            let at = after_name(&columns.head());
-            row.splice(at..at, cells);
-        }
+        let key = ObjectKey::new(
+            object.text("/metadata/namespace"),
+            object.text("/metadata/name").unwrap_or_default(),
+        );
+        let version = object.text("/metadata/resourceVersion");
+        columns.insert(&mut row, self.server.row(kind, &key, version, self.wide));
         let row = row.iter().map(|cell| SafeText::line(cell).shortened()).collect();
         self.rows.entry(kind.full_name()).or_default().push(row);
     }
@@ -55,12 +57,9 @@ impl Table {
             return SafeText::default();
         };
         rows.sort();
-        let head = self.columns(kind).head();
-        let at = after_name(&head);
-        let mut head: Vec<String> = head.into_iter().map(str::to_owned).collect();
-        if let Some(server) = self.server.get(&kind.full_name()) {
-            head.splice(at..at, server.head(self.wide));
-        }
+        let columns = self.columns(kind);
+        let mut head: Vec<String> = columns.head().into_iter().map(str::to_owned).collect();
+        columns.insert(&mut head, self.server.head(kind, self.wide));
         let head_line: Vec<SafeText> = head.iter().map(|name| SafeText::line(name).shortened()).collect();
         let mut widths: Vec<usize> = head.iter().map(|name| name.chars().count()).collect();
         for row in &rows {
@@ -75,13 +74,6 @@ impl Table {
         }
         text
     }
-}
-
-/// The place of the server's columns: after the name.
-fn after_name(head: &[&str]) -> usize {
-    head.iter()
-        .position(|name| *name == "NAME")
-        .map_or(0, |at| at + 1)
 }
 
 /// Cells side by side, three spaces between them, nothing after the last.

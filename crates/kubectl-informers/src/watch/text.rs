@@ -1,5 +1,7 @@
 //! Changes as text to read: one line, and a line for each field.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::Value;
@@ -7,18 +9,22 @@ use serde_json::Value;
 use crate::changes::{Change, What};
 use crate::columns;
 use crate::diff::FieldChange;
+use crate::item::Item;
 use crate::safe::SafeText;
+use crate::server_columns::ServerColumns;
 use crate::style::{ADDED, Colours, DELETED, DIM, FIELD, UPDATED};
 use crate::textdiff::{self, DiffLine, TextChange};
 use crate::who::{self, Written};
 
 /// How changes are written.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Texts {
     /// With or without colours.
     pub colours: Colours,
     /// Whether lines name the kind.
     pub several_kinds: bool,
+    /// The columns of kinds that have none of ours.
+    pub server: ServerColumns,
 }
 
 /// Fields of one change; more are counted.
@@ -51,7 +57,7 @@ impl Texts {
             text.push(" ");
             text.push(story);
         } else if !matches!(change.event, What::Updated { .. }) {
-            for (name, cell) in essentials(change) {
+            for (name, cell) in self.essentials(change) {
                 text.push(self.colours.paint(DIM, SafeText::line(format!("  {name} "))));
                 text.push(SafeText::line(cell).shortened());
             }
@@ -102,7 +108,7 @@ impl Texts {
             text.push("  ");
             text.push(story);
         } else if !matches!(change.event, What::Updated { .. }) {
-            for (_, cell) in essentials(change) {
+            for (_, cell) in self.essentials(change) {
                 text.push("  ");
                 text.push(SafeText::line(cell).shortened());
             }
@@ -139,12 +145,19 @@ impl Texts {
 
     /// The columns that changed, or else the first fields.
     fn brief_changes(&self, change: &Change, text: &mut SafeText) {
-        let cells = |item: &Option<std::sync::Arc<crate::item::Item>>| {
-            item.as_ref()
+        let cells = |item: &Option<Arc<Item>>, version: &Option<String>| {
+            let cells = item
+                .as_ref()
                 .map(|item| columns::essentials(&change.kind, item))
-                .unwrap_or_default()
+                .filter(|cells| !cells.is_empty());
+            let of_server = || {
+                self.server
+                    .essentials(&change.kind, change.key.as_ref()?, Some(version.as_deref()?))
+            };
+            cells.or_else(of_server).unwrap_or_default()
         };
-        let (old, new) = (cells(&change.old), cells(&change.object));
+        let old = cells(&change.old, &change.old_resource_version);
+        let new = cells(&change.object, &change.resource_version);
         let columns: Vec<(&String, &String)> = old
             .iter()
             .zip(&new)
@@ -171,6 +184,24 @@ impl Texts {
             let more = format!("  … {} more", change.diff.len() - BRIEF_FIELDS);
             text.push(self.colours.paint(DIM, SafeText::line(more)));
         }
+    }
+
+    /// The columns that tell the state of the object of a change.
+    fn essentials(&self, change: &Change) -> Vec<(String, String)> {
+        let object = change.object.as_ref();
+        let cells = object
+            .map(|object| columns::essentials(&change.kind, object))
+            .filter(|cells| !cells.is_empty());
+        let of_server = || {
+            // The last state of a deleted object may have no row of its own.
+            let version = change
+                .resource_version
+                .as_deref()
+                .filter(|_| change.event.cause().is_none());
+            self.server
+                .essentials(&change.kind, change.key.as_ref()?, version)
+        };
+        cells.or_else(of_server).unwrap_or_default()
     }
 
     fn old_and_new(&self, old: SafeText, new: SafeText) -> SafeText {
@@ -268,13 +299,6 @@ pub fn changed_part(field: &FieldChange) -> (SafeText, SafeText) {
     (text(&field.old), text(&field.new))
 }
 
-fn essentials(change: &Change) -> Vec<(&'static str, String)> {
-    let object = change.object.as_ref();
-    object
-        .map(|object| columns::essentials(&change.kind, object))
-        .unwrap_or_default()
-}
-
 /// The reason and message of an Event: its name is meaningless.
 fn story(change: &Change) -> Option<SafeText> {
     change.story().map(|story| SafeText::line(story).shortened())
@@ -329,6 +353,7 @@ mod tests {
         Texts {
             colours: Colours::new(false),
             several_kinds: false,
+            server: ServerColumns::default(),
         }
     }
 

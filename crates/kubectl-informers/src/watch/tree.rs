@@ -13,6 +13,7 @@ use crate::columns;
 use crate::item::Item;
 use crate::kinds::Kind;
 use crate::safe::SafeText;
+use crate::server_columns::ServerColumns;
 use crate::style::{Colours, DIM};
 
 /// The kinds that are owned by others in every cluster, and Events.
@@ -151,7 +152,7 @@ impl Tree {
     }
 
     /// The tree as text, one object per line; empty if there is no object.
-    pub fn text(&self, colours: Colours) -> SafeText {
+    pub fn text(&self, colours: Colours, server: &ServerColumns) -> SafeText {
         let mut text = SafeText::default();
         let is_root = |uid: &&String| {
             let owners = self.nodes.get(*uid).map(|node| node.owners.as_slice());
@@ -160,7 +161,7 @@ impl Tree {
         let roots: Vec<&String> = self.members.iter().filter(is_root).collect();
         let mut drawn = HashSet::new();
         for uid in self.sorted(roots) {
-            self.draw(uid, "", "", &mut drawn, colours, &mut text);
+            self.draw(uid, "", "", &mut drawn, (colours, server), &mut text);
         }
         text
     }
@@ -244,7 +245,7 @@ impl Tree {
         branch: &str,
         indent: &str,
         drawn: &mut HashSet<&'a String>,
-        colours: Colours,
+        (colours, server): (Colours, &ServerColumns),
         text: &mut SafeText,
     ) {
         let Some(node) = self.nodes.get(uid).filter(|_| drawn.insert(uid)) else {
@@ -255,7 +256,12 @@ impl Tree {
         }
         text.push(colours.paint(DIM, SafeText::line(format!("{indent}{branch}"))));
         text.push(SafeText::line(format!("{} {}", node.kind.label(), node.key)));
-        for (_, cell) in columns::essentials(&node.kind, &node.object) {
+        let cells = columns::essentials(&node.kind, &node.object);
+        let cells = match cells.is_empty() {
+            true => server.essentials(&node.kind, &node.key, node.object.object_version()),
+            false => Some(cells),
+        };
+        for (_, cell) in cells.unwrap_or_default() {
             text.push("  ");
             text.push(colours.paint(DIM, SafeText::line(cell).shortened()));
         }
@@ -279,7 +285,7 @@ impl Tree {
             } else {
                 "├─ "
             };
-            self.draw(other, branch, &indent, drawn, colours, text);
+            self.draw(other, branch, &indent, drawn, (colours, server), text);
         }
     }
 }
@@ -343,7 +349,7 @@ mod tests {
         tree.complete();
 
         assert_eq!(
-            tree.text(Colours::new(false)).as_str(),
+            tree.text(Colours::new(false), &ServerColumns::default()).as_str(),
             "set shop/web\n├─ thing shop/web-a\n│  └─ thing shop/deep\n└─ thing shop/web-b"
         );
         assert_eq!(tree.len(), 4);
@@ -354,7 +360,10 @@ mod tests {
         let (sets, pods) = (kind("Set", "sets"), kind("Thing", "things"));
         let mut tree = Tree::new(["sets".to_owned()], Some("web".to_owned()));
         tree.complete();
-        assert!(tree.text(Colours::new(false)).is_empty());
+        assert!(
+            tree.text(Colours::new(false), &ServerColumns::default())
+                .is_empty()
+        );
 
         assert!(tree.take(change(&pods, "deep", Some("web-a"), false)).is_empty());
         assert!(tree.take(change(&pods, "web-a", Some("web"), false)).is_empty());
@@ -370,7 +379,7 @@ mod tests {
         tree.take(change(&pods, "a", Some("b"), true));
         tree.take(change(&pods, "b", Some("a"), true));
         tree.complete();
-        tree.text(Colours::new(false));
+        tree.text(Colours::new(false), &ServerColumns::default());
         for number in 0..2 * MOST_HELD {
             tree.take(change(&pods, &format!("n-{number}"), Some("nobody"), false));
         }

@@ -1,6 +1,6 @@
 //! Where the objects come from when nothing is configured.
 
-use crate::program::{Cluster, Home};
+use crate::program::{Cluster, Home, Program};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_kubeconfig_the_embedded_cluster_with_churn_is_used() {
@@ -116,4 +116,45 @@ async fn an_empty_default_kubeconfig_counts_as_none() {
 
     home.write(".kube/config", "contexts: {");
     assert_eq!(home.run(&["watch", "nodes"]).await.code, Some(1));
+}
+
+/// Waits for an update by one of the programs of a cluster.
+async fn author(program: &mut Program) -> String {
+    loop {
+        let event = program.event_of("updated").await;
+        // Deletion times are set by the server.
+        if let Some(manager) = event["by"][0]["manager"].as_str() {
+            return manager.to_owned();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_of_simulated_clusters_have_authors() {
+    let known = [
+        "kubelet",
+        "kube-scheduler",
+        "kube-controller-manager",
+        "kubectl-set",
+        "kubectl-scale",
+    ];
+    let home = Home::new();
+    let mut embedded = home.start(&["watch", "pods,deploy", "--embedded", "-o", "json"]);
+    let manager = author(&mut embedded).await;
+    assert!(known.contains(&manager.as_str()), "{manager}");
+
+    let config = home.path().join("config");
+    let config = config.to_str().unwrap();
+    for options in [&["--churn", "20/s"][..], &["--churn", "20/s", "--live"]] {
+        let all = [
+            &["testserver", "--port", "0", "--kubeconfig", config][..],
+            options,
+        ]
+        .concat();
+        let mut server = home.start(&all);
+        server.line_with("with 3 nodes, 4 deployments").await;
+        let mut program = home.start(&["watch", "pods,deploy", "-A", "-o", "json", "--kubeconfig", config]);
+        let manager = author(&mut program).await;
+        assert!(known.contains(&manager.as_str()), "{options:?}: {manager}");
+    }
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::program::Cluster;
 
-fn definition() -> serde_json::Value {
+pub fn definition() -> serde_json::Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": { "name": "widgets.example.com" },
@@ -21,7 +21,7 @@ fn definition() -> serde_json::Value {
     })
 }
 
-fn widget(name: &str) -> serde_json::Value {
+pub fn widget(name: &str) -> serde_json::Value {
     json!({
         "apiVersion": "example.com/v1", "kind": "Widget",
         "metadata": { "name": name, "namespace": "default" }, "spec": { "size": 1 },
@@ -209,28 +209,4 @@ async fn without_aggregated_discovery_each_version_is_requested() {
         .map(|seen| seen.path.clone())
         .collect();
     assert!(paths.contains(&"/apis/apps/v1".to_owned()), "{paths:?}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn columns_of_custom_kinds_are_those_of_the_server() {
-    let cluster = Cluster::new().await;
-    let mut columns = definition();
-    columns["spec"]["versions"][0]["additionalPrinterColumns"] = json!([
-        { "name": "Size", "type": "integer", "jsonPath": ".spec.size" },
-        { "name": "Note", "type": "string", "jsonPath": ".spec.note", "priority": 1 },
-    ]);
-    cluster.server.create(columns);
-    cluster.server.create(widget("a"));
-    for (output, head, row) in [
-        ("text", ["NAME", "SIZE", "AGE"], ["a", "1"]),
-        ("wide", ["SIZE", "NOTE", "AGE"], ["a", "1"]),
-    ] {
-        let mut program = cluster.start(&["watch", "widgets", "-o", output]);
-        let line = program.line().await;
-        let words: Vec<&str> = line.split_whitespace().collect();
-        assert!(words.windows(3).any(|words| words == head), "{line}");
-        let line = program.line().await;
-        let words: Vec<&str> = line.split_whitespace().collect();
-        assert!(words.windows(2).any(|words| words == row), "{line}");
-    }
 }

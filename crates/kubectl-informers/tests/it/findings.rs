@@ -11,7 +11,7 @@ use crate::program::{Cluster, Program, within};
 use crate::serve::synced;
 
 /// Two controllers that do not agree about a field.
-async fn fight(cluster: &Cluster, rounds: usize) {
+pub async fn fight(cluster: &Cluster, rounds: usize) {
     let deployments: Api<Deployment> = Api::namespaced(cluster.server.client(), "shop");
     for _ in 0..rounds {
         for (manager, replicas) in [("autoscaler", 5), ("operator", 3)] {

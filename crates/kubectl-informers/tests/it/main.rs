@@ -5,6 +5,8 @@ mod bench;
 mod blocked_output;
 mod cluster;
 mod conditions;
+#[cfg(unix)]
+mod credentials;
 mod discovery;
 mod errors;
 mod findings;
@@ -17,15 +19,20 @@ mod packaging;
 mod program;
 mod recording;
 mod replay;
+#[cfg(target_os = "linux")]
+mod screen;
 mod secrets;
 mod serve;
 mod serve_gate;
 #[cfg(target_os = "linux")]
 mod serve_limits;
+mod server_columns;
 mod shell;
 #[cfg(target_os = "linux")]
 mod terminal;
 mod top;
+#[cfg(target_os = "linux")]
+mod top_screens;
 mod transport;
 mod tree;
 mod trouble;

@@ -15,27 +15,34 @@ use tokio::process::Child;
 use tokio::task::JoinSet;
 
 use crate::program::{Cluster, within};
+use crate::screen;
 
-struct Terminal {
+pub struct Terminal {
     /// The only handle of this side: the terminal is gone when it is closed.
     main: Arc<File>,
     reader: JoinSet<()>,
     seen: Arc<Mutex<String>>,
     child: Child,
+    size: (u16, u16),
 }
 
 impl Terminal {
     fn start(cluster: &Cluster, arguments: &[&str]) -> Self {
+        Self::sized(cluster, arguments, (80, 24))
+    }
+
+    /// On a terminal with this many columns and lines.
+    pub fn sized(cluster: &Cluster, arguments: &[&str], size: (u16, u16)) -> Self {
         let main = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&main).unwrap();
         unlockpt(&main).unwrap();
-        let size = Winsize {
-            ws_row: 24,
-            ws_col: 80,
+        let of_system = Winsize {
+            ws_row: size.1,
+            ws_col: size.0,
             ws_xpixel: 0,
             ws_ypixel: 0,
         };
-        tcsetwinsize(&main, size).unwrap();
+        tcsetwinsize(&main, of_system).unwrap();
         let name = ptsname(&main, Vec::new()).unwrap();
         let side = || {
             let path = std::path::Path::new(std::str::from_utf8(name.to_bytes()).unwrap());
@@ -73,10 +80,11 @@ impl Terminal {
             reader,
             seen,
             child,
+            size,
         }
     }
 
-    fn press(&self, keys: &str) {
+    pub fn press(&self, keys: &str) {
         (&*self.main).write_all(keys.as_bytes()).unwrap();
     }
 
@@ -84,6 +92,31 @@ impl Terminal {
     async fn close(mut self) -> Child {
         self.reader.shutdown().await;
         self.child
+    }
+
+    /// Waits until the screen has all these texts and none of those. Gives the screen.
+    pub async fn shows(&self, texts: &[&str], others: &[&str]) -> String {
+        let what = format!("a screen with {texts:?} and without {others:?}");
+        within(&what, async {
+            let mut look = tokio::time::interval(Duration::from_millis(50));
+            loop {
+                let shown = screen::drawn(&self.seen.lock().unwrap(), self.size);
+                if texts.iter().all(|text| shown.contains(text))
+                    && !others.iter().any(|text| shown.contains(text))
+                {
+                    return shown;
+                }
+                look.tick().await;
+            }
+        })
+        .await
+    }
+
+    /// Quits with `q`.
+    pub async fn quit(mut self) {
+        self.press("q");
+        let status = within("the end", self.child.wait()).await.unwrap();
+        assert_eq!(status.code(), Some(0));
     }
 
     async fn until(&self, what: &str, is: impl Fn(&str) -> bool) {

@@ -3,8 +3,10 @@
 use std::net::SocketAddr;
 
 use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, Patch, PatchParams};
 use kube_testserver::builders::{Build, node, pod};
 use kube_testserver::{Fault, RequestMatcher};
+use serde_json::json;
 
 use crate::browser::Browser;
 use crate::program::{Cluster, Program};
@@ -21,7 +23,11 @@ async fn shop() -> Cluster {
 }
 
 async fn serve(cluster: &Cluster, port: u16) -> (Program, SocketAddr) {
-    let mut program = cluster.start(&["serve", "pods,nodes", "--port", &port.to_string()]);
+    serve_kinds(cluster, "pods,nodes", port).await
+}
+
+async fn serve_kinds(cluster: &Cluster, kinds: &str, port: u16) -> (Program, SocketAddr) {
+    let mut program = cluster.start(&["serve", kinds, "--port", &port.to_string()]);
     let line = program.line_with("Serving http://").await;
     let address = line.trim_start_matches("Serving http://").trim_end_matches('/');
     (program, address.parse().unwrap())
@@ -349,5 +355,67 @@ async fn the_page_is_live_only_while_the_program_has_contact_with_the_cluster() 
     browser
         .wait_for("all is well", "return document.title === 'kubectl informers'")
         .await;
+    browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_name_their_authors() {
+    let cluster = shop().await;
+    let Some((browser, _program, _)) = opened(&cluster).await else {
+        return;
+    };
+    browser.until_text("#link", "live").await;
+    let pods: Api<Pod> = Api::namespaced(cluster.server.client(), "shop");
+    let by = PatchParams {
+        field_manager: Some("release-bot".to_owned()),
+        ..PatchParams::default()
+    };
+    let patch = json!({ "metadata": { "labels": { "stage": "canary" } } });
+    pods.patch("cart", &by, &Patch::Merge(patch)).await.unwrap();
+    browser.until_text("#log", "by release-bot").await;
+    browser.until_text("#log", "metadata.labels.stage").await;
+
+    cluster.server.delete::<Pod>("shop", "cart");
+
+    browser.until_text("#log", "author not recorded").await;
+    browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn custom_kinds_have_the_columns_of_the_server_and_they_follow_the_changes() {
+    let cluster = Cluster::new().await;
+    cluster.server.create(json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": "widgets.example.com" },
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": { "plural": "widgets", "kind": "Widget" },
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": { "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } },
+                "additionalPrinterColumns": [{ "name": "Colour", "type": "string", "jsonPath": ".spec.colour" }],
+            }],
+        },
+    }));
+    let widget = |colour: &str| {
+        json!({
+            "apiVersion": "example.com/v1", "kind": "Widget",
+            "metadata": { "name": "first", "namespace": "shop" }, "spec": { "colour": colour },
+        })
+    };
+    cluster.server.create(widget("green"));
+    let Some(browser) = Browser::start().await else {
+        return;
+    };
+    let (_program, address) = serve_kinds(&cluster, "widgets", 0).await;
+    browser.size(1600, 1000, false).await;
+    browser.open(&format!("http://{address}/")).await;
+    browser.until_text("#objects thead", "colour").await;
+    browser.until_text("#objects tbody", "green").await;
+
+    for colour in ["red", "blue", "white"] {
+        cluster.server.update(widget(colour));
+        browser.until_text("#objects tbody", colour).await;
+    }
+    assert_eq!(browser.console().await, Vec::<String>::new());
     browser.close().await;
 }

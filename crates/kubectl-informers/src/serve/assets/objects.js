@@ -116,6 +116,8 @@ async function ask() {
     if (mine !== asked) return;
     problem("");
     table(kind, found);
+    // Columns of the server that it has not sent yet.
+    if (found.late) touched(kind);
   } catch (error) {
     if (mine === asked) problem(error instanceof TypeError ? "" : error.message);
   }
