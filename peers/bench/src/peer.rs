@@ -37,6 +37,8 @@ pub enum Form {
     Packed,
     /// `Lazy<Pod>`, decoded once on arrival.
     PackedOnArrival,
+    /// `Lazy<Pod>`, decoded on access and compressed.
+    Compressed,
     /// A struct with the fields that the benchmark reads.
     Projected,
     /// `PartialObjectMeta<Pod>`.
@@ -51,6 +53,7 @@ impl Form {
             Self::Typed => "typed",
             Self::Packed => "packed",
             Self::PackedOnArrival => "packed-on-arrival",
+            Self::Compressed => "compressed",
             Self::Projected => "projected",
             Self::Metadata => "metadata",
         }
@@ -61,6 +64,7 @@ impl Form {
             Self::Typed,
             Self::Packed,
             Self::PackedOnArrival,
+            Self::Compressed,
             Self::Projected,
             Self::Metadata,
         ];
@@ -197,6 +201,14 @@ pub trait Cache: Send + Sync + 'static {
     fn on_node(&self, node: &str) -> Option<usize>;
     /// Lists everything and reads each object; returns their number.
     fn list(&self) -> usize;
+    /// Looks the pod up and reads its node; `None` if this form of a cache does not have it.
+    fn read_node(&self, _namespace: &str, _name: &str) -> Option<usize> {
+        None
+    }
+    /// Looks the pod up and obtains the whole object; `None` if this form of a cache does not have it.
+    fn read_whole(&self, _namespace: &str, _name: &str) -> Option<usize> {
+        None
+    }
 }
 
 /// Reports that the handler has received the initial objects.
@@ -311,12 +323,27 @@ fn reads(cache: &impl Cache, objects: usize) -> Value {
     let has_index = nodes.first().is_some_and(|node| cache.on_node(node).is_some());
     let index = has_index.then(|| median(|| nodes.iter().filter_map(|node| cache.on_node(node)).sum()));
     let list = median(|| cache.list());
+    let each = |read: &dyn Fn(&str, &str) -> Option<usize>| {
+        let available = keys
+            .first()
+            .is_some_and(|(namespace, name)| read(namespace, name).is_some());
+        let all = || {
+            keys.iter()
+                .filter_map(|(namespace, name)| read(namespace, name))
+                .sum()
+        };
+        available.then(|| median(all) * 1e9 / READS as f64)
+    };
+    let node = each(&|namespace, name| cache.read_node(namespace, name));
+    let whole = each(&|namespace, name| cache.read_whole(namespace, name));
     json!({
         "event": "reads", "found": found,
         "get_ns": get * 1e9 / READS as f64,
         "read_ns": read * 1e9 / READS as f64,
         "index_ns": index.map(|index| index * 1e9 / READS as f64),
         "list_us": list * 1e6,
+        "node_ns": node,
+        "whole_ns": whole,
     })
 }
 

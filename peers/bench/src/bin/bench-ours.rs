@@ -29,6 +29,16 @@ trait Read: Object + FromWire {
     fn node(&self) -> Option<String> {
         None
     }
+
+    /// The length of the name of the node: what reading this one field costs.
+    fn node_length(&self) -> Option<usize> {
+        Some(self.node()?.len())
+    }
+
+    /// A number from the whole object: what obtaining it costs. `None` if the form has no whole object.
+    fn whole(&self) -> Option<usize> {
+        None
+    }
 }
 
 impl Read for Pod {
@@ -41,6 +51,14 @@ impl Read for Pod {
 
     fn node(&self) -> Option<String> {
         self.spec.as_ref()?.node_name.clone()
+    }
+
+    fn node_length(&self) -> Option<usize> {
+        Some(self.spec.as_ref()?.node_name.as_ref()?.len())
+    }
+
+    fn whole(&self) -> Option<usize> {
+        self.node_length()
     }
 }
 
@@ -65,6 +83,10 @@ impl<K: Read + DeserializeOwned> Read for Lazy<K> {
 
     fn node(&self) -> Option<String> {
         self.text(K::NODE?).ok().flatten()
+    }
+
+    fn whole(&self) -> Option<usize> {
+        self.get().ok()?.node_length()
     }
 }
 
@@ -124,6 +146,10 @@ impl Read for Placement {
     fn node(&self) -> Option<String> {
         self.spec.as_ref()?.node_name.clone()
     }
+
+    fn node_length(&self) -> Option<usize> {
+        Some(self.spec.as_ref()?.node_name.as_ref()?.len())
+    }
 }
 
 struct Ours<K> {
@@ -150,6 +176,14 @@ impl<K: Read> peer::Cache for Ours<K> {
             .iter()
             .filter(|pod| !pod.object_name().is_empty())
             .count()
+    }
+
+    fn read_node(&self, namespace: &str, name: &str) -> Option<usize> {
+        self.pods.get((namespace, name))?.node_length()
+    }
+
+    fn read_whole(&self, namespace: &str, name: &str) -> Option<usize> {
+        self.pods.get((namespace, name))?.whole()
     }
 }
 
@@ -198,6 +232,7 @@ where
         Form::Typed => run(ListWatch::<K>::new(client, scope), options).await,
         Form::Packed => run(packed(Validate::OnAccess), options).await,
         Form::PackedOnArrival => run(packed(Validate::OnArrival), options).await,
+        Form::Compressed => run(packed(Validate::OnAccess).compressed(true), options).await,
         form => Err(format!("{} has no form {}", options.kind, form.argument()).into()),
     }
 }

@@ -36,7 +36,7 @@ pub async fn real(
     opponent.stop().await
 }
 
-/// The initial list of one form from the replay server and updates, once.
+/// The initial list of one form from the replay server, updates, and reads, once.
 ///
 /// # Errors
 ///
@@ -68,5 +68,9 @@ pub async fn replayed(
     let (measured, cpu) = play(&mut opponent, replay, paced).await?;
     book.add("packed-paced-cpu", peer, cpu);
     add(book, "packed-paced-p99", peer, &measured, "p99_us", 1.0);
+    opponent.command(&format!("reads {}", amount.objects)).await?;
+    let reads = opponent.says("reads").await?;
+    add(book, "packed-node", peer, &reads, "node_ns", 1.0);
+    add(book, "packed-whole", peer, &reads, "whole_ns", 1.0);
     opponent.stop().await
 }

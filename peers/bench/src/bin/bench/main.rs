@@ -28,13 +28,14 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>
 
 const USAGE: &str =
     "usage: peers/bench/run [--quick] [--objects N] [--runs N] [--only real,replay,packed,kinds,controller,queue]
-                        [--peers ours,ours-jemalloc,client-go,client-go-json,kube-runtime] [--generated]
+                        [--peers ours,ours-jemalloc,client-go,client-go-json,kube-runtime,packed,packed-on-arrival,
+                         compressed,projected,metadata] [--generated]
                         [--write FILE] [--results FILE]
   --quick      1,000 objects, one run: shows that everything works, measures nothing
   --objects    how many pods (20,000)
   --runs       of how many runs the median is taken (5)
   --only       which parts
-  --peers      which peers, for the real and the replay server
+  --peers      which peers; the last five, which are forms of our cache, for the part packed
   --generated  skips the real server, and replays generated pods instead of recorded ones
   --write      puts the tables into this document; with --only packed or kinds, into the part for these
   --results    writes the medians into this file, as JSON";
@@ -44,7 +45,8 @@ struct Options {
     objects: usize,
     runs: usize,
     only: Option<String>,
-    peers: Vec<Peer>,
+    /// All, if not given.
+    peers: Option<Vec<Peer>>,
     generated: bool,
     write: Option<PathBuf>,
     results: Option<PathBuf>,
@@ -59,7 +61,7 @@ impl Options {
             objects: 20_000,
             runs: 5,
             only: None,
-            peers: Peer::ALL.to_vec(),
+            peers: None,
             generated: false,
             write: None,
             results: None,
@@ -78,7 +80,7 @@ impl Options {
                 "--objects" => options.objects = value()?.parse()?,
                 "--runs" => options.runs = value()?.parse()?,
                 "--only" => options.only = Some(value()?),
-                "--peers" => options.peers = peers(&value()?)?,
+                "--peers" => options.peers = Some(peers(&value()?)?),
                 "--generated" => options.generated = true,
                 "--write" => options.write = Some(value()?.into()),
                 "--results" => options.results = Some(value()?.into()),
@@ -108,7 +110,7 @@ impl Options {
 
 fn peers(names: &str) -> Result<Vec<Peer>> {
     let peer = |name: &str| {
-        let found = Peer::ALL.into_iter().find(|peer| peer.argument() == name);
+        let found = (Peer::ALL.into_iter().chain(Peer::FORMS)).find(|peer| peer.argument() == name);
         found.ok_or_else(|| format!("there is no peer {name:?}\n{USAGE}").into())
     };
     names.split(',').map(peer).collect()
@@ -332,8 +334,8 @@ fn heading(options: &Options, repository: &Path, load: &str) -> String {
         .only
         .as_ref()
         .map_or(String::new(), |only| format!(" --only {only}"));
-    if options.peers != Peer::ALL {
-        let names: Vec<&str> = options.peers.iter().map(|peer| peer.argument()).collect();
+    if let Some(peers) = &options.peers {
+        let names: Vec<&str> = peers.iter().map(|peer| peer.argument()).collect();
         only.push_str(&format!(" --peers {}", names.join(",")));
     }
     if options.generated {

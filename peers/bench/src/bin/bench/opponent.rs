@@ -34,6 +34,8 @@ pub enum Peer {
     Packed,
     /// The same, decoded once on arrival.
     PackedOnArrival,
+    /// This library with packed objects that are compressed, decoded on access.
+    Compressed,
     /// This library with a projection.
     Projected,
     /// This library with metadata only.
@@ -42,12 +44,13 @@ pub enum Peer {
 
 impl Peer {
     /// The forms of a cache: the columns of the part `packed`.
-    pub const FORMS: [Self; 7] = [
+    pub const FORMS: [Self; 8] = [
         Self::ClientGo,
         Self::KubeRuntime,
         Self::Ours,
         Self::Packed,
         Self::PackedOnArrival,
+        Self::Compressed,
         Self::Projected,
         Self::Metadata,
     ];
@@ -72,6 +75,7 @@ impl Peer {
             Self::KubeRuntime => "kube-runtime",
             Self::Packed => "packed",
             Self::PackedOnArrival => "packed, checked on arrival",
+            Self::Compressed => "packed, compressed",
             Self::Projected => "projected",
             Self::Metadata => "metadata only",
         }
@@ -91,6 +95,7 @@ impl Peer {
         match self {
             Self::Packed => Form::Packed,
             Self::PackedOnArrival => Form::PackedOnArrival,
+            Self::Compressed => Form::Compressed,
             Self::Projected => Form::Projected,
             Self::Metadata => Form::Metadata,
             Self::Ours | Self::OursJemalloc | Self::ClientGo | Self::ClientGoJson | Self::KubeRuntime => {
@@ -108,7 +113,9 @@ impl Peer {
             Self::ClientGo => "client-go",
             Self::ClientGoJson => "client-go-json",
             Self::KubeRuntime => "kube-runtime",
-            Self::Packed | Self::PackedOnArrival | Self::Projected | Self::Metadata => self.form().argument(),
+            Self::Packed | Self::PackedOnArrival | Self::Compressed | Self::Projected | Self::Metadata => {
+                self.form().argument()
+            }
         }
     }
 }
@@ -122,8 +129,8 @@ pub struct Programs {
     pub client_go: Option<PathBuf>,
     /// The library jemalloc, if it is installed.
     pub jemalloc: Option<PathBuf>,
-    /// The peers to measure.
-    pub wanted: Vec<Peer>,
+    /// The peers to measure; all, if not given.
+    pub wanted: Option<Vec<Peer>>,
 }
 
 impl Programs {
@@ -131,18 +138,24 @@ impl Programs {
     /// the server.
     #[must_use]
     pub fn peers(&self, run: usize) -> Vec<Peer> {
-        let wanted = self.wanted.iter().copied();
-        let mut peers: Vec<Peer> = wanted.filter(|peer| self.has(*peer)).collect();
+        let mut peers = self.wanted_of(&Peer::ALL);
         let first = run % peers.len().max(1);
         peers.rotate_left(first);
         peers
     }
 
-    /// The forms of a cache that are available.
+    /// The forms of a cache to measure that are available.
     #[must_use]
     pub fn forms(&self) -> Vec<Peer> {
-        let forms = Peer::FORMS.into_iter();
-        forms.filter(|peer| self.has(*peer)).collect()
+        self.wanted_of(&Peer::FORMS)
+    }
+
+    fn wanted_of(&self, peers: &[Peer]) -> Vec<Peer> {
+        let is_wanted = |peer| {
+            let wanted = self.wanted.as_ref();
+            self.has(peer) && wanted.is_none_or(|wanted| wanted.contains(&peer))
+        };
+        peers.iter().copied().filter(|peer| is_wanted(*peer)).collect()
     }
 
     /// Whether the program of a peer is available.
@@ -154,9 +167,12 @@ impl Programs {
     fn of(&self, peer: Peer) -> Option<PathBuf> {
         match peer {
             Peer::KubeRuntime => Some(self.directory.join("bench-kube-runtime")),
-            Peer::Ours | Peer::Packed | Peer::PackedOnArrival | Peer::Projected | Peer::Metadata => {
-                Some(self.directory.join("bench-ours"))
-            }
+            Peer::Ours
+            | Peer::Packed
+            | Peer::PackedOnArrival
+            | Peer::Compressed
+            | Peer::Projected
+            | Peer::Metadata => Some(self.directory.join("bench-ours")),
             Peer::OursJemalloc => {
                 let installed = self.jemalloc.as_ref();
                 installed.map(|_| self.directory.join("bench-ours"))

@@ -248,6 +248,16 @@ const PACKED_FIGURES: &[PackedFigure] = &[
         None,
         None,
     ),
+    packed(
+        figure("packed-node", "get by key and read one field, ns", 0),
+        None,
+        None,
+    ),
+    packed(
+        figure("packed-whole", "get by key and the whole object, ns", 0),
+        None,
+        None,
+    ),
 ];
 
 /// The table of the forms of a cache.
@@ -511,7 +521,8 @@ mod tests {
 
         let text = tables(&book);
 
-        let row = "| replayed: CPU to synced, s | 1.00 | 4.00 | n/a | 0.50 | n/a | n/a | n/a | 0.50 | 0.12 |";
+        let row =
+            "| replayed: CPU to synced, s | 1.00 | 4.00 | n/a | 0.50 | n/a | n/a | n/a | n/a | 0.50 | 0.12 |";
         assert!(text.contains(row), "{text}");
         let verdict = "≤ 0.25× client-go: missed by 100 %; ≤ 0.3× kube-runtime: met |";
         assert!(text.contains(verdict), "{text}");
