@@ -7,14 +7,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use fastrand::Rng;
-use tokio::time::Instant;
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::ALLOCATOR;
 use crate::mutate::{MAX_LENGTH, mutate};
 use crate::outcome::Outcome;
 use crate::readers::Reader;
 
-/// The longest that an execution may take.
+/// The most processor time that an execution may take.
 const SLOW: Duration = Duration::from_secs(1);
 /// The largest corpus of a fuzzer. Beyond it, new inputs replace random ones.
 const MAX_CORPUS: usize = 2048;
@@ -54,30 +54,34 @@ pub fn execute(reader: &mut Reader, input: &[u8]) -> Result<u64, Finding> {
         input: input.to_vec(),
     };
     let limit = reader.memory_base + reader.memory_per_byte * input.len();
-    let mut took = Duration::ZERO;
-    // A machine may be busy: what takes too long must do so twice.
-    for _ in 0..2 {
-        ALLOCATOR.reset_peak_usage();
-        let before = ALLOCATOR.current_usage();
-        let began = Instant::now();
-        let mut outcome = Outcome::default();
-        let result = catch_unwind(AssertUnwindSafe(|| (reader.read)(input, &mut outcome)));
-        took = began.elapsed();
-        let allocated = ALLOCATOR.peak_usage().saturating_sub(before);
-        if let Err(panic) = result {
-            return Err(finding(reader, format!("panicked: {}", message(&*panic))));
-        }
-        if allocated > limit {
-            return Err(finding(
-                reader,
-                format!("allocated {allocated} bytes, more than its limit of {limit}"),
-            ));
-        }
-        if took < SLOW {
-            return Ok(outcome.signature());
-        }
+    ALLOCATOR.reset_peak_usage();
+    let before = ALLOCATOR.current_usage();
+    let began = processor_time();
+    let mut outcome = Outcome::default();
+    let result = catch_unwind(AssertUnwindSafe(|| (reader.read)(input, &mut outcome)));
+    let took = processor_time().saturating_sub(began);
+    let allocated = ALLOCATOR.peak_usage().saturating_sub(before);
+    if let Err(panic) = result {
+        return Err(finding(reader, format!("panicked: {}", message(&*panic))));
     }
-    Err(finding(reader, format!("took {took:?}")))
+    if allocated > limit {
+        return Err(finding(
+            reader,
+            format!("allocated {allocated} bytes, more than its limit of {limit}"),
+        ));
+    }
+    if took >= SLOW {
+        return Err(finding(reader, format!("took {took:?} of processor time")));
+    }
+    Ok(outcome.signature())
+}
+
+/// The time that this thread has run. Unlike a clock on the wall, it stands still while the machine is busy with something
+/// else.
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 fn message(panic: &(dyn Any + Send)) -> &str {
