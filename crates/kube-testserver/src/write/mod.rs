@@ -2,6 +2,7 @@
 //! Accepts JSON objects, returns stored ones or the error to respond with. Independent of HTTP.
 
 mod admit;
+mod change;
 mod create;
 mod definition;
 mod delete;
@@ -33,13 +34,14 @@ use crate::typed;
 use crate::webhooks::Webhooks;
 
 pub(crate) use admit::{create_admitted, delete_admitted, delete_collection};
+pub(crate) use change::{Made, Part};
 pub(crate) use create::{NewObject, create};
 pub(crate) use delete::{DeleteOptions, Deleted, Propagation, delete};
 pub(crate) use garbage::{follow_deferred, kind_of, settle};
 pub(crate) use mirror::{mirror, mirror_deletion};
 pub(crate) use review::review;
 pub(crate) use subresource::{apply_scale, bind, issue_token, read_scale, write_scale};
-pub(crate) use update::{Made, Part, update, update_now};
+pub(crate) use update::{update, update_now};
 
 /// The origin of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
-use super::update::Made;
+use super::change::Made;
 use super::{Part, Place, update};
 use crate::admission::field_error::FieldError;
 use crate::kinds::ScaleError;
