@@ -237,7 +237,7 @@ async fn tokens_are_issued_for_service_accounts() {
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}});
     send(&server, Method::POST, accounts, &account).await;
 
-    let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
+    let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": ["vault"]}});
     let issued = send(
         &server,
         Method::POST,
@@ -252,6 +252,21 @@ async fn tokens_are_issued_for_service_accounts() {
         .map(|token| token.split('.').count());
     assert_eq!(token, Some(3));
     let short = json!({"spec": {"expirationSeconds": 5}});
+    let mut reviewed = Vec::new();
+    for audience in ["vault", "other"] {
+        let review =
+            json!({ "spec": { "token": issued.json()["status"]["token"], "audiences": [audience] } });
+        let path = "/apis/authentication.k8s.io/v1/tokenreviews";
+        let review = send(&server, Method::POST, path, &review).await.json();
+        reviewed.push(review["status"].clone());
+    }
+    assert_eq!(
+        reviewed[0]["user"]["username"],
+        "system:serviceaccount:default:robot"
+    );
+    assert_eq!(reviewed[0]["audiences"], json!(["vault"]));
+    assert_eq!(reviewed[1]["authenticated"], false, "for another audience");
+
     let rejected = send(&server, Method::POST, &format!("{accounts}/robot/token"), &short).await;
     assert_eq!(rejected.status, 422);
 }
