@@ -81,12 +81,16 @@ impl Draft {
     }
 
     /// Records the manager of the change, so that what webhooks change later has no manager.
+    ///
+    /// Ephemeral containers: a real server records the fields that the client sent, also those that it then drops.
     pub(super) fn track(&mut self, place: &Place<'_>, part: Part) {
         let Some(manager) = place.manager.as_ref().filter(|_| self.record) else {
             return;
         };
         let mut new = self.new.clone();
-        carry_over(place, part, &self.old, &mut new);
+        if part != Part::EphemeralContainers {
+            carry_over(place, part, &self.old, &mut new);
+        }
         let (old, mut new) = (Value::Object(self.old.clone()), Value::Object(new));
         patch::track_update(place.kind, Some(&old), &mut new, manager);
         let managed = new.pointer("/metadata/managedFields").cloned();
@@ -106,7 +110,10 @@ pub(super) struct CheckedChange {
 }
 
 impl CheckedChange {
-    pub(super) fn new(place: &Place<'_>, part: Part, draft: Draft) -> Result<CheckedChange, ApiError> {
+    pub(super) fn new(place: &Place<'_>, part: Part, mut draft: Draft) -> Result<CheckedChange, ApiError> {
+        if part == Part::EphemeralContainers {
+            draft.track(place, part);
+        }
         let Draft { old, mut new, record } = draft;
         check_version(place, &old, &mut new)?;
         carry_over(place, part, &old, &mut new);
@@ -290,7 +297,9 @@ fn carry_over(place: &Place<'_>, part: Part, old: &Map<String, Value>, new: &mut
             .get_mut("spec")
             .and_then(|spec| spec.get_mut("ephemeralContainers"));
         let containers = containers.map(Value::take);
+        let managed = metadata_mut(new).remove("managedFields");
         *new = old.clone();
+        set(metadata_mut(new), "managedFields", managed);
         if let Some(spec) = new.get_mut("spec").and_then(Value::as_object_mut) {
             set(spec, "ephemeralContainers", containers);
         }

@@ -257,10 +257,16 @@ impl Place<'_> {
         Arc::new(Stored::encode(&api_version, kind, object, revision))
     }
 
-    /// Stores an object; a dry run only encodes it.
+    /// Stores an object; a dry run only encodes it, at the version that it has.
     fn put(&self, store: &mut Store, object: &Map<String, Value>) -> Arc<Stored> {
         if self.dry_run {
-            return self.encoded(object, store.revision());
+            let version = object
+                .get("metadata")
+                .and_then(|metadata| metadata.get("resourceVersion"));
+            let version = version
+                .and_then(Value::as_str)
+                .and_then(|version| version.parse().ok());
+            return self.encoded(object, version.unwrap_or_default());
         }
         let (api_version, kind_name) = (self.version_of(object), self.stored_as.kind.as_str());
         let collection = self.collection();
