@@ -420,15 +420,20 @@ async fn fields_that_the_kind_does_not_have_cannot_be_applied() {
         (
             500,
             String::new(),
-            "failed to create typed patch object (default/web; apps/v1, Kind=Deployment): \
+            "failed to create typed patch object (/web; apps/v1, Kind=Deployment): \
              .spec.template.spec.containers[name=\"web\"].imag: field not declared in schema"
                 .to_owned()
         )
     );
-    unknown["replicas"] = json!(3);
+    let containers = &mut unknown["spec"]["template"]["spec"]["containers"];
+    let side = json!({ "name": "side", "image": "nginx", "prt": 1 });
+    *containers = json!([containers[0], side]);
     let message = apply(&unknown).await.error().2;
     assert!(
-        message.contains("errors:\n  .replicas: field not declared in schema\n  .spec.template"),
+        message.ends_with(
+            "errors:\n  .spec.template.spec.containers[name=\"web\"].imag: field not declared in schema\n  \
+             .spec.template.spec.containers[name=\"side\"].prt: field not declared in schema"
+        ),
         "{message}"
     );
     assert_eq!(apply(&deployment()).await.status, 201);
