@@ -117,6 +117,9 @@ impl CheckedChange {
         let Draft { old, mut new, record } = draft;
         check_version(place, &old, &mut new)?;
         carry_over(place, part, &old, &mut new);
+        if place.is_typed() && part == Part::Object {
+            typed::count_templates(place.kind, &old, &mut new);
+        }
         let mut errors = check(place.kind, metadata_mut(&mut new));
         if place.is(definition::GROUP, definition::KIND) && part == Part::Object {
             errors.extend(definition::validate(&mut new, Some(&old)));
@@ -328,7 +331,8 @@ fn carry_over(place: &Place<'_>, part: Part, old: &Map<String, Value>, new: &mut
     set(metadata, "generation", generation.clone());
     if has_generation(place.kind) {
         let generation = generation.as_ref().and_then(Value::as_i64).unwrap_or(1);
-        let counted = i64::from(differs(place.kind, old, new));
+        // A write of the status may change annotations, which count elsewhere.
+        let counted = i64::from(part != Part::Status && differs(place.kind, old, new));
         set(
             metadata_mut(new),
             "generation",

@@ -172,6 +172,7 @@ async fn update_keeps_server_owned_fields() {
     body["metadata"]["creationTimestamp"] = json!("2000-01-01T00:00:00Z");
     body["metadata"]["generation"] = json!(77);
     body["status"]["phase"] = json!("Running");
+    body["spec"]["activeDeadlineSeconds"] = json!(5);
     body["spec"]["nodeName"] = json!("worker-1");
 
     let updated = send(&server, Method::PUT, &format!("{PODS}/cart"), &body)
