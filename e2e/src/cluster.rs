@@ -104,6 +104,15 @@ impl Cluster {
         self.run("compact", &[]).await.map(drop)
     }
 
+    /// Starts kube-controller-manager, which is stopped with the cluster.
+    ///
+    /// # Errors
+    ///
+    /// Skipped without a Go toolchain to build it; failed if it does not start.
+    pub async fn start_controllers(&self) -> Result<(), NoServer> {
+        self.run("start-controllers", &[]).await.map(drop)
+    }
+
     async fn run(&self, command: &str, flags: &[String]) -> Result<Output, NoServer> {
         let output = Command::new(script())
             .arg(command)

@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 mod cluster;
+pub mod controllers;
 pub mod differential;
 mod error;
 mod proxy;

@@ -52,9 +52,24 @@ pub(crate) fn differs(kind: &Kind, old: &Map<String, Value>, new: &Map<String, V
         // Its annotations are copied to its replica sets, so they count as part of the spec.
         return true;
     }
+    let is_pod = kind.group.is_empty() && kind.kind == "Pod";
     let keys = old.keys().chain(new.keys());
-    keys.into_iter()
-        .any(|key| counted(key) && !same(old.get(key), new.get(key)))
+    keys.into_iter().any(|key| {
+        let (old, new) = (old.get(key), new.get(key));
+        counted(key) && !same(old, new) && !(is_pod && key == "spec" && is_bound(old, new))
+    })
+}
+
+/// Whether two specs of a pod differ only in the node: a binding is no new generation.
+fn is_bound(old: Option<&Value>, new: Option<&Value>) -> bool {
+    let unbound = |spec: Option<&Value>| {
+        let mut spec = spec.cloned().unwrap_or_default();
+        if let Some(spec) = spec.as_object_mut() {
+            spec.remove("nodeName");
+        }
+        spec
+    };
+    unbound(old) == unbound(new)
 }
 
 /// Whether two fields are equal; null equals a missing field.

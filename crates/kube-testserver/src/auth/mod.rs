@@ -127,8 +127,20 @@ pub(crate) fn user_of_token(state: &ServerState, token: &str) -> Option<User> {
     None
 }
 
-/// The service account of a token that this server issued: it is not signed, so only its claims are checked.
 fn account_of_token(state: &ServerState, token: &str) -> Option<User> {
+    issued(state, token).map(|issued| issued.user)
+}
+
+/// What is known of a token that this server issued.
+pub(crate) struct Issued {
+    /// The service account.
+    pub(crate) user: User,
+    /// For whom the token is.
+    pub(crate) audiences: Vec<String>,
+}
+
+/// The claims of a token that this server issued: it is not signed, so only its claims are checked.
+pub(crate) fn issued(state: &ServerState, token: &str) -> Option<Issued> {
     let claims = token.split('.').nth(1)?;
     let claims: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()?;
     let expiry = claims.get("exp")?.as_i64()?;
@@ -139,7 +151,15 @@ fn account_of_token(state: &ServerState, token: &str) -> Option<User> {
         .read()
         .collection("serviceaccounts")
         .is_some_and(|accounts| accounts.get(&storage_key(Some(namespace), name)).is_some());
-    (exists && expiry > state.clock.now().as_second()).then(|| User::new(subject, &[]))
+    let audiences = claims.get("aud").and_then(Value::as_array);
+    (exists && expiry > state.clock.now().as_second()).then(|| Issued {
+        user: User::new(subject, &[]),
+        audiences: audiences
+            .into_iter()
+            .flatten()
+            .filter_map(|audience| audience.as_str().map(str::to_owned))
+            .collect(),
+    })
 }
 
 /// The user that a client acts as, if it may.

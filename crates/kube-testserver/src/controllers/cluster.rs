@@ -199,7 +199,11 @@ impl Cluster<'_> {
             manager: self.manager(subresource, &now),
             ..Place::of_test(&kind, &kind, namespace, name)
         };
-        let edited = write::update_now(self.state, self.store, &place, Part::Object, |object| {
+        let part = match subresource {
+            "status" => Part::Status,
+            _ => Part::Object,
+        };
+        let edited = write::update_now(self.state, self.store, &place, part, |object| {
             let mut object = object.clone();
             change(&mut object);
             Ok(Made::Changed(object))
@@ -267,10 +271,18 @@ impl Cluster<'_> {
     }
 
     /// Replaces the status of an object.
+    /// Changes the status of an object, and the metadata that may be written with it.
+    pub(super) fn edit_status(
+        &mut self,
+        collection: &str,
+        key: &str,
+        change: impl FnOnce(&mut Value),
+    ) -> Option<Value> {
+        self.edit_part("status", collection, key, change)
+    }
+
     pub(super) fn set_status(&mut self, collection: &str, key: &str, status: Value) {
-        self.edit_part("status", collection, key, |object| {
-            object["status"] = json!(status)
-        });
+        self.edit_status(collection, key, |object| object["status"] = json!(status));
     }
 }
 

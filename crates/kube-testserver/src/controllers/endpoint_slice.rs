@@ -76,27 +76,27 @@ fn slices(cluster: &Cluster<'_>, service: &Value) -> Vec<Value> {
         if has_ended(&pod) || text(&pod, "/status/podIP").is_empty() {
             continue;
         }
-        let ports = ports(service, Some(&pod));
+        let ports = ports(service, &pod);
         let entry = by_ports.entry(ports.to_string());
         let (_, endpoints) = entry.or_insert_with(|| (ports, Vec::new()));
         endpoints.push(endpoint(cluster, service, &pod));
     }
     if by_ports.is_empty() {
-        by_ports.insert(String::new(), (ports(service, None), Vec::new()));
+        by_ports.insert(String::new(), (Value::Null, Vec::new()));
     }
     let mut slices = Vec::new();
     for (ports, endpoints) in by_ports.into_values() {
         if endpoints.is_empty() {
-            slices.push(slice(service, &ports, &[]));
+            slices.push(slice(service, &ports, Value::Null));
         }
         for piece in endpoints.chunks(SLICE) {
-            slices.push(slice(service, &ports, piece));
+            slices.push(slice(service, &ports, json!(piece)));
         }
     }
     slices
 }
 
-fn slice(service: &Value, ports: &Value, endpoints: &[Value]) -> Value {
+fn slice(service: &Value, ports: &Value, endpoints: Value) -> Value {
     let mut labels = Map::new();
     let own = service.pointer("/metadata/labels").and_then(Value::as_object);
     labels.extend(
@@ -155,14 +155,14 @@ fn endpoint(cluster: &Cluster<'_>, service: &Value, pod: &Value) -> Value {
 }
 
 /// The ports of a service as numbers; those with a name are looked up in the pod.
-fn ports(service: &Value, pod: Option<&Value>) -> Value {
+fn ports(service: &Value, pod: &Value) -> Value {
     let ports = list(service, "/spec/ports").iter().filter_map(|port| {
         let protocol = match text(port, "/protocol") {
             "" => "TCP",
             protocol => protocol,
         };
         let number = match port.get("targetPort") {
-            Some(Value::String(name)) => container_port(pod?, name, protocol)?,
+            Some(Value::String(name)) => container_port(pod, name, protocol)?,
             Some(target) if target.as_i64().is_some_and(|number| number > 0) => target.clone(),
             _ => port.get("port")?.clone(),
         };

@@ -386,7 +386,8 @@ impl Step {
             set(&mut pod, &["metadata", "labels", INDEX], index.as_str());
             set(&mut pod, &["metadata", "annotations", INDEX], index.as_str());
             set(&mut pod, &["spec", "hostname"], format!("{name}-{index}"));
-            let variable = json!({ "name": "JOB_COMPLETION_INDEX", "value": index });
+            let field = json!({ "fieldPath": format!("metadata.labels['{INDEX}']") });
+            let variable = json!({ "name": "JOB_COMPLETION_INDEX", "valueFrom": { "fieldRef": field } });
             let containers = pod.pointer_mut("/spec/containers").and_then(Value::as_array_mut);
             for container in containers.into_iter().flatten() {
                 let mut variables = list(container, "/env").to_vec();

@@ -79,7 +79,7 @@ pub(crate) enum Controller {
 /// # Differences from a real cluster
 ///
 /// The controllers follow the rules of kube-controller-manager, kube-scheduler and the kubelet as far as clients can observe them
-/// with one healthy control plane. They leave out:
+/// with one healthy control plane. Their end states are compared with those of kube-controller-manager. They leave out:
 ///
 /// - Controllers not listed here: CronJob, HorizontalPodAutoscaler, PodDisruptionBudget status, resource quotas, service accounts
 ///   and their tokens, node lifecycle (taints by condition, eviction), volumes, Endpoints.
@@ -88,7 +88,7 @@ pub(crate) enum Controller {
 /// - StatefulSet: `maxUnavailable`, retention policies of claims.
 /// - DaemonSet: `maxSurge`.
 /// - Job: pod failure policies, success policies, `backoffLimitPerIndex`.
-/// - EndpointSlice: IPv6, topology hints.
+/// - EndpointSlice: IPv6, topology hints, the time of the change that caused an update.
 /// - Scheduler: resources, affinity to pods, spread constraints, priorities and preemption, `schedulerName`. Nodes that fit take turns.
 /// - Kubelet: init containers, probes and images are not run; [`PodRule`] decides what happens to a pod.
 /// - Their writes appear in `managedFields` only with [`TestServerBuilder::field_managers`](crate::TestServerBuilder::field_managers).

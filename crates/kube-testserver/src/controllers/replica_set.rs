@@ -8,8 +8,8 @@ use super::Controller;
 use super::cluster::Cluster;
 use super::fields::{number, selects, set_count, text};
 use super::pods::{
-    self, claim, from_template, generate_name, is_active, is_available, is_deleting, is_ready, key_of,
-    next_available,
+    self, claim, from_template, generate_name, has_ended, is_active, is_available, is_deleting, is_ready,
+    key_of, next_available,
 };
 
 const COLLECTION: &str = "replicasets.apps";
@@ -21,12 +21,18 @@ pub(super) fn reconcile(cluster: &mut Cluster<'_>, key: &str) {
         return;
     };
     let mut active: Vec<Value> = claim(cluster, "pods", &set);
+    let terminating = active
+        .iter()
+        .filter(|pod| is_deleting(pod) && !has_ended(pod))
+        .count();
     active.retain(is_active);
     if !is_deleting(&set) {
         manage(cluster, key, &set, &mut active);
     }
     let min_ready = number(&set, "/spec/minReadySeconds").unwrap_or(0);
-    cluster.set_status(COLLECTION, key, status(cluster, &set, &active, min_ready));
+    let mut status = status(cluster, &set, &active, min_ready);
+    status["terminatingReplicas"] = json!(terminating);
+    cluster.set_status(COLLECTION, key, status);
     if let Some(left) = next_available(&active, min_ready, cluster.now()) {
         cluster.again(Duration::from_secs(left), Controller::ReplicaSets, key);
     }

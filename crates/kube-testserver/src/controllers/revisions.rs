@@ -10,6 +10,9 @@ const COLLECTION: &str = "controllerrevisions.apps";
 /// The label of a pod with the revision of its template.
 pub(super) const LABEL: &str = "controller-revision-hash";
 
+/// The label of a stateful set's revision with the hash of its template. Other revisions have it in the label of their pods.
+const HASH: &str = "controller.kubernetes.io/hash";
+
 /// The revision of a workload's current template. It is created, or becomes the latest if the template is an earlier one.
 pub(super) fn current(cluster: &mut Cluster<'_>, owner: &Value) -> Option<Value> {
     let data = data_of(cluster.template_of(owner));
@@ -33,8 +36,12 @@ pub(super) fn current(cluster: &mut Cluster<'_>, owner: &Value) -> Option<Value>
         .pointer("/spec/template/metadata/labels")
         .cloned()
         .unwrap_or_else(|| json!({}));
-    set(&mut labels, &[LABEL], hash.as_str());
-    cluster.create(json!({
+    let label = match text(owner, "/kind") {
+        "StatefulSet" => HASH,
+        _ => LABEL,
+    };
+    set(&mut labels, &[label], hash.as_str());
+    let mut revision = json!({
         "apiVersion": "apps/v1", "kind": "ControllerRevision",
         "metadata": {
             "name": format!("{}-{hash}", text(owner, "/metadata/name")),
@@ -42,7 +49,11 @@ pub(super) fn current(cluster: &mut Cluster<'_>, owner: &Value) -> Option<Value>
             "labels": labels, "ownerReferences": [controller_reference(owner)],
         },
         "data": data, "revision": latest + 1,
-    }))
+    });
+    if let Some(annotations) = owner.pointer("/metadata/annotations") {
+        set(&mut revision, &["metadata", "annotations"], annotations.clone());
+    }
+    cluster.create(revision)
 }
 
 /// The revisions of a workload, oldest first.
@@ -93,7 +104,7 @@ pub(super) fn clean_up(cluster: &mut Cluster<'_>, owner: &Value, kept: &[String]
 pub(super) fn hash_of(revision: &Value) -> &str {
     let labels = revision.pointer("/metadata/labels");
     labels
-        .and_then(|labels| labels.get(LABEL)?.as_str())
+        .and_then(|labels| labels.get(HASH).or_else(|| labels.get(LABEL))?.as_str())
         .unwrap_or_default()
 }
 

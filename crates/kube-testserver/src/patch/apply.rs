@@ -20,10 +20,11 @@ pub fn apply(
     manager: &Manager<'_>,
     force: bool,
 ) -> Result<Value, PatchError> {
-    let applied = checked(kind, applied)?;
-    let wanted = fields_of(kind, &stripped(&applied));
+    check_applied(kind, applied)?;
+    // A null is owned like a value.
+    let wanted = fields_of(kind, &stripped(applied));
     let Some(live) = live else {
-        let mut object = applied;
+        let mut object = without_nulls(applied);
         let entries = if wanted.is_empty() {
             Vec::new()
         } else {
@@ -53,7 +54,7 @@ pub fn apply(
         .position(|entry| entry.belongs_to(kind, manager, Operation::Apply));
     let own = own.map(|position| entries.remove(position));
 
-    let mut result = merge(kind, &mut Vec::new(), live, &applied);
+    let mut result = merge(kind, &mut Vec::new(), live, applied);
     if let Some(own) = &own {
         let mut others = FieldSet::default();
         entries.iter().for_each(|entry| others.union(&entry.fields));
@@ -99,8 +100,8 @@ pub fn apply(
     Ok(result)
 }
 
-/// The configuration without nulls, if it matches this kind and version.
-fn checked(kind: &Kind, applied: &Value) -> Result<Value, PatchError> {
+/// A configuration must be an object of this kind and version, and name no managers.
+pub(crate) fn check_applied(kind: &Kind, applied: &Value) -> Result<(), PatchError> {
     let Value::Object(fields) = applied else {
         return Err(PatchError::BadRequest(
             "error decoding patch: the configuration must be an object".to_owned(),
@@ -109,12 +110,14 @@ fn checked(kind: &Kind, applied: &Value) -> Result<Value, PatchError> {
     let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
     let (api_version, name) = (text("apiVersion"), text("kind"));
     if (api_version, name) != (kind.api_version().as_str(), kind.kind.as_str()) {
+        // Also of kinds without group.
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         return Err(PatchError::BadRequest(format!(
-            "invalid object type: {api_version}, Kind={name}"
+            "invalid object type: {group}/{version}, Kind={name}"
         )));
     }
     match applied.pointer("/metadata/managedFields") {
-        None | Some(Value::Null) => Ok(without_nulls(applied)),
+        None | Some(Value::Null) => Ok(()),
         Some(_) => Err(PatchError::BadRequest(
             "metadata.managedFields must be nil".to_owned(),
         )),
@@ -141,10 +144,14 @@ fn merge<'a>(kind: &Kind, path: &mut Vec<&'a str>, live: &Value, applied: &'a Va
         (Value::Object(live), Value::Object(applied)) if !is_atomic_map(kind, path) => {
             let mut merged = live.clone();
             for (name, value) in applied {
+                if value.is_null() {
+                    merged.remove(name);
+                    continue;
+                }
                 path.push(name);
                 let value = match live.get(name) {
                     Some(before) => merge(kind, path, before, value),
-                    None => value.clone(),
+                    None => without_nulls(value),
                 };
                 path.pop();
                 merged.insert(name.clone(), value);
@@ -152,7 +159,7 @@ fn merge<'a>(kind: &Kind, path: &mut Vec<&'a str>, live: &Value, applied: &'a Va
             Value::Object(merged)
         }
         (Value::Array(live), Value::Array(applied)) => match list_shape(kind, path) {
-            ListShape::Atomic => Value::Array(applied.clone()),
+            ListShape::Atomic => Value::Array(applied.iter().map(without_nulls).collect()),
             ListShape::Set => {
                 let edges = |items: &[Value]| items.iter().map(|item| Some(item_by_value(item))).collect();
                 Value::Array(merge_items(
@@ -170,13 +177,13 @@ fn merge<'a>(kind: &Kind, path: &mut Vec<&'a str>, live: &Value, applied: &'a Va
                 let (live_edges, applied_edges) = (edges(live), edges(applied));
                 if live_edges.iter().chain(&applied_edges).any(Option::is_none) {
                     // Without keys the items have no identity, so the list is treated as one value.
-                    return Value::Array(applied.clone());
+                    return Value::Array(applied.iter().map(without_nulls).collect());
                 }
                 let both = |before: &Value, item: &'a Value| merge(kind, path, before, item);
                 Value::Array(merge_items(live, applied, live_edges, applied_edges, both))
             }
         },
-        (_, applied) => applied.clone(),
+        (_, applied) => without_nulls(applied),
     }
 }
 
@@ -203,7 +210,7 @@ fn merge_items<'a>(
                 merged.push(both(before, item));
                 rest.next_if(|(_, other)| *other == edge);
             }
-            None => merged.push(item.clone()),
+            None => merged.push(without_nulls(item)),
         }
     }
     let only = rest.filter(|(_, edge)| partner(&applied_edges, edge).is_none());

@@ -235,7 +235,7 @@ fn configurations_of_another_kind_or_with_managed_fields_are_rejected() {
 
     assert_eq!(
         apply(json!({ "apiVersion": "v2", "kind": "ConfigMap" })),
-        PatchError::BadRequest("invalid object type: v2, Kind=ConfigMap".into())
+        PatchError::BadRequest("invalid object type: /v2, Kind=ConfigMap".into())
     );
     assert_eq!(apply(json!([])).code(), 400);
     let mut with_record = config(json!({}));

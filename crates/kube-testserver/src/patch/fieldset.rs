@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::shape::{ListShape, key_default, list_shape};
-use crate::kinds::Kind;
+use super::shape::key_default;
 
 /// A set of fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -168,39 +167,20 @@ fn readable(edge: &str) -> String {
         Some(("i", index)) => format!("[{index}]"),
         Some(("k", key)) => {
             let key: BTreeMap<String, Value> = serde_json::from_str(key).unwrap_or_default();
-            let parts: Vec<String> = key
-                .iter()
-                .map(|(name, value)| format!("{name}={value}"))
-                .collect();
-            format!("[{}]", parts.join(","))
+            shown_key(key.iter().map(|(name, value)| (name, value.clone())).collect())
         }
         _ => edge.to_owned(),
     }
 }
 
-/// A path of positions, as decoding reports it (`spec.containers[0].imag`), as server-side apply names it:
-/// `.spec.containers[name="web"].imag`.
-pub(crate) fn declared_path(kind: &Kind, object: &Value, path: &str) -> String {
-    let mut written = String::new();
-    let mut names = Vec::new();
-    let mut value = object;
-    for segment in path.split('.') {
-        let mut parts = segment.split('[');
-        let name = parts.next().unwrap_or_default();
-        names.push(name);
-        written.push_str(&readable(&field(name)));
-        value = &value[name];
-        for part in parts {
-            let index = part.trim_end_matches(']');
-            value = index.parse::<usize>().map_or(&Value::Null, |index| &value[index]);
-            let keyed = match list_shape(kind, &names) {
-                ListShape::Map(keys) => item_by_key(value, &keys),
-                ListShape::Atomic | ListShape::Set => None,
-            };
-            written.push_str(&readable(&keyed.unwrap_or_else(|| format!("i:{index}"))));
-        }
-    }
-    written
+/// The key of an item, as messages name it: `[containerPort=80,protocol="TCP"]`.
+pub(super) fn shown_key(mut fields: Vec<(&String, Value)>) -> String {
+    fields.sort_by_key(|(name, _)| *name);
+    let parts: Vec<String> = fields
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    format!("[{}]", parts.join(","))
 }
 
 #[cfg(test)]
@@ -208,24 +188,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::kinds::Registry;
-
-    #[test]
-    fn positions_in_lists_with_keys_become_keys() {
-        let pods = Registry::builtin().resource("", "v1", "pods").unwrap();
-        let object = json!({"spec": {"containers": [{"name": "web", "ports": [{"containerPort": 80}]}], "tolerations": [{}]}});
-        let path = |path| declared_path(&pods, &object, path);
-        assert_eq!(
-            path("spec.containers[0].imag"),
-            ".spec.containers[name=\"web\"].imag"
-        );
-        assert_eq!(
-            path("spec.containers[0].ports[0].x"),
-            ".spec.containers[name=\"web\"].ports[containerPort=80,protocol=\"TCP\"].x"
-        );
-        assert_eq!(path("spec.tolerations[0].x"), ".spec.tolerations[0].x");
-        assert_eq!(path("status.x"), ".status.x");
-    }
 
     fn set(fields: Value) -> FieldSet {
         FieldSet::from_fields_v1(&fields)

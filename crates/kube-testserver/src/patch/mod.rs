@@ -6,6 +6,7 @@
 mod apply;
 mod compare;
 mod fieldset;
+mod fit;
 mod json;
 mod managed;
 mod shape;
@@ -19,7 +20,8 @@ use crate::admission::field_error::FieldError;
 use crate::kinds::Kind;
 
 pub use apply::apply;
-pub(crate) use fieldset::declared_path;
+pub(crate) use apply::check_applied;
+pub(crate) use fit::{Misfits, go_value, misfits, misfits_of};
 pub use json::json_patch;
 pub use managed::{Manager, manager_name, track_update};
 pub use strategic::strategic_merge_patch;

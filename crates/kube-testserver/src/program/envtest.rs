@@ -149,11 +149,12 @@ async fn api_server(arguments: &[String]) -> Result<TestServer, String> {
     if modes.split(',').any(|mode| mode == "RBAC") {
         builder = builder.rbac();
     }
+    let clients = flag(arguments, "--client-ca-file").map(|path| read(Path::new(path)));
     let builder = builder
         .tls_with(
             &read(&certificates.join("apiserver.crt"))?,
             &read(&certificates.join("apiserver.key"))?,
-            &read(Path::new(required(arguments, "--client-ca-file")?))?,
+            &clients.transpose()?.unwrap_or_default(),
         )
         .map_err(|error| error.to_string())?;
     let address = SocketAddr::new(address, port);

@@ -139,10 +139,14 @@ fn acceptor(
     for authority in authorities {
         roots.add(authority).map_err(failed)?;
     }
-    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
-        .allow_unauthenticated()
-        .build()
-        .map_err(failed)?;
+    // Without an authority of clients, no client has a certificate.
+    let verifier = match roots.is_empty() {
+        true => WebPkiClientVerifier::no_client_auth(),
+        false => WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+            .allow_unauthenticated()
+            .build()
+            .map_err(failed)?,
+    };
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(failed)?

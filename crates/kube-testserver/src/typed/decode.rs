@@ -76,7 +76,7 @@ impl fmt::Display for Path {
 }
 
 /// The field of a message with this name in JSON, also of the messages embedded in it.
-pub(super) fn field_of(
+pub(crate) fn field_of(
     message: &'static Message,
     name: &str,
 ) -> Option<(&'static Message, &'static FieldSchema)> {

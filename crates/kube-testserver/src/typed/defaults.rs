@@ -184,8 +184,7 @@ fn before(message: &'static Message, value: &mut Value) {
         }
         "apps.v1.DaemonSet" => {
             // Added by the conversion from a version that no longer exists.
-            let generation =
-                &mut value["metadata"]["annotations"]["deprecated.daemonset.template.generation"];
+            let generation = &mut value["metadata"]["annotations"][TEMPLATE_GENERATION];
             if generation.is_null() {
                 *generation = json!("1");
             }
@@ -283,6 +282,29 @@ fn pull_policy(image: &str) -> &'static str {
     let name = image.rsplit('/').next().unwrap_or_default();
     let latest = !name.contains('@') && name.split_once(':').is_none_or(|(_, tag)| tag == "latest");
     if latest { "Always" } else { "IfNotPresent" }
+}
+
+/// The annotation of a daemon set with the number of its templates.
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+/// Counts the templates of a daemon set. What a client sends is ignored.
+pub(crate) fn count_templates(kind: &Kind, old: &Map<String, Value>, new: &mut Map<String, Value>) {
+    if kind.group != "apps" || kind.kind != "DaemonSet" {
+        return;
+    }
+    let template = |set: &Map<String, Value>| set.get("spec").and_then(|spec| spec.get("template")).cloned();
+    let before = old.get("metadata").and_then(|metadata| {
+        metadata
+            .get("annotations")?
+            .get(TEMPLATE_GENERATION)?
+            .as_str()?
+            .parse::<i64>()
+            .ok()
+    });
+    let counted = before.unwrap_or(1) + i64::from(template(old) != template(new));
+    if let Some(metadata) = new.get_mut("metadata") {
+        metadata["annotations"][TEMPLATE_GENERATION] = counted.to_string().into();
+    }
 }
 
 #[cfg(test)]

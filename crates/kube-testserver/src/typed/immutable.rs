@@ -79,13 +79,20 @@ const POD_TEXT: &str = "pod updates may not change fields other than `spec.conta
      `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing \
      tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/// Ephemeral containers can be added, but not changed or removed.
+/// Ephemeral containers can be added, but not changed or removed. Pods of a file on the node have none.
 #[doc(alias = "ValidatePodEphemeralContainersUpdate")]
 pub(crate) fn check_ephemeral_containers(
     old: &Map<String, Value>,
     new: &Map<String, Value>,
 ) -> Vec<FieldError> {
     const FIELD: &str = "spec.ephemeralContainers";
+    const MIRROR: &str = "kubernetes.io/config.mirror";
+    let annotations = at(old, "metadata.annotations");
+    if annotations.is_some_and(|annotations| annotations.get(MIRROR).is_some()) {
+        // The path of the whole object is empty, which Go prints so.
+        let detail = "static pods do not support ephemeral containers";
+        return vec![FieldError::forbidden("[]", detail)];
+    }
     let containers = |pod| at(pod, FIELD).and_then(Value::as_array).into_iter().flatten();
     let mut errors = Vec::new();
     for container in containers(old) {

@@ -24,10 +24,10 @@ use kube_protobuf::{Options, TypeMeta, from_message, ser};
 use serde_json::{Map, Value};
 
 pub(crate) use allocate::{allocate, complete_update};
-pub(crate) use decode::{decode, json_type};
-pub(crate) use defaults::set_defaults;
+pub(crate) use decode::{decode, field_of, json_type};
+pub(crate) use defaults::{count_templates, set_defaults};
 pub(crate) use immutable::{check_ephemeral_containers, check_update};
-pub(crate) use validate::{validate, webhooks};
+pub(crate) use validate::{validate, validate_new, webhooks};
 
 use crate::kinds::Kind;
 

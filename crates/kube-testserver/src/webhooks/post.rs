@@ -89,11 +89,23 @@ fn parse(url: &str) -> Result<(bool, String, u16, String), String> {
         return Err(format!("Unparsable URL {url:?}: it has no host"));
     }
     let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
-    let path = match uri.path().trim_end_matches('/') {
-        "" => "/".to_owned(),
-        path => path.to_owned(),
-    };
-    Ok((secure, host, port, path))
+    Ok((secure, host, port, clean(uri.path())))
+}
+
+/// The path as Go's client sends it: without empty and dotted parts.
+#[doc(alias = "path.Clean")]
+fn clean(path: &str) -> String {
+    let mut parts = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    format!("/{}", parts.join("/"))
 }
 
 /// Sends a review and returns the response.
@@ -215,10 +227,67 @@ mod tls {
     use tokio::net::TcpStream;
     use tokio_rustls::TlsConnector;
     use tokio_rustls::client::TlsStream;
+    use tokio_rustls::rustls::client::danger::{
+        HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
+    };
+    use tokio_rustls::rustls::client::{WebPkiServerVerifier, verify_server_name};
     use tokio_rustls::rustls::crypto::ring::default_provider;
     use tokio_rustls::rustls::pki_types::pem::PemObject;
-    use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
-    use tokio_rustls::rustls::{CertificateError, ClientConfig, Error, RootCertStore};
+    use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+    use tokio_rustls::rustls::server::ParsedCertificate;
+    use tokio_rustls::rustls::{
+        CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    };
+
+    const UNKNOWN: &str = "tls: failed to verify certificate: x509: certificate signed by unknown authority";
+
+    /// Go's rule: a certificate of the bundle is trusted also if it is the server's own, as in envtest. Such a certificate must
+    /// have the right name; its dates are not checked.
+    #[derive(Debug)]
+    struct Verifier {
+        authorities: Arc<WebPkiServerVerifier>,
+        bundle: Vec<CertificateDer<'static>>,
+    }
+
+    impl ServerCertVerifier for Verifier {
+        fn verify_server_cert(
+            &self,
+            own: &CertificateDer<'_>,
+            intermediates: &[CertificateDer<'_>],
+            name: &ServerName<'_>,
+            ocsp: &[u8],
+            now: UnixTime,
+        ) -> Result<ServerCertVerified, Error> {
+            if self.bundle.iter().any(|known| known == own) {
+                verify_server_name(&ParsedCertificate::try_from(own)?, name)?;
+                return Ok(ServerCertVerified::assertion());
+            }
+            self.authorities
+                .verify_server_cert(own, intermediates, name, ocsp, now)
+        }
+
+        fn verify_tls12_signature(
+            &self,
+            message: &[u8],
+            own: &CertificateDer<'_>,
+            signed: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            self.authorities.verify_tls12_signature(message, own, signed)
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            own: &CertificateDer<'_>,
+            signed: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            self.authorities.verify_tls13_signature(message, own, signed)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            self.authorities.supported_verify_schemes()
+        }
+    }
 
     /// The handshake with a server whose certificate one of these authorities has signed.
     pub(super) async fn connect(
@@ -226,17 +295,26 @@ mod tls {
         host: &str,
         authorities: &[u8],
     ) -> Result<TlsStream<TcpStream>, String> {
-        let mut roots = RootCertStore::empty();
+        let (mut roots, mut bundle) = (RootCertStore::empty(), Vec::new());
         for certificate in CertificateDer::pem_slice_iter(authorities) {
             let certificate = certificate.map_err(|error| format!("clientConfig.caBundle: {error}"))?;
+            bundle.push(certificate.clone());
             roots
                 .add(certificate)
                 .map_err(|error| format!("clientConfig.caBundle: {error}"))?;
         }
-        let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        if roots.is_empty() {
+            return Err(UNKNOWN.to_owned());
+        }
+        let provider = Arc::new(default_provider());
+        let authorities = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
+            .build()
+            .map_err(|error| error.to_string())?;
+        let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?
-            .with_root_certificates(roots)
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(Verifier { authorities, bundle }))
             .with_no_client_auth();
         let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
         let connected = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
@@ -245,8 +323,7 @@ mod tls {
                 // An authority of the same name has another key.
                 Some(Error::InvalidCertificate(
                     CertificateError::UnknownIssuer | CertificateError::BadSignature,
-                )) => "tls: failed to verify certificate: x509: certificate signed by unknown authority"
-                    .to_owned(),
+                )) => UNKNOWN.to_owned(),
                 Some(Error::InvalidCertificate(why)) => {
                     format!("tls: failed to verify certificate: x509: {why:?}")
                 }
@@ -270,6 +347,10 @@ mod tests {
         assert_eq!(
             shown("https://127.0.0.1:9443/validate/"),
             "https://127.0.0.1:9443/validate?timeout=10s"
+        );
+        assert_eq!(
+            shown("https://127.0.0.1:9443//a/./b/../validate"),
+            "https://127.0.0.1:9443/a/validate?timeout=10s"
         );
         assert_eq!(
             shown("https://hooks.example.com"),

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::change::{CheckedChange, Draft, Part};
 use super::create::{self, NewObject, ValidObject};
 use super::delete::{self, DeleteOptions, Deleted, check_preconditions};
-use super::update::{CheckedChange, Draft, Part};
 use super::{Place, definition, into_map};
 use crate::read::selection::Selection;
 use crate::server::state::ServerState;

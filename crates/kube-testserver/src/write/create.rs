@@ -167,6 +167,7 @@ pub(super) fn validate_new(
     }
     if place.is_typed() {
         errors.extend(typed::validate(place.kind, &object));
+        errors.extend(typed::validate_new(place.kind, &object));
         if place.kind.has_status() {
             // Its defaults are set when the object is stored.
             object.remove("status");

@@ -2,6 +2,7 @@
 //! Accepts JSON objects, returns stored ones or the error to respond with. Independent of HTTP.
 
 mod admit;
+mod change;
 mod create;
 mod definition;
 mod delete;
@@ -33,13 +34,14 @@ use crate::typed;
 use crate::webhooks::Webhooks;
 
 pub(crate) use admit::{create_admitted, delete_admitted, delete_collection};
+pub(crate) use change::{Made, Part};
 pub(crate) use create::{NewObject, create};
 pub(crate) use delete::{DeleteOptions, Deleted, Propagation, delete};
 pub(crate) use garbage::{follow_deferred, kind_of, settle};
 pub(crate) use mirror::{mirror, mirror_deletion};
 pub(crate) use review::review;
 pub(crate) use subresource::{apply_scale, bind, issue_token, read_scale, write_scale};
-pub(crate) use update::{Made, Part, update, update_now};
+pub(crate) use update::{update, update_now};
 
 /// The origin of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -255,10 +257,16 @@ impl Place<'_> {
         Arc::new(Stored::encode(&api_version, kind, object, revision))
     }
 
-    /// Stores an object; a dry run only encodes it.
+    /// Stores an object; a dry run only encodes it, at the version that it has.
     fn put(&self, store: &mut Store, object: &Map<String, Value>) -> Arc<Stored> {
         if self.dry_run {
-            return self.encoded(object, store.revision());
+            let version = object
+                .get("metadata")
+                .and_then(|metadata| metadata.get("resourceVersion"));
+            let version = version
+                .and_then(Value::as_str)
+                .and_then(|version| version.parse().ok());
+            return self.encoded(object, version.unwrap_or_default());
         }
         let (api_version, kind_name) = (self.version_of(object), self.stored_as.kind.as_str());
         let collection = self.collection();

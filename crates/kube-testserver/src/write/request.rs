@@ -131,7 +131,9 @@ async fn perform(
             let scale = match writing.patch_type()? {
                 PatchType::Apply => {
                     let force = seen.query.flag("force");
-                    write::apply_scale(state, &place, &writing.parse_body()?, force).await?
+                    let scale = writing.parse_body()?;
+                    writing.check_scale_fits(&scale)?;
+                    write::apply_scale(state, &place, &scale, force).await?
                 }
                 patch_type => {
                     let make = |present: &Value| writing.patched(patch_type, present);
@@ -217,8 +219,8 @@ impl Writing<'_> {
             ));
         }
         let applied = self.parse_body()?;
-        write::check_type(self.kind, &applied)?;
-        self.only_declared_fields(place, &applied)?;
+        patch::check_applied(self.kind, &applied).map_err(|error| ApiError::patch(&error))?;
+        self.check_fit(&applied)?;
         let force = self.seen.query.flag("force");
         let (status, object) = self.apply(place, part, &applied, force).await?;
         self.show(status, &object).await

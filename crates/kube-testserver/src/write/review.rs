@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::auth::rbac::{self, Action, Decision};
-use crate::auth::{User, user_of_token};
-use crate::controllers::text;
+use crate::auth::{User, issued, user_of_token};
+use crate::controllers::{list, text};
 use crate::kinds::Kind;
 use crate::server::state::ServerState;
 
@@ -12,11 +12,7 @@ use crate::server::state::ServerState;
 pub(crate) fn review(state: &ServerState, kind: &Kind, user: &User, mut object: Value) -> Value {
     let status = match kind.kind.as_str() {
         "SelfSubjectReview" => json!({ "userInfo": info(user) }),
-        "TokenReview" if state.config.rbac => match user_of_token(state, text(&object, "/spec/token")) {
-            Some(user) => json!({ "authenticated": true, "user": info(&user) }),
-            None => json!({ "authenticated": false, "user": {} }),
-        },
-        "TokenReview" => json!({ "authenticated": true, "user": info(user) }),
+        "TokenReview" => token(state, user, &object),
         "SelfSubjectRulesReview" if state.config.rbac => rules(state, user, text(&object, "/spec/namespace")),
         "SelfSubjectRulesReview" => rules(state, &User::admin(), ""),
         _ if !state.config.rbac => json!({ "allowed": true }),
@@ -30,6 +26,31 @@ pub(crate) fn review(state: &ServerState, kind: &Kind, user: &User, mut object: 
     }
     object["status"] = status;
     object
+}
+
+/// The audience of the server itself.
+pub(super) const AUDIENCE: &str = "https://kubernetes.default.svc";
+
+/// Whose token it is, and for which of the requested audiences. Without RBAC a server accepts any token: that of its administrator
+/// or of the caller.
+fn token(state: &ServerState, caller: &User, review: &Value) -> Value {
+    let token = text(review, "/spec/token");
+    if let Some(issued) = issued(state, token) {
+        let requested = list(review, "/spec/audiences").iter().filter_map(Value::as_str);
+        let mut requested: Vec<&str> = requested.collect();
+        if requested.is_empty() {
+            requested.push(AUDIENCE);
+        }
+        requested.retain(|audience| issued.audiences.iter().any(|known| known == audience));
+        if !requested.is_empty() {
+            return json!({ "authenticated": true, "user": info(&issued.user), "audiences": requested });
+        }
+    } else if let Some(user) = user_of_token(state, token) {
+        return json!({ "authenticated": true, "user": info(&user) });
+    } else if !state.config.rbac {
+        return json!({ "authenticated": true, "user": info(caller) });
+    }
+    json!({ "authenticated": false, "user": {} })
 }
 
 fn info(user: &User) -> Value {

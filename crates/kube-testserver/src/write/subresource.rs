@@ -6,7 +6,8 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
-use super::update::Made;
+use super::change::Made;
+use super::review::AUDIENCE;
 use super::{Part, Place, update};
 use crate::admission::field_error::FieldError;
 use crate::kinds::ScaleError;
@@ -124,8 +125,12 @@ pub(crate) fn issue_token(
     }
     let namespace = account.meta.namespace.as_deref().unwrap_or_default();
     let lifetime = u64::try_from(seconds).unwrap_or_default();
+    if request.pointer("/spec/audiences").is_none_or(Value::is_null) {
+        request["spec"]["audiences"] = json!([AUDIENCE]);
+    }
     let claims = json!({
-        "iss": "https://kubernetes.default.svc",
+        "iss": AUDIENCE,
+        "aud": request["spec"]["audiences"],
         "sub": format!("system:serviceaccount:{namespace}:{}", account.meta.name),
         "exp": state.clock.now().as_second().saturating_add(seconds),
         "jti": state.new_uid(),
@@ -143,9 +148,6 @@ pub(crate) fn issue_token(
         "name": account.meta.name, "namespace": namespace, "creationTimestamp": state.clock.timestamp(),
     });
     request["spec"]["expirationSeconds"] = seconds.into();
-    if request.pointer("/spec/audiences").is_none_or(Value::is_null) {
-        request["spec"]["audiences"] = json!(["https://kubernetes.default.svc"]);
-    }
     request["status"] = json!({ "token": token, "expirationTimestamp": state.clock.timestamp_in(lifetime) });
     Ok(request)
 }

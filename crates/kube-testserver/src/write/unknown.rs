@@ -1,14 +1,13 @@
-//! Fields that a kind does not have: warnings or errors, as the client requests, with a message for each kind of write.
+//! Fields that a kind does not have: warnings or errors, as the client requests, with a message for each kind of write. Applied
+//! configurations must fit the types in every other respect, too.
 
-use std::fmt::Write;
-
+use kube_protobuf::schema;
 use serde_json::{Map, Value};
 
-use super::Place;
 use super::request::Writing;
 use crate::admission::field_error::{FieldError, quote};
 use crate::kinds::structural;
-use crate::patch::{PatchType, declared_path};
+use crate::patch::{self, Misfits, PatchType, go_value};
 use crate::transport::status::ApiError;
 use crate::typed;
 
@@ -48,35 +47,27 @@ impl Writing<'_> {
         Err(ApiError::invalid("", "", "", &[error]))
     }
 
-    /// An applied configuration must not have unknown fields, whatever the client requests: no manager could own them.
-    pub(super) fn only_declared_fields(&self, place: &Place<'_>, applied: &Value) -> Result<(), ApiError> {
-        let Some(object) = applied.as_object() else {
-            return Ok(()); // reported when it is applied
-        };
-        let errors: Vec<String> = self
-            .unknown_paths(object)
-            .iter()
-            .map(|path| declared_path(self.kind, applied, path))
-            .map(|path| format!("{path}: field not declared in schema"))
-            .collect();
-        let errors = match &errors[..] {
-            [] => return Ok(()),
-            [one] => one.clone(),
-            several => format!("errors:\n  {}", several.join("\n  ")),
-        };
-        // An error of Go without a status.
-        Err(ApiError::new(
-            500,
-            "",
-            format!(
-                "failed to create typed patch object ({}/{}; {}/{}, Kind={}): {errors}",
-                place.namespace.unwrap_or_default(),
-                place.name,
-                self.kind.group,
-                self.kind.version,
-                self.kind.kind
-            ),
-        ))
+    /// An applied configuration must fit the types of its kind, whatever the client requests.
+    pub(super) fn check_fit(&self, applied: &Value) -> Result<(), ApiError> {
+        if self.kind.schema.is_none() && !self.state.config.conformant {
+            return Ok(());
+        }
+        let kind = format!(
+            "{}/{}, Kind={}",
+            self.kind.group, self.kind.version, self.kind.kind
+        );
+        misfit(&patch::misfits(self.kind, applied), applied, &kind)
+    }
+
+    /// The same for an applied Scale.
+    pub(super) fn check_scale_fits(&self, applied: &Value) -> Result<(), ApiError> {
+        match schema::lookup("autoscaling/v1", "Scale") {
+            Some(scale) if self.state.config.conformant => {
+                let misfits = patch::misfits_of(self.kind, scale, applied);
+                misfit(&misfits, applied, "autoscaling/v1, Kind=Scale")
+            }
+            _ => Ok(()),
+        }
     }
 
     fn is_strict(&self) -> bool {
@@ -103,39 +94,29 @@ impl Writing<'_> {
     }
 }
 
-/// A value as Go prints it with `%+v`: `map[spec:map[replica:3]]`.
-fn go_value(value: &Value) -> String {
-    match value {
-        Value::Null => "<nil>".to_owned(),
-        Value::String(text) => text.clone(),
-        Value::Array(items) => {
-            let items: Vec<String> = items.iter().map(go_value).collect();
-            format!("[{}]", items.join(" "))
+/// An error of Go without a status.
+fn misfit(misfits: &Misfits, applied: &Value, kind: &str) -> Result<(), ApiError> {
+    let text = |pointer| {
+        applied
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
+    let object = format!(
+        "({}/{}; {kind})",
+        text("/metadata/namespace"),
+        text("/metadata/name")
+    );
+    let message = match (&misfits.errors[..], &misfits.unconvertible) {
+        ([], None) => return Ok(()),
+        ([], Some(error)) => format!(
+            "failed to convert new object {object} to proper version: unable to convert unstructured object to {kind}: {error}"
+        ),
+        ([one], _) => format!("failed to create typed patch object {object}: {one}"),
+        (several, _) => {
+            let errors = several.join("\n  ");
+            format!("failed to create typed patch object {object}: errors:\n  {errors}")
         }
-        Value::Object(map) => {
-            // Go sorts the keys.
-            let mut entries: Vec<_> = map.iter().collect();
-            entries.sort_by_key(|(name, _)| *name);
-            let mut text = String::from("map[");
-            for (index, (name, value)) in entries.into_iter().enumerate() {
-                let separator = if index == 0 { "" } else { " " };
-                let _ = write!(text, "{separator}{name}:{}", go_value(value));
-            }
-            text + "]"
-        }
-        other => other.to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn values_are_printed_as_go_prints_them() {
-        let value = json!({"spec": {"b": [1, "x y", null], "a": true}});
-        assert_eq!(go_value(&value), "map[spec:map[a:true b:[1 x y <nil>]]]");
-    }
+    };
+    Err(ApiError::new(500, "", message))
 }

@@ -237,7 +237,7 @@ async fn tokens_are_issued_for_service_accounts() {
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}});
     send(&server, Method::POST, accounts, &account).await;
 
-    let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
+    let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": ["vault"]}});
     let issued = send(
         &server,
         Method::POST,
@@ -252,6 +252,21 @@ async fn tokens_are_issued_for_service_accounts() {
         .map(|token| token.split('.').count());
     assert_eq!(token, Some(3));
     let short = json!({"spec": {"expirationSeconds": 5}});
+    let mut reviewed = Vec::new();
+    for audience in ["vault", "other"] {
+        let review =
+            json!({ "spec": { "token": issued.json()["status"]["token"], "audiences": [audience] } });
+        let path = "/apis/authentication.k8s.io/v1/tokenreviews";
+        let review = send(&server, Method::POST, path, &review).await.json();
+        reviewed.push(review["status"].clone());
+    }
+    assert_eq!(
+        reviewed[0]["user"]["username"],
+        "system:serviceaccount:default:robot"
+    );
+    assert_eq!(reviewed[0]["audiences"], json!(["vault"]));
+    assert_eq!(reviewed[1]["authenticated"], false, "for another audience");
+
     let rejected = send(&server, Method::POST, &format!("{accounts}/robot/token"), &short).await;
     assert_eq!(rejected.status, 422);
 }
@@ -405,15 +420,20 @@ async fn fields_that_the_kind_does_not_have_cannot_be_applied() {
         (
             500,
             String::new(),
-            "failed to create typed patch object (default/web; apps/v1, Kind=Deployment): \
+            "failed to create typed patch object (/web; apps/v1, Kind=Deployment): \
              .spec.template.spec.containers[name=\"web\"].imag: field not declared in schema"
                 .to_owned()
         )
     );
-    unknown["replicas"] = json!(3);
+    let containers = &mut unknown["spec"]["template"]["spec"]["containers"];
+    let side = json!({ "name": "side", "image": "nginx", "prt": 1 });
+    *containers = json!([containers[0], side]);
     let message = apply(&unknown).await.error().2;
     assert!(
-        message.contains("errors:\n  .replicas: field not declared in schema\n  .spec.template"),
+        message.ends_with(
+            "errors:\n  .spec.template.spec.containers[name=\"web\"].imag: field not declared in schema\n  \
+             .spec.template.spec.containers[name=\"side\"].prt: field not declared in schema"
+        ),
         "{message}"
     );
     assert_eq!(apply(&deployment()).await.status, 201);

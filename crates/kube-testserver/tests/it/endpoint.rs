@@ -34,6 +34,9 @@ pub struct Endpoint {
     pub called: Arc<Notify>,
     /// The authority of its certificate, as configurations have it.
     pub authority: String,
+    /// The certificate itself, in the same form.
+    #[allow(dead_code, reason = "the end-to-end suite does not use it")]
+    pub certificate: String,
     _serving: Task,
 }
 
@@ -44,8 +47,8 @@ pub enum Reply {
     Never,
 }
 
-/// A certificate for these names, and its authority in base64.
-fn certificate(names: &[&str]) -> (TlsAcceptor, String) {
+/// A certificate for these names, its authority in base64, and itself in base64.
+fn certificate(names: &[&str]) -> (TlsAcceptor, String, String) {
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let key = KeyPair::generate().unwrap();
@@ -66,7 +69,8 @@ fn certificate(names: &[&str]) -> (TlsAcceptor, String) {
             PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der())),
         )
         .unwrap();
-    (TlsAcceptor::from(Arc::new(config)), STANDARD.encode(pem))
+    let own = STANDARD.encode(certificate.pem());
+    (TlsAcceptor::from(Arc::new(config)), STANDARD.encode(pem), own)
 }
 
 impl Endpoint {
@@ -77,11 +81,11 @@ impl Endpoint {
     ) -> Endpoint {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("it listens");
         let port = listener.local_addr().expect("an address").port();
-        let (acceptor, authority) = match names {
-            [] => (None, String::new()),
+        let (acceptor, authority, certificate) = match names {
+            [] => (None, String::new(), String::new()),
             names => {
-                let (acceptor, authority) = certificate(names);
-                (Some(acceptor), authority)
+                let (acceptor, authority, certificate) = certificate(names);
+                (Some(acceptor), authority, certificate)
             }
         };
         let received: Arc<Mutex<Vec<Received>>> = Arc::default();
@@ -117,6 +121,7 @@ impl Endpoint {
             received,
             called,
             authority,
+            certificate,
             _serving: serving,
         }
     }

@@ -147,6 +147,12 @@ async fn failed_calls_are_reported_in_the_words_of_a_real_server() {
             "an error on the server (\"boom\") has prevented the request from succeeding".to_owned(),
         ),
         (
+            // Go trusts it, too.
+            url("500"),
+            endpoint.certificate.as_str(),
+            "an error on the server (\"boom\") has prevented the request from succeeding".to_owned(),
+        ),
+        (
             url("404"),
             bundle,
             "the server could not find the requested resource".to_owned(),

@@ -172,6 +172,7 @@ async fn update_keeps_server_owned_fields() {
     body["metadata"]["creationTimestamp"] = json!("2000-01-01T00:00:00Z");
     body["metadata"]["generation"] = json!(77);
     body["status"]["phase"] = json!("Running");
+    body["spec"]["activeDeadlineSeconds"] = json!(5);
     body["spec"]["nodeName"] = json!("worker-1");
 
     let updated = send(&server, Method::PUT, &format!("{PODS}/cart"), &body)
@@ -271,6 +272,25 @@ async fn dry_run_stores_nothing() {
         200
     );
     assert_eq!(server.count("pods"), 1);
+}
+
+/// A client tries an update, and then performs it with the object that it got.
+#[tokio::test(start_paused = true)]
+async fn dry_run_of_an_update_returns_the_version_of_the_object() {
+    let server = TestServer::new();
+    server.create(pod("shop", "cart"));
+    let path = format!("{PODS}/cart");
+    let mut cart = get(&server, &path).await.json();
+    server.create(pod("shop", "other"));
+    cart["metadata"]["labels"]["a"] = json!("b");
+
+    let tried = send(&server, Method::PUT, &format!("{path}?dryRun=All"), &cart).await;
+
+    assert_eq!(
+        tried.json()["metadata"]["resourceVersion"],
+        cart["metadata"]["resourceVersion"]
+    );
+    assert_eq!(send(&server, Method::PUT, &path, &tried.json()).await.status, 200);
 }
 
 #[tokio::test(start_paused = true)]

@@ -30,6 +30,17 @@ const CONSTANTS: &str = "constant parts of rules are not evaluated in advance";
 const OTHER_VERSIONS: &str = "the fields of managers that use another version are not converted";
 
 pub(crate) const KNOWN: &[Known] = &[
+    known("applied/define", "body/status", AT_ONCE),
+    known(
+        "applied/yaml with a field twice",
+        "",
+        "YAML with the same field twice is refused; a real server takes the second, with a warning",
+    ),
+    known("applied/yaml that is none", "body/message", GO),
+    known("ephemeral/change *", "body", GO_DIFF),
+    known("ephemeral/merge patch that removes and changes", "body", GO_DIFF),
+    known("ephemeral/through the pod", "body", GO_DIFF),
+    known("ephemeral/put of another kind", "body/message", GO),
     known("*", "body/columnDefinitions/*/description", COLUMNS),
     known("*", "body/*/object/columnDefinitions/*/description", COLUMNS),
     known(

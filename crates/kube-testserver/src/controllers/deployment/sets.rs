@@ -64,7 +64,8 @@ impl Rollout {
     }
 
     fn set_revision(&mut self, cluster: &mut Cluster<'_>, revision: i64) {
-        let edited = cluster.edit(COLLECTION, &key_of(&self.deployment), |object| {
+        // With the status, as it is no new generation.
+        let edited = cluster.edit_status(COLLECTION, &key_of(&self.deployment), |object| {
             set(
                 object,
                 &["metadata", "annotations", REVISION],

@@ -15,6 +15,7 @@ pub(in super::super) struct Counts {
     pub(super) updated: i64,
     pub(super) ready: i64,
     pub(super) available: i64,
+    terminating: i64,
 }
 
 impl Counts {
@@ -32,6 +33,7 @@ impl Counts {
                 .unwrap_or(0),
             ready: sum("readyReplicas"),
             available: rollout.all().map(available).sum(),
+            terminating: sum("terminatingReplicas"),
         }
     }
 }
@@ -49,6 +51,7 @@ pub(super) fn update(cluster: &mut Cluster<'_>, key: &str, rollout: &Rollout) {
     count("availableReplicas", counts.available);
     let missing = (rollout.all().map(super::replicas).sum::<i64>() - counts.available).max(0);
     count("unavailableReplicas", missing);
+    status.insert("terminatingReplicas".to_owned(), json!(counts.terminating));
     if let Some(collisions) = deployment.pointer("/status/collisionCount") {
         status.insert("collisionCount".to_owned(), collisions.clone());
     }

@@ -46,3 +46,20 @@ pub(crate) fn validate(kind: &Kind, object: &Map<String, Value>) -> Vec<FieldErr
     }
     errors
 }
+
+/// Further errors of an object that is created: what only a later write may set.
+pub(crate) fn validate_new(kind: &Kind, object: &Map<String, Value>) -> Vec<FieldError> {
+    let spec = object
+        .get("spec")
+        .filter(|_| kind.group.is_empty() && kind.kind == "Pod");
+    let ephemeral = spec.and_then(|spec| spec.get("ephemeralContainers"));
+    match ephemeral.and_then(Value::as_array) {
+        Some(containers) if !containers.is_empty() => {
+            vec![FieldError::forbidden(
+                "spec.ephemeralContainers",
+                "cannot be set on create",
+            )]
+        }
+        _ => Vec::new(),
+    }
+}

@@ -20,6 +20,11 @@ pub(super) fn check(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
                 errors.push(FieldError::duplicate(format!("{at}.name"), name));
             }
             check_container(container, &at, &volumes, errors);
+            if list == "ephemeralContainers" {
+                check_ephemeral(container, spec, &at, errors);
+            } else {
+                check_probes(container, &at, errors);
+            }
         }
     }
     if text(spec, "/serviceAccountName").is_empty() {
@@ -127,6 +132,51 @@ fn check_container(container: &Value, at: &str, volumes: &HashSet<&str>, errors:
         check_variable(variable, &format!("{at}.env[{index}]"), errors);
     }
     check_resources(container, at, errors);
+}
+
+/// Fields that ephemeral containers have in common with others, but must not set, in the order of the Go struct.
+const NOT_EPHEMERAL: &[&str] = &[
+    "ports",
+    "resources",
+    "resizePolicy",
+    "restartPolicy",
+    "restartPolicyRules",
+    "livenessProbe",
+    "readinessProbe",
+    "startupProbe",
+    "lifecycle",
+];
+
+#[doc(alias = "validateEphemeralContainers")]
+fn check_ephemeral(container: &Value, spec: &Value, at: &str, errors: &mut Vec<FieldError>) {
+    const DETAIL: &str = "cannot be set for an Ephemeral Container";
+    let target = text(container, "/targetContainerName");
+    let mut others = items(spec, "/containers").chain(items(spec, "/initContainers"));
+    if !target.is_empty() && !others.any(|(_, other)| text(other, "/name") == target) {
+        errors.push(FieldError::not_found(format!("{at}.targetContainerName"), target));
+    }
+    let is_empty = |value: &Value| match value {
+        Value::Null => true,
+        Value::Object(members) => members.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    };
+    for field in NOT_EPHEMERAL {
+        if container.get(*field).is_some_and(|value| !is_empty(value)) {
+            errors.push(FieldError::forbidden(format!("{at}.{field}"), DETAIL));
+        }
+    }
+    for (index, mount) in items(container, "/volumeMounts") {
+        for field in ["subPath", "subPathExpr"] {
+            if !text(mount, &format!("/{field}")).is_empty() {
+                let at = format!("{at}.volumeMounts[{index}].{field}");
+                errors.push(FieldError::forbidden(at, DETAIL));
+            }
+        }
+    }
+}
+
+fn check_probes(container: &Value, at: &str, errors: &mut Vec<FieldError>) {
     for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
         if let Some(found) = container.get(probe).filter(|probe| probe.is_object()) {
             check_probe(found, probe, &format!("{at}.{probe}"), errors);
