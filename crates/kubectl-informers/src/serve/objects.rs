@@ -200,7 +200,7 @@ fn as_rows(app: &App, place: usize, served: &Served, page: &[Arc<Item>]) -> Tabl
             })
         })
         .collect();
-    let mut head: Vec<String> = columns.head().into_iter().map(str::to_owned).collect();
+    let mut head = columns.head();
     columns.insert(&mut head, of_server);
     Table {
         columns: json!(head),
