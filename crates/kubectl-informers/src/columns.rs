@@ -33,6 +33,25 @@ impl Columns {
         row.splice(at..at, of_server);
     }
 
+    /// The places of the columns of the wide output that say nothing about any of these rows.
+    pub fn idle(&self, rows: &[Vec<String>]) -> Vec<usize> {
+        let before = usize::from(self.namespaces);
+        let is_wide: Vec<bool> = self.printer.head().map(|(_, is_wide)| is_wide).collect();
+        let wide = self
+            .places
+            .iter()
+            .enumerate()
+            .filter(|(_, place)| is_wide.get(**place) == Some(&true))
+            .map(|(at, _)| at + before);
+        wide.filter(|at| {
+            let cells = rows.iter().filter_map(|row| row.get(*at));
+            cells
+                .into_iter()
+                .all(|cell| matches!(cell.as_str(), "" | "<none>"))
+        })
+        .collect()
+    }
+
     /// The cells of an object.
     pub fn row(&self, item: &Tree) -> Vec<String> {
         let namespace = self
@@ -146,6 +165,31 @@ mod tests {
         assert_eq!(of(&kind, false, false).head(), ["NAME", "AGE"]);
         assert_eq!(of(&kind, true, true).head(), ["NAMESPACE", "NAME", "AGE"]);
         assert!(!are_known(&kind));
+    }
+
+    #[test]
+    fn wide_columns_without_a_value_are_idle() {
+        let columns = of(&Kind::for_tests("", "v1", "Pod", "pods"), true, true);
+        let row = |node: &str| {
+            let spec = json!({ "nodeName": node });
+            columns.row(&Tree(json!({ "metadata": { "name": "cart" }, "spec": spec })))
+        };
+        let idle = |rows: &[Vec<String>]| -> Vec<String> {
+            let head = columns.head();
+            columns
+                .idle(rows)
+                .into_iter()
+                .map(|at| head[at].clone())
+                .collect()
+        };
+        assert_eq!(
+            idle(&[row(""), row("")]),
+            ["IP", "NODE", "NOMINATED NODE", "READINESS GATES"]
+        );
+        assert_eq!(
+            idle(&[row(""), row("node-1")]),
+            ["IP", "NOMINATED NODE", "READINESS GATES"]
+        );
     }
 
     #[test]
