@@ -7,7 +7,8 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::client::AuthError;
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use kube_tasks::Task;
 use kube_testserver::TestServer;
@@ -20,6 +21,7 @@ use crate::recording::Recording;
 use crate::recording::args::{Pace, Speed};
 use crate::recording::replay::Player;
 use crate::recording::reports::Reports;
+use crate::refusal::RequestError;
 
 /// A cluster to watch.
 #[derive(Clone)]
@@ -162,9 +164,8 @@ impl Cluster {
             .push((http::header::USER_AGENT, http::HeaderValue::from_static(agent)));
         // A failure is shown at once. kube would retry a discovery request for longer than a user waits.
         config.default_retry = false;
-        let client = kube_informers::client(config).map_err(|error| {
-            Failure::verbatim(format!("Unable to connect to the server: {}", chain(&error)))
-        })?;
+        let user = config.auth_info.clone();
+        let client = kube_informers::client(config).map_err(|error| no_client(error, &user))?;
         Ok(Self {
             client,
             server,
@@ -403,6 +404,27 @@ fn check(options: &Connection) -> Result<(), Failure> {
             "--certificate-authority and --insecure-skip-tls-verify contradict each other: give one of them",
         ));
     }
+    let files = [
+        (
+            "--certificate-authority",
+            options.certificate_authority.as_deref(),
+        ),
+        (
+            "--client-certificate",
+            options.client_certificate.as_deref().map(Path::new),
+        ),
+        ("--client-key", options.client_key.as_deref().map(Path::new)),
+    ];
+    for (option, file) in files {
+        if let Some(file) = file
+            && let Err(error) = std::fs::File::open(file)
+        {
+            return Err(Failure::error(format!(
+                "{option}: cannot read {}: {error}",
+                file.display()
+            )));
+        }
+    }
     Ok(())
 }
 
@@ -421,6 +443,37 @@ fn address(server: &str) -> Result<http::Uri, Failure> {
             "--server {server:?} is not an address: write https://HOST:PORT"
         ))
     })
+}
+
+/// Why there is no client: usually the credentials. The user of the kubeconfig says which they would have been.
+fn no_client(error: kube::Error, user: &AuthInfo) -> Failure {
+    let provider = user.auth_provider.as_ref().map(|provider| provider.name.as_str());
+    let mut text = match (&error, provider, &user.exec) {
+        (kube::Error::Auth(AuthError::AuthExec(cause)), Some(provider), _)
+            if cause.contains("not supported") || cause.contains("oauth feature") =>
+        {
+            format!(
+                "the auth provider {provider} of the kubeconfig is not supported, as in kubectl since 1.26: use its credential plugin \
+             ({}) or --token",
+                match provider {
+                    "gcp" => "gke-gcloud-auth-plugin",
+                    "azure" => "kubelogin",
+                    _ => "exec",
+                }
+            )
+        }
+        (kube::Error::Auth(AuthError::AuthExecStart(cause)), _, Some(exec)) => format!(
+            "the credential plugin {} cannot be started: {cause}; install it, or correct the user in the kubeconfig",
+            exec.command.as_deref().unwrap_or_default()
+        ),
+        (kube::Error::Auth(_), ..) => RequestError::unreachable(error).to_string(),
+        _ => chain(&error),
+    };
+    if let Some(hint) = user.exec.as_ref().and_then(|exec| exec.install_hint.as_deref()) {
+        text.push_str("\n\n");
+        text.push_str(hint.trim());
+    }
+    Failure::verbatim(format!("Unable to connect to the server: {text}"))
 }
 
 /// The options of the command line go before the kubeconfig.

@@ -1,361 +1,142 @@
-//! The columns of a table: those kubectl shows for well-known kinds, name and age for the others.
+//! The columns of a table: those of kubectl for common kinds, name and age for the others.
 
-use jiff::Timestamp;
-use serde_json::Value;
+use kube_testserver::columns::PrinterColumns;
 
 use crate::item::{Contents, Item, Tree};
 use crate::kinds::Kind;
 
-type Cell = fn(&Tree) -> String;
-
-/// One column.
-#[derive(Clone, Copy)]
-struct Column {
-    name: &'static str,
-    cell: Cell,
-    wide: bool,
-}
-
-fn column(name: &'static str, cell: Cell) -> Column {
-    Column {
-        name,
-        cell,
-        wide: false,
-    }
-}
-
-fn wide(name: &'static str, cell: Cell) -> Column {
-    Column {
-        name,
-        cell,
-        wide: true,
-    }
-}
+const NAMESPACE: &str = "NAMESPACE";
+const NAME: &str = "NAME";
+/// Columns whose cells change by themselves.
+const TIMES: [&str; 5] = ["AGE", "LAST SEEN", "FIRST SEEN", "DURATION", "LAST SCHEDULE"];
 
 /// The columns of one kind.
 pub struct Columns {
-    columns: Vec<Column>,
+    printer: PrinterColumns,
+    namespaces: bool,
+    names: Vec<String>,
+    /// The places of the names among the columns of the printer.
+    places: Vec<usize>,
 }
 
 impl Columns {
     /// The names.
-    pub fn head(&self) -> Vec<&'static str> {
-        self.columns.iter().map(|column| column.name).collect()
+    pub fn head(&self) -> Vec<String> {
+        let namespace = self.namespaces.then(|| NAMESPACE.to_owned());
+        namespace.into_iter().chain(self.names.iter().cloned()).collect()
     }
 
     /// Inserts the server's columns, or their cells, after the name.
     pub fn insert(&self, row: &mut Vec<String>, of_server: Vec<String>) {
-        let name = self.columns.iter().position(|column| column.name == "NAME");
+        let name = self.head().iter().position(|name| name == NAME);
         let at = name.map_or(0, |at| at + 1);
         row.splice(at..at, of_server);
     }
 
+    /// The places of the columns of the wide output that say nothing about any of these rows.
+    pub fn idle(&self, rows: &[Vec<String>]) -> Vec<usize> {
+        let before = usize::from(self.namespaces);
+        let is_wide: Vec<bool> = self.printer.head().map(|(_, is_wide)| is_wide).collect();
+        let wide = self
+            .places
+            .iter()
+            .enumerate()
+            .filter(|(_, place)| is_wide.get(**place) == Some(&true))
+            .map(|(at, _)| at + before);
+        wide.filter(|at| {
+            let cells = rows.iter().filter_map(|row| row.get(*at));
+            cells
+                .into_iter()
+                .all(|cell| matches!(cell.as_str(), "" | "<none>"))
+        })
+        .collect()
+    }
+
     /// The cells of an object.
     pub fn row(&self, item: &Tree) -> Vec<String> {
-        self.columns.iter().map(|column| (column.cell)(item)).collect()
+        let namespace = self
+            .namespaces
+            .then(|| item.text("/metadata/namespace").unwrap_or_default().to_owned());
+        let mut cells = self.printer.row(&item.0);
+        let shown = self
+            .places
+            .iter()
+            .map(|place| cells.get_mut(*place).map(std::mem::take).unwrap_or_default());
+        namespace.into_iter().chain(shown).collect()
     }
 }
 
 /// The columns of a kind: all of them if `all`, with the namespace if `namespaces`.
 pub fn of(kind: &Kind, all: bool, namespaces: bool) -> Columns {
-    let mut columns = Vec::new();
-    if namespaces {
-        columns.push(column("NAMESPACE", |item| {
-            item.text("/metadata/namespace").unwrap_or_default().to_owned()
-        }));
+    let printer = printer(kind).unwrap_or_else(PrinterColumns::name_and_age);
+    let shown = printer
+        .head()
+        .enumerate()
+        .filter(|(_, (_, is_wide))| all || !is_wide);
+    let (places, names) = shown.map(|(place, (name, _))| (place, name)).unzip();
+    Columns {
+        printer,
+        namespaces,
+        names,
+        places,
     }
-    columns.push(column("NAME", |item| {
-        item.text("/metadata/name").unwrap_or_default().to_owned()
-    }));
-    columns.extend(own(kind));
-    // The age of an Event is the time of its last occurrence, which has its own column.
-    if kind.kind != "Event" {
-        columns.push(column(
-            "AGE",
-            |item| age(item.text("/metadata/creationTimestamp")),
-        ));
-    }
-    columns.extend(own_wide(kind));
-    columns.retain(|column| all || !column.wide);
-    Columns { columns }
 }
 
 /// Whether this program has columns for a kind besides name and age.
 pub fn are_known(kind: &Kind) -> bool {
-    !own(kind).is_empty()
+    printer(kind).is_some()
 }
 
-/// The columns that tell the state of an object, with its cells: without namespace, name and age. Empty if this program has
+/// The columns that tell the state of an object, with its cells: without namespace, name and times. Empty if this program has
 /// none for its kind.
 pub fn essentials(kind: &Kind, item: &Item) -> Vec<(String, String)> {
-    let columns = own(kind);
-    if columns.is_empty() {
+    let Some(printer) = printer(kind) else {
         return Vec::new();
-    }
-    let item = item.tree();
-    columns
-        .into_iter()
-        .filter(|column| column.name != "LAST SEEN")
-        .map(|column| (column.name.to_owned(), (column.cell)(&item)))
+    };
+    let cells = printer.row(&item.tree().0);
+    printer
+        .head()
+        .zip(cells)
+        .filter(|((name, is_wide), _)| !is_wide && name != NAME && !TIMES.contains(&name.as_str()))
+        .map(|((name, _), cell)| {
+            // How long ago the last restart was is no change.
+            let cell = match name.as_str() {
+                "RESTARTS" => cell.split(" (").next().unwrap_or_default().to_owned(),
+                _ => cell,
+            };
+            (name, cell)
+        })
         .collect()
 }
 
-fn own(kind: &Kind) -> Vec<Column> {
-    match (kind.group.as_str(), kind.kind.as_str()) {
-        ("", "Pod") => vec![
-            column("READY", ready_containers),
-            column("STATUS", pod_status),
-            column("RESTARTS", restarts),
-        ],
-        ("", "Node") => vec![
-            column("STATUS", node_status),
-            column("VERSION", |item| text(item, "/status/nodeInfo/kubeletVersion")),
-        ],
-        ("apps", "Deployment") => vec![
-            column("READY", ready_replicas),
-            column("UP-TO-DATE", |item| number(item, "/status/updatedReplicas")),
-            column("AVAILABLE", |item| number(item, "/status/availableReplicas")),
-        ],
-        ("apps", "ReplicaSet") => vec![
-            column("DESIRED", |item| number(item, "/spec/replicas")),
-            column("CURRENT", |item| number(item, "/status/replicas")),
-            column("READY", |item| number(item, "/status/readyReplicas")),
-        ],
-        ("apps", "StatefulSet") => vec![column("READY", ready_replicas)],
-        ("apps", "DaemonSet") => vec![
-            column("DESIRED", |item| number(item, "/status/desiredNumberScheduled")),
-            column("READY", |item| number(item, "/status/numberReady")),
-        ],
-        ("batch", "Job") => vec![column("COMPLETIONS", |item| {
-            format!(
-                "{}/{}",
-                number(item, "/status/succeeded"),
-                number(item, "/spec/completions")
-            )
-        })],
-        ("batch", "CronJob") => vec![
-            column("SCHEDULE", |item| text(item, "/spec/schedule")),
-            column("SUSPEND", |item| {
-                item.get("/spec/suspend")
-                    .map_or("False", |value| match value {
-                        Value::Bool(true) => "True",
-                        _ => "False",
-                    })
-                    .to_owned()
-            }),
-        ],
-        ("", "Service") => vec![
-            column("TYPE", |item| text(item, "/spec/type")),
-            column("CLUSTER-IP", |item| text(item, "/spec/clusterIP")),
-            column("PORT(S)", ports),
-        ],
-        ("", "ConfigMap") => vec![column("DATA", |item| count(item, &["/data", "/binaryData"]))],
-        ("", "Secret") => vec![
-            column("TYPE", |item| text(item, "/type")),
-            column("DATA", |item| count(item, &["/data"])),
-        ],
-        ("", "Namespace" | "PersistentVolume") => vec![column("STATUS", |item| text(item, "/status/phase"))],
-        ("", "PersistentVolumeClaim") => vec![
-            column("STATUS", |item| text(item, "/status/phase")),
-            column("VOLUME", |item| text(item, "/spec/volumeName")),
-            column("CAPACITY", |item| text(item, "/status/capacity/storage")),
-        ],
-        ("" | "events.k8s.io", "Event") => vec![
-            column("LAST SEEN", last_seen),
-            column("TYPE", |item| text(item, "/type")),
-            column("REASON", |item| text(item, "/reason")),
-            column("OBJECT", involved),
-            column("MESSAGE", |item| first(item, &["/message", "/note"])),
-        ],
-        _ => vec![],
-    }
-}
-
-fn own_wide(kind: &Kind) -> Vec<Column> {
-    match (kind.group.as_str(), kind.kind.as_str()) {
-        ("", "Pod") => vec![
-            wide("IP", |item| text(item, "/status/podIP")),
-            wide("NODE", |item| text(item, "/spec/nodeName")),
-        ],
-        ("", "Node") => vec![
-            wide("OS-IMAGE", |item| text(item, "/status/nodeInfo/osImage")),
-            wide("CONTAINER-RUNTIME", |item| {
-                text(item, "/status/nodeInfo/containerRuntimeVersion")
-            }),
-        ],
-        ("apps", _) => vec![
-            wide("CONTAINERS", |item| containers(item, "name")),
-            wide("IMAGES", |item| containers(item, "image")),
-        ],
-        _ => vec![wide("UID", |item| {
-            item.text("/metadata/uid").unwrap_or_default().to_owned()
-        })],
-    }
-}
-
-/// Missing values are shown as `<none>`, as in kubectl.
-fn text(item: &Tree, pointer: &str) -> String {
-    item.text(pointer)
-        .filter(|text| !text.is_empty())
-        .unwrap_or("<none>")
-        .to_owned()
-}
-
-fn first(item: &Tree, pointers: &[&str]) -> String {
-    let found = pointers.iter().find_map(|pointer| item.text(pointer));
-    found.unwrap_or_default().to_owned()
-}
-
-fn number(item: &Tree, pointer: &str) -> String {
-    item.get(pointer).and_then(Value::as_i64).unwrap_or(0).to_string()
-}
-
-fn count(item: &Tree, pointers: &[&str]) -> String {
-    let sizes = pointers
-        .iter()
-        .filter_map(|pointer| item.get(pointer).and_then(Value::as_object))
-        .map(serde_json::Map::len);
-    sizes.sum::<usize>().to_string()
-}
-
-fn ready_replicas(item: &Tree) -> String {
-    let wanted = item.get("/spec/replicas").and_then(Value::as_i64).unwrap_or(1);
-    format!("{}/{wanted}", number(item, "/status/readyReplicas"))
-}
-
-fn list<'a>(item: &'a Tree, pointer: &str) -> &'a [Value] {
-    item.get(pointer)
-        .and_then(Value::as_array)
-        .map_or(&[], Vec::as_slice)
-}
-
-fn ready_containers(item: &Tree) -> String {
-    let ready = list(item, "/status/containerStatuses")
-        .iter()
-        .filter(|status| status.get("ready").and_then(Value::as_bool) == Some(true))
-        .count();
-    format!("{ready}/{}", list(item, "/spec/containers").len())
-}
-
-fn restarts(item: &Tree) -> String {
-    list(item, "/status/containerStatuses")
-        .iter()
-        .filter_map(|status| status.get("restartCount")?.as_i64())
-        .fold(0i64, i64::saturating_add)
-        .to_string()
-}
-
-/// The phase, or the reason why a container is not running.
-fn pod_status(item: &Tree) -> String {
-    if item.get("/metadata/deletionTimestamp").is_some() {
-        return "Terminating".to_owned();
-    }
-    let reason = list(item, "/status/containerStatuses").iter().find_map(|status| {
-        let state = status.get("state")?;
-        let waiting = state.pointer("/waiting/reason").and_then(Value::as_str);
-        let ended = state.pointer("/terminated/reason").and_then(Value::as_str);
-        waiting.or(ended)
-    });
-    reason
-        .or(item.text("/status/reason"))
-        .or(item.text("/status/phase"))
-        .unwrap_or("Unknown")
-        .to_owned()
-}
-
-fn node_status(item: &Tree) -> String {
-    let ready = list(item, "/status/conditions")
-        .iter()
-        .find(|condition| condition.get("type").and_then(Value::as_str) == Some("Ready"))
-        .and_then(|condition| condition.get("status")?.as_str());
-    let mut status = match ready {
-        Some("True") => "Ready".to_owned(),
-        Some("False") => "NotReady".to_owned(),
-        _ => "Unknown".to_owned(),
-    };
-    if item.get("/spec/unschedulable").and_then(Value::as_bool) == Some(true) {
-        status.push_str(",SchedulingDisabled");
-    }
-    status
-}
-
-fn ports(item: &Tree) -> String {
-    let ports: Vec<String> = list(item, "/spec/ports")
-        .iter()
-        .map(|port| {
-            let number = port.get("port").and_then(Value::as_i64).unwrap_or(0);
-            let protocol = port.get("protocol").and_then(Value::as_str).unwrap_or("TCP");
-            format!("{number}/{protocol}")
-        })
-        .collect();
-    match ports.is_empty() {
-        true => "<none>".to_owned(),
-        false => ports.join(","),
-    }
-}
-
-fn containers(item: &Tree, field: &str) -> String {
-    let names: Vec<&str> = list(item, "/spec/template/spec/containers")
-        .iter()
-        .filter_map(|container| container.get(field)?.as_str())
-        .collect();
-    names.join(",")
-}
-
-fn involved(item: &Tree) -> String {
-    let part = |field: &str| {
-        item.text(&format!("/involvedObject/{field}"))
-            .or_else(|| item.text(&format!("/regarding/{field}")))
-            .unwrap_or_default()
-    };
-    format!("{}/{}", part("kind").to_lowercase(), part("name"))
-}
-
-fn last_seen(item: &Tree) -> String {
-    age([
-        "/lastTimestamp",
-        "/series/lastObservedTime",
-        "/eventTime",
-        "/metadata/creationTimestamp",
-    ]
-    .iter()
-    .find_map(|pointer| item.text(pointer)))
-}
-
-/// How long ago, as kubectl shows it: `45s`, `7m12s`, `3h5m`, `4d2h`, `90d`.
-pub fn age(timestamp: Option<&str>) -> String {
-    let Some(then) = timestamp.and_then(|text| text.parse::<Timestamp>().ok()) else {
-        return "<unknown>".to_owned();
-    };
-    short(Timestamp::now().as_second().saturating_sub(then.as_second()))
-}
-
-/// Two units where the first is small, one where it is not.
-fn short(seconds: i64) -> String {
-    let seconds = seconds.max(0);
-    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
-    let with = |first: i64, unit: &str, rest: i64, rest_unit: &str| match rest {
-        0 => format!("{first}{unit}"),
-        rest => format!("{first}{unit}{rest}{rest_unit}"),
-    };
-    match seconds {
-        0..120 => format!("{seconds}s"),
-        120..600 => with(minutes, "m", seconds % 60, "s"),
-        600..10_800 => format!("{minutes}m"),
-        10_800..28_800 => with(hours, "h", minutes % 60, "m"),
-        28_800..172_800 => format!("{hours}h"),
-        172_800..691_200 => with(days, "d", hours % 24, "h"),
-        691_200..63_072_000 => format!("{days}d"),
-        63_072_000..252_288_000 => with(days / 365, "y", days % 365, "d"),
-        _ => format!("{}y", days / 365),
-    }
+/// The columns of common kinds. Those of others are requested from the server, which may be newer than this program.
+fn printer(kind: &Kind) -> Option<PrinterColumns> {
+    let is_common = matches!(
+        (kind.group.as_str(), kind.kind.as_str()),
+        (
+            "",
+            "Pod"
+                | "Node"
+                | "Service"
+                | "ConfigMap"
+                | "Secret"
+                | "Namespace"
+                | "PersistentVolume"
+                | "PersistentVolumeClaim"
+                | "Event",
+        ) | ("events.k8s.io", "Event")
+            | ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet")
+            | ("batch", "Job" | "CronJob")
+    );
+    PrinterColumns::of(&kind.group, &kind.plural).filter(|_| is_common)
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
+    use crate::item::received;
 
     fn row(kind: &Kind, value: Value) -> Vec<String> {
         of(kind, false, true).row(&Tree(value))
@@ -382,29 +163,77 @@ mod tests {
     fn other_kinds_have_name_and_age() {
         let kind = Kind::for_tests("example.com", "v1", "Widget", "widgets");
         assert_eq!(of(&kind, false, false).head(), ["NAME", "AGE"]);
-        assert_eq!(of(&kind, true, true).head(), ["NAMESPACE", "NAME", "AGE", "UID"]);
+        assert_eq!(of(&kind, true, true).head(), ["NAMESPACE", "NAME", "AGE"]);
+        assert!(!are_known(&kind));
     }
 
     #[test]
-    fn every_kind_has_as_many_cells_as_names_for_any_object() {
-        for (group, kind) in [
-            ("", "Pod"),
-            ("", "Node"),
-            ("apps", "Deployment"),
-            ("apps", "ReplicaSet"),
-            ("apps", "StatefulSet"),
-            ("apps", "DaemonSet"),
-            ("batch", "Job"),
-            ("batch", "CronJob"),
-            ("", "Service"),
-            ("", "ConfigMap"),
-            ("", "Secret"),
-            ("", "Namespace"),
-            ("", "PersistentVolumeClaim"),
-            ("", "Event"),
-            ("x", "Y"),
+    fn wide_columns_without_a_value_are_idle() {
+        let columns = of(&Kind::for_tests("", "v1", "Pod", "pods"), true, true);
+        let row = |node: &str| {
+            let spec = json!({ "nodeName": node });
+            columns.row(&Tree(json!({ "metadata": { "name": "cart" }, "spec": spec })))
+        };
+        let idle = |rows: &[Vec<String>]| -> Vec<String> {
+            let head = columns.head();
+            columns
+                .idle(rows)
+                .into_iter()
+                .map(|at| head[at].clone())
+                .collect()
+        };
+        assert_eq!(
+            idle(&[row(""), row("")]),
+            ["IP", "NODE", "NOMINATED NODE", "READINESS GATES"]
+        );
+        assert_eq!(
+            idle(&[row(""), row("node-1")]),
+            ["IP", "NOMINATED NODE", "READINESS GATES"]
+        );
+    }
+
+    #[test]
+    fn times_are_not_essential() {
+        let kind = Kind::for_tests("", "v1", "Pod", "pods");
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "cart" },
+            "spec": { "containers": [{ "name": "a" }] },
+            "status": { "phase": "Running", "containerStatuses": [{
+                "restartCount": 2, "lastState": { "terminated": { "finishedAt": "2026-01-02T03:04:05Z" } },
+            }] },
+        });
+        assert!(row(&kind, pod.clone())[4].contains("2 ("));
+        let cells: Vec<String> = essentials(&kind, &received(&kind, pod))
+            .into_iter()
+            .map(|(_, cell)| cell)
+            .collect();
+        assert_eq!(cells, ["0/1", "Running", "2"]);
+    }
+
+    #[test]
+    fn common_kinds_need_no_table_of_the_server() {
+        for (group, kind, plural) in [
+            ("", "Pod", "pods"),
+            ("", "Node", "nodes"),
+            ("apps", "Deployment", "deployments"),
+            ("apps", "ReplicaSet", "replicasets"),
+            ("apps", "StatefulSet", "statefulsets"),
+            ("apps", "DaemonSet", "daemonsets"),
+            ("batch", "Job", "jobs"),
+            ("batch", "CronJob", "cronjobs"),
+            ("", "Service", "services"),
+            ("", "ConfigMap", "configmaps"),
+            ("", "Secret", "secrets"),
+            ("", "Namespace", "namespaces"),
+            ("", "PersistentVolume", "persistentvolumes"),
+            ("", "PersistentVolumeClaim", "persistentvolumeclaims"),
+            ("", "Event", "events"),
+            ("events.k8s.io", "Event", "events"),
         ] {
-            let columns = of(&Kind::for_tests(group, "v1", kind, "things"), true, true);
+            let kind = Kind::for_tests(group, "v1", kind, plural);
+            assert!(are_known(&kind), "{plural}");
+            let columns = of(&kind, true, true);
+            assert!(columns.head().iter().any(|name| name == NAME), "{plural}");
             for value in [
                 json!({}),
                 json!(null),
@@ -413,20 +242,5 @@ mod tests {
                 assert_eq!(columns.row(&Tree(value)).len(), columns.head().len());
             }
         }
-    }
-
-    #[test]
-    fn ages_are_short() {
-        let shown: Vec<String> = [
-            -5, 7, 119, 120, 130, 601, 11_000, 100_000, 180_000, 800_000, 70_000_000,
-        ]
-        .map(short)
-        .to_vec();
-        assert_eq!(
-            shown,
-            [
-                "0s", "7s", "119s", "2m", "2m10s", "10m", "3h3m", "27h", "2d2h", "9d", "2y80d"
-            ]
-        );
     }
 }

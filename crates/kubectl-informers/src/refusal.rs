@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 
+use kube::client::AuthError;
 use kube_informers::source::{LimitExceeded, SourceError};
 
 use crate::failure::{Failure, chain, mask_credentials};
@@ -121,10 +122,27 @@ impl From<kube::Error> for RequestError {
                 reason: status.reason.clone(),
                 message: status.message.clone(),
             },
-            _ if is_refused(&error) => Self::Refused,
+            _ if is_refused(&error) && !is_about_credentials(&error) => Self::Refused,
             _ => Self::unreachable(error),
         }
     }
+}
+
+/// Whether a request was not sent because there are no credentials: a plugin or the issuer of tokens has failed.
+fn is_about_credentials(error: &(dyn Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if error.is::<AuthError>() {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}
+
+/// Whether the user must log in again before a request can succeed.
+pub fn needs_login(error: &SourceError) -> bool {
+    error.api().is_some_and(|api| api.is_unauthorized()) || is_about_credentials(error)
 }
 
 fn is_refused(error: &(dyn Error + 'static)) -> bool {

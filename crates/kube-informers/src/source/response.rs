@@ -14,7 +14,7 @@ use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, L
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty};
 use hyper_util::client::legacy::connect::capture_connection;
-use kube::client::Body;
+use kube::client::{AuthError, Body};
 use tokio::time::sleep;
 use tower_service::Service;
 
@@ -221,10 +221,14 @@ fn transport(context: &str, error: kube::Error) -> SourceError {
     }
 }
 
-/// Whether an error is caused by a refused connection.
+/// Whether an error is caused by a refused connection to the server.
 fn is_refused(error: &(dyn StdError + 'static)) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {
+        // What refused the connection is the issuer of tokens.
+        if error.is::<AuthError>() {
+            return false;
+        }
         if let Some(error) = error.downcast_ref::<io::Error>() {
             if error.kind() == io::ErrorKind::ConnectionRefused {
                 return true;

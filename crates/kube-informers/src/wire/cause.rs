@@ -3,8 +3,12 @@
 use std::error::Error;
 use std::io;
 
+use kube::client::AuthError;
+
 /// Longer texts of causes are cut.
 const MAX_CAUSE: usize = 300;
+/// More than any library nests; a chain that leads back to itself must not hang.
+const MAX_CAUSES: usize = 32;
 
 /// Words of an innermost cause, in lower case, and the usual fix. They are matched by text because the application chooses
 /// the TLS library. The first match counts.
@@ -89,6 +93,9 @@ const FIXES: &[(&[&str], &str)] = &[
 
 /// `cannot list pods in shop: connection refused (os error 111); is the server running, and is its address right?`
 pub(super) fn describe(context: &str, error: &(dyn Error + 'static)) -> String {
+    if let Some(error) = credentials(error) {
+        return format!("{context}: {}", clean(&about_credentials(error)));
+    }
     let causes = causes(error);
     let innermost = causes.last().map(String::as_str).unwrap_or_default();
     let mut text = context.to_owned();
@@ -114,12 +121,72 @@ fn fix(causes: &[String]) -> Option<&'static str> {
     })
 }
 
+/// The reason why there are no credentials, if that is what failed.
+fn credentials<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a AuthError> {
+    let mut next = Some(error);
+    for _ in 0..MAX_CAUSES {
+        let error = next?;
+        if let Some(found) = error.downcast_ref::<AuthError>() {
+            return Some(found);
+        }
+        next = error.source();
+    }
+    None
+}
+
+/// The text of kube repeats the whole output of a credential plugin, which may hold a token, and its environment.
+fn about_credentials(error: &AuthError) -> String {
+    match error {
+        AuthError::AuthExecStart(cause) => format!(
+            "the credential plugin cannot be started: {cause}; install it, or correct the user in the kubeconfig"
+        ),
+        AuthError::AuthExecRun { cmd, out } => {
+            let said = String::from_utf8_lossy(&out.stderr);
+            let said = said.lines().rev().map(str::trim).find(|line| !line.is_empty());
+            let said = said.map_or_else(String::new, |line| format!(": {line}"));
+            let name = plugin(cmd).map_or_else(String::new, |name| format!(" {name}"));
+            format!(
+                "the credential plugin{name} failed ({}){said}; log in again, or run it to see why",
+                out.status
+            )
+        }
+        AuthError::ExecPluginFailed | AuthError::AuthExecParse(_) => {
+            "the credential plugin has printed no ExecCredential with a status: run it to see why".to_owned()
+        }
+        other => format!("no credentials: {other}; log in again, or correct the user in the kubeconfig"),
+    }
+}
+
+/// The program of a command in the form in which the standard library writes it: `NAME="value" "/bin/plugin" "argument"`.
+fn plugin(command: &str) -> Option<String> {
+    let mut word = String::new();
+    let mut is_quoted = false;
+    let mut characters = command.chars().chain([' ']);
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => word.extend(characters.next()),
+            '"' => {
+                is_quoted = !is_quoted;
+                word.push('"');
+            }
+            ' ' if !is_quoted => match word.strip_prefix('"') {
+                Some(name) => return Some(name.trim_end_matches('"').to_owned()),
+                // A variable.
+                None if word.contains('=') => word.clear(),
+                // Without quotes.
+                None => return Some(word).filter(|word| !word.is_empty()),
+            },
+            character => word.push(character),
+        }
+    }
+    None
+}
+
 /// The texts of an error and of its sources, outermost first.
 fn causes(error: &(dyn Error + 'static)) -> Vec<String> {
     let mut causes = Vec::new();
     let mut next = Some(error);
-    // More than any library nests; a chain that leads back to itself must not hang.
-    while let (Some(error), true) = (next, causes.len() < 32) {
+    while let (Some(error), true) = (next, causes.len() < MAX_CAUSES) {
         causes.push(clean(&error.to_string()));
         // `source` of an I/O error skips the error it wraps.
         let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
@@ -203,5 +270,45 @@ mod tests {
     fn control_characters_and_long_texts_do_not_reach_the_message() {
         let text = text(&format!("a\u{1b}]52;c;\u{7}\nb{}", "x".repeat(10_000)));
         assert!(!text.contains(char::is_control) && text.len() < 400, "{text}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_output_of_a_credential_plugin_is_not_repeated_except_for_its_last_message() {
+        use std::os::unix::process::ExitStatusExt;
+        use std::process::{Command, ExitStatus, Output};
+        let mut command = Command::new("/opt/my plugin");
+        command
+            .env("SECRET", "canary in \"quotes\"")
+            .arg("canary-argument");
+        let failed = AuthError::AuthExecRun {
+            cmd: format!("{command:?}"),
+            out: Box::new(Output {
+                status: ExitStatus::from_raw(3 << 8),
+                stdout: b"{ \"token\": \"canary-token\" }".to_vec(),
+                stderr: b"warming up\nplease log in\n\n".to_vec(),
+            }),
+        };
+
+        let text = describe("cannot list pods", &kube::Error::Auth(failed));
+
+        assert_eq!(
+            text,
+            "cannot list pods: the credential plugin /opt/my plugin failed (exit status: 3): please log in; log in again, or \
+             run it to see why"
+        );
+    }
+
+    #[test]
+    fn the_name_of_a_plugin_is_found_in_its_command() {
+        for (command, name) in [
+            ("\"aws\" \"eks\"", Some("aws")),
+            ("A=\"1 2\" B=\"x\\\"y\" \"/a b/c\" \"d\"", Some("/a b/c")),
+            ("gcloud config helper", Some("gcloud")),
+            ("A=\"1\"", None),
+            ("", None),
+        ] {
+            assert_eq!(plugin(command).as_deref(), name, "{command}");
+        }
     }
 }

@@ -30,6 +30,7 @@ const SHORTEST_TICK: Duration = Duration::from_millis(10);
 
 /// Field managers of a real cluster.
 const KUBELET: &str = "kubelet";
+const SCHEDULER: &str = "kube-scheduler";
 const CONTROLLERS: &str = "kube-controller-manager";
 
 /// Changes a server's objects as a busy cluster would.
@@ -216,7 +217,7 @@ impl Churn {
                     return;
                 };
                 let host = objects::host_address(&node);
-                let Some(object) = self.change_as("kube-scheduler", "pods", key, |object| {
+                let Some(object) = self.change_as(SCHEDULER, "pods", key, |object| {
                     pods::schedule(object, &node, &host, &now)
                 }) else {
                     self.forget_pod(key);
@@ -460,7 +461,12 @@ impl Churn {
     /// Creates an object; `None` if the server rejected it, for example because the name is taken.
     fn create(&mut self, object: Value) -> Option<Value> {
         let manager = match object.get("kind").and_then(Value::as_str) {
-            Some("Node" | "Lease" | "Event") => KUBELET,
+            Some("Node" | "Lease") => KUBELET,
+            Some("Event") => match object.pointer("/source/component").and_then(Value::as_str) {
+                Some("default-scheduler") => SCHEDULER,
+                Some("kubelet") | None => KUBELET,
+                Some(_) => CONTROLLERS,
+            },
             Some("ReplicaSet") => CONTROLLERS,
             // A pod that no controller owns is created by a user.
             Some("Pod") if object.pointer("/metadata/ownerReferences").is_some() => CONTROLLERS,

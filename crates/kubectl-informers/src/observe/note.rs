@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::outage::Outages;
+use super::outage::{Failed, Outages};
 use crate::failure::Failure;
 use crate::kinds::Kind;
 use crate::refusal;
@@ -121,7 +121,12 @@ impl Hook {
         let kind = self.kind.full_name();
         let began = {
             let mut outages = self.outages.lock();
-            let began = outages.failed(&kind, &text, synced, Instant::now());
+            let failed = Failed {
+                text: &text,
+                synced,
+                needs_user: refusal::needs_login(error),
+            };
+            let began = outages.failed(&kind, &failed, Instant::now());
             if let Resume::Relist(reason) = end.resume {
                 outages.relisted(&kind, reason.to_string());
             }

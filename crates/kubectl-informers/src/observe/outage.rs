@@ -14,7 +14,18 @@ const PARTIAL_AFTER: Duration = Duration::from_secs(10);
 #[derive(Default)]
 pub(super) struct Outages {
     began: Option<Instant>,
+    /// Whether it was reported that waiting does not end it.
+    asked: bool,
     kinds: BTreeMap<String, KindOutage>,
+}
+
+/// A list or watch that failed.
+pub(super) struct Failed<'a> {
+    pub(super) text: &'a str,
+    /// Whether there was a list before.
+    pub(super) synced: bool,
+    /// Whether it will fail again until the user does something.
+    pub(super) needs_user: bool,
 }
 
 #[derive(Default)]
@@ -29,14 +40,21 @@ struct KindOutage {
 }
 
 impl Outages {
-    /// A list or watch of a kind failed. Gives the text to report if that begins an outage.
-    pub(super) fn failed(&mut self, kind: &str, text: &str, synced: bool, now: Instant) -> Option<String> {
+    /// A list or watch of a kind failed. Gives the text to report if that begins an outage, and once more if it lasts until
+    /// the user acts.
+    pub(super) fn failed(&mut self, kind: &str, failed: &Failed<'_>, now: Instant) -> Option<String> {
         let first = self.began.is_none();
         self.began.get_or_insert(now);
+        let asked = self.asked;
+        self.asked |= failed.needs_user;
         let outage = self.kinds.entry(kind.to_owned()).or_default();
         outage.recovered = None;
-        outage.first_list = !synced;
-        first.then(|| format!("interrupted: {text}"))
+        outage.first_list = !failed.synced;
+        match first {
+            true => Some(format!("interrupted: {}", failed.text)),
+            false if failed.needs_user && !asked => Some(format!("still interrupted: {}", failed.text)),
+            false => None,
+        }
     }
 
     /// The objects of a kind are listed again for this reason.
@@ -91,6 +109,7 @@ impl Outages {
         self.kinds = rest;
         if self.kinds.is_empty() {
             self.began = None;
+            self.asked = false;
         }
         let last = recovered
             .values()
@@ -139,18 +158,47 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
+    fn failed(text: &str, synced: bool) -> Failed<'_> {
+        Failed {
+            text,
+            synced,
+            needs_user: false,
+        }
+    }
+
+    #[test]
+    fn that_an_outage_lasts_until_the_user_acts_is_reported_once() {
+        let (mut outages, now) = (Outages::default(), Instant::now());
+        let login = Failed {
+            needs_user: true,
+            ..failed("log in", true)
+        };
+        outages.failed("pods", &failed("connection lost", true), now);
+        let text = outages.failed("pods", &login, now);
+        assert_eq!(text.as_deref(), Some("still interrupted: log in"));
+        assert_eq!(outages.failed("nodes", &login, now), None);
+        assert!(outages.recovered("pods", now).is_none() && outages.recovered("nodes", now).is_some());
+
+        let text = outages.failed("pods", &login, now);
+        assert_eq!(text.as_deref(), Some("interrupted: log in"));
+        assert_eq!(outages.failed("pods", &login, now), None);
+    }
+
     #[test]
     fn an_outage_of_several_kinds_is_reported_once_and_ends_once() {
         let (mut outages, now) = (Outages::default(), Instant::now());
         assert_eq!(
             outages
-                .failed("pods", "watch of pods failed", true, now)
+                .failed("pods", &failed("watch of pods failed", true), now)
                 .as_deref(),
             Some("interrupted: watch of pods failed")
         );
-        assert_eq!(outages.failed("nodes", "watch of nodes failed", true, now), None);
         assert_eq!(
-            outages.failed("pods", "watch of pods failed", true, now + SECOND),
+            outages.failed("nodes", &failed("watch of nodes failed", true), now),
+            None
+        );
+        assert_eq!(
+            outages.failed("pods", &failed("watch of pods failed", true), now + SECOND),
             None
         );
         assert!(outages.is_failing("pods") && !outages.is_failing("events"));
@@ -166,7 +214,9 @@ mod tests {
         );
         assert_eq!(outages.recovered("nodes", now + 4 * SECOND), None, "it is over");
         assert!(
-            outages.failed("pods", "x", true, now + 5 * SECOND).is_some(),
+            outages
+                .failed("pods", &failed("x", true), now + 5 * SECOND)
+                .is_some(),
             "another one"
         );
     }
@@ -174,7 +224,7 @@ mod tests {
     #[test]
     fn a_kind_that_was_listed_again_says_what_was_missed() {
         let (mut outages, now) = (Outages::default(), Instant::now());
-        outages.failed("pods", "x", true, now);
+        outages.failed("pods", &failed("x", true), now);
         outages.relisted("pods", "the last version has expired".to_owned());
         outages.changed("pods", true);
         outages.changed("pods", false);
@@ -190,8 +240,8 @@ mod tests {
     #[test]
     fn a_kind_that_stays_away_does_not_hide_that_the_others_are_back() {
         let (mut outages, now) = (Outages::default(), Instant::now());
-        outages.failed("pods", "x", true, now);
-        outages.failed("widgets", "x", true, now);
+        outages.failed("pods", &failed("x", true), now);
+        outages.failed("widgets", &failed("x", true), now);
         assert_eq!(outages.recovered("pods", now + SECOND), None);
         assert_eq!(outages.tick(now + 2 * SECOND), None);
         let text = outages.tick(now + 12 * SECOND).unwrap();

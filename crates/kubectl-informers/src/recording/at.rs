@@ -43,6 +43,21 @@ pub fn run(args: &AtArgs, global: &Global) -> Result<Exit, Failure> {
     };
     let keep = keep(&mut recording, kinds, name, global)?;
     let mut cursor = Cursor::seek(recording, keep, time)?;
+    for damage in cursor.recording().take_damage() {
+        notes.warn(&damage);
+    }
+    if !cursor.is_complete() {
+        return Err(Failure::error(format!(
+            "the objects at {} cannot be restored: the recording is damaged before that moment",
+            timestamp(time)
+        )));
+    }
+    if let Some(known) = cursor.damaged_after() {
+        notes.warn(&format!(
+            "These are the objects at {}: what was recorded after that is damaged",
+            timestamp(known)
+        ));
+    }
     let (objects, mut unusable) = cursor.state().objects();
     let masked = cursor.is_masked();
     let mut out = BufWriter::new(io::stdout().lock());

@@ -116,6 +116,10 @@ pub struct Cursor {
     listing: HashSet<Arc<Kind>>,
     steps: VecDeque<Step>,
     time: i64,
+    /// The last moment at which the state was complete.
+    known: i64,
+    /// Set by a seek that could not reach its moment.
+    damaged_after: Option<i64>,
     stopped: bool,
 }
 
@@ -136,11 +140,14 @@ impl Cursor {
             listing: HashSet::new(),
             steps: VecDeque::new(),
             time: i64::MIN,
+            known: i64::MIN,
+            damaged_after: None,
             stopped: false,
         }
     }
 
-    /// At a moment: everything up to and including it is part of the state.
+    /// At a moment: everything up to and including it is part of the state. If the recording is damaged before that moment, at
+    /// the [last one](Self::damaged_after) before the damage.
     ///
     /// # Errors
     ///
@@ -156,10 +163,15 @@ impl Cursor {
         };
         // The last keyframe may be damaged: then an earlier one is used.
         for start in starts(&cursor).into_iter().rev() {
-            cursor.restart(start)?;
-            cursor.skip_to(time)?;
-            if cursor.valid {
-                return Ok(cursor);
+            // The second time it ends before the damage.
+            for end in [Some(time), None] {
+                let known = cursor.known;
+                cursor.restart(start)?;
+                cursor.skip_to(end.unwrap_or(known))?;
+                if cursor.valid {
+                    cursor.damaged_after = end.is_none().then_some(known);
+                    return Ok(cursor);
+                }
             }
         }
         cursor.restart(0)?;
@@ -180,7 +192,7 @@ impl Cursor {
         self.relisting.clear();
         self.listing.clear();
         self.steps.clear();
-        self.time = i64::MIN;
+        (self.time, self.known) = (i64::MIN, i64::MIN);
         Ok(())
     }
 
@@ -209,6 +221,16 @@ impl Cursor {
     /// The time of what was read last, in microseconds since 1970.
     pub fn time(&self) -> i64 {
         self.time
+    }
+
+    /// The moment of the state after a seek, in microseconds since 1970, if what follows up to the requested one is damaged.
+    pub fn damaged_after(&self) -> Option<i64> {
+        self.damaged_after
+    }
+
+    /// Whether the state is complete.
+    pub fn is_complete(&self) -> bool {
+        self.valid
     }
 
     /// Applies the initial lists at the start, up to the first change.
@@ -335,6 +357,7 @@ impl Cursor {
                 }
                 if head.last {
                     (self.valid, self.loading) = (true, false);
+                    self.known = self.known.max(head.ends);
                 }
             }
         }
@@ -392,6 +415,9 @@ impl Cursor {
             self.read = content.len() - rest.len();
             self.time = self.time.max(record.time);
             self.apply(&record, quiet);
+            if self.valid {
+                self.known = self.known.max(record.time);
+            }
         }
         self.content = content;
     }

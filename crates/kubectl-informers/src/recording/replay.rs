@@ -135,6 +135,8 @@ impl Player {
             self.apply(&step);
             self.report_damage();
         }
+        // That of the last blocks.
+        self.report_damage();
         self.reports.say(Report::about(
             "The recording ends here; the objects stay as they are",
         ));

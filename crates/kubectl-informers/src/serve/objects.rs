@@ -170,7 +170,8 @@ fn as_rows(app: &App, place: usize, served: &Served, page: &[Arc<Item>]) -> Tabl
     let of_server = app.columns.head(&served.kind, true);
     let mut is_late = false;
     let board = app.board.lock();
-    let rows = page
+    let mut cells: Vec<Vec<String>> = Vec::with_capacity(page.len());
+    let mut rows: Vec<Value> = page
         .iter()
         .map(|item| {
             let id = ObjectId {
@@ -183,28 +184,44 @@ fn as_rows(app: &App, place: usize, served: &Served, page: &[Arc<Item>]) -> Tabl
             let item = current.as_ref().unwrap_or(item);
             // Before the cells are read, so that none is missing without being reported.
             is_late |= app.columns.is_late(&served.kind, &id.key, item.object_version());
-            let mut cells = columns.row(&item.tree());
+            let mut row = columns.row(&item.tree());
             let mut added = app
                 .columns
                 .row(&served.kind, &id.key, item.object_version(), true);
             // The columns may have changed in between.
             added.resize(of_server.len(), String::new());
-            columns.insert(&mut cells, added);
+            columns.insert(&mut row, added);
+            cells.push(row);
             json!({
                 "uid": item.object_uid(),
                 "namespace": item.object_namespace(),
                 "name": item.object_name(),
-                "cells": cells,
                 "changes": history.map_or(0, |history| history.total),
                 "lastChange": history.and_then(|history| history.last()).map(|entry| entry.change.when.as_millisecond()),
             })
         })
         .collect();
-    let mut head: Vec<String> = columns.head().into_iter().map(str::to_owned).collect();
+    let mut head = columns.head();
+    let idle = match of_server.is_empty() {
+        true => columns.idle(&cells),
+        false => Vec::new(),
+    };
     columns.insert(&mut head, of_server);
+    for row in cells.iter_mut().chain([&mut head]) {
+        for at in idle.iter().rev() {
+            if *at < row.len() {
+                row.remove(*at);
+            }
+        }
+    }
+    for (row, cells) in rows.iter_mut().zip(cells) {
+        if let Value::Object(fields) = row {
+            fields.insert("cells".to_owned(), json!(cells));
+        }
+    }
     Table {
         columns: json!(head),
-        rows,
+        rows: Value::Array(rows),
         is_late,
     }
 }

@@ -362,7 +362,10 @@ mod tests {
 
     #[test]
     fn columns_are_requested_for_kinds_without_columns_and_never_for_secrets() {
-        let kind = |group: &str, name: &str| Kind::for_tests(group, "v1", name, "things");
+        let kind = |group: &str, name: &str| {
+            let plural = format!("{}s", name.to_lowercase());
+            Kind::for_tests(group, "v1", name, &plural)
+        };
         assert!(is_followed(&kind("networking.k8s.io", "Ingress")));
         assert!(is_followed(&kind("example.com", "Widget")));
         assert!(!is_followed(&kind("", "Pod")));

@@ -239,6 +239,8 @@ fn draw_footer(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         Some(_) => ("r", "retry"),
         None => ("d", "diffs"),
     };
+    let is_wide = area.width >= 100;
+    let wide = [("↵", "open"), (":", "go to")].into_iter().filter(|_| is_wide);
     let keys = [
         ("/", "filter"),
         ("p", pause),
@@ -249,7 +251,7 @@ fn draw_footer(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         ("?", "help"),
         ("q", "quit"),
     ];
-    for (key, what) in keys {
+    for (key, what) in wide.chain(keys) {
         spans.push(Span::styled(key, look.key()));
         spans.push(Span::styled(format!(" {what}  "), look.dim()));
     }

@@ -164,9 +164,13 @@ impl Texts {
             .map(|((_, old), (_, new))| (old, new))
             .filter(|(old, new)| old != new)
             .collect();
+        let shown = |cell: &str| match cell {
+            "" => SafeText::from("∅"),
+            cell => SafeText::line(cell).shortened(),
+        };
         for (old, new) in &columns {
             text.push("  ");
-            text.push(self.old_and_new(SafeText::line(old).shortened(), SafeText::line(new).shortened()));
+            text.push(self.old_and_new(shown(old), shown(new)));
         }
         if !columns.is_empty() {
             return;
@@ -201,7 +205,9 @@ impl Texts {
             self.server
                 .essentials(&change.kind, change.key.as_ref()?, version)
         };
-        cells.or_else(of_server).unwrap_or_default()
+        let mut cells = cells.or_else(of_server).unwrap_or_default();
+        cells.retain(|(_, cell)| !cell.is_empty());
+        cells
     }
 
     fn old_and_new(&self, old: SafeText, new: SafeText) -> SafeText {

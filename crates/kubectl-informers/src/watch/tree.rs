@@ -262,6 +262,9 @@ impl Tree {
             false => Some(cells),
         };
         for (_, cell) in cells.unwrap_or_default() {
+            if cell.is_empty() {
+                continue;
+            }
             text.push("  ");
             text.push(colours.paint(DIM, SafeText::line(cell).shortened()));
         }

@@ -109,13 +109,14 @@ async fn a_condition_that_does_not_hold_in_time_has_its_own_exit_code() {
             "--until",
             "new.spec == null",
             "--timeout",
-            "1s",
+            // Long enough for the list, on a machine under load.
+            "8s",
         ])
         .await;
     assert_eq!(ended.code, Some(124), "{}", ended.err);
     assert!(
         ended.err.contains(
-            "error: timed out after 1s: the condition does not hold for 1 of 1 objects: pods shop/cart"
+            "error: timed out after 8s: the condition does not hold for 1 of 1 objects: pods shop/cart"
         ),
         "{}",
         ended.err

@@ -173,3 +173,50 @@ async fn metrics_count_loops_and_fights() {
     })
     .await;
 }
+
+/// A controller that writes the same two values again and again.
+async fn rewrite(cluster: &Cluster, rounds: usize) {
+    let deployments: Api<Deployment> = Api::namespaced(cluster.server.client(), "shop");
+    let parameters = PatchParams {
+        field_manager: Some("operator".to_owned()),
+        ..PatchParams::default()
+    };
+    for replicas in [5, 3].into_iter().cycle().take(rounds) {
+        let patch = Patch::Merge(json!({ "spec": { "replicas": replicas } }));
+        deployments.patch("web", &parameters, &patch).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_that_one_manager_rewrites_is_a_loop() {
+    let cluster = cluster().await;
+    let mut program = cluster.start(&["trouble", "deploy", "-o", "json", "--for", "3s"]);
+    ready(&mut program).await;
+    rewrite(&cluster, 10).await;
+
+    let found = program.event().await;
+
+    assert_eq!(found["type"], "loop", "{found}");
+    assert_eq!(
+        (&found["namespace"], &found["name"], &found["field"]),
+        (&json!("shop"), &json!("web"), &json!("spec.replicas"))
+    );
+    assert_eq!(found["managers"], json!(["operator"]));
+    assert_eq!(program.end().await.code, Some(2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_manager_that_writes_more_than_allowed_is_churn() {
+    let cluster = cluster().await;
+    let limits = ["--max-churn", "3", "--changes", "1000"];
+    let mut program = cluster.start(&[&["trouble", "deploy", "-o", "json"][..], &limits].concat());
+    ready(&mut program).await;
+    rewrite(&cluster, 40).await;
+
+    let found = program.event().await;
+
+    assert_eq!(found["type"], "churn", "{found}");
+    assert_eq!(found["managers"], json!(["operator"]));
+    assert_eq!(found["kind"], "Deployment");
+    assert!(found["perMinute"].as_f64() > Some(3.0), "{found}");
+}

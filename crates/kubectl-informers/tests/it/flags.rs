@@ -136,3 +136,74 @@ async fn flags_that_do_not_fit_together_are_rejected() {
         assert!(ended.err.contains(says), "{flags:?}: {}", ended.err);
     }
 }
+
+/// A server with a certificate of its own authority, which the system does not know.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_certificate_of_the_server_is_verified_as_the_flags_say() {
+    let builder = TestServer::builder().token("right-token").tls(&[]).unwrap();
+    let server = builder.listen("127.0.0.1:0").await.unwrap();
+    server.create(pod("default", "cart"));
+    let home = Home::new();
+    let authority = home.write("authority.pem", server.certificate_authority().unwrap());
+    let authority = authority.to_str().unwrap();
+    let url = server.url().unwrap();
+    let base = [
+        "watch",
+        "pods",
+        "-o",
+        "json",
+        "--token",
+        "right-token",
+        "-s",
+        &url,
+    ];
+    for accepted in [
+        &["--certificate-authority", authority][..],
+        &["--insecure-skip-tls-verify"],
+        &[
+            "--certificate-authority",
+            authority,
+            "--tls-server-name",
+            "localhost",
+        ],
+    ] {
+        let mut program = home.start(&[&base[..], accepted].concat());
+        assert_eq!(program.event().await["name"], "cart", "{accepted:?}");
+    }
+    for (rejected, says) in [
+        (&[][..], "UnknownIssuer"),
+        (
+            &[
+                "--certificate-authority",
+                authority,
+                "--tls-server-name",
+                "elsewhere.example",
+            ],
+            "elsewhere.example",
+        ),
+        (&["--certificate-authority", "/no/such/file"], "/no/such/file"),
+    ] {
+        let ended = home.run(&[&base[..], rejected].concat()).await;
+        assert_eq!(ended.code, Some(1), "{rejected:?}: {}", ended.err);
+        assert!(ended.err.contains(says), "{rejected:?}: {}", ended.err);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_takes_longer_than_allowed_is_given_up() {
+    let cluster = Cluster::new().await;
+    cluster.server.fault(
+        kube_testserver::RequestMatcher::any().forever(),
+        kube_testserver::Fault::hang(),
+    );
+    let began = tokio::time::Instant::now();
+    let ended = cluster.run(&["watch", "pods", "--request-timeout", "1s"]).await;
+    assert_eq!(ended.code, Some(1), "{}", ended.err);
+    assert!(ended.err.contains("1 s"), "{}", ended.err);
+    // The default is 30 s.
+    assert!(
+        began.elapsed() < std::time::Duration::from_secs(25),
+        "{:?}",
+        began.elapsed()
+    );
+}

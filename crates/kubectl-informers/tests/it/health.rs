@@ -2,7 +2,9 @@
 
 use std::net::SocketAddr;
 
+use k8s_openapi::api::core::v1::Node;
 use kube_testserver::builders::{node, pod};
+use kube_testserver::{Fault, RequestMatcher};
 
 use crate::http::get;
 use crate::program::{Cluster, within};
@@ -71,4 +73,64 @@ async fn readiness_follows_the_worst_informer_and_liveness_the_process() {
         "{}",
         program.err()
     );
+}
+
+/// `serve` with pods and nodes, when both are live.
+async fn live() -> (Cluster, crate::program::Program, SocketAddr) {
+    let cluster = Cluster::new().await;
+    cluster.server.create(pod("shop", "cart"));
+    cluster.server.create(node("node-1"));
+    let (program, address) = crate::serve::synced(&cluster, &["pods,nodes"]).await;
+    becomes(address, "/readyz", 200).await;
+    (cluster, program, address)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_informer_without_contact_is_enough_to_be_disconnected() {
+    let (cluster, _program, address) = live().await;
+    let fault = cluster
+        .server
+        .fault(RequestMatcher::resource("nodes").forever(), Fault::status(503));
+    cluster.server.break_watches();
+
+    // That of pods resumes.
+    within("only nodes are missing", async {
+        loop {
+            let body = becomes(address, "/readyz", 503).await;
+            if body.contains("disconnected for") && body.contains("nodes") && !body.contains("pods") {
+                break;
+            }
+        }
+    })
+    .await;
+    let status = get(address, "/api/v1/status").await.json();
+    assert_eq!(status["health"], "disconnected");
+
+    fault.clear();
+    becomes(address, "/readyz", 200).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cache_that_is_listed_again_is_catching_up() {
+    let (cluster, _program, address) = live().await;
+    let version = cluster.server.resource_version();
+    for list in [RequestMatcher::list("nodes"), RequestMatcher::watch_list("nodes")] {
+        cluster.server.fault(list.forever(), Fault::hang());
+    }
+    cluster.server.refuse_connections(true);
+    cluster.server.break_watches();
+    cluster.server.delete::<Node>(None, "node-1");
+    cluster.server.compact_to(version + 1);
+    cluster.server.refuse_connections(false);
+
+    within("catching up", async {
+        while !becomes(address, "/readyz", 503)
+            .await
+            .contains("catching up: nodes")
+        {}
+    })
+    .await;
+    let status = get(address, "/api/v1/status").await.json();
+    assert_eq!(status["health"], "catching up");
+    assert_eq!(get(address, "/livez").await.code, 200);
 }

@@ -206,3 +206,41 @@ async fn what_kubectl_writes_is_attributed_to_it() {
         assert_eq!(author["manager"], manager, "{arguments:?}: {author}");
     }
 }
+
+/// `kubectl informers watch deployments.a<TAB>`: kubectl asks the program by the name `kubectl_complete-informers`.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn kubectl_completes_through_the_program() {
+    let cluster = Cluster::new().await;
+    cluster
+        .server
+        .create(kube_testserver::builders::pod("default", "cart-1"));
+    for (words, expected) in [
+        (&["watch", "deployments.a"][..], "deployments.apps"),
+        (&["watch", "pods", "ca"], "cart-1"),
+        (&["trou"], "trouble\t"),
+    ] {
+        let arguments = [&["__complete", "informers"][..], words].concat();
+        let Some(mut command) = kubectl(&cluster, &arguments).await else {
+            return;
+        };
+        let names = cluster.home().path().join("names");
+        std::fs::create_dir_all(&names).unwrap();
+        let program = std::path::Path::new(env!("CARGO_BIN_EXE_kubectl-informers"));
+        for name in ["kubectl-informers", "kubectl_complete-informers"] {
+            // There from the round before.
+            let _ = std::os::unix::fs::symlink(program, names.join(name));
+        }
+        let path = std::env::var("PATH").unwrap_or_default();
+        command.env("PATH", format!("{}:{path}", names.display()));
+
+        let completed = ended(command).await;
+
+        assert!(
+            completed.out.lines().any(|line| line.starts_with(expected)),
+            "{words:?}: {}{}",
+            completed.out,
+            completed.err
+        );
+    }
+}

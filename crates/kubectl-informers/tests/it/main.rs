@@ -7,6 +7,7 @@ mod cluster;
 mod conditions;
 #[cfg(unix)]
 mod credentials;
+mod diffs;
 mod discovery;
 mod errors;
 mod findings;
@@ -18,6 +19,7 @@ mod kubectl;
 mod packaging;
 mod program;
 mod recording;
+mod recording_damage;
 mod replay;
 #[cfg(target_os = "linux")]
 mod screen;

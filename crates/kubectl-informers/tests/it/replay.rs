@@ -79,6 +79,40 @@ async fn a_replay_serves_the_recording_at_a_moment_and_onwards() {
     server.says("The recording ends here").await;
 }
 
+/// Slower than recorded, because a test cannot wait for less time than nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_are_replayed_in_their_intervals_divided_by_the_speed() {
+    let recorded = Recorded::story().await;
+    let lines = recorded.history(&[]).await;
+    let time = |event: &str, number| -> jiff::Timestamp { time_of(&lines, event, number).parse().unwrap() };
+    let interval = time("deleted", 0)
+        .duration_until(time("updated", 1))
+        .as_secs_f64();
+    for speed in [0.25, 1.0] {
+        let slow = speed.to_string();
+        let arguments = [
+            "watch",
+            "po",
+            "-o",
+            "json",
+            "--recording",
+            recorded.path(),
+            "--replay-speed",
+            &slow,
+        ];
+        let mut watching = recorded.cluster.start(&arguments);
+        watching.event_of("deleted").await;
+        let first = tokio::time::Instant::now();
+        watching.event_of("updated").await;
+        let passed = first.elapsed().as_secs_f64();
+        // The first line may have been late itself.
+        assert!(
+            passed > 0.5 * interval / speed,
+            "{passed} s instead of {interval} s at speed {speed}"
+        );
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replay_rejects_writes_and_says_why() {
     let recorded = Recorded::story().await;

@@ -311,6 +311,73 @@ async fn metrics_are_counted() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_have_the_cost_of_the_process() {
+    let cluster = shop().await;
+    let (_program, address) = synced(&cluster, &["pods"]).await;
+
+    let body = get(address, "/metrics").await.body;
+
+    let value = |name: &str| -> f64 {
+        let line = body.lines().find(|line| line.starts_with(&format!("{name} ")));
+        let line = line.unwrap_or_else(|| panic!("{name} is not in:\n{body}"));
+        line.split(' ').nth(1).unwrap().parse().unwrap()
+    };
+    assert!(value("process_cpu_seconds_total") > 0.0);
+    assert!(value("process_resident_memory_bytes") > 1e6);
+    assert!(value("process_open_fds") > 3.0);
+    assert!(value("process_start_time_seconds") > 1.7e9);
+}
+
+/// A cluster can have any number of managers, and Prometheus not any number of series.
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_count_changes_by_manager_and_have_bounded_series() {
+    let cluster = shop().await;
+    let (_program, address) = synced(&cluster, &["pods"]).await;
+    let pods: kube::Api<Pod> = kube::Api::namespaced(cluster.server.client(), "shop");
+    for number in 0..250 {
+        let manager = kube::api::PatchParams {
+            field_manager: Some(format!("manager-{number:03}")),
+            ..Default::default()
+        };
+        let patch = serde_json::json!({ "metadata": { "labels": { "turn": number.to_string() } } });
+        pods.patch("cart-1", &manager, &kube::api::Patch::Merge(patch))
+            .await
+            .unwrap();
+    }
+
+    let counted = |body: &str| -> Vec<(String, f64)> {
+        body.lines()
+            .filter(|line| line.starts_with("kubectl_informers_manager_changes_total{name=\"pods\""))
+            .map(|line| {
+                let manager = line
+                    .split("manager=\"")
+                    .nth(1)
+                    .unwrap()
+                    .split('"')
+                    .next()
+                    .unwrap();
+                let value = line.rsplit(' ').next().unwrap();
+                (manager.to_owned(), value.parse().unwrap())
+            })
+            .collect()
+    };
+    let found = within("every change", async {
+        loop {
+            let found = counted(&get(address, "/metrics").await.body);
+            if found.iter().map(|(_, count)| count).sum::<f64>() >= 250.0 {
+                return found;
+            }
+        }
+    })
+    .await;
+    assert!(found.len() <= 201, "{}", found.len());
+    assert!(found.contains(&("manager-000".to_owned(), 1.0)), "{found:?}");
+    let other = found.iter().find(|(manager, _)| manager == "other");
+    assert!(other.is_some_and(|(_, count)| *count >= 50.0), "{found:?}");
+}
+
 /// The table in the documentation lists what is exported.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_metric_is_documented_announced_once_and_a_number() {

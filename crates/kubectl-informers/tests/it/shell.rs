@@ -25,6 +25,10 @@ async fn the_manual_page_has_every_command_and_option() {
         "watch",
         "top",
         "serve",
+        "record",
+        "history",
+        "at",
+        "replay",
         "trouble",
         "testserver",
         "bench",
@@ -67,6 +71,10 @@ async fn every_command_and_option_is_documented() {
         "watch",
         "top",
         "serve",
+        "record",
+        "history",
+        "at",
+        "replay",
         "trouble",
         "testserver",
         "bench",
@@ -86,6 +94,29 @@ async fn every_command_and_option_is_documented() {
             assert!(document.contains(&format!("--{option}")), "{command}: --{option}");
         }
     }
+}
+
+/// Its links would lead to this program, which cannot stand in for envtest's.
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_test_server_itself_offers_envtest() {
+    let home = Home::new();
+    let help = home.run(&["testserver", "--help"]).await.out;
+    assert!(help.contains("--manifest"), "{help}");
+    let page = home.run(&["man"]).await.out;
+    for text in [help, page, include_str!("../../../../docs/program.md").to_owned()] {
+        assert!(!text.contains("--envtest"), "{text}");
+    }
+    let directory = home.path().join("assets");
+    let ended = home
+        .run(&["testserver", "--envtest", directory.to_str().unwrap()])
+        .await;
+    assert_eq!(ended.code, Some(1));
+    assert!(
+        ended.err.contains("unexpected argument '--envtest'"),
+        "{}",
+        ended.err
+    );
+    assert!(!directory.exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -33,6 +33,16 @@ impl Terminal {
 
     /// On a terminal with this many columns and lines.
     pub fn sized(cluster: &Cluster, arguments: &[&str], size: (u16, u16)) -> Self {
+        Self::with(cluster, arguments, size, &[])
+    }
+
+    /// With these variables in its environment.
+    pub fn with(
+        cluster: &Cluster,
+        arguments: &[&str],
+        size: (u16, u16),
+        environment: &[(&str, &str)],
+    ) -> Self {
         let main = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&main).unwrap();
         unlockpt(&main).unwrap();
@@ -51,6 +61,7 @@ impl Terminal {
         let mut command = cluster.home().command(arguments);
         command
             .env("TERM", "xterm-256color")
+            .envs(environment.iter().copied())
             .stdin(Stdio::from(side()))
             .stdout(Stdio::from(side()))
             .stderr(Stdio::from(side()));

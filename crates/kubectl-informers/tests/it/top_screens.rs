@@ -149,3 +149,80 @@ async fn events_count_for_the_object_they_are_about() {
     assert!(!busiest.iter().any(|line| line.contains("event-")), "{shown}");
     terminal.quit().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_opened_object_has_its_changes_their_authors_and_its_yaml() {
+    let cluster = shop().await;
+    let terminal = Terminal::sized(&cluster, &["top", "pods"], (120, 60));
+    terminal.shows(&["live"], &[]).await;
+    set_image(&cluster, "web", "web:2", "intern").await;
+    set_image(&cluster, "cart", "cart:2", "release-bot").await;
+    // The newest change is marked.
+    terminal.shows(&["intern", "release-bot"], &[]).await;
+
+    terminal.press("\r");
+
+    let parts = [
+        "pods shop/cart",
+        "by release-bot",
+        "spec.containers[main].image",
+        "→ cart:2",
+        "apiVersion: v1",
+        "image: cart:2",
+    ];
+    terminal.shows(&parts, &["intern"]).await;
+    // It follows the object.
+    set_image(&cluster, "cart", "cart:3", "night-shift").await;
+    terminal
+        .shows(&["by night-shift", "by release-bot", "image: cart:3"], &[])
+        .await;
+    terminal.press("\u{1b}");
+    terminal.shows(&["intern"], &["apiVersion:"]).await;
+    terminal.quit().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_colon_changes_namespace_and_context() {
+    let cluster = shop().await;
+    cluster.server.create(pod("search", "index"));
+    let other = Cluster::new().await;
+    for number in 0..7 {
+        other.server.create(pod("far", &format!("away-{number}")));
+    }
+    let there = other
+        .server
+        .kubeconfig()
+        .unwrap()
+        .replace("kube-testserver", "there");
+    let config = cluster.home().write("there", &there);
+    let both = format!(
+        "{}:{}",
+        cluster.home().path().join(".kube/config").display(),
+        config.display()
+    );
+    let terminal = Terminal::with(&cluster, &["top", "pods"], (120, 40), &[("KUBECONFIG", &both)]);
+    let count = |shown: &str| {
+        let row = shown
+            .lines()
+            .find(|line| line.trim_start().starts_with("pods"))
+            .unwrap_or_default();
+        row.split_whitespace().find_map(|word| word.parse::<u32>().ok())
+    };
+    let counts = async |wanted: u32| {
+        crate::program::within(&format!("{wanted} pods"), async {
+            while count(&terminal.shows(&["live", "pods"], &[]).await) != Some(wanted) {}
+        })
+        .await;
+    };
+    counts(3).await;
+    terminal.press(":ns shop\r");
+    counts(2).await;
+    terminal.press(":ns all\r");
+    counts(3).await;
+    terminal.press(":ctx there\r");
+    counts(7).await;
+    terminal.press(":ctx nowhere\r");
+    terminal.shows(&["context \"nowhere\" does not exist"], &[]).await;
+    counts(7).await;
+    terminal.quit().await;
+}

@@ -4,6 +4,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube_testserver::builders::{deployment, pod};
+use kube_testserver::{Fault, RequestMatcher};
 use serde_json::{Value, json};
 
 use crate::program::{Cluster, Program};
@@ -148,12 +149,74 @@ async fn every_way_of_writing_has_its_author() {
 async fn deletions_and_unmanaged_writes_have_an_unknown_author() {
     let cluster = Cluster::new().await;
     let mut program = cluster.start(&["watch", "pods", "-o", "json"]);
+    let mut text = cluster.start(&["watch", "pods"]);
     program.event_of("synced").await;
+    text.says("watching for changes").await;
     // Written behind the API, as by a server without managed fields.
     cluster.server.create(pod("default", "cart"));
     assert_eq!(next(&mut program).await["by"], Value::Null);
+    let line = text.line_with("ADDED").await;
+    assert!(line.ends_with("  by unknown"), "{line}");
     cluster.server.delete::<Pod>("default", "cart");
     assert_eq!(next(&mut program).await["by"], Value::Null);
+    let line = text.line_with("DELETED").await;
+    assert!(
+        line.ends_with("  by unknown: deletions are not recorded"),
+        "{line}"
+    );
+}
+
+/// What happened during an outage is one change, of several managers.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_field_names_its_author_if_there_are_several() {
+    let cluster = Cluster::new().await;
+    let maps: Api<ConfigMap> = Api::namespaced(cluster.server.client(), "default");
+    let map = json!({ "metadata": { "name": "settings" }, "data": { "a": "1", "b": "1" } });
+    maps.create(&PostParams::default(), &serde_json::from_value(map).unwrap())
+        .await
+        .unwrap();
+    let mut text = cluster.start(&["watch", "cm"]);
+    let mut json_lines = cluster.start(&["watch", "cm", "-o", "json"]);
+    text.says("watching for changes").await;
+    json_lines.event_of("synced").await;
+    cluster
+        .server
+        .wait_for("both watch", |server| server.open_watches() == 2)
+        .await;
+
+    let outage = cluster.server.fault(
+        RequestMatcher::resource("configmaps")
+            .user_agent("kubectl-informers")
+            .forever(),
+        Fault::refuse(),
+    );
+    cluster.server.break_watches();
+    for (manager, field) in [("first", "a"), ("second", "b")] {
+        let patch = Patch::Merge(json!({ "data": { field: "2" } }));
+        maps.patch("settings", &by(manager), &patch).await.unwrap();
+    }
+    cluster.server.compact();
+    outage.clear();
+
+    let updated = next(&mut json_lines).await;
+    let mut found = authors(&updated);
+    found.sort();
+    assert_eq!(
+        found,
+        [
+            ("first", "Update", None, vec!["data.a"]),
+            ("second", "Update", None, vec!["data.b"]),
+        ]
+    );
+    let line = text.line_with("UPDATED").await;
+    assert!(
+        line.ends_with("by first and second") || line.ends_with("by second and first"),
+        "{line}"
+    );
+    let line = text.line_with("data.a  1 → 2").await;
+    assert!(line.ends_with("(first)"), "{line}");
+    let line = text.line_with("data.b  1 → 2").await;
+    assert!(line.ends_with("(second)"), "{line}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

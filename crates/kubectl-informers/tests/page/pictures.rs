@@ -36,7 +36,7 @@ async fn the_web_page() {
     let browser = Browser::start().await.expect("pictures need a browser");
     collected(&address).await;
     for scheme in ["light", "dark"] {
-        browser.size(1400, 940, false).await;
+        browser.size(1540, 940, false).await;
         browser.prefers(scheme).await;
         browser.open(&format!("http://{address}/")).await;
         browser.until_text("#objects", "shop").await;
@@ -45,7 +45,9 @@ async fn the_web_page() {
             .wait_for("what happened before the page was opened", restored)
             .await;
         browser.click("#objects thead th:last-child button").await;
-        browser.until_text("#objects", "1s ago").await;
+        // The newest change first.
+        let sorted = "return /^[0-9]s ago$/.test(document.querySelector('#objects tbody tr')?.lastElementChild.innerText.trim())";
+        browser.wait_for("the objects by their last change", sorted).await;
         keep(&format!("serve-{scheme}.png"), &browser.shoot().await);
     }
     browser.close().await;

@@ -12,7 +12,7 @@ pub(super) fn columns(key: (&str, &str)) -> Option<(&'static [Column], Cells)> {
         ("", "configmaps") => (CONFIG_MAP, config_map),
         ("", "secrets") => (SECRET, secret),
         ("", "namespaces") => (NAMESPACE, namespace),
-        ("", "serviceaccounts") => (NAME_AND_AGE, name_and_age),
+        ("", "serviceaccounts") => NAME_AND_AGE,
         ("", "componentstatuses") => (COMPONENT_STATUS, component_status),
         ("", "persistentvolumes") => (VOLUME, volume),
         ("", "persistentvolumeclaims") => (CLAIM, claim),
@@ -32,14 +32,15 @@ pub(super) fn columns(key: (&str, &str)) -> Option<(&'static [Column], Cells)> {
             "mutatingwebhookconfigurations" | "validatingwebhookconfigurations",
         ) => (WEBHOOKS, webhooks),
         ("apiregistration.k8s.io", "apiservices") => (API_SERVICE, api_service),
-        ("resource.k8s.io", "deviceclasses" | "resourceclaimtemplates") => (NAME_AND_AGE, name_and_age),
+        ("resource.k8s.io", "deviceclasses" | "resourceclaimtemplates") => NAME_AND_AGE,
         ("resource.k8s.io", "resourceclaims") => (RESOURCE_CLAIM, resource_claim),
         ("resource.k8s.io", "resourceslices") => (RESOURCE_SLICE, resource_slice),
         _ => return None,
     })
 }
 
-const NAME_AND_AGE: &[Column] = &[NAME, AGE];
+/// The columns of kinds without columns of their own.
+pub(super) const NAME_AND_AGE: (&[Column], Cells) = (&[NAME, AGE], name_and_age);
 
 fn name_and_age(object: &Value, now: Timestamp) -> Vec<Value> {
     vec![Reader(object).name(), Reader(object).age(now)]

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 /// A column of a built-in kind.
+#[derive(Debug)]
 pub(super) struct Column {
     name: &'static str,
     kind: &'static str,
@@ -19,6 +20,16 @@ impl Column {
             format: "name",
             priority: 1,
         }
+    }
+
+    /// The heading of `kubectl get`.
+    pub(super) fn heading(&self) -> String {
+        self.name.to_uppercase()
+    }
+
+    /// Whether it is shown with `-o wide` only.
+    pub(super) fn is_wide(&self) -> bool {
+        self.priority > 0
     }
 
     pub(super) fn definition(&self) -> Value {

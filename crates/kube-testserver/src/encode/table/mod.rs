@@ -9,6 +9,7 @@ mod columns;
 mod custom;
 mod network;
 mod pods;
+pub mod printed;
 mod workloads;
 
 use jiff::Timestamp;
@@ -122,12 +123,16 @@ pub fn row(kind: &Kind, object: &Value, include: IncludeObject, now: Timestamp) 
 type Cells = fn(&Value, Timestamp) -> Vec<Value>;
 
 fn columns_of(kind: &Kind) -> (&'static [Column], Cells) {
-    let key = (kind.group.as_str(), kind.plural.as_str());
+    known_columns((kind.group.as_str(), kind.plural.as_str()))
+        .unwrap_or((columns::CREATED_AT, cells::created_at))
+}
+
+/// The columns of a built-in kind, by its group and plural.
+fn known_columns(key: (&str, &str)) -> Option<(&'static [Column], Cells)> {
     pods::columns(key)
         .or_else(|| network::columns(key))
         .or_else(|| workloads::columns(key))
         .or_else(|| cluster::columns(key))
-        .unwrap_or((columns::CREATED_AT, cells::created_at))
 }
 
 #[cfg(test)]

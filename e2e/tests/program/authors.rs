@@ -1,119 +1,21 @@
-//! The program on a real kube-apiserver: who changed what, as kubectl and controllers really write, and a recording of it.
+//! Who changed what, as kubectl and controllers really write, and a recording of it.
 
-use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
-use kube_informers_e2e::{Server, Setup, TIMEOUT};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Api, Patch, PatchParams};
+use kube_informers_e2e::{Setup, TIMEOUT};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdout, Command};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Command;
 use tokio::time::timeout;
+
+use crate::place::{Place, Watching, err, finish, program};
 
 /// Manager, operation, subresource and one of the fields.
 type Author<'a> = (&'a str, &'a str, Option<&'a str>, &'a str);
-
-/// The program, as cargo built it next to this test.
-fn program() -> PathBuf {
-    let test = std::env::current_exe().expect("the path of this test");
-    let built = test.ancestors().nth(2).expect("target/debug");
-    let program = built.join("kubectl-informers");
-    assert!(
-        program.exists(),
-        "{} is missing: cargo build -p kubectl-informers builds it",
-        program.display()
-    );
-    program
-}
-
-/// A namespace, a kubeconfig, and a home of its own.
-struct Place {
-    namespace: String,
-    kubeconfig: PathBuf,
-    home: PathBuf,
-}
-
-impl Place {
-    fn command(&self, program: impl AsRef<std::ffi::OsStr>, arguments: &[&str]) -> Command {
-        let mut command = Command::new(program);
-        command
-            .args(arguments)
-            .env_clear()
-            .env("HOME", &self.home)
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .env("KUBECONFIG", &self.kubeconfig)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true);
-        command
-    }
-
-    /// Runs the program to its end.
-    async fn run(&self, arguments: &[&str]) -> Output {
-        finish(self.command(program(), arguments)).await
-    }
-
-    /// Runs kubectl with a manifest on its standard input.
-    async fn kubectl(&self, arguments: &[&str], input: &Value) {
-        let mut command = self.command("kubectl", arguments);
-        command
-            .args(["--namespace", &self.namespace])
-            .stdin(Stdio::piped())
-            .env("KUBE_EDITOR", "sed -i s/green/red/");
-        let mut child = command.spawn().expect("kubectl");
-        let mut stdin = child.stdin.take().expect("standard input");
-        // kubectl may not read it.
-        let _ = stdin.write_all(input.to_string().as_bytes()).await;
-        drop(stdin);
-        let output = timeout(TIMEOUT, child.wait_with_output()).await;
-        let output = output.expect("kubectl ends").expect("kubectl runs");
-        assert!(output.status.success(), "kubectl {arguments:?}: {}", err(&output));
-    }
-}
-
-async fn finish(mut command: Command) -> Output {
-    let output = timeout(TIMEOUT, command.output()).await;
-    output.expect("the program ends").expect("the program runs")
-}
-
-fn err(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// The program, printing JSON lines.
-struct Watching {
-    _child: Child,
-    lines: Lines<BufReader<ChildStdout>>,
-}
-
-impl Watching {
-    fn start(mut command: Command) -> Self {
-        command.stderr(Stdio::null());
-        let mut child = command.spawn().expect("the program");
-        let lines = BufReader::new(child.stdout.take().expect("its output")).lines();
-        Self { _child: child, lines }
-    }
-
-    async fn event(&mut self) -> Value {
-        let line = timeout(TIMEOUT, self.lines.next_line()).await;
-        let line = line.expect("an event in time").expect("a line").expect("a line");
-        serde_json::from_str(&line).expect("JSON")
-    }
-
-    /// The next change of this object.
-    async fn change_of(&mut self, name: &str) -> Value {
-        loop {
-            let event = self.event().await;
-            if event["name"] == name && event["initial"] != true {
-                return event;
-            }
-        }
-    }
-}
 
 /// Asserts that a change has this author, and that the author wrote this field.
 fn assert_by(event: &Value, (manager, operation, subresource, path): Author<'_>) {
@@ -231,58 +133,13 @@ fn manager(name: &str) -> PatchParams {
     }
 }
 
-async fn place(server: &Server, client: &kube::Client, home: &Path) -> Place {
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    let namespace = json!({ "metadata": { "generateName": "e2e-program-" } });
-    let namespace = serde_json::from_value(namespace).expect("a namespace");
-    let created = namespaces.create(&PostParams::default(), &namespace).await;
-    Place {
-        namespace: created.expect("a namespace").metadata.name.expect("its name"),
-        kubeconfig: server.kubeconfig_path().to_owned(),
-        home: home.to_owned(),
-    }
-}
-
-/// A directory that is removed at the end.
-struct Home(PathBuf);
-
-impl Home {
-    fn new() -> Self {
-        let path = std::env::temp_dir().join(format!("kube-informers-program-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a directory");
-        Self(path)
-    }
-}
-
-impl Drop for Home {
-    fn drop(&mut self) {
-        // Best effort: it is a temporary directory.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a real API server: e2e/run starts one"]
 async fn authors_of_a_real_server_are_watched_recorded_and_replayed() {
-    let what = "the program on a real server";
-    let server = match Server::real(&Setup::shared()).await {
-        Ok(server) => server,
-        Err(error) => return error.skip_loudly(what).expect("a server, or a reason to skip"),
-    };
-    if Command::new("kubectl")
-        .arg("version")
-        .arg("--client")
-        .output()
-        .await
-        .is_err()
-    {
-        eprintln!("\n*** SKIPPED: {what}: there is no kubectl ***\n");
+    let Some(place) = Place::new("the program on a real server", &Setup::shared()).await else {
         return;
-    }
-    let client = server.client().expect("a client");
-    let home = Home::new();
-    let place = place(&server, &client, &home.0).await;
-    let file = home.0.join("test.rec");
+    };
+    let file = place.home.join("test.rec");
     let file = file.to_str().expect("UTF-8");
 
     let kinds = "configmaps,deployments.apps";
@@ -307,7 +164,7 @@ async fn authors_of_a_real_server_are_watched_recorded_and_replayed() {
     for _ in 0..2 {
         while watching.event().await["event"] != "synced" {}
     }
-    write(&place, &client, &mut watching).await;
+    write(&place, &place.client, &mut watching).await;
 
     // The recording says the same.
     let history = ["history", "-o", "json", file];
@@ -363,11 +220,7 @@ async fn authors_of_a_real_server_are_watched_recorded_and_replayed() {
     assert_eq!(then["data"]["colour"], "red");
 
     replayed(&place, file).await;
-    let namespaces: Api<Namespace> = Api::all(client);
-    namespaces
-        .delete(&place.namespace, &DeleteParams::default())
-        .await
-        .expect("the namespace is deleted");
+    place.leave().await;
 }
 
 /// kubectl sees the recording.
