@@ -1,4 +1,5 @@
-//! Throughput of the server: megabytes of lists and watch events per second.
+//! Throughput of the server: megabytes of lists, watch events and writes per second; and the time from the start of a process to the
+//! response to its first request.
 //!
 //! `cargo bench -p kube-testserver -- [objects] [watchers] [events]`, by default 200,000, 1,000 and 2,000.
 //! In process the numbers are the server's alone; over the socket they include hyper and the kernel.
@@ -16,7 +17,14 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tower_service::Service;
 
+/// The argument of the processes whose start is measured.
+const FIRST_REQUEST: &str = "first-request";
+
 fn main() {
+    if std::env::args().nth(1).as_deref() == Some(FIRST_REQUEST) {
+        first_request();
+        return;
+    }
     let numbers: Vec<usize> = std::env::args()
         .skip(1)
         .filter_map(|argument| argument.parse().ok())
@@ -54,6 +62,93 @@ async fn run(objects: usize, watchers: usize, events: usize) {
         let (delivered, took) = watch(&server, count, events).await;
         report(label, delivered, "events", took);
     }
+    drop(server);
+    writes("", &TestServer::new()).await;
+    writes(", conformant", &TestServer::builder().conformant().build()).await;
+    starts();
+}
+
+/// Writes of one client, without the socket.
+async fn writes(how: &str, server: &TestServer) {
+    const WRITES: usize = 10_000;
+    let namespaces = (0..100).map(|number| {
+        json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": format!("ns-{number}") } })
+    });
+    server.load(namespaces);
+    let collection = |number: usize| format!("/api/v1/namespaces/ns-{}/pods", number % 100);
+    let object = |number: usize| format!("{}/pod-{number:06}", collection(number));
+    let created: Vec<_> = (0..WRITES)
+        .map(|number| write("POST", &collection(number), "application/json", &pod(number)))
+        .collect();
+    let replaced = (0..WRITES).map(|number| {
+        let mut pod = pod(number);
+        pod["metadata"]["labels"]["release"] = "2".into();
+        write("PUT", &object(number), "application/json", &pod)
+    });
+    let replaced: Vec<_> = replaced.collect();
+    let patched = (0..WRITES).map(|number| {
+        let patch = json!({ "metadata": { "labels": { "release": "3" } } });
+        write("PATCH", &object(number), "application/merge-patch+json", &patch)
+    });
+    let patched: Vec<_> = patched.collect();
+    for (what, requests) in [("create", created), ("update", replaced), ("patch", patched)] {
+        let started = Instant::now();
+        for request in requests {
+            let response = server.service().call(request).await.expect("a response");
+            assert!(response.status().is_success(), "{what}: {}", response.status());
+        }
+        report(&format!("{what}{how}"), WRITES, "writes", started.elapsed());
+    }
+}
+
+fn write(method: &str, path: &str, content: &str, body: &Value) -> Request<Full<Bytes>> {
+    Request::builder()
+        .method(method)
+        .uri(path)
+        .header("content-type", content)
+        .body(body.to_string().into())
+        .expect("a request")
+}
+
+/// A process of its own: nothing is compiled, parsed or cached in advance.
+fn starts() {
+    let program = std::env::current_exe().expect("a path");
+    let mut times: Vec<Duration> = (0..20)
+        .map(|_| {
+            let started = Instant::now();
+            let status = std::process::Command::new(&program).arg(FIRST_REQUEST).status();
+            assert!(status.expect("started").success());
+            started.elapsed()
+        })
+        .collect();
+    times.sort();
+    let median = times[times.len() / 2].as_secs_f64() * 1e3;
+    let longest = times[times.len() - 1].as_secs_f64() * 1e3;
+    println!("start to first response          {median:>10.1} ms (median of 20), {longest:.1} ms (longest)");
+}
+
+/// Starts a server, and creates an object over its socket.
+fn first_request() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let server = TestServer::builder().conformant().listen("127.0.0.1:0").await;
+        let server = server.expect("a free port");
+        let address = server.url().unwrap_or_default().replace("http://", "");
+        let mut stream = TcpStream::connect(address).await.expect("a connection");
+        let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "bench" } }).to_string();
+        let request = format!(
+            "POST /api/v1/namespaces HTTP/1.1\r\nhost: bench\r\nconnection: close\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\n\r\n{namespace}",
+            namespace.len()
+        );
+        stream.write_all(request.as_bytes()).await.expect("sent");
+        let mut response = String::new();
+        stream.read_to_string(&mut response).await.expect("whole");
+        assert!(response.starts_with("HTTP/1.1 201"), "{response}");
+    });
 }
 
 fn pod(number: usize) -> Value {
