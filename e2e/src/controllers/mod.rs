@@ -2,7 +2,7 @@
 //!
 //! A [`Story`] writes objects as a user does and takes pictures of the namespace when nothing changes any more. It is played on a
 //! real cluster with kube-controller-manager, whose pictures are stored in `e2e/tests/controllers`, and on the embedded server with
-//! its own controllers. A real cluster has neither scheduler nor kubelet here: [`kubelet`] plays both, by the rules of the embedded
+//! its own controllers. A real cluster has neither scheduler nor kubelet here: `kubelet` plays both, by the rules of the embedded
 //! server's [`PodRule`](kube_testserver::PodRule)s.
 
 mod compare;
