@@ -526,8 +526,11 @@ impl World {
         {
             let server = self.server.lock();
             if is_unchecked {
-                self.cache
-                    .check(&self.store, &server, in_order, self.shards.extent())?;
+                let version = self.store.resource_version();
+                let received = server.delivered.complete.map(|(_, version)| version.to_string());
+                let is_settled = self.batch.is_none() && self.queue.is_empty() && version == received;
+                let extent = self.shards.extent(is_settled);
+                self.cache.check(&self.store, &server, in_order, extent)?;
             }
             if server.requests.len() > std::mem::replace(&mut self.requests_checked, server.requests.len()) {
                 l1_l2_requests(&server, self.start, &self.shards.moves)?;

@@ -35,11 +35,11 @@ impl Shards {
     }
 
     /// The part of the collection that the cache must equal: what the informer says that it has. In the end that is all of the
-    /// target.
-    pub(super) fn extent(&self) -> Extent {
+    /// target. `is_settled` says that everything which the server has sent was applied.
+    pub(super) fn extent(&self, is_settled: bool) -> Extent {
         match self.tracker.applied() {
-            // Which part of a list a keyed queue has delivered, only the code under test knows.
-            Some(_) if self.settings.keyed == 1 => Extent::Unknown,
+            // A keyed queue delivers a list object by object, and nothing of an empty one.
+            Some(_) if self.settings.keyed == 1 && !is_settled => Extent::Unknown,
             Some(applied) => Extent::Part(Part::requested(Some(&applied), &self.settings)),
             None => Extent::All,
         }

@@ -120,7 +120,10 @@ impl<'a, K: Object> Planner<'a, K> {
             }
             Delta::Unreadable(bad) => {
                 match &bad.key {
-                    _ if self.is_outside(bad) => self.applied.outside += 1,
+                    Some(key) if self.is_outside(bad) => {
+                        self.outside(KeyRef::from(key), Ident::of_bad(bad), DeltaSource::Watch);
+                    }
+                    None if self.is_outside(bad) => self.applied.outside += 1,
                     Some(_) => self.unreadable(bad.clone(), DeltaSource::Watch),
                     None => self.nameless(bad.clone()),
                 }
@@ -128,7 +131,10 @@ impl<'a, K: Object> Planner<'a, K> {
             }
             Delta::ReplacedUnreadable(bad) => {
                 match &bad.key {
-                    _ if self.is_outside(bad) => self.applied.outside += 1,
+                    Some(key) if self.is_outside(bad) => {
+                        self.outside(KeyRef::from(key), Ident::of_bad(bad), DeltaSource::List);
+                    }
+                    None if self.is_outside(bad) => self.applied.outside += 1,
                     Some(_) => self.unreadable(bad.clone(), DeltaSource::List),
                     None => self.nameless(bad.clone()),
                 }
@@ -163,7 +169,7 @@ impl<'a, K: Object> Planner<'a, K> {
         match self.membership(object) {
             Membership::Inside => {}
             Membership::Outside => {
-                self.applied.outside += 1;
+                self.outside(key, Ident::of(&**object), source);
                 return Ok(());
             }
             Membership::Unknown => {
@@ -231,6 +237,15 @@ impl<'a, K: Object> Planner<'a, K> {
             }
         }
         Ok(())
+    }
+
+    /// Ignores an object outside the shard. An object inside that had the same name was deleted.
+    fn outside(&mut self, key: KeyRef<'_>, state: Ident<'_>, source: DeltaSource) {
+        self.applied.outside += 1;
+        let verdict = rules::put(known(&self.view(key), self.seen()), state, source);
+        if verdict == Put::Swap || source == DeltaSource::List {
+            self.vanish(key, Cause::Missed);
+        }
     }
 
     /// The held state belongs to this watch, and may be known to be current.

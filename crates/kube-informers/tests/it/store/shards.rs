@@ -88,8 +88,8 @@ fn eviction_removes_objects_of_every_watch() {
     assert_eq!(cache.held(), ["a/y@3"]);
 }
 
-#[test]
-fn an_outside_object_of_the_same_name_does_not_affect_the_held_one() {
+/// A shard by UID, and the UIDs of an object inside and of one outside.
+fn by_uid() -> (Shard, &'static str, String) {
     let inside = "11111111-0000-4000-8000-000000000000";
     let half = ShardRange::ALL
         .split(2)
@@ -98,19 +98,54 @@ fn an_outside_object_of_the_same_name_does_not_affect_the_held_one() {
     let shard = Shard::new(ShardField::Uid, half);
     let mut numbers = (0..100).map(|number| format!("{number:08}-0000-4000-8000-000000000000"));
     let outside = numbers.find(|uid| !shard.covers_hash(shard_hash(uid))).unwrap();
-    let mut cache = Cache::new();
-    cache.apply([list("5", &[&format!("a/x:{inside}@1")])]);
-    cache.delivered();
-    let prepared = Prepared::new(
-        &cache.writer.store(),
-        Origin::default(),
-        vec![list("9", &[&format!("a/x:{outside}@7")])],
-    );
+    (shard, inside, outside)
+}
 
+/// A cache that holds `a/x` at version 5, inside the shard, after this delta.
+fn after(delta: impl FnOnce(&str) -> Delta<Thing>) -> Cache {
+    let (shard, inside, outside) = by_uid();
+    let mut cache = Cache::new();
+    cache.apply([list("5", &[&format!("a/x:{inside}@5")])]);
+    cache.delivered();
+    let deltas = vec![delta(&format!("a/x:{outside}"))];
+    let prepared = Prepared::new(&cache.writer.store(), Origin::default(), deltas);
     cache
         .writer
         .apply(prepared.restrict_to(Some(shard)), &mut cache.events);
+    cache
+}
 
-    assert_eq!(cache.delivered(), ["deleted a/x (missed)"]);
-    assert!(cache.held().is_empty());
+#[test]
+fn an_object_outside_the_shard_that_reuses_a_name_deletes_the_held_one() {
+    type Make = fn(&str) -> Delta<Thing>;
+    let deltas: [(&str, Make); 6] = [
+        ("a list", |outside| list("9", &[&format!("{outside}@7")])),
+        ("an object of a list", |outside| {
+            Delta::Replaced(thing(&format!("{outside}@7")))
+        }),
+        ("an older object of a list", |outside| {
+            Delta::Replaced(thing(&format!("{outside}@3")))
+        }),
+        ("an unreadable object of a list", |outside| {
+            Delta::ReplacedUnreadable(bad(&format!("{outside}@7")))
+        }),
+        ("an event", |outside| added(&format!("{outside}@7"))),
+        ("an event that cannot be read", |outside| {
+            Delta::Unreadable(bad(&format!("{outside}@7")))
+        }),
+    ];
+    for (name, delta) in deltas {
+        let mut cache = after(delta);
+
+        assert_eq!(cache.delivered(), ["deleted a/x (missed)"], "{name}");
+        assert!(cache.held().is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn an_old_event_outside_the_shard_does_not_affect_the_held_object_of_that_name() {
+    let mut cache = after(|outside| updated(&format!("{outside}@3")));
+
+    assert!(cache.delivered().is_empty());
+    assert_eq!(cache.held(), ["a/x@5"]);
 }
