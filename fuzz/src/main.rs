@@ -11,6 +11,7 @@ use kube_fuzz::readers::{self, Reader};
 use kube_fuzz::soak::Soak;
 use kube_fuzz::{Fuzzer, SEED_EXECUTIONS, execute, load, regressions, save, save_regression};
 use kube_sim::campaign::threads;
+use kube_sim::options::{self, Done, Given};
 use kube_sim::volumes::{self, Ledger, Volumes};
 use tokio::time::Instant;
 
@@ -59,17 +60,8 @@ fn main() -> ExitCode {
         }
         other => Err(format!("there is no command {other:?}; `help` lists them").into()),
     };
-    match result {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("kube-fuzz: {error}");
-            ExitCode::from(2)
-        }
-    }
+    options::end("kube-fuzz", result)
 }
-
-type Done = Result<bool, Box<dyn Error>>;
 
 #[derive(Default)]
 struct Options {
@@ -86,34 +78,22 @@ struct Options {
 }
 
 impl Options {
-    fn parse(mut words: impl Iterator<Item = String>) -> Result<Self, Box<dyn Error>> {
+    fn parse(words: impl Iterator<Item = String>) -> Result<Self, Box<dyn Error>> {
         let mut options = Self::default();
-        while let Some(option) = words.next() {
-            let value = words.next().ok_or_else(|| format!("{option} needs a value"))?;
-            let number = || {
-                value
-                    .parse::<u64>()
-                    .map_err(|_| format!("{option}: {value:?} is not a number"))
-            };
-            match option.as_str() {
+        for given in Given::all(words)? {
+            let number = || given.number();
+            match given.option.as_str() {
                 "--executions" => options.executions = Some(number()?),
                 "--seconds" => options.seconds = Some(number()?),
                 "--seed" => options.seed = number()?,
                 "--rounds" => options.rounds = Some(number()?),
                 "--processes" => options.processes = Some(number()?),
-                "--hours" => {
-                    let hours = value
-                        .parse::<f64>()
-                        .ok()
-                        .filter(|hours| (0.0..=10_000.0).contains(hours));
-                    options.hours =
-                        Some(hours.ok_or_else(|| format!("{option}: {value:?} is not a number of hours"))?);
-                }
-                "--commit" => options.commit = Some(value),
-                "--ledger" => options.ledger = Some(value.into()),
-                "--reader" => options.reader = Some(value),
-                "--trace" => options.trace = Some(value),
-                _ => return Err(format!("there is no option {option}; `help` lists them").into()),
+                "--hours" => options.hours = Some(given.hours()?),
+                "--commit" => options.commit = Some(given.value),
+                "--ledger" => options.ledger = Some(given.value.into()),
+                "--reader" => options.reader = Some(given.value),
+                "--trace" => options.trace = Some(given.value),
+                _ => return Err(given.unknown()),
             }
         }
         Ok(options)

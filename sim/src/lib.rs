@@ -11,6 +11,7 @@ pub mod leases;
 #[cfg(feature = "mutants")]
 pub mod mutants;
 pub mod object;
+pub mod options;
 pub mod regressions;
 pub mod server;
 pub mod shards;

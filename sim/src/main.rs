@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use kube_sim::campaign::{Found, campaign, every_seed, profile_of, threads};
 use kube_sim::coverage;
 use kube_sim::generate::{self, Profile};
+use kube_sim::options::{self, Done, Given};
 use kube_sim::regressions;
 use kube_sim::shrink::shrink;
 use kube_sim::soak::Soak;
@@ -72,14 +73,7 @@ fn main() -> ExitCode {
         }
         other => Err(format!("there is no command {other:?}; `help` lists them").into()),
     });
-    match result {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("kube-sim: {error}");
-            ExitCode::from(2)
-        }
-    }
+    options::end("kube-sim", result)
 }
 
 #[derive(Default)]
@@ -98,42 +92,29 @@ struct Options {
     ledger: Option<PathBuf>,
 }
 
-type Done = Result<bool, Box<dyn Error>>;
-
 impl Options {
-    fn parse(mut words: impl Iterator<Item = String>) -> Result<Self, Box<dyn Error>> {
+    fn parse(words: impl Iterator<Item = String>) -> Result<Self, Box<dyn Error>> {
         let mut options = Self::default();
-        while let Some(option) = words.next() {
-            let value = words.next().ok_or_else(|| format!("{option} needs a value"))?;
-            let number = || {
-                value
-                    .parse::<u64>()
-                    .map_err(|_| format!("{option}: {value:?} is not a number"))
-            };
-            match option.as_str() {
+        for given in Given::all(words)? {
+            let number = || given.number();
+            match given.option.as_str() {
                 "--seeds" => options.seeds = Some(number()?),
                 "--from" => options.from = Some(number()?),
                 "--seed" => options.seed = Some(number()?),
                 "--threads" => options.threads = Some(number()?),
                 "--profile" => {
-                    let profile = Profile::named(&value);
-                    options.profile = Some(profile.ok_or_else(|| format!("there is no profile {value:?}"))?);
+                    let profile = Profile::named(&given.value);
+                    options.profile =
+                        Some(profile.ok_or_else(|| format!("there is no profile {:?}", given.value))?);
                 }
-                "--hours" => {
-                    let hours = value
-                        .parse::<f64>()
-                        .ok()
-                        .filter(|hours| (0.0..=10_000.0).contains(hours));
-                    options.hours =
-                        Some(hours.ok_or_else(|| format!("{option}: {value:?} is not a number of hours"))?);
-                }
-                "--commit" => options.commit = Some(value),
-                "--stack" => options.stack = Some(value.into()),
-                "--ledger" => options.ledger = Some(value.into()),
-                "--tape" => options.tape = Some(value.into()),
-                "--write" => options.write = value == "yes",
-                "--name" => options.name = Some(value),
-                _ => return Err(format!("there is no option {option}; `help` lists them").into()),
+                "--hours" => options.hours = Some(given.hours()?),
+                "--commit" => options.commit = Some(given.value),
+                "--stack" => options.stack = Some(given.value.into()),
+                "--ledger" => options.ledger = Some(given.value.into()),
+                "--tape" => options.tape = Some(given.value.into()),
+                "--write" => options.write = given.value == "yes",
+                "--name" => options.name = Some(given.value),
+                _ => return Err(given.unknown()),
             }
         }
         Ok(options)

@@ -311,17 +311,11 @@ impl Model for Election {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generate::{Profile, tape};
+    use crate::generate::Profile;
+    use crate::leases::tests::played;
 
     fn terms(seed: u64, clocks: Option<u32>) -> Result<u64, &'static str> {
-        let mut tape = tape(seed, Profile::Election);
-        tape.settings.clocks = clocks.unwrap_or(tape.settings.clocks);
-        let mut election = Election::new(&tape.settings);
-        let outcome = play(&mut election, &tape, false);
-        match outcome.failure {
-            None => Ok(election.terms),
-            Some(failure) => Err(failure.violation.invariant),
-        }
+        played(Election::new, Profile::Election, seed, clocks).map(|election| election.terms)
     }
 
     #[test]

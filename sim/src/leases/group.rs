@@ -454,17 +454,11 @@ impl Model for Group {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generate::{Profile, tape};
+    use crate::generate::Profile;
+    use crate::leases::tests::played;
 
     fn moves(seed: u64, clocks: Option<u32>) -> Result<u64, &'static str> {
-        let mut tape = tape(seed, Profile::Group);
-        tape.settings.clocks = clocks.unwrap_or(tape.settings.clocks);
-        let mut group = Group::new(&tape.settings);
-        let outcome = play(&mut group, &tape, false);
-        match outcome.failure {
-            None => Ok(group.moves),
-            Some(failure) => Err(failure.violation.invariant),
-        }
+        played(Group::new, Profile::Group, seed, clocks).map(|group| group.moves)
     }
 
     #[test]

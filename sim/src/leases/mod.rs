@@ -215,3 +215,26 @@ fn play(model: &mut dyn Model, tape: &Tape, with_journal: bool) -> Outcome {
         journal,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::{Profile, tape};
+
+    /// Plays the tape of a seed, with the given clocks instead of its own. Returns the model as it is then, or the invariant that
+    /// was violated.
+    pub(super) fn played<M: Model>(
+        new: impl Fn(&Settings) -> M,
+        profile: Profile,
+        seed: u64,
+        clocks: Option<u32>,
+    ) -> Result<M, &'static str> {
+        let mut tape = tape(seed, profile);
+        tape.settings.clocks = clocks.unwrap_or(tape.settings.clocks);
+        let mut model = new(&tape.settings);
+        match play(&mut model, &tape, false).failure {
+            None => Ok(model),
+            Some(failure) => Err(failure.violation.invariant),
+        }
+    }
+}
