@@ -205,3 +205,15 @@ pub(super) async fn pop<K>(
     let batch = queue.pop_batch(1).await.ok_or(Closed)?;
     batch.process(process).map_err(PopError::Process)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_a_requeue_only_if_that_was_requested() {
+        assert!(Failure::requeue("not now").is_requeue());
+        assert!(!Failure::lose("never").is_requeue());
+        assert!(!Failure::from(Closed).is_requeue());
+    }
+}

@@ -392,3 +392,16 @@ impl<V, Q: Hash + Eq + Clone> FifoValues<V, Q> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_output_has_the_length_and_no_value() {
+        let fifo = Fifo::new(|value: &&'static str| *value);
+        fifo.replace(["c4n4ry"]);
+
+        assert_eq!(format!("{fifo:?}"), "Fifo { len: 1, .. }");
+    }
+}

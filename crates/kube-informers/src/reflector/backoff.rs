@@ -299,6 +299,20 @@ mod tests {
     }
 
     #[test]
+    fn a_gateway_error_is_an_outage_unless_the_server_itself_waited_for_a_version() {
+        let mut error = ApiError {
+            code: 504,
+            reason: "Timeout".into(),
+            message: "upstream timed out".into(),
+            ..ApiError::default()
+        };
+        assert_eq!(Failure::of_api(&error).class, FailureClass::Unreachable);
+
+        error.message = "Too large resource version: 9, current: 7".into();
+        assert_eq!(Failure::of_api(&error).class, FailureClass::Served);
+    }
+
+    #[test]
     fn delays_double_up_to_the_maximum() {
         let mut backoff = Backoff::new(BackoffConfig::default());
 

@@ -156,6 +156,28 @@ mod tests {
     }
 
     #[test]
+    fn a_chunk_is_settled_when_the_next_one_arrives() {
+        let repeated_then_new: [fn(&mut Load); 4] = [
+            |load| load.received(64 * KIB),
+            |load| load.object(false),
+            |load| load.received(KIB),
+            |load| load.object(true),
+        ];
+        assert_eq!(wasted(repeated_then_new), 64 * 1024 + MIN_REPEATED);
+    }
+
+    #[test]
+    fn an_unreadable_item_that_fills_its_chunk_is_its_only_item() {
+        let unreadable_then_new: [fn(&mut Load); 4] = [
+            |load| load.received(KIB),
+            |load| load.unreadable(KIB, true),
+            |load| load.received(64 * KIB),
+            |load| load.object(true),
+        ];
+        assert_eq!(wasted(unreadable_then_new), 1024);
+    }
+
+    #[test]
     fn a_small_unreadable_item_counts_for_the_memory_of_its_entry() {
         let items: [fn(&mut Load); 4] = [
             |load| load.received(KIB),

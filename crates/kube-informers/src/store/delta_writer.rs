@@ -358,3 +358,15 @@ impl<K> fmt::Debug for Prepared<K> {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Secret;
+
+    use super::*;
+
+    #[test]
+    fn debug_output_is_the_name_of_the_type() {
+        assert_eq!(format!("{:?}", DeltaWriter::<Secret>::new()), "DeltaWriter");
+    }
+}

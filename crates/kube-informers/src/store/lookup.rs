@@ -160,3 +160,15 @@ impl fmt::Display for KeyRef<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_borrowed_key_reads_like_the_key() {
+        for key in [ObjectKey::namespaced("shop", "web"), ObjectKey::cluster("web")] {
+            assert_eq!(KeyRef::from(&key).to_string(), key.to_string());
+        }
+    }
+}

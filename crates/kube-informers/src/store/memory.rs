@@ -32,3 +32,27 @@ impl<V, Q> Table<V, Q> {
             + slots * size_of::<usize>()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::StoreWriter;
+    use crate::store::table::SlotEntry;
+
+    #[test]
+    fn the_memory_of_keys_is_that_of_their_texts_and_of_the_arrays_with_their_room() {
+        let mut writer = StoreWriter::with_key(|name: &String| ObjectKey::cluster(name));
+        for number in 0..1024 {
+            writer.insert(format!("{number:04}")).unwrap();
+        }
+
+        let (keys, indexes) = writer.store().table_bytes();
+
+        // Arrays double when they are full; of a hash table with 2,048 places, seven eighths can be used.
+        let (entries, map, slots) = (1024, 1792, 1024);
+        assert_eq!(writer.store().table().capacities(), (entries, map, slots));
+        let arrays = entries * size_of::<Option<SlotEntry<ObjectKey>>>() + map * (4 + 1) + slots * 8;
+        assert_eq!(keys, 1024 * ("0000".len() + 16) + arrays);
+        assert_eq!(indexes, 0);
+    }
+}

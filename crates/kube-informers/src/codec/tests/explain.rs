@@ -138,6 +138,10 @@ fn no_decode_error_contains_a_value() {
             format!("choice: unknown variant, expected {variants}"),
         ),
         (
+            json!({"choice": {"Plain": c}}),
+            "choice: invalid type: something else, expected unit variant".into(),
+        ),
+        (
             json!({"choice": {"Struct": {"field": c}}}),
             "choice.field: invalid type: a string, expected i32".into(),
         ),

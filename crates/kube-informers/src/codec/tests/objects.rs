@@ -208,6 +208,21 @@ fn f36_an_object_over_the_limit_is_skipped_and_reported_by_its_key() {
 }
 
 #[test]
+fn f36_an_object_of_exactly_the_limit_is_read() {
+    let object = pod("a", "1");
+    let decoding = || Decoding::<Pod> {
+        max_object_size: object.to_string().len(),
+        ..pods()
+    };
+    let body = json!({"kind": "PodList", "items": [object]}).to_string();
+
+    for chunk in [7, 100_000] {
+        let items = list_bytes(decoding(), body.clone().into_bytes(), chunk);
+        assert_eq!(items, ["shop/a@1"], "in chunks of {chunk}");
+    }
+}
+
+#[test]
 fn f36_an_object_over_the_limit_with_late_metadata_has_no_key() {
     let object = format!(
         r#"{{"spec":{{"hostname":"{}"}},"metadata":{{"name":"large","namespace":"shop"}}}}"#,

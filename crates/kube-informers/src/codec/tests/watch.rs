@@ -45,6 +45,21 @@ fn split(chunks: Vec<Bytes>) -> Option<Vec<Value>> {
     Some(frames)
 }
 
+#[test]
+fn a_frame_without_its_object_has_up_to_64_kib() {
+    // The object counts as `null`.
+    let frame = |size: usize| {
+        let around = r#"{"extra":"","object":null}"#.len();
+        let extra = "x".repeat(size - around);
+        vec![Bytes::from(format!(
+            r#"{{"extra":"{extra}","object":{{"a":1}}}}"#
+        ))]
+    };
+
+    assert_eq!(split(frame(64 << 10)).map(|frames| frames.len()), Some(1));
+    assert_eq!(split(frame((64 << 10) + 1)), None);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
 

@@ -175,3 +175,17 @@ async fn one_object_can_be_traced_through_every_stage() {
     );
     stage.stop(false).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn debug_output_names_the_handlers_and_no_object() {
+    let mut stage = Stage::started();
+    let options = HandlerOptions::default().name("billing");
+    stage.add_with(options, |_: Event<Thing>| (), things(&[&thing("c4n4ry", 1)]));
+
+    let text = format!("{:?}", stage.dispatcher);
+
+    assert!(text.starts_with("Dispatcher"), "{text}");
+    assert!(text.contains("billing"), "{text}");
+    assert!(!text.contains("c4n4ry"), "{text}");
+    stage.stop(false).await;
+}

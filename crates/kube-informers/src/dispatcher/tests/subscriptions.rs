@@ -187,3 +187,24 @@ async fn a_subscription_has_resyncs_too() {
     }
     stage.stop(false).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_ends_a_subscription_with_nothing_left_though_nobody_reads_it() {
+    let mut stage = Stage::started();
+    let idle = stage.subscribe(HandlerOptions::default(), no_objects());
+    let behind = stage.subscribe(
+        HandlerOptions::default().name("behind"),
+        things(&[&thing("a", 1)]),
+    );
+    assert_eq!(stage.dispatcher.registrations().len(), 2);
+
+    drop(stage.dispatcher.close(true));
+
+    let left = stage.dispatcher.registrations();
+    assert_eq!(
+        left.iter().map(Registration::name).collect::<Vec<_>>(),
+        ["behind"]
+    );
+    drop((idle, behind));
+    stage.ended().await;
+}

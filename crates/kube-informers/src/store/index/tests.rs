@@ -54,6 +54,29 @@ fn positions_of_removed_values_are_reused() {
     assert_eq!(values, ["stays", "v99"]);
 }
 
+#[test]
+fn the_memory_of_an_index_is_that_of_its_texts_its_sets_and_its_arrays() {
+    let mut postings = Postings::default();
+    postings.set(0, ["one", "few"].into_iter());
+    for slot in [1, 2] {
+        postings.set(slot, ["few"].into_iter());
+    }
+    for word in 1..=100 {
+        postings.set(64 * word, ["many"].into_iter());
+    }
+
+    let texts = "one".len() + "few".len() + "many".len() + 3 * 16;
+    let few = match postings.slots("few") {
+        Some(SlotSet::Few(slots)) => 4 * slots.capacity(),
+        other => panic!("three slots are few: {other:?}"),
+    };
+    // A hundred words with their keys, in nodes that are two thirds full.
+    let many = 100 * (8 + 8) * 3 / 2;
+    let values = postings.postings.capacity() * size_of::<Posting>() + postings.by_value.capacity() * (4 + 1);
+    let column = postings.column.first.capacity() * 4 + (24 + 2 * 4);
+    assert_eq!(postings.bytes(), texts + few + many + values + column);
+}
+
 proptest! {
     #[test]
     fn a_slot_set_behaves_like_an_ordered_set(

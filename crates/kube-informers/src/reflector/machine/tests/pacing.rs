@@ -165,7 +165,10 @@ fn a_user_can_end_a_pause_but_not_the_pacing() {
         harness.step(Input::Failed(&api(429, "TooManyRequests")));
         let mut actions = harness.step(Input::RetryNow);
         while !actions.iter().any(|action| action.starts_with("watch rv")) {
+            let pause = format!("{:?}", harness.machine.next(harness.now));
             assert_eq!(harness.step(Input::RetryNow), [""; 0], "the pacing holds");
+            let after = format!("{:?}", harness.machine.next(harness.now));
+            assert_eq!(after, pause, "the pacing takes no longer");
             actions = harness.wake();
         }
         watches += 1;
