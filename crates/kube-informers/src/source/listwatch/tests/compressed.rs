@@ -20,10 +20,6 @@ fn compressed(chunks: Vec<Result<Bytes, BoxError>>) -> Response<TestBody> {
     response
 }
 
-fn added(name: &str) -> String {
-    json!({"type": "ADDED", "object": {"metadata": {"name": name}}}).to_string()
-}
-
 async fn watch_list(source: &ListWatch<Pod>) -> Vec<String> {
     let request = WatchRequest {
         initial_events: true,

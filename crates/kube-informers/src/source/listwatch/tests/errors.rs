@@ -178,7 +178,7 @@ async fn f39_a_list_that_breaks_off_has_no_end() {
 
 #[tokio::test]
 async fn a_broken_watch_tells_what_came_before() {
-    let frame = json!({"type": "ADDED", "object": {"metadata": {"name": "a"}}}).to_string();
+    let frame = added("a");
     let (client, _) = client(move || {
         Response::new(chunked(vec![
             Ok(frame.clone().into()),

@@ -82,6 +82,11 @@ fn status(code: u16, headers: &[(&str, &str)], text: &str) -> Response<TestBody>
     response.body(whole(text.to_owned())).unwrap()
 }
 
+/// An event of a watch.
+fn added(name: &str) -> String {
+    json!({"type": "ADDED", "object": {"metadata": {"name": name}}}).to_string()
+}
+
 fn pods_of(client: &kube::Client) -> ListWatch<Pod> {
     ListWatch::new(client.clone(), Scope::namespace("shop"))
 }
@@ -106,15 +111,19 @@ async fn list<K: Object>(source: &ListWatch<K>) -> Vec<String> {
     lines.collect().await
 }
 
-async fn watch<K: Object>(source: &ListWatch<K>) -> Vec<String> {
-    let request = WatchRequest {
+/// A watch that resumes at version 1.
+fn resumed() -> WatchRequest {
+    WatchRequest {
         resource_version: Some("1".into()),
         bookmarks: true,
         timeout: Duration::from_secs(300),
         initial_events: false,
         shard: None,
-    };
-    let lines = source.watch(request, None).map(|item| match item {
+    }
+}
+
+async fn watch<K: Object>(source: &ListWatch<K>) -> Vec<String> {
+    let lines = source.watch(resumed(), None).map(|item| match item {
         Ok(WatchItem::Progress { bytes }) => format!("progress {bytes}"),
         Ok(WatchItem::Added(item)) => format!("added {}", object(&item)),
         Ok(WatchItem::Error(error)) => format!("error {error}"),
@@ -167,7 +176,7 @@ async fn a_list_is_yielded_as_it_arrives() {
 
 #[tokio::test]
 async fn a_watch_is_yielded_as_it_arrives_and_a_partial_frame_is_discarded() {
-    let frame = json!({"type": "ADDED", "object": {"metadata": {"name": "a"}}}).to_string();
+    let frame = added("a");
     let half = format!("{frame}\n{}", &frame[..20]);
     let (client, seen) = client(move || ok(half.clone()));
 

@@ -85,13 +85,8 @@ fn source(body: impl Fn() -> Vec<Result<Bytes, BoxError>> + Send + Sync + 'stati
 
 /// The items of a watch, and the number of objects that the second thread decoded.
 async fn read(source: &ListWatch<Slow>) -> (Vec<String>, usize) {
-    let request = WatchRequest {
-        resource_version: Some("1".into()),
-        timeout: Duration::from_secs(300),
-        ..WatchRequest::default()
-    };
     let (mut lines, mut by_helper) = (Vec::new(), 0);
-    let mut items = source.watch(request, None);
+    let mut items = source.watch(resumed(), None);
     while let Some(item) = items.next().await {
         match item {
             Ok(WatchItem::Progress { .. }) => {}
