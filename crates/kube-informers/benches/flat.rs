@@ -141,9 +141,10 @@ fn list<K: FromWire>(
 ) {
     let known: Known<K> = Some(Arc::new(writer.store()));
     let mut objects: Vec<Arc<K>> = Vec::new();
-    // Pages, so that the encoded list is never held as a whole.
-    for page in 0..pods.div_ceil(500) {
-        let items: Vec<Vec<u8>> = (page * 500..pods.min((page + 1) * 500))
+    // Small pages, because the benchmark holds each of them twice, where an informer reads chunks from the network.
+    const PAGE: usize = 20;
+    for page in 0..pods.div_ceil(PAGE) {
+        let items: Vec<Vec<u8>> = (page * PAGE..pods.min((page + 1) * PAGE))
             .map(|number| encoded(number, version(number)))
             .collect();
         let body = to_list_body(LIST, &ListMeta::default(), items.iter().map(Vec::as_slice));

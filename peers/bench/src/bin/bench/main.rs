@@ -19,7 +19,7 @@ use book::Book;
 use cluster::Cluster;
 use kube_informers_bench::kind::Kind;
 use kube_informers_bench::replay::recording;
-use opponent::{Job, Peer, Programs, Server};
+use opponent::{Job, Opponent, Peer, Programs, Server};
 use replayed::{Amount, Replay};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -27,9 +27,10 @@ use tokio::signal::unix::{SignalKind, signal};
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 const USAGE: &str =
-    "usage: peers/bench/run [--quick] [--objects N] [--runs N] [--only real,replay,packed,kinds,controller,queue]
-                        [--peers ours,ours-jemalloc,client-go,client-go-json,kube-runtime,packed,packed-on-arrival,
-                         compressed,projected,metadata] [--generated]
+    "usage: peers/bench/run [--quick] [--objects N] [--runs N]
+                        [--only real,updates,replay,packed,kinds,controller,queue]
+                        [--peers ours,ours-jemalloc,ours-two-threads,client-go,client-go-json,kube-runtime,packed,
+                         packed-on-arrival,compressed,projected,metadata] [--generated]
                         [--write FILE] [--results FILE]
   --quick      1,000 objects, one run: shows that everything works, measures nothing
   --objects    how many pods (20,000)
@@ -190,7 +191,7 @@ async fn run(
     book: &mut Book,
 ) -> Result<String> {
     let mut recorded = None;
-    let compares = ["real", "replay", "packed", "kinds"]
+    let compares = ["real", "updates", "replay", "packed", "kinds"]
         .into_iter()
         .any(|part| options.wants(part));
     if options.generated {
@@ -265,7 +266,7 @@ async fn on_real_server(
             }
         }
     }
-    if !["real", "replay", "packed"]
+    if !["real", "updates", "replay", "packed"]
         .into_iter()
         .any(|part| options.wants(part))
     {
@@ -284,22 +285,33 @@ async fn on_real_server(
             }
         }
     }
-    if !options.wants("real") {
-        return Ok(());
+    let pods = Job::pods(server, options.objects);
+    if options.wants("real") {
+        for round in 1..=options.runs {
+            for peer in programs.peers(round) {
+                report_progress(&format!("real server, run {round}: {}", peer.name()));
+                let kept = real::sync(programs, peer, pods.keep_managed_fields(), &real::KEPT, book).await?;
+                kept.stop().await?;
+                let dropped = real::sync(programs, peer, pods, &real::DROPPED, book).await?;
+                dropped.stop().await?;
+            }
+        }
     }
-    let (count, per_second) = (if options.quick { 250 } else { 1_250 }, 250);
-    let mut updates = 0;
-    for round in 1..=options.runs {
-        for peer in programs.peers(round) {
-            report_progress(&format!("real server, run {round}: {}", peer.name()));
-            let pods = Job::pods(server, options.objects);
-            let kept = real::sync(programs, peer, pods.keep_managed_fields(), &real::KEPT, book).await?;
-            kept.stop().await?;
-            let mut opponent = real::sync(programs, peer, pods, &real::DROPPED, book).await?;
-            updates += 1;
-            let load = (updates, options.objects, count, per_second);
-            real::updates(&mut opponent, peer, &client, load, book).await?;
-            opponent.stop().await?;
+    if options.wants("updates") {
+        let (count, per_second) = (if options.quick { 250 } else { 1_250 }, 250);
+        for round in 1..=options.runs {
+            report_progress(&format!("updates through the real server, run {round}"));
+            let mut opponents = Vec::new();
+            for peer in programs.peers(round) {
+                let mut opponent = Opponent::start(programs, peer, pods)?;
+                opponent.synced(options.objects).await?;
+                opponents.push(opponent);
+            }
+            let load = (u16::try_from(round)?, options.objects, count, per_second);
+            real::updates(&mut opponents, &client, load, book).await?;
+            for opponent in opponents {
+                opponent.stop().await?;
+            }
         }
     }
     Ok(())

@@ -24,6 +24,8 @@ pub enum Peer {
     Ours,
     /// The same program with jemalloc instead of the system's allocator.
     OursJemalloc,
+    /// The same program with `ListWatch::parallel_decoding`.
+    OursTwoThreads,
     /// client-go with its defaults: protobuf.
     ClientGo,
     /// client-go with JSON, as used by kube-runtime.
@@ -56,9 +58,10 @@ impl Peer {
     ];
 
     /// The peers of all other parts, in the order of the columns.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Ours,
         Self::OursJemalloc,
+        Self::OursTwoThreads,
         Self::ClientGo,
         Self::ClientGoJson,
         Self::KubeRuntime,
@@ -70,6 +73,7 @@ impl Peer {
         match self {
             Self::Ours => "here",
             Self::OursJemalloc => "here, jemalloc",
+            Self::OursTwoThreads => "here, two threads",
             Self::ClientGo => "client-go",
             Self::ClientGoJson => "client-go, JSON",
             Self::KubeRuntime => "kube-runtime",
@@ -98,9 +102,12 @@ impl Peer {
             Self::Compressed => Form::Compressed,
             Self::Projected => Form::Projected,
             Self::Metadata => Form::Metadata,
-            Self::Ours | Self::OursJemalloc | Self::ClientGo | Self::ClientGoJson | Self::KubeRuntime => {
-                Form::Typed
-            }
+            Self::Ours
+            | Self::OursJemalloc
+            | Self::OursTwoThreads
+            | Self::ClientGo
+            | Self::ClientGoJson
+            | Self::KubeRuntime => Form::Typed,
         }
     }
 
@@ -110,6 +117,7 @@ impl Peer {
         match self {
             Self::Ours => "ours",
             Self::OursJemalloc => "ours-jemalloc",
+            Self::OursTwoThreads => "ours-two-threads",
             Self::ClientGo => "client-go",
             Self::ClientGoJson => "client-go-json",
             Self::KubeRuntime => "kube-runtime",
@@ -168,6 +176,7 @@ impl Programs {
         match peer {
             Peer::KubeRuntime => Some(self.directory.join("bench-kube-runtime")),
             Peer::Ours
+            | Peer::OursTwoThreads
             | Peer::Packed
             | Peer::PackedOnArrival
             | Peer::Compressed
@@ -237,6 +246,12 @@ pub struct Opponent {
 }
 
 impl Opponent {
+    /// Who it is.
+    #[must_use]
+    pub fn peer(&self) -> Peer {
+        self.peer
+    }
+
     /// Starts the informer of a peer.
     ///
     /// # Errors
@@ -253,8 +268,10 @@ impl Opponent {
         if let (Peer::OursJemalloc, Some(library)) = (peer, &programs.jemalloc) {
             command.env("LD_PRELOAD", library);
         }
-        if peer == Peer::ClientGoJson {
-            command.arg("--json");
+        match peer {
+            Peer::ClientGoJson => _ = command.arg("--json"),
+            Peer::OursTwoThreads => _ = command.arg("--two-threads"),
+            _ => {}
         }
         if peer.form() != Form::Typed {
             command.args(["--form", peer.form().argument()]);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
@@ -70,21 +71,24 @@ pub async fn sync(
     Ok(opponent)
 }
 
-/// Updates through the server at an even rate, and their latency to the handler.
+/// Updates through the server at an even rate, and their latency to the handlers. All peers watch at the same time: the
+/// server needs most of the time, and not the same for two runs.
 ///
 /// # Errors
 ///
-/// The peer fails, or the server rejects a write.
+/// A peer fails, or the server rejects a write.
 pub async fn updates(
-    opponent: &mut Opponent,
-    peer: Peer,
+    opponents: &mut [Opponent],
     client: &Client,
     (round, objects, count, per_second): (u16, usize, usize, u32),
     book: &mut Book,
 ) -> Result<()> {
-    opponent.command(&format!("measure {round} {count}")).await?;
-    opponent.says("ready").await?;
-    let before = opponent.usage()?;
+    let mut before = Vec::new();
+    for opponent in opponents.iter_mut() {
+        opponent.command(&format!("measure {round} {count}")).await?;
+        opponent.says("ready").await?;
+        before.push(opponent.usage()?);
+    }
     let began = Instant::now();
     let gap = Duration::from_secs(1) / per_second.max(1);
     let writes = stream::iter(0..count).map(|number| async move {
@@ -98,13 +102,16 @@ pub async fn updates(
             .map(|_| ())
     });
     let writing = writes.buffer_unordered(WRITERS).try_collect::<Vec<()>>();
-    let (written, measured) = tokio::join!(writing, opponent.says("measured"));
+    let measuring = try_join_all(opponents.iter_mut().map(|opponent| opponent.says("measured")));
+    let (written, measured) = tokio::join!(writing, measuring);
     written?;
-    let measured = measured?;
-    let cpu = opponent.usage()?.cpu_seconds - before.cpu_seconds;
-    book.add("real-updates-cpu", peer, cpu * 1e6 / count as f64);
-    add(book, "real-updates-p50", peer, &measured, "p50_us", 1e-3);
-    add(book, "real-updates-p99", peer, &measured, "p99_us", 1e-3);
+    for ((opponent, before), measured) in opponents.iter().zip(before).zip(measured?) {
+        let peer = opponent.peer();
+        let cpu = opponent.usage()?.cpu_seconds - before.cpu_seconds;
+        book.add("real-updates-cpu", peer, cpu * 1e6 / count as f64);
+        add(book, "real-updates-p50", peer, &measured, "p50_us", 1e-3);
+        add(book, "real-updates-p99", peer, &measured, "p99_us", 1e-3);
+    }
     Ok(())
 }
 

@@ -131,7 +131,7 @@ const SECTIONS: &[Section] = &[
     },
     Section {
         title: "Updates to a handler, written through the real server at 250 a second",
-        text: "From the moment before the request is sent to the handler: mostly the server.",
+        text: "From the moment before the request is sent to the handler: mostly the server. All peers watch the same updates at the same time.",
         figures: &[
             figure("real-updates-p50", "delay, median, ms", 2).target(WALL),
             figure("real-updates-p99", "delay, 99 %, ms", 2).target(WALL),
