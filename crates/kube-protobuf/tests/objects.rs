@@ -69,10 +69,12 @@ fn encoding_the_json_writes_the_bytes_that_go_writes() {
         let back: Value = from_body(&body, &options).unwrap();
         let mut out = Vec::new();
         differences("", &json, &back, &mut out);
-        // Fields that the object's version did not have: encoding writes Go's zero.
+        // Fields that the object's version did not have: encoding writes Go's zero. An empty RawExtension, which is null in JSON, is left
+        // out.
         out.retain(|text| {
             !text.ends_with("status: JSON has none, protobuf {}")
                 && !text.ends_with("stubPKCS10Request: JSON has none, protobuf null")
+                && !text.ends_with("data: JSON null, protobuf has none")
         });
         assert!(
             out.is_empty(),
@@ -81,7 +83,7 @@ fn encoding_the_json_writes_the_bytes_that_go_writes() {
             envelope.kind,
             out.join("; ")
         );
-        count += 1;
+        count += usize::from(is_canonical(&envelope));
         same += usize::from(body == record.body);
         for piece in [&body, &record.json] {
             encoded.extend_from_slice(&(piece.len() as u32).to_le_bytes());
@@ -94,6 +96,12 @@ fn encoding_the_json_writes_the_bytes_that_go_writes() {
     }
     println!("{same} of {count} have the same bytes");
     assert!(same * 3 > count, "only {same} of {count} have the same bytes");
+}
+
+/// Whether the fields are in the order in which Go writes them. The oracle also has objects whose fields were moved.
+fn is_canonical(envelope: &Envelope<'_>) -> bool {
+    let canonical = raw::canonical(envelope.message().unwrap(), envelope.raw).unwrap();
+    canonical[..] == *envelope.raw
 }
 
 /// The runs of fields in reverse order.
@@ -116,6 +124,10 @@ fn order_of_fields_does_not_matter() {
     for record in records() {
         let envelope = Envelope::parse(&record.body).unwrap();
         let message = envelope.message().unwrap();
+        // Items of a list that are not adjacent change their order with the fields.
+        if !is_canonical(&envelope) {
+            continue;
+        }
         let reversed = reversed(envelope.raw);
         let options = Options::default();
         let straight: Value = from_message(message, envelope.raw, None, &options).unwrap();
@@ -216,16 +228,19 @@ fn a_path_reads_what_decoding_finds_there() {
                 skipped += 1;
                 continue;
             };
-            match parsed.read(envelope.raw) {
+            match (parsed.read(envelope.raw))
+                .and_then(|found| found.map(|value| value.to_value()).transpose())
+            {
                 Ok(found) => {
-                    let found = found.map(|value| value.to_value().unwrap());
                     if path.contains('\u{fffd}') {
                         continue;
                     }
                     assert_eq!(found.as_ref(), Some(&expected), "{} {path}", envelope.kind);
                     read += 1;
                 }
-                Err(error) if error.kind() == kube_protobuf::ErrorKind::NotCanonical => skipped += 1,
+                Err(error) if error.kind() == kube_protobuf::ErrorKind::NotCanonical => {
+                    skipped += usize::from(is_canonical(&envelope));
+                }
                 Err(error) => panic!("{} {path}: {error}", envelope.kind),
             }
         }
