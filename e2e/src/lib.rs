@@ -23,6 +23,7 @@ pub mod controllers;
 pub mod differential;
 mod error;
 mod proxy;
+pub mod recorder;
 mod server;
 mod setup;
 pub mod suites;

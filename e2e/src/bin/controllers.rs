@@ -10,14 +10,15 @@
 use std::process::ExitCode;
 
 use kube_informers_e2e::controllers::{Recording, STORIES, World, differences};
+use kube_informers_e2e::recorder::{self, Recorder};
 use kube_informers_e2e::{NoServer, Server, Setup, TIMEOUT};
 
 /// Plays the stories; returns the number of differences.
-async fn run(write: bool, wanted: &[String]) -> Result<usize, NoServer> {
+async fn run(recorder: &Recorder) -> Result<usize, NoServer> {
     let fail = NoServer::Failed;
     let mut different = 0;
     for story in STORIES {
-        if !wanted.is_empty() && !wanted.iter().any(|name| name == story.name) {
+        if !recorder.wants(story.name) {
             continue;
         }
         let server = Server::own(&Setup::own()).await?;
@@ -35,7 +36,7 @@ async fn run(write: bool, wanted: &[String]) -> Result<usize, NoServer> {
         let mut world = World::without_kubelets(client, TIMEOUT);
         let played = story.play(&mut world).await;
         played.map_err(|failed| fail(format!("{}: {failed}", story.name)))?;
-        if write {
+        if recorder.write {
             let recording = Recording {
                 controllers: format!("kube-controller-manager {}", version.git_version),
                 pictures: world.pictures,
@@ -50,7 +51,7 @@ async fn run(write: bool, wanted: &[String]) -> Result<usize, NoServer> {
             println!("{}/{difference}", story.name);
         }
     }
-    if !write {
+    if !recorder.write {
         println!("the stories of the controllers, on kube-controller-manager: {different} differences");
     }
     Ok(different)
@@ -58,20 +59,5 @@ async fn run(write: bool, wanted: &[String]) -> Result<usize, NoServer> {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let outcome = match arguments.split_first() {
-        Some((mode, wanted)) if mode == "write" => run(true, wanted).await,
-        Some((mode, wanted)) if mode == "check" => run(false, wanted).await,
-        _ => Err(NoServer::Failed(
-            "usage: controllers write|check [STORY ...]".into(),
-        )),
-    };
-    match outcome.or_else(|error| error.skip_loudly("the stories of the controllers").map(|()| 0)) {
-        Ok(0) => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("controllers: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    recorder::main("controllers", "STORY", "the stories of the controllers", run).await
 }

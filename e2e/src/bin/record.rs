@@ -18,6 +18,7 @@ use http_body_util::BodyExt;
 use kube::client::Body;
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube_exchanges::{Disruption, Recording, Response, Sent, User, differences, play};
+use kube_informers_e2e::recorder::{self, Recorder};
 use kube_informers_e2e::{NoServer, Server, Setup};
 
 /// The number of concurrent requests that overload the server, and the number of attempts.
@@ -144,14 +145,14 @@ impl kube_exchanges::Server for Real {
 }
 
 /// Records or checks; returns the number of differences.
-async fn run(write: bool, wanted: &[String]) -> Result<usize, NoServer> {
+async fn run(recorder: &Recorder) -> Result<usize, NoServer> {
     let fail = NoServer::Failed;
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/kube-testserver/tests/recorded");
     // One server for all recordings with the same flags.
     let mut servers: BTreeMap<Vec<String>, Real> = BTreeMap::new();
     let (mut exchanges, mut different) = (0, 0);
     for (name, mut recording) in kube_exchanges::read(&directory).map_err(fail)? {
-        if !wanted.is_empty() && !wanted.contains(&name) {
+        if !recorder.wants(&name) {
             continue;
         }
         if !servers.contains_key(&recording.flags) {
@@ -164,7 +165,7 @@ async fn run(write: bool, wanted: &[String]) -> Result<usize, NoServer> {
             .await
             .map_err(|failed| fail(format!("{name}: {failed}")))?;
         exchanges += responses.len();
-        if write {
+        if recorder.write {
             recording.server.clone_from(&server.name);
             record(&mut recording, responses);
             kube_exchanges::write(&directory, &name, &recording).map_err(fail)?;
@@ -176,7 +177,7 @@ async fn run(write: bool, wanted: &[String]) -> Result<usize, NoServer> {
             }
         }
     }
-    if !write {
+    if !recorder.write {
         println!("{exchanges} recorded exchanges checked against a real server: {different} differences");
     }
     Ok(different)
@@ -190,20 +191,5 @@ fn record(recording: &mut Recording, responses: Vec<Response>) {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let outcome = match arguments.split_first() {
-        Some((mode, wanted)) if mode == "write" => run(true, wanted).await,
-        Some((mode, wanted)) if mode == "check" => run(false, wanted).await,
-        _ => Err(NoServer::Failed(
-            "usage: record write|check [RECORDING ...]".into(),
-        )),
-    };
-    match outcome.or_else(|error| error.skip_loudly("the recorded exchanges").map(|()| 0)) {
-        Ok(0) => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("record: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    recorder::main("record", "RECORDING", "the recorded exchanges", run).await
 }
