@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde_json::Value;
 
+use crate::admission::field_error::quote;
+
 /// Why a manifest was rejected. The message never quotes the content of objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestError {
@@ -42,6 +44,43 @@ pub fn objects(text: &str) -> Result<Vec<Value>, ManifestError> {
 pub(crate) fn yaml(text: &str) -> Result<Value, ManifestError> {
     serde_saphyr::from_str_with_options(text, options())
         .map_err(|error| ManifestError::new(error.to_string()))
+}
+
+/// Parses one YAML document in which keys may occur twice: the last one counts. Also returns a warning about the first such key, as the
+/// parser of a real server words it.
+pub(crate) fn lenient_yaml(text: &str) -> Result<(Value, Option<String>), ManifestError> {
+    use serde_saphyr::options::DuplicateKeyPolicy;
+    let warning = match serde_saphyr::from_str_with_options(text, options()) {
+        Ok(value) => return Ok((value, None)),
+        Err(error) => match error.without_snippet() {
+            serde_saphyr::Error::DuplicateMappingKey { key, location } => {
+                let line = value_line(text, usize::try_from(location.line()).unwrap_or_default());
+                let key = quote(key.as_deref().unwrap_or_default());
+                format!("line {line}: key {key} already set in map")
+            }
+            other => return Err(ManifestError::new(other.to_string())),
+        },
+    };
+    let lenient =
+        serde_saphyr::options! { with_snippet: false, duplicate_keys: DuplicateKeyPolicy::LastWins };
+    let value = serde_saphyr::from_str_with_options(text, lenient)
+        .map_err(|error| ManifestError::new(error.to_string()))?;
+    Ok((value, Some(warning)))
+}
+
+/// The line where the value of a key begins that is on this line: on the same, or on the next one that is not empty.
+fn value_line(text: &str, line: usize) -> usize {
+    let content = |line: &str| {
+        let line = line.split(" #").next().unwrap_or_default().trim().to_owned();
+        (!line.is_empty() && !line.starts_with('#')).then_some(line)
+    };
+    let mut below = text.lines().enumerate().skip(line.saturating_sub(1));
+    let own = below.next().and_then(|(_, own)| content(own)).unwrap_or_default();
+    if !own.ends_with(':') {
+        return line;
+    }
+    let next = below.find(|(_, next)| content(next).is_some());
+    next.map_or(line, |(at, _)| at + 1)
 }
 
 fn options() -> serde_saphyr::Options {
@@ -100,6 +139,21 @@ mod tests {
             .iter()
             .map(|object| object["kind"].as_str().unwrap().to_owned())
             .collect()
+    }
+
+    #[test]
+    fn the_last_of_equal_keys_counts_and_the_first_is_warned_about() {
+        let (value, warning) = lenient_yaml("a: 1\nb:\n\n  # two\n  c: 1\nb: # again\n\n  c: 2\n").unwrap();
+        assert_eq!(value, serde_json::json!({ "a": 1, "b": { "c": 2 } }));
+        assert_eq!(warning.as_deref(), Some("line 8: key \"b\" already set in map"));
+
+        let (value, warning) = lenient_yaml("a: 1\na: 2\n").unwrap();
+        assert_eq!(
+            (value["a"].as_i64(), warning.as_deref()),
+            (Some(2), Some("line 2: key \"a\" already set in map"))
+        );
+        assert_eq!(lenient_yaml("a: 1").unwrap().1, None);
+        assert!(lenient_yaml("a: [").is_err());
     }
 
     #[test]

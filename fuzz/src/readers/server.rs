@@ -28,6 +28,10 @@ pub fn readers() -> Vec<Reader> {
         "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "properties": {
         "spec": {"type": "object", "required": ["size"], "properties": {"size": {"type": "integer", "minimum": 1, "default": 3},
         "color": {"type": "string", "pattern": "^[a-z]+$", "enum": ["red"]}}}}}}}]}});
+    let labelled =
+        json!({"metadata": {"labels": {"a": "b"}, "finalizers": ["example.com/a"], "ownerReferences": []}});
+    let outdated = json!({"metadata": {"resourceVersion": "1"}});
+    let mislabelled = json!({"metadata": {"labels": {"a": "-"}}});
     let bytes = |values: &[&Value]| {
         values
             .iter()
@@ -62,11 +66,12 @@ pub fn readers() -> Vec<Reader> {
                 {"op": "add", "path": "/metadata/labels/x", "value": "y"}, {"op": "move", "from": "/metadata/labels/x", "path": "/metadata/labels/z"},
                 {"op": "remove", "path": "/spec/template/spec/containers/0"}])])),
         server.body("server-merge-patch", Method::PATCH, one, "application/merge-patch+json",
-            bytes(&[&json!({"spec": {"replicas": 4, "template": {"metadata": {"annotations": null}}}})])),
+            bytes(&[&json!({"spec": {"replicas": 4, "template": {"metadata": {"annotations": null}}}}),
+                &labelled, &outdated, &mislabelled])),
         server.body("server-strategic-patch", Method::PATCH, one, "application/strategic-merge-patch+json",
             bytes(&[&json!({"spec": {"template": {"spec": {"$setElementOrder/containers": [{"name": "main"}],
                 "containers": [{"name": "main", "image": "b"}, {"$patch": "delete", "name": "c"}], "$retainKeys": ["containers"]}}}}),
-                &json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"]}})])),
+                &json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"]}}), &labelled, &outdated, &mislabelled])),
         server.body("server-apply", Method::PATCH, applied, "application/apply-patch+yaml",
             bytes(&[&json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "labels": {"q": "r"}}, "spec": {"replicas": 5,
                 "template": {"spec": {"containers": [{"name": "main", "image": "c"}]}}}})])),

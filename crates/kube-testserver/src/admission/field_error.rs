@@ -77,6 +77,8 @@ pub struct FieldError {
     pub detail: String,
     /// Whether the message leaves the value out, although errors of this kind show it.
     pub omits_value: bool,
+    /// The value as the message shows it, if not as JSON.
+    pub shown_value: Option<String>,
 }
 
 impl FieldError {
@@ -87,7 +89,15 @@ impl FieldError {
             value,
             detail: detail.into(),
             omits_value: false,
+            shown_value: None,
         }
+    }
+
+    /// The same error with another text for its value.
+    #[must_use]
+    pub fn showing(mut self, text: String) -> Self {
+        self.shown_value = Some(text);
+        self
     }
 
     /// The same error without the value in its message.
@@ -163,9 +173,10 @@ impl FieldError {
         let mut text = self.kind.words().to_owned();
         if self.kind.shows_value() && !self.omits_value {
             text.push_str(": ");
-            match &self.value {
-                Value::String(string) => text.push_str(&quote(string)),
-                other => text.push_str(&other.to_string()),
+            match (&self.shown_value, &self.value) {
+                (Some(shown), _) => text.push_str(shown),
+                (None, Value::String(string)) => text.push_str(&quote(string)),
+                (None, other) => text.push_str(&other.to_string()),
             }
         }
         if !self.detail.is_empty() {

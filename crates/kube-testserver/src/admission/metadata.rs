@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 use crate::admission::field_error::FieldError;
 use crate::admission::names;
 use crate::kinds::Kind;
+use crate::transport::go_json::json_type;
 use crate::transport::status::ApiError;
-use crate::typed::json_type;
 
 /// Built-in kinds with `metadata.generation`. All custom kinds have it.
 const COUNTED: &[&str] = &[

@@ -223,6 +223,8 @@ impl Controllers {
             Event::Removed { .. } | Event::Marked { .. } | Event::Owned { .. } => {
                 self.has(Controller::Garbage) || self.has(Controller::Namespaces)
             }
+            // The server itself acts on it.
+            Event::Written { .. } => false,
         }
     }
 }

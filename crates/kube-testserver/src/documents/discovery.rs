@@ -4,6 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::storage_hash::storage_version_hash;
 use crate::kinds::{Kind, Registry, Subresource};
 
 /// The version that the server reports.
@@ -139,6 +140,9 @@ fn resource(kind: &Kind) -> Value {
         "verbs": kind.verbs,
     });
     add_lists(&mut entry, kind);
+    if kind.is_stored() {
+        entry["storageVersionHash"] = storage_version_hash(kind).into();
+    }
     entry
 }
 
@@ -286,7 +290,7 @@ mod tests {
         assert!(entries.contains(&json!({
             "name": "deployments", "singularName": "deployment", "namespaced": true, "kind": "Deployment",
             "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
-            "shortNames": ["deploy"], "categories": ["all"],
+            "shortNames": ["deploy"], "categories": ["all"], "storageVersionHash": "8aSe+NMegvE=",
         })));
         assert!(entries.contains(&json!({
             "name": "deployments/scale", "singularName": "", "namespaced": true, "kind": "Scale",

@@ -4,6 +4,7 @@ pub(crate) mod discovery;
 mod health;
 pub(crate) mod openapi;
 mod schemas;
+mod storage_hash;
 mod v2;
 
 use http::{Method, Response, StatusCode};

@@ -3,15 +3,16 @@
 
 mod protobuf;
 pub(crate) mod table;
+pub(crate) mod yaml;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::fault::{Poison, Poisons};
-use crate::kinds::{Kind, empty_parts};
+use crate::kinds::{Kind, bookmark_annotations, empty_parts, has_internal_metadata, internal_metadata};
 use crate::server::clock::Clock;
 use crate::server::state::ServerState;
 use crate::storage::{Change, Stored};
@@ -143,7 +144,7 @@ impl Encoder {
             (Form::Object, Some(_)) => self.converted(object).to_string().into(),
             (Form::Metadata, _) => {
                 let mut out = Vec::with_capacity(object.metadata().len() + 80);
-                write_metadata(object, &mut out);
+                self.write_metadata(object, &mut out);
                 out.into()
             }
             (Form::Table(include), _) => {
@@ -170,7 +171,7 @@ impl Encoder {
             return;
         }
         match (self.form, &self.stored_as) {
-            (Form::Metadata, _) => write_metadata(object, out),
+            (Form::Metadata, _) => self.write_metadata(object, out),
             (Form::Object, None) if !self.kind.items_carry_type() => {
                 out.push(b'{');
                 out.extend_from_slice(object.body());
@@ -242,8 +243,15 @@ impl Encoder {
     /// always has.
     pub(crate) fn bookmark(&self, revision: u64, end_of_initial: bool) -> Value {
         let mut metadata = json!({ "resourceVersion": revision.to_string() });
+        let mut annotations = match self.form {
+            Form::Object => bookmark_annotations(&self.kind),
+            Form::Metadata | Form::Table(_) => Map::new(),
+        };
         if end_of_initial {
-            metadata["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
+            annotations.insert("k8s.io/initial-events-end".to_owned(), json!("true"));
+        }
+        if !annotations.is_empty() {
+            metadata["annotations"] = annotations.into();
         }
         match self.form {
             Form::Object => {
@@ -262,6 +270,20 @@ impl Encoder {
                 table::table_of_one(&self.kind, &object, include, false, self.clock.now())
             }
         }
+    }
+
+    fn write_metadata(&self, object: &Stored, out: &mut Vec<u8>) {
+        out.extend_from_slice(
+            b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":",
+        );
+        if has_internal_metadata(&self.kind) {
+            let metadata = object.value().get_mut("metadata").map(Value::take);
+            let metadata = internal_metadata(metadata.unwrap_or_default());
+            out.extend_from_slice(metadata.to_string().as_bytes());
+        } else {
+            out.extend_from_slice(object.metadata());
+        }
+        out.push(b'}');
     }
 
     fn corrupted(&self, object: &Stored) -> Option<Bytes> {
@@ -284,14 +306,6 @@ fn frame(event: &str, object: &[u8]) -> Bytes {
     out.extend_from_slice(object);
     out.extend_from_slice(b"}\n");
     out.into()
-}
-
-fn write_metadata(object: &Stored, out: &mut Vec<u8>) {
-    out.extend_from_slice(
-        b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":",
-    );
-    out.extend_from_slice(object.metadata());
-    out.push(b'}');
 }
 
 /// A JSON string, quotes included.

@@ -21,8 +21,13 @@ use serde_json::Value;
 pub use crate::kinds::jsonpath::{JsonPath, JsonPathError};
 use crate::webhooks::Conversion;
 
-pub(crate) use crd::{Names, crd_status, set_crd_defaults, validate_crd, validate_crd_update};
-pub(crate) use empty::empty_parts;
+pub(crate) use crd::{
+    add_stored_version, initial_crd_status, next_crd_status, set_crd_defaults, validate_crd,
+    validate_crd_update,
+};
+pub(crate) use empty::{
+    TEMPLATE_GENERATION, bookmark_annotations, empty_parts, has_internal_metadata, internal_metadata,
+};
 pub use registry::Registry;
 pub(crate) use scale::ScaleError;
 pub(crate) use scale::selector_text;

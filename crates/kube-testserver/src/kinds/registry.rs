@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::builtin::{BuiltinKind, VERSIONS, Version};
-use super::crd::{self, Names};
+use super::crd::{self, TakenNames};
 use super::{Kind, ScalePaths, StoredAs, Subresource};
 use crate::admission::field_error::FieldError;
 use crate::kinds::jsonpath::JsonPath;
@@ -173,38 +173,20 @@ impl Registry {
             .collect()
     }
 
-    /// The first name that another resource of the group already uses: the reason and message of the `NamesAccepted`
-    /// condition.
-    pub(crate) fn name_conflict(&self, group: &str, names: &Names) -> Option<(&'static str, String)> {
-        let others = || {
-            self.iter()
-                .filter(|kind| kind.group == group && kind.plural != names.plural)
-        };
-        let taken = |name: &str| {
-            others().any(|kind| {
-                kind.plural == name
-                    || kind.singular == name
-                    || kind.short_names.iter().any(|short| short == name)
-            })
-        };
-        let taken_kind = |name: &str| others().any(|kind| kind.kind == name || kind.list_kind == name);
-        let in_use = |reason, name: &str| Some((reason, format!("{name:?} is already in use")));
-        if taken(&names.plural) {
-            return in_use("PluralConflict", &names.plural);
+    /// The names that the other resources of the group use.
+    pub(crate) fn taken_names(&self, group: &str, plural: &str) -> TakenNames {
+        let mut taken = TakenNames::default();
+        for kind in self
+            .iter()
+            .filter(|kind| kind.group == group && kind.plural != plural)
+        {
+            let names = [&kind.plural, &kind.singular]
+                .into_iter()
+                .chain(&kind.short_names);
+            taken.resources.extend(names.cloned());
+            taken.kinds.extend([kind.kind.clone(), kind.list_kind.clone()]);
         }
-        if taken(&names.singular) {
-            return in_use("SingularConflict", &names.singular);
-        }
-        if let Some(short) = names.short_names.iter().find(|short| taken(short)) {
-            return in_use("ShortNamesConflict", short);
-        }
-        if taken_kind(&names.kind) {
-            return in_use("KindConflict", &names.kind);
-        }
-        if taken_kind(&names.list_kind) {
-            return in_use("ListKindConflict", &names.list_kind);
-        }
-        None
+        taken
     }
 }
 
@@ -398,22 +380,24 @@ mod tests {
     }
 
     #[test]
-    fn name_conflicts_match_a_real_server() {
+    fn names_are_taken_by_the_other_resources_of_the_group() {
         let mut registry = Registry::builtin();
         registry.insert(Kind::new("example.com", "v1", "Widget").short_name("wd"));
-        let names = Names {
-            plural: "wands".into(),
-            singular: "wand".into(),
-            kind: "Wand".into(),
-            list_kind: "WandList".into(),
-            short_names: vec!["wd".into()],
-            categories: vec![],
-        };
 
-        assert_eq!(
-            registry.name_conflict("example.com", &names),
-            Some(("ShortNamesConflict", "\"wd\" is already in use".to_owned()))
+        let taken = registry.taken_names("example.com", "wands");
+        assert_eq!(Vec::from_iter(taken.resources), ["wd", "widget", "widgets"]);
+        assert_eq!(Vec::from_iter(taken.kinds), ["Widget", "WidgetList"]);
+        assert!(
+            registry
+                .taken_names("example.com", "widgets")
+                .resources
+                .is_empty()
         );
-        assert_eq!(registry.name_conflict("other.example.com", &names), None);
+        assert!(
+            registry
+                .taken_names("other.example.com", "wands")
+                .kinds
+                .is_empty()
+        );
     }
 }

@@ -5,8 +5,9 @@ use std::io;
 use json_patch::PatchOperation;
 use serde_json::Value;
 
-use super::{PatchError, undecodable};
+use super::{PatchError, parse, undecodable};
 use crate::admission::nesting::{DEEPEST, is_deeper};
+use crate::transport::go_json;
 
 /// The maximum number of operations in a JSON patch.
 pub(super) const MAX_OPERATIONS: usize = 10_000;
@@ -17,7 +18,12 @@ const MAX_COPIED: usize = 3 * 1024 * 1024;
 
 /// Applies a JSON patch atomically.
 pub fn json_patch(object: &Value, patch: &[u8]) -> Result<Value, PatchError> {
-    let patch: json_patch::Patch = serde_json::from_slice(patch).map_err(undecodable)?;
+    let patch = match parse(patch)? {
+        list @ Value::Array(_) => list,
+        Value::Null => Value::Array(Vec::new()),
+        other => return Err(undecodable(go_json::mismatch(&other, "[]handlers.jsonPatchOp"))),
+    };
+    let patch: json_patch::Patch = serde_json::from_value(patch).map_err(undecodable)?;
     if patch.0.len() > MAX_OPERATIONS {
         return Err(PatchError::TooLarge(format!(
             "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {}",

@@ -18,6 +18,7 @@ use serde_json::{Map, Value};
 
 use crate::admission::field_error::FieldError;
 use crate::kinds::Kind;
+use crate::transport::go_json;
 
 pub use apply::apply;
 pub(crate) use apply::check_applied;
@@ -208,7 +209,7 @@ impl std::error::Error for PatchError {}
 
 /// Applies a merge patch (RFC 7386). The patch must be an object.
 pub fn merge_patch(object: &Value, patch: &[u8]) -> Result<Value, PatchError> {
-    let patch: Map<String, Value> = serde_json::from_slice(patch).map_err(undecodable)?;
+    let patch = decode_map(patch)?;
     let mut result = object.clone();
     merge(&mut result, Value::Object(patch));
     Ok(result)
@@ -232,7 +233,20 @@ fn merge(target: &mut Value, patch: Value) {
     }
 }
 
-fn undecodable(error: serde_json::Error) -> PatchError {
+fn parse(patch: &[u8]) -> Result<Value, PatchError> {
+    serde_json::from_slice(patch).map_err(|_| PatchError::BadRequest("invalid JSON patch".to_owned()))
+}
+
+/// A patch that is an object. Null is an empty one.
+fn decode_map(patch: &[u8]) -> Result<Map<String, Value>, PatchError> {
+    match parse(patch)? {
+        Value::Object(fields) => Ok(fields),
+        Value::Null => Ok(Map::new()),
+        other => Err(undecodable(go_json::mismatch(&other, "map[string]interface {}"))),
+    }
+}
+
+fn undecodable(error: impl fmt::Display) -> PatchError {
     PatchError::BadRequest(format!("error decoding patch: {error}"))
 }
 

@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 
 use super::shape::{ListMerge, list_merge, replaces_map};
-use super::{PatchError, undecodable};
+use super::{PatchError, decode_map};
 use crate::kinds::Kind;
 
 const DIRECTIVE: &str = "$patch";
@@ -21,7 +21,7 @@ pub fn strategic_merge_patch(kind: &Kind, object: &Value, patch: &[u8]) -> Resul
             "strategic merge patch format is not supported".to_owned(),
         ));
     }
-    let patch: Map<String, Value> = serde_json::from_slice(patch).map_err(undecodable)?;
+    let patch = decode_map(patch)?;
     let object = object.as_object().cloned().unwrap_or_default();
     merge_map(
         &Context {

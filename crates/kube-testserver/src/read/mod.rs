@@ -133,6 +133,7 @@ pub(crate) async fn scale(state: &ServerState, target: Target<'_>) -> Result<Res
         manager: None,
         webhooks: None,
         grantor: None,
+        warnings: None,
     };
     let object = place.current(&state.store.read())?;
     Ok(response::json(

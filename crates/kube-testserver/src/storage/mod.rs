@@ -41,6 +41,11 @@ pub(crate) enum Event {
         collection: Arc<str>,
         object: Arc<Stored>,
     },
+    /// The object was created or changed, and the server itself sets its status. Only reported by [`Store::report_written`].
+    Written {
+        collection: Arc<str>,
+        object: Arc<Stored>,
+    },
 }
 
 impl Event {
@@ -49,7 +54,8 @@ impl Event {
             Event::Changed { collection, change } => (collection, change.key()),
             Event::Removed { collection, object }
             | Event::Marked { collection, object }
-            | Event::Owned { collection, object } => (collection, &object.key),
+            | Event::Owned { collection, object }
+            | Event::Written { collection, object } => (collection, &object.key),
         }
     }
 }
@@ -290,6 +296,14 @@ impl Store {
     /// Makes every change an event from now on, for controllers that act on more than deletions.
     pub(crate) fn report_changes(&mut self) {
         self.reports_changes = true;
+    }
+
+    /// Makes the last write of an object an event.
+    pub(crate) fn report_written(&mut self, resource: &Arc<str>, object: Arc<Stored>) {
+        self.events.push_back(Event::Written {
+            collection: resource.clone(),
+            object,
+        });
     }
 
     fn report(&mut self, resource: &Arc<str>, change: &Arc<Change>) {

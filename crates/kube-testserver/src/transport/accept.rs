@@ -68,6 +68,11 @@ impl Accepted {
             return Err(ApiError::no_representation(&[WRITTEN, streamed].concat()));
         }
         let mut clauses: Vec<(f32, Accepted)> = accept.split(',').filter_map(clause).collect();
+        // YAML cannot be streamed, and that is noticed before anything else is chosen.
+        let unstreamable = offer.streaming
+            && clauses
+                .iter()
+                .all(|(_, accepted)| accepted.encoding == Encoding::Yaml);
         clauses.retain(|(quality, accepted)| {
             let can_write = match (accepted.encoding, accepted.form) {
                 (Encoding::Json, _) | (Encoding::Protobuf, Form::Metadata) => true,
@@ -82,7 +87,7 @@ impl Accepted {
         clauses
             .first()
             .map(|(_, accepted)| *accepted)
-            .ok_or_else(|| ApiError::not_acceptable(WRITTEN))
+            .ok_or_else(|| ApiError::not_acceptable(if unstreamable { STREAMED } else { WRITTEN }))
     }
 }
 

@@ -7,6 +7,7 @@
 pub(crate) mod accept;
 pub(crate) mod body;
 pub(crate) mod compress;
+pub(crate) mod go_json;
 pub(crate) mod journal;
 pub(crate) mod request;
 pub(crate) mod response;

@@ -7,13 +7,14 @@ use kube_protobuf::MEDIA_TYPE;
 use kube_protobuf::envelope::WATCH_MEDIA_TYPE;
 
 use crate::admission::field_error::quote;
-use crate::encode::Encoder;
+use crate::encode::{Encoder, yaml};
 use crate::server::state::ServerState;
 use crate::storage::Stored;
 use crate::transport::accept::{Accepted, Encoding, Offer};
 use crate::transport::body::TestBody;
 use crate::transport::status::ApiError;
 
+const YAML: &str = "application/yaml";
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 const FLOW_SCHEMA: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
 const PRIORITY_LEVEL: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
@@ -65,43 +66,45 @@ pub(crate) fn watch(accepted: Accepted, body: TestBody) -> Response<TestBody> {
     reply(StatusCode::OK, content_type, body)
 }
 
-/// Converts a `Status` or another object that is not stored to protobuf, if the client prefers it and the kind has a
-/// schema.
+/// Converts a `Status` or another object that is not stored to the encoding that the client prefers: to YAML, or to protobuf if the
+/// kind has a schema.
 pub(crate) fn negotiated(accept: Option<&str>, response: Response<TestBody>) -> Response<TestBody> {
     let is_json = response
         .headers()
         .get(CONTENT_TYPE)
         .is_some_and(|value| value == "application/json");
-    let prefers_protobuf = || {
-        Accepted::choose(accept, Offer::object(true))
-            .is_ok_and(|accepted| accepted.encoding == Encoding::Protobuf)
-    };
-    if !is_json || !response.body().is_bytes() || !prefers_protobuf() {
+    if !is_json || !response.body().is_bytes() {
         return response;
     }
+    let encoding = match Accepted::choose(accept, Offer::object(true)) {
+        Ok(accepted) if accepted.encoding != Encoding::Json => accepted.encoding,
+        _ => return response,
+    };
     let (mut parts, body) = response.into_parts();
     let bytes = body.into_bytes();
-    let encoded = serde_json::from_slice::<serde_json::Value>(&bytes)
-        .ok()
-        .and_then(|object| kube_protobuf::ser::to_body(&object).ok());
-    match encoded {
-        Some(encoded) => {
-            parts
-                .headers
-                .insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
-            Response::from_parts(parts, TestBody::bytes(encoded))
+    let object = serde_json::from_slice::<serde_json::Value>(&bytes).ok();
+    // Documents that are no objects of the API, such as the version, are JSON only.
+    let encoded = object
+        .filter(|object| object.get("kind").is_some())
+        .and_then(|object| match encoding {
+            Encoding::Protobuf => Some((MEDIA_TYPE, kube_protobuf::ser::to_body(&object).ok()?)),
+            _ => Some((YAML, yaml::to_string(&object).into_bytes())),
+        });
+    let body = match encoded {
+        Some((media_type, encoded)) => {
+            let media_type = HeaderValue::from_static(media_type);
+            parts.headers.insert(CONTENT_TYPE, media_type);
+            TestBody::bytes(encoded)
         }
-        None => Response::from_parts(parts, TestBody::bytes(bytes)),
-    }
+        None => TestBody::bytes(bytes),
+    };
+    Response::from_parts(parts, body)
 }
 
 /// JSON rewritten as YAML.
 pub(crate) fn yaml(status: StatusCode, bytes: &[u8]) -> Response<TestBody> {
-    let text = serde_json::from_slice::<serde_json::Value>(bytes)
-        .map_err(|error| error.to_string())
-        .and_then(|value| serde_saphyr::to_string(&value).map_err(|error| error.to_string()));
-    match text {
-        Ok(text) => reply(status, "application/yaml", TestBody::bytes(text)),
+    match serde_json::from_slice(bytes) {
+        Ok(value) => reply(status, YAML, TestBody::bytes(yaml::to_string(&value))),
         Err(why) => error(&ApiError::internal(format!(
             "the object cannot be written as YAML: {why}"
         ))),

@@ -174,6 +174,27 @@ fn job(job: &mut Value) {
     spec["selector"]["matchLabels"]["batch.kubernetes.io/controller-uid"] = uid;
 }
 
+/// A new job as it is validated: with the selector and the labels that it gets when it is stored. `None` for everything that is validated
+/// as it is.
+pub(crate) fn to_validate(
+    kind: &Kind,
+    object: &Map<String, Value>,
+    uid: impl FnOnce() -> String,
+) -> Option<Map<String, Value>> {
+    let is_job = kind.group == "batch" && kind.kind == "Job";
+    let selector = object.get("spec").and_then(|spec| spec.get("selector"));
+    if !is_job || selector.is_none_or(Value::is_null) {
+        return None;
+    }
+    let mut whole = Value::Object(object.clone());
+    whole["metadata"]["uid"] = uid().into();
+    job(&mut whole);
+    match whole {
+        Value::Object(map) => Some(map),
+        _ => None,
+    }
+}
+
 /// Completes an updated object: what admission adds to every write.
 pub(crate) fn complete_update(kind: &Kind, object: &mut Map<String, Value>) {
     if kind.group.is_empty() && kind.kind == "Pod" {
@@ -207,6 +228,28 @@ fn pod(pod: &mut Value) {
         }
     }
     spec["tolerations"] = tolerations.into();
+}
+
+/// Sets the time at which a volume entered its phase, unless the writer of the status sets it.
+pub(crate) fn time_phase(kind: &Kind, old: &Map<String, Value>, new: &mut Map<String, Value>, now: &str) {
+    const TIME: &str = "lastPhaseTransitionTime";
+    if !kind.group.is_empty() || kind.kind != "PersistentVolume" {
+        return;
+    }
+    let of = |volume: &Map<String, Value>, field: &str| {
+        let field = volume.get("status").and_then(|status| status.get(field));
+        field.filter(|value| !value.is_null()).cloned()
+    };
+    let (before, given) = (of(old, TIME), of(new, TIME));
+    let time = match (of(old, "phase") == of(new, "phase"), &given) {
+        (true, None) => before,
+        (false, given) if given.is_none() || *given == before => Some(now.into()),
+        _ => None,
+    };
+    if let Some(time) = time {
+        let status = new.entry("status").or_insert_with(|| json!({}));
+        status[TIME] = time;
+    }
 }
 
 fn protect(object: &mut Value, finalizer: &str) {

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::quantity;
 use crate::kinds::Kind;
+use crate::transport::go_json::{self, json_type};
 
 /// What decoding an object finds, besides its value.
 #[derive(Debug, Default)]
@@ -213,10 +214,7 @@ impl Decoded {
                 _,
             ) => {}
             (Type::Time | Type::MicroTime | Type::Duration, other) => {
-                self.fail(format!(
-                    "json: cannot unmarshal {} into Go value of type string",
-                    json_type(other)
-                ));
+                self.fail(go_json::mismatch(other, "string"));
             }
             (_, other) => self.mismatch(owner, path, other, &expected),
         }
@@ -263,18 +261,6 @@ fn go_type(field: &FieldSchema) -> String {
         _ => "string",
     };
     plain.to_owned()
-}
-
-/// The type of a value, as Go's decoder names it.
-pub(crate) fn json_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
 
 /// Why a text is not a time. Go requires six decimals in a `MicroTime`.

@@ -7,7 +7,7 @@ use kube_protobuf::schema::Message;
 use serde_json::{Map, Value, json};
 
 use super::table;
-use crate::kinds::Kind;
+use crate::kinds::{Kind, TEMPLATE_GENERATION};
 
 /// One row: a field, its default, and when it applies.
 #[derive(Debug)]
@@ -283,9 +283,6 @@ fn pull_policy(image: &str) -> &'static str {
     let latest = !name.contains('@') && name.split_once(':').is_none_or(|(_, tag)| tag == "latest");
     if latest { "Always" } else { "IfNotPresent" }
 }
-
-/// The annotation of a daemon set with the number of its templates.
-const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 /// Counts the templates of a daemon set. What a client sends is ignored.
 pub(crate) fn count_templates(kind: &Kind, old: &Map<String, Value>, new: &mut Map<String, Value>) {

@@ -1,7 +1,9 @@
 //! Fields of built-in objects that an update may not change.
 
+use kube_protobuf::schema;
 use serde_json::{Map, Value, json};
 
+use super::internal::{difference, quoted};
 use crate::admission::field_error::{FieldError, quote};
 use crate::admission::metadata::same;
 use crate::kinds::Kind;
@@ -73,6 +75,8 @@ const STATEFUL_SET: &[&str] = &[
 ];
 const STATEFUL_SET_TEXT: &str = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', \
      'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
+/// Fields of a claim that an update may change.
+const CLAIM: &[&str] = &["resources", "volumeAttributesClassName", "volumeName"];
 const CLAIM_TEXT: &str = "spec is immutable after creation except resources.requests and volumeAttributesClassName for \
      bound claims";
 const POD_TEXT: &str = "pod updates may not change fields other than `spec.containers[*].image`,\
@@ -98,13 +102,16 @@ pub(crate) fn check_ephemeral_containers(
     for container in containers(old) {
         let name = container.get("name").and_then(Value::as_str).unwrap_or_default();
         let kept = containers(new).find(|other| other.get("name").and_then(Value::as_str) == Some(name));
-        let what = match kept {
-            None => "removed",
-            Some(kept) if kept != container => "changed",
+        let (what, diff) = match kept {
+            None => ("removed", String::new()),
+            Some(kept) if kept != container => (
+                "changed",
+                difference(schema::lookup("v1", "Pod"), FIELD, container, kept),
+            ),
             Some(_) => continue,
         };
         let detail = format!(
-            "existing ephemeral containers {} may not be {what}\n",
+            "existing ephemeral containers {} may not be {what}\n{diff}",
             quote(name)
         );
         errors.push(FieldError::forbidden(FIELD, detail));
@@ -129,7 +136,14 @@ pub(crate) fn check_update(
         }
         let value = after.cloned().unwrap_or_default();
         errors.push(match change {
-            Immutable => FieldError::invalid(*field, value, "field is immutable"),
+            Immutable => {
+                let shown = value.is_object().then(|| quoted(kind.message(), field, &value));
+                let error = FieldError::invalid(*field, value, "field is immutable");
+                match shown {
+                    Some(shown) => error.showing(shown),
+                    None => error,
+                }
+            }
             ImmutableField => FieldError::invalid(*field, Value::Null, "field is immutable"),
             RoleRef => {
                 let go =
@@ -143,17 +157,21 @@ pub(crate) fn check_update(
         ("apps", "StatefulSet") if differs(old, new, STATEFUL_SET) => {
             errors.push(FieldError::forbidden("spec", STATEFUL_SET_TEXT));
         }
-        ("", "PersistentVolumeClaim")
-            if differs(
+        ("", "PersistentVolumeClaim") if differs(old, new, CLAIM) => {
+            errors.push(spec_change(
+                kind,
+                CLAIM_TEXT,
                 old,
-                new,
-                &["resources", "volumeAttributesClassName", "volumeName"],
-            ) =>
-        {
-            errors.push(FieldError::forbidden("spec", CLAIM_TEXT));
+                &claim_with_free_fields(old, new),
+            ));
         }
         ("", "Service") => errors.extend(service(old, new)),
-        ("", "Pod") if pod_differs(old, new) => errors.push(FieldError::forbidden("spec", POD_TEXT)),
+        ("", "Pod") => {
+            let restored = pod_with_free_fields(old, new);
+            if Some(&restored) != old.get("spec") {
+                errors.push(spec_change(kind, POD_TEXT, old, &restored));
+            }
+        }
         _ => {}
     }
     errors
@@ -197,27 +215,56 @@ fn service(old: &Map<String, Value>, new: &Map<String, Value>) -> Vec<FieldError
     )]
 }
 
-/// A pod's images, deadline and additional tolerations may change.
-fn pod_differs(old: &Map<String, Value>, new: &Map<String, Value>) -> bool {
-    let reduced = |object: &Map<String, Value>| {
-        let mut spec = object.get("spec").cloned().unwrap_or_default();
-        for list in ["containers", "initContainers"] {
-            let containers = spec.get_mut(list).and_then(Value::as_array_mut);
-            for container in containers.into_iter().flatten().filter_map(Value::as_object_mut) {
-                container.remove("image");
+/// The error of a changed spec, with the changes that are not allowed.
+fn spec_change(kind: &Kind, text: &str, old: &Map<String, Value>, new: &Value) -> FieldError {
+    let empty = json!({});
+    let old = old.get("spec").unwrap_or(&empty);
+    let diff = difference(kind.message(), "spec", old, new);
+    FieldError::forbidden("spec", format!("{text}\n{diff}"))
+}
+
+/// The new spec of a claim, with the old values of the fields that may change.
+fn claim_with_free_fields(old: &Map<String, Value>, new: &Map<String, Value>) -> Value {
+    let mut spec = new.get("spec").cloned().unwrap_or_default();
+    restore(&mut spec, old.get("spec"), CLAIM);
+    spec
+}
+
+/// The same of a pod: its images, deadline and additional tolerations may change.
+fn pod_with_free_fields(old: &Map<String, Value>, new: &Map<String, Value>) -> Value {
+    let mut spec = new.get("spec").cloned().unwrap_or_default();
+    let old = old.get("spec");
+    for list in ["containers", "initContainers"] {
+        let before = old.and_then(|spec| spec.get(list)?.as_array());
+        let after = spec.get_mut(list).and_then(Value::as_array_mut);
+        for (position, container) in after.into_iter().flatten().enumerate() {
+            if let Some(before) = before.and_then(|containers| containers.get(position)) {
+                restore(container, Some(before), &["image"]);
             }
         }
-        if let Some(spec) = spec.as_object_mut() {
-            for free in [
-                "activeDeadlineSeconds",
-                "tolerations",
-                "terminationGracePeriodSeconds",
-                "schedulingGates",
-            ] {
-                spec.remove(free);
-            }
-        }
-        spec
+    }
+    restore(
+        &mut spec,
+        old,
+        &[
+            "activeDeadlineSeconds",
+            "tolerations",
+            "terminationGracePeriodSeconds",
+            "schedulingGates",
+        ],
+    );
+    spec
+}
+
+/// Sets fields to their old values.
+fn restore(value: &mut Value, old: Option<&Value>, names: &[&str]) {
+    let Some(fields) = value.as_object_mut() else {
+        return;
     };
-    reduced(old) != reduced(new)
+    for name in names {
+        match old.and_then(|old| old.get(name)) {
+            Some(old) => fields.insert((*name).to_owned(), old.clone()),
+            None => fields.remove(*name),
+        };
+    }
 }

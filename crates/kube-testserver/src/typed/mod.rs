@@ -13,21 +13,27 @@
 mod allocate;
 mod decode;
 mod defaults;
+mod diff;
 mod immutable;
+mod internal;
+mod print;
 mod quantity;
 mod rules;
 mod table;
 mod validate;
+mod warnings;
 
 use kube_protobuf::schema::Message;
 use kube_protobuf::{Options, TypeMeta, from_message, ser};
 use serde_json::{Map, Value};
 
-pub(crate) use allocate::{allocate, complete_update};
-pub(crate) use decode::{decode, field_of, json_type};
+pub(crate) use allocate::{allocate, complete_update, time_phase, to_validate};
+pub(crate) use decode::{decode, field_of};
 pub(crate) use defaults::{count_templates, set_defaults};
 pub(crate) use immutable::{check_ephemeral_containers, check_update};
+pub(crate) use print::printed_patch;
 pub(crate) use validate::{validate, validate_new, webhooks};
+pub(crate) use warnings::warnings;
 
 use crate::kinds::Kind;
 

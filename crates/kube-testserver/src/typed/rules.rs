@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use kube_protobuf::schema::Message;
+use kube_protobuf::schema::{self, Message};
 use serde_json::{Value, json};
 
+use super::internal::quoted;
 use super::{quantity, table};
 use crate::admission::field_error::FieldError;
 use crate::admission::names;
@@ -318,11 +319,8 @@ pub(super) fn selector(value: &Value, field: &str, errors: &mut Vec<FieldError>)
         }
     }
     if errors.len() > before && field == "spec.selector" {
-        errors.push(FieldError::invalid(
-            field,
-            value.clone(),
-            "invalid label selector",
-        ));
+        let shown = quoted(schema::lookup("apps/v1", "Deployment"), "spec.selector", value);
+        errors.push(FieldError::invalid(field, value.clone(), "invalid label selector").showing(shown));
     }
 }
 

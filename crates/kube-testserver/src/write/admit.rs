@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::change::{CheckedChange, Draft, Part};
 use super::create::{self, NewObject, ValidObject};
 use super::delete::{self, DeleteOptions, Deleted, check_preconditions};
-use super::{Place, definition, into_map};
+use super::{Place, into_map};
 use crate::read::selection::Selection;
 use crate::server::state::ServerState;
 use crate::storage::{Store, Stored};
@@ -89,8 +89,7 @@ fn store_admitted(
     complete: &Map<String, Value>,
     revision: u64,
 ) -> Result<Option<Arc<Stored>>, ApiError> {
-    let depends_on_others = place.is("", "Service") || place.is(definition::GROUP, definition::KIND);
-    if depends_on_others && store.revision() != revision {
+    if place.is("", "Service") && store.revision() != revision {
         return Ok(None);
     }
     match valid.check_free(store, place) {

@@ -29,8 +29,10 @@ pub(crate) enum Part {
 /// How the new object was produced.
 #[derive(Debug)]
 pub(crate) enum Made {
-    /// By a replacement or a patch: managed fields are still to be recorded.
+    /// By a replacement: managed fields are still to be recorded.
     Changed(Value),
+    /// By a patch: the same, but the identity of the object is validated like any other field.
+    Patched(Value),
     /// By server-side apply, which has recorded managed fields already.
     Applied(Value),
 }
@@ -49,13 +51,14 @@ impl Draft {
         shown: Value,
         make: impl FnOnce(&Value) -> Result<Made, ApiError>,
     ) -> Result<Draft, ApiError> {
-        let (new, record) = match make(&shown)? {
-            Made::Changed(new) => (new, true),
-            Made::Applied(new) => (new, false),
+        let (new, record, patched) = match make(&shown)? {
+            Made::Changed(new) => (new, true, false),
+            Made::Patched(new) => (new, true, true),
+            Made::Applied(new) => (new, false, false),
         };
         let old = into_map(place.kind, shown)?;
         let mut new = Draft::decode(place, new)?;
-        check_identity(place, &old, &mut new)?;
+        check_identity(place, &old, &mut new, patched)?;
         Ok(Draft { old, new, record })
     }
 
@@ -152,10 +155,15 @@ impl CheckedChange {
             _ => {}
         }
         if let Some((schema, _)) = place.schema() {
-            errors.extend(place.kind.rules().check(schema, &new, Some(&old), &errors));
+            let violations = place.kind.rules().check(schema, &new, Some(&old), &errors);
+            place.warn(violations.kept.iter().map(ToString::to_string));
+            errors.extend(violations.errors);
         }
         if !errors.is_empty() {
             return Err(place.invalid(place.name, &errors));
+        }
+        if place.is_typed() && part == Part::Object {
+            place.warn(typed::warnings(place.kind, &new));
         }
         Ok(CheckedChange {
             old,
@@ -183,6 +191,7 @@ fn check_identity(
     place: &Place<'_>,
     old: &Map<String, Value>,
     new: &mut Map<String, Value>,
+    patched: bool,
 ) -> Result<(), ApiError> {
     let metadata = metadata_mut(new);
     let name = text(metadata, "name");
@@ -210,6 +219,10 @@ fn check_identity(
         .and_then(|metadata| metadata.get("uid"))
         .and_then(Value::as_str);
     if place.origin == Origin::Client && !uid.is_empty() && Some(uid) != current {
+        if patched {
+            let error = FieldError::invalid("metadata.uid", uid, "field is immutable");
+            return Err(place.invalid(place.name, &[error]));
+        }
         let key = storage_key(place.namespace, place.name);
         return Err(ApiError::conflict_because(
             &place.kind.group,
@@ -308,6 +321,14 @@ fn carry_over(place: &Place<'_>, part: Part, old: &Map<String, Value>, new: &mut
         }
     } else if client && place.kind.has_status() {
         set(new, "status", old.get("status").cloned());
+    }
+    let finalizes = place
+        .manager
+        .as_ref()
+        .is_some_and(|manager| manager.subresource == "finalize");
+    if client && place.is("", "Namespace") && !finalizes {
+        // Only the subresource changes what a namespace waits for.
+        set(new, "spec", old.get("spec").cloned());
     }
     let metadata = metadata_mut(new);
     metadata.remove("selfLink");

@@ -27,6 +27,8 @@ pub(crate) struct NewObject {
     object: Map<String, Value>,
     /// Errors from the definition or the schema.
     errors: Vec<FieldError>,
+    /// The paths of the lists that were sent empty.
+    empty_lists: Vec<String>,
 }
 
 impl NewObject {
@@ -40,7 +42,9 @@ impl NewObject {
         if place.is_typed() {
             check_decodes(place.kind, &object)?;
         }
+        let mut empty_lists = Vec::new();
         if place.is_completed() {
+            find_empty_lists(&object, "", &mut empty_lists);
             typed::normalize(place.kind, &mut object);
         }
         if place.is_typed()
@@ -60,9 +64,13 @@ impl NewObject {
                 checked.remove("status");
             }
             errors.extend(structural::check(schema, patterns, &checked));
-            errors.extend(place.kind.rules().check(schema, &checked, None, &errors));
+            errors.extend(place.kind.rules().check(schema, &checked, None, &errors).errors);
         }
-        Ok(NewObject { object, errors })
+        Ok(NewObject {
+            object,
+            errors,
+            empty_lists,
+        })
     }
 
     /// Rejects an object that grants permissions which its writer does not have.
@@ -99,7 +107,7 @@ impl NewObject {
         if place.kind.has_status() {
             object.remove("status");
         }
-        Ok(track(place, object))
+        Ok(track(place, object, &self.empty_lists))
     }
 }
 
@@ -121,6 +129,7 @@ pub(crate) fn create(
 #[derive(Debug)]
 pub(super) struct ValidObject {
     object: Map<String, Value>,
+    empty_lists: Vec<String>,
     pub(super) name: String,
     key: String,
     /// Whether the server has generated the name.
@@ -137,6 +146,7 @@ pub(super) fn validate_new(
     let NewObject {
         mut object,
         errors: rejected,
+        empty_lists,
     } = new;
     let collection = place.collection();
     if place.origin == Origin::Client {
@@ -166,7 +176,8 @@ pub(super) fn validate_new(
         typed::set_defaults(place.kind, &mut object);
     }
     if place.is_typed() {
-        errors.extend(typed::validate(place.kind, &object));
+        let completed = typed::to_validate(place.kind, &object, || state.new_uid());
+        errors.extend(typed::validate(place.kind, completed.as_ref().unwrap_or(&object)));
         errors.extend(typed::validate_new(place.kind, &object));
         if place.kind.has_status() {
             // Its defaults are set when the object is stored.
@@ -176,12 +187,16 @@ pub(super) fn validate_new(
     if !errors.is_empty() {
         return Err(place.invalid(&name, &errors));
     }
+    if place.is_typed() {
+        place.warn(typed::warnings(place.kind, &object));
+    }
     if state.config.require_namespaces && place.origin == Origin::Client {
         require_namespace(store, place, namespace.as_deref(), &name)?;
     }
     let key = storage_key(namespace.as_deref(), &name);
     Ok(ValidObject {
         object,
+        empty_lists,
         name,
         key,
         generated,
@@ -205,12 +220,24 @@ impl ValidObject {
     pub(super) fn complete(&mut self, state: &ServerState, place: &Place<'_>) -> Value {
         let mut object = std::mem::take(&mut self.object);
         own_fields(state, place, &mut object);
-        track(place, object)
+        track(place, object, &self.empty_lists)
+    }
+}
+
+/// The paths of the empty lists in an object, but not of those inside other lists.
+fn find_empty_lists(object: &Map<String, Value>, path: &str, found: &mut Vec<String>) {
+    for (name, value) in object {
+        let path = || format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"));
+        match value {
+            Value::Array(items) if items.is_empty() => found.push(path()),
+            Value::Object(fields) => find_empty_lists(fields, &path(), found),
+            _ => {}
+        }
     }
 }
 
 /// Records the manager of a new object, if there is one.
-fn track(place: &Place<'_>, mut object: Map<String, Value>) -> Value {
+fn track(place: &Place<'_>, mut object: Map<String, Value>, sent_empty: &[String]) -> Value {
     let empty_spec = object.get("spec").is_some_and(|spec| *spec == json!({}));
     if empty_spec {
         // An empty spec has no manager.
@@ -218,12 +245,25 @@ fn track(place: &Place<'_>, mut object: Map<String, Value>) -> Value {
     }
     let mut object = Value::Object(object);
     if let Some(manager) = &place.manager {
+        // Lists that are sent empty have a manager, also those that are stored as null.
+        let is_null = |path: &&String| object.pointer(path) == Some(&Value::Null);
+        let nulls: Vec<&String> = sent_empty.iter().filter(is_null).collect();
+        set_all(&mut object, &nulls, &json!([]));
         patch::track_update(place.kind, None, &mut object, manager);
+        set_all(&mut object, &nulls, &Value::Null);
     }
     if empty_spec {
         object["spec"] = json!({});
     }
     object
+}
+
+fn set_all(object: &mut Value, paths: &[&String], value: &Value) {
+    for path in paths {
+        if let Some(place) = object.pointer_mut(path) {
+            *place = value.clone();
+        }
+    }
 }
 
 /// Stores a complete object under a free name.
@@ -336,13 +376,16 @@ pub(super) fn begin(
 ) -> Map<String, Value> {
     let object = &mut new;
     if place.is(definition::GROUP, definition::KIND) {
-        definition::set_status(state, object);
+        definition::set_status(state, place.origin, object);
     }
     if place.is_completed() {
         typed::allocate(place.stored_as, object, store);
     }
     if place.is("", "Namespace") {
         let spec = object.entry("spec").or_insert_with(|| json!({}));
+        if !spec.is_object() {
+            *spec = json!({});
+        }
         if spec.get("finalizers").is_none() {
             spec["finalizers"] = json!(["kubernetes"]);
         }
@@ -357,6 +400,9 @@ pub(super) fn begin(
     }
     if place.is_completed() {
         typed::set_defaults(place.stored_as, object);
+    }
+    if place.is_typed() {
+        typed::time_phase(place.stored_as, &Map::new(), object, &state.clock.timestamp());
     }
     if place.is("", "Pod") {
         let quality = quality_of_service(object);

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::Origin;
 use crate::admission::field_error::FieldError;
-use crate::kinds::{self, Names};
+use crate::kinds;
 use crate::server::state::ServerState;
 use crate::storage::Stored;
 use crate::transport::status::ApiError;
@@ -32,28 +33,45 @@ pub(super) fn validate(object: &mut Map<String, Value>, old: Option<&Map<String,
     errors
 }
 
-/// Sets the status of a valid definition. It depends on the names in use, so it must run under the lock of the store,
-/// where no other definition can claim a name at the same time.
-pub(super) fn set_status(state: &ServerState, object: &mut Map<String, Value>) {
-    let definition = Value::Object(std::mem::take(object));
-    let group = definition
-        .pointer("/spec/group")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
-    let conflict = state
-        .registry
-        .read()
-        .name_conflict(group, &Names::of(&definition));
-    let status = kinds::crd_status(&definition, conflict, &state.clock.timestamp());
+/// Sets the status of a definition that is stored: for a client, the status before the server accepts its names, which it does in writes
+/// that follow (`own_status.rs`). A definition of a test is complete at once. It depends on the names in use, so it must run under the lock
+/// of the store, where no other definition can claim a name at the same time.
+pub(super) fn set_status(state: &ServerState, origin: Origin, object: &mut Map<String, Value>) {
+    let mut definition = Value::Object(std::mem::take(object));
+    if !definition.get("status").is_some_and(Value::is_object) {
+        definition["status"] = kinds::initial_crd_status(&definition);
+    }
+    kinds::add_stored_version(&mut definition);
+    while origin == Origin::Test
+        && let Some(status) = next_status(state, &definition)
+    {
+        definition["status"] = status;
+    }
     if let Value::Object(map) = definition {
         *object = map;
-        object.insert("status".to_owned(), status);
     }
 }
 
-/// Starts serving the kinds of a definition.
+/// The status that the server sets next; `None` if nothing remains to be done.
+pub(super) fn next_status(state: &ServerState, definition: &Value) -> Option<Value> {
+    let text = |pointer: &str| {
+        let text = definition.pointer(pointer).and_then(Value::as_str);
+        text.unwrap_or_default()
+    };
+    let registry = state.registry.read();
+    let taken = registry.taken_names(text("/spec/group"), text("/spec/names/plural"));
+    kinds::next_crd_status(definition, &taken, &state.clock.timestamp())
+}
+
+/// Starts serving the kinds of a definition that is established, under the names that were accepted.
 pub(super) fn serve(state: &ServerState, definition: &Map<String, Value>) -> Result<(), ApiError> {
-    let definition = Value::Object(definition.clone());
+    let mut definition = Value::Object(definition.clone());
+    let accepted = definition.pointer("/status/acceptedNames").cloned();
+    if let (Some(accepted), Some(names)) = (accepted, definition.pointer_mut("/spec/names"))
+        && accepted.get("plural") == names.get("plural")
+    {
+        *names = accepted;
+    }
     let name = definition
         .pointer("/metadata/name")
         .and_then(Value::as_str)

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+use super::garbage::CONTENTS;
 use super::{Origin, Place, definition, into_map};
 use crate::admission::metadata::metadata_mut;
 use crate::server::state::ServerState;
@@ -96,7 +97,7 @@ pub(crate) fn delete(
     let mut object = into_map(place.kind, current.value())?;
     let finalizers = wanted_finalizers(place, &mut object, options.propagation);
     let grace = grace_period(state, place, &object, options);
-    if finalizers.is_empty() && grace.is_none() {
+    if finalizers.is_empty() && grace.is_none() && !place.is("", "Namespace") {
         if place.dry_run {
             return Ok(Deleted::Gone(current));
         }
@@ -126,13 +127,15 @@ pub(crate) fn delete(
             "deletionTimestamp".to_owned(),
             state.clock.timestamp_in(grace).into(),
         );
-        metadata.insert("deletionGracePeriodSeconds".to_owned(), grace.into());
+        if !place.is("", "Namespace") {
+            metadata.insert("deletionGracePeriodSeconds".to_owned(), grace.into());
+        }
         if let Some(generation) = metadata.get("generation").and_then(Value::as_i64) {
             metadata.insert("generation".to_owned(), (generation + 1).into());
         }
     }
     if place.is("", "Namespace") {
-        object.insert("status".to_owned(), json!({ "phase": "Terminating" }));
+        terminate(&mut object);
     }
     let marked = place.put(store, &object);
     if grace == Some(0) && finalizers.is_empty() && !place.dry_run {
@@ -190,7 +193,7 @@ pub(super) fn check_preconditions(
 
 /// The finalizers of a marked object: its own, and those of the propagation policy.
 ///
-/// Namespaces and definitions always wait for their contents, which are removed right after.
+/// Definitions always wait for their objects, which are removed right after.
 fn wanted_finalizers(
     place: &Place<'_>,
     object: &mut Map<String, Value>,
@@ -225,10 +228,22 @@ fn wanted_finalizers(
     {
         finalizers.push(definition::CLEANUP.to_owned());
     }
-    if place.is("", "Namespace") && !finalizers.iter().any(|name| name == super::garbage::CONTENTS) {
-        finalizers.push(super::garbage::CONTENTS.to_owned());
-    }
     finalizers
+}
+
+/// Marks a namespace: it waits for its contents, which are removed right after.
+fn terminate(namespace: &mut Map<String, Value>) {
+    let spec = namespace.entry("spec").or_insert_with(|| json!({}));
+    if !spec.is_object() {
+        *spec = json!({});
+    }
+    let finalizers = spec.get("finalizers").and_then(Value::as_array);
+    let mut finalizers = finalizers.cloned().unwrap_or_default();
+    if !finalizers.iter().any(|name| name == CONTENTS) {
+        finalizers.push(CONTENTS.into());
+    }
+    spec["finalizers"] = finalizers.into();
+    namespace.insert("status".to_owned(), json!({ "phase": "Terminating" }));
 }
 
 /// The grace period of a pod: zero unless it is bound to a node. `None` for other kinds, and for pods unless graceful

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::delete::{FOREGROUND, ORPHAN};
-use super::{DeleteOptions, Made, Origin, Part, Place, Propagation, definition, delete, update_now};
+use super::{
+    DeleteOptions, Made, Origin, Part, Place, Propagation, definition, delete, own_status, update_now,
+};
 use crate::admission::metadata::{is_gone, metadata_mut};
 use crate::auth::rbac;
 use crate::kinds::Kind;
@@ -17,8 +19,19 @@ use crate::server::state::{ServerState, Timing};
 use crate::storage::{Event, Spot, Store, Stored, storage_key};
 use crate::transport::status::ApiError;
 
-/// Holds a namespace until it is empty. A real server keeps this one in `spec.finalizers`.
+/// Holds a namespace until it is empty. Unlike all others, this finalizer is in `spec.finalizers`.
 pub(super) const CONTENTS: &str = "kubernetes";
+
+const NAMESPACES: &str = "namespaces";
+
+/// Whether an object is a namespace that waits for its contents to be removed.
+pub(super) fn is_held(kind: &Kind, object: &Map<String, Value>) -> bool {
+    let finalizers = object.get("spec").and_then(|spec| spec.get("finalizers"));
+    let held = finalizers
+        .and_then(Value::as_array)
+        .is_some_and(|list| !list.is_empty());
+    held && kind.group.is_empty() && kind.kind == "Namespace"
+}
 
 /// Applies the consequences of the writes so far, or defers them for the controllers.
 pub(crate) fn settle(state: &ServerState, store: &mut Store) {
@@ -40,6 +53,7 @@ fn settle_events(state: &ServerState, store: &mut Store) {
             }
             _ => {}
         }
+        own_status::follow(state, store, &event);
         follow(state, store, &event, Timing::AtOnce);
         if state.config.controllers.act_on(&event) {
             store.defer(event);
@@ -94,17 +108,17 @@ fn follow(state: &ServerState, store: &mut Store, event: &Event, now: Timing) {
                     finish_namespace(state, store, namespace);
                 }
             }
-            Event::Marked { collection, object } if &**collection == "namespaces" => {
+            Event::Marked { collection, object } if &**collection == NAMESPACES => {
                 finish_namespace(state, store, &object.meta.name);
             }
-            Event::Marked { .. } | Event::Owned { .. } | Event::Changed { .. } => {}
+            Event::Marked { .. } | Event::Owned { .. } | Event::Changed { .. } | Event::Written { .. } => {}
         }
     }
 }
 
 fn collect_garbage(state: &ServerState, store: &mut Store, event: &Event) {
     match event {
-        Event::Changed { .. } => {}
+        Event::Changed { .. } | Event::Written { .. } => {}
         Event::Removed { object, .. } => {
             for (collection, key) in store.dependents(&object.meta.uid) {
                 attempt_to_delete(state, store, &collection, &key);
@@ -267,7 +281,7 @@ fn blocking_dependents(store: &Store, owner: &str) -> Vec<Spot> {
 /// Deletes the contents of a terminating namespace, and the namespace once it is empty.
 fn finish_namespace(state: &ServerState, store: &mut Store, namespace: &str) {
     let waiting = store
-        .collection("namespaces")
+        .collection(NAMESPACES)
         .and_then(|objects| objects.get(namespace))
         .is_some_and(|object| object.meta.deleting);
     if !waiting {
@@ -279,7 +293,17 @@ fn finish_namespace(state: &ServerState, store: &mut Store, namespace: &str) {
         }
     }
     if contents(store, namespace).is_empty() {
-        drop_finalizer(state, store, &"namespaces".into(), namespace, CONTENTS);
+        rewrite(state, store, &NAMESPACES.into(), namespace, |object| {
+            let Some(Value::Object(spec)) = object.get_mut("spec") else {
+                return;
+            };
+            if let Some(Value::Array(finalizers)) = spec.get_mut("finalizers") {
+                finalizers.retain(|name| name != CONTENTS);
+                if finalizers.is_empty() {
+                    spec.remove("finalizers");
+                }
+            }
+        });
     }
 }
 
@@ -364,7 +388,8 @@ fn drop_owner(
     object: &Arc<Stored>,
     owner: &str,
 ) {
-    rewrite(state, store, collection, &object.key, |metadata| {
+    rewrite(state, store, collection, &object.key, |object| {
+        let metadata = metadata_mut(object);
         if let Some(Value::Array(owners)) = metadata.get_mut("ownerReferences") {
             owners.retain(|reference| reference.get("uid").and_then(Value::as_str) != Some(owner));
             if owners.is_empty() {
@@ -375,7 +400,8 @@ fn drop_owner(
 }
 
 fn drop_finalizer(state: &ServerState, store: &mut Store, collection: &Arc<str>, key: &str, finalizer: &str) {
-    rewrite(state, store, collection, key, |metadata| {
+    rewrite(state, store, collection, key, |object| {
+        let metadata = metadata_mut(object);
         if let Some(Value::Array(finalizers)) = metadata.get_mut("finalizers") {
             finalizers.retain(|name| name.as_str() != Some(finalizer));
             if finalizers.is_empty() {
@@ -385,7 +411,7 @@ fn drop_finalizer(state: &ServerState, store: &mut Store, collection: &Arc<str>,
     });
 }
 
-/// Changes an object's metadata, or removes an object that is marked for deletion and has no finalizers left.
+/// Changes an object, or removes an object that is marked for deletion and has no finalizers left.
 fn rewrite(
     state: &ServerState,
     store: &mut Store,
@@ -403,12 +429,12 @@ fn rewrite(
     let Some(Value::Object(mut object)) = current.map(|current| current.value()) else {
         return;
     };
-    let before = metadata_mut(&mut object).clone();
-    change(metadata_mut(&mut object));
-    if *metadata_mut(&mut object) == before {
+    let before = object.clone();
+    change(&mut object);
+    if object == before {
         return;
     }
-    if is_gone(metadata_mut(&mut object)) {
+    if is_gone(metadata_mut(&mut object)) && !is_held(&kind, &object) {
         store.remove(collection, key);
     } else {
         let (api_version, kind) = (kind.api_version(), kind.kind.as_str());

@@ -8,14 +8,17 @@ mod definition;
 mod delete;
 mod garbage;
 mod mirror;
+mod own_status;
 pub(crate) mod request;
 mod review;
+mod sent;
 mod subresource;
 mod unknown;
 mod update;
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
 use crate::admission::field_error::FieldError;
@@ -71,6 +74,20 @@ pub(crate) struct Place<'a> {
     pub(crate) webhooks: Option<&'a Webhooks<'a>>,
     /// The user whose permissions limit what the object can grant.
     pub(crate) grantor: Option<&'a User>,
+    /// Receives warnings for the client.
+    pub(crate) warnings: Option<&'a Warnings>,
+}
+
+/// Warnings for the client, about a write that succeeds or fails.
+#[derive(Debug, Default)]
+pub(crate) struct Warnings {
+    texts: Mutex<Vec<String>>,
+}
+
+impl Warnings {
+    fn into_texts(self) -> Vec<String> {
+        self.texts.into_inner()
+    }
 }
 
 impl<'a> Place<'a> {
@@ -92,6 +109,7 @@ impl<'a> Place<'a> {
             manager: None,
             webhooks: None,
             grantor: None,
+            warnings: None,
         }
     }
 }
@@ -118,6 +136,25 @@ impl Place<'_> {
             old,
         };
         escalation::check(&state.store.read(), &grant)
+    }
+
+    /// Warns the client; a text only once.
+    fn warn(&self, texts: impl IntoIterator<Item = String>) {
+        if let Some(warnings) = self.warnings {
+            let mut known = warnings.texts.lock();
+            for text in texts {
+                if !known.contains(&text) {
+                    known.push(text);
+                }
+            }
+        }
+    }
+
+    /// Forgets the warnings of an attempt that is repeated.
+    fn clear_warnings(&self) {
+        if let Some(warnings) = self.warnings {
+            warnings.texts.lock().clear();
+        }
     }
 
     fn key(&self) -> String {
@@ -270,9 +307,13 @@ impl Place<'_> {
         }
         let (api_version, kind_name) = (self.version_of(object), self.stored_as.kind.as_str());
         let collection = self.collection();
-        store.put(&collection, |revision| {
+        let stored = store.put(&collection, |revision| {
             Stored::encode(&api_version, kind_name, object, revision)
-        })
+        });
+        if own_status::is_of(&collection) {
+            store.report_written(&collection, stored.clone());
+        }
+        stored
     }
 }
 
@@ -318,26 +359,4 @@ fn check_decodes(kind: &Kind, object: &Map<String, Value>) -> Result<(), ApiErro
             version = kind.version,
         ))),
     }
-}
-
-/// Checks the apiVersion and kind of a client's object.
-pub(crate) fn check_type(kind: &Kind, object: &Value) -> Result<(), ApiError> {
-    if !object.is_object() {
-        return Err(no_object(kind));
-    }
-    let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
-    let (sent_version, sent_kind) = (text("apiVersion"), text("kind"));
-    if !sent_version.is_empty() && sent_version != kind.api_version() {
-        return Err(ApiError::bad_request(format!(
-            "the API version in the data ({sent_version}) does not match the expected API version ({})",
-            kind.api_version()
-        )));
-    }
-    if !sent_kind.is_empty() && sent_kind != kind.kind {
-        return Err(ApiError::bad_request(format!(
-            "{sent_kind} in version \"{}\" cannot be handled as a {}: the kinds differ",
-            kind.version, kind.kind
-        )));
-    }
-    Ok(())
 }

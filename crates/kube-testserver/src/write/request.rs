@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use kube_protobuf::{MEDIA_TYPE, Options, from_body};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -26,7 +25,7 @@ use crate::transport::request::{ListOptions, Verb};
 use crate::transport::response;
 use crate::transport::status::ApiError;
 use crate::webhooks::{Attributes, Incoming, Operation, Webhooks};
-use crate::write::{self, DeleteOptions, Deleted, Made, Origin, Part, Place, Propagation};
+use crate::write::{self, DeleteOptions, Deleted, Made, Origin, Part, Place, Propagation, Warnings};
 
 /// Resources whose deletion returns the object; all others return a `Status`.
 const SHOWN_WHEN_DELETED: &[&str] = &[
@@ -67,18 +66,22 @@ pub(crate) async fn answer(writing: &Writing<'_>) -> Result<Response<TestBody>, 
             dry_run,
         },
     );
-    let Some(webhooks) = webhooks else {
-        return perform(writing, dry_run, None).await;
-    };
-    let performed = perform(writing, dry_run, Some(&webhooks)).await;
+    let warnings = Warnings::default();
+    let performed = perform(writing, dry_run, webhooks.as_ref(), &warnings).await;
+    let mut warnings = warnings.into_texts();
+    warnings.extend(webhooks.iter().flat_map(Webhooks::warnings));
+    if warnings.is_empty() {
+        return performed;
+    }
     let response = performed.unwrap_or_else(|error| response::error(&error));
-    Ok(response::warned(response, &webhooks.warnings()))
+    Ok(response::warned(response, &warnings))
 }
 
 async fn perform(
     writing: &Writing<'_>,
     dry_run: bool,
     webhooks: Option<&Webhooks<'_>>,
+    warnings: &Warnings,
 ) -> Result<Response<TestBody>, ApiError> {
     let Writing {
         state, kind, seen, ..
@@ -102,6 +105,7 @@ async fn perform(
         }),
         webhooks,
         grantor: Some(writing.user).filter(|_| state.config.rbac && escalation::grants_permissions(kind)),
+        warnings: Some(warnings),
     };
     match (seen.verb, subresource) {
         (Verb::Create, "") if place.name.is_empty() => writing.create(&place).await,
@@ -209,8 +213,9 @@ impl Writing<'_> {
             let warnings = Mutex::new(Vec::new());
             let make = |present: &Value| {
                 let patched = self.patched(patch_type, present)?;
+                self.check_patched(patch_type, present, &patched)?;
                 *warnings.lock() = self.unknown_fields_of_patch(patch_type, &patched)?;
-                Ok(Made::Changed(patched))
+                Ok(Made::Patched(patched))
             };
             let patched = write::update(self.state, place, part, make).await?;
             return Ok(response::warned(
@@ -218,12 +223,15 @@ impl Writing<'_> {
                 &warnings.into_inner(),
             ));
         }
-        let applied = self.parse_body()?;
+        let (applied, twice) = self.applied()?;
         patch::check_applied(self.kind, &applied).map_err(|error| ApiError::patch(&error))?;
         self.check_fit(&applied)?;
         let force = self.seen.query.flag("force");
         let (status, object) = self.apply(place, part, &applied, force).await?;
-        self.show(status, &object).await
+        Ok(response::warned(
+            self.show(status, &object).await?,
+            twice.as_slice(),
+        ))
     }
 
     /// Server-side apply: updates the object, or creates it. Tries again if another client creates or deletes the
@@ -417,80 +425,6 @@ impl Writing<'_> {
         }
         Ok(!asked.is_empty())
     }
-
-    /// The body as an object of the kind.
-    fn object(&self) -> Result<Value, ApiError> {
-        let object = self.json()?;
-        write::check_type(self.kind, &object)?;
-        Ok(object)
-    }
-
-    fn optional_json(&self) -> Result<Value, ApiError> {
-        if self.body.is_empty() {
-            Ok(Value::Null)
-        } else {
-            self.json()
-        }
-    }
-
-    fn json(&self) -> Result<Value, ApiError> {
-        const READ: &[&str] = &["application/json", "application/yaml", MEDIA_TYPE];
-        let content_type = self.seen.content_type.as_deref().unwrap_or("application/json");
-        match content_type.split(';').next().unwrap_or_default().trim() {
-            "" | "application/json" | "application/yaml" | "*/*" => self.parse_body(),
-            MEDIA_TYPE if !self.kind.custom => from_body(self.body, &Options::new()).map_err(|error| {
-                let why = match &**self.body {
-                    [] => "empty data".to_owned(),
-                    b"k8s\0" => "empty body".to_owned(),
-                    body if !body.starts_with(b"k8s\0") => {
-                        "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
-                            .to_owned()
-                    }
-                    _ => error.to_string(),
-                };
-                ApiError::bad_request(format!(
-                    "the object provided is unrecognized (must be of type {}): {why} ({})",
-                    self.kind.kind,
-                    summary(self.body)
-                ))
-            }),
-            _ => Err(ApiError::unsupported_media_type(READ)),
-        }
-    }
-
-    /// The body as JSON, or as YAML if it is not JSON.
-    pub(super) fn parse_body(&self) -> Result<Value, ApiError> {
-        let unrecognized = |why: &dyn std::fmt::Display| {
-            ApiError::bad_request(format!(
-                "the object provided is unrecognized (must be of type {}): {why}",
-                self.kind.kind
-            ))
-        };
-        let wants_yaml = self
-            .seen
-            .content_type
-            .as_deref()
-            .is_some_and(|content_type| content_type.contains("yaml"));
-        match serde_json::from_slice(self.body) {
-            Ok(value) => Ok(value),
-            Err(error) if !wants_yaml => Err(unrecognized(&error)),
-            Err(_) => {
-                let text = std::str::from_utf8(self.body).map_err(|error| unrecognized(&error))?;
-                crate::manifest::yaml(text).map_err(|error| unrecognized(&error))
-            }
-        }
-    }
-}
-
-/// The start of a body in hexadecimal digits, as a real server quotes what it cannot read.
-fn summary(body: &[u8]) -> String {
-    const SHOWN: usize = 30;
-    if body.is_empty() {
-        return "<empty>".to_owned();
-    }
-    let digits = body.iter().take(SHOWN).map(|byte| format!("{byte:02x}"));
-    let more = if body.len() > SHOWN { " ..." } else { "" };
-    digits.chain([more.to_owned()]).collect()
 }
 
 fn success(status: StatusCode) -> Response<TestBody> {

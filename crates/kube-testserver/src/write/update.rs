@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::change::{CheckedChange, Draft, Made, Part};
+use super::garbage::is_held;
 use super::{Place, admit, definition, into_map};
 use crate::admission::metadata::{is_gone, metadata_mut, same};
 use crate::patch;
@@ -25,6 +26,7 @@ pub(crate) async fn update(
     make: impl Fn(&Value) -> Result<Made, ApiError>,
 ) -> Result<Arc<Stored>, ApiError> {
     loop {
+        place.clear_warnings();
         let current = place.current(&state.store.read())?;
         let shown = place.show(state, &current).await;
         let shown = shown.map_err(|why| ApiError::undecodable(current.revision, &why))?;
@@ -74,14 +76,11 @@ fn store_change(
 ) -> Result<Arc<Stored>, ApiError> {
     let CheckedChange {
         old,
-        mut new,
+        new,
         record,
         part,
         kept,
     } = change;
-    if place.is(definition::GROUP, definition::KIND) && part == Part::Object {
-        definition::set_status(state, &mut new);
-    }
     let mut new = match kept {
         Some(kept) => kept,
         None => {
@@ -92,11 +91,18 @@ fn store_change(
             place.keep_now(new)?
         }
     };
+    // What the server sets has no manager.
+    if place.is(definition::GROUP, definition::KIND) && part == Part::Object {
+        definition::set_status(state, place.origin, &mut new);
+    }
+    if place.is_typed() && part == Part::Status {
+        typed::time_phase(place.kind, &old, &mut new, &state.clock.timestamp());
+    }
     if place.is_typed() && place.is("", "Service") {
         // A service that becomes a node port service needs ports.
         typed::allocate(place.stored_as, &mut new, store);
     }
-    if is_gone(metadata_mut(&mut new)) {
+    if is_gone(metadata_mut(&mut new)) && !is_held(place.kind, &new) {
         // The last finalizer of an object marked for deletion: the object is removed instead of stored. The response
         // is the object as it would have been, at its previous version.
         if !place.dry_run {
@@ -165,6 +171,7 @@ mod tests {
             manager: None,
             webhooks: None,
             grantor: None,
+            warnings: None,
         };
 
         let updated = update(state, &place, Part::Object, |current| {
@@ -193,6 +200,7 @@ mod tests {
             manager: None,
             webhooks: None,
             grantor: None,
+            warnings: None,
         };
         let attempts = Cell::new(0);
 

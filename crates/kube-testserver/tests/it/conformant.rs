@@ -494,3 +494,58 @@ async fn ephemeral_containers_are_added_but_neither_changed_nor_removed() {
     .await;
     assert_eq!(missing.status, 404);
 }
+
+#[tokio::test(start_paused = true)]
+async fn flow_schemas_say_whether_their_priority_level_exists() {
+    const GROUP: &str = "/apis/flowcontrol.apiserver.k8s.io/v1";
+    let server = server();
+    let schema =
+        json!({"metadata": {"name": "shop"}, "spec": {"priorityLevelConfiguration": {"name": "fast"}}});
+    let level = json!({
+        "metadata": {"name": "fast"},
+        "spec": {"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}}},
+    });
+    let dangling = async || {
+        let schema = get(&server, &format!("{GROUP}/flowschemas/shop")).await.json();
+        let condition = &schema["status"]["conditions"][0];
+        format!("{} {}", condition["status"], condition["reason"])
+    };
+
+    let created = send(&server, Method::POST, &format!("{GROUP}/flowschemas"), &schema).await;
+    assert_eq!(created.json()["status"], json!({}), "{}", created.text);
+    assert_eq!(dangling().await, "\"True\" \"NotFound\"");
+
+    let levels = format!("{GROUP}/prioritylevelconfigurations");
+    let created = send(&server, Method::POST, &levels, &level).await;
+    assert_eq!(created.status, 201, "{}", created.text);
+    assert_eq!(dangling().await, "\"False\" \"Found\"");
+
+    send(&server, Method::DELETE, &format!("{levels}/fast"), &Value::Null).await;
+    assert_eq!(dangling().await, "\"True\" \"NotFound\"");
+}
+
+#[tokio::test(start_paused = true)]
+async fn volumes_are_timed_when_their_phase_changes() {
+    const VOLUMES: &str = "/api/v1/persistentvolumes";
+    const TIME: &str = "lastPhaseTransitionTime";
+    let server = server();
+    let volume = json!({
+        "metadata": {"name": "disk"},
+        "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/data"}},
+    });
+    let created = send(&server, Method::POST, VOLUMES, &volume).await.json();
+    let first = created["status"][TIME].as_str().expect("a time").to_owned();
+    let path = format!("{VOLUMES}/disk/status");
+    let patch = async |status: Value| {
+        let body = json!({ "status": status }).to_string();
+        let patched = send_as(&server, Method::PATCH, &path, MERGE, body).await.json();
+        patched["status"][TIME].as_str().expect("a time").to_owned()
+    };
+
+    tokio::time::advance(std::time::Duration::from_secs(60)).await;
+    assert_eq!(patch(json!({"phase": "Pending", "message": "soon"})).await, first);
+    let second = patch(json!({"phase": "Available"})).await;
+    assert!(second > first, "{second}");
+    let chosen = json!({"phase": "Bound", TIME: "2020-01-01T00:00:00Z"});
+    assert_eq!(patch(chosen).await, "2020-01-01T00:00:00Z");
+}

@@ -5,7 +5,7 @@ use kube_testserver::TestServer;
 use kube_testserver::kinds::Kind;
 use serde_json::{Value, json};
 
-use crate::common::{Watch, get, send};
+use crate::common::{Watch, get, send, send_as};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/shop/widgets";
@@ -63,11 +63,11 @@ async fn posted_definition_adds_its_kind() {
 
     let posted = send(&server, Method::POST, DEFINITIONS, &definition()).await;
     assert_eq!(posted.status, 201, "{}", posted.text);
-    let conditions = posted.json()["status"]["conditions"].clone();
-    assert!(conditions.as_array().is_some_and(|all| {
-        all.iter()
-            .any(|one| one["type"] == "Established" && one["status"] == "True")
-    }));
+    assert_eq!(posted.json()["status"]["conditions"], Value::Null);
+    assert_eq!(
+        conditions(&server, "widgets").await,
+        ["NoConflicts", "InitialNamesAccepted"]
+    );
 
     let created = send(&server, Method::POST, WIDGETS, &widget("a", "red"))
         .await
@@ -82,6 +82,88 @@ async fn posted_definition_adds_its_kind() {
     );
     let resources = get(&server, "/apis/example.com/v1").await.json();
     assert_eq!(resources["resources"][0]["shortNames"], json!(["wd"]));
+}
+
+/// The reasons of a definition's conditions.
+async fn conditions(server: &TestServer, plural: &str) -> Vec<String> {
+    let definition = get(server, &format!("{DEFINITIONS}/{plural}.example.com"))
+        .await
+        .json();
+    let conditions = definition["status"]["conditions"].as_array().expect("conditions");
+    let reason = |condition: &Value| condition["reason"].as_str().expect("a reason").to_owned();
+    conditions.iter().map(reason).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_see_how_a_posted_definition_is_established() {
+    let server = TestServer::new();
+    let mut watch = Watch::open(&server, &format!("{DEFINITIONS}?watch=true")).await;
+
+    let posted = send(&server, Method::POST, DEFINITIONS, &definition()).await;
+
+    assert_eq!(posted.json()["metadata"]["resourceVersion"], "2");
+    assert_eq!(
+        watch.ready().await,
+        [
+            "ADDED widgets.example.com@2",
+            "MODIFIED widgets.example.com@3",
+            "MODIFIED widgets.example.com@4",
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_definition_waits_until_its_names_are_free() {
+    let server = TestServer::new();
+    send(&server, Method::POST, DEFINITIONS, &definition()).await;
+    let mut other = definition();
+    other["metadata"]["name"] = json!("wands.example.com");
+    other["spec"]["names"] = json!({"plural": "wands", "kind": "Widget", "listKind": "WandList"});
+    let wands = "/apis/example.com/v1/namespaces/shop/wands";
+
+    let posted = send(&server, Method::POST, DEFINITIONS, &other).await;
+    assert_eq!(posted.status, 201, "{}", posted.text);
+    assert_eq!(
+        conditions(&server, "wands").await,
+        ["KindConflict", "NotAccepted"]
+    );
+    assert_eq!(get(&server, wands).await.status, 404);
+
+    send(
+        &server,
+        Method::DELETE,
+        &format!("{DEFINITIONS}/widgets.example.com"),
+        &Value::Null,
+    )
+    .await;
+    assert_eq!(
+        conditions(&server, "wands").await,
+        ["NoConflicts", "InitialNamesAccepted"]
+    );
+    assert_eq!(get(&server, wands).await.status, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_of_the_wrong_type_is_replaced() {
+    let server = TestServer::new();
+    send(&server, Method::POST, DEFINITIONS, &definition()).await;
+    let status = format!("{DEFINITIONS}/widgets.example.com/status");
+
+    let body = json!({"status": "none"}).to_string();
+    let patched = send_as(
+        &server,
+        Method::PATCH,
+        &status,
+        "application/merge-patch+json",
+        body,
+    )
+    .await;
+
+    assert_eq!(patched.status, 200, "{}", patched.text);
+    assert_eq!(
+        conditions(&server, "widgets").await,
+        ["NoConflicts", "InitialNamesAccepted"]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -136,7 +218,7 @@ async fn deleting_a_definition_removes_the_kind_and_ends_its_watches() {
     send(&server, Method::POST, DEFINITIONS, &definition()).await;
     send(&server, Method::POST, WIDGETS, &widget("a", "red")).await;
     let mut watch = Watch::open(&server, "/apis/example.com/v1/widgets?watch=true").await;
-    assert_eq!(watch.ready().await, ["ADDED shop/a@3"]);
+    assert_eq!(watch.ready().await, ["ADDED shop/a@5"]);
 
     let deleted = send(
         &server,
@@ -147,7 +229,7 @@ async fn deleting_a_definition_removes_the_kind_and_ends_its_watches() {
     .await;
 
     assert_eq!(deleted.status, 200);
-    assert_eq!(watch.ready().await, ["DELETED shop/a@5", "end"]);
+    assert_eq!(watch.ready().await, ["DELETED shop/a@7", "end"]);
     assert_eq!(get(&server, WIDGETS).await.text, "404 page not found\n");
     assert_eq!(server.count("customresourcedefinitions.apiextensions.k8s.io"), 0);
 

@@ -15,7 +15,7 @@ mod workloads;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::kinds::Kind;
+use crate::kinds::{Kind, has_internal_metadata, internal_metadata};
 use columns::Column;
 
 /// What a row contains of its object besides the cells: the query parameter `includeObject`.
@@ -105,11 +105,13 @@ pub fn row(kind: &Kind, object: &Value, include: IncludeObject, now: Timestamp) 
     };
     let included = match include {
         IncludeObject::None => Value::Null,
-        IncludeObject::Metadata => json!({
-            "kind": "PartialObjectMetadata",
-            "apiVersion": "meta.k8s.io/v1",
-            "metadata": object.get("metadata").cloned().unwrap_or_else(|| json!({})),
-        }),
+        IncludeObject::Metadata => {
+            let mut metadata = object.get("metadata").cloned().unwrap_or_else(|| json!({}));
+            if has_internal_metadata(kind) {
+                metadata = internal_metadata(metadata);
+            }
+            json!({ "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata })
+        }
         IncludeObject::Object => object.clone(),
     };
     let mut row = json!({ "cells": cells, "object": included });

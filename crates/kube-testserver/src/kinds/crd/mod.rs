@@ -1,5 +1,6 @@
 //! CustomResourceDefinitions as JSON: sets defaults, validates, computes the status and the declared kinds.
 
+mod status;
 mod validate;
 
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use serde_json::{Value, json};
 use super::{Column, Kind, ScalePaths, StoredAs};
 use crate::webhooks::Conversion;
 
+pub(crate) use status::{TakenNames, add_stored_version, initial_crd_status, next_crd_status};
 pub use validate::{validate_crd, validate_crd_form, validate_crd_update};
 
 /// The names of a custom resource.
@@ -31,7 +33,16 @@ pub struct Names {
 impl Names {
     /// The names in `spec.names` of a definition; missing ones are empty.
     pub fn of(definition: &Value) -> Self {
-        let names = definition.pointer("/spec/names").unwrap_or(&Value::Null);
+        Self::at(definition, "/spec/names")
+    }
+
+    /// The names that were accepted so far.
+    fn accepted(definition: &Value) -> Self {
+        Self::at(definition, "/status/acceptedNames")
+    }
+
+    fn at(definition: &Value, pointer: &str) -> Self {
+        let names = definition.pointer(pointer).unwrap_or(&Value::Null);
         Self {
             plural: text(names, "plural").to_owned(),
             singular: text(names, "singular").to_owned(),
@@ -43,10 +54,13 @@ impl Names {
     }
 
     fn to_json(&self) -> Value {
-        let mut names = json!({
-            "plural": self.plural, "singular": self.singular, "kind": self.kind, "listKind": self.list_kind,
-        });
+        let mut names = json!({ "plural": self.plural, "kind": self.kind });
         if let Value::Object(fields) = &mut names {
+            for (name, text) in [("singular", &self.singular), ("listKind", &self.list_kind)] {
+                if !text.is_empty() {
+                    fields.insert(name.to_owned(), json!(text));
+                }
+            }
             for (name, list) in [
                 ("shortNames", &self.short_names),
                 ("categories", &self.categories),
@@ -93,64 +107,6 @@ pub fn set_crd_defaults(definition: &mut Value) {
             names.insert(name.to_owned(), Value::String(value));
         }
     }
-}
-
-/// The status of a definition whose names are accepted (`conflict` is `None`) or taken by another one. `now` is the
-/// transition time; an unchanged condition keeps its own.
-pub fn crd_status(definition: &Value, conflict: Option<(&str, String)>, now: &str) -> Value {
-    let old = definition.get("status").unwrap_or(&Value::Null);
-    let (accepted, established) = match &conflict {
-        Some((reason, message)) => (
-            condition(old, now, "NamesAccepted", false, reason, message),
-            condition(
-                old,
-                now,
-                "Established",
-                false,
-                "NotAccepted",
-                "not all names are accepted",
-            ),
-        ),
-        None => (
-            condition(
-                old,
-                now,
-                "NamesAccepted",
-                true,
-                "NoConflicts",
-                "no conflicts found",
-            ),
-            condition(
-                old,
-                now,
-                "Established",
-                true,
-                "InitialNamesAccepted",
-                "the initial names have been accepted",
-            ),
-        ),
-    };
-    let mut stored = texts(old, "storedVersions");
-    stored.extend(
-        storage_version(definition).filter(|version| !texts(old, "storedVersions").contains(version)),
-    );
-    let names = match (&conflict, old.get("acceptedNames")) {
-        (None, _) => Names::of(definition).to_json(),
-        (Some(_), Some(names)) => names.clone(),
-        (Some(_), None) => json!({ "plural": "", "kind": "" }),
-    };
-    json!({ "acceptedNames": names, "conditions": [accepted, established], "storedVersions": stored })
-}
-
-fn condition(old: &Value, now: &str, kind: &str, holds: bool, reason: &str, message: &str) -> Value {
-    let status = if holds { "True" } else { "False" };
-    let conditions = old.get("conditions").and_then(Value::as_array);
-    let same = conditions
-        .into_iter()
-        .flatten()
-        .find(|old| text(old, "type") == kind && text(old, "status") == status);
-    let since = same.map_or(now, |old| text(old, "lastTransitionTime"));
-    json!({ "type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": since })
 }
 
 /// The kinds of a valid definition: one for each served version.
@@ -264,7 +220,7 @@ fn texts(value: &Value, field: &str) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::Registry;
     use super::*;
 
@@ -355,33 +311,5 @@ mod tests {
         ] {
             assert!(Registry::builtin().insert_crd(&odd).is_err(), "{odd}");
         }
-    }
-
-    #[test]
-    fn status_is_established_or_names_the_conflict() {
-        let definition = widgets();
-        let status = crd_status(&definition, None, "2026-01-01T00:00:00Z");
-        assert_eq!(status["storedVersions"], json!(["v1"]));
-        assert_eq!(status["conditions"][1]["type"], "Established");
-        assert_eq!(status["conditions"][1]["status"], "True");
-        assert_eq!(status["acceptedNames"]["plural"], "widgets");
-
-        let mut with_status = definition;
-        with_status["status"] = status;
-        let later = crd_status(
-            &with_status,
-            Some(("KindConflict", "taken".into())),
-            "2026-01-02T00:00:00Z",
-        );
-        assert_eq!(later["conditions"][0]["status"], "False");
-        assert_eq!(
-            later["conditions"][0]["lastTransitionTime"],
-            "2026-01-02T00:00:00Z"
-        );
-        let again = crd_status(&with_status, None, "2026-01-03T00:00:00Z");
-        assert_eq!(
-            again["conditions"][0]["lastTransitionTime"],
-            "2026-01-01T00:00:00Z"
-        );
     }
 }

@@ -2,10 +2,12 @@
 
 use std::collections::HashSet;
 
+use kube_protobuf::schema;
 use serde_json::{Value, json};
 
 use crate::admission::field_error::FieldError;
 use crate::admission::names;
+use crate::typed::internal::quoted;
 use crate::typed::{items, text};
 
 pub(super) fn check_service(service: &Value, errors: &mut Vec<FieldError>) {
@@ -63,7 +65,8 @@ pub(super) fn check_service(service: &Value, errors: &mut Vec<FieldError>) {
         let key = (port["port"].to_string(), text(port, "/protocol"));
         if !seen_ports.insert(key) {
             let value = json!({ "port": port["port"], "protocol": port["protocol"] });
-            errors.push(FieldError::duplicate(at.as_str(), value));
+            let shown = quoted(schema::lookup("v1", "Service"), "spec.ports", &value);
+            errors.push(FieldError::duplicate(at.as_str(), value).showing(shown));
         }
         let node_port = port.get("nodePort").and_then(Value::as_u64).unwrap_or(0);
         if node_port > 0 && kind == "ClusterIP" {

@@ -2,10 +2,12 @@
 
 use std::cmp::Ordering;
 
+use kube_protobuf::schema;
 use serde_json::{Value, json};
 
 use crate::admission::field_error::FieldError;
 use crate::kinds::Kind;
+use crate::typed::internal::quoted;
 use crate::typed::{items, quantity, text};
 
 /// The highest value of a priority that is not reserved for the system.
@@ -23,6 +25,47 @@ pub(super) fn check(kind: &Kind, object: &Value, errors: &mut Vec<FieldError>) {
         ("policy", "PodDisruptionBudget") => check_budget(object, errors),
         ("rbac.authorization.k8s.io", _) => check_roles(object, errors),
         ("scheduling.k8s.io", "PriorityClass") => check_priority(object, errors),
+        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => {
+            check_priority_level(object, errors)
+        }
+        _ => {}
+    }
+}
+
+/// A priority level is exempt or limited, and what it limits either waits or is rejected.
+fn check_priority_level(level: &Value, errors: &mut Vec<FieldError>) {
+    let has = |pointer: &str| level.pointer(pointer).is_some_and(|value| !value.is_null());
+    let kind = text(level, "/spec/type");
+    if (text(level, "/metadata/name") == "exempt") != (kind == "Exempt") {
+        let detail = "must be 'Exempt' if and only if `name` is 'exempt'";
+        errors.push(FieldError::invalid("spec.type", kind, detail));
+    }
+    match kind {
+        "Exempt" if has("/spec/limited") => {
+            let detail = "must be nil if the type is not Limited";
+            errors.push(FieldError::forbidden("spec.limited", detail));
+        }
+        "Limited" => {
+            if has("/spec/exempt") {
+                let detail = "must be nil if the type is Limited";
+                errors.push(FieldError::forbidden("spec.exempt", detail));
+            }
+            if !has("/spec/limited") {
+                errors.push(FieldError::required("spec.limited", ""));
+                return;
+            }
+            let queuing = "spec.limited.limitResponse.queuing";
+            match text(level, "/spec/limited/limitResponse/type") {
+                "Queue" if !has("/spec/limited/limitResponse/queuing") => {
+                    errors.push(FieldError::required(queuing, ""));
+                }
+                "Reject" if has("/spec/limited/limitResponse/queuing") => {
+                    let detail = "must be nil if limited.limitResponse.type is not Limited";
+                    errors.push(FieldError::forbidden(queuing, detail));
+                }
+                _ => {}
+            }
+        }
         _ => {}
     }
 }
@@ -193,7 +236,8 @@ fn check_budget(budget: &Value, errors: &mut Vec<FieldError>) {
     if given("minAvailable") && given("maxUnavailable") {
         let spec = budget.get("spec").cloned().unwrap_or_default();
         let detail = "minAvailable and maxUnavailable cannot be both set";
-        errors.push(FieldError::invalid("spec", spec, detail));
+        let shown = quoted(schema::lookup("policy/v1", "PodDisruptionBudget"), "spec", &spec);
+        errors.push(FieldError::invalid("spec", spec, detail).showing(shown));
     }
 }
 

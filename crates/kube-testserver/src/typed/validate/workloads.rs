@@ -1,10 +1,14 @@
 //! Deployments, replica sets, stateful sets, daemon sets, replication controllers, jobs and cron jobs.
 
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
 use serde_json::{Value, json};
 
 use crate::admission::field_error::FieldError;
 use crate::kinds::Kind;
-use crate::typed::{rules, text};
+use crate::typed::internal::quoted;
+use crate::typed::{rules, table, text};
 
 /// The workloads of `apps`.
 pub(super) fn check(kind: &Kind, object: &Value, errors: &mut Vec<FieldError>) {
@@ -31,6 +35,19 @@ pub(super) fn check(kind: &Kind, object: &Value, errors: &mut Vec<FieldError>) {
             "spec.template.spec.activeDeadlineSeconds",
             detail,
         ));
+    }
+    let strategies: Option<(&str, &[&str])> = match kind.kind.as_str() {
+        "Deployment" => Some(("strategy", &["Recreate", "RollingUpdate"])),
+        "DaemonSet" => Some(("updateStrategy", &["RollingUpdate", "OnDelete"])),
+        _ => None,
+    };
+    if let Some((field, supported)) = strategies {
+        let strategy = object.pointer(&format!("/spec/{field}")).unwrap_or(&Value::Null);
+        if !supported.contains(&text(strategy, "/type")) {
+            let field = format!("spec.{field}");
+            let shown = quoted(kind.message(), &field, strategy);
+            found.push(FieldError::not_supported(field, strategy.clone(), supported).showing(shown));
+        }
     }
     if kind.kind == "Deployment" {
         check_strategy(object, &mut found);
@@ -217,6 +234,14 @@ pub(super) fn check_job(object: &Value, path: &str, errors: &mut Vec<FieldError>
             "`selector` not auto-generated",
         ));
     }
+    // The selector of a template in a cron job is not compared.
+    if let Some(selector) = object.pointer("/spec/selector").filter(|_| path == "spec") {
+        let labels = object.pointer("/spec/template/metadata/labels");
+        let labels = labels.cloned().unwrap_or_else(|| json!({}));
+        if !selects(selector, &labels) {
+            errors.push(mismatch(&labels));
+        }
+    }
     if text(object, &format!("{pointer}/completionMode")) == "Indexed"
         && object
             .pointer(&format!("{pointer}/completions"))
@@ -238,6 +263,9 @@ pub(super) fn check_cron_job(object: &Value, errors: &mut Vec<FieldError>) {
             errors.push(FieldError::invalid("spec.schedule", schedule, why));
         }
     }
+    if let Some(zone) = object.pointer("/spec/timeZone").and_then(Value::as_str) {
+        check_time_zone(zone, errors);
+    }
     check_job(object, "spec.jobTemplate.spec", errors);
     let name = text(object, "/metadata/name");
     // Jobs append eleven characters to the name.
@@ -246,6 +274,39 @@ pub(super) fn check_cron_job(object: &Value, errors: &mut Vec<FieldError>) {
             "metadata.name",
             name,
             "must be no more than 52 characters",
+        ));
+    }
+}
+
+fn check_time_zone(zone: &str, errors: &mut Vec<FieldError>) {
+    const FIELD: &str = "spec.timeZone";
+    static ZONES: OnceLock<HashMap<&str, Vec<Vec<&str>>>> = OnceLock::new();
+    if zone.is_empty() {
+        let detail = "timeZone must be nil or non-empty string";
+        errors.push(FieldError::invalid(FIELD, zone, detail));
+        return;
+    }
+    if zone.eq_ignore_ascii_case("Local") {
+        let detail = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
+        errors.push(FieldError::invalid(FIELD, zone, detail));
+        return;
+    }
+    let zones = ZONES.get_or_init(|| {
+        let names = |line: &'static str| Some(line.split(' ').collect());
+        table::parse(include_str!("../zones.txt"), names)
+    });
+    let (area, name) = zone.rsplit_once('/').unwrap_or((".", zone));
+    let known = zones
+        .get(area)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .any(|known| *known == name);
+    if !known {
+        errors.push(FieldError::invalid(
+            FIELD,
+            zone,
+            format!("unknown time zone {zone}"),
         ));
     }
 }
@@ -338,6 +399,37 @@ fn part_error(part: &str, low: u32, high: u32, words: &[&str]) -> Option<String>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn time_zones_are_those_of_the_database() {
+        let errors = |zone: &str| {
+            let mut errors = Vec::new();
+            check_time_zone(zone, &mut errors);
+            errors.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        for good in [
+            "UTC",
+            "Europe/Berlin",
+            "America/Argentina/Buenos_Aires",
+            "Etc/GMT+1",
+        ] {
+            assert!(errors(good).is_empty(), "{good}");
+        }
+        for bad in [
+            "Europe/berlin",
+            "Berlin",
+            "Europe",
+            ".",
+            "Europe/",
+            "/UTC",
+            "../UTC",
+        ] {
+            let expected = format!("spec.timeZone: Invalid value: {bad:?}: unknown time zone {bad}");
+            assert_eq!(errors(bad), [expected]);
+        }
+        assert!(errors("local")[0].contains("explicit time zone"));
+        assert!(errors("")[0].contains("non-empty"));
+    }
 
     #[test]
     fn schedules_are_parsed_as_by_a_real_server() {

@@ -55,6 +55,14 @@ struct Rule {
     message_program: Option<usize>,
 }
 
+/// What is wrong with an object.
+#[derive(Debug, Default)]
+pub(crate) struct Violations {
+    pub(crate) errors: Vec<FieldError>,
+    /// Rules that a value breaks which was stored before and has not changed: they are newer than the value, and not enforced.
+    pub(crate) kept: Vec<FieldError>,
+}
+
 impl Rules {
     /// The errors of an object that satisfies its schema otherwise. `old` is the object that it replaces; `found` are the
     /// errors of its schema, some of which make rules meaningless.
@@ -64,9 +72,9 @@ impl Rules {
         object: &Map<String, Value>,
         old: Option<&Map<String, Value>>,
         found: &[FieldError],
-    ) -> Vec<FieldError> {
+    ) -> Violations {
         let Some(root) = &self.root else {
-            return Vec::new();
+            return Violations::default();
         };
         let is_blocking = |error: &FieldError| {
             matches!(
@@ -81,7 +89,10 @@ impl Rules {
         if found.iter().any(is_blocking) {
             let why = "some validation rules were not checked because the object was invalid; correct the existing \
                        errors to complete validation";
-            return vec![FieldError::invalid("<nil>", Value::Null, why)];
+            return Violations {
+                errors: vec![FieldError::invalid("<nil>", Value::Null, why)],
+                kept: Vec::new(),
+            };
         }
         run::run(self, root, schema, object, old)
     }

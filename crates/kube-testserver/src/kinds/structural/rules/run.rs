@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json};
 use super::super::{field, schema_type};
 use super::paths::normalize;
 use super::types::{list_keys, value_of};
-use super::{Level, Rule, Rules};
+use super::{Level, Rule, Rules, Violations};
 use crate::admission::field_error::FieldError;
 use crate::expression::{Expression, Failure, Value};
 
@@ -26,7 +26,7 @@ pub(super) fn run(
     schema: &Json,
     object: &Map<String, Json>,
     old: Option<&Map<String, Json>>,
-) -> Vec<FieldError> {
+) -> Violations {
     let (object, old) = (
         Json::Object(named(object.clone())),
         old.cloned().map(Json::Object),
@@ -34,7 +34,7 @@ pub(super) fn run(
     let mut run = Run {
         rules,
         left: BUDGET,
-        errors: Vec::new(),
+        found: Violations::default(),
     };
     let place = Place {
         path: String::new(),
@@ -43,7 +43,7 @@ pub(super) fn run(
     };
     // The errors are in the list; whether it is complete does not matter here.
     let _ = run.visit(root, schema, &object, &place);
-    run.errors
+    run.found
 }
 
 /// The object with a name: a generated one is chosen later, when the object is stored.
@@ -62,7 +62,7 @@ struct Run<'a> {
     rules: &'a Rules,
     /// What is left of the budget.
     left: u64,
-    errors: Vec<FieldError>,
+    found: Violations,
 }
 
 /// No further rules are evaluated.
@@ -104,8 +104,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Whether the value is the one that was stored before. Rules that an unchanged value breaks are not enforced: they
-    /// are newer than the value.
+    /// Whether the value is the one that was stored before.
     fn is_unchanged(&self, value: &Json) -> bool {
         match (self.old, self.ancestor) {
             (Some(old), _) => old == value,
@@ -208,8 +207,11 @@ impl Run<'_> {
                 None | Some(true) => {}
                 Some(false) => {
                     let detail = self.message(rule, &variables, schema, place)?;
+                    let violation = violation(rule, schema, value, place, detail);
                     if is_transition || !place.is_unchanged(value) {
-                        self.errors.push(violation(rule, schema, value, place, detail));
+                        self.found.errors.push(violation);
+                    } else {
+                        self.found.kept.push(violation);
                     }
                 }
             }
@@ -304,7 +306,9 @@ impl Run<'_> {
 
     fn refuse(&mut self, schema: &Json, place: &Place<'_>, why: String) {
         let kind = schema_type(schema).unwrap_or_default();
-        self.errors.push(FieldError::invalid(place.shown(), kind, why));
+        self.found
+            .errors
+            .push(FieldError::invalid(place.shown(), kind, why));
     }
 
     fn stop(&mut self, schema: &Json, place: &Place<'_>, why: String) -> Result<(), Stop> {
@@ -394,7 +398,7 @@ mod tests {
         let object = |spec: Json| json!({ "spec": spec }).as_object().cloned().unwrap();
         let rules = Rules::compile(schema, "schema");
         let (object, old) = (object(spec), old.map(object));
-        let errors = rules.check(schema, &object, old.as_ref(), &[]);
+        let errors = rules.check(schema, &object, old.as_ref(), &[]).errors;
         errors.iter().map(ToString::to_string).collect()
     }
 
