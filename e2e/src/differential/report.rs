@@ -89,9 +89,10 @@ fn counts(verdict: &Verdict) -> String {
     }
 }
 
-/// The tape, and for each object with a violation its history and both event logs.
+/// The violations, for each object with one its history and both event logs, and the tape. The tape is the longest part and comes
+/// last, because logs are often cut.
 fn failure(server: &str, outcome: &Outcome) -> String {
-    let mut text = format!("{server}, {}", outcome.tape);
+    let mut text = format!("{server}, seed {}:", outcome.tape.seed);
     for (who, verdict) in [("ours", &outcome.ours.1), ("client-go", &outcome.theirs.1)] {
         for (name, offence) in &verdict.offences {
             let _ = writeln!(text, "\n{who}, {name}: {offence}");
@@ -110,5 +111,6 @@ fn failure(server: &str, outcome: &Outcome) -> String {
             }
         }
     }
+    let _ = write!(text, "\nthe tape, {}", outcome.tape);
     text
 }
