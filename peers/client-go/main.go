@@ -10,6 +10,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -80,6 +81,18 @@ func deleted(object any) line {
 	return l
 }
 
+// lists prints a line for every request of a list. client-go lists again on its own where a watch could have resumed: after an
+// error of the connection that it does not know, and after a watch that ended within a second without an event.
+type lists struct{ next http.RoundTripper }
+
+func (l lists) RoundTrip(request *http.Request) (*http.Response, error) {
+	query := request.URL.Query()
+	if !query.Has("watch") || query.Get("sendInitialEvents") == "true" {
+		tell(line{Event: "listing"})
+	}
+	return l.next.RoundTrip(request)
+}
+
 func configuration(server, kubeconfig string) (*rest.Config, error) {
 	if server != "" {
 		return &rest.Config{Host: server}, nil
@@ -96,6 +109,7 @@ func main() {
 	fields := flag.String("field-selector", "", "which objects, by field")
 	watchList := flag.Bool("watch-list", true, "use a watch-list for the initial list")
 	resync := flag.Duration("resync", 0, "resync period")
+	printLists := flag.Bool("print-lists", false, "print a line for every request of a list, too")
 	flag.Parse()
 	parts := strings.Split(*resource, "/")
 	if len(parts) != 3 || (*server == "" && *kubeconfig == "") {
@@ -108,6 +122,9 @@ func main() {
 	config, err := configuration(*server, *kubeconfig)
 	fail(err)
 	config.QPS = -1
+	if *printLists {
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return lists{next} })
+	}
 	client, err := dynamic.NewForConfig(config)
 	fail(err)
 	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(client, *resync, *namespace,

@@ -37,7 +37,7 @@ impl fmt::Display for Difference {
 pub struct Rules {
     /// It may merge two uids into one update.
     pub client_go: bool,
-    /// The server lost its history or was restarted, so that lists replaced watches.
+    /// Lists replaced watches: the server lost its history or was restarted, or client-go requested a list on its own.
     pub relists: bool,
 }
 
@@ -69,7 +69,10 @@ pub fn check(rules: Rules, history: &History, lines: &[Line]) -> Verdict {
         verdict.offences.push((String::new(), offence));
     }
     let mut by_name: BTreeMap<&str, Vec<&Line>> = history.names().map(|name| (name, Vec::new())).collect();
-    for line in lines.iter().filter(|line| line.event != Event::Synced) {
+    for line in lines
+        .iter()
+        .filter(|line| !matches!(line.event, Event::Synced | Event::Listing))
+    {
         by_name.entry(&line.name).or_default().push(line);
     }
     for (name, lines) in by_name {
@@ -115,7 +118,7 @@ impl<'a> OneObject<'a> {
                     return Err(at_line("the object is stored twice".into()));
                 }
                 Event::Stored => stored = Some((line.uid.as_str(), line.version())),
-                Event::Synced => {}
+                Event::Synced | Event::Listing => {}
             }
             if line.event != Event::Stored {
                 self.verdict.events += 1;

@@ -18,14 +18,14 @@ use crate::proxy::Proxy;
 use crate::server::Server;
 
 /// The program of an informer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct InformerProgram<'a> {
     /// The name of its informer in messages.
     pub name: &'static str,
     /// The file.
     pub path: &'a Path,
-    /// The encoding to request, if the program has that option.
-    pub encoding: Option<&'static str>,
+    /// The options that only this program has.
+    pub options: Vec<String>,
 }
 
 /// A running informer.
@@ -74,13 +74,11 @@ impl InformerProcess {
             .arg(format!("--namespace={namespace}"))
             .arg(format!("--label-selector={}", tape.selector.unwrap_or_default()))
             .arg(format!("--watch-list={}", tape.watch_list))
+            .args(&program.options)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(errors)
             .kill_on_drop(true);
-        if let Some(encoding) = program.encoding {
-            command.arg(format!("--encoding={encoding}"));
-        }
         let mut process = command.spawn().map_err(|error| fail(&error))?;
         let output = process.stdout.take().ok_or_else(|| fail(&"it has no output"))?;
         let (sender, lines) = watch::channel(Output::default());

@@ -18,6 +18,8 @@ pub enum Event {
     Synced,
     /// At the end: an object in the store.
     Stored,
+    /// A list was requested. Only client-go's informer prints this.
+    Listing,
 }
 
 /// One line.

@@ -66,13 +66,13 @@ pub async fn run(server: &Server, tape: Tape, ours: &Path, theirs: &Path) -> Res
     let program = InformerProgram {
         name: "ours",
         path: ours,
-        encoding: Some(tape.encoding()),
+        options: vec![format!("--encoding={}", tape.encoding())],
     };
     let mut our_informer = start(program, &proxies.ours)?;
     let program = InformerProgram {
         name: "client-go",
         path: theirs,
-        encoding: None,
+        options: vec!["--print-lists".into()],
     };
     let mut their_informer = start(program, &proxies.theirs)?;
     let synced = |lines: &[Line]| lines.iter().any(|line| line.event == Event::Synced);
@@ -124,17 +124,24 @@ pub async fn run(server: &Server, tape: Tape, ours: &Path, theirs: &Path) -> Res
 }
 
 fn judge(tape: Tape, history: History, ours: Vec<Line>, theirs: Vec<Line>) -> Outcome {
-    let relists = tape.relists();
-    let rules = |client_go| Rules { client_go, relists };
-    let mut our_verdict = check(rules(false), &history, &ours);
-    let their_verdict = check(rules(true), &history, &theirs);
-    compare_causes(relists, &ours, &theirs, &mut our_verdict);
+    let ours_relists = tape.relists();
+    let theirs_relists = ours_relists || lists_after_sync(&theirs) > 0;
+    let rules = |client_go, relists| Rules { client_go, relists };
+    let mut our_verdict = check(rules(false, ours_relists), &history, &ours);
+    let their_verdict = check(rules(true, theirs_relists), &history, &theirs);
+    compare_causes(theirs_relists, &ours, &theirs, &mut our_verdict);
     Outcome {
         tape,
         history,
         ours: (ours, our_verdict),
         theirs: (theirs, their_verdict),
     }
+}
+
+/// The number of lists that an informer requested after the initial one.
+fn lists_after_sync(lines: &[Line]) -> usize {
+    let after_sync = lines.iter().skip_while(|line| line.event != Event::Synced);
+    after_sync.filter(|line| line.event == Event::Listing).count()
 }
 
 /// Whether the last delivered state of every object is its current state.
@@ -341,5 +348,52 @@ impl<'a> Player<'a> {
         let uid = metadata.uid.as_deref().unwrap_or_default();
         self.history.wrote(name, uid, version, shown || !self.selective);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One object: in the initial list at version 1, then updated twice.
+    fn outcome(ours: &[&str], theirs: &[&str]) -> Outcome {
+        let mut history = History::default();
+        history.wrote("a", "u", 1, true);
+        history.begin();
+        history.wrote("a", "u", 2, true);
+        history.wrote("a", "u", 3, true);
+        let lines = |texts: &[&str]| -> Vec<Line> {
+            let parsed = texts.iter().map(|text| serde_json::from_str(text).unwrap());
+            parsed.collect()
+        };
+        judge(Tape::new(0, false), history, lines(ours), lines(theirs))
+    }
+
+    const INITIAL: &str = r#"{"event":"added","initial":true,"name":"a","uid":"u","resourceVersion":"1"}"#;
+    const SYNCED: &str = r#"{"event":"synced"}"#;
+    const LISTING: &str = r#"{"event":"listing"}"#;
+    const SECOND: &str =
+        r#"{"event":"updated","name":"a","uid":"u","resourceVersion":"2","oldResourceVersion":"1"}"#;
+    const THIRD: &str =
+        r#"{"event":"updated","name":"a","uid":"u","resourceVersion":"3","oldResourceVersion":"2"}"#;
+    const SKIPPED: &str =
+        r#"{"event":"updated","name":"a","uid":"u","resourceVersion":"3","oldResourceVersion":"1"}"#;
+    const STORED: &str = r#"{"event":"stored","name":"a","uid":"u","resourceVersion":"3"}"#;
+
+    const COMPLETE: [&str; 5] = [INITIAL, SYNCED, SECOND, THIRD, STORED];
+
+    #[test]
+    fn client_go_may_skip_states_only_if_it_listed_again() {
+        let without = outcome(&COMPLETE, &[LISTING, INITIAL, SYNCED, SKIPPED, STORED]);
+        assert!(!without.is_good(), "the initial list does not count");
+
+        let with = outcome(&COMPLETE, &[LISTING, INITIAL, SYNCED, LISTING, SKIPPED, STORED]);
+        assert!(with.is_good(), "{:?}", with.theirs.1.offences);
+    }
+
+    #[test]
+    fn our_informer_delivers_every_state_though_client_go_listed_again() {
+        let theirs = [INITIAL, SYNCED, LISTING, SKIPPED, STORED];
+        assert!(!outcome(&[INITIAL, SYNCED, SKIPPED, STORED], &theirs).is_good());
     }
 }
