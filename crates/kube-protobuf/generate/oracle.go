@@ -331,12 +331,17 @@ func check() {
 		must(err)
 		return b
 	}
-	n, reread, different := 0, 0, 0
+	n, reread, removed, different := 0, 0, 0, 0
 	for body := next(); body != nil; body = next() {
 		want := next()
 		n++
 		got, err := toJSON(serial, body)
 		if err == nil && sameJSON(want, got) {
+			continue
+		}
+		// The test data has kinds of older versions, which this one cannot read.
+		if runtime.IsNotRegisteredError(err) {
+			removed++
 			continue
 		}
 		read, readErr := toJSON(text, want)
@@ -349,8 +354,8 @@ func check() {
 			fmt.Println("different:", err, readErr, "\nwant", string(want), "\nread", string(read), "\ngot ", string(got))
 		}
 	}
-	fmt.Println(n, "objects read by Go,", reread, "as Go reads their JSON,", different, "different")
-	if different > 0 || n == 0 {
+	fmt.Println(n-removed, "objects read by Go,", reread, "of them as Go reads their JSON,", different, "different;", removed, "of kinds that were removed")
+	if different > 0 || n == removed {
 		os.Exit(1)
 	}
 }
