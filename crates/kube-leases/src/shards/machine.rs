@@ -72,6 +72,9 @@ pub struct Machine {
     table: Option<TableSeen>,
     /// Since when the server returns an older table than this.
     set_back: Option<Instant>,
+    /// The version of the newest table that was known when an older one was accepted, until the accepted one is proven to be
+    /// current.
+    doubted: Option<u64>,
     observed: BTreeMap<String, ObservedMember>,
     /// Owners in the table without a Lease, and since when.
     absent: BTreeMap<String, Instant>,
@@ -103,6 +106,7 @@ impl Machine {
             membership: None,
             table: None,
             set_back: None,
+            doubted: None,
             observed: BTreeMap::new(),
             absent: BTreeMap::new(),
             evicted: BTreeSet::new(),

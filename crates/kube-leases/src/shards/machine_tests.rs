@@ -122,6 +122,11 @@ impl Bench {
         self.response(TABLE, Response::Snapshot(Snapshot { table, members }))
     }
 
+    fn written(&mut self, version: u64) -> &mut Self {
+        let TableSeen { uid, version, .. } = table(version, [""; 4]);
+        self.response(TABLE, Response::TableWritten { uid, version })
+    }
+
     fn renewed(&mut self) -> &mut Self {
         assert!(matches!(self.sent(MEMBERSHIP), Request::Renew { .. }));
         self.version += 1;
@@ -236,8 +241,63 @@ fn an_old_table_that_stays_for_a_lease_duration_is_the_table() {
     bench.at(40).renewed();
     bench.listed(Some(table(6, ["uid-me", "uid-me", "", ""])));
 
-    assert_eq!(bench.owned(), [0, 1]);
+    assert_eq!(
+        bench.owned(),
+        [] as [usize; 0],
+        "a write has to prove that it is current"
+    );
+    assert_eq!(bench.writes(), ["", "", "uid-me", "uid-me"]);
+    bench.written(7);
+    assert_eq!(bench.owned(), [2, 3]);
     assert_eq!(bench.writes(), ["uid-me"; 4]);
+}
+
+/// Two stale reads, a lease duration apart and with nothing in between, look like a server that was restored.
+#[test]
+fn a_slot_that_was_given_up_is_not_resumed_by_stale_reads() {
+    let mut bench = Bench::owning(["uid-me", "uid-me", "uid-me", "uid-me"]);
+    bench.at(5).renewed();
+    bench.others = vec![member("other", "uid-other", 1)];
+    bench.listed(Some(table(8, ["uid-me", "uid-me", "uid-other", "uid-other"])));
+    bench.at(10).renewed();
+    bench.listed(Some(table(6, ["uid-me", "uid-me", "uid-me", "uid-me"])));
+    // Every list in between is lost.
+    for seconds in [15, 20, 25, 30, 35] {
+        bench.at(seconds).renewed();
+    }
+    bench.others = vec![member("other", "uid-other", 2)];
+    bench.at(41).renewed();
+    bench.listed(Some(table(7, ["uid-me", "uid-me", "uid-me", ""])));
+
+    assert_eq!(bench.owned(), [] as [usize; 0]);
+    bench.writes();
+    bench.response(TABLE, Response::Conflict);
+    bench.at(46).renewed();
+    bench.listed(Some(table(9, ["uid-me", "uid-me", "uid-other", "uid-other"])));
+    assert_eq!(
+        bench.writes(),
+        ["", "", "uid-other", "uid-other"],
+        "a late release may still hit 0 and 1"
+    );
+}
+
+/// The owner joined after the list was made.
+#[test]
+fn a_lease_that_an_old_list_lacks_is_not_absent() {
+    let mut bench = Bench::owning(["uid-me", "uid-me", "uid-me", "uid-me"]);
+    bench.at(5).renewed();
+    bench.others = vec![member("other", "uid-other", 1)];
+    bench.listed(Some(table(8, ["uid-me", "uid-me", "uid-other", "uid-other"])));
+    bench.others.clear();
+    bench.at(10).renewed();
+    bench.listed(Some(table(6, ["uid-me", "uid-me", "uid-me", "uid-me"])));
+    for seconds in [15, 20, 25, 30, 35] {
+        bench.at(seconds).renewed();
+    }
+    bench.at(41).renewed();
+    bench.listed(Some(table(8, ["uid-me", "uid-me", "uid-other", "uid-other"])));
+
+    assert_eq!(bench.sent(TABLE), Request::List, "nothing is freed");
 }
 
 #[test]

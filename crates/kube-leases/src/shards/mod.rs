@@ -28,6 +28,9 @@
 //! 3. When a uid is dead, its last renewal took effect at least a lease duration ago and was sent before that. The renew
 //!    deadline is shorter, so its member no longer owns anything. It cannot start again: renewing a deleted Lease fails, and
 //!    a new Lease has a new uid.
+//! 4. Reads may be stale. A list with an older table than the known one ends all ownership, and what it lacks does not count as
+//!    deleted. If lists return older tables for a lease duration, the server may have been restored from a backup: the older
+//!    table is accepted, but a replica owns nothing by it before a conditional write has shown that it is current.
 //!
 //! The assumption is the same as for every lease: the clock of one replica does not run faster than that of another by a
 //! factor of `lease_duration / renew_deadline` (1.5 by default; 1.2 for work that uses all of the time it has after a

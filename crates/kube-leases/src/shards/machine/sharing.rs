@@ -15,6 +15,8 @@ impl Machine {
             }
             (Request::WriteTable { table, .. }, Response::TableWritten { uid, version }) => {
                 self.take_table(now, Some(TableSeen { table, uid, version }));
+                // The write was conditional on the table before it.
+                self.doubted = None;
                 self.reconcile(now);
                 if self.leaving {
                     self.due[Lane::Membership as usize] = self.start;
@@ -61,6 +63,14 @@ impl Machine {
                 .insert(seen.uid.clone(), ObservedMember { seen, since });
         }
         self.take_table(now, snapshot.table);
+        // In a list that is older than the table, the Lease of an owner may be absent because it did not exist yet.
+        if self.set_back.is_none() {
+            self.note_absent_owners(now);
+        }
+        self.reconcile(now);
+    }
+
+    fn note_absent_owners(&mut self, now: Instant) {
         let own = self.membership.as_ref().map(|own| own.uid.as_str());
         let absent = std::mem::take(&mut self.absent);
         for owner in self
@@ -74,17 +84,22 @@ impl Machine {
             }
         }
         self.evicted.retain(|uid| self.absent.contains_key(uid));
-        self.reconcile(now);
     }
 
     /// Accepts a table unless it is older than the known one.
     ///
     /// An older table is a stale read, or a server that was restored from a backup. These cannot be distinguished, so nothing
-    /// is owned until a newer table arrives, or until the old one has stayed for a lease duration, after which every replica
-    /// that knew the newer one has done the same.
+    /// is owned until a newer table arrives, or until lists have returned old ones for a lease duration, after which every
+    /// replica that knew the newer one has done the same. Even then it may be a stale read: one list at the beginning and one at
+    /// the end of that time look the same as a restored server. So an old table is accepted, but nothing is owned by it until a
+    /// write that is conditional on it has succeeded.
     pub(super) fn take_table(&mut self, now: Instant, seen: Option<TableSeen>) {
         match (&self.table, &seen) {
             (Some(known), Some(seen)) if known.uid == seen.uid => {
+                let newest = known.table.version.max(self.doubted.unwrap_or_default());
+                if seen.table.version > newest {
+                    self.doubted = None;
+                }
                 if seen.table.version < known.table.version {
                     self.revoke(|slot| matches!(slot, Slot::Owned | Slot::Giving(_)));
                     let since = *self.set_back.get_or_insert(now);
@@ -92,10 +107,14 @@ impl Machine {
                         return;
                     }
                     self.revoke(|slot| slot != Slot::Idle);
+                    self.doubted = Some(newest);
                 }
             }
             // The table was deleted by hand, and ownership is unknown.
-            (Some(_), _) => self.revoke(|slot| slot != Slot::Idle),
+            (Some(_), _) => {
+                self.revoke(|slot| slot != Slot::Idle);
+                self.doubted = None;
+            }
             (None, _) => {}
         }
         self.set_back = None;
@@ -130,8 +149,13 @@ impl Machine {
         let idle: Vec<usize> = (0..self.slots.len())
             .filter(|slot| mine[*slot] && self.slots[*slot] == Slot::Idle)
             .collect();
+        let start = match self.doubted {
+            // Freeing it proves that the table is current; then it can be claimed again.
+            Some(_) => Slot::Drained,
+            None => Slot::Owned,
+        };
         for slot in &idle {
-            self.slots[*slot] = Slot::Owned;
+            self.slots[*slot] = start;
         }
         let too_much: Vec<usize> = match self.leaving {
             true => self.which(|slot| slot == Slot::Owned),
