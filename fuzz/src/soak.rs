@@ -33,7 +33,7 @@ impl Soak {
     ///
     /// # Errors
     ///
-    /// The ledger cannot be written, or the program cannot run itself.
+    /// The ledger cannot be written, the program cannot run itself, or the regressions fail, which come before everything else.
     pub fn run(&self, ledger: &mut Ledger) -> Result<u64, String> {
         let end = Instant::now() + Duration::from_secs_f64(self.hours * 3600.0);
         let mut findings = 0;
@@ -54,6 +54,9 @@ impl Soak {
                     found += 1;
                     println!("{}", failure(seed, &output));
                 }
+            }
+            if done == 0 && found > 0 {
+                return Err("no input was executed: the regressions fail, or the program cannot run".into());
             }
             findings += found;
             let seeds = parts * self.processes.max(1);

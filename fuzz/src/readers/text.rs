@@ -74,7 +74,12 @@ fn selector(text: &str, outcome: &mut Outcome) {
             }
         }
         Err(error) => {
-            assert!(error.position() <= text.len(), "the position is in the text");
+            // In characters from 1; the end of the text is a position, too.
+            let end = text.chars().count() + 1;
+            assert!(
+                (1..=end).contains(&error.position()),
+                "the position is in the text"
+            );
             outcome.error(&error);
         }
     }
