@@ -247,12 +247,12 @@ fn number_text(number: &Number) -> String {
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
     // JSON has integers without an exponent, and these are read as such if they fit.
-    let plain = format!("{float:.0}");
+    let plain = float.to_string();
     if float.fract() == 0.0 && (plain.parse::<i64>().is_ok() || plain.parse::<u64>().is_ok()) {
         return plain.parse::<i64>().map_or(plain, |integer| integer.to_string());
     }
     if (-4..6).contains(&exponent) {
-        return float.to_string();
+        return plain;
     }
     let sign = if exponent < 0 { '-' } else { '+' };
     format!("{digits}e{sign}{:02}", exponent.abs())
@@ -407,6 +407,7 @@ mod tests {
             (json!(-1.5e-100), "-1.5e-100"),
             (json!(u64::MAX), "18446744073709551615"),
             (json!(1e19), "10000000000000000000"),
+            (json!(9.464265625e18), "9464265625000000000"),
             (json!(1e20), "1e+20"),
         ] {
             assert_eq!(to_string(&number), format!("{expected}\n"));
