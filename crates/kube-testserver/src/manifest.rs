@@ -1,8 +1,11 @@
 //! Manifests: YAML or JSON text with one or many objects.
 
+use std::collections::HashSet;
 use std::fmt;
 
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
+use serde_saphyr::Spanned;
 
 use crate::admission::field_error::quote;
 
@@ -46,41 +49,135 @@ pub(crate) fn yaml(text: &str) -> Result<Value, ManifestError> {
         .map_err(|error| ManifestError::new(error.to_string()))
 }
 
-/// Parses one YAML document in which keys may occur twice: the last one counts. Also returns a warning about the first such key, as the
-/// parser of a real server words it.
-pub(crate) fn lenient_yaml(text: &str) -> Result<(Value, Option<String>), ManifestError> {
-    use serde_saphyr::options::DuplicateKeyPolicy;
-    let warning = match serde_saphyr::from_str_with_options(text, options()) {
-        Ok(value) => return Ok((value, None)),
+/// Parses one YAML document in which keys may occur twice: the last one counts. Also returns warnings about such keys, as the parser of a
+/// real server words them.
+pub(crate) fn lenient_yaml(text: &str) -> Result<(Value, Vec<String>), ManifestError> {
+    match serde_saphyr::from_str_with_options(text, options()) {
+        Ok(value) => return Ok((value, Vec::new())),
         Err(error) => match error.without_snippet() {
-            serde_saphyr::Error::DuplicateMappingKey { key, location } => {
-                let line = value_line(text, usize::try_from(location.line()).unwrap_or_default());
-                let key = quote(key.as_deref().unwrap_or_default());
-                format!("line {line}: key {key} already set in map")
-            }
+            serde_saphyr::Error::DuplicateMappingKey { .. } => {}
             other => return Err(ManifestError::new(other.to_string())),
         },
     };
-    let lenient =
-        serde_saphyr::options! { with_snippet: false, duplicate_keys: DuplicateKeyPolicy::LastWins };
-    let value = serde_saphyr::from_str_with_options(text, lenient)
+    let value = serde_saphyr::from_str_with_options(text, lenient())
         .map_err(|error| ManifestError::new(error.to_string()))?;
-    Ok((value, Some(warning)))
+    Ok((value, duplicates(text)))
 }
 
-/// The line where the value of a key begins that is on this line: on the same, or on the next one that is not empty.
-fn value_line(text: &str, line: usize) -> usize {
-    let content = |line: &str| {
-        let line = line.split(" #").next().unwrap_or_default().trim().to_owned();
-        (!line.is_empty() && !line.starts_with('#')).then_some(line)
-    };
-    let mut below = text.lines().enumerate().skip(line.saturating_sub(1));
-    let own = below.next().and_then(|(_, own)| content(own)).unwrap_or_default();
-    if !own.ends_with(':') {
-        return line;
+/// Warnings about the keys that a map of a YAML document has already, in the order in which the parser of a real server meets them.
+pub(crate) fn duplicates(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    if let Ok(document) = serde_saphyr::from_str_with_options::<Node>(text, lenient()) {
+        document.collect_duplicates(&mut found);
     }
-    let next = below.find(|(_, next)| content(next).is_some());
-    next.map_or(line, |(at, _)| at + 1)
+    found
+}
+
+/// A YAML value with all entries of its maps.
+enum Node {
+    Scalar,
+    List(Vec<Node>),
+    Map(Vec<(String, Spanned<Node>)>),
+}
+
+impl Node {
+    fn collect_duplicates(&self, found: &mut Vec<String>) {
+        match self {
+            Node::Scalar => {}
+            Node::List(items) => items.iter().for_each(|item| item.collect_duplicates(found)),
+            Node::Map(entries) => {
+                let mut known = HashSet::new();
+                for (key, value) in entries {
+                    value.value.collect_duplicates(found);
+                    if !known.insert(key) {
+                        let line = value.referenced.line();
+                        found.push(format!("line {line}: key {} already set in map", quote(key)));
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct AnyNode;
+
+        impl<'de> Visitor<'de> for AnyNode {
+            type Value = Node;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("any value")
+            }
+
+            fn visit_bool<E>(self, _: bool) -> Result<Node, E> {
+                Ok(Node::Scalar)
+            }
+
+            fn visit_i64<E>(self, _: i64) -> Result<Node, E> {
+                Ok(Node::Scalar)
+            }
+
+            fn visit_i128<E>(self, _: i128) -> Result<Node, E> {
+                Ok(Node::Scalar)
+            }
+
+            fn visit_u64<E>(self, _: u64) -> Result<Node, E> {
+                Ok(Node::Scalar)
+            }
+
+            fn visit_u128<E>(self, _: u128) -> Result<Node, E> {
+                Ok(Node::Scalar)
+            }
+
+            fn visit_f64<E>(self, _: f64) -> Result<Node, E> {
+                Ok(Node::Scalar)
+            }
+
+            fn visit_str<E>(self, _: &str) -> Result<Node, E> {
+                Ok(Node::Scalar)
+            }
+
+            fn visit_bytes<E>(self, _: &[u8]) -> Result<Node, E> {
+                Ok(Node::Scalar)
+            }
+
+            fn visit_unit<E>(self) -> Result<Node, E> {
+                Ok(Node::Scalar)
+            }
+
+            fn visit_none<E>(self) -> Result<Node, E> {
+                Ok(Node::Scalar)
+            }
+
+            fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
+                Node::deserialize(deserializer)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Node, A::Error> {
+                let mut list = Vec::new();
+                while let Some(item) = items.next_element()? {
+                    list.push(item);
+                }
+                Ok(Node::List(list))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Node, A::Error> {
+                let mut map = Vec::new();
+                while let Some(entry) = entries.next_entry()? {
+                    map.push(entry);
+                }
+                Ok(Node::Map(map))
+            }
+        }
+
+        deserializer.deserialize_any(AnyNode)
+    }
+}
+
+fn lenient() -> serde_saphyr::Options {
+    use serde_saphyr::options::DuplicateKeyPolicy;
+    serde_saphyr::options! { with_snippet: false, duplicate_keys: DuplicateKeyPolicy::LastWins }
 }
 
 fn options() -> serde_saphyr::Options {
@@ -142,17 +239,18 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_equal_keys_counts_and_the_first_is_warned_about() {
-        let (value, warning) = lenient_yaml("a: 1\nb:\n\n  # two\n  c: 1\nb: # again\n\n  c: 2\n").unwrap();
+    fn the_last_of_equal_keys_counts_and_all_others_are_warned_about() {
+        let (value, warnings) = lenient_yaml("a: 1\nb:\n\n  # two\n  c: 1\nb: # again\n\n  c: 2\n").unwrap();
         assert_eq!(value, serde_json::json!({ "a": 1, "b": { "c": 2 } }));
-        assert_eq!(warning.as_deref(), Some("line 8: key \"b\" already set in map"));
+        assert_eq!(warnings, ["line 8: key \"b\" already set in map"]);
 
-        let (value, warning) = lenient_yaml("a: 1\na: 2\n").unwrap();
-        assert_eq!(
-            (value["a"].as_i64(), warning.as_deref()),
-            (Some(2), Some("line 2: key \"a\" already set in map"))
-        );
-        assert_eq!(lenient_yaml("a: 1").unwrap().1, None);
+        let (value, warnings) =
+            lenient_yaml("a: 1\na: 2\nb:\n- c: 1\n  c:\n  - x\n  c: ~\na: {d: true, d: 1.5}\n").unwrap();
+        assert!(value["a"]["d"].is_f64());
+        let expected = [(2, "a"), (6, "c"), (7, "c"), (8, "d"), (8, "a")];
+        let expected = expected.map(|(line, key)| format!("line {line}: key \"{key}\" already set in map"));
+        assert_eq!(warnings, expected);
+        assert!(lenient_yaml("a: 1").unwrap().1.is_empty());
         assert!(lenient_yaml("a: [").is_err());
     }
 

@@ -234,12 +234,20 @@ pub fn quote(text: &str) -> String {
             control if u32::from(control) < 0x20 || control == '\u{7f}' => {
                 quoted.push_str(&format!("\\x{:02x}", u32::from(control)));
             }
-            control if control.is_control() => quoted.push_str(&format!("\\u{:04x}", u32::from(control))),
-            plain => quoted.push(plain),
+            plain if is_printable(plain) => quoted.push(plain),
+            short if u32::from(short) <= 0xffff => quoted.push_str(&format!("\\u{:04x}", u32::from(short))),
+            long => quoted.push_str(&format!("\\U{:08x}", u32::from(long))),
         }
     }
     quoted.push('"');
     quoted
+}
+
+/// Whether Go prints a character as it is: one that is not a control or format character, and no space but the common one.
+#[doc(alias = "IsPrint")]
+fn is_printable(character: char) -> bool {
+    // Rust has the same rule for all characters of a text but the first one, where it escapes marks, too.
+    character.is_ascii() || format!("a{character}").escape_debug().count() == 2
 }
 
 #[cfg(test)]
@@ -280,5 +288,19 @@ mod tests {
     #[test]
     fn quoting_escapes_control_characters_as_go_does() {
         assert_eq!(quote("a\"\\\n\u{1}\u{80}ü"), "\"a\\\"\\\\\\n\\x01\\u0080ü\"");
+    }
+
+    #[test]
+    fn characters_that_go_does_not_print_are_escaped() {
+        for (text, expected) in [
+            ("a\u{a0}b", "\"a\\u00a0b\""),
+            ("\u{ad}", "\"\\u00ad\""),
+            ("\u{85}\u{2028}\u{feff}", "\"\\u0085\\u2028\\ufeff\""),
+            ("\u{e0001}", "\"\\U000e0001\""),
+            ("e\u{301} größer 😀 \u{fffd}", "\"e\u{301} größer 😀 \u{fffd}\""),
+            ("\u{7f}'", "\"\\x7f'\""),
+        ] {
+            assert_eq!(quote(text), expected);
+        }
     }
 }

@@ -1,18 +1,27 @@
 //! JSON as YAML, in the style of the library that a real server uses: sorted keys, lists at the column of their key, texts without quotes
 //! where possible, long ones folded.
 
-use std::cmp::Ordering;
+mod order;
+mod resolve;
+
 use std::fmt::Write;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
+
+use resolve::is_other_type;
 
 /// A text is folded at the first space behind this column.
 const WIDTH: usize = 80;
 
+/// Keys of more bytes stand behind a question mark.
+const LONGEST_KEY: usize = 128;
+
 /// The document, with a newline at the end.
 pub(crate) fn to_string(value: &Value) -> String {
     let mut writer = Writer { out: String::new() };
-    writer.node(value, 0, Place::Inline);
+    // Lines of a text are never at the first column, where they could end the document.
+    let indent = if value.is_string() { 2 } else { 0 };
+    writer.node(value, indent, Place::Inline);
     writer.out.push('\n');
     writer.out
 }
@@ -49,7 +58,8 @@ impl Writer {
                 }
                 match scalar {
                     Value::String(text) => self.text(text, indent, true),
-                    // Numbers, truth values, null, and empty maps and lists are the same in JSON.
+                    Value::Number(number) => self.out.push_str(&number_text(number)),
+                    // Truth values, null, and empty maps and lists are the same in JSON.
                     other => self.out.push_str(&other.to_string()),
                 }
             }
@@ -57,13 +67,20 @@ impl Writer {
     }
 
     fn map(&mut self, fields: &Map<String, Value>, indent: usize, place: Place) {
-        let mut fields: Vec<(&String, &Value)> = fields.iter().collect();
-        fields.sort_by(|(one, _), (other, _)| natural(one, other));
-        for (position, (key, value)) in fields.into_iter().enumerate() {
+        let fields = fields.iter().map(|(key, value)| (key.clone(), value));
+        for (position, (key, value)) in order::sorted(fields).into_iter().enumerate() {
             if position > 0 || place == Place::Value {
                 self.line(indent);
             }
-            self.text(key, indent, false);
+            if key.len() > LONGEST_KEY || key.contains('\n') {
+                self.out.push_str("? ");
+                self.text(&key, indent + 2, true);
+                self.line(indent);
+                self.out.push_str(": ");
+                self.node(value, indent + 2, Place::Inline);
+                continue;
+            }
+            self.text(&key, indent, false);
             self.out.push(':');
             let indent = if value.is_array() { indent } else { indent + 2 };
             self.node(value, indent, Place::Value);
@@ -134,7 +151,7 @@ impl Writer {
         let ends = text.len() - body.len();
         match ends {
             0 => self.out.push('-'),
-            1 => {}
+            1 if !body.is_empty() => {}
             _ => self.out.push('+'),
         }
         for line in body.split('\n') {
@@ -219,107 +236,31 @@ fn is_plain(text: &str) -> bool {
     !(starts || inside || edges || marks)
 }
 
-/// Whether a text without quotes would be read as null, a truth value, a number or a time.
-fn is_other_type(text: &str) -> bool {
-    const WORDS: &[&str] = &[
-        "", "~", "<<", "null", "true", "false", "y", "yes", "on", "n", "no", "off", ".nan", ".inf", "+.inf",
-        "-.inf",
-    ];
-    let mut capitalized = text.to_lowercase();
-    if let Some(first) = text.get(..1) {
-        capitalized.replace_range(..1, first);
+/// A number as Go writes it, with an exponent from a million on unless it is an integer.
+#[doc(alias = "floatv")]
+fn number_text(number: &Number) -> String {
+    let Some(float) = number.as_f64().filter(|_| number.is_f64()) else {
+        return number.to_string();
+    };
+    // The shortest digits that are read as this number, as `-1.25e-7`.
+    let scientific = format!("{float:e}");
+    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    // JSON has integers without an exponent, and these are read as such if they fit.
+    let plain = float.to_string();
+    if float.fract() == 0.0 && (plain.parse::<i64>().is_ok() || plain.parse::<u64>().is_ok()) {
+        return plain.parse::<i64>().map_or(plain, |integer| integer.to_string());
     }
-    let cased = text == text.to_lowercase() || text == text.to_uppercase() || text == capitalized;
-    WORDS.contains(&text.to_lowercase().as_str()) && cased || is_number(text) || is_time(text)
-}
-
-fn is_number(text: &str) -> bool {
-    if !text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.')) {
-        return false;
+    if (-4..6).contains(&exponent) {
+        return plain;
     }
-    let plain = text.replace('_', "");
-    let unsigned = plain.strip_prefix(['+', '-']).unwrap_or(&plain);
-    let digits = |prefix: &str, base: u32| {
-        let digits = unsigned.strip_prefix(prefix);
-        digits.is_some_and(|digits| u64::from_str_radix(digits, base).is_ok())
-    };
-    let decimal = |text: &str| {
-        let (number, exponent) = match text.split_once(['e', 'E']) {
-            Some((number, exponent)) => (number, exponent.strip_prefix(['+', '-']).unwrap_or(exponent)),
-            None => (text, "0"),
-        };
-        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-        let all = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-        let some = !whole.is_empty() || !fraction.is_empty();
-        all(whole) && all(fraction) && some && all(exponent) && !exponent.is_empty()
-    };
-    // Numbers to the base of sixty, which older parsers read.
-    let mut parts = text.strip_prefix(['+', '-']).unwrap_or(text).split(':');
-    let sixty = parts.next().is_some_and(|first| {
-        first.starts_with(|c: char| c.is_ascii_digit()) && decimal(&first.replace('_', ""))
-    }) && text.contains(':')
-        && parts.all(|part| {
-            let whole = part.split('.').next().unwrap_or_default();
-            matches!(whole.len(), 1 | 2) && whole.parse::<u8>().is_ok_and(|number| number < 60)
-        });
-    decimal(unsigned) || digits("0x", 16) || digits("0b", 2) || digits("0o", 8) || sixty
-}
-
-/// A date, with or without a time.
-fn is_time(text: &str) -> bool {
-    let number = |text: &str, most: usize| {
-        (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
-    };
-    let (date, time) = match text.split_once(['T', 't', ' ']) {
-        Some((date, time)) => (date, Some(time)),
-        None => (text, None),
-    };
-    let date: Vec<&str> = date.split('-').collect();
-    let is_date = matches!(date.as_slice(), [year, month, day]
-        if year.len() == 4 && number(year, 4) && number(month, 2) && number(day, 2));
-    let is_clock = |time: &str| {
-        let time = time.trim_end_matches('Z');
-        let time = time.split(['+', '-', '.']).next().unwrap_or_default();
-        time.split(':').count() == 3 && time.split(':').all(|part| number(part, 2))
-    };
-    is_date && time.is_none_or(is_clock)
-}
-
-/// The order of keys: numbers in them by their value, letters behind everything else.
-fn natural(one: &str, other: &str) -> Ordering {
-    let (a, b): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
-    let Some(at) = a.iter().zip(&b).position(|(a, b)| a != b) else {
-        return a.len().cmp(&b.len());
-    };
-    let (Some(x), Some(y)) = (a.get(at), b.get(at)) else {
-        return Ordering::Equal;
-    };
-    match (x.is_alphabetic(), y.is_alphabetic()) {
-        (true, true) => return x.cmp(y),
-        (true, false) => return Ordering::Greater,
-        (false, true) => return Ordering::Less,
-        (false, false) => {}
-    }
-    // Digits before the difference make a zero count.
-    let inside = (*x == '0' || *y == '0')
-        && a.iter()
-            .take(at)
-            .rev()
-            .take_while(|c| c.is_ascii_digit())
-            .any(|c| *c != '0');
-    let number = |text: &[char]| {
-        let digits: String = text.iter().skip(at).take_while(|c| c.is_ascii_digit()).collect();
-        let lead = if inside { "1" } else { "0" };
-        (
-            format!("{lead}{digits}").parse::<u128>().unwrap_or(u128::MAX),
-            digits.len(),
-        )
-    };
-    number(&a).cmp(&number(&b)).then_with(|| x.cmp(y))
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{digits}e{sign}{:02}", exponent.abs())
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
@@ -385,10 +326,149 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_in_natural_order() {
-        let keys = ["a10", "a2", "a02", "B", "b", "a-b", "ab", "a"];
-        let mut sorted = keys;
-        sorted.sort_by(|one, other| natural(one, other));
-        assert_eq!(sorted, ["B", "a", "a-b", "a2", "a02", "a10", "ab", "b"]);
+    fn texts_that_look_like_numbers_are_quoted() {
+        for text in [
+            ".NaN",
+            ".nan",
+            ".NAN",
+            ".Inf",
+            "-.Inf",
+            "+.INF",
+            "-.inf",
+            "0X1F",
+            "0B1",
+            "0O7",
+            "-0x1",
+            "0b-1",
+            "08",
+            "+1",
+            ".5",
+            ".5_0",
+            "5.",
+            "1e3",
+            "1_0",
+            "-1:30.5",
+            "2026-1-2T3:4:5.6+01:00",
+        ] {
+            assert_eq!(to_string(&json!(text)), format!("\"{text}\"\n"));
+        }
+        for text in [
+            ".NaNs",
+            ".iNF",
+            ".nAN",
+            "nUll",
+            "0x",
+            "0xg",
+            "1e999",
+            "._5",
+            "-0xffffffffffffffff",
+            "e3",
+            "1:60",
+            "2026-13-01",
+            "2026-11-17T15:52",
+            "infinity",
+            "+",
+            ".",
+        ] {
+            assert_eq!(to_string(&json!(text)), format!("{text}\n"));
+        }
+    }
+
+    #[test]
+    fn texts_of_line_breaks_keep_them() {
+        assert_eq!(to_string(&json!({ "k": "\n", "l": 1 })), "k: |2+\n\nl: 1\n");
+        assert_eq!(to_string(&json!({ "k": "\n\n", "l": 1 })), "k: |2+\n\n\nl: 1\n");
+    }
+
+    #[test]
+    fn long_keys_and_keys_of_several_lines_stand_behind_a_question_mark() {
+        let long = "k".repeat(129);
+        assert_eq!(
+            to_string(&json!({ "a": { &long: { "b": 1, "c": [2] } } })),
+            format!("a:\n  ? {long}\n  : b: 1\n    c:\n    - 2\n")
+        );
+        assert_eq!(
+            to_string(&json!({ &long: [1, 2], "a\nb": "c" })),
+            format!("? |-\n  a\n  b\n: c\n? {long}\n: - 1\n  - 2\n")
+        );
+    }
+
+    #[test]
+    fn numbers_are_written_as_by_go() {
+        for (number, expected) in [
+            (json!(1_234_567.5), "1.2345675e+06"),
+            (json!(1e21), "1e+21"),
+            (json!(1.0), "1"),
+            (json!(-0.0), "0"),
+            (json!(1e6), "1000000"),
+            (json!(0.0001), "0.0001"),
+            (json!(0.00001), "1e-05"),
+            (json!(123_456.75), "123456.75"),
+            (json!(-1.5e-100), "-1.5e-100"),
+            (json!(u64::MAX), "18446744073709551615"),
+            (json!(1e19), "10000000000000000000"),
+            (json!(9.464265625e18), "9464265625000000000"),
+            (json!(1e20), "1e+20"),
+        ] {
+            assert_eq!(to_string(&number), format!("{expected}\n"));
+        }
+    }
+
+    /// Whether two values differ at most in whether an integer is held as a float.
+    fn is_same(one: &Value, other: &Value) -> bool {
+        match (one, other) {
+            (Value::Number(one), Value::Number(other)) => one == other || one.as_f64() == other.as_f64(),
+            (Value::Array(one), Value::Array(other)) => {
+                one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_same(one, other))
+            }
+            (Value::Object(one), Value::Object(other)) => {
+                one.len() == other.len()
+                    && one
+                        .iter()
+                        .all(|(key, value)| other.get(key).is_some_and(|other| is_same(value, other)))
+            }
+            _ => one == other,
+        }
+    }
+
+    fn texts() -> impl Strategy<Value = String> {
+        prop_oneof![
+            any::<String>(),
+            "[ \n\ta:#'\"\\\\{}\\[\\],&*!|>%@`?~<.=-]{0,12}",
+            "[-+.0-9_eExXbBoO:]{1,8}",
+            "[-+.]?(nan|NaN|NAN|inf|Inf|INF|null|Null|yes|True|off|~|<<)",
+            "([a-z]{1,12} {1,2}){5,40}",
+            "[a-z\n ]{100,200}",
+        ]
+    }
+
+    fn values() -> impl Strategy<Value = Value> {
+        let scalar = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<u64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            (-1e9..1e9).prop_map(|float: f64| Value::from(float)),
+            texts().prop_map(Value::from),
+        ];
+        scalar.prop_recursive(4, 40, 6, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+                prop::collection::vec((texts(), inner), 0..6)
+                    .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn every_value_reads_back_as_itself(value in values()) {
+            let text = to_string(&value);
+            let read = crate::manifest::yaml(&text);
+            prop_assert!(read.is_ok(), "{value} as {text:?}: {read:?}");
+            let read = read.unwrap();
+            prop_assert!(is_same(&value, &read), "{value} as {text:?} is {read}");
+        }
     }
 }

@@ -22,8 +22,8 @@ pub use crate::kinds::jsonpath::{JsonPath, JsonPathError};
 use crate::webhooks::Conversion;
 
 pub(crate) use crd::{
-    add_stored_version, initial_crd_status, next_crd_status, set_crd_defaults, validate_crd,
-    validate_crd_update,
+    TakenNames, accepted_names, add_stored_version, initial_crd_status, is_established, next_crd_status,
+    set_crd_defaults, validate_crd, validate_crd_update,
 };
 pub(crate) use empty::{
     TEMPLATE_GENERATION, bookmark_annotations, empty_parts, has_internal_metadata, internal_metadata,

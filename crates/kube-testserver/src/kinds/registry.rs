@@ -173,12 +173,12 @@ impl Registry {
             .collect()
     }
 
-    /// The names that the other resources of the group use.
-    pub(crate) fn taken_names(&self, group: &str, plural: &str) -> TakenNames {
+    /// The names that the resources of the group use, except those with a plural that is skipped.
+    pub(crate) fn taken_names(&self, group: &str, skipped: impl Fn(&str) -> bool) -> TakenNames {
         let mut taken = TakenNames::default();
         for kind in self
             .iter()
-            .filter(|kind| kind.group == group && kind.plural != plural)
+            .filter(|kind| kind.group == group && !skipped(&kind.plural))
         {
             let names = [&kind.plural, &kind.singular]
                 .into_iter()
@@ -384,18 +384,18 @@ mod tests {
         let mut registry = Registry::builtin();
         registry.insert(Kind::new("example.com", "v1", "Widget").short_name("wd"));
 
-        let taken = registry.taken_names("example.com", "wands");
+        let taken = registry.taken_names("example.com", |plural| plural == "wands");
         assert_eq!(Vec::from_iter(taken.resources), ["wd", "widget", "widgets"]);
         assert_eq!(Vec::from_iter(taken.kinds), ["Widget", "WidgetList"]);
         assert!(
             registry
-                .taken_names("example.com", "widgets")
+                .taken_names("example.com", |plural| plural == "widgets")
                 .resources
                 .is_empty()
         );
         assert!(
             registry
-                .taken_names("other.example.com", "wands")
+                .taken_names("other.example.com", |_| false)
                 .kinds
                 .is_empty()
         );

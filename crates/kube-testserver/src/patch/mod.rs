@@ -209,7 +209,11 @@ impl std::error::Error for PatchError {}
 
 /// Applies a merge patch (RFC 7386). The patch must be an object.
 pub fn merge_patch(object: &Value, patch: &[u8]) -> Result<Value, PatchError> {
-    let patch = decode_map(patch)?;
+    let patch = match parse(patch)? {
+        Value::Object(fields) => fields,
+        Value::Null => return Err(PatchError::BadRequest("Invalid JSON Patch".to_owned())),
+        other => return Err(undecodable(not_a_map(&other))),
+    };
     let mut result = object.clone();
     merge(&mut result, Value::Object(patch));
     Ok(result)
@@ -233,17 +237,14 @@ fn merge(target: &mut Value, patch: Value) {
     }
 }
 
-fn parse(patch: &[u8]) -> Result<Value, PatchError> {
-    serde_json::from_slice(patch).map_err(|_| PatchError::BadRequest("invalid JSON patch".to_owned()))
+/// A patch that is JSON.
+pub(crate) fn parse(patch: &[u8]) -> Result<Value, PatchError> {
+    go_json::parse(patch).map_err(|_| PatchError::BadRequest("invalid JSON patch".to_owned()))
 }
 
-/// A patch that is an object. Null is an empty one.
-fn decode_map(patch: &[u8]) -> Result<Map<String, Value>, PatchError> {
-    match parse(patch)? {
-        Value::Object(fields) => Ok(fields),
-        Value::Null => Ok(Map::new()),
-        other => Err(undecodable(go_json::mismatch(&other, "map[string]interface {}"))),
-    }
+/// The error of Go for a patch that is not an object.
+fn not_a_map(patch: &Value) -> String {
+    go_json::mismatch(patch, "map[string]interface {}")
 }
 
 fn undecodable(error: impl fmt::Display) -> PatchError {
@@ -319,6 +320,10 @@ mod tests {
             json!({ "a": { "c": [3], "e": { "g": 1 } }, "d": { "h": 2 } })
         );
         assert_eq!(merge_patch(&object, b"[]").unwrap_err().code(), 400);
+        assert_eq!(
+            merge_patch(&object, b"null").unwrap_err(),
+            PatchError::BadRequest("Invalid JSON Patch".to_owned())
+        );
         assert_eq!(merge_patch(&object, b"{").unwrap_err().code(), 400);
     }
 

@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 
 use super::shape::{ListMerge, list_merge, replaces_map};
-use super::{PatchError, decode_map};
+use super::{PatchError, not_a_map, parse};
 use crate::kinds::Kind;
 
 const DIRECTIVE: &str = "$patch";
@@ -21,7 +21,12 @@ pub fn strategic_merge_patch(kind: &Kind, object: &Value, patch: &[u8]) -> Resul
             "strategic merge patch format is not supported".to_owned(),
         ));
     }
-    let patch = decode_map(patch)?;
+    // Unlike other patches, these have no prefix in the error. Null is an empty one.
+    let patch = match parse(patch)? {
+        Value::Object(fields) => fields,
+        Value::Null => Map::new(),
+        other => return Err(PatchError::BadRequest(not_a_map(&other))),
+    };
     let object = object.as_object().cloned().unwrap_or_default();
     merge_map(
         &Context {

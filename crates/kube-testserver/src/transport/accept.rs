@@ -68,15 +68,9 @@ impl Accepted {
             return Err(ApiError::no_representation(&[WRITTEN, streamed].concat()));
         }
         let mut clauses: Vec<(f32, Accepted)> = accept.split(',').filter_map(clause).collect();
-        // YAML cannot be streamed, and that is noticed before anything else is chosen.
-        let unstreamable = offer.streaming
-            && clauses
-                .iter()
-                .all(|(_, accepted)| accepted.encoding == Encoding::Yaml);
         clauses.retain(|(quality, accepted)| {
             let can_write = match (accepted.encoding, accepted.form) {
-                (Encoding::Json, _) | (Encoding::Protobuf, Form::Metadata) => true,
-                (Encoding::Yaml, _) => !offer.streaming,
+                (Encoding::Json | Encoding::Yaml, _) | (Encoding::Protobuf, Form::Metadata) => true,
                 (Encoding::Protobuf, Form::Object) => offer.schema,
                 (Encoding::Protobuf, Form::Table(_)) => false,
             };
@@ -84,10 +78,14 @@ impl Accepted {
         });
         // Stable, so that the first of several equal clauses wins.
         clauses.sort_by(|(a, _), (b, _)| b.total_cmp(a));
-        clauses
-            .first()
-            .map(|(_, accepted)| *accepted)
-            .ok_or_else(|| ApiError::not_acceptable(if unstreamable { STREAMED } else { WRITTEN }))
+        match clauses.first() {
+            // YAML cannot be streamed, which is noticed after it was chosen.
+            Some((_, accepted)) if offer.streaming && accepted.encoding == Encoding::Yaml => {
+                Err(ApiError::not_acceptable(STREAMED))
+            }
+            Some((_, accepted)) => Ok(*accepted),
+            None => Err(ApiError::not_acceptable(WRITTEN)),
+        }
     }
 }
 
@@ -179,7 +177,22 @@ mod tests {
             watchable: true,
             schema: true,
         };
-        assert!(Accepted::choose(Some("application/yaml"), stream).is_err());
+        let refused = |accept| {
+            Accepted::choose(Some(accept), stream)
+                .unwrap_err()
+                .message()
+                .to_owned()
+        };
+        let streams = "only the following media types are accepted: application/json;stream=watch, \
+                       application/vnd.kubernetes.protobuf;stream=watch";
+        assert_eq!(refused("application/yaml"), streams);
+        assert_eq!(refused("application/yaml, application/json"), streams);
+        assert!(Accepted::choose(Some("application/yaml;q=0.5, application/json"), stream).is_ok());
+        assert_eq!(
+            refused("application/json;as=Soup;v=v1;g=meta.k8s.io"),
+            "only the following media types are accepted: application/json, application/yaml, \
+             application/vnd.kubernetes.protobuf"
+        );
         let list = Accepted::choose(Some("application/yaml"), Offer::object(true));
         assert!(list.is_ok_and(|accepted| accepted.encoding == Encoding::Yaml));
     }

@@ -1,6 +1,12 @@
 //! What Go's JSON decoder says about bytes that it cannot decode. Knows nothing of objects and requests.
 
+use std::collections::HashSet;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
+
+use crate::admission::nesting::DEEPEST;
 
 /// The type of a value, as the decoder names it.
 pub(crate) fn json_type(value: &Value) -> &'static str {
@@ -22,10 +28,128 @@ pub(crate) fn mismatch(value: &Value, go_type: &str) -> String {
     )
 }
 
-/// Parses JSON, with the error of Go's decoder.
-pub(crate) fn parse(bytes: &[u8]) -> Result<Value, String> {
-    // Bytes that are valid to Go only, such as very deep ones, keep the error of our parser.
-    serde_json::from_slice(bytes).map_err(|error| syntax_error(bytes).unwrap_or_else(|| error.to_string()))
+/// Why bytes cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unreadable {
+    /// The error of Go's decoder.
+    Invalid(String),
+    /// Valid, but deeper than objects can be.
+    TooDeep,
+}
+
+/// Parses JSON as Go's decoder does: bytes that are not UTF-8 and halves of surrogate pairs become replacement characters.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Value, Unreadable> {
+    if let Ok(value) = serde_json::from_slice(bytes) {
+        return Ok(value);
+    }
+    let depth = scan(bytes).map_err(Unreadable::Invalid)?;
+    if depth > DEEPEST {
+        return Err(Unreadable::TooDeep);
+    }
+    // Bytes that are still valid to Go only, such as numbers that are too large, keep the error of our parser.
+    serde_json::from_str(&repaired(bytes)).map_err(|error| Unreadable::Invalid(error.to_string()))
+}
+
+/// Valid JSON with replacement characters in place of what Go cannot decode.
+fn repaired(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+    let mut rest = text.as_str();
+    let mut out = String::with_capacity(text.len());
+    while let Some(at) = rest.find('\\') {
+        let (before, escape) = rest.split_at(at);
+        out.push_str(before);
+        let length = match unit(escape) {
+            Some(0xd800..=0xdbff)
+                if matches!(unit(escape.get(6..).unwrap_or_default()), Some(0xdc00..=0xdfff)) =>
+            {
+                12
+            }
+            Some(0xd800..=0xdfff) => {
+                out.push(char::REPLACEMENT_CHARACTER);
+                rest = escape.get(6..).unwrap_or_default();
+                continue;
+            }
+            Some(_) => 6,
+            // The character behind the backslash is part of the escape.
+            None => escape.char_indices().nth(2).map_or(escape.len(), |(end, _)| end),
+        };
+        let (escape, behind) = escape.split_at_checked(length).unwrap_or((escape, ""));
+        out.push_str(escape);
+        rest = behind;
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The number of an escape such as `\u00e4` at the start of a text.
+fn unit(text: &str) -> Option<u32> {
+    let digits = text.strip_prefix("\\u")?.get(..4)?;
+    u32::from_str_radix(digits, 16).ok()
+}
+
+/// Whether a map of valid JSON has a key twice.
+pub(crate) fn has_duplicates(bytes: &[u8]) -> bool {
+    serde_json::from_slice::<Distinct>(bytes).is_err_and(|error| error.is_data())
+}
+
+/// Any value whose maps have distinct keys.
+struct Distinct;
+
+impl<'de> Deserialize<'de> for Distinct {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Distinct)
+    }
+}
+
+impl<'de> Visitor<'de> for Distinct {
+    type Value = Distinct;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Distinct, E> {
+        Ok(Distinct)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Distinct, E> {
+        Ok(Distinct)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Distinct, E> {
+        Ok(Distinct)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Distinct, E> {
+        Ok(Distinct)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Distinct, E> {
+        Ok(Distinct)
+    }
+
+    fn visit_unit<E>(self) -> Result<Distinct, E> {
+        Ok(Distinct)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Distinct, A::Error> {
+        while items.next_element::<Distinct>()?.is_some() {}
+        Ok(Distinct)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Distinct, A::Error> {
+        let mut known = HashSet::new();
+        while let Some((key, Distinct)) = entries.next_entry::<String, Distinct>()? {
+            if !known.insert(key) {
+                return Err(A::Error::custom("a key occurs twice"));
+            }
+        }
+        Ok(Distinct)
+    }
 }
 
 /// What may follow.
@@ -48,69 +172,65 @@ enum Open {
     Array,
 }
 
-/// Why bytes are not JSON; `None` if they are.
+/// How deep JSON is nested, or why bytes are not JSON.
 #[doc(alias = "checkValid")]
-fn syntax_error(bytes: &[u8]) -> Option<String> {
+fn scan(bytes: &[u8]) -> Result<usize, String> {
     let mut scan = Scan { bytes, at: 0 };
     let (mut open, mut expect) = (Vec::new(), Expect::Value);
+    let mut depth = 0;
     loop {
+        depth = depth.max(open.len());
         scan.skip_space();
         let Some(byte) = scan.next() else {
             let complete = open.is_empty() && expect == Expect::More;
-            return (!complete).then(unexpected_end);
+            return if complete {
+                Ok(depth)
+            } else {
+                Err(unexpected_end())
+            };
         };
-        let scanned = match (expect, byte) {
+        match (expect, byte) {
             (Expect::ValueOrEnd, b']') | (Expect::KeyOrEnd, b'}') => {
                 open.pop();
                 expect = Expect::More;
-                Ok(())
             }
             (Expect::Key | Expect::KeyOrEnd, b'"') => {
                 expect = Expect::Colon;
-                scan.string()
+                scan.string()?;
             }
             (Expect::Key | Expect::KeyOrEnd, _) => {
-                Err(invalid(byte, "looking for beginning of object key string"))
+                return Err(invalid(byte, "looking for beginning of object key string"));
             }
             (Expect::Colon, b':') => {
                 expect = Expect::Value;
-                Ok(())
             }
-            (Expect::Colon, _) => Err(invalid(byte, "after object key")),
+            (Expect::Colon, _) => return Err(invalid(byte, "after object key")),
             (Expect::Value | Expect::ValueOrEnd, b'{') => {
                 open.push(Open::Object);
                 expect = Expect::KeyOrEnd;
-                Ok(())
             }
             (Expect::Value | Expect::ValueOrEnd, b'[') => {
                 open.push(Open::Array);
                 expect = Expect::ValueOrEnd;
-                Ok(())
             }
             (Expect::Value | Expect::ValueOrEnd, _) => {
                 expect = Expect::More;
-                scan.scalar(byte)
+                scan.scalar(byte)?;
             }
             (Expect::More, _) => match (open.last(), byte) {
                 (Some(Open::Object), b',') => {
                     expect = Expect::Key;
-                    Ok(())
                 }
                 (Some(Open::Array), b',') => {
                     expect = Expect::Value;
-                    Ok(())
                 }
                 (Some(Open::Object), b'}') | (Some(Open::Array), b']') => {
                     open.pop();
-                    Ok(())
                 }
-                (Some(Open::Object), _) => Err(invalid(byte, "after object key:value pair")),
-                (Some(Open::Array), _) => Err(invalid(byte, "after array element")),
-                (None, _) => Err(invalid(byte, "after top-level value")),
+                (Some(Open::Object), _) => return Err(invalid(byte, "after object key:value pair")),
+                (Some(Open::Array), _) => return Err(invalid(byte, "after array element")),
+                (None, _) => return Err(invalid(byte, "after top-level value")),
             },
-        };
-        if let Err(error) = scanned {
-            return Some(error);
         }
     }
 }
@@ -289,7 +409,8 @@ mod tests {
             ("012", "invalid character '1' after top-level value"),
         ];
         for (text, expected) in cases {
-            assert_eq!(parse(text.as_bytes()).unwrap_err(), expected, "{text}");
+            let invalid = Unreadable::Invalid(expected.to_owned());
+            assert_eq!(parse(text.as_bytes()), Err(invalid), "{text}");
         }
         assert_eq!(
             mismatch(&Value::Bool(true), "map[string]interface {}"),
@@ -297,11 +418,43 @@ mod tests {
         );
     }
 
+    #[test]
+    fn what_is_no_unicode_becomes_replacement_characters() {
+        let cases: &[(&[u8], &str)] = &[
+            (b"\"a\xff\xe2\x82b\"", "a\u{fffd}\u{fffd}\u{fffd}b"),
+            (br#""\ud800""#, "\u{fffd}"),
+            (br#""\udc00\ud800x""#, "\u{fffd}\u{fffd}x"),
+            (br#""\ud800\ud83d\ude00""#, "\u{fffd}\u{1f600}"),
+            (br#""\\ud800 \" \ud800""#, "\\ud800 \" \u{fffd}"),
+        ];
+        for (bytes, expected) in cases {
+            assert_eq!(
+                parse(bytes),
+                Ok(Value::from(*expected)),
+                "{}",
+                bytes.escape_ascii()
+            );
+        }
+    }
+
+    #[test]
+    fn too_deep_is_not_invalid() {
+        let deep = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
+        assert!(parse(deep(DEEPEST).as_bytes()).is_ok());
+        assert_eq!(parse(deep(1000).as_bytes()), Err(Unreadable::TooDeep));
+    }
+
+    #[test]
+    fn keys_that_occur_twice_in_a_map_are_noticed() {
+        assert!(has_duplicates(br#"{"a": [{"b": 1, "c": null, "b": "x"}]}"#));
+        assert!(!has_duplicates(br#"{"a": [{"b": 1}, {"b": true}], "b": 1.5}"#));
+    }
+
     proptest! {
         #[test]
         fn only_invalid_json_has_an_error(text in "[\\[\\]{}\":,a-eu0-9\\\\ .+-]{0,20}|true|[0-9.eE+-]{1,6}") {
             let valid = serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok();
-            prop_assert_eq!(syntax_error(text.as_bytes()).is_none(), valid, "{}", text);
+            prop_assert_eq!(scan(text.as_bytes()).is_ok(), valid, "{}", text);
         }
     }
 }

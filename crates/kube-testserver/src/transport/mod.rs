@@ -18,3 +18,4 @@ pub(crate) mod status;
 mod subject;
 #[cfg(feature = "tls")]
 pub(crate) mod tls;
+mod warning;

@@ -6,13 +6,13 @@ use http::{HeaderName, HeaderValue, Response, StatusCode};
 use kube_protobuf::MEDIA_TYPE;
 use kube_protobuf::envelope::WATCH_MEDIA_TYPE;
 
-use crate::admission::field_error::quote;
 use crate::encode::{Encoder, yaml};
 use crate::server::state::ServerState;
 use crate::storage::Stored;
 use crate::transport::accept::{Accepted, Encoding, Offer};
 use crate::transport::body::TestBody;
 use crate::transport::status::ApiError;
+use crate::transport::warning;
 
 const YAML: &str = "application/yaml";
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
@@ -124,10 +124,8 @@ pub(crate) fn error(error: &ApiError) -> Response<TestBody> {
 
 /// Adds `Warning` headers to a response.
 pub(crate) fn warned(mut response: Response<TestBody>, warnings: &[String]) -> Response<TestBody> {
-    for warning in warnings {
-        if let Ok(value) = HeaderValue::from_str(&format!("299 - {}", quote(warning))) {
-            response.headers_mut().append(WARNING, value);
-        }
+    for header in warning::headers(warnings.iter().map(String::as_str)) {
+        response.headers_mut().append(WARNING, header);
     }
     response
 }

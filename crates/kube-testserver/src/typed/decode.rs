@@ -1,4 +1,4 @@
-//! Values of the wrong type and unknown fields, with the messages of Go's decoder.
+//! Values of the wrong type and unknown fields, with the messages of Go's decoder, or of the converter of Kubernetes.
 
 use std::fmt;
 
@@ -18,19 +18,25 @@ pub(crate) struct Decoded {
     pub(crate) error: Option<String>,
     /// The paths of fields that the type does not have.
     pub(crate) unknown: Vec<String>,
+    /// Whether the errors are those of the converter.
+    converts: bool,
 }
 
 /// Checks an object against the type of its kind. Objects of custom kinds have none and always pass.
 pub(crate) fn decode(kind: &Kind, object: &Map<String, Value>) -> Decoded {
     let mut found = Decoded::default();
-    if let Some(message) = kind.message() {
-        let mut path = Path::default();
-        for (name, value) in object {
-            if !matches!(name.as_str(), "apiVersion" | "kind") {
-                found.member(message, name, value, &mut path);
-            }
-        }
-    }
+    found.object(kind, object);
+    found
+}
+
+/// The same for a strategic merge patch, whose result is converted from a map, and never written as JSON.
+#[doc(alias = "FromUnstructuredWithValidation")]
+pub(crate) fn convert(kind: &Kind, object: &Map<String, Value>) -> Decoded {
+    let mut found = Decoded {
+        converts: true,
+        ..Decoded::default()
+    };
+    found.object(kind, object);
     found
 }
 
@@ -96,6 +102,17 @@ pub(crate) fn field_of(
 }
 
 impl Decoded {
+    fn object(&mut self, kind: &Kind, object: &Map<String, Value>) {
+        if let Some(message) = kind.message() {
+            let mut path = Path::default();
+            for (name, value) in object {
+                if !matches!(name.as_str(), "apiVersion" | "kind") {
+                    self.member(message, name, value, &mut path);
+                }
+            }
+        }
+    }
+
     fn member(&mut self, message: &'static Message, name: &str, value: &Value, path: &mut Path) {
         path.steps.push(Step::Name(name.to_owned()));
         match field_of(message, name) {
@@ -164,10 +181,13 @@ impl Decoded {
             | (Type::Double, Value::Number(_)) => {}
             (Type::Bytes, Value::String(text)) => {
                 if let Err(error) = STANDARD.decode(text) {
-                    self.fail(format!(
-                        "illegal base64 data at input byte {}",
-                        base64_position(text, &error)
-                    ));
+                    let lead = if self.converts {
+                        "error decoding from json: "
+                    } else {
+                        ""
+                    };
+                    let position = base64_position(text, &error);
+                    self.fail(format!("{lead}illegal base64 data at input byte {position}"));
                 }
             }
             (Type::Int32 | Type::Int64, Value::Number(number)) => {
@@ -177,7 +197,9 @@ impl Decoded {
                         .is_some_and(|number| i32::try_from(number).is_ok()),
                     _ => number.as_i64().is_some(),
                 };
-                if !fits {
+                if !fits && self.converts && number.is_f64() {
+                    self.fail(format!("cannot convert float64 to {expected}"));
+                } else if !fits {
                     self.mismatch_of(owner, path, &format!("number {number}"), &expected);
                 }
             }
@@ -199,6 +221,7 @@ impl Decoded {
                     self.mismatch_of(owner, path, &format!("number {number}"), "int32");
                 }
             }
+            (Type::IntOrString, other) if self.converts => self.fail(go_json::mismatch(other, "int32")),
             (Type::IntOrString, other) => self.mismatch(owner, path, other, "int32"),
             (Type::Quantity, _) => {
                 self.fail(quantity::error("").unwrap_or_default().to_owned());
@@ -221,6 +244,9 @@ impl Decoded {
     }
 
     fn mismatch(&mut self, owner: &'static Message, path: &Path, value: &Value, expected: &str) {
+        if self.converts {
+            return self.fail(unconvertible(value, expected));
+        }
         self.mismatch_of(owner, path, json_type(value), expected);
     }
 
@@ -235,6 +261,26 @@ impl Decoded {
     /// Go reports the first error.
     fn fail(&mut self, error: String) {
         self.error.get_or_insert(error);
+    }
+}
+
+/// Why the converter cannot make a value of this Go type.
+#[doc(alias = "fromUnstructured")]
+fn unconvertible(value: &Value, expected: &str) -> String {
+    let found = match value {
+        Value::Array(_) => "slice",
+        Value::Object(_) => "map",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        other => json_type(other),
+    };
+    match expected {
+        // Go can convert integers to texts of one character, which the converter notices.
+        "string" if found == "int64" => "cannot convert int64 to string".to_owned(),
+        "string" | "bool" | "int32" | "int64" | "float64" => format!("unrecognized type: {expected}"),
+        list if list.starts_with("[]") => format!("cannot restore slice from {found}"),
+        map if map.starts_with("map[") => format!("cannot restore map from {found}"),
+        _ => format!("cannot restore struct from: {found}"),
     }
 }
 
@@ -333,6 +379,43 @@ mod tests {
             Some("illegal base64 data at input byte 3")
         );
         assert_eq!(error("ConfigMap", "v1", json!({ "data": { "a": "b" } })), None);
+    }
+
+    #[test]
+    fn wrong_types_in_a_strategic_merge_patch_are_reported_as_by_the_converter() {
+        let kind = Registry::builtin()
+            .kind("", "v1", "Pod")
+            .expect("a built-in kind");
+        for (object, expected) in [
+            (json!({ "spec": { "priority": "3" } }), "unrecognized type: int32"),
+            (
+                json!({ "spec": { "priority": 1.5 } }),
+                "cannot convert float64 to int32",
+            ),
+            (
+                json!({ "spec": { "nodeName": 1 } }),
+                "cannot convert int64 to string",
+            ),
+            (
+                json!({ "spec": { "nodeName": true } }),
+                "unrecognized type: string",
+            ),
+            (
+                json!({ "spec": { "containers": "a" } }),
+                "cannot restore slice from string",
+            ),
+            (
+                json!({ "spec": { "containers": ["a"] } }),
+                "cannot restore struct from: string",
+            ),
+            (
+                json!({ "metadata": { "labels": [] } }),
+                "cannot restore map from slice",
+            ),
+        ] {
+            let object = object.as_object().expect("an object");
+            assert_eq!(convert(&kind, object).error.as_deref(), Some(expected));
+        }
     }
 
     #[test]

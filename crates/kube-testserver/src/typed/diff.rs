@@ -1,10 +1,19 @@
 //! Unified diffs of texts, with the hunks that Python's `difflib` and its port to Go find.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::ops::Range;
 
 /// Unchanged lines around a change.
 const CONTEXT: usize = 3;
+
+/// From this number of new lines on, those that occur often are popular: a match cannot begin with them, but extends over them.
+const MANY_LINES: usize = 200;
+
+/// The comparisons that are made at most. What remains then is one change.
+///
+/// Differs from difflib, which has no bound: an object of the size limit could keep it busy for minutes.
+const MOST_COMPARISONS: usize = 50_000_000;
 
 /// A range of the old and the range of the new lines that replaces it; equal ranges have equal lines.
 struct Step {
@@ -51,8 +60,7 @@ pub(super) fn unified(old: &[String], new: &[String]) -> String {
 
 /// The way from the old to the new lines.
 fn steps(old: &[String], new: &[String]) -> Vec<Step> {
-    let mut matches = Vec::new();
-    find_matches(old, new, 0..old.len(), 0..new.len(), &mut matches);
+    let mut matches = Matcher::run(old, new);
     let mut steps = Vec::new();
     let (mut at, mut to) = (0, 0);
     // The end, so that what follows the last match is a step, too.
@@ -77,47 +85,115 @@ fn steps(old: &[String], new: &[String]) -> Vec<Step> {
     steps
 }
 
-/// The equal blocks in order: the longest one, and those before and after it.
-fn find_matches(
-    old: &[String],
-    new: &[String],
-    of: Range<usize>,
-    with: Range<usize>,
-    found: &mut Vec<(usize, usize, usize)>,
-) {
-    let mut best = (of.start, with.start, 0);
-    // The length of the match that ends at each new line, for the previous old line.
-    let mut lengths = vec![0; with.end + 1];
-    for i in of.clone() {
-        let mut next = vec![0; with.end + 1];
-        for j in with.clone() {
-            if old.get(i) == new.get(j) {
-                let length = 1 + if j > with.start {
-                    lengths.get(j - 1).copied().unwrap_or(0)
-                } else {
-                    0
-                };
-                if let Some(here) = next.get_mut(j) {
-                    *here = length;
-                }
-                if length > best.2 {
-                    best = (i + 1 - length, j + 1 - length, length);
-                }
+/// Equal lines: the first old one, the first new one, and how many.
+type Match = (usize, usize, usize);
+
+#[doc(alias = "SequenceMatcher")]
+struct Matcher<'a> {
+    old: &'a [String],
+    new: &'a [String],
+    /// For each old line, where the new ones have it. Nowhere if it is popular.
+    positions: Vec<&'a [usize]>,
+    /// The length of the match that ends before each new line: with the present old line, and with the one before it.
+    lengths: [Vec<usize>; 2],
+    remaining: usize,
+}
+
+impl Matcher<'_> {
+    /// Finds the equal blocks of two texts, in order.
+    fn run(old: &[String], new: &[String]) -> Vec<Match> {
+        let mut known: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (position, line) in new.iter().enumerate() {
+            known.entry(line).or_default().push(position);
+        }
+        if new.len() >= MANY_LINES {
+            known.retain(|_, positions| positions.len() <= new.len() / 100 + 1);
+        }
+        let nowhere: &[usize] = &[];
+        let matcher = Matcher {
+            old,
+            new,
+            positions: old
+                .iter()
+                .map(|line| known.get(line.as_str()).map_or(nowhere, Vec::as_slice))
+                .collect(),
+            lengths: [vec![0; new.len() + 1], vec![0; new.len() + 1]],
+            remaining: MOST_COMPARISONS,
+        };
+        matcher.matches()
+    }
+
+    /// The longest match, and those before and after it.
+    fn matches(mut self) -> Vec<Match> {
+        let mut found: Vec<Match> = Vec::new();
+        let mut open = vec![(0..self.old.len(), 0..self.new.len())];
+        while let Some((of, with)) = open.pop() {
+            let (i, j, length) = self.longest(of.clone(), with.clone());
+            if length == 0 {
+                continue;
+            }
+            found.push((i, j, length));
+            open.push((i + length..of.end, j + length..with.end));
+            open.push((of.start..i, with.start..j));
+        }
+        found.sort_unstable();
+        let mut blocks: Vec<Match> = Vec::new();
+        for (i, j, length) in found {
+            match blocks.last_mut() {
+                // Adjacent blocks are one.
+                Some((before, to, size)) if *before + *size == i && *to + *size == j => *size += length,
+                _ => blocks.push((i, j, length)),
             }
         }
-        lengths = next;
+        blocks
     }
-    let (i, j, length) = best;
-    if length == 0 {
-        return;
+
+    /// The longest match in these ranges, the first one of several.
+    #[doc(alias = "findLongestMatch")]
+    fn longest(&mut self, of: Range<usize>, with: Range<usize>) -> Match {
+        let (mut first, mut to, mut size) = (of.start, with.start, 0);
+        let [before, here] = &mut self.lengths;
+        let mut used: &[usize] = &[];
+        for i in of.clone() {
+            let all = self.positions.get(i).copied().unwrap_or_default();
+            let from = all.partition_point(|j| *j < with.start);
+            let end = all.partition_point(|j| *j < with.end);
+            let places = all.get(from..end).unwrap_or_default();
+            let Some(remaining) = self.remaining.checked_sub(places.len() + 1) else {
+                break;
+            };
+            self.remaining = remaining;
+            for &j in places {
+                let length = before.get(j).copied().unwrap_or(0) + 1;
+                if let Some(here) = here.get_mut(j + 1) {
+                    *here = length;
+                }
+                if length > size {
+                    (first, to, size) = (i + 1 - length, j + 1 - length, length);
+                }
+            }
+            clear(before, used);
+            used = places;
+            std::mem::swap(before, here);
+        }
+        clear(before, used);
+        let equal = |i: usize, j: usize| self.old.get(i) == self.new.get(j);
+        while first > of.start && to > with.start && equal(first - 1, to - 1) {
+            (first, to, size) = (first - 1, to - 1, size + 1);
+        }
+        while first + size < of.end && to + size < with.end && equal(first + size, to + size) {
+            size += 1;
+        }
+        (first, to, size)
     }
-    find_matches(old, new, of.start..i, with.start..j, found);
-    match found.last_mut() {
-        // Adjacent blocks are one.
-        Some((before, to, size)) if *before + *size == i && *to + *size == j => *size += length,
-        _ => found.push((i, j, length)),
+}
+
+fn clear(lengths: &mut [usize], places: &[usize]) {
+    for j in places {
+        if let Some(length) = lengths.get_mut(j + 1) {
+            *length = 0;
+        }
     }
-    find_matches(old, new, i + length..of.end, j + length..with.end, found);
 }
 
 /// Groups of steps that are close to each other, with their context.
@@ -191,5 +267,40 @@ mod tests {
             diff("[ { x } ]", "[ { y } { x } ]"),
             "@@ -1,4 +1,7 @@| [|+{|+y|+}| {| x| }|"
         );
+    }
+
+    /// Lines of a list: numbers, some of them replaced, between lines that all items have.
+    fn items(numbers: impl Iterator<Item = usize>) -> Vec<String> {
+        let lines = numbers.flat_map(|number| ["{".to_owned(), number.to_string(), "}".to_owned()]);
+        lines.collect()
+    }
+
+    #[test]
+    fn lines_that_occur_often_in_a_long_text_extend_matches_but_start_none() {
+        let old = items(0..100);
+        let new = items((0..100).map(|number| if number == 50 { 1050 } else { number }));
+        assert_eq!(
+            unified(&old, &new).replace('\n', "|"),
+            "@@ -149,7 +149,7 @@| 49| }| {|-50|+1050| }| {| 51|"
+        );
+
+        // Behind the change, no line is rare, and a match cannot begin with a brace.
+        let old: Vec<String> = items(0..70).into_iter().chain(items(70..73)).collect();
+        let new: Vec<String> = items(0..70).into_iter().chain(items(170..173)).collect();
+        assert_eq!(
+            unified(&old, &new).replace('\n', "|"),
+            "@@ -209,11 +209,11 @@| 69| }| {|-70|-}|-{|-71|-}|-{|-72|-}|+170|+}|+{|+171|+}|+{|+172|+}|"
+        );
+    }
+
+    #[test]
+    fn large_texts_are_compared_with_bounded_work() {
+        let old = vec!["same".to_owned(); 60_000];
+        let mut new = old.clone();
+        new.push("more".to_owned());
+        assert!(unified(&old, &new).contains("+more"));
+
+        let changed = |n: usize| items((0..20_000).map(move |number| number % n));
+        assert!(unified(&changed(150), &changed(151)).starts_with("@@"));
     }
 }

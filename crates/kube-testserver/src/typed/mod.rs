@@ -28,7 +28,7 @@ use kube_protobuf::{Options, TypeMeta, from_message, ser};
 use serde_json::{Map, Value};
 
 pub(crate) use allocate::{allocate, complete_update, time_phase, to_validate};
-pub(crate) use decode::{decode, field_of};
+pub(crate) use decode::{convert, decode, field_of};
 pub(crate) use defaults::{count_templates, set_defaults};
 pub(crate) use immutable::{check_ephemeral_containers, check_update};
 pub(crate) use print::printed_patch;

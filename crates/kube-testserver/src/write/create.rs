@@ -376,7 +376,7 @@ pub(super) fn begin(
 ) -> Map<String, Value> {
     let object = &mut new;
     if place.is(definition::GROUP, definition::KIND) {
-        definition::set_status(state, place.origin, object);
+        definition::set_status(state, store, place.origin, object);
     }
     if place.is_completed() {
         typed::allocate(place.stored_as, object, store);

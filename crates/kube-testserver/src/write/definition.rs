@@ -6,9 +6,9 @@ use serde_json::{Map, Value};
 
 use super::Origin;
 use crate::admission::field_error::FieldError;
-use crate::kinds;
+use crate::kinds::{self, TakenNames};
 use crate::server::state::ServerState;
-use crate::storage::Stored;
+use crate::storage::{Store, Stored};
 use crate::transport::status::ApiError;
 use crate::watch::hub::Order;
 
@@ -36,14 +36,19 @@ pub(super) fn validate(object: &mut Map<String, Value>, old: Option<&Map<String,
 /// Sets the status of a definition that is stored: for a client, the status before the server accepts its names, which it does in writes
 /// that follow (`own_status.rs`). A definition of a test is complete at once. It depends on the names in use, so it must run under the lock
 /// of the store, where no other definition can claim a name at the same time.
-pub(super) fn set_status(state: &ServerState, origin: Origin, object: &mut Map<String, Value>) {
+pub(super) fn set_status(
+    state: &ServerState,
+    store: &Store,
+    origin: Origin,
+    object: &mut Map<String, Value>,
+) {
     let mut definition = Value::Object(std::mem::take(object));
     if !definition.get("status").is_some_and(Value::is_object) {
         definition["status"] = kinds::initial_crd_status(&definition);
     }
     kinds::add_stored_version(&mut definition);
     while origin == Origin::Test
-        && let Some(status) = next_status(state, &definition)
+        && let Some(status) = next_status(state, store, &definition)
     {
         definition["status"] = status;
     }
@@ -53,14 +58,35 @@ pub(super) fn set_status(state: &ServerState, origin: Origin, object: &mut Map<S
 }
 
 /// The status that the server sets next; `None` if nothing remains to be done.
-pub(super) fn next_status(state: &ServerState, definition: &Value) -> Option<Value> {
+pub(super) fn next_status(state: &ServerState, store: &Store, definition: &Value) -> Option<Value> {
     let text = |pointer: &str| {
         let text = definition.pointer(pointer).and_then(Value::as_str);
         text.unwrap_or_default()
     };
-    let registry = state.registry.read();
-    let taken = registry.taken_names(text("/spec/group"), text("/spec/names/plural"));
+    let taken = taken_names(state, store, text("/spec/group"), text("/spec/names/plural"));
     kinds::next_crd_status(definition, &taken, &state.clock.timestamp())
+}
+
+/// The names that were granted to the definitions of a group, to this one as well, and those of kinds without a definition.
+#[doc(alias = "getAcceptedNamesForGroup")]
+fn taken_names(state: &ServerState, store: &Store, group: &str, plural: &str) -> TakenNames {
+    let definitions = store.collection(COLLECTION);
+    let is_defined = |other: &str| {
+        let key = format!("{other}.{group}");
+        other == plural || definitions.is_some_and(|definitions| definitions.get(&key).is_some())
+    };
+    let mut taken = state.registry.read().taken_names(group, is_defined);
+    for definition in definitions.iter().flat_map(|definitions| definitions.objects()) {
+        if group_of(&definition.key) == group {
+            definition.with_field("accepted names", kinds::accepted_names, |names| taken.add(names));
+        }
+    }
+    taken
+}
+
+/// The group of a definition, from its name.
+pub(super) fn group_of(name: &str) -> &str {
+    name.split_once('.').map_or("", |(_, group)| group)
 }
 
 /// Starts serving the kinds of a definition that is established, under the names that were accepted.
@@ -76,13 +102,7 @@ pub(super) fn serve(state: &ServerState, definition: &Map<String, Value>) -> Res
         .pointer("/metadata/name")
         .and_then(Value::as_str)
         .unwrap_or_default();
-    let established = definition
-        .pointer("/status/conditions")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .any(|condition| condition["type"] == "Established" && condition["status"] == "True");
-    if established {
+    if kinds::is_established(&definition) {
         let served = state.registry.write().insert_crd(&definition);
         served.map_err(|errors| ApiError::invalid(GROUP, KIND, name, &errors))?;
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::garbage::CONTENTS;
+use super::garbage::{CONTENTS, is_held};
 use super::{Origin, Place, definition, into_map};
 use crate::admission::metadata::metadata_mut;
 use crate::server::state::ServerState;
@@ -95,9 +95,14 @@ pub(crate) fn delete(
         return Ok(Deleted::Gone(gone));
     }
     let mut object = into_map(place.kind, current.value())?;
+    if current.meta.deleting && is_held(place.kind, &object) {
+        // Only the first deletion of a namespace changes it, until its contents are removed.
+        return Ok(Deleted::Marked(current));
+    }
+    let terminates = place.is("", "Namespace") && !current.meta.deleting;
     let finalizers = wanted_finalizers(place, &mut object, options.propagation);
     let grace = grace_period(state, place, &object, options);
-    if finalizers.is_empty() && grace.is_none() && !place.is("", "Namespace") {
+    if finalizers.is_empty() && grace.is_none() && !terminates {
         if place.dry_run {
             return Ok(Deleted::Gone(current));
         }
@@ -134,7 +139,7 @@ pub(crate) fn delete(
             metadata.insert("generation".to_owned(), (generation + 1).into());
         }
     }
-    if place.is("", "Namespace") {
+    if terminates {
         terminate(&mut object);
     }
     let marked = place.put(store, &object);
@@ -243,7 +248,11 @@ fn terminate(namespace: &mut Map<String, Value>) {
         finalizers.push(CONTENTS.into());
     }
     spec["finalizers"] = finalizers.into();
-    namespace.insert("status".to_owned(), json!({ "phase": "Terminating" }));
+    let status = namespace.entry("status").or_insert_with(|| json!({}));
+    if !status.is_object() {
+        *status = json!({});
+    }
+    status["phase"] = "Terminating".into();
 }
 
 /// The grace period of a pod: zero unless it is bound to a node. `None` for other kinds, and for pods unless graceful

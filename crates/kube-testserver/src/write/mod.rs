@@ -81,12 +81,17 @@ pub(crate) struct Place<'a> {
 /// Warnings for the client, about a write that succeeds or fails.
 #[derive(Debug, Default)]
 pub(crate) struct Warnings {
-    texts: Mutex<Vec<String>>,
+    /// About the body of the request.
+    of_body: Mutex<Vec<String>>,
+    /// About the object that would be stored.
+    of_object: Mutex<Vec<String>>,
 }
 
 impl Warnings {
     fn into_texts(self) -> Vec<String> {
-        self.texts.into_inner()
+        let mut texts = self.of_body.into_inner();
+        texts.extend(self.of_object.into_inner());
+        texts
     }
 }
 
@@ -138,22 +143,24 @@ impl Place<'_> {
         escalation::check(&state.store.read(), &grant)
     }
 
-    /// Warns the client; a text only once.
+    /// Warns the client about the object.
     fn warn(&self, texts: impl IntoIterator<Item = String>) {
         if let Some(warnings) = self.warnings {
-            let mut known = warnings.texts.lock();
-            for text in texts {
-                if !known.contains(&text) {
-                    known.push(text);
-                }
-            }
+            warnings.of_object.lock().extend(texts);
         }
     }
 
-    /// Forgets the warnings of an attempt that is repeated.
+    /// Warns the client about the body of its request. Those of the last attempt count.
+    fn warn_of_body(&self, texts: Vec<String>) {
+        if let Some(warnings) = self.warnings {
+            *warnings.of_body.lock() = texts;
+        }
+    }
+
+    /// Forgets the warnings about the object of an attempt that is repeated.
     fn clear_warnings(&self) {
         if let Some(warnings) = self.warnings {
-            warnings.texts.lock().clear();
+            warnings.of_object.lock().clear();
         }
     }
 
@@ -342,11 +349,13 @@ pub(crate) fn set_name(object: &mut Value, name: &str) {
 /// Rejects objects that are nested too deep to be parsed again.
 fn check_depth(value: &Value) -> Result<(), ApiError> {
     if is_deeper(value, DEEPEST) {
-        return Err(ApiError::bad_request(format!(
-            "the object is nested deeper than {DEEPEST} levels"
-        )));
+        return Err(too_deep());
     }
     Ok(())
+}
+
+fn too_deep() -> ApiError {
+    ApiError::bad_request(format!("the object is nested deeper than {DEEPEST} levels"))
 }
 
 /// Rejects an object with values of the wrong type, with the error of Go's decoder.

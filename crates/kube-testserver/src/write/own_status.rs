@@ -2,6 +2,7 @@
 //! after the object. Here these writes follow at once, but the response to the write that caused them, and every watch, show the object
 //! as it was before.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -15,6 +16,9 @@ use crate::transport::status::ApiError;
 const FLOW_GROUP: &str = "flowcontrol.apiserver.k8s.io";
 const FLOW_SCHEMAS: &str = "flowschemas.flowcontrol.apiserver.k8s.io";
 const PRIORITY_LEVELS: &str = "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io";
+
+/// Where a flow schema names its priority level.
+const LEVEL: &str = "/spec/priorityLevelConfiguration/name";
 
 /// The priority levels of every real server. They are not stored here.
 const BUILTIN_LEVELS: &[&str] = &[
@@ -40,35 +44,39 @@ pub(super) fn is_of(collection: &str) -> bool {
 pub(super) fn follow(state: &ServerState, store: &mut Store, event: &Event) {
     match event {
         Event::Written { collection, object } if &**collection == definition::COLLECTION => {
-            define(state, store, &object.key);
+            define(state, store, vec![object.key.clone()]);
         }
         Event::Removed { collection, object } if &**collection == definition::COLLECTION => {
             // It has freed its names.
-            let group = text(&object.value(), "/spec/group");
-            for other in all(store, definition::COLLECTION) {
-                if other.with_field("group of a definition that waits", waiting, |waits| {
-                    waits == group
-                }) {
-                    define(state, store, &other.key);
-                }
-            }
+            define(state, store, waiting(store, definition::group_of(&object.key)));
         }
-        Event::Written { collection, .. } | Event::Removed { collection, .. }
-            if state.config.conformant && matches!(&**collection, FLOW_SCHEMAS | PRIORITY_LEVELS) =>
+        _ if !state.config.conformant => {}
+        Event::Written { collection, object } if &**collection == FLOW_SCHEMAS => {
+            resolve(state, store, &object.key);
+        }
+        Event::Written { collection, object } | Event::Removed { collection, object }
+            if &**collection == PRIORITY_LEVELS =>
         {
-            for schema in all(store, FLOW_SCHEMAS) {
-                resolve(state, store, &schema);
+            let level = |schema: &Value| text(schema, LEVEL);
+            let names = |schema: &Arc<Stored>| {
+                schema.with_field("level of a flow schema", level, |level| level == object.meta.name)
+            };
+            for key in keys(store, FLOW_SCHEMAS, names) {
+                resolve(state, store, &key);
             }
         }
         _ => {}
     }
 }
 
-fn all(store: &Store, collection: &str) -> Vec<Arc<Stored>> {
+/// The keys of the objects for which this is true.
+fn keys(store: &Store, collection: &str, test: impl Fn(&Arc<Stored>) -> bool) -> Vec<Arc<str>> {
     let objects = store.collection(collection);
+    let objects = objects.iter().flat_map(|objects| objects.objects());
     objects
-        .map(|objects| objects.objects().cloned().collect())
-        .unwrap_or_default()
+        .filter(|object| test(object))
+        .map(|object| object.key.clone())
+        .collect()
 }
 
 fn text(value: &Value, pointer: &str) -> String {
@@ -76,31 +84,50 @@ fn text(value: &Value, pointer: &str) -> String {
     text.unwrap_or_default().to_owned()
 }
 
-/// The group of a definition that waits for names; empty if it does not.
-fn waiting(definition: &Value) -> String {
-    let conditions = definition.pointer("/status/conditions").and_then(Value::as_array);
-    let accepted = conditions
-        .into_iter()
-        .flatten()
-        .any(|condition| text(condition, "/type") == "NamesAccepted" && text(condition, "/status") == "True");
-    if accepted {
-        String::new()
-    } else {
-        text(definition, "/spec/group")
+/// The definitions of a group that wait for names.
+fn waiting(store: &Store, group: &str) -> Vec<Arc<str>> {
+    let accepted = |definition: &Value| {
+        let conditions = definition.pointer("/status/conditions").and_then(Value::as_array);
+        let accepted = conditions
+            .into_iter()
+            .flatten()
+            .find(|condition| text(condition, "/type") == "NamesAccepted");
+        accepted.map_or_else(String::new, |accepted| text(accepted, "/status"))
+    };
+    keys(store, definition::COLLECTION, |definition| {
+        definition::group_of(&definition.key) == group
+            && definition.with_field(
+                "whether the names of a definition are accepted",
+                accepted,
+                |status| status != "True",
+            )
+    })
+}
+
+/// Takes the next step of each of these definitions, which may free names for others. Every write leads to the next step of the
+/// definition, too.
+#[doc(alias = "requeueAllOtherGroupCRDs")]
+fn define(state: &ServerState, store: &mut Store, keys: Vec<Arc<str>>) {
+    let mut queue = VecDeque::from(keys);
+    while let Some(key) = queue.pop_front() {
+        if define_one(state, store, &key) {
+            let others = waiting(store, definition::group_of(&key));
+            queue.extend(others.into_iter().filter(|other| *other != key));
+        }
     }
 }
 
-/// The next step of a definition: its names, then whether it is established. Each is written, which leads to the next one.
-fn define(state: &ServerState, store: &mut Store, key: &str) {
+/// The next step of a definition: its names, then whether it is established. Returns whether it was written.
+fn define_one(state: &ServerState, store: &mut Store, key: &str) -> bool {
     let definitions = store.collection(definition::COLLECTION);
     let Some(stored) = definitions.and_then(|definitions| definitions.get(key)).cloned() else {
-        return;
+        return false;
     };
     if stored.meta.deleting {
-        return;
+        return false;
     }
-    let Some(status) = definition::next_status(state, &stored.value()) else {
-        return;
+    let Some(status) = definition::next_status(state, store, &stored.value()) else {
+        return false;
     };
     let now = state.clock.timestamp();
     let manager = Manager {
@@ -114,14 +141,19 @@ fn define(state: &ServerState, store: &mut Store, key: &str) {
         Ok(Made::Changed(new))
     };
     let kind = (definition::GROUP, "customresourcedefinitions");
-    write(state, store, kind, &stored.meta.name, manager, make);
+    let written = write(state, store, kind, &stored.meta.name, manager, make);
+    written.is_some_and(|written| !Arc::ptr_eq(&written, &stored))
 }
 
 /// Whether the priority level of a flow schema exists.
 #[doc(alias = "presyncFlowSchemaStatus")]
-fn resolve(state: &ServerState, store: &mut Store, stored: &Stored) {
+fn resolve(state: &ServerState, store: &mut Store, key: &str) {
+    let schemas = store.collection(FLOW_SCHEMAS);
+    let Some(stored) = schemas.and_then(|schemas| schemas.get(key)).cloned() else {
+        return;
+    };
     let schema = stored.value();
-    let level = text(&schema, "/spec/priorityLevelConfiguration/name");
+    let level = text(&schema, LEVEL);
     let exists = BUILTIN_LEVELS.contains(&level.as_str())
         || store
             .collection(PRIORITY_LEVELS)
@@ -181,14 +213,12 @@ fn write(
     name: &str,
     manager: Manager<'_>,
     make: impl FnOnce(&Value) -> Result<Made, ApiError>,
-) {
-    let Some(kind) = state.registry.read().resource(group, "v1", plural) else {
-        return;
-    };
+) -> Option<Arc<Stored>> {
+    let kind = state.registry.read().resource(group, "v1", plural)?;
     let place = Place {
         manager: Some(manager),
         ..Place::of_test(&kind, &kind, None, name)
     };
     // It was removed if it is not found, and nothing is left to do.
-    let _ = update_now(state, store, &place, Part::Status, make);
+    update_now(state, store, &place, Part::Status, make).ok()
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::admission::field_error::FieldError;
@@ -135,11 +134,13 @@ async fn perform(
             let scale = match writing.patch_type()? {
                 PatchType::Apply => {
                     let force = seen.query.flag("force");
-                    let scale = writing.parse_body()?;
+                    let (scale, duplicates) = writing.applied()?;
                     writing.check_scale_fits(&scale)?;
+                    writing.check_duplicates(&place, &duplicates)?;
                     write::apply_scale(state, &place, &scale, force).await?
                 }
                 patch_type => {
+                    writing.check_patch()?;
                     let make = |present: &Value| writing.patched(patch_type, present);
                     write::write_scale(state, &place, make).await?
                 }
@@ -148,13 +149,10 @@ async fn perform(
         }
         (Verb::Update, _) => {
             let object = writing.object()?;
-            let warnings = writing.unknown_fields(&object)?;
+            place.warn_of_body(writing.unknown_fields(&object)?);
             let make = |_: &Value| Ok(Made::Changed(object.clone()));
             let updated = write::update(state, &place, part(subresource), make).await?;
-            Ok(response::warned(
-                writing.show(StatusCode::OK, &updated).await?,
-                &warnings,
-            ))
+            writing.show(StatusCode::OK, &updated).await
         }
         (Verb::Patch, _) => writing.patch(&place, part(subresource)).await,
         (Verb::Delete, "") => writing.delete(&place).await,
@@ -198,40 +196,51 @@ impl Writing<'_> {
             let review = write::review(self.state, self.kind, self.user, object);
             return Ok(response::json(StatusCode::CREATED, review.to_string()));
         }
-        let warnings = self.unknown_fields(&object)?;
+        place.warn_of_body(self.unknown_fields(&object)?);
         let created = write::create_admitted(self.state, place, object).await?;
-        Ok(response::warned(
-            self.show(StatusCode::CREATED, &created).await?,
-            &warnings,
-        ))
+        self.show(StatusCode::CREATED, &created).await
     }
 
     async fn patch(&self, place: &Place<'_>, part: Part) -> Result<Response<TestBody>, ApiError> {
         let patch_type = self.patch_type()?;
         if patch_type != PatchType::Apply {
-            // The warnings of the last attempt count.
-            let warnings = Mutex::new(Vec::new());
+            self.check_patch()?;
             let make = |present: &Value| {
                 let patched = self.patched(patch_type, present)?;
                 self.check_patched(patch_type, present, &patched)?;
-                *warnings.lock() = self.unknown_fields_of_patch(patch_type, &patched)?;
+                place.warn_of_body(self.unknown_fields_of_patch(patch_type, &patched)?);
                 Ok(Made::Patched(patched))
             };
             let patched = write::update(self.state, place, part, make).await?;
-            return Ok(response::warned(
-                self.show(StatusCode::OK, &patched).await?,
-                &warnings.into_inner(),
-            ));
+            return self.show(StatusCode::OK, &patched).await;
         }
-        let (applied, twice) = self.applied()?;
+        let (applied, duplicates) = self.applied()?;
         patch::check_applied(self.kind, &applied).map_err(|error| ApiError::patch(&error))?;
         self.check_fit(&applied)?;
-        let force = self.seen.query.flag("force");
-        let (status, object) = self.apply(place, part, &applied, force).await?;
-        Ok(response::warned(
-            self.show(status, &object).await?,
-            twice.as_slice(),
-        ))
+        let (status, object) = self.apply(place, part, &applied, &duplicates).await?;
+        self.show(status, &object).await
+    }
+
+    /// A patch must be JSON, whatever the state of the object that it is for.
+    #[doc(alias = "validateAndTranscodePatch")]
+    fn check_patch(&self) -> Result<(), ApiError> {
+        let parsed = patch::parse(self.body);
+        parsed.map(drop).map_err(|error| ApiError::patch(&error))
+    }
+
+    /// Keys that an applied configuration has twice: warnings, or an error if the client requests strict validation.
+    fn check_duplicates(&self, place: &Place<'_>, duplicates: &[String]) -> Result<(), ApiError> {
+        match self.seen.param("fieldValidation") {
+            Some("Ignore") => {}
+            Some("Strict") if !duplicates.is_empty() => {
+                return Err(ApiError::bad_request(format!(
+                    "error strict decoding patch: error converting YAML to JSON: yaml: unmarshal errors:\n  {}",
+                    duplicates.join("\n  ")
+                )));
+            }
+            _ => place.warn_of_body(duplicates.to_vec()),
+        }
+        Ok(())
     }
 
     /// Server-side apply: updates the object, or creates it. Tries again if another client creates or deletes the
@@ -241,13 +250,17 @@ impl Writing<'_> {
         place: &Place<'_>,
         part: Part,
         applied: &Value,
-        force: bool,
+        duplicates: &[String],
     ) -> Result<(StatusCode, Arc<Stored>), ApiError> {
         let Some(manager) = &place.manager else {
             return Err(ApiError::bad_request("an apply needs a field manager"));
         };
+        let force = self.seen.query.flag("force");
         let apply = |live: Option<&Value>| {
-            patch::apply(self.kind, live, applied, manager, force).map_err(|error| ApiError::patch(&error))
+            let made = patch::apply(self.kind, live, applied, manager, force);
+            let made = made.map_err(|error| ApiError::patch(&error))?;
+            self.check_duplicates(place, duplicates)?;
+            Ok(made)
         };
         loop {
             let current = place.current(&self.state.store.read());

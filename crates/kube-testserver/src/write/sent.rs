@@ -6,9 +6,10 @@ use kube_protobuf::{MEDIA_TYPE, Options, from_body, schema};
 use serde_json::{Value, json};
 
 use super::request::Writing;
+use super::too_deep;
 use crate::admission::field_error::quote;
 use crate::kinds::Kind;
-use crate::transport::go_json;
+use crate::transport::go_json::{self, Unreadable};
 use crate::transport::status::ApiError;
 
 /// The Go type in which a real server looks for the version and the kind of an object.
@@ -68,7 +69,8 @@ impl Writing<'_> {
             .is_some_and(|content_type| content_type.contains("yaml"));
         match go_json::parse(self.body) {
             Ok(value) => Ok(value),
-            Err(error) if !wants_yaml => Err(self.untyped(&error)),
+            Err(Unreadable::TooDeep) => Err(too_deep()),
+            Err(Unreadable::Invalid(error)) if !wants_yaml => Err(self.untyped(&error)),
             Err(_) => {
                 let text = std::str::from_utf8(self.body).map_err(|error| self.unrecognized(&error))?;
                 crate::manifest::yaml(text).map_err(|error| self.unrecognized(&error))
@@ -76,23 +78,20 @@ impl Writing<'_> {
         }
     }
 
-    /// The body of an apply, which is YAML, and a warning about a field that it has twice. An error if the client requests strict
-    /// validation.
-    pub(super) fn applied(&self) -> Result<(Value, Option<String>), ApiError> {
+    /// The body of an apply, which is YAML, and the keys that it has twice.
+    pub(super) fn applied(&self) -> Result<(Value, Vec<String>), ApiError> {
         if let Ok(value) = serde_json::from_slice(self.body) {
-            return Ok((value, None));
+            let twice = go_json::has_duplicates(self.body);
+            let text = std::str::from_utf8(self.body).ok().filter(|_| twice);
+            return Ok((value, text.map(crate::manifest::duplicates).unwrap_or_default()));
+        }
+        if go_json::parse(self.body) == Err(Unreadable::TooDeep) {
+            return Err(too_deep());
         }
         let refused =
             |why: &dyn fmt::Display| ApiError::bad_request(format!("error encoding patch: yaml: {why}"));
         let text = std::str::from_utf8(self.body).map_err(|error| refused(&error))?;
-        let (value, twice) = crate::manifest::lenient_yaml(text).map_err(|error| refused(&error))?;
-        match (twice, self.seen.param("fieldValidation")) {
-            (Some(twice), Some("Strict")) => Err(ApiError::bad_request(format!(
-                "error strict decoding patch: error converting YAML to JSON: yaml: unmarshal errors:\n  {twice}"
-            ))),
-            (_, Some("Ignore")) => Ok((value, None)),
-            (twice, _) => Ok((value, twice)),
-        }
+        crate::manifest::lenient_yaml(text).map_err(|error| refused(&error))
     }
 
     /// A body without version and kind.

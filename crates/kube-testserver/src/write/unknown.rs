@@ -47,28 +47,29 @@ impl Writing<'_> {
         Err(ApiError::invalid("", "", "", &[error]))
     }
 
-    /// A patch must not yield values of the wrong type. Strategic merge patches are applied to the types themselves.
+    /// A patch must not yield values of the wrong type.
     pub(super) fn check_patched(
         &self,
         patch_type: PatchType,
         present: &Value,
         patched: &Value,
     ) -> Result<(), ApiError> {
-        let typed = self.state.config.conformant && !self.kind.custom;
-        if !typed || !matches!(patch_type, PatchType::Json | PatchType::Merge) {
+        if !self.state.config.conformant || self.kind.custom {
             return Ok(());
         }
-        let decoded = patched
-            .as_object()
-            .map(|patched| typed::decode(self.kind, patched));
-        match decoded.and_then(|decoded| decoded.error) {
-            None => Ok(()),
-            Some(error) => {
-                let value = typed::printed_patch(self.kind, present, patched);
-                let error = FieldError::invalid("patch", value, error);
-                Err(ApiError::invalid("", "", "", &[error]))
-            }
-        }
+        let strategic = patch_type == PatchType::Strategic;
+        let decode = if strategic { typed::convert } else { typed::decode };
+        let decoded = patched.as_object().map(|patched| decode(self.kind, patched));
+        let Some(error) = decoded.and_then(|decoded| decoded.error) else {
+            return Ok(());
+        };
+        let value = if strategic {
+            go_value(&self.parse_body()?)
+        } else {
+            typed::printed_patch(self.kind, present, patched)
+        };
+        let error = FieldError::invalid("patch", value, error);
+        Err(ApiError::invalid("", "", "", &[error]))
     }
 
     /// An applied configuration must fit the types of its kind, whatever the client requests.

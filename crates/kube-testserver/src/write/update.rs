@@ -93,7 +93,7 @@ fn store_change(
     };
     // What the server sets has no manager.
     if place.is(definition::GROUP, definition::KIND) && part == Part::Object {
-        definition::set_status(state, place.origin, &mut new);
+        definition::set_status(state, store, place.origin, &mut new);
     }
     if place.is_typed() && part == Part::Status {
         typed::time_phase(place.kind, &old, &mut new, &state.clock.timestamp());

@@ -144,6 +144,56 @@ async fn a_definition_waits_until_its_names_are_free() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_definition_that_gives_up_a_name_frees_it_for_the_ones_that_wait() {
+    let server = TestServer::new();
+    send(&server, Method::POST, DEFINITIONS, &definition()).await;
+    let mut other = definition();
+    other["metadata"]["name"] = json!("wands.example.com");
+    other["spec"]["names"] = json!({"plural": "wands", "kind": "Wand", "shortNames": ["wd"]});
+    send(&server, Method::POST, DEFINITIONS, &other).await;
+    assert_eq!(
+        conditions(&server, "wands").await,
+        ["ShortNamesConflict", "NotAccepted"]
+    );
+
+    let renamed = send_as(
+        &server,
+        Method::PATCH,
+        &format!("{DEFINITIONS}/widgets.example.com"),
+        "application/merge-patch+json",
+        json!({"spec": {"names": {"shortNames": ["wi"]}}}).to_string(),
+    )
+    .await;
+
+    assert_eq!(renamed.status, 200, "{}", renamed.text);
+    assert_eq!(
+        conditions(&server, "wands").await,
+        ["NoConflicts", "InitialNamesAccepted"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_is_taken_by_a_definition_that_is_not_served_itself() {
+    let server = TestServer::new();
+    send(&server, Method::POST, DEFINITIONS, &definition()).await;
+    // Waits for its kind, but has its list kind.
+    let mut other = definition();
+    other["metadata"]["name"] = json!("wands.example.com");
+    other["spec"]["names"] = json!({"plural": "wands", "kind": "Widget", "listKind": "WandList"});
+    send(&server, Method::POST, DEFINITIONS, &other).await;
+    let mut third = definition();
+    third["metadata"]["name"] = json!("rods.example.com");
+    third["spec"]["names"] = json!({"plural": "rods", "kind": "Rod", "listKind": "WandList"});
+
+    send(&server, Method::POST, DEFINITIONS, &third).await;
+
+    assert_eq!(
+        conditions(&server, "rods").await,
+        ["ListKindConflict", "NotAccepted"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_status_of_the_wrong_type_is_replaced() {
     let server = TestServer::new();
     send(&server, Method::POST, DEFINITIONS, &definition()).await;
@@ -164,6 +214,8 @@ async fn a_status_of_the_wrong_type_is_replaced() {
         conditions(&server, "widgets").await,
         ["NoConflicts", "InitialNamesAccepted"]
     );
+    let replaced = get(&server, &format!("{DEFINITIONS}/widgets.example.com")).await;
+    assert_eq!(replaced.json()["status"]["storedVersions"], json!(["v1"]));
 }
 
 #[tokio::test(start_paused = true)]

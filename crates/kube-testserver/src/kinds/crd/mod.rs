@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 use super::{Column, Kind, ScalePaths, StoredAs};
 use crate::webhooks::Conversion;
 
-pub(crate) use status::{TakenNames, add_stored_version, initial_crd_status, next_crd_status};
+pub(crate) use status::{
+    TakenNames, accepted_names, add_stored_version, initial_crd_status, is_established, next_crd_status,
+};
 pub use validate::{validate_crd, validate_crd_form, validate_crd_update};
 
 /// The names of a custom resource.
@@ -42,7 +44,10 @@ impl Names {
     }
 
     fn at(definition: &Value, pointer: &str) -> Self {
-        let names = definition.pointer(pointer).unwrap_or(&Value::Null);
+        Self::from_json(definition.pointer(pointer).unwrap_or(&Value::Null))
+    }
+
+    fn from_json(names: &Value) -> Self {
         Self {
             plural: text(names, "plural").to_owned(),
             singular: text(names, "singular").to_owned(),

@@ -7,13 +7,32 @@ use serde_json::{Value, json};
 
 use super::{Names, items, storage_version, text, texts};
 
-/// The names of resources and kinds that the other definitions of a group use.
+/// The names of resources and kinds that the definitions of a group use.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TakenNames {
     /// Plural, singular and short names.
     pub(crate) resources: BTreeSet<String>,
     /// Kinds and list kinds.
     pub(crate) kinds: BTreeSet<String>,
+}
+
+impl TakenNames {
+    /// Adds the names that were accepted for a definition, from the text of [`accepted_names`].
+    pub(crate) fn add(&mut self, accepted: &str) {
+        let names = Names::from_json(&serde_json::from_str(accepted).unwrap_or_default());
+        let resources = [names.plural, names.singular]
+            .into_iter()
+            .chain(names.short_names);
+        self.resources.extend(resources.filter(|name| !name.is_empty()));
+        let kinds = [names.kind, names.list_kind];
+        self.kinds
+            .extend(kinds.into_iter().filter(|name| !name.is_empty()));
+    }
+}
+
+/// The names that were accepted for a definition, as text.
+pub(crate) fn accepted_names(definition: &Value) -> String {
+    Names::accepted(definition).to_json().to_string()
 }
 
 /// The status of a definition before any controller has seen it: no accepted names, no conditions.
@@ -41,7 +60,7 @@ pub(crate) fn add_stored_version(definition: &mut Value) {
 #[doc(alias = "EstablishingController")]
 pub(crate) fn next_crd_status(definition: &Value, taken: &TakenNames, now: &str) -> Option<Value> {
     let status = definition.get("status").filter(|status| status.is_object());
-    let mut next = status.cloned().unwrap_or_else(|| json!({}));
+    let mut next = status.map_or_else(|| initial_crd_status(definition), Value::clone);
     let (wanted, accepted) = (Names::of(definition), Names::accepted(definition));
     if wanted == accepted {
         let accepted = has_condition(&next, "NamesAccepted", "True");
@@ -129,6 +148,11 @@ fn accept(wanted: &Names, accepted: &Names, taken: &TakenNames) -> (Names, Optio
     (names, conflict)
 }
 
+/// Whether the kind of a definition is served.
+pub(crate) fn is_established(definition: &Value) -> bool {
+    has_condition(&definition["status"], "Established", "True")
+}
+
 fn has_condition(status: &Value, kind: &str, value: &str) -> bool {
     items(status, "conditions")
         .iter()
@@ -144,7 +168,7 @@ fn set_condition(status: &mut Value, (kind, value, reason, message): (&str, &str
         .position(|condition| text(condition, "type") == kind);
     let same = old
         .and_then(|at| conditions.get(at))
-        .filter(|old| text(old, "status") == value);
+        .filter(|old| text(old, "status") == value && !text(old, "lastTransitionTime").is_empty());
     let since = same.map_or(now, |old| text(old, "lastTransitionTime")).to_owned();
     let condition = json!({ "type": kind, "status": value, "reason": reason, "message": message, "lastTransitionTime": since });
     match old.and_then(|at| conditions.get_mut(at)) {
@@ -231,5 +255,28 @@ mod tests {
         assert_eq!(condition(&renamed, 0)[1], "ShortNamesConflict");
         assert_eq!(condition(&renamed, 1)[0], "True");
         assert_eq!(renamed["acceptedNames"]["shortNames"], json!(["wd"]));
+    }
+
+    #[test]
+    fn a_condition_without_a_transition_time_gets_one() {
+        let mut definition = widgets();
+        set_crd_defaults(&mut definition);
+        definition["status"] = initial_crd_status(&definition);
+        let now = "2026-01-01T00:00:00Z";
+        for time in [json!(""), json!(null)] {
+            definition["status"]["conditions"] =
+                json!([{ "type": "NamesAccepted", "status": "True", "lastTransitionTime": time }]);
+            let next = next_crd_status(&definition, &taken(&[]), now).unwrap();
+            assert_eq!(next["conditions"][0]["lastTransitionTime"], now);
+        }
+    }
+
+    #[test]
+    fn a_missing_status_begins_as_that_of_a_new_definition() {
+        let mut definition = widgets();
+        set_crd_defaults(&mut definition);
+        definition["status"] = json!("none");
+        let next = next_crd_status(&definition, &taken(&[]), "2026-01-01T00:00:00Z").unwrap();
+        assert_eq!(next["storedVersions"], json!(["v1"]));
     }
 }

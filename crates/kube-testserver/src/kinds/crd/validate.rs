@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::{Names, flag, items, text};
+use super::{Names, flag, is_established, items, text};
 use crate::admission::field_error::FieldError;
 use crate::admission::names;
 use crate::kinds::jsonpath::JsonPath;
@@ -172,14 +172,16 @@ fn requires_valid_bundle(old: &Value) -> bool {
 #[doc(alias = "ValidateCustomResourceDefinitionUpdate")]
 pub fn validate_crd_update(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = validate(new, Some(old));
-    for pointer in [
-        "/spec/scope",
-        "/spec/names/kind",
-        "/spec/group",
-        "/spec/names/plural",
+    // Nothing is stored before the definition is established.
+    let established = is_established(old);
+    for (pointer, immutable) in [
+        ("/spec/scope", established),
+        ("/spec/names/kind", established),
+        ("/spec/group", true),
+        ("/spec/names/plural", true),
     ] {
         let (after, before) = (new.pointer(pointer), old.pointer(pointer));
-        if after != before {
+        if immutable && after != before {
             let field = pointer.trim_start_matches('/').replace('/', ".");
             let value = after.cloned().unwrap_or(Value::Null);
             errors.push(FieldError::invalid(field, value, "field is immutable"));
@@ -533,6 +535,10 @@ mod tests {
         assert!(validate_crd_update(&new, &old).is_empty());
 
         old["spec"]["scope"] = json!("Cluster");
+        old["spec"]["names"]["kind"] = json!("Wand");
+        assert!(validate_crd_update(&new, &old).is_empty());
+        old["status"] = json!({ "conditions": [{ "type": "Established", "status": "True" }] });
+        assert_eq!(validate_crd_update(&new, &old).len(), 2);
         assert_eq!(
             validate_crd_update(&new, &old)[0].to_string(),
             "spec.scope: Invalid value: \"Namespaced\": field is immutable"

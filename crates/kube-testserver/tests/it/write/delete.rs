@@ -203,3 +203,33 @@ async fn only_its_subresource_changes_what_a_namespace_waits_for() {
     assert_eq!(deleted["metadata"].get("finalizers"), None);
     assert_eq!(get(&server, SHOP).await.status, 404);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_is_deleted_again_does_not_wait_for_its_contents_again() {
+    let server = TestServer::new();
+    let namespace = json!({
+        "apiVersion": "v1", "kind": "Namespace",
+        "metadata": {"name": "old", "finalizers": ["example.com/hold"]},
+        "status": {"phase": "Active", "conditions": [{"type": "Example", "status": "True"}]},
+    });
+    server.create(namespace);
+    let path = "/api/v1/namespaces/old";
+
+    let marked = send(&server, Method::DELETE, path, &Value::Null).await.json();
+    assert_eq!(marked["status"]["phase"], "Terminating");
+    assert_eq!(marked["status"]["conditions"][0]["type"], "Example");
+    let empty = get(&server, path).await.json();
+    assert_eq!(empty["spec"]["finalizers"], Value::Null);
+
+    for policy in ["Orphan", "Foreground"] {
+        let body = json!({"propagationPolicy": policy});
+        let again = send(&server, Method::DELETE, path, &body).await;
+        assert_eq!(again.status, 200, "{}", again.text);
+        assert_eq!(again.json()["spec"]["finalizers"], Value::Null);
+        assert_eq!(again.json()["status"], empty["status"]);
+    }
+    let mut free = get(&server, path).await.json();
+    free["metadata"]["finalizers"] = json!([]);
+    send(&server, Method::PUT, path, &free).await;
+    assert_eq!(get(&server, path).await.status, 404);
+}

@@ -3,6 +3,7 @@
 mod body;
 mod create;
 mod delete;
+mod malformed;
 mod update;
 
 use serde_json::{Value, json};
