@@ -66,9 +66,9 @@ pub enum SetNamespacesError {
     /// A namespace cannot be requested: its name is invalid, or the resource is cluster-scoped.
     #[error("namespace {namespace:?} cannot be watched: {reason}")]
     Invalid {
-        /// Which one.
+        /// The namespace.
         namespace: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
