@@ -11,17 +11,17 @@
 //!    may be hours apart.
 //! 3. Every write is conditional on the version read before. Of two concurrent writes, one fails.
 //!
-//! A renewal is sent before any other candidate can observe it, so the leader's period starts earlier and is shorter. The
-//! remaining assumption is about the *rate* of clocks: one clock must not run faster than another by a factor of
+//! A renewal is sent before any other candidate can observe it, so the leader's period starts earlier and is shorter.
+//! The remaining assumption is about the *rate* of clocks: one clock must not run faster than another by a factor of
 //! `lease_duration / renew_deadline` (1.5 by default). Work that is still running when leadership is lost is dropped
-//! half-way between the two limits, so for work the factor is 1.2. Work that hangs in a system call, or a request that a
-//! suspended machine had begun to send, cannot be stopped; to exclude these, check a fencing token such as
+//! halfway between the two limits, so for work the factor is 1.2. Work that hangs in a system call, or a request that a
+//! machine was sending when it was suspended, cannot be stopped; to exclude these, check a fencing token such as
 //! `leaseTransitions` on the receiving side.
 //!
 //! A malformed Lease (`spec` is not an object, a field has the wrong type or is out of range) counts as held. It is
-//! reported by [`Candidate::last_error`], taken over once it has not changed for the lease duration, and repaired. A Lease
-//! that states a shorter duration than the candidate's own setting is held for the candidate's. So an edit by hand never
-//! makes two candidates lead, with two exceptions: deleting the Lease and emptying `holderIdentity` release it.
+//! reported by [`Candidate::last_error`], taken over once it has not changed for the lease duration, and repaired. A
+//! Lease that states a shorter duration than the candidate's own setting is held for the candidate's. So a manual edit
+//! never makes two candidates lead, with two exceptions: deleting the Lease and emptying `holderIdentity` release it.
 //!
 //! # Cost
 //!
