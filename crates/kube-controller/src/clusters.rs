@@ -94,9 +94,7 @@ pub struct ClusterState {
 #[non_exhaustive]
 pub enum AddClusterError {
     /// A cluster of this name exists, or is being removed.
-    #[error(
-        "there is a cluster {cluster:?} already: choose another name, or remove it and wait for the removal"
-    )]
+    #[error("cluster {cluster:?} already exists: choose another name, or remove it and wait for the removal")]
     Duplicate {
         /// Its name.
         cluster: Arc<str>,

@@ -97,7 +97,7 @@ impl Default for BodyLimits {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FetchError {
-    /// There is no such object: the cache does not have it, or the server does not have it any more.
+    /// There is no such object: it is not in the cache, or no longer on the server.
     #[error("{key} not found")]
     NotFound {
         /// The object.

@@ -89,7 +89,7 @@ pub enum EncodingError {
     #[error(transparent)]
     NoSchema(#[from] NoSchemaError),
     /// The informer was not created from a [`ListWatch`], so the source chooses the encoding.
-    #[error("the encoding belongs to the source of {informer}, which is not a ListWatch")]
+    #[error("the encoding of {informer} cannot be set: its source is not a ListWatch")]
     NotAListWatch {
         /// Which informer.
         informer: String,

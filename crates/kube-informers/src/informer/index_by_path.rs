@@ -13,7 +13,7 @@ use crate::store::{DuplicateIndexError, Index};
 #[non_exhaustive]
 pub enum IndexByPathError {
     /// The path is invalid, or the kind has no such field.
-    #[error("no index by {path:?}")]
+    #[error("cannot index by {path:?}")]
     Path {
         /// The path.
         path: String,

@@ -13,7 +13,7 @@ use super::decoded::DecodedCache;
 use super::siblings::Siblings;
 use crate::codec::Expected;
 
-/// When [`Lazy`](super::Lazy) objects are decoded to check that they can be.
+/// When [`Lazy`](super::Lazy) objects are validated by decoding them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Validate {

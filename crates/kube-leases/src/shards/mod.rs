@@ -93,7 +93,7 @@ use wire::{GroupWire, LastDocuments};
 pub struct ShardConfig {
     /// How long a member's Lease must stay unchanged before others take its slots. Whole seconds. Default: 30 s.
     pub lease_duration: Duration,
-    /// A member that cannot renew for this long owns nothing any more. Default: 20 s.
+    /// A member that cannot renew for this long loses all its slots. Default: 20 s.
     pub renew_deadline: Duration,
     /// The interval of renewals and lists of a member. Default: 5 s.
     pub retry_period: Duration,
@@ -162,8 +162,9 @@ impl fmt::Debug for ShardGroup {
 }
 
 impl ShardGroup {
-    /// A replica of the group `group`, whose Leases are in `namespace`. The identity must be unique in the group: the name of
-    /// the pod, for instance. A process that restarts with the identity of one that crashed waits for the lease duration.
+    /// A replica of the group `group`, whose Leases are in `namespace`. The identity must be unique in the group, for
+    /// example the name of the pod. A process that restarts with the identity of one that crashed waits for the lease
+    /// duration.
     pub fn new(
         client: Client,
         namespace: impl Into<String>,

@@ -31,7 +31,7 @@ use keyed::KeyedDeltas;
 /// * A deletion is accepted only if its key is queued, in process or known. Any other deletion has been delivered.
 /// * An `Added` or `Updated` of an object that does not exist is ignored if its version is older than the last list or
 ///   delta: a server that repeats an old event must not bring a deleted object back.
-/// * Of two consecutive deletions of one key only the more informative one is kept. Nothing else is compressed.
+/// * If two deletions of one key are consecutive, only the more informative one is kept. Nothing else is compressed.
 ///   Unreadable objects without a name have no key. They are popped first, in batches of their own.
 /// * Bounded: when it holds its capacity in deltas, [`has_room`](Target::has_room) returns false and the reflector
 ///   stops reading. Further deltas are still accepted, because a list may be larger than any capacity.
