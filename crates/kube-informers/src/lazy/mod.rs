@@ -1,6 +1,6 @@
 //! `Lazy`: cached objects that are kept as their encoded bytes and decoded on access.
 //!
-//! A decoded pod of `k8s-openapi` takes about 33 kB, its bytes without `managedFields` take 3 kB. Use `Lazy<Pod>`
+//! Without `managedFields`, a decoded pod of `k8s-openapi` takes about 26 kB, its encoded bytes 3 kB. Use `Lazy<Pod>`
 //! instead of `Pod` as the type of cached objects:
 //!
 //! ```
