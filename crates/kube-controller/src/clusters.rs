@@ -1,4 +1,4 @@
-//! `Clusters`: one view of a kind over several clusters that come and go.
+//! `Clusters`: one view of a kind across several clusters that come and go.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -50,8 +50,8 @@ pub enum ClusterEvent<K> {
         /// The change.
         event: Event<K>,
     },
-    /// A cluster was removed, or its informer stopped. None of its objects is in the view any more, and none of its
-    /// events follows.
+    /// A cluster was removed, or its informer stopped. Its objects are no longer in the view, and no more of its events
+    /// follow.
     Left {
         /// Which one.
         cluster: Arc<str>,
@@ -93,10 +93,8 @@ pub struct ClusterState {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddClusterError {
-    /// There is a cluster of this name, or it is being removed.
-    #[error(
-        "there is a cluster {cluster:?} already: choose another name, or remove it and wait for the removal"
-    )]
+    /// A cluster of this name exists, or is being removed.
+    #[error("cluster {cluster:?} already exists: choose another name, or remove it and wait for the removal")]
     Duplicate {
         /// Its name.
         cluster: Arc<str>,
@@ -108,9 +106,9 @@ pub enum AddClusterError {
 
 /// The objects of a kind in several clusters: one informer per cluster, with keys that name the cluster.
 ///
-/// Clusters are [added](Self::add) and [removed](Self::remove) at any time. Each has its own cache, watch and handlers, so one
-/// that cannot be reached delays no other: its objects stay readable in their last known state, and [`states`](Self::states)
-/// says how old that is. The informers belong to the caller, who may take them from a
+/// Clusters can be [added](Self::add) and [removed](Self::remove) at any time. Each has its own cache, watch and
+/// handlers, so an unreachable cluster delays no other: its objects stay readable in their last known state, and
+/// [`states`](Self::states) shows how old that is. The informers belong to the caller, who may take them from a
 /// [`SharedInformerFactory`](kube_informers::SharedInformerFactory) per cluster.
 ///
 /// A clone is another handle to the same view.
@@ -205,7 +203,7 @@ impl<K: Object> Clusters<K> {
     ///
     /// # Errors
     ///
-    /// There is a cluster of this name, or the informer has stopped. Nothing changes then.
+    /// A cluster of this name exists, or the informer has stopped. Nothing changes in these cases.
     pub fn add(&self, cluster: impl Into<Arc<str>>, informer: &Informer<K>) -> Result<(), AddClusterError> {
         let cluster = cluster.into();
         let mut attached = Vec::new();
@@ -242,7 +240,7 @@ impl<K: Object> Clusters<K> {
         }
     }
 
-    /// Removes a cluster. Its objects leave the view at once; handlers receive nothing of it after
+    /// Removes a cluster. Its objects leave the view at once; handlers receive none of its events after
     /// [`ClusterEvent::Left`]. Keys that are queued in a controller are still reconciled.
     ///
     /// Returns the informer, to be [shut down](Informer::shutdown) if nothing else needs it; `None` if there is no such
@@ -314,8 +312,8 @@ impl<K: Object> Clusters<K> {
 
     /// Adds a handler for all clusters, present and future. It receives the cached objects of each first.
     ///
-    /// The events of one cluster arrive in order, one at a time; those of different clusters may arrive concurrently, so that
-    /// a cluster never waits for another one. It should be fast, and must not block. It is called for as long as the
+    /// The events of one cluster arrive in order, one at a time; those of different clusters may arrive concurrently,
+    /// so no cluster waits for another. The handler should be fast, and must not block. It is called for as long as the
     /// clusters are in the view.
     pub fn add_event_handler(&self, handler: impl Fn(ClusterEvent<K>) + Send + Sync + 'static) {
         let handler: Arc<Handler<K>> = Arc::new(handler);
@@ -329,9 +327,9 @@ impl<K: Object> Clusters<K> {
         }));
     }
 
-    /// Reconciles the keys of a watch in all clusters, present and future. Like every
-    /// [added watch](ControllerHandle::add_watch) it is optional: the controller neither waits for a cluster nor ends with it.
-    /// The function returns the watch of one cluster, [`Watch::object`] for example.
+    /// Reconciles the keys of a watch in all clusters, present and future. Like every [added
+    /// watch](ControllerHandle::add_watch) it is optional: the controller neither waits for a cluster nor ends with it.
+    /// The function returns the watch of one cluster, for example [`Watch::object`].
     pub fn watch_with(
         &self,
         controller: &ControllerHandle<ClusterKey>,

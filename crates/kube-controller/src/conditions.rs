@@ -5,8 +5,8 @@ use k8s_openapi::jiff::Timestamp;
 
 /// A condition with the current time as its transition time. The status is `true`, `false`, or `None` for `Unknown`.
 ///
-/// The reason is one word in CamelCase, for programs; the API server rejects conditions without one. The message is for
-/// people.
+/// The reason is one CamelCase word, for programs; the API server rejects conditions without one. The message is for
+/// humans.
 pub fn condition(
     type_: impl Into<String>,
     status: impl Into<Option<bool>>,

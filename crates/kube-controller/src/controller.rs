@@ -1,4 +1,4 @@
-//! `Controller`: watches, settings, and the two ways to run it. Nothing runs before that.
+//! `Controller`: watches, settings, and the two ways to run it.
 
 use std::fmt::{self, Debug};
 use std::future::Future;
@@ -60,7 +60,7 @@ impl<T: Key> Controller<T> {
         Self::with_queue(name, queue)
     }
 
-    /// A controller for an existing queue, with another rate limiter for example.
+    /// A controller for an existing queue, for example one with a different rate limiter.
     ///
     /// The queue must not have other workers. It is shut down together with the controller.
     pub fn with_queue(name: impl Into<String>, queue: WorkQueue<T>) -> Self {
@@ -104,8 +104,8 @@ impl<T: Key> Controller<T> {
         self
     }
 
-    /// Ends with [`RunError::NotSynced`], which names the cause, if the caches are not synced within this time. Default: waits
-    /// without a limit.
+    /// Ends with [`RunError::NotSynced`], which names the cause, if the caches are not synced within this time.
+    /// Default: no limit.
     #[doc(alias = "CacheSyncTimeout")]
     pub fn sync_within(mut self, timeout: Duration) -> Self {
         self.settings.sync_within = Some(timeout);
@@ -120,14 +120,14 @@ impl<T: Key> Controller<T> {
         self
     }
 
-    /// Waits before each run until the caches hold what earlier runs of the key wrote; see [`OwnWrites`].
+    /// Before each run, waits until the caches hold what earlier runs of the key wrote; see [`OwnWrites`].
     pub fn own_writes(mut self, writes: &OwnWrites<T>) -> Self {
         self.hooks.own_writes = Some(writes.clone());
         self
     }
 
-    /// Called after each run that failed or panicked, with its key, after it was logged: to alert, or to report an Event.
-    /// It should be fast; a panic in it is treated like one of the run.
+    /// Called with the key after each run that failed or panicked, once that is logged: to alert, or to report an
+    /// Event. It should be fast; a panic in it is treated like a panic of the run.
     pub fn on_failure(mut self, hook: impl Fn(&T, &RunFailure<'_>) + Send + Sync + 'static) -> Self {
         self.hooks.on_failure = Some(Box::new(hook));
         self

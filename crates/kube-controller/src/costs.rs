@@ -1,4 +1,4 @@
-//! `Costs`: which keys a controller spends its time on. Pure; bounded.
+//! `Costs`: which keys a controller spends its time on. Bounded; no I/O and no clock.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Controllers on informers: events are mapped to keys, keys are queued, and workers reconcile them with retries.
+//! Controllers built on informers: events are mapped to keys, keys are queued, and workers reconcile them with retries.
 //!
 //! ```
 //! use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
@@ -43,54 +43,55 @@
 //! # Guarantees
 //!
 //! - **A key is never reconciled concurrently.** A key that is added while in flight is reconciled once more afterwards.
-//! - **Caches are synced first.** The first reconcile starts when every informer is synced and its initial objects have been
-//!   mapped to keys.
+//! - **Caches are synced first.** The first reconcile starts once every informer is synced and its initial objects have
+//!   been mapped to keys.
 //! - **Failures are retried.** An error or a panic is logged and the key is retried with exponential back-off;
 //!   [`Controller::max_retries`] limits the retries. If a mapping or predicate panics, its event is lost and the informer
 //!   reports it.
-//! - **Both states of an update are mapped**, so that an object that changes its owner triggers the old and the new owner.
+//! - **Both states of an update are mapped**, so an object that changes its owner triggers the old and the new owner.
 //!   Deletions are mapped like any other event.
 //! - **Changes come first.** The initial list and resyncs are queued at
 //!   [`Priority::LOW`](kube_workqueue::Priority::LOW).
 //! - **Graceful shutdown.** Queued keys are dropped (the next start lists them again); reconciles in flight are finished
 //!   within the [grace period](Controller::grace).
 //! - **No silent end.** If an informer stops, the controller ends with an error.
-//! - **No silent start.** While it waits for a cache, it logs which informer it waits for and why, after 5 s and then every
-//!   minute.
-//! - **The server's delay counts.** If an error carries a Retry-After, the key is retried after that time.
+//! - **No silent start.** If a cache does not sync, it logs which informer it is waiting for and why, after 5 s and
+//!   then every minute.
+//! - **Requested delays are respected.** If an error carries a Retry-After, the key is retried after that time.
 //!
 //! # Beyond the loop
 //!
-//! [`OwnWrites`] makes a run see what the previous one wrote. [`Recorder`] reports Events. [`LoopDetector`] finds objects that
-//! are rewritten in a loop. [`retry_on_conflict`] repeats a read-modify-write cycle. [`set_condition`] keeps
-//! status conditions. [`ControllerHandle::add_watch`] and [`Clusters`] add kinds and clusters while the controller runs. The
-//! feature `metrics` has an exporter for Prometheus, the feature `signals` waits for SIGINT and SIGTERM.
+//! [`OwnWrites`] ensures that a run sees what the previous one wrote. [`Recorder`] reports Events. [`LoopDetector`]
+//! finds objects that are rewritten in a loop. [`retry_on_conflict`] repeats a read-modify-write cycle.
+//! [`set_condition`] maintains status conditions. [`ControllerHandle::add_watch`] and [`Clusters`] add kinds and
+//! clusters while the controller runs. The feature `metrics` adds a Prometheus exporter, the feature `signals` waits
+//! for SIGINT and SIGTERM.
 //!
 //! # Composition
 //!
-//! A controller consists of handlers of [`kube_informers`] that add keys to a [`kube_workqueue::WorkQueue`], and the workers
-//! of that queue. It uses their public API only, so anything missing here can be written with them. The queue is
-//! [accessible](Controller::queue) for keys from other sources and for [statistics](kube_workqueue::Stats).
+//! A controller consists of handlers of [`kube_informers`] that add keys to a [`kube_workqueue::WorkQueue`], and the
+//! workers of that queue. It uses only their public API, so you can build anything that is missing here yourself. The
+//! queue is [accessible](Controller::queue) for keys from other sources and for [statistics](kube_workqueue::Stats).
 //!
 //! A key identifies an object, not an event. The reconciler reads the current state from a
-//! [`Store`](kube_informers::Store) or [`Lister`](kube_informers::Lister) and acts on it. A key whose object is not in the
-//! cache means that the object was deleted.
+//! [`Store`](kube_informers::Store) or [`Lister`](kube_informers::Lister) and acts on it. If the object of a key is not
+//! in the cache, it was deleted.
 //!
 //! The exception is an informer whose [shard](kube_informers::Informer::set_shard) or set of
-//! [namespaces](kube_informers::Informer::set_namespaces) changes: a key that was queued before the change may not be in the
-//! cache although the object exists. Such a reconciler ignores objects that are not in the cache and cleans up with
-//! finalizers; with shards it gets a permit from its shard group first.
+//! [namespaces](kube_informers::Informer::set_namespaces) changes: the object of a key that was queued before the
+//! change may not be in the cache although it exists. Such a reconciler ignores objects that are not in the cache and
+//! cleans up with finalizers; with shards, it first gets a permit from its shard group.
 //!
 //! # Namespaces, clusters and kinds that come and go
 //!
 //! - **Namespaces**: [`Informer::set_namespaces`](kube_informers::Informer::set_namespaces) on the informer of a watch. Objects
 //!   of added namespaces are reconciled; those of removed ones are not, because they still exist.
-//! - **Clusters**: [`Clusters`], a view over one informer per cluster, with keys that name the cluster; see the example
+//! - **Clusters**: [`Clusters`], a view of one informer per cluster, with keys that name the cluster; see the example
 //!   `several_clusters`.
 //! - **Kinds**: `add_watch` with an informer of the resource
-//!   ([`Informer::for_resource`](kube_informers::Informer::for_resource)). While its definition is not installed, the informer
-//!   requests it at most 8 s apart, and the rest of the controller works. Objects that were deleted with their definition are
-//!   reconciled, at the latest when it is installed again.
+//!   ([`Informer::for_resource`](kube_informers::Informer::for_resource)). While the definition is not installed, the
+//!   informer retries at least every 8 s, and the rest of the controller works. Objects that were deleted with their
+//!   definition are reconciled, at the latest when it is installed again.
 
 mod action;
 mod clusters;

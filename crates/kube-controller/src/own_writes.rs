@@ -28,8 +28,8 @@ const REMEMBERED: usize = 4096;
 /// Remembers what a controller wrote, so that the next run of the key sees it.
 ///
 /// A reconciler reads from caches, and a cache may not yet hold what the previous run wrote. A run that counts children
-/// would create them again. With this, the controller waits before each run until the caches hold all writes of the
-/// previous runs of that key. It replaces the expectations of Go controllers, and needs no bookkeeping.
+/// would then create them again. With `OwnWrites`, the controller waits before each run until the caches hold all
+/// writes of the previous runs of that key. It replaces the expectations of Go controllers, and needs no bookkeeping.
 ///
 /// Give it to the controller, and write through [`api`](Self::api):
 ///
@@ -55,9 +55,9 @@ const REMEMBERED: usize = 4096;
 /// # }
 /// ```
 ///
-/// If a cache does not catch up within the [timeout](Self::timeout), the key is retried with back-off and the run does not
-/// take place: acting on a stale cache would be worse. A write whose response is lost, because the connection broke, is
-/// not remembered; choose names that do not change from run to run, so that its repetition is rejected.
+/// If a cache does not catch up within the [timeout](Self::timeout), the run is skipped and the key is retried with
+/// back-off: acting on a stale cache would be worse. A write whose response is lost, because the connection broke, is
+/// not remembered; use names that are the same in every run, so that a repeated create is rejected.
 #[doc(alias = "expectations")]
 #[doc(alias = "UIDTrackingControllerExpectations")]
 pub struct OwnWrites<T: Key = ObjectKey> {
@@ -117,7 +117,7 @@ impl<T: Key> Debug for OwnWrites<T> {
 }
 
 impl<T: Key> OwnWrites<T> {
-    /// Remembers nothing yet. Runs wait for at most 10 s.
+    /// An empty `OwnWrites`. Runs wait for at most 10 s.
     pub fn new() -> Self {
         Self::default()
     }
@@ -140,7 +140,7 @@ impl<T: Key> OwnWrites<T> {
 
     /// An [`Api`] whose writes are remembered for `key`, the key being reconciled, until `cache` holds them.
     ///
-    /// The informer may be of another type than the API, of metadata for example.
+    /// The type of the informer may differ from that of the API, for example metadata only.
     pub fn api<K, C>(&self, key: &T, api: Api<K>, cache: &Informer<C>) -> TrackedApi<K, C, T>
     where
         C: Object + Resource,
@@ -206,7 +206,7 @@ impl<T: Key> OwnWrites<T> {
     ///
     /// # Errors
     ///
-    /// A cache has not caught up within the timeout. What it does not hold stays remembered.
+    /// A cache has not caught up within the timeout. Writes that it does not hold stay remembered.
     pub async fn wait_for_caches(&self, key: &T) -> Result<(), UnseenWriteError> {
         let pending = self.shared.pending.lock().get(key).cloned().unwrap_or_default();
         // A timeout beyond the range of the clock never passes.
@@ -233,9 +233,9 @@ impl<T: Key> OwnWrites<T> {
 
     /// Whether an event was caused by writes of this controller and by nothing else.
     ///
-    /// Only updates with optimistic locking can be recognised: a [`replace`](TrackedApi::replace) of a known version. Then
-    /// the event leads from that version to the written one, through own writes only. Anything else counts as foreign, in
-    /// particular every event after a restart, and an event that arrives before the response of its write.
+    /// Only updates with optimistic locking can be recognised: a [`replace`](TrackedApi::replace) of a known version.
+    /// The event must lead from that version to the written one through own writes only. Everything else counts as
+    /// foreign, in particular every event after a restart, and an event that arrives before the response to its write.
     pub fn is_only_own<K: Object>(&self, event: &Event<K>) -> bool {
         let Event::Updated { old, new, .. } = event else {
             return false;
@@ -374,7 +374,7 @@ where
         Ok(self.wrote(params.dry_run, object.resource_version(), written))
     }
 
-    /// Patches an object; also server-side apply.
+    /// Patches an object, including server-side apply.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! From an object to the keys of those that own it. Pure: reads owner references, looks nothing up.
+//! Maps an object to the keys of its owners. Reads owner references and looks nothing up.
 
 use kube_informers::object::OwnerRef;
 use kube_informers::source::ResourceType;
@@ -6,7 +6,7 @@ use kube_informers::{Object, ObjectKey};
 
 /// Finds the owners of one kind in the owner references of objects.
 ///
-/// [`Watch::owner`](crate::Watch::owner) is made of it. By itself it is for kinds known only at run time:
+/// [`Watch::owner`](crate::Watch::owner) uses it. Use it directly for kinds known only at run time:
 ///
 /// ```
 /// use kube::core::{ApiResource, GroupVersionKind};
@@ -30,13 +30,13 @@ pub struct OwnerKeys {
 }
 
 impl OwnerKeys {
-    /// Owners of a type; of those of an object only the one that controls it.
+    /// Owners of a type, if they control the object.
     pub fn of<O: kube::Resource<DynamicType: Default> + 'static>() -> Self {
         Self::new(ResourceType::of::<O>())
     }
 
-    /// Owners of a kind. Where the resource does not say whether its objects live in namespaces, an owner is looked
-    /// for in the namespace of what it owns.
+    /// Owners of a kind, if they control the object. If the resource does not say whether it is namespaced, the owner
+    /// is assumed to be in the namespace of the object.
     pub fn new(resource: impl Into<ResourceType>) -> Self {
         let resource = resource.into();
         Self {
@@ -47,7 +47,7 @@ impl OwnerKeys {
         }
     }
 
-    /// All owners of the kind, also those that do not control the object.
+    /// All owners of the kind, even those that do not control the object.
     #[must_use]
     pub fn any(mut self) -> Self {
         self.any = true;

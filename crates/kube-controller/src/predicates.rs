@@ -1,7 +1,7 @@
-//! Which events are worth a run: functions to be given to [`Watch::when`](crate::Watch::when).
+//! Predicates for [`Watch::when`](crate::Watch::when): which events lead to a reconcile.
 //!
-//! They speak about updates. What appears or goes always passes, and so does a resync, whose purpose is to look at
-//! everything again; only [`resource_version_changed`] holds that back. Combine them in a closure:
+//! They filter updates. Additions and deletions always pass. So do resyncs, whose purpose is to process everything
+//! again; only [`resource_version_changed`] rejects them. Combine them in a closure:
 //!
 //! ```
 //! use kube_controller::{Watch, predicates};
@@ -16,9 +16,9 @@
 
 use kube_informers::{Event, Lazy, Object};
 
-/// The specification changed, or the object is to be deleted: the server counts those in `metadata.generation`.
+/// The spec changed, or the object is being deleted: the server counts these changes in `metadata.generation`.
 ///
-/// Objects that have none, such as ConfigMaps, always pass: nothing could be said about them.
+/// Objects without a generation, such as ConfigMaps, always pass.
 #[doc(alias = "TypedGenerationChangedPredicate")]
 #[doc(alias = "GenerationChangedPredicate")]
 pub fn generation_changed<K: kube::Resource>(event: &Event<K>) -> bool {
@@ -54,7 +54,7 @@ pub fn finalizers_changed<K: kube::Resource>(event: &Event<K>) -> bool {
 
 /// A field of a [`Lazy`] object changed: `path_changed("spec")`. Compares bytes, and decodes nothing if they are equal.
 ///
-/// The other predicates of this module have a path, too: `metadata.generation`, `metadata.annotations`,
+/// The other predicates of this module can be written as paths: `metadata.generation`, `metadata.annotations`,
 /// `metadata.finalizers`. An object that cannot be read passes, so that the reconciler reports it.
 ///
 /// ```
@@ -76,7 +76,7 @@ pub fn owners_changed<K: Object>(event: &Event<K>) -> bool {
     updated(event, |old, new| !old.object_owners().eq(new.object_owners()))
 }
 
-/// Anything changed at all: holds back resyncs, and nothing else.
+/// Anything changed at all. Rejects only resyncs.
 #[doc(alias = "TypedResourceVersionChangedPredicate")]
 #[doc(alias = "ResourceVersionChangedPredicate")]
 pub fn resource_version_changed<K: Object>(event: &Event<K>) -> bool {

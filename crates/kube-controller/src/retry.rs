@@ -12,8 +12,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// Repeats a read-modify-write cycle that fails with a conflict (409), up to five times.
 ///
-/// The function must read the object anew each time, from the server: the cache may be as old as it was. A reconciler
-/// usually needs no such loop, because its error leads to another run; use it where the rest of the run is expensive.
+/// The function must read the object from the server each time, because the cache may still be stale. A reconciler
+/// usually needs no such loop, because an error leads to another run; use it where the rest of the run is expensive.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::ConfigMap;

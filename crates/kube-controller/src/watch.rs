@@ -18,9 +18,9 @@ use crate::owner::OwnerKeys;
 /// informer ([`Cause::LeftScope`]) is ignored, because the reconciler would mistake its absence from the cache for a
 /// deletion. [`with_left_scope`](Self::with_left_scope) includes these events.
 ///
-/// Events are not coalesced on the way to the queue. Otherwise this could happen: an object is added, a reconcile for
-/// another reason finds it in the cache and acts on it, the object is deleted, and the two events in the backlog cancel each
-/// other out, so that the deletion is never reconciled.
+/// Events are not coalesced on the way to the queue. Otherwise a deletion could be lost: an object is added, a
+/// reconcile for another reason finds it in the cache and acts on it, the object is deleted, and the two events in the
+/// backlog cancel each other out, so the deletion is never reconciled.
 #[must_use = "a watch does nothing until it is given to a controller"]
 pub struct Watch<K: Object, T: Key = ObjectKey> {
     informer: Informer<K>,
@@ -154,7 +154,7 @@ impl<K: Object, T: Key> Watch<K, T> {
         self
     }
 
-    /// Converts each key, for a controller that distinguishes several kinds for example.
+    /// Converts each key, for example for a controller that distinguishes several kinds.
     ///
     /// ```
     /// # use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};

@@ -45,10 +45,11 @@
 //! [`SharedInformerFactory`] shares informers in a program: `factory.informer::<Pod>()`, `factory.core().v1().pods()`.
 //! [`Lister`] reads the cache by label selector, namespace, name and owner; [`indexes`] has the usual indexes.
 //!
-//! [`Lazy`] objects stay encoded in the cache, in a fraction of the memory, and are decoded on access. [`bodies`] fetches whole
-//! objects where only metadata is cached.
+//! [`Lazy`] objects stay encoded in the cache, take a fraction of the memory, and are decoded on access. [`bodies`]
+//! fetches whole objects where only metadata is cached.
 //!
-//! Several replicas can share the work: [`Scope::shard`] selects a part of a collection, [`Informer::set_shard`] moves it.
+//! Several replicas can share the work: [`Scope::shard`] selects part of a collection, [`Informer::set_shard`] changes
+//! that part.
 //!
 //! A handler is a closure, [`Handlers`] (one closure per kind of event), or any [`EventHandler`] or [`AsyncEventHandler`];
 //! [`filtered`] and [`blocking`] adapt them, and [`handler`] shows how to write adapters. [`Subscription`] returns the
@@ -158,7 +159,7 @@ pub use subscription::Subscription;
 pub use sync::{Synced, wait_for_sync};
 pub use version::ResourceVersion;
 
-/// The errors of the types at the root of the crate. Other modules hold the errors of their own operations.
+/// Errors of the types at the crate root. Errors of other operations are in the modules of those operations.
 ///
 /// The name of every error type ends in `Error`, and `source()` leads to the underlying cause.
 pub mod error {
@@ -205,7 +206,7 @@ pub mod sim {
     use crate::task::Spawner;
     use crate::{Object, Registration, Subscription};
 
-    /// Has a reflector follow a shard, as that of an informer does.
+    /// Makes a reflector follow a shard, as in an informer.
     pub fn follow_shard<K: Object>(reflector: Reflector<K>, shard: ShardTracker) -> Reflector<K> {
         reflector.shard(shard)
     }

@@ -112,7 +112,7 @@ impl<K: Object> Lister<K> {
     /// The controller of `object`, which may be of any kind: the ReplicaSet of a pod, the Deployment of a ReplicaSet.
     /// `None` if it has no controller, or one of another kind, or one that is not in the cache.
     ///
-    /// Found by name and verified by UID, so it is never a later object of the same name.
+    /// It is found by name and verified by UID, so it is never a later object of the same name.
     #[doc(alias = "GetControllerOf")]
     #[doc(alias = "GetPodReplicaSets")]
     pub fn controller_of(&self, object: &impl Object) -> Option<Arc<K>> {
@@ -160,8 +160,8 @@ impl<K: Object> Lister<K> {
     /// The objects whose selector matches `object`, in its namespace: the DaemonSets, Services or PodDisruptionBudgets of
     /// a pod.
     ///
-    /// `selector` returns the selector of a candidate. `None` matches nothing, and neither does an empty selector here. An
-    /// object without labels is not matched.
+    /// `selector` returns the selector of a candidate. `None` and an empty selector match nothing here. An object
+    /// without labels is not matched.
     ///
     /// ```no_run
     /// # use k8s_openapi::api::{apps::v1::DaemonSet, core::v1::Pod};

@@ -6,7 +6,7 @@ use crate::key::ObjectKey;
 
 /// One object that could not be decoded, transformed or indexed.
 ///
-/// It has the identity, the size and the problem, and never a value of the object, which may be a Secret.
+/// It has the identity, the size and the problem, but never a value of the object, which may be a Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadObject {
     /// The key; `None` if the name could not be read.

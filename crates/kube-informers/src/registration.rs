@@ -156,12 +156,12 @@ impl Registration {
         wait_synced(self.listener.progress(), self.listener.name().clone()).await
     }
 
-    /// The backlog: events that the handler has not returned from, including the one in flight.
+    /// The backlog: events that the handler has not finished, including the one in flight.
     pub fn pending(&self) -> usize {
         self.listener.pending()
     }
 
-    /// The number of events the handler has returned from.
+    /// The number of events the handler has finished.
     pub fn delivered(&self) -> u64 {
         self.listener.delivered()
     }
@@ -184,7 +184,7 @@ impl Registration {
 
     /// Waits until the handler will not be called again and returns the reason. Cancel-safe.
     ///
-    /// For code that depends on further events and must not wait for them in vain.
+    /// For code that waits for events and must notice when no more will come.
     pub async fn wait_for_end(&self) -> HandlerEndedError {
         let mut progress = self.listener.progress();
         let ended = match progress.wait_for(|now| now.ended.is_some()).await {

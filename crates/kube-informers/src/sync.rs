@@ -12,7 +12,7 @@ use crate::object::Object;
 use crate::reflector::ReflectorHandle;
 use crate::registration::Registration;
 
-/// What can be waited for by [`wait_for_sync`]: an [`Informer`], a [`Registration`], a [`SharedInformerFactory`], a
+/// Something that [`wait_for_sync`] can wait for: an [`Informer`], a [`Registration`], a [`SharedInformerFactory`], a
 /// [`ReflectorHandle`], and tuples and slices of references to them.
 pub trait Synced {
     /// Why it is not synced within the timeout: one text for each informer, handler or factory.
@@ -36,7 +36,7 @@ pub trait Synced {
 ///
 /// # Errors
 ///
-/// Which of them are not synced, and why.
+/// Names those that are not synced, and why.
 #[doc(alias = "WaitForCacheSync")]
 #[doc(alias = "WaitForNamedCacheSyncWithContext")]
 #[doc(alias = "WaitFor")]

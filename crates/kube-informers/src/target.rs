@@ -15,7 +15,7 @@ pub type TargetError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The receiver of a [`Reflector`](crate::reflector::Reflector)'s deltas: a queue, or a store.
 ///
-/// [`StoreWriter`](crate::store::StoreWriter) and [`TtlStore`](crate::store::TtlStore) are targets. For a store of your own
+/// [`StoreWriter`](crate::store::StoreWriter) and [`TtlStore`](crate::store::TtlStore) are targets. For your own store,
 /// implement [`ReflectorStore`], which needs three methods, and wrap it in [`StoreTarget`].
 ///
 /// Deltas arrive in order, from one task.
@@ -193,7 +193,8 @@ impl<K, S: ReflectorStore<K> + ?Sized> ReflectorStore<K> for Arc<S> {
 
 /// Makes a [`ReflectorStore`] the target of a reflector.
 ///
-/// A panic of the store is an error of that call: a panic in `put` costs one object, and the reflector goes on.
+/// A panic of the store counts as an error of that call: a panic in `put` costs one object, and the reflector
+/// continues.
 #[derive(Clone, Copy, Debug)]
 pub struct StoreTarget<S>(
     /// The store.

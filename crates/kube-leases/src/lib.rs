@@ -1,10 +1,10 @@
-//! Leader election, and sharding of objects among replicas, through Kubernetes Leases.
+//! Leader election, and sharding of objects among replicas, with Kubernetes Leases.
 //!
 //! - [`Election`]: one of several replicas leads, by client-go's rules.
 //! - [`ShardGroup`]: the replicas share the objects; each object has at most one owner.
 //!
 //! Both assume that monotonic clocks run at about the same rate, and neither compares timestamps of different machines.
-//! The rules are state machines without I/O or clock, and a simulator runs many thousands of schedules against them. The
+//! The rules are state machines without I/O or clock, tested by a simulator in many thousands of schedules. The
 //! [`election`] and [`shards`] modules state the guarantees and why they hold.
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! The election record in a Lease: who holds it, for how long, since when. Reads it from a JSON document and writes it
-//! into one; everything else in the document is kept.
+//! The election record in a Lease: who holds it, for how long, and since when. It is read from a JSON document and
+//! written back into it; everything else in the document is kept.
 
 use std::time::{Duration, SystemTime};
 

@@ -42,10 +42,10 @@
 //!
 //! # No key is lost
 //!
-//! [`get`](WorkQueue::get) returns an [`Item`], a guard. Dropping it always ends the run, so no key is ever stuck as it
-//! is in client-go without a call of `Done`. A destructor runs at the end of a scope, in a panic, on an early return by
-//! `?`, and when a future is cancelled, and only in the first case the work was finished. So there is one rule:
-//! **without a verdict the key is retried, rate-limited.** In your own loop, call [`forget`](Item::forget),
+//! [`get`](WorkQueue::get) returns an [`Item`], a guard. Dropping it always ends the run, so no key is ever stuck, as
+//! it is in client-go without a call to `Done`. A destructor runs at the end of a scope, in a panic, on an early return
+//! by `?`, and when a future is cancelled; only in the first case is the work finished. So there is one rule: **without
+//! a verdict the key is retried, rate-limited.** In your own loop, call [`forget`](Item::forget),
 //! [`retry`](Item::retry), [`retry_after`](Item::retry_after) or [`done`](Item::done).
 //!
 //! In [`workers`] and [`WorkQueue::process`] the item may go out of scope, because there the queue knows whether your
@@ -74,7 +74,7 @@
 //! # Order
 //!
 //! Higher priorities come first; keys of one [`Priority`] are in the order they were added. To avoid starvation, the
-//! key that has waited longest goes next after it was [passed over](Builder::ageing) 16 times. Add the keys of an
+//! key that has waited longest goes next after it has been [passed over](Builder::ageing) 16 times. Add the keys of an
 //! initial list or a resync at [`Priority::LOW`], so that they do not delay fresh changes. A queued key that is added
 //! again at a higher priority is raised.
 //!

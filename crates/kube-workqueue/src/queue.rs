@@ -1,4 +1,4 @@
-//! [`WorkQueue`], the public handle. All work is done in the calls of its users; there is no task behind it.
+//! [`WorkQueue`], the public handle. All work is done in the caller's tasks; there is no background task.
 
 use crate::Key;
 use crate::item::{Item, Verdict};
@@ -161,7 +161,7 @@ impl<T: Key> WorkQueue<T> {
     /// Waits for a key. `None`: the queue is shut down and empty, so the worker may end.
     ///
     /// Callers are served in order. Cancel-safe: a key is taken only by the poll that returns it, and a cancelled call
-    /// passes its turn on. A future that is neither polled nor dropped holds its turn, so do not set one aside.
+    /// passes its turn on. A future that is neither polled nor dropped keeps its turn, so do not keep one around.
     #[doc(alias = "Get")]
     pub async fn get(&self) -> Option<Item<T>> {
         let mut place = Place::new(&self.shared);
@@ -246,8 +246,8 @@ impl<T: Key> WorkQueue<T> {
 
     /// [Shuts down](Self::shutdown) and waits until all queued keys and keys in flight are done.
     ///
-    /// Differs from client-go, which waits only for keys in flight, because a caller of a drain expects all work to be done.
-    /// Without workers this waits forever, and so it does in a worker that holds an item: it would wait for itself. A
+    /// Differs from client-go, which waits only for keys in flight, because the caller of a drain expects all work to
+    /// be done. This waits forever without workers, and in a worker that holds an item, which would wait for itself. A
     /// later `shutdown` ends the wait, and [`shutdown_within`](Self::shutdown_within) limits it. If cancelled, the
     /// queue stays shut down.
     #[doc(alias = "ShutDownWithDrain")]
@@ -402,8 +402,8 @@ impl<T: Key> Builder<T> {
     /// The number of times that the longest waiting key is passed over before it goes next, regardless of its priority.
     /// 16 by default; 0 disables ageing, and then low priorities can starve.
     ///
-    /// Under a flood of more urgent keys old work still gets one pick in `picks + 1`, and costs no more. Picks are
-    /// counted rather than seconds, because after a number of seconds *all* of a long initial list would precede every
+    /// Under a flood of more urgent keys, old work still gets one pick in `picks + 1`, and no more. Picks are counted
+    /// instead of seconds, because after a number of seconds *all* keys of a long initial list would precede every
     /// fresh change.
     pub fn ageing(mut self, picks: u32) -> Self {
         self.ageing = picks;

@@ -13,9 +13,9 @@ use tokio::task::JoinSet;
 /// Starts `n` tasks that process `queue`: each takes a key, awaits `work` for it, and takes the next.
 ///
 /// The output of `work` is the [`Verdict`], unless the item was finished before: `()` ends the run, `Ok(())` also
-/// forgets the key's failures, `Err(_)` retries the key, rate-limited. A panic of `work` only ends this run: it is
+/// forgets the key's failures, `Err(_)` retries the key, rate-limited. A panic of `work` ends only this run: it is
 /// counted in [`Stats::panics`](crate::Stats::panics), the key is retried, rate-limited, and the worker takes the next
-/// one. If the workers are aborted, their keys are retried, too.
+/// key. If the workers are aborted, their keys are also retried.
 ///
 /// The workers end when the queue is shut down and empty. `n = 0` starts none.
 ///

@@ -300,7 +300,7 @@ pub enum Command {
     History(HistoryArgs),
     /// Print the objects of a recording as they were
     At(AtArgs),
-    /// Serve a recording as an API server, at a moment and onwards
+    /// Serve a recording as an API server, starting at a given moment
     Replay(ReplayArgs),
     /// Find objects rewritten in a loop, field managers that overwrite each other, and stale watches
     Trouble(TroubleArgs),
@@ -309,7 +309,7 @@ pub enum Command {
         after_help = "Example:\n  kubectl informers testserver --objects pods=500,nodes=20 --churn 20/s"
     )]
     Testserver(kube_testserver::program::Arguments),
-    /// Measure how long a sync takes and what it costs
+    /// Measure how long a sync takes and how much it costs
     Bench(BenchArgs),
     /// Print the completion script of a shell
     Completion {
@@ -349,7 +349,7 @@ pub struct WatchArgs {
     #[command(flatten)]
     pub changes: ChangeArgs,
 
-    /// Watch the object and everything that it owns, by owner references, with the Events about them
+    /// Watch the object and everything it owns (by owner references), with the Events about them
     #[arg(long)]
     pub tree: bool,
 
@@ -357,11 +357,11 @@ pub struct WatchArgs {
     #[arg(long, value_name = "KIND", requires = "tree")]
     pub also: Option<String>,
 
-    /// Print only changes for which this CEL expression over old and new is true, as in 'new.spec.replicas > 3'
+    /// Print only changes for which this CEL expression on old and new is true, for example 'new.spec.replicas > 3'
     #[arg(long = "where", value_name = "EXPR")]
     pub condition: Option<Expression>,
 
-    /// Exit with code 0 once this CEL expression over new is true for every object
+    /// Exit with code 0 once this CEL expression on new is true for every object
     #[arg(long, value_name = "EXPR")]
     pub until: Option<Expression>,
 
@@ -399,7 +399,7 @@ pub struct TopArgs {
     #[arg(long)]
     pub plain: bool,
 
-    /// Seconds between two summaries of the plain output
+    /// Seconds between summaries in the plain output
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub every: u64,
 
@@ -440,7 +440,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "TIME", default_value = "30s")]
     pub write_timeout: Timeout,
 
-    /// The size of one list; the rest is left out
+    /// The maximum size of one list; the rest is left out
     #[arg(long, value_name = "SIZE", default_value = "16Mi")]
     pub max_response: Size,
 }
@@ -466,11 +466,11 @@ pub struct TroubleArgs {
     #[arg(value_name = "KIND", default_value = crate::trouble::KINDS)]
     pub kinds: String,
 
-    /// Observe for this long, then exit: with code 0, or with code 2 if there is trouble; 0 for until it is stopped
+    /// Observe for this long, then exit with code 0, or 2 if there is trouble; 0 to run until stopped
     #[arg(long = "for", value_name = "TIME", default_value = "0")]
     pub period: Timeout,
 
-    /// How many changes of one field within the window are a loop
+    /// How many changes of one field within the window count as a loop
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u16).range(2..))]
     pub changes: u16,
 
@@ -478,11 +478,11 @@ pub struct TroubleArgs {
     #[arg(long, value_name = "TIME", default_value = "1m")]
     pub window: Timeout,
 
-    /// Report field managers with more changes a minute to a kind than this; 0 for none
+    /// Report field managers that change a kind more often than this per minute; 0 to disable
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub max_churn: u32,
 
-    /// Report watches that have not been confirmed by the server for this long; 0 for none
+    /// Report watches that the server has not confirmed for this long; 0 to disable
     #[arg(long, value_name = "TIME", default_value = "5m")]
     pub stale: Timeout,
 
@@ -512,7 +512,7 @@ pub struct BenchArgs {
     #[arg(value_name = "KIND", default_value = "pods")]
     pub kinds: String,
 
-    /// The number of objects in the embedded server
+    /// The number of objects of each kind in the embedded server
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub objects: usize,
 
@@ -524,7 +524,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     pub seconds: u64,
 
-    /// Record the events to this new file as well, and measure it
+    /// Also record the events to this new file, and measure it
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
 

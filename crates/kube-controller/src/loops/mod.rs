@@ -26,17 +26,17 @@ const PATHS: usize = 64;
 /// Finds objects that are changed again and again: by one controller that rewrites them in a loop, or by several that
 /// overwrite each other's values.
 ///
-/// An object that changes often is no finding by itself. A finding is a *field* that changed at least
-/// [`changes`](LoopOptions::changes) times within the [window](LoopOptions::window) and led nowhere: a **fight** if its value
-/// went back and forth between field managers, a **loop** if one manager rewrote it. Each is logged once per window with key,
-/// field and managers, and counted.
+/// An object that changes often is not a finding by itself. A finding is a *field* that changed at least
+/// [`changes`](LoopOptions::changes) times within the [window](LoopOptions::window) without making progress: a
+/// **fight** if its value went back and forth between field managers, a **loop** if one manager rewrote it. Each is
+/// counted, and logged once per window with key, field and managers.
 ///
-/// Progress is no finding:
+/// Progress is not a finding:
 ///
 /// - A number that advances: a scale-up, a counter.
 /// - A new text in the status. Outside the status, a text that is rewritten again and again is a loop, whatever its values.
-/// - Anything in the status while a number of the status advances: in a rollout `unavailableReplicas` goes back and forth, but
-///   `updatedReplicas` grows. Managers that take turns fight nevertheless.
+/// - Anything in the status while a number of the status advances: in a rollout `unavailableReplicas` goes back and
+///   forth, but `updatedReplicas` grows. Managers that take turns are still a fight.
 ///
 /// An update that changes nothing but times is not progress.
 ///
@@ -72,7 +72,7 @@ struct Shared {
 /// What counts as a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoopOptions {
-    /// How many changes of one field within the window, of which at least half lead nowhere. Default: 6.
+    /// The number of changes of one field within the window, at least half of them without progress. Default: 6.
     pub changes: usize,
     /// The window. Default: one minute.
     pub window: Duration,

@@ -17,8 +17,8 @@
 //! # }
 //! ```
 //!
-//! Numbers are read when they are scraped; nothing runs in between. Names are client-go's and controller-runtime's where
-//! those exist, so that dashboards made for Go controllers work:
+//! Values are read when they are scraped; nothing runs in between. Names are client-go's and controller-runtime's where
+//! those exist, so dashboards made for Go controllers work:
 //!
 //! | Metric | Labels | Meaning |
 //! |---|---|---|
@@ -81,7 +81,7 @@ type MetricSource = Box<dyn Fn(&mut Scrape) + Send + Sync>;
 
 /// The metrics of informers, queues, controllers, recorders and leases; see the [module](self).
 ///
-/// It holds what it reports, so an informer given to it is in use until it is dropped.
+/// It holds handles to everything it reports, so it keeps informers alive until it is dropped.
 #[derive(Default)]
 #[doc(alias = "MetricsProvider")]
 #[must_use = "register it with a registry"]
@@ -105,13 +105,13 @@ impl Metrics {
         self.informer_as(informer.name(), informer)
     }
 
-    /// Adds an informer under a name of your own, which is the label of all its metrics. Two informers need two names.
+    /// Adds an informer under another name, which becomes the label of all its metrics. Names must be unique.
     pub fn informer_as<K: Object>(self, name: impl Into<String>, informer: &Informer<K>) -> Self {
         let (name, informer) = (name.into(), informer.clone());
         self.source(move |scrape| read_informer(&name, &informer, scrape))
     }
 
-    /// Adds numbers of your own, which are read at each scrape. They can share a family with those of other sources.
+    /// Adds custom metrics, which are read at each scrape. They can share a family with those of other sources.
     ///
     /// ```
     /// use kube_controller::metrics::Metrics;
@@ -198,7 +198,7 @@ impl Metrics {
         self.source(move |scrape| read_queue(queue.name().unwrap_or_default(), &queue.stats(), scrape))
     }
 
-    /// Adds a lease: whether this process leads, `Election::is_leader` of `kube-leases` for example.
+    /// Adds a lease: whether this process leads, for example `Candidate::is_leader` of `kube-leases`.
     pub fn leader(
         self,
         name: impl Into<String>,

@@ -1,4 +1,4 @@
-//! `Recorder`: reports what a controller does as Events of the objects it concerns.
+//! `Recorder`: reports what a controller does as Events about the objects.
 
 mod driver;
 mod series;
@@ -19,10 +19,10 @@ const CAPACITY: usize = 1000;
 
 /// Reports what a controller does as Events (`events.k8s.io/v1`), which `kubectl describe` shows.
 ///
-/// - **Never blocks and never fails.** Recording puts the occurrence into a bounded queue. What does not fit is dropped and
-///   [counted](Self::stats).
-/// - **Series.** Repetitions of an event within six minutes are counted in one object, as client-go does it: written when
-///   the series begins, every 30 minutes, and when it ends. Events that differ only in their note are repetitions.
+/// - **Never blocks and never fails.** Recording adds the occurrence to a bounded queue. If the queue is full, the
+///   occurrence is dropped and [counted](Self::stats).
+/// - **Series.** Repetitions of an event within six minutes are counted in one Event, as in client-go. It is written
+///   when the series begins, every 30 minutes, and when it ends. Events that differ only in their note are repetitions.
 /// - **Spam filter.** One object has at most 25 different events at once, then one per five minutes.
 /// - **Outages.** Events are kept, counted and written later, with exponential back-off. A rejected event (403, 422) is
 ///   logged and dropped.
@@ -42,8 +42,8 @@ const CAPACITY: usize = 1000;
 ///
 /// # Compared with client-go's recorder
 ///
-/// The same occurrences lead to the same Events as with client-go's `tools/events`; a test runs both on one story. Where they
-/// differ:
+/// The same occurrences lead to the same Events as with client-go's `tools/events`; a test runs both side by side. They
+/// differ as follows:
 ///
 /// - A shutdown writes the counts of running series. client-go drops them, and the server keeps the count 2.
 /// - Events are written in the order in which they were recorded. client-go writes each on a goroutine of its own.
@@ -96,9 +96,9 @@ pub struct Note {
     pub reason: String,
     /// What was done or attempted, in one word: `Scaling`.
     pub action: String,
-    /// A sentence for people. At most 1 kB; the rest is cut off.
+    /// A sentence for humans. At most 1 kB; the rest is cut off.
     pub note: String,
-    /// A second object that it concerns.
+    /// A second object involved.
     pub related: Option<ObjectReference>,
 }
 
@@ -161,8 +161,8 @@ pub(crate) struct Counters {
 impl Recorder {
     /// Starts a recorder on the current runtime.
     ///
-    /// `controller` names the kind of reporter, `example.dev/cart-operator`; `instance` this process, usually the name of
-    /// its pod. The service account needs the verbs `create` and `patch` on `events` of `events.k8s.io`.
+    /// `controller` names the controller, such as `example.dev/cart-operator`; `instance` names this process, usually
+    /// by its pod name. The service account needs the verbs `create` and `patch` on `events` of `events.k8s.io`.
     ///
     /// # Panics
     ///

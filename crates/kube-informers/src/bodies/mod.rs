@@ -1,8 +1,8 @@
 //! `Bodies`: the metadata of all objects in a cache, and whole objects on demand.
 //!
 //! For programs that need a few objects of a large collection, such as an operator that reads the Secrets its resources
-//! refer to. A cache of all Secrets holds every value of the cluster in memory. A cache of their metadata holds none, still
-//! delivers every change, and tells which of the fetched objects are outdated.
+//! refer to. A cache of all Secrets holds every Secret value of the cluster in memory. A cache of their metadata holds
+//! none, still delivers every change, and shows which of the fetched objects are stale.
 //!
 //! ```
 //! use k8s_openapi::api::core::v1::Secret;
@@ -52,7 +52,7 @@ const MAX_STALE: usize = 3;
 /// Fetches whole objects of a collection whose metadata is cached. Cloning is cheap. See the
 /// [module documentation](self).
 ///
-/// - An object is requested once per version. Concurrent requests for one object share one.
+/// - An object is requested once per version. Concurrent callers share one request.
 /// - A fetched object is never older than the cached metadata. When the metadata changes, the fetched object is dropped.
 /// - Fetched objects are bounded in size and age: [`BodyLimits`].
 pub struct Bodies<K: kube::Resource> {
@@ -97,7 +97,7 @@ impl Default for BodyLimits {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FetchError {
-    /// There is no such object: the cache does not have it, or the server does not have it any more.
+    /// There is no such object: it is not in the cache, or no longer on the server.
     #[error("{key} not found")]
     NotFound {
         /// The object.

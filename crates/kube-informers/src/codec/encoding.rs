@@ -8,8 +8,8 @@ use crate::wire::SourceError;
 
 /// The encoding that a source requests.
 ///
-/// It is a preference: JSON is always accepted as well, and the response says what it is. A server or a proxy that
-/// sends JSON only works with every choice.
+/// It is a preference: JSON is always accepted as well, and the content type of the response decides. A server or proxy
+/// that sends only JSON works with every choice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Encoding {

@@ -41,18 +41,17 @@ pub use resource_name::ResourceName;
 
 /// Returns shared informers: requests for the same objects share one cache and one watch.
 ///
-/// Two requests are the same if they have the same Rust type, API resource and [`Scope`]. All other options are set once for
-/// the factory, in its [builder](Self::builder), so that no caller gets options that another caller has chosen. Use
-/// [`informer_for`](Self::informer_for) for other options.
+/// Two requests are the same if they have the same Rust type, API resource and [`Scope`]. All other options are set
+/// once for the factory, in its [builder](Self::builder), so no caller gets options that another caller chose. Use
+/// [`informer_for`](Self::informer_for) for different options.
 ///
 /// # Lifetime
 ///
 /// Informers run after [`start`](Self::start), which starts those requested so far and may be called again. A factory
-/// keeps a requested informer alive until the next `start`. After that it lives as long as it is in use: as long as there
-/// is an [`Informer`], a
-/// [`Lister`](crate::Lister), [`Store`](crate::Store), [`Index`](crate::store::Index),
-/// [`Subscription`](crate::Subscription) or [`Registration`](crate::Registration) of it, and as long as it has a
-/// handler. When the last one is dropped, the informer stops; a later request creates a new one, which must be started too.
+/// keeps a requested informer alive until the next `start`. After that it lives as long as it is in use: while there is
+/// an [`Informer`], [`Lister`](crate::Lister), [`Store`](crate::Store), [`Index`](crate::store::Index),
+/// [`Subscription`](crate::Subscription) or [`Registration`](crate::Registration) for it, or it has a handler. When the
+/// last of these is dropped, the informer stops; a later request creates a new one, which must be started again.
 /// [Shutting down](Informer::shutdown) a shared informer stops it for all its users.
 ///
 /// A clone is another handle to the same factory, as is a [scoped](Self::scoped) view.
@@ -133,7 +132,7 @@ impl SharedInformerFactory {
     /// The informer of a resource known only at run time. To look a resource up by its name, use
     /// [`for_resource`](Self::for_resource).
     ///
-    /// If the server does not serve the resource (yet), the informer backs off, shows that in
+    /// If the server does not serve the resource (yet), the informer backs off, reports that in
     /// [`state`](Informer::state), and continues when the resource appears.
     #[doc(alias = "DynamicSharedInformerFactory")]
     #[inline] // Not generic: a plain function would compile a whole informer into the library.
@@ -320,7 +319,7 @@ impl SharedInformerFactory {
     ///
     /// # Errors
     ///
-    /// At once if a requested informer was not started, because it would never sync; and if one stops.
+    /// A requested informer was not started and would never sync (returned at once), or an informer stopped.
     #[doc(alias = "WaitForCacheSync")]
     #[doc(alias = "WaitForNamedCacheSync")]
     pub async fn wait_for_sync(&self) -> Result<(), FactorySyncError> {
@@ -402,7 +401,8 @@ impl SharedInformerFactory {
     ///
     /// # Errors
     ///
-    /// One of the library's own tasks panicked, now or in an earlier run; the factory is shut down in this case too.
+    /// One of the library's own tasks panicked, now or in an earlier run. The factory is shut down in this case as
+    /// well.
     #[doc(alias = "Run")]
     pub async fn run_until(&self, signal: impl Future<Output = ()>) -> Result<(), TaskPanicError> {
         self.start();

@@ -79,21 +79,21 @@ impl FactoryBuilder {
         self
     }
 
-    /// Only objects with such labels; in addition to what was asked for before.
+    /// Only objects whose labels match, in addition to earlier selectors.
     ///
     /// # Errors
     ///
-    /// The selector cannot be read.
+    /// The selector is malformed.
     pub fn labels(mut self, selector: &str) -> Result<Self, ParseSelectorError> {
         self.scope = self.scope.labels(selector)?;
         Ok(self)
     }
 
-    /// Only objects with such fields; in addition to what was asked for before.
+    /// Only objects whose fields match, in addition to earlier selectors.
     ///
     /// # Errors
     ///
-    /// The selector cannot be read.
+    /// The selector is malformed.
     pub fn fields(mut self, selector: &str) -> Result<Self, ParseSelectorError> {
         self.scope = self.scope.fields(selector)?;
         Ok(self)
@@ -211,7 +211,7 @@ impl FactoryBuilder {
         self
     }
 
-    /// Called at every end of a list or watch of every informer; see [`InformerBuilder::on_stream_end`].
+    /// Called when a list or watch of any informer ends; see [`InformerBuilder::on_stream_end`].
     #[doc(alias = "SetWatchErrorHandler")]
     pub fn on_stream_end(mut self, hook: impl Fn(&StreamEnd<'_>) + Send + Sync + 'static) -> Self {
         self.options.on_stream_end = Some(Arc::new(hook));

@@ -76,8 +76,8 @@ impl SharedInformerFactory {
     /// A built-in kind with its version needs no request. Everything else is looked up by discovery, so the resource must
     /// exist; to wait for a resource that does not exist yet, use [`dynamic`](Self::dynamic).
     ///
-    /// Without a version the informer uses the server's preferred version, and when that is no longer served, the one that
-    /// replaces it. Objects that do not change at such a switch stay in the form of the old version until they change.
+    /// Without a version, the informer uses the server's preferred version, and switches when that is no longer served.
+    /// Cached objects stay in the form of the old version until they change.
     ///
     /// ```no_run
     /// # async fn example(factory: kube_informers::SharedInformerFactory) -> Result<(), Box<dyn std::error::Error>> {

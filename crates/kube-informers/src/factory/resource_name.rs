@@ -14,7 +14,7 @@ use kube::core::GroupVersionResource;
 pub struct ResourceName {
     /// The API group; empty for the core group.
     pub group: String,
-    /// The version; `None` for the server's preferred one, also when that changes.
+    /// The version; `None` for the server's preferred one, even if that changes.
     pub version: Option<String>,
     /// The plural name of the kind, in lower case.
     pub plural: String,

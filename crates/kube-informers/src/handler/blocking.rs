@@ -6,11 +6,10 @@ use crate::event::Event;
 /// A handler whose calls may block: it is called on a dedicated thread, which lives as long as the handler.
 ///
 /// The thread is inside the runtime, so [`Handle::current`](tokio::runtime::Handle::current) works there. A call cannot
-/// be interrupted. When the informer stops, a call that takes longer than another 100 ms is reported and abandoned; it
+/// be interrupted. When the informer stops, a call that does not return within 100 ms is reported and abandoned; it
 /// does not keep the runtime or the process from ending.
 ///
-/// On a current-thread runtime a thread of the blocking pool is occupied as well while calls run, so that a paused clock
-/// waits for them.
+/// On a current-thread runtime, calls also occupy a thread of the blocking pool, so that a paused clock waits for them.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::Pod;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{AsyncEventHandler, Delivery, EventHandler, IntoHandler};
 use crate::event::{Cause, Event};
 
-/// A handler that receives events only of objects for which `keep` returns true.
+/// A handler that receives only events of objects for which `keep` returns true.
 ///
 /// When an update makes an object match, the handler receives `Added` (not initial). When an update makes it no longer
 /// match, the handler receives `Deleted` with the last matching state and [`Cause::LeftScope`], because the object still

@@ -115,7 +115,7 @@ pub trait EventHandler<K>: Send + 'static {
     #[doc(alias = "OnDelete")]
     fn on_event(&mut self, event: Event<K>);
 
-    /// Called once per event, with what is known beyond the event. The default calls [`on_event`](Self::on_event);
+    /// Called once per event, with additional context. The default calls [`on_event`](Self::on_event);
     /// adapters that drop or rewrite events override it.
     fn on_delivery(&mut self, delivery: Delivery<K>) {
         self.on_event(delivery.event);
@@ -176,7 +176,7 @@ pub trait AsyncEventHandler<K>: Send + 'static {
     /// Called once per event; the next call is made when the future is ready.
     fn on_event(&mut self, event: Event<K>) -> impl Future<Output = ()> + Send;
 
-    /// Called once per event, with what is known beyond the event. The default calls [`on_event`](Self::on_event);
+    /// Called once per event, with additional context. The default calls [`on_event`](Self::on_event);
     /// adapters that drop or rewrite events override it.
     fn on_delivery(&mut self, delivery: Delivery<K>) -> impl Future<Output = ()> + Send {
         self.on_event(delivery.event)

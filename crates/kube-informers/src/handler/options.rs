@@ -72,7 +72,7 @@ impl HandlerOptions {
         self
     }
 
-    /// What happens to events the handler has not come to yet.
+    /// How events are queued while the handler is busy.
     #[must_use]
     pub fn backlog(mut self, backlog: Backlog) -> Self {
         self.backlog = backlog;

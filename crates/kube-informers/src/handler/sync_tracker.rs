@@ -9,11 +9,11 @@ use hashbrown::HashSet;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// Tells when workers have finished everything that belongs to the initial list.
+/// Tracks when workers have finished everything that belongs to the initial list.
 ///
-/// A [`Registration`](crate::Registration) is synced when its handler has *received* the initial objects. If the handler
-/// only queues keys and other tasks process them, that is too early. A tracker closes the gap: the handler starts each
-/// initial key, the worker finishes it, and the caller says when the handler has received everything.
+/// A [`Registration`](crate::Registration) is synced when its handler has *received* the initial objects. If the
+/// handler only queues keys and other tasks process them, that is too early. With a tracker, the handler starts each
+/// initial key, the worker finishes it, and the caller reports when the handler has received everything.
 ///
 /// ```
 /// use kube_informers::handler::SyncTracker;
@@ -86,7 +86,7 @@ impl<T: Hash + Eq> SyncTracker<T> {
         self.check(state);
     }
 
-    /// The number of keys that are started and not finished.
+    /// The number of keys that are started but not finished.
     pub fn pending(&self) -> usize {
         self.state.lock().pending.len()
     }

@@ -81,7 +81,7 @@ impl<K: Object> Sources<K> {
     }
 }
 
-/// The encoding of an informer was not changed.
+/// Why the encoding of an informer was not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodingError {
@@ -89,7 +89,7 @@ pub enum EncodingError {
     #[error(transparent)]
     NoSchema(#[from] NoSchemaError),
     /// The informer was not created from a [`ListWatch`], so the source chooses the encoding.
-    #[error("the encoding belongs to the source of {informer}, which is not a ListWatch")]
+    #[error("the encoding of {informer} cannot be set: its source is not a ListWatch")]
     NotAListWatch {
         /// Which informer.
         informer: String,
@@ -107,8 +107,8 @@ pub enum QueueKind {
         capacity: usize,
     },
     /// Changes of one object are applied together, as in client-go up to 1.32. The order across objects is lost, so the
-    /// cache has a version only while the queue is empty. A server that repeats an old event of a deleted object can
-    /// bring it back until the next list, because only the order across objects shows that the event is old.
+    /// cache has a version only while the queue is empty. If a server repeats an old event of a deleted object, the
+    /// object can reappear until the next list, because only the order across objects shows that the event is old.
     #[doc(alias = "DeltaFIFO")]
     Keyed {
         /// The number of queued changes at which the watch is no longer read.
@@ -125,7 +125,7 @@ impl Default for QueueKind {
 }
 
 impl<K: Object> Informer<K> {
-    /// An informer over any source: a [`ListWatch`], a script, or your own implementation.
+    /// An informer for any source: a [`ListWatch`], a script, or your own implementation.
     #[doc(alias = "NewSharedIndexInformerWithOptions")]
     #[doc(alias = "NewTypedSharedIndexInformer")]
     #[doc(alias = "NewSharedInformer")]
@@ -134,7 +134,7 @@ impl<K: Object> Informer<K> {
         Self::from_sources([Arc::new(source) as Arc<dyn ListerWatcher<K>>])
     }
 
-    /// One cache over several sources that do not overlap, such as several namespaces.
+    /// One cache for several sources that do not overlap, such as several namespaces.
     pub fn from_sources(sources: impl IntoIterator<Item = Arc<dyn ListerWatcher<K>>>) -> InformerBuilder<K> {
         Self::builder(Sources::Other(sources.into_iter().collect()))
     }
@@ -249,8 +249,7 @@ impl<K: Object> InformerBuilder<K> {
         self
     }
 
-    /// Called at every end of a list or watch, normal ones included, on the task that reads from the server. Must return
-    /// quickly.
+    /// Called when a list or watch ends, normally or not, on the task that reads from the server. Must return quickly.
     #[doc(alias = "SetWatchErrorHandler")]
     #[doc(alias = "SetWatchErrorHandlerWithContext")]
     pub fn on_stream_end(mut self, hook: impl Fn(&StreamEnd<'_>) + Send + Sync + 'static) -> Self {
@@ -284,10 +283,10 @@ impl<K: Object> InformerBuilder<K> {
         }
     }
 
-    /// Removes `metadata.managedFields` from every object before it is decoded: about half of the memory of a typical pod;
-    /// see [`ListWatch::drop_managed_fields`].
+    /// Removes `metadata.managedFields` from every object before it is decoded, which saves about half of the memory of
+    /// a typical pod; see [`ListWatch::drop_managed_fields`].
     ///
-    /// A source of your own decides itself what it delivers: then this has no effect, and a warning is logged.
+    /// For a custom source this has no effect, and a warning is logged: the source decides what it delivers.
     #[doc(alias = "TransformStripManagedFields")]
     pub fn drop_managed_fields(mut self) -> Self {
         match self.sources {

@@ -56,7 +56,7 @@ pub enum SetNamespacesError {
     },
     /// The informer watches all namespaces, or its source is not a [`ListWatch`](crate::source::ListWatch).
     #[error(
-        "the informer of {informer} has no set of namespaces that could be changed: create it with \
+        "the informer of {informer} was not created for named namespaces: create it with \
          `Informer::scoped` and `Scope::namespaces`"
     )]
     NoNamespaces {
@@ -66,9 +66,9 @@ pub enum SetNamespacesError {
     /// A namespace cannot be requested: its name is invalid, or the resource is cluster-scoped.
     #[error("namespace {namespace:?} cannot be watched: {reason}")]
     Invalid {
-        /// Which one.
+        /// The namespace.
         namespace: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
@@ -114,7 +114,7 @@ impl std::error::Error for SyncError {
 #[non_exhaustive]
 pub enum WaitForVersionError {
     /// The version is not a number and cannot be compared.
-    #[error("cannot wait for a version that has no order")]
+    #[error("cannot wait for a version that is not a number")]
     NotComparable(#[source] ParseVersionError),
     /// The timeout elapsed.
     #[error(

@@ -21,7 +21,7 @@ impl<K: Object> Informer<K> {
     /// the age of the oldest of their proofs; `None` while a namespace that was [added](Self::set_namespaces) is not in
     /// the cache.
     ///
-    /// [`has_synced`](Self::has_synced) stays true once it is true and says nothing about the present.
+    /// [`has_synced`](Self::has_synced) stays true once it is true, so it does not show whether the cache is current.
     /// [`Readiness`](crate::informer::Readiness) combines both for all informers of a process.
     pub fn freshness(&self) -> Option<Duration> {
         self.shared.freshness()

@@ -13,7 +13,7 @@ use crate::store::{DuplicateIndexError, Index};
 #[non_exhaustive]
 pub enum IndexByPathError {
     /// The path is invalid, or the kind has no such field.
-    #[error("no index by {path:?}")]
+    #[error("cannot index by {path:?}")]
     Path {
         /// The path.
         path: String,
@@ -28,8 +28,8 @@ pub enum IndexByPathError {
 impl<K: Send + Sync + 'static> Informer<Lazy<K>> {
     /// Adds an index by a field, read from the bytes when an object arrives. The index has the name of the path.
     ///
-    /// Strings, numbers and booleans are indexed as text, lists by each of their elements. Objects without the field have
-    /// no value, and neither have objects whose field cannot be decoded; those are counted and logged like other failed
+    /// Strings, numbers and booleans are indexed as text, lists by each of their elements. Objects without the field
+    /// have no value. Nor do objects whose field cannot be decoded; they are counted and logged like other failed
     /// accesses.
     ///
     /// # Errors

@@ -101,7 +101,7 @@ impl<K: Object> LowLevelInformer<K> {
         self
     }
 
-    /// Called at every end of a list or watch, normal ones included.
+    /// Called when a list or watch ends, normally or not.
     #[doc(alias = "WatchErrorHandler")]
     pub fn on_stream_end(mut self, hook: impl Fn(&StreamEnd<'_>) + Send + Sync + 'static) -> Self {
         self.reflector = self.reflector.on_stream_end(hook);

@@ -55,19 +55,21 @@ pub(crate) use weak::{SyncOutcome, WeakInformer};
 ///
 /// # Guarantees
 ///
-/// - **Exact.** After each step the cache equals the server's collection at the resource version the
-///   [`Store`] reports, objects in [quarantine](Self::quarantine) left out. A reader never sees half a list.
+/// - **Exact.** After each step the cache equals the server's collection at the resource version the [`Store`] reports,
+///   except for objects in [quarantine](Self::quarantine). A reader never sees a partial list.
 /// - **In order.** A handler receives a change after the cache and its indexes hold it, one event at a time, in the
-///   order of the collection's history. `old` in an update is the state that this handler last received. Missed
-///   deletes are delivered too, with [`Cause::Missed`](crate::Cause::Missed). The two states of an update have the
-///   same UID.
+///   order of the collection's history. `old` in an update is the state that this handler last received. Missed deletes
+///   are delivered as well, with [`Cause::Missed`](crate::Cause::Missed). The two states of an update have the same
+///   UID.
 /// - **Late handlers receive a full snapshot first**, then every later change.
-/// - **Faults are contained.** One bad object affects that object only, one bad handler that handler only. What cannot be
-///   decoded is quarantined; [`Lazy`](crate::Lazy) objects can be checked [on access](crate::lazy::Validate) instead.
-/// - **Low load.** One watch, resumed where it broke; the collection is listed again only for a
+/// - **Faults are contained.** A bad object affects only that object, a bad handler only that handler. Objects that
+///   cannot be decoded are quarantined; [`Lazy`](crate::Lazy) objects can be validated [on
+///   access](crate::lazy::Validate) instead.
+/// - **Low load.** There is one watch, which resumes where it broke. The collection is listed again only for a
 ///   [`RelistReason`](crate::reflector::RelistReason).
-/// - **Never silently stale.** Every wait has a deadline. [`freshness`](Self::freshness) is the age of the last proof that the
-///   cache is current. A server whose history was replaced, and a cache that lost an event, are detected and repaired.
+/// - **Never silently stale.** Every wait has a deadline. [`freshness`](Self::freshness) is the age of the last proof
+///   that the cache is current. A replaced server history (for example a restored backup) and a cache that lost an
+///   event are detected and repaired.
 ///
 /// Use [`wait_for`](Self::wait_for) to read your own writes.
 ///
@@ -142,7 +144,7 @@ impl<K: Object> Informer<K> {
     /// [`EventHandler`](crate::EventHandler) or an [`AsyncEventHandler`](crate::AsyncEventHandler); closures are one or
     /// the other.
     ///
-    /// The handler keeps the informer alive until it is [removed](Registration::remove), also if the registration is
+    /// The handler keeps the informer alive until it is [removed](Registration::remove), even if the registration is
     /// dropped.
     ///
     /// # Errors
@@ -209,8 +211,8 @@ impl<K: Object> Informer<K> {
         }
     }
 
-    /// Adds an index: objects can then be found by the values that the function returns for them. Objects that are already
-    /// cached are indexed before this returns.
+    /// Adds an index: objects can then be found by the values that the function returns for them. Cached objects are
+    /// indexed before this returns.
     ///
     /// # Errors
     ///

@@ -2,8 +2,8 @@
 //!
 //! - A removed member leaves in one step under the core's lock: its objects are evicted, and it is marked as removed. The mark
 //!   is checked under the same lock before a batch is applied, so what was read before is dropped.
-//! - An added member is started by the process loop, so that namespaces can be changed before the start, and from a thread
-//!   outside the runtime.
+//! - The process loop starts an added member, so namespaces can be changed before the start, and from a thread outside
+//!   the runtime.
 //! - The store knows members by a number. It is used again only when the process loop of the removed member has ended;
 //!   otherwise a late batch of the old member could be taken for one of the new.
 //! - `has_synced` does not revert, because controllers wait for it: one forbidden namespace must not stop a running one.
@@ -22,18 +22,18 @@ use crate::object::Object;
 /// Namespaces.
 impl<K: Object> Informer<K> {
     /// Changes the set of namespaces that the informer covers. It must have been created for named namespaces
-    /// ([`Scope::namespaces`](crate::Scope::namespaces)); an empty set is allowed, then and now.
+    /// ([`Scope::namespaces`](crate::Scope::namespaces)). The set may be empty, both then and here.
     ///
-    /// Namespaces that are removed leave before this returns: the cache holds none of their objects, and every handler has
-    /// a [`Cause::LeftScope`](crate::Cause::LeftScope) deletion for each of them in its backlog. Their watches end; no
+    /// When this returns, the cache holds no objects of removed namespaces, and every handler has a
+    /// [`Cause::LeftScope`](crate::Cause::LeftScope) deletion for each of them in its backlog. Their watches end; no
     /// request is made.
     ///
-    /// Namespaces that are added are fetched in the background, each by a watch of its own: their objects become visible
-    /// together, and handlers receive them like those of an initial list. [`settled`](Self::settled) waits for that. A
-    /// namespace that does not exist is empty until it is created. One that is forbidden is requested again and again;
-    /// it does not affect the others.
+    /// Added namespaces are fetched in the background, each with its own watch. The objects of a namespace become
+    /// visible together, and handlers receive them like an initial list. [`settled`](Self::settled) waits for that. A
+    /// namespace that does not exist is empty until it is created. A forbidden namespace is retried with back-off and
+    /// does not affect the others.
     ///
-    /// Namespaces that stay are not touched: no request, no event.
+    /// All other namespaces are not affected: there is no request and no event.
     ///
     /// May be called at any time and from any thread; the last call wins. [`has_synced`](Self::has_synced) never reverts
     /// to false, and the name of the informer does not change. While a namespace is being fetched,
@@ -57,8 +57,8 @@ impl<K: Object> Informer<K> {
     ///
     /// # Errors
     ///
-    /// The informer has stopped, is shared through a factory, watches all namespaces or has a source of your own, or the
-    /// name of a namespace is invalid. Nothing changes then.
+    /// The informer has stopped, is shared through a factory, watches all namespaces or has a custom source, or the
+    /// name of a namespace is invalid. Nothing changes in these cases.
     #[doc(alias = "WithNamespace")]
     #[doc(alias = "DefaultNamespaces")]
     pub fn set_namespaces(

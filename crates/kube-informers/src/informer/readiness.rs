@@ -55,7 +55,7 @@ pub trait Observed {
     fn observer(&self) -> Box<dyn Fn() -> Option<Vec<InformerHealth>> + Send + Sync>;
 }
 
-/// How one informer is doing.
+/// The health of one informer.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct InformerHealth {
@@ -85,7 +85,7 @@ pub struct NotReadyError {
 pub enum ReadinessProblem {
     /// Its initial list is not in the cache.
     NotSynced(InformerHealth),
-    /// There was no proof for too long that its cache is current.
+    /// For too long there was no proof that its cache is current.
     Stale(InformerHealth),
     /// It has stopped.
     Stopped(InformerHealth),
@@ -123,13 +123,13 @@ impl NotReadyError {
 }
 
 impl Readiness {
-    /// With the default limit of 3 min. Ready as long as nothing is added.
+    /// Uses the default limit of 3 min. Ready as long as nothing has been added.
     pub fn new() -> Self {
         Self::with_max_age(MAX_AGE)
     }
 
-    /// With another limit to the age of the last proof that a cache is current. Below two minutes, a healthy informer on a
-    /// server without bookmarks is at times reported as stale.
+    /// Sets the limit on the age of the last proof that a cache is current. Below two minutes, a healthy informer on a
+    /// server without bookmarks is sometimes reported as stale.
     pub fn with_max_age(max_age: Duration) -> Self {
         Self {
             max_age,
@@ -143,7 +143,7 @@ impl Readiness {
         self.watched.lock().push(observer);
     }
 
-    /// How each informer is doing.
+    /// The health of each informer.
     pub fn health(&self) -> Vec<InformerHealth> {
         let mut health = Vec::new();
         self.watched.lock().retain(|observe| match observe() {

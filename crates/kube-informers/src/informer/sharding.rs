@@ -9,19 +9,19 @@ use crate::shard::Shard;
 impl<K: Object> Informer<K> {
     /// Moves the informer to another shard of the collection.
     ///
-    /// Ranges that are given up leave before this returns: the cache holds no object outside the new shard, and every
-    /// handler has a [`Cause::LeftScope`](crate::Cause::LeftScope) deletion for each evicted object in its backlog. No
-    /// request is made for this. Objects that belong to both shards cause no event.
+    /// When this returns, the cache holds no object outside the new shard, and every handler has a
+    /// [`Cause::LeftScope`](crate::Cause::LeftScope) deletion for each evicted object in its backlog. No request is
+    /// made for this. Objects that belong to both shards cause no event.
     ///
-    /// Ranges that are gained are fetched in the background; [`settled`](Self::settled) waits for them. They
-    /// become visible at once, when their list is applied. Until then the cache is exact for the ranges it has, at the
-    /// version it reports. Objects that stay remain in the cache meanwhile; their changes arrive with the list, which is
-    /// never older than what was delivered before.
+    /// Gained ranges are fetched in the background; [`settled`](Self::settled) waits for them. Their objects become
+    /// visible all at once, when their list is applied. Until then the cache is exact for the ranges it has, at the
+    /// version it reports. Objects of kept ranges remain in the cache meanwhile; their changes arrive with the list,
+    /// which is never older than what was delivered before.
     ///
     /// May be called at any time and from any thread; the last call wins. With an empty shard the informer makes no
     /// requests. [`has_synced`](Self::has_synced) never reverts to false. [`wait_for`](Self::wait_for) waits for the
-    /// version of what the cache has, including gained ranges once they are applied, and returns at once for an empty
-    /// shard.
+    /// version of the ranges in the cache, including gained ranges once they are applied, and returns at once for an
+    /// empty shard.
     ///
     /// ```no_run
     /// use k8s_openapi::api::core::v1::Pod;
@@ -53,14 +53,14 @@ impl<K: Object> Informer<K> {
         self.shared.set_shard(&shard)
     }
 
-    /// The shard the informer was last moved to; `None` if it has none. [`MemberStats`](crate::stats::MemberStats) says which
-    /// part of it each watch has in the cache.
+    /// The shard the informer was last moved to; `None` if it has none. [`MemberStats`](crate::stats::MemberStats)
+    /// shows which part of it each watch has in the cache.
     pub fn shard(&self) -> Option<Shard> {
         self.shared.shard().0
     }
 
     /// Whether everything in the scope is in the cache: the whole shard, in all namespaces. Unlike
-    /// [`has_synced`](Self::has_synced) it is false again while a range or a namespace that was added is being fetched.
+    /// [`has_synced`](Self::has_synced), it becomes false while an added range or namespace is being fetched.
     pub fn has_settled(&self) -> bool {
         self.shared.shard().1
     }

@@ -21,15 +21,15 @@ const CHECK: Duration = Duration::from_millis(10);
 
 /// What was still running when a shutdown returned.
 ///
-/// A handler that is left behind receives no further event. Its call goes on, because safe code cannot end it: a blocking
-/// handler on its thread, any other on a worker thread of the runtime.
+/// A handler that is left behind receives no further event. Its call continues, because safe code cannot abort it: a
+/// blocking handler on its own thread, any other on a worker thread of the runtime.
 ///
-/// A synchronous handler that never returns costs a multi-thread runtime one worker thread. Everything else goes on: other
-/// handlers, other informers, timers, and the shutdown. The runtime itself waits for the call when it is dropped; end it with
-/// [`shutdown_background`](tokio::runtime::Runtime::shutdown_background) or
-/// [`shutdown_timeout`](tokio::runtime::Runtime::shutdown_timeout). On a current-thread runtime, and with a single worker
-/// thread, the call is all that runs: nothing else of the runtime goes on, not even the shutdown. Wrap a handler that may block
-/// in [`blocking`](crate::blocking), which gives it a thread of its own.
+/// A synchronous handler that never returns costs a multi-thread runtime one worker thread. Everything else keeps
+/// running: other handlers, other informers, timers, and the shutdown. When the runtime is dropped, it waits for the
+/// call; to avoid that, end it with [`shutdown_background`](tokio::runtime::Runtime::shutdown_background) or
+/// [`shutdown_timeout`](tokio::runtime::Runtime::shutdown_timeout). On a current-thread runtime, or with a single
+/// worker thread, nothing else runs during the call, not even the shutdown. Wrap a handler that may block in
+/// [`blocking`](crate::blocking), which gives it a thread of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShutdownReport {
@@ -68,8 +68,9 @@ impl<K: Object> Informer<K> {
         self.shared.shutdown().await
     }
 
-    /// Graceful shutdown: closes the watches, delivers what has been received, and stops. Returns after at most
-    /// `timeout`: the last 100 ms of it, or half of a shorter one, are used to [stop](Self::shutdown) what has not ended.
+    /// Graceful shutdown: closes the watches, delivers the events received so far, and stops. Returns after at most
+    /// `timeout`. The last 100 ms of it, or half of a shorter timeout, are used to [stop](Self::shutdown) whatever is
+    /// still running.
     pub async fn drain_within(&self, timeout: Duration) -> ShutdownReport {
         let timeout = timeout.min(FAR);
         let grace = GRACE.min(timeout / 2);

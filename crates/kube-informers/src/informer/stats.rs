@@ -47,7 +47,7 @@ pub struct MemoryStats {
     pub objects: Option<usize>,
     /// Keys, slots and the map from keys to slots.
     pub keys: usize,
-    /// Indexes, that by namespace included.
+    /// Indexes, including the one by namespace.
     pub indexes: usize,
     /// Queued events, without their objects. Handlers that keep every event share one copy, which is counted once for
     /// each of them.
@@ -96,9 +96,9 @@ pub struct HandlerStats {
     pub name: String,
     /// Whether it has received all its initial events.
     pub synced: bool,
-    /// Its backlog: events it has not returned from.
+    /// Its backlog, including the event in flight.
     pub pending: usize,
-    /// Events it has returned from.
+    /// Events it has processed.
     pub delivered: u64,
     /// Those that ended in a panic.
     pub panics: u64,
@@ -126,7 +126,7 @@ pub struct Totals {
     pub updated: u64,
     /// Objects deleted.
     pub deleted: u64,
-    /// Of these, missed deletes.
+    /// The missed deletes among them.
     pub missed: u64,
     /// Listed objects that were in the cache in the same version.
     pub unchanged: u64,

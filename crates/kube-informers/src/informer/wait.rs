@@ -13,7 +13,7 @@ use crate::time::after;
 use crate::version::ResourceVersion;
 
 impl<K: Object> Informer<K> {
-    /// Waits until the cache has reached a resource version, such as the one returned by a write that is to be read back.
+    /// Waits until the cache has reached a resource version, such as the one returned by a write you want to read back.
     ///
     /// Every watch of the informer must reach it. A watch that has nothing to deliver, because the write was outside its
     /// scope, reaches it with its next bookmark (about a minute). If the object is known,
@@ -31,11 +31,11 @@ impl<K: Object> Informer<K> {
         self.wait_for_reached(None, resource_version, timeout).await
     }
 
-    /// Waits until the cache holds this state of an object or a newer one, or reflects that it was deleted since.
+    /// Waits until the cache holds this state of an object or a newer one, or reflects a later deletion.
     ///
-    /// The object is what a write returned; its type may differ from `K`, as for an informer of projections. Only the watch
-    /// of the object's namespace matters, so this returns as soon as the change arrives, however many namespaces the
-    /// informer covers.
+    /// Pass the object that a write returned; its type may differ from `K`, for example if the informer caches
+    /// projections. Only the watch of the object's namespace matters, so this returns as soon as the change arrives,
+    /// however many namespaces the informer covers.
     ///
     /// ```no_run
     /// # use k8s_openapi::api::core::v1::ConfigMap;

@@ -18,9 +18,9 @@ use crate::store::{DeltaWriter, Origin, Prepared, Store};
 impl<K: Object> LowLevelInformer<K> {
     /// A store, and the informer that fills it and calls a handler for each change.
     ///
-    /// One task does everything: it updates the store, then calls the handler, then reads on. So the handler always sees
-    /// the store at its event or later, needs no mailbox, and must return quickly. An [`Informer`](crate::Informer) has
-    /// several handlers, each on its own task.
+    /// One task does everything: it updates the store, calls the handler, and continues reading. So the store always
+    /// holds at least the handler's event, the handler needs no mailbox, and it must return quickly. An
+    /// [`Informer`](crate::Informer) has several handlers, each on its own task.
     ///
     /// Indexes are added to the store. With a [resync period](Self::resync) the handler receives every object again as an
     /// update with `resync: true`. A panic of the handler skips that event and is logged. The initial list has been

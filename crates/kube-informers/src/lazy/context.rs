@@ -13,20 +13,21 @@ use super::decoded::DecodedCache;
 use super::siblings::Siblings;
 use crate::codec::Expected;
 
-/// When [`Lazy`](super::Lazy) objects are decoded to check that they can be.
+/// When [`Lazy`](super::Lazy) objects are validated by decoding them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Validate {
     /// When they arrive. An object that cannot be decoded is quarantined, as with any other type: the cache keeps the last
     /// good version, and [`Lazy::get`](super::Lazy::get) fails only if a transform has broken the object. The default.
     ///
-    /// The price is one decode per received object. The decoded object is dropped at once.
+    /// This costs one decode per received object. The decoded object is dropped at once.
     #[default]
     OnArrival,
-    /// Never. Objects whose metadata can be read are cached, and accesses to what cannot be decoded fail. The error is
-    /// counted in [`InformerStats::access_errors`](crate::stats::InformerStats::access_errors) and logged once per object.
+    /// Never. Objects whose metadata can be read are cached, and accesses to parts that cannot be decoded fail. The
+    /// error is counted in [`InformerStats::access_errors`](crate::stats::InformerStats::access_errors) and logged once
+    /// per object.
     ///
-    /// For caches of which little is ever decoded.
+    /// Use this if little of the cache is ever decoded.
     OnAccess,
 }
 

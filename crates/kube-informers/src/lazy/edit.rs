@@ -15,10 +15,10 @@ use crate::object::Object;
 use crate::source::KnownResource;
 
 impl<K> Lazy<K> {
-    /// Replaces a field in the bytes; `None` removes it. All other fields stay, also those that `K` does not know.
+    /// Replaces a field in the bytes; `None` removes it. All other fields stay, even those unknown to `K`.
     ///
-    /// The path leads through objects, not into lists or maps: these are replaced as a whole. For transforms; cached
-    /// objects cannot be changed.
+    /// The path may not lead into lists or maps, which can only be replaced as a whole. For transforms; cached objects
+    /// cannot be changed.
     ///
     /// # Errors
     ///
@@ -83,8 +83,8 @@ impl<K> Lazy<K> {
         serde_json::to_vec(&tree).map_err(|error| self.unencodable(path, super::json_problem(error)))
     }
 
-    /// Keeps bytes next to the object, such as a summary of fields that a transform removes. Replaces what was attached
-    /// before.
+    /// Stores bytes with the object, such as a summary of fields that a transform removes. Replaces an earlier
+    /// attachment.
     pub fn attach(&mut self, bytes: &[u8]) {
         let mut packed = self.packed.clone();
         packed.attach(bytes);

@@ -1,7 +1,7 @@
 //! `Lazy`: cached objects that are kept as their encoded bytes and decoded on access.
 //!
-//! A decoded pod of `k8s-openapi` takes about 33 kB, its bytes without `managedFields` take 3 kB. Use `Lazy<Pod>` in place
-//! of `Pod` wherever a type of objects is named:
+//! Without `managedFields`, a decoded pod of `k8s-openapi` takes about 26 kB, its encoded bytes 3 kB. Use `Lazy<Pod>`
+//! instead of `Pod` as the type of cached objects:
 //!
 //! ```
 //! use k8s_openapi::api::core::v1::Pod;
@@ -37,28 +37,28 @@
 //! | [`project`](Lazy::project) | the fields of your own struct | 1 to 2 µs |
 //! | [`get`](Lazy::get) | everything | 20 µs |
 //!
-//! The times are those of protobuf; `cargo bench -p kube-protobuf --bench decode` prints them. JSON takes longer.
+//! The times are for protobuf, as printed by `cargo bench -p kube-protobuf --bench decode`. JSON takes longer.
 //!
 //! [`path`] documents the grammar of paths. `index_by_path` on [`Informer`](crate::Informer) and
 //! [`InformerBuilder`](crate::InformerBuilder) adds an index by a field.
 //!
-//! Handlers of one event share one decoded object: the first [`get`](Lazy::get) decodes it, and it is freed when the last
-//! handler has returned from the event. Other accesses decode anew, unless a cache of decoded objects is switched on:
+//! Handlers of one event share one decoded object: the first [`get`](Lazy::get) decodes it, and it is freed when the
+//! last handler has returned from the event. Other accesses decode again, unless a cache of decoded objects is enabled:
 //! [`ListWatch::decoded_cache`](crate::ListWatch::decoded_cache).
 //!
 //! # Compression
 //!
 //! Objects of one controller resemble each other: the pods of a ReplicaSet differ in a few hundred bytes.
-//! [`ListWatch::compressed`](crate::ListWatch::compressed) keeps one of them whole, and of the others what differs. Every
-//! access first restores the bytes. For large caches that are seldom read.
+//! [`ListWatch::compressed`](crate::ListWatch::compressed) keeps one of them whole, and only the differences of the
+//! others. Every access first restores the bytes. Use it for large caches that are seldom read.
 //!
 //! # Objects that cannot be decoded
 //!
-//! The metadata of an object is always checked when it arrives, and the syntax of JSON too. By default the whole object is
-//! decoded once as well, and dropped: [`Validate::OnArrival`]. An object that fails is quarantined, its last good version
-//! stays in the cache, and a reconciler never meets an object that it cannot read. This is the careful choice, and it costs
-//! one decode per received object. [`Validate::OnAccess`] saves it: caches of which little is decoded need a fraction of
-//! the CPU, and every access must expect an error.
+//! The metadata of an object, and the syntax of JSON, are always checked when it arrives. By default the whole object
+//! is also decoded once and dropped: [`Validate::OnArrival`]. An object that fails is quarantined, its last good
+//! version stays in the cache, and a reconciler never sees an object that it cannot read. This is the safe choice; it
+//! costs one decode per received object. [`Validate::OnAccess`] skips it: a cache of which little is decoded needs a
+//! fraction of the CPU, but every access must handle an error.
 //!
 //! # Switching
 //!
@@ -79,8 +79,8 @@
 //!
 //! # Transforms
 //!
-//! The transform of an informer receives the `Lazy` object before anything else does. [`Lazy::set`] replaces a field in the
-//! bytes, [`Lazy::attach`] keeps a summary of something that is removed:
+//! The transform of an informer receives the `Lazy` object first. [`Lazy::set`] replaces a field in the bytes,
+//! [`Lazy::attach`] stores a summary of something that is removed:
 //!
 //! ```
 //! use k8s_openapi::api::core::v1::Secret;
@@ -94,9 +94,9 @@
 //! # }
 //! ```
 //!
-//! `metadata.managedFields` is cut before. A transform that needs it sets
-//! [`ListWatch::drop_managed_fields`](crate::ListWatch::drop_managed_fields) to `false`, reads the path
-//! `metadata.managedFields`, and removes it.
+//! `metadata.managedFields` is removed before the transform runs. If the transform needs it, set
+//! [`ListWatch::drop_managed_fields`](crate::ListWatch::drop_managed_fields) to `false`; the transform then reads the
+//! path `metadata.managedFields` and removes it.
 
 mod context;
 mod decoded;
@@ -136,8 +136,8 @@ pub(crate) use packed::{Front, Packed};
 /// An object that is kept as its encoded bytes, and decoded on access. See the [module documentation](self).
 ///
 /// `K` is any type that can be cached: a type of `k8s-openapi`, a derived custom resource, or
-/// [`DynamicObject`](kube::core::DynamicObject). The bytes are those that the server sent, protobuf where the kind has a
-/// schema and JSON otherwise, without `metadata.managedFields`. Fields that `K` does not know stay in them.
+/// [`DynamicObject`](kube::core::DynamicObject). The bytes are those that the server sent, protobuf where the kind has
+/// a schema and JSON otherwise, without `metadata.managedFields`. They include fields unknown to `K`.
 pub struct Lazy<K> {
     packed: Packed,
     context: Arc<Context<K>>,
@@ -224,7 +224,7 @@ impl<K> Lazy<K> {
         }
     }
 
-    /// Decodes the object into your own struct, and reads only the fields that it declares.
+    /// Decodes the object into your own struct, reading only the fields that it declares.
     ///
     /// ```
     /// # use k8s_openapi::api::core::v1::Pod;
@@ -392,8 +392,8 @@ impl<K> Lazy<K> {
 impl<K: DeserializeOwned + Send + Sync + 'static> Lazy<K> {
     /// Decodes the object.
     ///
-    /// While an event that carries the object is being delivered, all handlers share one decoded object. Otherwise every
-    /// call decodes anew, unless a cache of decoded objects is [switched on](crate::ListWatch::decoded_cache).
+    /// While an event that carries the object is being delivered, all handlers share one decoded object. Otherwise
+    /// every call decodes again, unless a cache of decoded objects is [enabled](crate::ListWatch::decoded_cache).
     ///
     /// # Errors
     ///

@@ -22,7 +22,7 @@ use crate::target::{Target, TargetError};
 ///
 /// * A list is one [`Delta::ReplacedAll`], so that readers never observe a part of it, and a resync is one
 ///   [`Delta::SyncAll`]. Each is a batch of its own. All other deltas are popped in larger batches.
-/// * Of two consecutive bookmarks or resyncs the later one is kept.
+/// * If two bookmarks or resyncs are consecutive, only the later one is kept.
 /// * Bounded: when it holds its capacity in objects, [`has_room`](Target::has_room) returns false and the reflector
 ///   stops reading. Further deltas are still accepted, because a list may be larger than any capacity.
 /// * A requeued batch returns to the front, so that no delta overtakes a failed one.

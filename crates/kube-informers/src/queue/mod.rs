@@ -62,8 +62,8 @@ pub trait DeltaQueue<K>: Target<K> {
 
     /// Whether the versions of the deltas come in the order of the collection's history.
     ///
-    /// If so, a consumer that has applied a delta has reached its version. If not, only a [`Delta::Bookmark`] tells that
-    /// a version has been reached.
+    /// If so, a consumer that has applied a delta has reached its version. If not, only a [`Delta::Bookmark`] shows
+    /// that a version has been reached.
     fn in_order(&self) -> bool;
 
     /// Closes the queue: pops return the remaining deltas, then `None`. Deltas are still accepted.

@@ -37,8 +37,8 @@ pub struct ReflectorConfig {
     /// [`endless_lists`](super::ReflectorStats::endless_lists). Default: 10,000, which is five million objects in pages of
     /// the default size.
     pub max_pages: u32,
-    /// For how long an internal error of the server inside a watch leads to a new watch instead of a list. Default:
-    /// zero, because such an error may hide a lost deletion.
+    /// How long an internal server error inside a watch leads to a new watch instead of a list. Default: zero, because
+    /// such an error may hide a lost deletion.
     #[doc(alias = "MaxInternalErrorRetryDuration")]
     pub internal_error_window: Duration,
     /// The deadlines.

@@ -106,7 +106,8 @@ struct ReflectorParts<K> {
 ///   It never receives a part of a list.
 /// - After a lost connection the watch resumes at the last version. The collection is fetched again only for a
 ///   [`RelistReason`].
-/// - Failures are retried forever, with growing delays, and never more than 30 requests per minute. Each is passed to [`on_stream_end`](Self::on_stream_end).
+/// - Failures are retried forever, with growing delays and at most 30 requests per minute. Each is passed to
+///   [`on_stream_end`](Self::on_stream_end).
 ///
 /// It does nothing before [`run`](Self::run), and leaves nothing behind when that future is dropped.
 ///
@@ -211,7 +212,7 @@ impl<K: Object> Reflector<K> {
         self
     }
 
-    /// Sets a hook for every end of a list or watch. It runs on the reflector's task and must not block.
+    /// Sets a hook that is called when a list or watch ends. It runs on the reflector's task and must not block.
     #[doc(alias = "DefaultWatchErrorHandler")]
     #[doc(alias = "WatchErrorHandlerWithContext")]
     #[doc(alias = "SetWatchErrorHandler")]

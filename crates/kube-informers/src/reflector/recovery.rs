@@ -10,11 +10,11 @@ use tokio::time::Instant;
 
 /// Informers that read from the same server and recover from an outage together.
 ///
-/// - When one of them reaches the server again, the others no longer wait for the end of their pauses: they retry too,
-///   spread over five seconds. Pauses the server has asked for (429, Retry-After) are kept.
+/// - When one of them reaches the server again, the others stop waiting and retry as well, spread over five seconds.
+///   Delays requested by the server (429, Retry-After) are respected.
 /// - At most two of them load their collection at the same time. Watches that resume at their last version load nothing
-///   and are not limited. A load that has received nothing for two seconds no longer counts, so that one that is stuck
-///   does not block the others.
+///   and are not limited. A load that has received nothing for two seconds no longer counts, so a stuck one does not
+///   block the others.
 /// - When many of their watches end at the same time, because a load balancer or a server drops all connections, ten of them
 ///   resume at once and the others are spread over five seconds. A single watch always resumes at once.
 ///

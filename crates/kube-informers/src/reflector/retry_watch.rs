@@ -67,8 +67,8 @@ pub struct StartVersionError(String);
 /// # }).unwrap();
 /// ```
 ///
-/// Differs from client-go: an expired version ends the watch also if the server reports it when the watch is opened,
-/// where client-go retries forever.
+/// Differs from client-go: an expired version ends the watch even if the server reports it when the watch is opened;
+/// client-go then retries forever.
 #[doc(alias = "ErrWatchClosed")]
 #[doc(alias = "RetryWatcher")]
 #[doc(alias = "NewRetryWatcher")]

@@ -80,15 +80,15 @@ pub struct ReflectorStats {
 
 /// Whether a server honours the shard selector.
 ///
-/// The result is the same either way, because objects outside the shard are filtered out on receipt. The traffic is
-/// not.
+/// The result is the same either way, because objects outside the shard are filtered out on receipt. Only the traffic
+/// differs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ShardSupport {
-    /// Unknown: no shard was requested, or the response does not tell. Lists of metadata do not report the selector.
+    /// Unknown: no shard was requested, or the response does not show it. Lists of metadata do not report the selector.
     #[default]
     Unknown,
-    /// The server sends the objects of the shard only.
+    /// The server sends only the objects of the shard.
     Honoured,
     /// The server sends all objects: it does not support shards, or rejects the selector.
     Ignored,

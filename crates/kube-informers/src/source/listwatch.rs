@@ -68,7 +68,7 @@ impl<K: FromWire> ListWatch<K> {
         Self::projected(client, K::resource_type(), scope)
     }
 
-    /// Creates a source for a type whose resource is known at run time only.
+    /// Creates a source for a type whose resource is known only at run time.
     pub fn with(client: kube::Client, dynamic: &K::DynamicType, scope: Scope) -> Self
     where
         K: kube::Resource,
@@ -100,13 +100,13 @@ impl<K> ListWatch<Lazy<K>>
 where
     Lazy<K>: FromWire,
 {
-    /// When the objects are decoded to check that they can be. Default: [`Validate::OnArrival`].
+    /// When objects are validated by decoding them. Default: [`Validate::OnArrival`].
     #[must_use]
     pub fn validate(self, validate: Validate) -> Self {
         self.hold(|options| options.validate = validate)
     }
 
-    /// Keeps decoded objects, those that were used last, up to about this many bytes. Default: 0, none are kept.
+    /// Keeps the most recently used decoded objects, up to about this many bytes. Default: 0, none are kept.
     ///
     /// The memory of a decoded object is estimated at ten times its encoded size, which is what a pod takes.
     #[must_use]
@@ -159,7 +159,7 @@ impl<K> ListWatch<K> {
     /// Requests compressed lists and watch-lists, for slow links to the server. Default: off.
     ///
     /// Compression costs CPU on both sides: on a fast network the initial list takes longer with it. Servers compress
-    /// lists over 128 kB, and from 1.37 on watch-lists too. Plain watches are never compressed.
+    /// lists over 128 kB and, from 1.37 on, watch-lists. Plain watches are never compressed.
     #[must_use]
     #[doc(alias = "DisableCompression")]
     #[doc(alias = "WatchListCompression")]
@@ -185,9 +185,9 @@ impl<K> ListWatch<K> {
 
     /// Decodes long lists and bursts of events on two threads, if the runtime has that many. Default: off.
     ///
-    /// It shortens the time to sync a large collection of typed objects. Where events come one by one it gains nothing, and
-    /// costs some CPU time and delay. The second thread is used after 256 objects of a
-    /// response, if decoding an object takes more than 10 µs. It ends a second after it was last needed.
+    /// This shortens the time to sync a large collection of typed objects. If events arrive one by one, it gains
+    /// nothing and costs some CPU time and delay. The second thread is used after 256 objects of a response, if
+    /// decoding an object takes more than 10 µs. It ends a second after it was last needed.
     #[must_use]
     pub fn parallel_decoding(mut self, parallel: bool) -> Self {
         self.parallel_decoding = parallel;

@@ -3,9 +3,9 @@
 //! [`Store`] is the read side. [`StoreWriter`] fills a store by hand; an informer fills its store itself. [`TtlStore`] drops
 //! values after some time, and [`Overlay`] shows the program's own writes before the watch delivers them.
 //!
-//! A [`Reflector`](crate::reflector::Reflector) without an informer fills a store too:
-//! [`Reflector::with_store`](crate::reflector::Reflector::with_store) for a store by namespace and name, or a [`StoreWriter`] or
-//! [`TtlStore`] as its target for other keys.
+//! A [`Reflector`](crate::reflector::Reflector) can also fill a store without an informer:
+//! [`Reflector::with_store`](crate::reflector::Reflector::with_store) for a store by namespace and name, or a
+//! [`StoreWriter`] or [`TtlStore`] as its target for other keys.
 //!
 //! Go's `UndeltaStore`, which calls a function with the whole list after each write, and `Heap` have no counterpart: use
 //! [`Store::list`] after a write, and `std::collections::BinaryHeap`.

@@ -65,7 +65,7 @@ impl Default for OverlayOptions {
 }
 
 impl<K: Object> Overlay<K> {
-    /// An overlay over a store.
+    /// An overlay for a store.
     pub fn new(
         store: Store<K>,
         options: OverlayOptions,

@@ -192,10 +192,10 @@ impl<V, Q: Hash + Eq + Clone> Store<V, Q> {
     /// Adds an index: a name, and a function that returns the values of an object (an `Option<String>`, a `Vec<String>`,
     /// …).
     ///
-    /// Existing objects are indexed before this returns; reads and writes continue meanwhile. The function runs once per
-    /// version of an object, outside all locks. If it panics, the object is put into [quarantine](Self::quarantine): a
-    /// new version is not stored and the last good one stays; an object that existed before the index has no values in
-    /// it.
+    /// Existing objects are indexed before this returns; reads and writes are not blocked meanwhile. The function runs
+    /// once per version of an object, outside all locks. If it panics, the object is put into
+    /// [quarantine](Self::quarantine): a new version is not stored and the last good one stays; an object that existed
+    /// before the index has no values in it.
     ///
     /// # Errors
     ///
@@ -263,7 +263,7 @@ impl<V, Q: Hash + Eq + Clone> Store<V, Q> {
 
     /// The keys whose current version could not be decoded, transformed or indexed, oldest first.
     ///
-    /// Copies all of them: see [`quarantine_since`](Self::quarantine_since) for a reader that looks repeatedly.
+    /// Copies all of them; to poll, use [`quarantine_since`](Self::quarantine_since).
     pub fn quarantine(&self) -> Vec<Quarantined<Q>> {
         self.quarantine_since(0).quarantined
     }

@@ -139,7 +139,7 @@ impl<V, Q: Hash + Eq + Clone> StoreWriter<V, Q> {
         transaction.run().replaced.pop().flatten()
     }
 
-    /// Replaces all values in one step. Of several values with one key the last one counts.
+    /// Replaces all values in one step. If several values have the same key, the last one counts.
     ///
     /// # Errors
     ///

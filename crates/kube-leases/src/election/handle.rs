@@ -64,7 +64,7 @@ impl Candidate {
         self.standing.borrow().holder.clone()
     }
 
-    /// Why the last request failed or what is wrong with the Lease; `None` if all is well. A candidate keeps trying.
+    /// Why the last request failed, or what is wrong with the Lease; `None` if all is well. A candidate keeps trying.
     pub fn last_error(&self) -> Option<LeaseError> {
         self.standing.borrow().error.clone()
     }
@@ -129,7 +129,7 @@ impl Leadership {
         self
     }
 
-    /// Whether this term lasts now. Check it right before an effect that only a leader may have.
+    /// Whether this term still lasts. Check it immediately before any action that only a leader may take.
     pub fn is_held(&self) -> bool {
         is_held(&self.term)
     }
@@ -145,8 +145,8 @@ impl Leadership {
 
     /// When work under this leadership must have ended if no further renewal succeeds.
     ///
-    /// It is half-way between the end of leadership and the earliest time another candidate may lead. Each renewal extends
-    /// it.
+    /// It is halfway between the end of leadership and the earliest time another candidate may lead. Each renewal
+    /// extends it.
     pub fn deadline(&self) -> Instant {
         let limits = self.term.limits();
         limits.leads_until + limits.safe_until.saturating_duration_since(limits.leads_until) / 2

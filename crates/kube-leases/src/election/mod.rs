@@ -9,19 +9,19 @@
 //! 2. Another candidate takes the Lease only after it has watched it *unchanged* for the whole lease duration, by
 //!    its own monotonic clock. Timestamps in the Lease are informational and are not compared with a clock, so clocks
 //!    may be hours apart.
-//! 3. Every write is conditional on the version read before. Of two concurrent writes, one fails.
+//! 3. Every write is conditional on the version read before. If two writes are concurrent, one fails.
 //!
-//! A renewal is sent before any other candidate can observe it, so the leader's period starts earlier and is shorter. The
-//! remaining assumption is about the *rate* of clocks: one clock must not run faster than another by a factor of
+//! A renewal is sent before any other candidate can observe it, so the leader's period starts earlier and is shorter.
+//! The remaining assumption is about the *rate* of clocks: one clock must not run faster than another by a factor of
 //! `lease_duration / renew_deadline` (1.5 by default). Work that is still running when leadership is lost is dropped
-//! half-way between the two limits, so for work the factor is 1.2. Work that hangs in a system call, or a request that a
-//! suspended machine had begun to send, cannot be stopped; to exclude these, check a fencing token such as
+//! halfway between the two limits, so for work the factor is 1.2. Work that hangs in a system call, or a request that a
+//! machine was sending when it was suspended, cannot be stopped; to exclude these, check a fencing token such as
 //! `leaseTransitions` on the receiving side.
 //!
 //! A malformed Lease (`spec` is not an object, a field has the wrong type or is out of range) counts as held. It is
-//! reported by [`Candidate::last_error`], taken over once it has not changed for the lease duration, and repaired. A Lease
-//! that states a shorter duration than the candidate's own setting is held for the candidate's. So an edit by hand never
-//! makes two candidates lead, with two exceptions: deleting the Lease and emptying `holderIdentity` release it.
+//! reported by [`Candidate::last_error`], taken over once it has not changed for the lease duration, and repaired. A
+//! Lease that states a shorter duration than the candidate's own setting is held for the candidate's. So a manual edit
+//! never makes two candidates lead, with two exceptions: deleting the Lease and emptying `holderIdentity` release it.
 //!
 //! # Cost
 //!
@@ -140,9 +140,9 @@ impl fmt::Debug for Election {
 impl Election {
     /// A candidate for a Lease, with the recommended timings.
     ///
-    /// The identity is visible to others as the holder of the Lease: the name of the pod, for instance. Use one per
-    /// process. A record with this identity that another process wrote counts as foreign, so a restarted process waits for
-    /// the lease duration, and of two processes with one identity only one leads.
+    /// The identity is visible to others as the holder of the Lease, for example the name of the pod. Use one per
+    /// process. A record with this identity that another process wrote counts as foreign, so a restarted process waits
+    /// for the lease duration, and if two processes have the same identity, only one leads.
     #[doc(alias = "NewLeaderElector")]
     pub fn new(client: Client, lease: LeaseName, identity: impl Into<String>) -> Self {
         Self {

@@ -88,12 +88,13 @@ impl ShardMember {
 
     /// Calls `follow` with the shard of this replica whenever it changes, until `stop` is cancelled; then leaves.
     ///
-    /// `follow` receives the whole shard before slots are released and after slots were gained. When it returns, objects
-    /// outside the shard must not be used any more; `Informer::set_shard` of `kube-informers` ensures that for an informer.
+    /// `follow` receives the whole shard before slots are released and after slots were gained. When it returns,
+    /// objects outside the shard must no longer be used; `Informer::set_shard` of `kube-informers` ensures that for an
+    /// informer.
     ///
     /// # Errors
     ///
-    /// The error of `follow`, a stopped informer for instance. The replica then leaves the group.
+    /// The error of `follow`, for example because the informer has stopped. The replica then leaves the group.
     pub async fn drive<E>(
         mut self,
         stop: CancellationToken,

@@ -21,10 +21,10 @@
 //! 1. Every write of the table is conditional on the version read before, so its versions are totally ordered, and in each
 //!    version a slot belongs to one uid. For two owners, the table must have changed from one uid to another while the
 //!    first replica still owned the slot.
-//! 2. A slot leaves a uid in two ways only. *Its member frees it* when no work runs in it, and does not start again in that
-//!    slot before it has seen it free: a late release cannot hit a slot in use. *Or the uid is dead*: its Lease was
-//!    deleted under the condition that it was still in the version that a member had observed unchanged for the whole
-//!    lease duration (or a Lease deleted by a third party was missing for as long).
+//! 2. A slot leaves a uid in only two ways. *Its member frees it* when no work runs in it, and does not use that slot
+//!    again before it has seen it free, so a late release cannot hit a slot in use. *Or the uid is dead*: its Lease was
+//!    deleted on the condition that it still had the version that a member had observed unchanged for the whole lease
+//!    duration (or a Lease deleted by a third party was missing for as long).
 //! 3. When a uid is dead, its last renewal took effect at least a lease duration ago and was sent before that. The renew
 //!    deadline is shorter, so its member no longer owns anything. It cannot start again: renewing a deleted Lease fails, and
 //!    a new Lease has a new uid.
@@ -32,10 +32,10 @@
 //!    deleted. If lists return older tables for a lease duration, the server may have been restored from a backup: the older
 //!    table is accepted, but a replica owns nothing by it before a conditional write has shown that it is current.
 //!
-//! The assumption is the same as for every lease: the clock of one replica does not run faster than that of another by a
-//! factor of `lease_duration / renew_deadline` (1.5 by default; 1.2 for work that uses all of the time it has after a
-//! revocation, see [`Permit::deadline`]). Offsets and wall clocks do not matter. A request that a suspended machine had begun
-//! to send cannot be stopped.
+//! The assumption is the same as for every lease: the clock of one replica does not run faster than that of another by
+//! a factor of `lease_duration / renew_deadline` (1.5 by default; 1.2 for work that uses all of the time it has after a
+//! revocation, see [`Permit::deadline`]). Offsets and wall clocks do not matter. A request that a machine was sending
+//! when it was suspended cannot be stopped.
 //!
 //! Deleting the Lease of the table, or writing another valid table into it, while replicas run is outside the guarantee. An
 //! unreadable table changes nothing: owners keep their slots, no slot moves, and [`ShardMember::last_error`] says what to
@@ -51,8 +51,9 @@
 //!
 //! # Cost
 //!
-//! One write and one list of the group's Leases per replica and retry period, independent of the number of slots: with the
-//! default timings 0.4 requests a second. The account needs `get`, `list`, `create`, `update` and `delete` on `leases`.
+//! A replica sends one write and one list of the group's Leases per retry period, independent of the number of slots: 0.4
+//! requests per second with the default timings. The account needs `get`, `list`, `create`, `update` and `delete` on
+//! `leases`.
 
 mod driver;
 #[cfg_attr(feature = "sim", allow(missing_docs))]
@@ -95,7 +96,7 @@ use wire::{GroupWire, LastDocuments};
 pub struct ShardConfig {
     /// How long a member's Lease must stay unchanged before others take its slots. Whole seconds. Default: 30 s.
     pub lease_duration: Duration,
-    /// A member that cannot renew for this long owns nothing any more. Default: 20 s.
+    /// A member that cannot renew for this long loses all its slots. Default: 20 s.
     pub renew_deadline: Duration,
     /// The interval of renewals and lists of a member. Default: 5 s.
     pub retry_period: Duration,
@@ -164,8 +165,9 @@ impl fmt::Debug for ShardGroup {
 }
 
 impl ShardGroup {
-    /// A replica of the group `group`, whose Leases are in `namespace`. The identity must be unique in the group: the name of
-    /// the pod, for instance. A process that restarts with the identity of one that crashed waits for the lease duration.
+    /// A replica of the group `group`, whose Leases are in `namespace`. The identity must be unique in the group, for
+    /// example the name of the pod. A process that restarts with the identity of one that crashed waits for the lease
+    /// duration.
     pub fn new(
         client: Client,
         namespace: impl Into<String>,

@@ -20,7 +20,7 @@ pub struct Ownership {
 
 /// Permission to work on one object. Its slot is not released to another replica before the permit is dropped.
 ///
-/// This ends when the slot is revoked because the cluster could not be reached for too long: see
+/// This guarantee ends when the slot is revoked because the cluster could not be reached for too long; see
 /// [`revoked`](Self::revoked).
 #[must_use = "a dropped permit permits nothing"]
 pub struct Permit {
@@ -123,7 +123,7 @@ impl Permit {
         self.revoked.cancelled().await;
     }
 
-    /// Whether this replica still owns the slot now. Check it right before an effect that only an owner may have.
+    /// Whether this replica still owns the slot. Check it immediately before any action that only the owner may take.
     pub fn is_valid(&self) -> bool {
         let state = self.gates.state.lock();
         !self.revoked.is_cancelled()
@@ -132,7 +132,7 @@ impl Permit {
                 .is_some_and(|limits| Instant::now() < limits.valid_until)
     }
 
-    /// When work under this permit must have ended if no further renewal succeeds: half-way between the end of ownership
+    /// When work under this permit must have ended if no further renewal succeeds: halfway between the end of ownership
     /// and the earliest time another replica may own the slot. Each renewal extends it.
     pub fn deadline(&self) -> Instant {
         match self.gates.state.lock().limits {

@@ -16,8 +16,8 @@ use tokio::time::Instant;
 /// Decides how long a key waits before its next attempt, and counts its failures.
 ///
 /// The queue calls [`forget`](Self::forget) when a worker reports success and when a key leaves the queue. So the state
-/// of a limiter is bounded by the keys that are queued, delayed or in flight, and needs no clean-up. The user of a
-/// limiter without a queue must call it.
+/// of a limiter is bounded by the keys that are queued, delayed or in flight, and needs no clean-up. If you use a
+/// limiter without a queue, call `forget` yourself.
 ///
 /// The queue calls it synchronously under a lock, so it should be fast, and must not call back into its queue.
 #[doc(alias = "TypedRateLimiter")]

@@ -12,7 +12,7 @@ use crate::watch::filter::ChangeArgs;
 /// `record`.
 #[derive(Args, Clone, Debug)]
 pub struct RecordArgs {
-    /// The file; a recording that exists is continued
+    /// The file; an existing recording is continued
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 
@@ -24,15 +24,15 @@ pub struct RecordArgs {
     #[arg(long = "for", value_name = "TIME")]
     pub duration: Option<Timeout>,
 
-    /// Begin another file when this one is larger; the earlier ones become FILE.1, FILE.2 …
+    /// Start a new file when this one is larger; earlier files become FILE.1, FILE.2 …
     #[arg(long, value_name = "SIZE", default_value = "1Gi")]
     pub max_size: Size,
 
-    /// Begin another file when this one is older, for example 24h; 0 for never
+    /// Start a new file when this one is older, for example 24h; 0 for never
     #[arg(long, value_name = "TIME", default_value = "0")]
     pub max_age: Timeout,
 
-    /// How many earlier files are kept
+    /// How many earlier files to keep
     #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u16).range(0..=9999))]
     pub keep: u16,
 }

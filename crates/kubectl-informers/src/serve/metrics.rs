@@ -87,7 +87,7 @@ fn dashboard(board: &Board, scrape: &mut Scrape) {
         for (event, count) in ["added", "updated", "deleted"].into_iter().zip(kind.delivered) {
             scrape.counter(
                 "kube_informers_changes",
-                "Changes of objects, without the initial list",
+                "Changes of objects, excluding the initial list",
                 &with(kind, ("event", event)),
                 count,
             );
@@ -96,14 +96,14 @@ fn dashboard(board: &Board, scrape: &mut Scrape) {
         for (word, count) in [("loop", loops), ("fight", fights)] {
             scrape.counter(
                 "kubectl_informers_findings",
-                "Fields found in a loop or in a fight of managers",
+                "Fields found in a loop, or overwritten by managers that fight",
                 &with(kind, ("type", word)),
                 count,
             );
         }
         scrape.gauge(
             "kubectl_informers_current_findings",
-            "Fields that are in a loop or in a fight at the moment",
+            "Fields that are currently in a loop or a fight",
             &labels(kind),
             board.findings.current(index) as f64,
         );
@@ -120,7 +120,7 @@ fn dashboard(board: &Board, scrape: &mut Scrape) {
     }
     scrape.counter(
         "kubectl_informers_log_changes",
-        "Changes put into the log",
+        "Changes added to the log",
         &[],
         board.log.last(),
     );
@@ -150,7 +150,7 @@ fn connection(kind: &KindBoard, view: &InformerView, scrape: &mut Scrape) {
         ),
         (
             "kube_informers_disconnected_seconds",
-            "Time since the contact with the server was lost; 0 while there is contact",
+            "Time since the connection to the server was lost; 0 while connected",
             disconnected,
         ),
         (

@@ -23,15 +23,15 @@ use keyed::KeyedDeltas;
 /// client-go's classic queue: one key at a time, with all of its deltas since it was last popped.
 ///
 /// * Keys are popped in the order of their first arrival. The deltas of one key stay in order and together. The order
-///   across keys is lost, so the versions of the deltas do not tell which version has been reached. When a pop empties
+///   across keys is lost, so the versions of the deltas do not show which version has been reached. When a pop empties
 ///   the queue, its batch therefore ends with a [`Delta::Bookmark`] of that version.
 /// * A list becomes one [`Delta::Replaced`] per object and one [`Delta::Vanished`] for each key that is not in the list
 ///   and is queued, in process, or [known](Self::known). An unreadable object counts as part of the list.
 /// * A resync becomes one [`Delta::Sync`] per known object, except for objects that are queued or in process.
 /// * A deletion is accepted only if its key is queued, in process or known. Any other deletion has been delivered.
 /// * An `Added` or `Updated` of an object that does not exist is ignored if its version is older than the last list or
-///   delta: a server that repeats an old event must not bring a deleted object back.
-/// * Of two consecutive deletions of one key only the more informative one is kept. Nothing else is compressed.
+///   delta: a server that repeats an old event must not restore a deleted object.
+/// * If two deletions of one key are consecutive, only the more informative one is kept. Nothing else is compressed.
 ///   Unreadable objects without a name have no key. They are popped first, in batches of their own.
 /// * Bounded: when it holds its capacity in deltas, [`has_room`](Target::has_room) returns false and the reflector
 ///   stops reading. Further deltas are still accepted, because a list may be larger than any capacity.
@@ -91,11 +91,11 @@ impl<K: Object> DeltaFifo<K> {
         self
     }
 
-    /// Queues objects under keys of your own instead of namespace and name: `|pod| ObjectKey::cluster(uid_of(pod))`.
+    /// Queues objects under custom keys instead of namespace and name: `|pod| ObjectKey::cluster(uid_of(pod))`.
     ///
-    /// Tombstones, unreadable objects and dropped ones carry these keys too, and [`known`](Self::known) is asked for them. If
-    /// an object that could not be read is deleted, the consumer receives [`Delta::Vanished`] with its key and last state.
-    /// [`Delta::key`] of the other deltas still returns namespace and name.
+    /// Tombstones, unreadable objects and dropped ones carry these keys as well, and [`known`](Self::known) is queried
+    /// with them. If an object that could not be read is deleted, the consumer receives [`Delta::Vanished`] with its
+    /// key and last state. [`Delta::key`] of the other deltas still returns namespace and name.
     ///
     /// The function is called while the queue is locked, so it must be fast and must not call the queue. It must always
     /// return the same key for an object. If it panics, the object is queued by namespace and name, and the panic is
