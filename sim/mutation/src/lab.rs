@@ -37,7 +37,7 @@ const UNTIMED: Duration = Duration::from_secs(300);
 #[derive(Clone, Copy)]
 enum Selection {
     All,
-    /// Those with the stage of the mutant in their names.
+    /// Those of the stage of the mutant.
     Stage,
     Others,
 }
@@ -53,6 +53,53 @@ const THEN: [(Suite, Selection); 2] = [
     (Suite::Unit, Selection::Others),
     (Suite::Integration, Selection::Others),
 ];
+
+/// Words in the names of the tests of a stage, besides the name of the stage.
+const TESTS: [(&str, &[&str]); 5] = [
+    (
+        "reflector",
+        &[
+            "faults::",
+            "limits::",
+            "list_trace::",
+            "low_level::",
+            "recovery::",
+        ],
+    ),
+    (
+        "store",
+        &["limits::", "lister::", "low_level::", "overlay::", "ttl::"],
+    ),
+    ("queue", &["fifo::"]),
+    ("dispatcher", &["handlers::", "shutdown::"]),
+    ("codec", &["bad_input::", "bodies::", "lazy::"]),
+];
+
+/// The arguments of a test program that select tests.
+fn arguments(selection: Selection, stage: &str) -> Vec<&str> {
+    let more = TESTS.iter().find(|(name, _)| *name == stage);
+    let words = std::iter::once(stage).chain(more.into_iter().flat_map(|(_, words)| words.iter().copied()));
+    match selection {
+        Selection::All => vec![],
+        Selection::Stage => words.collect(),
+        Selection::Others => words.flat_map(|word| ["--skip", word]).collect(),
+    }
+}
+
+/// Tests that are run without a mutant first: those of a suite, or of a stage in it.
+type Timed<'a> = (Suite, Option<&'a str>);
+type Limits<'a> = HashMap<Timed<'a>, Duration>;
+
+/// What is run without a mutant before these steps. The integration tests take long, so that only those of the stages are run before
+/// all of them are needed.
+fn timed<'a>(steps: &[(Suite, Selection)], stages: &BTreeSet<&'a str>) -> Vec<Timed<'a>> {
+    let of_step = |(suite, selection): &(Suite, Selection)| match (suite, selection) {
+        (Suite::Integration, Selection::Stage) => stages.iter().map(|stage| (*suite, Some(*stage))).collect(),
+        (Suite::Unit, Selection::Others) => vec![],
+        _ => vec![(*suite, None)],
+    };
+    steps.iter().flat_map(of_step).collect()
+}
 
 pub struct Lab {
     /// The committed files.
@@ -90,16 +137,15 @@ impl Lab {
             report(&self.mutants[*number], Verdict::Unviable, "")?;
         }
         let mut left: BTreeSet<usize> = numbers - &(&alone | &unviable);
-        let mut limits = HashMap::new();
-        let rounds = [
-            (&FIRST[..], &[Suite::Unit, Suite::Simulator][..]),
-            (&THEN, &[Suite::Integration]),
-        ];
-        for (steps, timed) in rounds {
+        let mut limits = Limits::new();
+        for steps in [&FIRST[..], &THEN] {
             if left.is_empty() {
                 break;
             }
-            self.baseline(&programs, timed, &mut limits)?;
+            let stages: BTreeSet<&str> = left.iter().map(|number| self.mutants[*number].part()).collect();
+            for timed in timed(steps, &stages) {
+                self.baseline(&programs, timed, &mut limits)?;
+            }
             left = self.try_together(&left, jobs, |number| {
                 let failed = self.run(&programs, number, &limits, Some(number), steps)?;
                 match &failed {
@@ -238,38 +284,35 @@ impl Lab {
         Ok(files)
     }
 
-    /// Adds how long each suite may take. Fails if one of them fails without a mutant. The time of a program is kept beside it until
-    /// it is built again.
-    fn baseline(
-        &self,
-        programs: &Programs,
-        suites: &[Suite],
-        limits: &mut HashMap<Suite, Duration>,
-    ) -> io::Result<()> {
-        for suite in suites {
-            let program = &programs[suite];
-            let file = program.with_extension("seconds");
-            let modified = |path: &Path| fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
-            let is_current = modified(&file) > modified(program);
-            let known = fs::read_to_string(&file).ok().filter(|_| is_current);
-            let seconds = match known.and_then(|text| text.parse().ok()) {
-                Some(seconds) => seconds,
-                None => {
-                    let began = Instant::now();
-                    let limit = Duration::from_secs(3600);
-                    if let Some(test) = suites::run(&self.tree, *suite, program, &[], None, limit)? {
-                        let name = suite.name();
-                        return Err(io::Error::other(format!(
-                            "without a mutant, {name} fails: {test}"
-                        )));
-                    }
-                    began.elapsed().as_secs() + 1
+    /// Adds how long the tests may take. Fails if one of them fails without a mutant. The time is kept beside the program until it is
+    /// built again.
+    fn baseline<'a>(&self, programs: &Programs, timed: Timed<'a>, limits: &mut Limits<'a>) -> io::Result<()> {
+        let (suite, stage) = timed;
+        let program = &programs[&suite];
+        let selected = stage.map_or_else(Vec::new, |stage| arguments(Selection::Stage, stage));
+        let name = stage.map_or(String::new(), |stage| format!("{stage}."));
+        let file = program.with_extension(format!("{name}seconds"));
+        let modified = |path: &Path| fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
+        let is_current = modified(&file) > modified(program);
+        let known = fs::read_to_string(&file).ok().filter(|_| is_current);
+        let what = [Some(suite.name()), stage].into_iter().flatten();
+        let what = what.collect::<Vec<_>>().join(" ");
+        let seconds = match known.and_then(|text| text.parse().ok()) {
+            Some(seconds) => seconds,
+            None => {
+                let began = Instant::now();
+                let limit = Duration::from_secs(3600);
+                if let Some(test) = suites::run(&self.tree, suite, program, &selected, None, limit)? {
+                    return Err(io::Error::other(format!(
+                        "without a mutant, {what} fails: {test}"
+                    )));
                 }
-            };
-            println!("without a mutant: {} tests in {seconds} s", suite.name());
-            fs::write(file, seconds.to_string())?;
-            limits.insert(*suite, (Duration::from_secs(seconds) * SLOWER).max(AT_LEAST));
-        }
+                began.elapsed().as_secs() + 1
+            }
+        };
+        println!("without a mutant: {what} tests in {seconds} s");
+        fs::write(file, seconds.to_string())?;
+        limits.insert(timed, (Duration::from_secs(seconds) * SLOWER).max(AT_LEAST));
         Ok(())
     }
 
@@ -278,18 +321,18 @@ impl Lab {
         &self,
         programs: &Programs,
         number: usize,
-        limits: &HashMap<Suite, Duration>,
+        limits: &Limits,
         active: Option<usize>,
         steps: &[(Suite, Selection)],
     ) -> io::Result<Option<String>> {
         let stage = self.mutants[number].part();
         for (suite, selection) in steps {
-            let arguments = match selection {
-                Selection::All => vec![],
-                Selection::Stage => vec![stage],
-                Selection::Others => vec!["--skip", stage],
-            };
-            let limit = limits.get(suite).copied().unwrap_or(UNTIMED);
+            let arguments = arguments(*selection, stage);
+            let of_stage = limits
+                .get(&(*suite, Some(stage)))
+                .filter(|_| matches!(selection, Selection::Stage));
+            let limit = of_stage.or(limits.get(&(*suite, None)));
+            let limit = limit.copied().unwrap_or(UNTIMED);
             let program = &programs[suite];
             if let Some(test) = suites::run(&self.tree, *suite, program, &arguments, active, limit)? {
                 return Ok(Some(format!("{}: {test}", suite.name())));
@@ -299,7 +342,7 @@ impl Lab {
     }
 
     /// Tries one mutant, without any condition.
-    fn try_alone(&self, number: usize, limits: &HashMap<Suite, Duration>, report: &Report) -> io::Result<()> {
+    fn try_alone(&self, number: usize, limits: &Limits, report: &Report) -> io::Result<()> {
         let mutant = &self.mutants[number];
         let source = fs::read_to_string(self.pristine.join(&mutant.file))?;
         let mutated = mutant.applied(&source, 0..source.len());
@@ -402,6 +445,32 @@ mod tests {
             before
         );
         fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn the_tests_of_a_stage_and_the_others_are_all_tests() {
+        assert_eq!(arguments(Selection::Stage, "queue"), ["queue", "fifo::"]);
+        assert_eq!(
+            arguments(Selection::Others, "queue"),
+            ["--skip", "queue", "--skip", "fifo::"]
+        );
+        assert_eq!(arguments(Selection::Stage, "new"), ["new"]);
+        assert!(arguments(Selection::All, "queue").is_empty());
+    }
+
+    #[test]
+    fn everything_is_run_once_without_a_mutant() {
+        let stages = BTreeSet::from(["queue", "store"]);
+        assert_eq!(
+            timed(&FIRST, &stages),
+            [
+                (Suite::Unit, None),
+                (Suite::Integration, Some("queue")),
+                (Suite::Integration, Some("store")),
+                (Suite::Simulator, None),
+            ]
+        );
+        assert_eq!(timed(&THEN, &stages), [(Suite::Integration, None)]);
     }
 
     #[test]
