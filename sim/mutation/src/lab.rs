@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::mutants::Mutant;
 use crate::results::Verdict;
 use crate::schema::{self, Rewritten};
-use crate::suites::{self, Programs, Suite};
+use crate::suites::{self, Diagnostic, Programs, Suite};
 
 /// The crate whose sources are changed.
 const LIBRARY: &str = "crates/kube-informers/src";
@@ -42,17 +42,15 @@ enum Selection {
     Others,
 }
 
-/// The tests that most likely notice a mutant, and that take seconds.
-const FIRST: [(Suite, Selection); 3] = [
-    (Suite::Unit, Selection::Stage),
+/// The unit tests, which take seconds. The other programs are built for the mutants that pass them.
+const FIRST: [(Suite, Selection); 2] = [(Suite::Unit, Selection::Stage), (Suite::Unit, Selection::Others)];
+/// The other tests that most likely notice a mutant.
+const SECOND: [(Suite, Selection); 2] = [
     (Suite::Integration, Selection::Stage),
     (Suite::Simulator, Selection::All),
 ];
 /// All others, for the mutants that are left.
-const THEN: [(Suite, Selection); 2] = [
-    (Suite::Unit, Selection::Others),
-    (Suite::Integration, Selection::Others),
-];
+const THIRD: [(Suite, Selection); 1] = [(Suite::Integration, Selection::Others)];
 
 /// Words in the names of the tests of a stage, besides the name of the stage.
 const TESTS: [(&str, &[&str]); 5] = [
@@ -132,15 +130,19 @@ impl Lab {
         if numbers.is_empty() {
             return Ok(());
         }
-        let (programs, alone, unviable) = self.build_schema()?;
+        let (mut programs, alone, unviable) = self.build_schema()?;
         for number in numbers.intersection(&unviable) {
             report(&self.mutants[*number], Verdict::Unviable, "")?;
         }
         let mut left: BTreeSet<usize> = numbers - &(&alone | &unviable);
         let mut limits = Limits::new();
-        for steps in [&FIRST[..], &THEN] {
+        for steps in [&FIRST[..], &SECOND, &THIRD] {
             if left.is_empty() {
                 break;
+            }
+            if steps.iter().any(|(suite, _)| !programs.contains_key(suite)) {
+                println!("building the other tests");
+                programs = suites::build(&self.tree, &self.target, &Suite::ALL)?.map_err(all_errors)?;
             }
             let stages: BTreeSet<&str> = left.iter().map(|number| self.mutants[*number].part()).collect();
             for timed in timed(steps, &stages) {
@@ -201,7 +203,7 @@ impl Lab {
         })
     }
 
-    /// Builds all mutants at once. Returns those that have to be built alone, and those that do not compile, too.
+    /// Builds the unit tests with all mutants at once. Returns those that have to be built alone, and those that do not compile, too.
     fn build_schema(&self) -> io::Result<(Programs, BTreeSet<usize>, BTreeSet<usize>)> {
         let known = fs::read_to_string(&self.alone_file).unwrap_or_default();
         let known: BTreeSet<&str> = known.lines().collect();
@@ -227,7 +229,7 @@ impl Lab {
             texts.insert(format!("{LIBRARY}/active_mutant.rs"), CONDITION.to_owned());
             mirror(&self.pristine, &self.tree, &texts)?;
             println!("building {} mutants at once", self.mutants.len() - alone.len());
-            let errors = match suites::build(&self.tree, &self.target, &Suite::ALL)? {
+            let errors = match suites::build(&self.tree, &self.target, &[Suite::Unit])? {
                 Ok(programs) => {
                     alone.retain(|number| !unviable.contains(number));
                     return Ok((programs, alone, unviable));
@@ -247,10 +249,7 @@ impl Lab {
                 }
             }
             if blamed.is_empty() {
-                let all: String = errors.iter().map(|error| &*error.rendered).collect();
-                return Err(io::Error::other(format!(
-                    "no mutant is to blame for these errors:\n{all}"
-                )));
+                return Err(all_errors(errors));
             }
             for number in blamed.difference(&unviable) {
                 println!("to be built alone: {}", self.mutants[*number].name);
@@ -351,10 +350,9 @@ impl Lab {
             &self.tree,
             &HashMap::from([(mutant.file.clone(), mutated)]),
         )?;
-        let rounds: [&[Suite]; 2] = [&[Suite::Unit], &[Suite::Simulator, Suite::Integration]];
-        for suites in rounds {
-            let steps: Vec<_> = suites.iter().map(|suite| (*suite, Selection::All)).collect();
-            let Ok(programs) = suites::build(&self.tree, &self.target, suites)? else {
+        for steps in [FIRST.to_vec(), [&SECOND[..], &THIRD].concat()] {
+            let suites: Vec<Suite> = steps.iter().map(|(suite, _)| *suite).collect();
+            let Ok(programs) = suites::build(&self.tree, &self.target, &suites)? else {
                 return report(mutant, Verdict::Unviable, "");
             };
             if let Some(test) = self.run(&programs, number, limits, None, &steps)? {
@@ -363,6 +361,11 @@ impl Lab {
         }
         report(mutant, Verdict::Missed, "")
     }
+}
+
+fn all_errors(errors: Vec<Diagnostic>) -> io::Error {
+    let all: String = errors.iter().map(|error| &*error.rendered).collect();
+    io::Error::other(format!("no mutant is to blame for these errors:\n{all}"))
 }
 
 /// Makes `to` a copy of `from`, but with other texts for some files. Files that are equal keep their times, so that little is
@@ -461,16 +464,16 @@ mod tests {
     #[test]
     fn everything_is_run_once_without_a_mutant() {
         let stages = BTreeSet::from(["queue", "store"]);
+        assert_eq!(timed(&FIRST, &stages), [(Suite::Unit, None)]);
         assert_eq!(
-            timed(&FIRST, &stages),
+            timed(&SECOND, &stages),
             [
-                (Suite::Unit, None),
                 (Suite::Integration, Some("queue")),
                 (Suite::Integration, Some("store")),
                 (Suite::Simulator, None),
             ]
         );
-        assert_eq!(timed(&THEN, &stages), [(Suite::Integration, None)]);
+        assert_eq!(timed(&THIRD, &stages), [(Suite::Integration, None)]);
     }
 
     #[test]
