@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::mutants::Mutant;
 use crate::results::Verdict;
 use crate::schema::{self, Rewritten};
-use crate::suites::{self, Programs, Suite};
+use crate::suites::{self, Diagnostic, Programs, Suite};
 
 /// The crate whose sources are changed.
 const LIBRARY: &str = "crates/kube-informers/src";
@@ -37,22 +37,67 @@ const UNTIMED: Duration = Duration::from_secs(300);
 #[derive(Clone, Copy)]
 enum Selection {
     All,
-    /// Those with the stage of the mutant in their names.
+    /// Those of the stage of the mutant.
     Stage,
     Others,
 }
 
-/// The tests that most likely notice a mutant, and that take seconds.
-const FIRST: [(Suite, Selection); 3] = [
-    (Suite::Unit, Selection::Stage),
+/// The unit tests, which take seconds. The other programs are built for the mutants that pass them.
+const FIRST: [(Suite, Selection); 2] = [(Suite::Unit, Selection::Stage), (Suite::Unit, Selection::Others)];
+/// The other tests that most likely notice a mutant.
+const SECOND: [(Suite, Selection); 2] = [
     (Suite::Integration, Selection::Stage),
     (Suite::Simulator, Selection::All),
 ];
 /// All others, for the mutants that are left.
-const THEN: [(Suite, Selection); 2] = [
-    (Suite::Unit, Selection::Others),
-    (Suite::Integration, Selection::Others),
+const THIRD: [(Suite, Selection); 1] = [(Suite::Integration, Selection::Others)];
+
+/// Words in the names of the tests of a stage, besides the name of the stage.
+const TESTS: [(&str, &[&str]); 5] = [
+    (
+        "reflector",
+        &[
+            "faults::",
+            "limits::",
+            "list_trace::",
+            "low_level::",
+            "recovery::",
+        ],
+    ),
+    (
+        "store",
+        &["limits::", "lister::", "low_level::", "overlay::", "ttl::"],
+    ),
+    ("queue", &["fifo::"]),
+    ("dispatcher", &["handlers::", "shutdown::"]),
+    ("codec", &["bad_input::", "bodies::", "lazy::"]),
 ];
+
+/// The arguments of a test program that select tests.
+fn arguments(selection: Selection, stage: &str) -> Vec<&str> {
+    let more = TESTS.iter().find(|(name, _)| *name == stage);
+    let words = std::iter::once(stage).chain(more.into_iter().flat_map(|(_, words)| words.iter().copied()));
+    match selection {
+        Selection::All => vec![],
+        Selection::Stage => words.collect(),
+        Selection::Others => words.flat_map(|word| ["--skip", word]).collect(),
+    }
+}
+
+/// Tests that are run without a mutant first: those of a suite, or of a stage in it.
+type Timed<'a> = (Suite, Option<&'a str>);
+type Limits<'a> = HashMap<Timed<'a>, Duration>;
+
+/// What is run without a mutant before these steps. The integration tests take long, so that only those of the stages are run before
+/// all of them are needed.
+fn timed<'a>(steps: &[(Suite, Selection)], stages: &BTreeSet<&'a str>) -> Vec<Timed<'a>> {
+    let of_step = |(suite, selection): &(Suite, Selection)| match (suite, selection) {
+        (Suite::Integration, Selection::Stage) => stages.iter().map(|stage| (*suite, Some(*stage))).collect(),
+        (Suite::Unit, Selection::Others) => vec![],
+        _ => vec![(*suite, None)],
+    };
+    steps.iter().flat_map(of_step).collect()
+}
 
 pub struct Lab {
     /// The committed files.
@@ -85,21 +130,24 @@ impl Lab {
         if numbers.is_empty() {
             return Ok(());
         }
-        let (programs, alone, unviable) = self.build_schema()?;
+        let (mut programs, alone, unviable) = self.build_schema()?;
         for number in numbers.intersection(&unviable) {
             report(&self.mutants[*number], Verdict::Unviable, "")?;
         }
         let mut left: BTreeSet<usize> = numbers - &(&alone | &unviable);
-        let mut limits = HashMap::new();
-        let rounds = [
-            (&FIRST[..], &[Suite::Unit, Suite::Simulator][..]),
-            (&THEN, &[Suite::Integration]),
-        ];
-        for (steps, timed) in rounds {
+        let mut limits = Limits::new();
+        for steps in [&FIRST[..], &SECOND, &THIRD] {
             if left.is_empty() {
                 break;
             }
-            self.baseline(&programs, timed, &mut limits)?;
+            if steps.iter().any(|(suite, _)| !programs.contains_key(suite)) {
+                println!("building the other tests");
+                programs = suites::build(&self.tree, &self.target, &Suite::ALL)?.map_err(all_errors)?;
+            }
+            let stages: BTreeSet<&str> = left.iter().map(|number| self.mutants[*number].part()).collect();
+            for timed in timed(steps, &stages) {
+                self.baseline(&programs, timed, &mut limits)?;
+            }
             left = self.try_together(&left, jobs, |number| {
                 let failed = self.run(&programs, number, &limits, Some(number), steps)?;
                 match &failed {
@@ -155,7 +203,7 @@ impl Lab {
         })
     }
 
-    /// Builds all mutants at once. Returns those that have to be built alone, and those that do not compile, too.
+    /// Builds the unit tests with all mutants at once. Returns those that have to be built alone, and those that do not compile, too.
     fn build_schema(&self) -> io::Result<(Programs, BTreeSet<usize>, BTreeSet<usize>)> {
         let known = fs::read_to_string(&self.alone_file).unwrap_or_default();
         let known: BTreeSet<&str> = known.lines().collect();
@@ -181,7 +229,7 @@ impl Lab {
             texts.insert(format!("{LIBRARY}/active_mutant.rs"), CONDITION.to_owned());
             mirror(&self.pristine, &self.tree, &texts)?;
             println!("building {} mutants at once", self.mutants.len() - alone.len());
-            let errors = match suites::build(&self.tree, &self.target, &Suite::ALL)? {
+            let errors = match suites::build(&self.tree, &self.target, &[Suite::Unit])? {
                 Ok(programs) => {
                     alone.retain(|number| !unviable.contains(number));
                     return Ok((programs, alone, unviable));
@@ -201,10 +249,7 @@ impl Lab {
                 }
             }
             if blamed.is_empty() {
-                let all: String = errors.iter().map(|error| &*error.rendered).collect();
-                return Err(io::Error::other(format!(
-                    "no mutant is to blame for these errors:\n{all}"
-                )));
+                return Err(all_errors(errors));
             }
             for number in blamed.difference(&unviable) {
                 println!("to be built alone: {}", self.mutants[*number].name);
@@ -238,38 +283,35 @@ impl Lab {
         Ok(files)
     }
 
-    /// Adds how long each suite may take. Fails if one of them fails without a mutant. The time of a program is kept beside it until
-    /// it is built again.
-    fn baseline(
-        &self,
-        programs: &Programs,
-        suites: &[Suite],
-        limits: &mut HashMap<Suite, Duration>,
-    ) -> io::Result<()> {
-        for suite in suites {
-            let program = &programs[suite];
-            let file = program.with_extension("seconds");
-            let modified = |path: &Path| fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
-            let is_current = modified(&file) > modified(program);
-            let known = fs::read_to_string(&file).ok().filter(|_| is_current);
-            let seconds = match known.and_then(|text| text.parse().ok()) {
-                Some(seconds) => seconds,
-                None => {
-                    let began = Instant::now();
-                    let limit = Duration::from_secs(3600);
-                    if let Some(test) = suites::run(&self.tree, *suite, program, &[], None, limit)? {
-                        let name = suite.name();
-                        return Err(io::Error::other(format!(
-                            "without a mutant, {name} fails: {test}"
-                        )));
-                    }
-                    began.elapsed().as_secs() + 1
+    /// Adds how long the tests may take. Fails if one of them fails without a mutant. The time is kept beside the program until it is
+    /// built again.
+    fn baseline<'a>(&self, programs: &Programs, timed: Timed<'a>, limits: &mut Limits<'a>) -> io::Result<()> {
+        let (suite, stage) = timed;
+        let program = &programs[&suite];
+        let selected = stage.map_or_else(Vec::new, |stage| arguments(Selection::Stage, stage));
+        let name = stage.map_or(String::new(), |stage| format!("{stage}."));
+        let file = program.with_extension(format!("{name}seconds"));
+        let modified = |path: &Path| fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
+        let is_current = modified(&file) > modified(program);
+        let known = fs::read_to_string(&file).ok().filter(|_| is_current);
+        let what = [Some(suite.name()), stage].into_iter().flatten();
+        let what = what.collect::<Vec<_>>().join(" ");
+        let seconds = match known.and_then(|text| text.parse().ok()) {
+            Some(seconds) => seconds,
+            None => {
+                let began = Instant::now();
+                let limit = Duration::from_secs(3600);
+                if let Some(test) = suites::run(&self.tree, suite, program, &selected, None, limit)? {
+                    return Err(io::Error::other(format!(
+                        "without a mutant, {what} fails: {test}"
+                    )));
                 }
-            };
-            println!("without a mutant: {} tests in {seconds} s", suite.name());
-            fs::write(file, seconds.to_string())?;
-            limits.insert(*suite, (Duration::from_secs(seconds) * SLOWER).max(AT_LEAST));
-        }
+                began.elapsed().as_secs() + 1
+            }
+        };
+        println!("without a mutant: {what} tests in {seconds} s");
+        fs::write(file, seconds.to_string())?;
+        limits.insert(timed, (Duration::from_secs(seconds) * SLOWER).max(AT_LEAST));
         Ok(())
     }
 
@@ -278,18 +320,18 @@ impl Lab {
         &self,
         programs: &Programs,
         number: usize,
-        limits: &HashMap<Suite, Duration>,
+        limits: &Limits,
         active: Option<usize>,
         steps: &[(Suite, Selection)],
     ) -> io::Result<Option<String>> {
         let stage = self.mutants[number].part();
         for (suite, selection) in steps {
-            let arguments = match selection {
-                Selection::All => vec![],
-                Selection::Stage => vec![stage],
-                Selection::Others => vec!["--skip", stage],
-            };
-            let limit = limits.get(suite).copied().unwrap_or(UNTIMED);
+            let arguments = arguments(*selection, stage);
+            let of_stage = limits
+                .get(&(*suite, Some(stage)))
+                .filter(|_| matches!(selection, Selection::Stage));
+            let limit = of_stage.or(limits.get(&(*suite, None)));
+            let limit = limit.copied().unwrap_or(UNTIMED);
             let program = &programs[suite];
             if let Some(test) = suites::run(&self.tree, *suite, program, &arguments, active, limit)? {
                 return Ok(Some(format!("{}: {test}", suite.name())));
@@ -299,7 +341,7 @@ impl Lab {
     }
 
     /// Tries one mutant, without any condition.
-    fn try_alone(&self, number: usize, limits: &HashMap<Suite, Duration>, report: &Report) -> io::Result<()> {
+    fn try_alone(&self, number: usize, limits: &Limits, report: &Report) -> io::Result<()> {
         let mutant = &self.mutants[number];
         let source = fs::read_to_string(self.pristine.join(&mutant.file))?;
         let mutated = mutant.applied(&source, 0..source.len());
@@ -308,10 +350,9 @@ impl Lab {
             &self.tree,
             &HashMap::from([(mutant.file.clone(), mutated)]),
         )?;
-        let rounds: [&[Suite]; 2] = [&[Suite::Unit], &[Suite::Simulator, Suite::Integration]];
-        for suites in rounds {
-            let steps: Vec<_> = suites.iter().map(|suite| (*suite, Selection::All)).collect();
-            let Ok(programs) = suites::build(&self.tree, &self.target, suites)? else {
+        for steps in [FIRST.to_vec(), [&SECOND[..], &THIRD].concat()] {
+            let suites: Vec<Suite> = steps.iter().map(|(suite, _)| *suite).collect();
+            let Ok(programs) = suites::build(&self.tree, &self.target, &suites)? else {
                 return report(mutant, Verdict::Unviable, "");
             };
             if let Some(test) = self.run(&programs, number, limits, None, &steps)? {
@@ -320,6 +361,11 @@ impl Lab {
         }
         report(mutant, Verdict::Missed, "")
     }
+}
+
+fn all_errors(errors: Vec<Diagnostic>) -> io::Error {
+    let all: String = errors.iter().map(|error| &*error.rendered).collect();
+    io::Error::other(format!("no mutant is to blame for these errors:\n{all}"))
 }
 
 /// Makes `to` a copy of `from`, but with other texts for some files. Files that are equal keep their times, so that little is
@@ -402,6 +448,32 @@ mod tests {
             before
         );
         fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn the_tests_of_a_stage_and_the_others_are_all_tests() {
+        assert_eq!(arguments(Selection::Stage, "queue"), ["queue", "fifo::"]);
+        assert_eq!(
+            arguments(Selection::Others, "queue"),
+            ["--skip", "queue", "--skip", "fifo::"]
+        );
+        assert_eq!(arguments(Selection::Stage, "new"), ["new"]);
+        assert!(arguments(Selection::All, "queue").is_empty());
+    }
+
+    #[test]
+    fn everything_is_run_once_without_a_mutant() {
+        let stages = BTreeSet::from(["queue", "store"]);
+        assert_eq!(timed(&FIRST, &stages), [(Suite::Unit, None)]);
+        assert_eq!(
+            timed(&SECOND, &stages),
+            [
+                (Suite::Integration, Some("queue")),
+                (Suite::Integration, Some("store")),
+                (Suite::Simulator, None),
+            ]
+        );
+        assert_eq!(timed(&THIRD, &stages), [(Suite::Integration, None)]);
     }
 
     #[test]

@@ -81,6 +81,17 @@ fn try_sample(
         results.set(name, Verdict::Gone, "");
     }
     results.write()?;
+    // Those with a verdict are not built again.
+    let open: BTreeSet<&str> = results
+        .lines
+        .iter()
+        .filter(|line| matches!(line.verdict, Verdict::Open | Verdict::Missed))
+        .map(|line| &*line.name)
+        .collect();
+    let mutants: Vec<Mutant> = mutants
+        .into_iter()
+        .filter(|mutant| open.contains(&*mutant.name))
+        .collect();
     let wanted = results
         .lines
         .iter()

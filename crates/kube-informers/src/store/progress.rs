@@ -109,6 +109,21 @@ mod tests {
     }
 
     #[test]
+    fn a_repeated_version_is_not_copied_again() {
+        let mut progress = at("10");
+        let before = progress.version().cloned().unwrap();
+
+        assert!(progress.bookmark("10"));
+        progress.advance(Some("10"));
+
+        assert!(
+            progress
+                .version()
+                .is_some_and(|version| Arc::ptr_eq(version, &before))
+        );
+    }
+
+    #[test]
     fn a_bookmark_does_not_mark_later_events_as_repeated() {
         let mut progress = at("5");
 

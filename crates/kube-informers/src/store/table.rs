@@ -406,6 +406,7 @@ impl<V> FromIterator<Arc<V>> for Slots<V> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::StoreWriter;
 
     #[test]
     fn a_clone_is_not_affected_by_later_writes() {
@@ -424,6 +425,22 @@ mod tests {
             slots.enumerate().last().map(|(slot, v)| (slot, **v)),
             Some((500, 1))
         );
+    }
+
+    #[test]
+    fn a_table_is_compacted_when_less_than_a_quarter_is_used() {
+        let mut writer = StoreWriter::with_key(|name: &String| name.clone());
+        for number in 0..2048 {
+            writer.insert(number.to_string()).unwrap();
+        }
+        let store = writer.store();
+
+        for number in 512..2048 {
+            writer.remove(&number.to_string());
+        }
+        assert_eq!(store.table().capacity(), 2048, "a quarter is used");
+        writer.remove(&"0".to_owned());
+        assert_eq!(store.table().capacity(), 511);
     }
 
     #[test]

@@ -8,15 +8,17 @@ use kube_informers::delta::Delta;
 use kube_informers::informer::LowLevelInformer;
 use kube_informers::quarantine::{BadObject, Problem};
 use kube_informers::queue::InOrderQueue;
-use kube_informers::reflector::{Reflector, Resume};
+use kube_informers::reflector::{Reflector, ReflectorState, Resume};
 use kube_informers::source::{ApiError, ListAnswer, WatchAnswer, WatchItem};
 use kube_informers::target::{Target, TargetError};
 use kube_informers::{Informer, ObjectKey};
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{
-    Recorded, Sink, api, list_first, ms, not_within, pod_at, reflect, seconds, watch_list_first, within,
+    Recorded, Reflected, Sink, api, list_first, ms, not_within, pod_at, reflect, refused, seconds, settle,
+    watch_list_first, within,
 };
 
 #[tokio::test(start_paused = true)]
@@ -282,6 +284,37 @@ async fn the_sync_error_of_a_listing_informer_names_the_list_first() {
          Invalid (1 failed attempts)"
     );
     informer.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_after_progress_is_the_first_of_a_new_outage() {
+    let source = Recorded::new();
+    source
+        .on_list(ListAnswer::error(refused()))
+        .on_list(ListAnswer::page([], "1"))
+        .on_watch(WatchAnswer::new().added(pod_at("a", "2")).after(seconds(60)))
+        .on_watch(WatchAnswer::error(refused()));
+    let attempts = |run: &Reflected| run.handle.last_error().map(|(_, attempts)| attempts);
+
+    reflect(list_first(), &source, &Sink::new(), async |run| {
+        run.source.seen(1).await;
+        settle().await;
+        assert_eq!(attempts(run), Some(1));
+
+        run.sink.seen(2).await;
+        settle().await;
+        assert_eq!(attempts(run), Some(0));
+
+        let ended = Instant::now();
+        run.source.seen(4).await;
+        settle().await;
+        let ReflectorState::BackingOff { since, attempts, .. } = run.handle.state() else {
+            panic!("{}", run.handle.state());
+        };
+        assert!(since > ended, "the first outage is over");
+        assert_eq!(attempts, 1);
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]

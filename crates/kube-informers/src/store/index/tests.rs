@@ -28,6 +28,17 @@ fn a_value_without_slots_is_removed() {
 }
 
 #[test]
+fn a_slot_that_is_inserted_twice_is_in_the_set_once() {
+    let mut set = SlotSet::default();
+
+    set.insert(7);
+    set.insert(7);
+
+    assert_eq!(set.to_vec(), [7]);
+    assert_eq!(set.len(), 1);
+}
+
+#[test]
 fn a_slot_without_values_differs_from_one_never_set() {
     let mut postings = Postings::default();
 

@@ -29,6 +29,18 @@ fn index_functions_may_return_an_option_a_vec_or_an_array() {
 }
 
 #[test]
+fn an_index_has_the_name_it_was_added_with() {
+    let store = Cache::new().writer.store();
+
+    let added = store
+        .add_index("tag", |thing: &Thing| thing.tags.clone())
+        .unwrap();
+
+    assert_eq!(added.name(), "tag");
+    assert_eq!(store.index(NAMESPACE_INDEX).unwrap().name(), NAMESPACE_INDEX);
+}
+
+#[test]
 fn unknown_and_duplicate_index_names_are_errors() {
     let cache = Cache::new();
     let store = cache.writer.store();

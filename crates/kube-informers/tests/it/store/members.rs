@@ -71,9 +71,10 @@ fn an_object_that_moved_to_another_watch_survives_a_late_deletion_from_the_first
 
     // The second watch delivers the object before the first one delivers its deletion.
     cache.apply_from(from(1), [added("a/x:u1@8")]);
-    cache.apply_from(from(0), [deleted("a/x:u1@8")]);
+    let late = cache.apply_from(from(0), [deleted("a/x:u1@8")]);
     cache.apply_from(from(0), [list("9", &["a/y:u2@2"])]);
 
+    assert_eq!((late.deleted, late.stale_dropped), (0, 1));
     assert_eq!(cache.delivered(), ["updated a/x 1 -> 8"]);
     assert_eq!(cache.held(), ["a/x@8", "a/y@2", "b/x@3"]);
     cache.apply_from(from(1), [deleted("a/x:u1@10")]);

@@ -2,6 +2,7 @@
 
 use kube_informers::Shard;
 use kube_informers::delta::Delta;
+use kube_informers::quarantine::BadObject;
 use kube_informers::shard::{ShardField, ShardRange, shard_hash};
 use kube_informers::sim::{Applied, Origin, Prepared};
 
@@ -139,6 +140,33 @@ fn an_object_outside_the_shard_that_reuses_a_name_deletes_the_held_one() {
 
         assert_eq!(cache.delivered(), ["deleted a/x (missed)"], "{name}");
         assert!(cache.held().is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn a_nameless_object_is_outside_the_shard_if_its_uid_is() {
+    let (shard, inside, outside) = by_uid();
+    let nameless = |uid: &str| BadObject {
+        key: None,
+        ..bad(&format!("a/x:{uid}@7"))
+    };
+    type Make = fn(BadObject) -> Delta<Thing>;
+    let deltas: [Make; 3] = [
+        Delta::Unreadable,
+        Delta::ReplacedUnreadable,
+        Delta::DeletedUnreadable,
+    ];
+    for delta in deltas {
+        let mut cache = Cache::new();
+        for (uid, counts) in [(inside, (0, 1)), (&*outside, (1, 0))] {
+            let deltas = vec![delta(nameless(uid))];
+            let prepared = Prepared::new(&cache.writer.store(), Origin::default(), deltas);
+            let applied = cache
+                .writer
+                .apply(prepared.restrict_to(Some(shard.clone())), &mut cache.events);
+
+            assert_eq!((applied.outside, applied.quarantined), counts, "{uid}");
+        }
     }
 }
 
