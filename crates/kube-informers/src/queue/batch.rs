@@ -69,6 +69,9 @@ impl<K> Batch<K> {
     ///
     /// [`DeltaFifo`](super::DeltaFifo) moves each key to the end, or drops its deltas if newer ones have arrived.
     /// [`InOrderQueue`](super::InOrderQueue) returns the deltas to the front. There is no delay before the next pop.
+    ///
+    /// Differs from client-go: a [`DeltaFifo`](super::DeltaFifo) keeps the delta of a list in front of newer ones of a watch, because
+    /// their versions cannot be compared with the cache if the server was restored.
     #[doc(alias = "ErrRequeue")]
     pub fn requeue(mut self) {
         let rest = std::mem::take(&mut self.deltas);

@@ -398,7 +398,7 @@ impl<K: Object> KeyedDeltas<K> {
 
 /// Requeuing.
 impl<K: Object> KeyedDeltas<K> {
-    /// Requeues deltas that could not be processed, unless a newer state of their object is queued.
+    /// Requeues deltas that could not be processed. Those of a watch give way to a newer state of their object in the queue.
     ///
     /// The key stays part of the initial population: the queue is synced when the key has been processed.
     fn put_back(&mut self, key: ObjectKey, mut failed: Vec<Delta<K>>, initial: bool) {
@@ -413,15 +413,22 @@ impl<K: Object> KeyedDeltas<K> {
             return;
         };
         // An unreadable object is not a newer state: the failed deltas are still the last readable ones.
-        if newer
-            .deltas
-            .iter()
-            .all(|delta| matches!(delta, Delta::Unreadable(_) | Delta::ReplacedUnreadable(_)))
-        {
-            self.deltas += failed.len();
-            failed.append(&mut newer.deltas);
-            newer.deltas = failed;
+        let is_unreadable =
+            |delta: &Delta<K>| matches!(delta, Delta::Unreadable(_) | Delta::ReplacedUnreadable(_));
+        if !newer.deltas.iter().all(is_unreadable) {
+            // What a list says holds whatever the versions are, because the server may have been restored. Without it, the newer
+            // deltas could be taken for older ones.
+            let is_superseded = newer.deltas.iter().any(is_listed);
+            let is_deleted = newer.deltas.first().is_some_and(Delta::is_deletion);
+            let listed = failed.into_iter().rfind(is_listed);
+            failed = listed
+                .filter(|delta| !is_superseded && !(is_deleted && delta.is_deletion()))
+                .into_iter()
+                .collect();
         }
+        self.deltas += failed.len();
+        failed.append(&mut newer.deltas);
+        newer.deltas = failed;
         if newer.initial {
             self.population.settle(usize::from(initial));
         } else {
@@ -455,6 +462,14 @@ impl<K: Object> KeyedDeltas<K> {
         }
         groups
     }
+}
+
+/// Whether a delta comes from a list.
+fn is_listed<K>(delta: &Delta<K>) -> bool {
+    matches!(
+        delta,
+        Delta::Replaced(_) | Delta::ReplacedUnreadable(_) | Delta::Vanished(_)
+    )
 }
 
 /// How a delta changes the version of the collection.

@@ -283,17 +283,41 @@ fn requeued_keys_move_to_the_end_and_stay_initial() {
 }
 
 #[test]
-fn a_requeued_key_is_dropped_if_newer_deltas_are_queued() {
+fn requeued_deltas_of_a_watch_give_way_to_newer_ones() {
+    let queue = filled([added("foo", 1), added("bar", 2)]);
+    let batch = try_pop(&queue, 2).unwrap();
+    accept(&queue, [updated("foo", 3)]);
+
+    batch.requeue();
+
+    assert_eq!(drain(&queue, 1), [["Updated foo=3"], ["Added bar=2"]]);
+}
+
+/// The versions of a restored server are lower. Without the delta of the list, a newer one looks older than the cache.
+#[test]
+fn requeued_deltas_of_a_list_come_before_newer_ones() {
     let queue = filled([replaced(&[("foo", 1), ("bar", 2)])]);
     let batch = try_pop(&queue, 2).unwrap();
     accept(&queue, [updated("foo", 3)]);
 
     batch.requeue();
 
-    assert_eq!(pop_flagged(&queue), (vec!["Updated foo=3".to_owned()], true));
+    let both = vec!["Replaced foo=1".to_owned(), "Updated foo=3".to_owned()];
+    assert_eq!(pop_flagged(&queue), (both, true));
     assert!(!queue.has_synced());
     assert_eq!(pop_flagged(&queue), (vec!["Replaced bar=2".to_owned()], true));
     assert!(queue.has_synced());
+}
+
+#[test]
+fn requeued_deltas_of_a_list_give_way_to_those_of_a_newer_list() {
+    let queue = filled([replaced(&[("foo", 1)])]);
+    let batch = try_pop(&queue, 1).unwrap();
+    accept(&queue, [replaced(&[("foo", 3)])]);
+
+    batch.requeue();
+
+    assert_eq!(drain(&queue, 1), [["Replaced foo=3"]]);
 }
 
 #[test]
