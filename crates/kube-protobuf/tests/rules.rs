@@ -212,6 +212,25 @@ fn a_missing_quantity_is_zero() {
 }
 
 #[test]
+fn null_behind_a_pointer_is_encoded_as_no_pointer() {
+    // AllocatedDeviceStatus.data is a pointer to a RawExtension.
+    let claim = |data: Option<Value>| {
+        let mut device = json!({"driver": "gpu", "pool": "node-1", "device": "0"});
+        if let Some(data) = data {
+            device["data"] = data;
+        }
+        let claim = json!({
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaim",
+            "status": {"devices": [device]},
+        });
+        kube_protobuf::ser::to_body(&claim).unwrap()
+    };
+    assert_eq!(claim(Some(Value::Null)), claim(None));
+    assert_ne!(claim(Some(json!({}))), claim(None));
+}
+
+#[test]
 fn int_or_string_is_either() {
     // ServicePort.targetPort.
     let port = |value: Bytes| {
