@@ -12,13 +12,13 @@ const SERVICES: &str = "/api/v1/namespaces/default/services";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const MERGE: &str = "application/merge-patch+json";
 
-fn server() -> TestServer {
+pub(crate) fn server() -> TestServer {
     let server = TestServer::builder().conformant().build();
     server.create_system_objects();
     server
 }
 
-fn deployment() -> Value {
+pub(crate) fn deployment() -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
         "spec": {

@@ -1,10 +1,10 @@
 //! Bodies that a client got wrong: what is refused, with which message, and what is only warned about.
 
 use http::Method;
-use kube_testserver::TestServer;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::common::{FullResponse, get, send, send_as};
+use crate::conformant::{deployment, server};
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -12,25 +12,6 @@ const JSON: &str = "application/json-patch+json";
 const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
-
-fn server() -> TestServer {
-    let server = TestServer::builder().conformant().build();
-    server.create_system_objects();
-    server
-}
-
-fn deployment() -> Value {
-    json!({
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
-        "spec": {
-            "selector": {"matchLabels": {"app": "web"}},
-            "template": {
-                "metadata": {"labels": {"app": "web"}},
-                "spec": {"containers": [{"name": "web", "image": "nginx"}]},
-            },
-        },
-    })
-}
 
 fn warnings(response: &FullResponse) -> Vec<&str> {
     let warnings = response.headers.get_all("warning").iter();
