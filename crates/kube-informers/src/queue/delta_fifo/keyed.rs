@@ -422,7 +422,7 @@ impl<K: Object> KeyedDeltas<K> {
             let is_deleted = newer.deltas.first().is_some_and(Delta::is_deletion);
             let listed = failed.into_iter().rfind(is_listed);
             failed = listed
-                .filter(|delta| !is_superseded && !(is_deleted && delta.is_deletion()))
+                .filter(|delta| !(is_superseded || is_deleted && delta.is_deletion()))
                 .into_iter()
                 .collect();
         }
