@@ -11,7 +11,7 @@ use crate::recording::{Body, Disruption, Exchange, Recording, Response, User};
 /// The user agent of every request; the server derives the field manager from it.
 const USER_AGENT: &str = "recorder/1.0";
 
-/// The maximum number of attempts for a request that is repeated until a status.
+/// The maximum number of attempts for a request that is repeated until a response.
 const MOST_ATTEMPTS: usize = 100;
 
 /// A request with all values filled in.
@@ -91,7 +91,7 @@ pub async fn play(recording: &Recording, server: &mut impl Server) -> Result<Vec
             .await
             .map_err(failed)?;
         for _ in 0..MOST_ATTEMPTS {
-            if exchange.until.is_none_or(|wanted| wanted == response.status) {
+            if is_awaited(exchange, &response) {
                 break;
             }
             server.pause().await;
@@ -104,6 +104,18 @@ pub async fn play(recording: &Recording, server: &mut impl Server) -> Result<Vec
         responses.push(response);
     }
     Ok(responses)
+}
+
+/// Whether the response is the one to wait for. A refusal also has the message of the recorded one: a user whose rights have not
+/// taken effect yet is refused, too, for another reason.
+fn is_awaited(exchange: &Exchange, response: &Response) -> bool {
+    let Some(wanted) = exchange.until else { return true };
+    let message = |response: &Response| match &response.body {
+        Body::Json(body) => body.get("message").cloned(),
+        _ => None,
+    };
+    let is_same = |recorded: &Response| wanted < 400 || message(recorded) == message(response);
+    wanted == response.status && exchange.response.as_ref().is_none_or(is_same)
 }
 
 /// Adds the kept values of a response.
@@ -220,6 +232,25 @@ mod tests {
         assert_eq!(sent.path, "/api/v1/namespaces/a/pods/web-1?resourceVersion=7");
         assert_eq!(sent.body, br#"{"metadata":{"name":"web-1"}}"#);
         assert_eq!(sent.headers["content-type"], "application/json");
+    }
+
+    #[test]
+    fn a_refusal_is_awaited_with_the_recorded_message() {
+        let no_headers: [(&str, &[u8]); 0] = [];
+        let refusal = |message: &str| {
+            let body = json!({ "message": message }).to_string();
+            Response::new(403, no_headers, body.as_bytes(), false)
+        };
+        let mut exchange = exchange();
+        exchange.until = Some(403);
+        assert!(
+            is_awaited(&exchange, &refusal("no rights yet")),
+            "nothing is recorded"
+        );
+
+        exchange.response = Some(refusal("that is too much"));
+        assert!(!is_awaited(&exchange, &refusal("no rights yet")));
+        assert!(is_awaited(&exchange, &refusal("that is too much")));
     }
 
     #[test]

@@ -36,7 +36,8 @@ pub struct Exchange {
     pub user: User,
     /// The request.
     pub request: Request,
-    /// Repeat the request until its response has this status, for objects that take a moment to appear.
+    /// Repeat the request until its response has this status, for objects that take a moment to appear. A refusal must also have
+    /// the recorded message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<u16>,
     /// Values of the response that later requests need: a name, and the JSON pointer to the value.
