@@ -103,16 +103,18 @@ impl<'a, K: Object> Planner<'a, K> {
         match delta {
             Delta::Deleted(object) => {
                 let key = KeyRef::of(&**object);
-                if self.membership(object) == Membership::Outside {
-                    self.applied.outside += 1;
-                } else {
-                    self.delete(key, Ident::of(&**object), Some(object));
+                match self.membership(object) {
+                    Membership::Outside => self.delete_outside(key, Ident::of(&**object)),
+                    _ => self.delete(key, Ident::of(&**object), Some(object)),
                 }
                 self.advance(object.object_version());
             }
             Delta::DeletedUnreadable(bad) => {
                 match &bad.key {
-                    _ if self.is_outside(bad) => self.applied.outside += 1,
+                    Some(key) if self.is_outside(bad) => {
+                        self.delete_outside(KeyRef::from(key), Ident::of_bad(bad));
+                    }
+                    None if self.is_outside(bad) => self.applied.outside += 1,
                     Some(key) => self.delete(KeyRef::from(key), Ident::of_bad(bad), None),
                     None => self.nameless(bad.clone()),
                 }
@@ -244,6 +246,15 @@ impl<'a, K: Object> Planner<'a, K> {
         self.applied.outside += 1;
         let verdict = rules::put(known(&self.view(key), self.seen()), state, source);
         if verdict == Put::Swap || source == DeltaSource::List {
+            self.vanish(key, Cause::Missed);
+        }
+    }
+
+    /// Ignores the deletion of an object outside the shard. An object inside that had the same name was deleted before: a requeue
+    /// drops older changes, and with them that deletion and the creation outside.
+    fn delete_outside(&mut self, key: KeyRef<'_>, state: Ident<'_>) {
+        self.applied.outside += 1;
+        if rules::delete(known(&self.view(key), self.seen()), state) == Delete::Missed {
             self.vanish(key, Cause::Missed);
         }
     }

@@ -119,7 +119,7 @@ fn after(delta: impl FnOnce(&str) -> Delta<Thing>) -> Cache {
 #[test]
 fn an_object_outside_the_shard_that_reuses_a_name_deletes_the_held_one() {
     type Make = fn(&str) -> Delta<Thing>;
-    let deltas: [(&str, Make); 6] = [
+    let deltas: [(&str, Make); 8] = [
         ("a list", |outside| list("9", &[&format!("{outside}@7")])),
         ("an object of a list", |outside| {
             Delta::Replaced(thing(&format!("{outside}@7")))
@@ -133,6 +133,11 @@ fn an_object_outside_the_shard_that_reuses_a_name_deletes_the_held_one() {
         ("an event", |outside| added(&format!("{outside}@7"))),
         ("an event that cannot be read", |outside| {
             Delta::Unreadable(bad(&format!("{outside}@7")))
+        }),
+        // Its creation was not applied: a requeue drops older changes of a name.
+        ("a deletion", |outside| deleted(&format!("{outside}@7"))),
+        ("a deletion that cannot be read", |outside| {
+            Delta::DeletedUnreadable(bad(&format!("{outside}@7")))
         }),
     ];
     for (name, delta) in deltas {
@@ -172,8 +177,10 @@ fn a_nameless_object_is_outside_the_shard_if_its_uid_is() {
 
 #[test]
 fn an_old_event_outside_the_shard_does_not_affect_the_held_object_of_that_name() {
-    let mut cache = after(|outside| updated(&format!("{outside}@3")));
+    for event in [updated, deleted] {
+        let mut cache = after(|outside| event(&format!("{outside}@3")));
 
-    assert!(cache.delivered().is_empty());
-    assert_eq!(cache.held(), ["a/x@5"]);
+        assert!(cache.delivered().is_empty());
+        assert_eq!(cache.held(), ["a/x@5"]);
+    }
 }
