@@ -85,8 +85,14 @@ fn fault(rng: &mut Rng, repeats: bool) -> (Fault, bool) {
         18 => Fault::no_end_marker(),
         19 if repeats => Fault::duplicate_events(Which::Chance(0.5)),
         20 if repeats => Fault::replay_events(Which::Chance(0.3), rng.below(5) as usize + 1),
-        21 => Fault::bookmark_version(-i64::try_from(rng.below(9)).unwrap_or_default())
-            .and(Fault::ignore_initial_events()),
+        21 => {
+            let shift = -i64::try_from(rng.below(9)).unwrap_or_default();
+            // The version of a cache without changes is that of the last bookmark, and a watch keeps its faults until it ends.
+            return (
+                Fault::bookmark_version(shift).and(Fault::ignore_initial_events()),
+                true,
+            );
+        }
         _ => return (Fault::stall(bytes), true),
     };
     (fault, false)

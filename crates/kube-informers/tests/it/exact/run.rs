@@ -118,7 +118,7 @@ struct Run<'a> {
     informer: Informer<Pod>,
     observers: Vec<(Observer, Registration)>,
     late: Option<(Observer, Registration, usize)>,
-    /// Some faults are noticed only after a timeout.
+    /// Some faults are noticed only after a timeout, or last as long as the watch.
     slow: bool,
     reported: u64,
     moves: u64,
