@@ -241,11 +241,11 @@ impl<'a, K: Object> Planner<'a, K> {
         Ok(())
     }
 
-    /// Ignores an object outside the shard. An object inside that had the same name was deleted.
+    /// Ignores an object outside the shard. An object inside that had the same name was deleted, whether it is held or in quarantine.
     fn outside(&mut self, key: KeyRef<'_>, state: Ident<'_>, source: DeltaSource) {
         self.applied.outside += 1;
         let verdict = rules::put(known(&self.view(key), self.seen()), state, source);
-        if verdict == Put::Swap || source == DeltaSource::List {
+        if matches!(verdict, Put::Swap | Put::Add) || source == DeltaSource::List {
             self.vanish(key, Cause::Missed);
         }
     }
@@ -254,7 +254,8 @@ impl<'a, K: Object> Planner<'a, K> {
     /// drops older changes, and with them that deletion and the creation outside.
     fn delete_outside(&mut self, key: KeyRef<'_>, state: Ident<'_>) {
         self.applied.outside += 1;
-        if rules::delete(known(&self.view(key), self.seen()), state) == Delete::Missed {
+        let verdict = rules::delete(known(&self.view(key), self.seen()), state);
+        if matches!(verdict, Delete::Missed | Delete::Absent) {
             self.vanish(key, Cause::Missed);
         }
     }

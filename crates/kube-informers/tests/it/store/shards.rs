@@ -149,6 +149,25 @@ fn an_object_outside_the_shard_that_reuses_a_name_deletes_the_held_one() {
 }
 
 #[test]
+fn an_object_outside_the_shard_that_reuses_a_name_ends_the_quarantine_of_the_one_inside() {
+    let (shard, inside, outside) = by_uid();
+    for (version, is_ended) in [(7, true), (3, false)] {
+        for event in [added, deleted] {
+            let mut cache = Cache::new();
+            cache.apply([list_with_bad("5", &[], &[&format!("a/x:{inside}@5")])]);
+            let deltas = vec![event(&format!("a/x:{outside}@{version}"))];
+            let prepared = Prepared::new(&cache.writer.store(), Origin::default(), deltas);
+            cache
+                .writer
+                .apply(prepared.restrict_to(Some(shard.clone())), &mut cache.events);
+
+            assert_eq!(cache.writer.store().quarantine().is_empty(), is_ended, "@{version}");
+            assert!(cache.delivered().is_empty(), "@{version}");
+        }
+    }
+}
+
+#[test]
 fn a_nameless_object_is_outside_the_shard_if_its_uid_is() {
     let (shard, inside, outside) = by_uid();
     let nameless = |uid: &str| BadObject {
