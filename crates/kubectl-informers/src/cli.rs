@@ -45,6 +45,7 @@ impl Cli {
             Some(Command::Top(args)) => args.token.token.clone(),
             Some(Command::Trouble(args)) => args.token.token.clone(),
             Some(Command::Bench(args)) => args.token.token.clone(),
+            Some(Command::Record(args)) => args.token.token.clone(),
             _ => None,
         };
         of_command.or_else(|| self.token.token.clone())

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::cli::Output;
+use crate::cli::{Output, TokenArgs};
 use crate::limits::{Size, Timeout};
 use crate::watch::filter::ChangeArgs;
 
@@ -35,6 +35,10 @@ pub struct RecordArgs {
     /// How many earlier files to keep
     #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u16).range(0..=9999))]
     pub keep: u16,
+
+    /// The bearer token for the API server.
+    #[command(flatten)]
+    pub token: TokenArgs,
 }
 
 /// `history`.

@@ -63,12 +63,18 @@ async fn a_server_can_be_named_without_a_kubeconfig() {
     ]);
     assert_eq!(program.event().await["name"], "cart");
 
-    let ended = home
-        .run(&["watch", "pods", "-s", &url, "--api-token", "wrong-token"])
-        .await;
-    assert_eq!(ended.code, Some(1));
-    assert!(ended.err.contains("You must be logged in"), "{}", ended.err);
-    assert!(!ended.err.contains("wrong-token"), "{}", ended.err);
+    let file = home.path().join("a.rec");
+    let file = file.to_str().unwrap();
+    for command in [
+        &["watch", "pods", "--api-token", "wrong-token"][..],
+        &["watch", "pods", "--token", "wrong-token"],
+        &["record", file, "pods", "--token", "wrong-token"],
+    ] {
+        let ended = home.run(&[command, &["-s", &url]].concat()).await;
+        assert_eq!(ended.code, Some(1), "{command:?}: {}", ended.err);
+        assert!(ended.err.contains("You must be logged in"), "{}", ended.err);
+        assert!(!ended.err.contains("wrong-token"), "{}", ended.err);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
