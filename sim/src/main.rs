@@ -10,7 +10,7 @@ use kube_sim::generate::{self, Profile};
 use kube_sim::options::{self, Done, Given};
 use kube_sim::regressions;
 use kube_sim::shrink::shrink;
-use kube_sim::soak::Soak;
+use kube_sim::soak::{Part, Soak};
 use kube_sim::tape::Tape;
 use kube_sim::volumes::{self, Ledger, Volumes};
 use kube_sim::workqueue;
@@ -32,6 +32,7 @@ usage: cargo run -p kube-sim -- COMMAND [OPTIONS]
       --hours N        for how long (the last round ends after it)
       --commit ID      the commit, for the ledger
       --stack PROGRAM  also run the second layer: the test program `exact` of kube-informers
+      --part NAME      only informers, work-queue, elections, shard-groups or whole-stack
       --ledger FILE    the ledger (default sim/volumes.txt)
       --threads        as for run
   volumes            print the sums of the ledger
@@ -89,6 +90,7 @@ struct Options {
     hours: Option<f64>,
     commit: Option<String>,
     stack: Option<PathBuf>,
+    part: Option<Part>,
     ledger: Option<PathBuf>,
 }
 
@@ -110,6 +112,10 @@ impl Options {
                 "--hours" => options.hours = Some(given.hours()?),
                 "--commit" => options.commit = Some(given.value),
                 "--stack" => options.stack = Some(given.value.into()),
+                "--part" => {
+                    let part = Part::named(&given.value);
+                    options.part = Some(part.ok_or_else(|| format!("there is no part {:?}", given.value))?);
+                }
                 "--ledger" => options.ledger = Some(given.value.into()),
                 "--tape" => options.tape = Some(given.value.into()),
                 "--write" => options.write = given.value == "yes",
@@ -206,7 +212,11 @@ fn run_soak(options: &Options) -> Done {
         commit: (options.commit.clone()).ok_or("soak needs --commit ID, which the ledger names")?,
         threads: options.threads(),
         stack: options.stack.clone(),
+        part: options.part,
     };
+    if soak.part == Some(Part::WholeStack) && soak.stack.is_none() {
+        return Err("the part whole-stack needs --stack PROGRAM".into());
+    }
     let mut ledger = Ledger::open(&options.ledger())?;
     let findings = soak.run(&mut ledger, |line| println!("{line}"))?;
     Ok(findings == 0)

@@ -23,15 +23,22 @@ pub struct Soak {
     pub threads: usize,
     /// The test program of the second layer: `exact` of `kube-informers`.
     pub stack: Option<PathBuf>,
+    /// What to run; everything by default.
+    pub part: Option<Part>,
 }
 
 /// What is run in turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+pub enum Part {
+    /// Informers, on one thread.
     Informers,
+    /// The work queue.
     WorkQueue,
+    /// Leader election.
     Elections,
+    /// Shard groups.
     ShardGroups,
+    /// The second layer.
     WholeStack,
 }
 
@@ -54,6 +61,12 @@ impl Part {
         Self::ShardGroups,
         Self::WholeStack,
     ];
+
+    /// The part with this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|part| part.name() == name)
+    }
 
     /// Its name in the ledger.
     fn name(self) -> &'static str {
@@ -104,7 +117,8 @@ impl Soak {
         let mut findings = 0;
         while Instant::now() < end {
             for part in Part::ALL {
-                if part == Part::WholeStack && self.stack.is_none() {
+                let is_possible = part != Part::WholeStack || self.stack.is_some();
+                if !is_possible || self.part.is_some_and(|wanted| wanted != part) {
                     continue;
                 }
                 let first = ledger.volumes().next_seed(part.name());
