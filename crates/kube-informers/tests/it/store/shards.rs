@@ -161,7 +161,11 @@ fn an_object_outside_the_shard_that_reuses_a_name_ends_the_quarantine_of_the_one
                 .writer
                 .apply(prepared.restrict_to(Some(shard.clone())), &mut cache.events);
 
-            assert_eq!(cache.writer.store().quarantine().is_empty(), is_ended, "@{version}");
+            assert_eq!(
+                cache.writer.store().quarantine().is_empty(),
+                is_ended,
+                "@{version}"
+            );
             assert!(cache.delivered().is_empty(), "@{version}");
         }
     }
