@@ -261,6 +261,12 @@ impl Program {
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
     }
 
+    /// By how much [`peak_memory`](Self::peak_memory) has grown. The kernel's counters are approximate: it can be lower than before.
+    #[cfg(target_os = "linux")]
+    pub fn peak_growth(&self, before: u64) -> u64 {
+        self.peak_memory().saturating_sub(before)
+    }
+
     /// Nobody reads standard output any more.
     pub fn close_output(&mut self) {
         self.out = None;
