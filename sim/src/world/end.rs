@@ -117,7 +117,10 @@ impl World {
             && good
                 .clone()
                 .all(|(key, object)| held.get(key) == Some(&(object.uid, object.version)))
-            && (held.keys()).all(|key| now.get(key).is_some_and(|object| belongs(key, object)))
+            // Of an object that cannot be decoded, an earlier state is held; not one of another object, which a restore has lost.
+            && held.iter().all(|(key, (uid, _))| {
+                now.get(key).is_some_and(|object| belongs(key, object) && object.uid == *uid)
+            })
             && match self.handle.state() {
                 ReflectorState::Watching { .. } => !is_empty,
                 ReflectorState::Resting => is_empty,
