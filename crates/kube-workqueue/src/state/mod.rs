@@ -245,7 +245,7 @@ impl<T: Clone + Eq + Hash> QueueMachine<T> {
 
     /// Cancels a delay. `None`: the key was not delayed; `Some(Some(_))`: it has left the machine.
     pub fn cancel(&mut self, key: &T) -> Option<Option<Gone<T>>> {
-        let slot = self.table.find(self.table.hash(key), key)?;
+        let slot = self.table.find(key)?;
         self.delayed.remove(slot).then(|| self.remove_if_idle(slot))
     }
 
@@ -352,11 +352,7 @@ impl<T: Clone + Eq + Hash> QueueMachine<T> {
         if due.is_none() {
             self.advance(now);
         }
-        let hash = self.table.hash(&key);
-        let (slot, duplicate) = match self.table.find(hash, &key) {
-            Some(slot) => (slot, Some(key)),
-            None => (self.table.insert(hash, key, now), None),
-        };
+        let (slot, duplicate) = self.table.find_or_insert(key, now);
         self.table.entry_mut(slot).limited |= limited;
         self.schedule(slot, priority, due, now);
         match duplicate {

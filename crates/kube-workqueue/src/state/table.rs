@@ -3,7 +3,7 @@
 
 use super::list::Slot;
 use crate::priority::Priority;
-use hashbrown::HashTable;
+use hashbrown::{HashTable, hash_table};
 use std::hash::{BuildHasher, Hash};
 use tokio::time::Instant;
 
@@ -26,6 +26,8 @@ pub(super) struct Entry<T> {
     /// what changes is much cheaper than moving whole entries.
     key: Option<T>,
     hash: u64,
+    /// The place of this entry in the index when it was added. The index moves its contents when it grows.
+    bucket: usize,
     pub(super) phase: Phase,
     /// Whether the rate limiter was called for this key, so that it may hold a failure count.
     pub(super) limited: bool,
@@ -77,46 +79,56 @@ impl<T: Hash + Eq> Table<T> {
     }
 
     #[inline]
-    pub(super) fn hash(&self, key: &T) -> u64 {
+    fn hash(&self, key: &T) -> u64 {
         self.hasher.hash_one(key)
     }
 
     #[inline]
-    pub(super) fn find(&self, hash: u64, key: &T) -> Option<Slot> {
+    pub(super) fn find(&self, key: &T) -> Option<Slot> {
         self.index
-            .find(hash, |slot| {
+            .find(self.hash(key), |slot| {
                 self.entries[*slot as usize].key.as_ref() == Some(key)
             })
             .copied()
     }
 
-    /// Adds a key that is not in the table, as `Idle`.
+    /// The slot of a key. A key that is not in the table is added, as `Idle`; otherwise it is returned.
     #[inline]
-    pub(super) fn insert(&mut self, hash: u64, key: T, now: Instant) -> Slot {
+    pub(super) fn find_or_insert(&mut self, key: T, now: Instant) -> (Slot, Option<T>) {
+        let hash = self.hash(&key);
+        let entries = &mut self.entries;
+        let vacant = match self.index.entry(
+            hash,
+            |slot| entries[*slot as usize].key.as_ref() == Some(&key),
+            |slot| entries[*slot as usize].hash,
+        ) {
+            hash_table::Entry::Occupied(found) => return (*found.get(), Some(key)),
+            hash_table::Entry::Vacant(vacant) => vacant,
+        };
         let slot = match self.free.pop() {
-            Some(slot) => {
-                let entry = &mut self.entries[slot as usize];
+            Some(slot) => slot,
+            None => entries.len() as Slot,
+        };
+        let bucket = vacant.insert(slot).bucket_index();
+        match entries.get_mut(slot as usize) {
+            Some(entry) => {
                 entry.key = Some(key);
                 entry.hash = hash;
-                slot
+                entry.bucket = bucket;
             }
-            None => {
-                self.entries.push(Entry {
-                    key: Some(key),
-                    hash,
-                    phase: Phase::Idle,
-                    limited: false,
-                    priority: Priority::NORMAL,
-                    since: now,
-                    started: now,
-                    run: 0,
-                });
-                (self.entries.len() - 1) as Slot
-            }
-        };
-        self.index
-            .insert_unique(hash, slot, |slot| self.entries[*slot as usize].hash);
-        slot
+            None => entries.push(Entry {
+                key: Some(key),
+                hash,
+                bucket,
+                phase: Phase::Idle,
+                limited: false,
+                priority: Priority::NORMAL,
+                since: now,
+                started: now,
+                run: 0,
+            }),
+        }
+        (slot, None)
     }
 
     /// Removes the key of a slot that is in use, `Idle` and not running; returns whether it was `limited`.
@@ -127,7 +139,12 @@ impl<T: Hash + Eq> Table<T> {
         let Some(key) = entry.key.take() else {
             unreachable!("slot {slot} holds a live key until it is removed");
         };
-        if let Ok(found) = self.index.find_entry(entry.hash, |indexed| *indexed == slot) {
+        let found = match self.index.get_bucket_entry(entry.bucket) {
+            Ok(found) if *found.get() == slot => Ok(found),
+            // The index has grown since.
+            _ => self.index.find_entry(entry.hash, |indexed| *indexed == slot),
+        };
+        if let Ok(found) = found {
             found.remove();
         }
         self.free.push(slot);
