@@ -32,13 +32,24 @@ pub(super) enum Kind {
 pub(super) struct Links(Vec<[Link; 2]>);
 
 impl Links {
+    /// The link of a slot that was a member of a list before.
     #[inline]
     fn at(&mut self, kind: Kind, slot: Slot) -> &mut Link {
-        let index = slot as usize;
-        if index >= self.0.len() {
-            self.0.resize(index + 1, [UNLINKED; 2]);
+        &mut self.0[slot as usize][kind as usize]
+    }
+
+    /// The link of a slot that may be new.
+    #[inline]
+    fn at_new(&mut self, kind: Kind, slot: Slot) -> &mut Link {
+        if slot as usize >= self.0.len() {
+            self.grow(slot);
         }
-        &mut self.0[index][kind as usize]
+        self.at(kind, slot)
+    }
+
+    #[cold]
+    fn grow(&mut self, slot: Slot) {
+        self.0.resize(slot as usize + 1, [UNLINKED; 2]);
     }
 
     #[cfg(test)]
@@ -88,7 +99,7 @@ impl List {
 
     #[inline]
     pub(super) fn push_back(&mut self, links: &mut Links, slot: Slot) {
-        *links.at(self.kind, slot) = Link {
+        *links.at_new(self.kind, slot) = Link {
             prev: self.tail,
             next: NONE,
         };
@@ -103,7 +114,8 @@ impl List {
     /// Removes a slot that is a member.
     #[inline]
     pub(super) fn remove(&mut self, links: &mut Links, slot: Slot) {
-        let Link { prev, next } = std::mem::replace(links.at(self.kind, slot), UNLINKED);
+        // The link keeps its values: they are written before they are read again.
+        let Link { prev, next } = *links.at(self.kind, slot);
         match prev {
             NONE => self.head = next,
             prev => links.at(self.kind, prev).next = next,

@@ -18,7 +18,8 @@ struct Band {
 /// changes lose at most one pick in n + 1, and a key with m older ones before it is picked after at most (m + 1)(n + 1)
 /// picks.
 pub(super) struct Ready {
-    /// Ascending, so that the most urgent band is last and can be pushed and popped cheaply. No band is empty.
+    /// Ascending, so that the most urgent band is last and can be pushed and popped cheaply. No band is empty but
+    /// the only one: keys often come and go one by one, and then it stays for the next.
     bands: Vec<Band>,
     by_age: List,
     ageing: u32,
@@ -80,8 +81,12 @@ impl Ready {
 
     #[inline]
     fn push_band(&mut self, links: &mut Links, slot: Slot, priority: Priority) {
-        let index = match self.bands.last() {
-            Some(last) if last.priority == priority => self.bands.len() - 1,
+        let index = match self.bands.as_mut_slice() {
+            [.., last] if last.priority == priority => self.bands.len() - 1,
+            [only] if only.keys.is_empty() => {
+                only.priority = priority;
+                0
+            }
             _ => match self.bands.binary_search_by_key(&priority, |band| band.priority) {
                 Ok(index) => index,
                 Err(index) => {
@@ -110,7 +115,7 @@ impl Ready {
         };
         let keys = &mut self.bands[index].keys;
         keys.remove(links, slot);
-        if keys.is_empty() {
+        if keys.is_empty() && self.bands.len() > 1 {
             self.bands.remove(index);
         }
     }
