@@ -18,14 +18,11 @@ const UNLINKED: Link = Link {
     next: NONE,
 };
 
-/// The two lists that a slot can be in. Lists of the same kind must not share members.
-#[derive(Clone, Copy)]
-pub(super) enum Kind {
-    /// The order of processing: among the ready keys of a priority, or among those in flight.
-    Turn = 0,
-    /// The order of age among all ready keys.
-    Age = 1,
-}
+/// A kind of list: the order of processing, among the ready keys of a priority or among those in flight.
+pub(super) const TURN: usize = 0;
+
+/// A kind of list: the order of age among all ready keys.
+pub(super) const AGE: usize = 1;
 
 /// The links of every slot, both kinds next to each other: with many keys each access is a cache miss.
 #[derive(Default)]
@@ -34,17 +31,17 @@ pub(super) struct Links(Vec<[Link; 2]>);
 impl Links {
     /// The link of a slot that was a member of a list before.
     #[inline]
-    fn at(&mut self, kind: Kind, slot: Slot) -> &mut Link {
-        &mut self.0[slot as usize][kind as usize]
+    fn at<const KIND: usize>(&mut self, slot: Slot) -> &mut Link {
+        &mut self.0[slot as usize][KIND]
     }
 
     /// The link of a slot that may be new.
     #[inline]
-    fn at_new(&mut self, kind: Kind, slot: Slot) -> &mut Link {
+    fn at_new<const KIND: usize>(&mut self, slot: Slot) -> &mut Link {
         if slot as usize >= self.0.len() {
             self.grow(slot);
         }
-        self.at(kind, slot)
+        self.at::<KIND>(slot)
     }
 
     #[cold]
@@ -63,19 +60,17 @@ impl Links {
     }
 }
 
-/// First, last and number of members of a list.
+/// First, last and number of members of a list. A slot can be in one list of each kind.
 #[derive(Clone, Copy)]
-pub(super) struct List {
-    kind: Kind,
+pub(super) struct List<const KIND: usize> {
     head: Slot,
     tail: Slot,
     len: usize,
 }
 
-impl List {
-    pub(super) fn new(kind: Kind) -> Self {
+impl<const KIND: usize> List<KIND> {
+    pub(super) fn new() -> Self {
         List {
-            kind,
             head: NONE,
             tail: NONE,
             len: 0,
@@ -99,13 +94,13 @@ impl List {
 
     #[inline]
     pub(super) fn push_back(&mut self, links: &mut Links, slot: Slot) {
-        *links.at_new(self.kind, slot) = Link {
+        *links.at_new::<KIND>(slot) = Link {
             prev: self.tail,
             next: NONE,
         };
         match self.tail {
             NONE => self.head = slot,
-            tail => links.at(self.kind, tail).next = slot,
+            tail => links.at::<KIND>(tail).next = slot,
         }
         self.tail = slot;
         self.len += 1;
@@ -115,22 +110,21 @@ impl List {
     #[inline]
     pub(super) fn remove(&mut self, links: &mut Links, slot: Slot) {
         // The link keeps its values: they are written before they are read again.
-        let Link { prev, next } = *links.at(self.kind, slot);
+        let Link { prev, next } = *links.at::<KIND>(slot);
         match prev {
             NONE => self.head = next,
-            prev => links.at(self.kind, prev).next = next,
+            prev => links.at::<KIND>(prev).next = next,
         }
         match next {
             NONE => self.tail = prev,
-            next => links.at(self.kind, next).prev = prev,
+            next => links.at::<KIND>(next).prev = prev,
         }
         self.len -= 1;
     }
 
-    pub(super) fn iter<'a>(&self, links: &'a Links) -> impl Iterator<Item = Slot> + use<'a> {
-        let kind = self.kind;
+    pub(super) fn iter<'a>(&self, links: &'a Links) -> impl Iterator<Item = Slot> + use<'a, KIND> {
         std::iter::successors(self.first(), move |slot| {
-            let link = links.0.get(*slot as usize)?[kind as usize];
+            let link = links.0.get(*slot as usize)?[KIND];
             (link.next != NONE).then_some(link.next)
         })
     }

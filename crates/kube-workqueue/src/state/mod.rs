@@ -13,7 +13,7 @@ mod table;
 use crate::priority::Priority;
 use crate::stats::{Meter, Stats};
 use delay::Delayed;
-use list::{Kind, Links, List, Slot};
+use list::{Links, List, Slot, TURN};
 use ready::Ready;
 use std::fmt;
 use std::hash::Hash;
@@ -33,7 +33,7 @@ pub struct QueueMachine<T> {
     ready: Ready,
     delayed: Delayed,
     /// Keys in flight, the longest running first.
-    running: List,
+    running: List<TURN>,
     links: Links,
     /// The number of running keys that were added again.
     again: usize,
@@ -127,7 +127,7 @@ impl<T: Clone + Eq + Hash> QueueMachine<T> {
             table: Table::new(),
             ready: Ready::new(ageing),
             delayed: Delayed::default(),
-            running: List::new(Kind::Turn),
+            running: List::new(),
             links: Links::default(),
             again: 0,
             shutting_down: false,

@@ -1,13 +1,13 @@
 //! The order of ready keys: by priority, FIFO within a priority, and periodically the key that has waited longest,
 //! regardless of its priority. Works on slots, without a clock.
 
-use super::list::{Kind, Links, List, Slot};
+use super::list::{AGE, Links, List, Slot, TURN};
 use crate::priority::Priority;
 
 /// The keys of one priority, in FIFO order.
 struct Band {
     priority: Priority,
-    keys: List,
+    keys: List<TURN>,
 }
 
 /// The ready keys in two orders: per priority, and by age over all priorities.
@@ -21,7 +21,7 @@ pub(super) struct Ready {
     /// Ascending, so that the most urgent band is last and can be pushed and popped cheaply. No band is empty but
     /// the only one: keys often come and go one by one, and then it stays for the next.
     bands: Vec<Band>,
-    by_age: List,
+    by_age: List<AGE>,
     ageing: u32,
     /// How often in a row the longest waiting key was passed over.
     passed_over: u32,
@@ -31,7 +31,7 @@ impl Ready {
     pub(super) fn new(ageing: u32) -> Self {
         Ready {
             bands: Vec::new(),
-            by_age: List::new(Kind::Age),
+            by_age: List::new(),
             ageing,
             passed_over: 0,
         }
@@ -94,7 +94,7 @@ impl Ready {
                         index,
                         Band {
                             priority,
-                            keys: List::new(Kind::Turn),
+                            keys: List::new(),
                         },
                     );
                     index
