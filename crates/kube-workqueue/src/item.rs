@@ -4,7 +4,7 @@ use crate::Key;
 use crate::lease::Lease;
 use crate::priority::Priority;
 use crate::shared::QueueCore;
-use crate::state::{Again, Finished, Run, Taken};
+use crate::state::{Again, Run, Taken};
 use std::fmt;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -82,15 +82,19 @@ impl<E> From<Result<Verdict, E>> for Verdict {
 /// ```
 #[must_use = "an item dropped without a verdict is retried, rate-limited"]
 pub struct Item<T: Key> {
-    /// `None` only while it is consumed or dropped.
+    /// `None` only while it is dropped.
     held: Option<Held<T>>,
     lease: Option<Arc<Lease<T>>>,
 }
 
 impl<T: Key> Item<T> {
-    pub(crate) fn new(held: Held<T>) -> Self {
+    pub(crate) fn new(shared: &Arc<QueueCore<T>>, taken: Taken<T>) -> Self {
         Item {
-            held: Some(held),
+            held: Some(Held {
+                shared: shared.clone(),
+                key: taken.key,
+                run: Some(taken.run),
+            }),
             lease: None,
         }
     }
@@ -128,7 +132,8 @@ impl<T: Key> Item<T> {
     /// Ends the run with this verdict.
     pub fn finish(mut self, verdict: impl Into<Verdict>) {
         let verdict = verdict.into();
-        if let Some(held) = self.held.take() {
+        // Finished in place: the time of a whole run is short enough for a move of the key to matter.
+        if let Some(held) = &mut self.held {
             if let Some(lease) = self.lease.take() {
                 lease.settled();
             }
@@ -145,7 +150,7 @@ impl<T: Key> Item<T> {
 
     /// The priority with which the key was queued.
     pub fn priority(&self) -> Priority {
-        self.held().run.priority()
+        self.held().priority()
     }
 
     fn held(&self) -> &Held<T> {
@@ -172,12 +177,14 @@ impl<T: Key + fmt::Debug> fmt::Debug for Item<T> {
 
 impl<T: Key> Drop for Item<T> {
     fn drop(&mut self) {
-        let Some(held) = self.held.take() else { return };
+        let Some(held) = self.held.take_if(|held| held.run.is_some()) else {
+            return;
+        };
         let unclaimed = match &self.lease {
             Some(lease) => lease.give_back(held),
             None => Some(held),
         };
-        if let Some(held) = unclaimed {
+        if let Some(mut held) = unclaimed {
             held.abandon();
         }
     }
@@ -188,34 +195,31 @@ impl<T: Key> Drop for Item<T> {
 pub(crate) struct Held<T> {
     shared: Arc<QueueCore<T>>,
     key: T,
-    run: Run,
+    /// `None` once it is finished.
+    run: Option<Run>,
 }
 
 impl<T: Key> Held<T> {
-    pub(crate) fn new(shared: &Arc<QueueCore<T>>, taken: Taken<T>) -> Self {
-        Held {
-            shared: shared.clone(),
-            key: taken.key,
-            run: taken.run,
-        }
+    fn priority(&self) -> Priority {
+        self.run.map_or(Priority::NORMAL, |run| run.priority())
     }
 
     /// Ends the run with a verdict.
-    pub(crate) fn settle(self, verdict: Verdict) {
+    pub(crate) fn settle(&mut self, verdict: Verdict) {
         match verdict {
-            Verdict::Done => self.end(None, false),
-            Verdict::Forget => self.end(None, true),
+            Verdict::Done => self.end(false),
+            Verdict::Forget => self.end(true),
             Verdict::RetryAfter(delay) => {
                 let again = Again {
                     delay,
-                    priority: self.run.priority(),
+                    priority: self.priority(),
                     limited: false,
                 };
-                self.end(Some(again), false);
+                self.end_again(again);
             }
             Verdict::Retry => {
                 let (again, panic) = self.limited();
-                self.end(Some(again), false);
+                self.end_again(again);
                 if let Some(panic) = panic {
                     resume_unwind(panic);
                 }
@@ -224,12 +228,12 @@ impl<T: Key> Held<T> {
     }
 
     /// Ends the run of a worker without a verdict: the key is retried, rate-limited.
-    pub(crate) fn abandon(self) {
+    pub(crate) fn abandon(&mut self) {
         // Often called while a panic unwinds, so a panic of the limiter must not propagate; the panic hook has reported
         // it.
         let (again, _) = self.limited();
         self.shared.change(|state, _| state.meter.abandoned += 1);
-        self.end(Some(again), false);
+        self.end_again(again);
     }
 
     /// Calls the limiter. If it panics, the key must not be lost: it waits a second, and the panic is returned.
@@ -242,27 +246,23 @@ impl<T: Key> Held<T> {
         (
             Again {
                 delay,
-                priority: self.run.priority(),
+                priority: self.priority(),
                 limited: true,
             },
             panic,
         )
     }
 
-    fn end(self, again: Option<Again>, forget: bool) {
-        let finished = match again {
-            Some(_) => self
-                .shared
-                .change(|state, now| state.finish(self.run, again, now)),
-            None => self
-                .shared
-                .change_often(|state, now| state.finish(self.run, None, now)),
-        };
-        match finished {
-            // If the key has left the queue, the limiter forgets it only if it was ever called for it.
-            Finished::Gone(gone) => self.shared.release([gone]),
-            Finished::Live if forget => self.shared.forget(&self.key),
-            Finished::Live | Finished::Unknown => {}
+    #[inline]
+    fn end(&mut self, forget: bool) {
+        if let Some(run) = self.run.take() {
+            self.shared.finish(run, &self.key, forget);
+        }
+    }
+
+    fn end_again(&mut self, again: Again) {
+        if let Some(run) = self.run.take() {
+            self.shared.finish_again(run, again);
         }
     }
 }

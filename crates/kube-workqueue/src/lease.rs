@@ -57,7 +57,7 @@ where
     let output = work(item.under(&watch.0)).await;
     // Converted while the guard is active: this is user code, too.
     let verdict = output.into();
-    if let Some(held) = watch.0.end() {
+    if let Some(mut held) = watch.0.end() {
         held.settle(verdict);
     }
 }
@@ -67,7 +67,7 @@ struct Watch<T: Key>(Arc<Lease<T>>);
 
 impl<T: Key> Drop for Watch<T> {
     fn drop(&mut self) {
-        if let Some(held) = self.0.end() {
+        if let Some(mut held) = self.0.end() {
             held.abandon();
         }
     }

@@ -87,7 +87,7 @@ impl<T: Key> WorkQueue<T> {
     /// queued again once that run ends. After a shutdown it is ignored and counted in [`Stats::discarded`].
     #[doc(alias = "Add")]
     pub fn add(&self, key: T) {
-        self.add_now(key, Priority::NORMAL);
+        self.shared.add(key, Priority::NORMAL);
     }
 
     /// Adds a key with a priority, a delay, or both.
@@ -95,7 +95,7 @@ impl<T: Key> WorkQueue<T> {
     pub fn add_with(&self, key: T, options: impl Into<AddOptions>) {
         let AddOptions { priority, when } = options.into();
         match when {
-            When::Now => self.add_now(key, priority),
+            When::Now => self.shared.add(key, priority),
             When::After(delay) => self.add_later(
                 key,
                 Again {
@@ -141,7 +141,9 @@ impl<T: Key> WorkQueue<T> {
     pub fn cancel_delayed(&self, key: &T) -> bool {
         let cancelled = self.shared.change(|state, _| state.cancel(key));
         let found = cancelled.is_some();
-        self.shared.release(cancelled.flatten());
+        if let Some(gone) = cancelled.flatten() {
+            self.shared.forget_gone(&gone);
+        }
         found
     }
 
@@ -165,14 +167,12 @@ impl<T: Key> WorkQueue<T> {
     #[doc(alias = "Get")]
     pub async fn get(&self) -> Option<Item<T>> {
         let mut place = Place::new(&self.shared);
-        poll_fn(|cx| self.shared.poll_get(&mut place, cx))
-            .await
-            .map(Item::new)
+        poll_fn(|cx| self.shared.poll_get(&mut place, cx)).await
     }
 
     /// Takes a key if there is one that does not belong to a caller waiting in [`get`](Self::get).
     pub fn try_get(&self) -> Option<Item<T>> {
-        self.shared.try_get().map(Item::new)
+        self.shared.try_get()
     }
 
     /// Waits for a key and processes it. False: the queue is shut down and empty.
@@ -276,7 +276,7 @@ impl<T: Key> WorkQueue<T> {
                 gone,
             )
         });
-        self.shared.release(gone);
+        gone.iter().for_each(|gone| self.shared.forget_gone(gone));
         match undrained {
             Undrained {
                 queued: 0,
@@ -284,14 +284,6 @@ impl<T: Key> WorkQueue<T> {
             } => Ok(()),
             undrained => Err(undrained),
         }
-    }
-
-    fn add_now(&self, key: T, priority: Priority) {
-        // Duplicates are returned and dropped here, outside the lock.
-        drop(
-            self.shared
-                .change_often(|state, now| state.add(key, priority, now)),
-        );
     }
 
     fn add_later(&self, key: T, again: Again) {

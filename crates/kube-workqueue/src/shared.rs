@@ -4,11 +4,12 @@
 //! locks.
 
 use crate::Key;
-use crate::item::Held;
+use crate::item::Item;
 use crate::limiter::RateLimiter;
 use crate::line::{Line, Offer, Ticket, Wakes};
 use crate::lock::Mutex;
-use crate::state::{Gone, QueueMachine};
+use crate::priority::Priority;
+use crate::state::{Again, Finished, Gone, QueueMachine, Run};
 use parking_lot::MutexGuard;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -37,18 +38,14 @@ struct Inner<T> {
 
 impl<T: Key> Inner<T> {
     /// The waiters affected by the last change.
-    #[inline]
-    fn settle(&mut self) -> Option<Wakes> {
-        if self.line.is_empty() {
-            return None;
-        }
+    fn settle(&mut self) -> Wakes {
         let ready = self.state.ready();
         let ended = ready == 0 && self.state.is_shutting_down();
-        Some(self.line.settle(Offer {
+        self.line.settle(Offer {
             ready,
             next_due: self.state.next_due(),
             ended,
-        }))
+        })
     }
 }
 
@@ -77,37 +74,61 @@ impl<T: Key> QueueCore<T> {
     /// Changes the state, then wakes the waiters concerned.
     pub(crate) fn change<R>(&self, change: impl FnOnce(&mut QueueMachine<T>, Instant) -> R) -> R {
         let now = Instant::now();
-        self.apply(self.inner.lock(), |state| change(state, now))
-    }
-
-    /// Like [`change`](Self::change), but the time is only exact if timings are recorded or a key is delayed. For
-    /// frequent changes that start no delay.
-    #[inline]
-    pub(crate) fn change_often<R>(&self, change: impl FnOnce(&mut QueueMachine<T>, Instant) -> R) -> R {
-        let (inner, now) = self.lock();
-        self.apply(inner, |state| change(state, now))
-    }
-
-    #[inline]
-    fn apply<R>(
-        &self,
-        mut inner: MutexGuard<'_, Inner<T>>,
-        change: impl FnOnce(&mut QueueMachine<T>) -> R,
-    ) -> R {
-        let result = change(&mut inner.state);
-        let drained = inner.state.is_shutting_down() && inner.state.is_drained();
-        let wakes = inner.settle();
-        drop(inner);
-        if let Some(wakes) = wakes {
-            wakes.wake();
-        }
-        if drained {
-            self.drained.notify_waiters();
-        }
+        let mut inner = self.inner.lock();
+        let result = change(&mut inner.state, now);
+        self.unlock(inner);
         result
     }
 
-    /// Locks, and reads the clock if timings are recorded or a key is delayed.
+    /// Adds a key, at once.
+    #[inline]
+    pub(crate) fn add(&self, key: T, priority: Priority) {
+        let (mut inner, now) = self.lock();
+        let added = inner.state.add(key, priority, now);
+        self.unlock(inner);
+        // Duplicates are returned and dropped here, outside the lock.
+        drop(added);
+    }
+
+    /// Ends a run. If the key stays, `forget` drops the limiter's state about it.
+    #[inline]
+    pub(crate) fn finish(&self, run: Run, key: &T, forget: bool) {
+        let (mut inner, now) = self.lock();
+        let finished = inner.state.finish(run, None, now);
+        self.unlock(inner);
+        self.finished(&finished);
+        if forget && matches!(finished, Finished::Live) {
+            self.forget(key);
+        }
+    }
+
+    /// Ends a run and adds the key again.
+    pub(crate) fn finish_again(&self, run: Run, again: Again) {
+        let finished = self.change(|state, now| state.finish(run, Some(again), now));
+        self.finished(&finished);
+    }
+
+    /// If the key has left the queue, the limiter forgets it, but only if it was ever called for it. The caller drops
+    /// the key where it is, because moving it costs more than that.
+    #[inline]
+    fn finished(&self, finished: &Finished<T>) {
+        if let Finished::Gone(gone) = finished {
+            self.forget_gone(gone);
+        }
+    }
+
+    /// Unlocks after a change, then wakes the waiters concerned.
+    #[inline]
+    fn unlock(&self, inner: MutexGuard<'_, Inner<T>>) {
+        let drained = inner.state.is_shutting_down() && inner.state.is_drained();
+        unlock(inner);
+        if drained {
+            self.drained.notify_waiters();
+        }
+    }
+
+    /// Locks for a frequent change that starts no delay. The time is only exact if timings are recorded or a key is
+    /// delayed; otherwise the clock is not read.
     #[inline]
     fn lock(&self) -> (MutexGuard<'_, Inner<T>>, Instant) {
         // Read before locking, so that the lock is not held while reading the clock.
@@ -144,29 +165,22 @@ impl<T: Key> QueueCore<T> {
         self.limiter.lock().num_requeues(key)
     }
 
-    /// Drops keys that have left the queue, and the limiter's state about them.
+    /// Drops the limiter's state about a key that has left the queue.
     #[inline]
-    pub(crate) fn release(&self, gone: impl IntoIterator<Item = Gone<T>>) {
-        for gone in gone {
-            if gone.limited {
-                self.forget(&gone.key);
-            }
+    pub(crate) fn forget_gone(&self, gone: &Gone<T>) {
+        if gone.limited {
+            self.forget(&gone.key);
         }
     }
 
     /// Takes a key unless all of them belong to waiters.
-    pub(crate) fn try_get(self: &Arc<Self>) -> Option<Held<T>> {
-        let (taken, wakes) = {
-            let (mut inner, now) = self.lock();
-            inner.state.advance(now);
-            let spare = inner.state.ready() > inner.line.len();
-            let taken = if spare { inner.state.take(now) } else { None };
-            (taken, inner.settle())
-        };
-        if let Some(wakes) = wakes {
-            wakes.wake();
-        }
-        taken.map(|taken| Held::new(self, taken))
+    pub(crate) fn try_get(self: &Arc<Self>) -> Option<Item<T>> {
+        let (mut inner, now) = self.lock();
+        inner.state.advance(now);
+        let spare = inner.state.ready() > inner.line.len();
+        let taken = if spare { inner.state.take(now) } else { None };
+        unlock(inner);
+        taken.map(|taken| Item::new(self, taken))
     }
 
     /// One poll of `get`. `place` keeps the caller's place in the line between polls.
@@ -174,23 +188,23 @@ impl<T: Key> QueueCore<T> {
         self: &Arc<Self>,
         place: &mut Place<'_, T>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Held<T>>> {
+    ) -> Poll<Option<Item<T>>> {
         // A worker that always finds work would otherwise never yield.
         let budget = ready!(coop::poll_proceed(cx));
         loop {
-            let (step, wakes) = {
-                let (mut inner, now) = self.lock();
-                let step = inner.step(&mut place.ticket, now, cx);
-                (step, inner.settle())
-            };
-            if let Some(wakes) = wakes {
-                wakes.wake();
+            let (mut inner, now) = self.lock();
+            inner.state.advance(now);
+            if inner.is_served(place.ticket)
+                && let Some(taken) = inner.state.take(now)
+            {
+                inner.leave(&mut place.ticket);
+                unlock(inner);
+                budget.made_progress();
+                return Poll::Ready(Some(Item::new(self, taken)));
             }
+            let step = inner.wait(&mut place.ticket, cx);
+            unlock(inner);
             match step {
-                Step::Take(taken) => {
-                    budget.made_progress();
-                    return Poll::Ready(Some(Held::new(self, taken)));
-                }
                 Step::End => {
                     budget.made_progress();
                     return Poll::Ready(None);
@@ -203,7 +217,7 @@ impl<T: Key> QueueCore<T> {
     /// Stops accepting keys. `release` ends all drains, otherwise one starts; returns its number.
     pub(crate) fn close(&self, release: bool) -> u64 {
         let gone = self.change(|state, _| state.shutdown());
-        self.release(gone);
+        gone.iter().for_each(|gone| self.forget_gone(gone));
         let released = {
             let mut inner = self.inner.lock();
             inner.released += u64::from(release);
@@ -232,30 +246,41 @@ impl<T: Key> QueueCore<T> {
     }
 }
 
-enum Step<T> {
-    Take(crate::state::Taken<T>),
+enum Step {
     End,
     Wait { until: Option<Instant> },
 }
 
+/// Unlocks after a change that ends no run, then wakes the waiters concerned.
+#[inline]
+fn unlock<T: Key>(inner: MutexGuard<'_, Inner<T>>) {
+    if !inner.line.is_empty() {
+        unlock_and_wake(inner);
+    }
+}
+
+/// Not part of [`unlock`], which is short enough to be inlined without it.
+#[inline(never)]
+fn unlock_and_wake<T: Key>(mut inner: MutexGuard<'_, Inner<T>>) {
+    let wakes = inner.settle();
+    drop(inner);
+    wakes.wake();
+}
+
 impl<T: Key> Inner<T> {
+    /// Whether there is a key for this place in the line.
     #[inline]
-    fn step(&mut self, ticket: &mut Option<Ticket>, now: Instant, cx: &Context<'_>) -> Step<T> {
-        self.state.advance(now);
+    fn is_served(&self, ticket: Option<Ticket>) -> bool {
+        self.line.place(ticket) < self.state.ready()
+    }
+
+    /// Waits in the line, unless there will be no key.
+    fn wait(&mut self, ticket: &mut Option<Ticket>, cx: &Context<'_>) -> Step {
         let place = self.line.place(*ticket);
         let ready = self.state.ready();
-        let step = if place < ready {
-            self.state.take(now).map(Step::Take)
-        } else if ready == 0 && self.state.is_shutting_down() {
-            Some(Step::End)
-        } else {
-            None
-        };
-        if let Some(step) = step {
-            if let Some(ticket) = ticket.take() {
-                self.line.leave(ticket);
-            }
-            return step;
+        if ready == 0 && self.state.is_shutting_down() {
+            self.leave(ticket);
+            return Step::End;
         }
         let until = if place == ready {
             self.state.next_due()
@@ -264,6 +289,13 @@ impl<T: Key> Inner<T> {
         };
         self.line.wait(ticket, place, cx.waker(), until);
         Step::Wait { until }
+    }
+
+    #[inline]
+    fn leave(&mut self, ticket: &mut Option<Ticket>) {
+        if let Some(ticket) = ticket.take() {
+            self.line.leave(ticket);
+        }
     }
 }
 
@@ -299,14 +331,10 @@ impl<'a, T: Key> Place<'a, T> {
 
 impl<T: Key> Drop for Place<'_, T> {
     fn drop(&mut self) {
-        let Some(ticket) = self.ticket.take() else { return };
-        let wakes = {
+        if self.ticket.is_some() {
             let mut inner = self.shared.inner.lock();
-            inner.line.leave(ticket);
-            inner.settle()
-        };
-        if let Some(wakes) = wakes {
-            wakes.wake();
+            inner.leave(&mut self.ticket);
+            unlock(inner);
         }
     }
 }

@@ -17,6 +17,7 @@ use list::{Links, List, Slot, TURN};
 use ready::Ready;
 use std::fmt;
 use std::hash::Hash;
+use std::num::NonZeroU64;
 use std::time::Duration;
 use table::{Phase, Table};
 use tokio::time::Instant;
@@ -38,7 +39,7 @@ pub struct QueueMachine<T> {
     /// The number of running keys that were added again.
     again: usize,
     shutting_down: bool,
-    next_run: u64,
+    next_run: NonZeroU64,
     timings: bool,
     pub(crate) meter: Meter,
 }
@@ -46,7 +47,7 @@ pub struct QueueMachine<T> {
 /// One run of a key, from [`take`](QueueMachine::take) to [`finish`](QueueMachine::finish). Numbers are unique.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    number: u64,
+    number: NonZeroU64,
     slot: Slot,
     priority: Priority,
 }
@@ -131,7 +132,7 @@ impl<T: Clone + Eq + Hash> QueueMachine<T> {
             links: Links::default(),
             again: 0,
             shutting_down: false,
-            next_run: 1,
+            next_run: NonZeroU64::MIN,
             timings,
             meter: Meter::default(),
         }
@@ -175,11 +176,11 @@ impl<T: Clone + Eq + Hash> QueueMachine<T> {
         // Cloned before anything changes: if `Clone` panics, the key must not be lost.
         let key = entry.key().clone();
         let number = self.next_run;
-        self.next_run += 1;
+        self.next_run = number.saturating_add(1);
         self.ready.take(&mut self.links, slot, entry.priority);
         self.running.push_back(&mut self.links, slot);
         entry.phase = Phase::Running;
-        entry.run = number;
+        entry.run = Some(number);
         entry.started = now;
         if self.timings {
             self.meter
@@ -212,7 +213,7 @@ impl<T: Clone + Eq + Hash> QueueMachine<T> {
                 .work_duration
                 .observe(now.saturating_duration_since(entry.started));
         }
-        entry.run = 0;
+        entry.run = None;
         if entry.phase == Phase::RunningAgain {
             self.again -= 1;
             entry.phase = Phase::Ready;
@@ -239,7 +240,7 @@ impl<T: Clone + Eq + Hash> QueueMachine<T> {
     pub fn running_key(&self, run: Run) -> Option<&T> {
         self.table
             .get(run.slot)
-            .filter(|entry| entry.run == run.number)
+            .filter(|entry| entry.run == Some(run.number))
             .map(|entry| entry.key())
     }
 

@@ -5,6 +5,7 @@ use super::list::Slot;
 use crate::priority::Priority;
 use hashbrown::{HashTable, hash_table};
 use std::hash::{BuildHasher, Hash};
+use std::num::NonZeroU64;
 use tokio::time::Instant;
 
 /// The phase of a key. Only `Delayed` knows whether it is also delayed.
@@ -37,8 +38,8 @@ pub(super) struct Entry<T> {
     pub(super) since: Instant,
     /// When the current run started.
     pub(super) started: Instant,
-    /// The number of the current run; 0 if there is none.
-    pub(super) run: u64,
+    /// The number of the current run.
+    pub(super) run: Option<NonZeroU64>,
 }
 
 impl<T> Entry<T> {
@@ -125,7 +126,7 @@ impl<T: Hash + Eq> Table<T> {
                 priority: Priority::NORMAL,
                 since: now,
                 started: now,
-                run: 0,
+                run: None,
             }),
         }
         (slot, None)
