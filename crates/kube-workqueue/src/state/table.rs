@@ -27,8 +27,6 @@ pub(super) struct Entry<T> {
     /// what changes is much cheaper than moving whole entries.
     key: Option<T>,
     hash: u64,
-    /// The place of this entry in the index when it was added. The index moves its contents when it grows.
-    bucket: usize,
     pub(super) phase: Phase,
     /// Whether the rate limiter was called for this key, so that it may hold a failure count.
     pub(super) limited: bool,
@@ -110,17 +108,15 @@ impl<T: Hash + Eq> Table<T> {
             Some(slot) => slot,
             None => entries.len() as Slot,
         };
-        let bucket = vacant.insert(slot).bucket_index();
+        vacant.insert(slot);
         match entries.get_mut(slot as usize) {
             Some(entry) => {
                 entry.key = Some(key);
                 entry.hash = hash;
-                entry.bucket = bucket;
             }
             None => entries.push(Entry {
                 key: Some(key),
                 hash,
-                bucket,
                 phase: Phase::Idle,
                 limited: false,
                 priority: Priority::NORMAL,
@@ -140,12 +136,7 @@ impl<T: Hash + Eq> Table<T> {
         let Some(key) = entry.key.take() else {
             unreachable!("slot {slot} holds a live key until it is removed");
         };
-        let found = match self.index.get_bucket_entry(entry.bucket) {
-            Ok(found) if *found.get() == slot => Ok(found),
-            // The index has grown since.
-            _ => self.index.find_entry(entry.hash, |indexed| *indexed == slot),
-        };
-        if let Ok(found) = found {
+        if let Ok(found) = self.index.find_entry(entry.hash, |indexed| *indexed == slot) {
             found.remove();
         }
         self.free.push(slot);
