@@ -181,6 +181,19 @@ mod tests {
     }
 
     #[test]
+    fn priority_that_was_empty_does_not_outrank_later_ones() {
+        let priorities = [100, 0, 50, 0];
+        let (mut ready, mut links) = filled(0, &priorities[..1]);
+        ready.take(&mut links, 0, Priority(100));
+        assert_eq!((ready.next(), ready.len()), (None, 0));
+
+        for slot in 1..4 {
+            ready.push(&mut links, slot, Priority(priorities[slot as usize]));
+        }
+        assert_eq!(order((ready, links), &priorities), [2, 1, 3]);
+    }
+
+    #[test]
     fn raised_key_joins_the_end_of_its_new_priority() {
         let ready = raised(0, &[-100, -100, 0], 0, 0);
         assert_eq!(order(ready, &[0, -100, 0]), [2, 0, 1]);

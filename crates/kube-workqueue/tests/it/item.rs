@@ -274,6 +274,7 @@ async fn panic_of_the_limiter_loses_no_key() {
     let item = take(&queue);
     assert!(catch_unwind(AssertUnwindSafe(|| item.retry())).is_err());
     assert_eq!(queue.stats().delayed, 1);
+    assert_eq!(queue.stats().abandoned, 0, "it had a verdict");
     assert_eq!(*queue.get().await.unwrap(), "foo");
 
     // A drop, even during a panic: it must not abort the process.
