@@ -89,6 +89,7 @@ impl ObjectKey {
 
     /// Whether this is the key of a namespace, which is not empty, and a name. Every lookup compares keys, so this compares bytes
     /// and not parts of the text, whose limits would have to be checked.
+    #[inline]
     pub(crate) fn is(&self, namespace: Option<&str>, name: &str) -> bool {
         let (text, name) = (self.text.as_bytes(), name.as_bytes());
         match (namespace, self.namespace) {
@@ -133,9 +134,20 @@ impl Eq for ObjectKey {}
 
 impl Hash for ObjectKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // As `KeyRef` hashes, for lookups by borrowed parts.
-        (self.namespace(), self.name()).hash(state);
+        hash_parts(self.namespace(), self.name(), state);
     }
+}
+
+/// The hash of a key by its parts: `ObjectKey` and `KeyRef` must agree.
+///
+/// Every lookup hashes a key, so this writes the bytes only. Derived code also writes whether there is a namespace and
+/// where each text ends, which takes as long again. Two keys that differ only in that have equal hashes, and comparing
+/// them tells them apart.
+pub(crate) fn hash_parts<H: Hasher>(namespace: Option<&str>, name: &str, state: &mut H) {
+    if let Some(namespace) = namespace {
+        state.write(namespace.as_bytes());
+    }
+    state.write(name.as_bytes());
 }
 
 impl PartialOrd for ObjectKey {

@@ -2,11 +2,11 @@
 
 use std::borrow::Borrow;
 use std::fmt;
-use std::hash::Hash;
+use std::hash::{Hash, Hasher};
 
 use hashbrown::Equivalent;
 
-use crate::key::ObjectKey;
+use crate::key::{ObjectKey, hash_parts};
 use crate::object::Object;
 
 /// A key as the argument of a lookup.
@@ -82,9 +82,8 @@ impl<Q: Borrow<B>, B: Eq + ?Sized> Equivalent<Q> for Borrowed<'_, B> {
 }
 
 /// A borrowed [`ObjectKey`]: made from `&key`, `(namespace, name)` or `"namespace/name"` without an allocation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyRef<'a> {
-    // The same fields in the same order as `ObjectKey` hashes.
     namespace: Option<&'a str>,
     name: &'a str,
 }
@@ -143,6 +142,12 @@ impl<'a> From<&'a str> for KeyRef<'a> {
             Some((namespace, name)) => Self::new(Some(namespace), name),
             None => Self::new(None, text),
         }
+    }
+}
+
+impl Hash for KeyRef<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        hash_parts(self.namespace, self.name, state);
     }
 }
 
