@@ -1,7 +1,10 @@
 //! client-go's event recorder and ours, on the same story. Reported as ignored if no Go toolchain is installed; a Go program
 //! that does not build is a failure.
 
-use std::path::{Path, PathBuf};
+#[path = "../../../peers/go_program.rs"]
+mod go_program;
+
+use std::path::Path;
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
@@ -12,33 +15,12 @@ use kube::api::ListParams;
 use kube_controller::Recorder;
 use kube_testserver::TestServer;
 use kube_testserver::builders::pod;
-use libtest_mimic::{Arguments, Trial};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::{Instant, sleep, timeout};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
-
-/// Builds the Go program. The first build downloads client-go's modules and takes minutes.
-async fn build() -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../peers/recorder-go");
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("recorder-go");
-    let output = Command::new("go")
-        .args(["build", "-mod=readonly", "-o"])
-        .arg(&program)
-        .arg(".")
-        .current_dir(source)
-        .output()
-        .await
-        .expect("go runs");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success(),
-        "client-go's recorder does not build: {errors}"
-    );
-    program
-}
 
 /// Something that happens to a pod, and the series of its Event on the server afterwards: 0 for an Event without a series.
 struct Occurrence {
@@ -204,7 +186,7 @@ async fn play(server: &TestServer, reporter: &mut impl Reporter) {
 }
 
 async fn same_occurrences_lead_to_the_same_events() {
-    let program = build().await;
+    let program = go_program::build("recorder-go");
     let theirs = TestServer::start().await.unwrap();
     let ours = TestServer::start().await.unwrap();
 
@@ -237,11 +219,8 @@ async fn same_occurrences_lead_to_the_same_events() {
 }
 
 fn main() -> ExitCode {
-    let go = std::process::Command::new("go").arg("version").output();
-    let has_go = go.is_ok_and(|output| output.status.success());
-    let test = Trial::test("same_occurrences_lead_to_the_same_events", || {
-        tokio::runtime::Runtime::new()?.block_on(same_occurrences_lead_to_the_same_events());
-        Ok(())
-    });
-    libtest_mimic::run(&Arguments::from_args(), vec![test.with_ignored_flag(!has_go)]).exit_code()
+    go_program::run(
+        "same_occurrences_lead_to_the_same_events",
+        same_occurrences_lead_to_the_same_events,
+    )
 }

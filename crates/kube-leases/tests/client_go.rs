@@ -1,38 +1,20 @@
 //! client-go's leader election competes with ours. Reported as ignored if no Go toolchain is installed; a Go program that
 //! does not build is a failure.
 
-use std::path::{Path, PathBuf};
+#[path = "../../../peers/go_program.rs"]
+mod go_program;
+
+use std::path::Path;
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
 use kube_leases::{Candidate, Election, ElectionConfig, LeaseName};
 use kube_testserver::TestServer;
-use libtest_mimic::{Arguments, Trial};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
-
-/// Builds the Go program. The first build downloads client-go's modules and takes minutes.
-async fn build() -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../peers/leader-election-go");
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("leader-election-go");
-    let output = Command::new("go")
-        .args(["build", "-mod=readonly", "-o"])
-        .arg(&program)
-        .arg(".")
-        .current_dir(source)
-        .output()
-        .await
-        .expect("go runs");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success(),
-        "client-go's leader election does not build: {errors}"
-    );
-    program
-}
 
 struct GoCandidate {
     process: Child,
@@ -86,7 +68,7 @@ fn candidate(server: &TestServer, identity: &str) -> Candidate {
 }
 
 async fn candidates_of_both_languages_exclude_each_other_and_hand_over() {
-    let program = build().await;
+    let program = go_program::build("leader-election-go");
     let server = TestServer::start().await.unwrap();
     let first = candidate(&server, "rust-1");
     timeout(TIMEOUT, first.leading()).await.unwrap().unwrap();
@@ -120,15 +102,8 @@ async fn candidates_of_both_languages_exclude_each_other_and_hand_over() {
 }
 
 fn main() -> ExitCode {
-    let go = std::process::Command::new("go").arg("version").output();
-    let has_go = go.is_ok_and(|output| output.status.success());
-    let test = Trial::test(
+    go_program::run(
         "candidates_of_both_languages_exclude_each_other_and_hand_over",
-        || {
-            tokio::runtime::Runtime::new()?
-                .block_on(candidates_of_both_languages_exclude_each_other_and_hand_over());
-            Ok(())
-        },
-    );
-    libtest_mimic::run(&Arguments::from_args(), vec![test.with_ignored_flag(!has_go)]).exit_code()
+        candidates_of_both_languages_exclude_each_other_and_hand_over,
+    )
 }

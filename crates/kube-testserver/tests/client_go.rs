@@ -1,40 +1,22 @@
 //! client-go's informer as a client of the server. Reported as ignored if no Go toolchain is installed; a Go program
 //! that does not build is a failure.
 
-use std::path::{Path, PathBuf};
+#[path = "../../../peers/go_program.rs"]
+mod go_program;
+
+use std::path::Path;
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube_testserver::TestServer;
 use kube_testserver::builders::{Build, pod};
-use libtest_mimic::{Arguments, Trial};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
-
-/// Builds the Go program. The first build downloads client-go's modules and takes minutes.
-async fn build() -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../peers/client-go");
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("client-go-informer");
-    let output = Command::new("go")
-        .args(["build", "-mod=readonly", "-o"])
-        .arg(&program)
-        .arg(".")
-        .current_dir(source)
-        .output()
-        .await
-        .expect("go runs");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success(),
-        "client-go's informer does not build: {errors}"
-    );
-    program
-}
 
 struct Informer {
     process: Child,
@@ -85,7 +67,7 @@ impl Informer {
 }
 
 async fn client_go_informer_lists_watches_and_notices_missed_deletes() {
-    let program = build().await;
+    let program = go_program::build("client-go");
     let server = TestServer::start().await.expect("a loopback socket");
     server.create(pod("shop", "cart"));
     server.create(pod("shop", "till"));
@@ -141,23 +123,9 @@ async fn client_go_informer_lists_watches_and_notices_missed_deletes() {
     assert!(informer.process.wait().await.expect("an exit status").success());
 }
 
-fn go_is_installed() -> bool {
-    let output = std::process::Command::new("go").arg("version").output();
-    output.is_ok_and(|output| output.status.success())
-}
-
 fn main() -> ExitCode {
-    let name = "client_go_informer_lists_watches_and_notices_missed_deletes";
-    let mut test = Trial::test(name, || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .expect("a tokio runtime");
-        runtime.block_on(client_go_informer_lists_watches_and_notices_missed_deletes());
-        Ok(())
-    });
-    if !go_is_installed() {
-        test = test.with_kind("Go is not installed").with_ignored_flag(true);
-    }
-    libtest_mimic::run(&Arguments::from_args(), vec![test]).exit_code()
+    go_program::run(
+        "client_go_informer_lists_watches_and_notices_missed_deletes",
+        client_go_informer_lists_watches_and_notices_missed_deletes,
+    )
 }
