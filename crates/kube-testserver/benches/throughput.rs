@@ -280,9 +280,7 @@ async fn watch(server: &TestServer, watchers: usize, events: usize) -> (usize, D
             let Some(Ok(frame)) = body.frame().await else {
                 break;
             };
-            seen += frame
-                .into_data()
-                .map_or(0, |data| data.iter().filter(|&&byte| byte == b'\n').count());
+            seen += frame.into_data().map_or(0, |data| lines(&data));
         }
         seen
     }));
@@ -300,6 +298,13 @@ async fn watch(server: &TestServer, watchers: usize, events: usize) -> (usize, D
     };
     let (seen, ()) = tokio::join!(readers, writer);
     (seen.into_iter().sum(), started.elapsed())
+}
+
+/// The number of lines. In chunks whose count fits into a byte, which is vectorised: with the obvious loop, counting took
+/// more than twice the time of everything else.
+fn lines(data: &[u8]) -> usize {
+    let count = |chunk: &[u8]| chunk.iter().map(|&byte| u8::from(byte == b'\n')).sum::<u8>();
+    data.chunks(255).map(|chunk| usize::from(count(chunk))).sum()
 }
 
 fn report(what: &str, count: usize, unit: &str, took: Duration) {

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::Outgoing;
 use crate::fault::{Edit, Which};
 
 /// The output of the edits.
@@ -51,8 +50,8 @@ impl Edits {
         self.rules.is_empty()
     }
 
-    /// Accepts the next event of the watch.
-    pub(super) fn take(&mut self, event: Outgoing, mut draw: impl FnMut() -> f64) {
+    /// Accepts the next event of the watch: the key of its object, and its frame.
+    pub(super) fn take(&mut self, key: &str, frame: Bytes, mut draw: impl FnMut() -> f64) {
         self.taken += 1;
         let number = self.taken;
         let struck: Vec<Edit> = self
@@ -61,17 +60,14 @@ impl Edits {
             .filter(|(which, _)| match which {
                 Which::Nth(n) => *n == number,
                 Which::Every(n) => number.is_multiple_of((*n).max(1)),
-                Which::Object(key) => **key == *event.key,
+                Which::Object(object) => *object == *key,
                 Which::Chance(chance) => draw() < *chance,
                 Which::All => true,
             })
             .map(|(_, edit)| edit.clone())
             .collect();
 
-        let event = Outgoing {
-            frame: Edits::with_garbage(event.frame, &struck),
-            ..event
-        };
+        let frame = Edits::with_garbage(frame, &struck);
         let waiting = std::mem::take(&mut self.swapped);
         if !struck.contains(&Edit::Drop) {
             if let Some(time) = struck.iter().find_map(|edit| {
@@ -84,12 +80,12 @@ impl Edits {
                 self.out.push_back(Out::Wait(time));
             }
             if struck.contains(&Edit::Swap) {
-                self.swapped.push(event.frame.clone());
+                self.swapped.push(frame.clone());
             } else {
-                self.let_out(event.frame.clone());
+                self.let_out(frame.clone());
             }
             if struck.contains(&Edit::Duplicate) {
-                self.let_out(event.frame);
+                self.let_out(frame);
             }
         }
         for frame in waiting {
@@ -142,13 +138,7 @@ mod tests {
         let mut edits = Edits::new(rules);
         let mut seen = Vec::new();
         for event in events {
-            edits.take(
-                Outgoing {
-                    key: (*event).into(),
-                    frame: Bytes::from_static(event.as_bytes()),
-                },
-                || 0.5,
-            );
+            edits.take(event, Bytes::from_static(event.as_bytes()), || 0.5);
             while let Some(out) = edits.next() {
                 seen.push(match out {
                     Out::Frame(frame) => String::from_utf8_lossy(&frame).into_owned(),

@@ -67,13 +67,6 @@ pub(crate) struct WatchSpec {
     pub(crate) fault: WatchFault,
 }
 
-/// An event to be sent.
-#[derive(Clone, Debug)]
-pub(crate) struct Outgoing {
-    key: Arc<str>,
-    frame: Bytes,
-}
-
 /// The body of one watch.
 #[derive(Debug)]
 pub(crate) struct WatchBody {
@@ -81,10 +74,7 @@ pub(crate) struct WatchBody {
     phase: Phase,
     /// Everything up to this revision has been sent or skipped.
     position: u64,
-    /// Frames to be sent.
-    ready: VecDeque<Bytes>,
-    edits: Edits,
-    events_sent: u64,
+    out: Outbox,
     flushed: bool,
     deadline: Pin<Box<Sleep>>,
     /// The end scheduled by a fault.
@@ -95,6 +85,32 @@ pub(crate) struct WatchBody {
     held: Option<Pin<Box<Sleep>>>,
     /// Set while a webhook converts the next object.
     converting: Option<Converting>,
+}
+
+/// What a watch is about to send.
+#[derive(Debug)]
+struct Outbox {
+    /// Frames to be sent.
+    ready: VecDeque<Bytes>,
+    edits: Edits,
+    /// The number of events that were sent or are ready.
+    events: u64,
+}
+
+impl Outbox {
+    /// Sends the event of an object, as the edits have it.
+    fn send(&mut self, key: &str, frame: Bytes, draw: impl FnMut() -> f64) {
+        if self.edits.is_empty() {
+            self.send_now(frame);
+        } else {
+            self.edits.take(key, frame, draw);
+        }
+    }
+
+    fn send_now(&mut self, frame: Bytes) {
+        self.events += 1;
+        self.ready.push_back(frame);
+    }
 }
 
 /// The conversion of the next object.
@@ -108,7 +124,8 @@ impl fmt::Debug for Converting {
 
 /// What the history has for a watch.
 enum Next {
-    Events(Vec<Outgoing>),
+    /// Events were sent, or there are none.
+    Events(bool),
     /// An object that a webhook must convert first.
     Unconverted(Arc<Stored>),
     /// The position is before the window.
@@ -144,9 +161,11 @@ impl WatchBody {
         WatchBody {
             phase,
             position,
-            ready: VecDeque::new(),
-            edits: Edits::new(spec.fault.edits.clone()),
-            events_sent: 0,
+            out: Outbox {
+                ready: VecDeque::new(),
+                edits: Edits::new(spec.fault.edits.clone()),
+                events: 0,
+            },
             flushed: false,
             deadline: sleep(spec.timeout),
             cut_short: spec.fault.end_in.map(sleep),
@@ -182,7 +201,7 @@ impl WatchBody {
                 .spec
                 .fault
                 .silent_after
-                .is_some_and(|after| self.events_sent >= after)
+                .is_some_and(|after| self.out.events >= after)
             {
                 // Half-open: not even the timeout ends it; only the server's orders and the client's drop do.
                 return if self.spec.open.order() == Order::Finish {
@@ -197,7 +216,7 @@ impl WatchBody {
             if self.deadline.as_mut().poll(cx).is_ready() {
                 return self.end(cx, None);
             }
-            if !self.fill(cx) && self.ready.is_empty() {
+            if !self.fill(cx) && self.out.ready.is_empty() {
                 // Checked again now: all changes before the order have been read from the history.
                 return if self.spec.open.order() == Order::Finish {
                     self.end(cx, None)
@@ -211,7 +230,7 @@ impl WatchBody {
     /// The ends caused by faults.
     fn forced_end(&mut self, cx: &mut Context<'_>) -> Option<Poll<Chunk>> {
         let fault = &self.spec.fault;
-        let counted = fault.end_after.is_some_and(|after| self.events_sent >= after);
+        let counted = fault.end_after.is_some_and(|after| self.out.events >= after);
         let timed = self
             .cut_short
             .as_mut()
@@ -224,7 +243,7 @@ impl WatchBody {
             .spec
             .fault
             .error_after
-            .take_if(|(after, _)| self.events_sent >= *after)
+            .take_if(|(after, _)| self.out.events >= *after)
         {
             self.phase = Phase::Failed(error);
         }
@@ -238,7 +257,7 @@ impl WatchBody {
             return Poll::Pending;
         }
         self.phase = Phase::Ended;
-        self.ready.clear();
+        self.out.ready.clear();
         Poll::Ready(error.map(Err))
     }
 
@@ -252,7 +271,7 @@ impl WatchBody {
         ]
         .into_iter()
         .flatten()
-        .map(|after| after.saturating_sub(self.events_sent))
+        .map(|after| after.saturating_sub(self.out.events))
         .min()
         .unwrap_or(u64::MAX)
     }
@@ -260,19 +279,19 @@ impl WatchBody {
     /// All ready frames as one chunk. A single frame is not copied.
     fn take_ready(&mut self) -> Option<Bytes> {
         if self.spec.fault.no_newlines {
-            for frame in &mut self.ready {
+            for frame in &mut self.out.ready {
                 if frame.ends_with(b"\n") {
                     frame.truncate(frame.len() - 1);
                 }
             }
         }
-        let first = self.ready.pop_front()?;
-        if self.ready.is_empty() {
+        let first = self.out.ready.pop_front()?;
+        if self.out.ready.is_empty() {
             return Some(first);
         }
-        let mut out = Vec::with_capacity(first.len() + self.ready.iter().map(Bytes::len).sum::<usize>());
+        let mut out = Vec::with_capacity(first.len() + self.out.ready.iter().map(Bytes::len).sum::<usize>());
         out.extend_from_slice(&first);
-        for frame in self.ready.drain(..) {
+        for frame in self.out.ready.drain(..) {
             out.extend_from_slice(&frame);
         }
         Some(out.into())
@@ -301,7 +320,7 @@ impl WatchBody {
             Phase::Ended => false,
             Phase::Failed(error) => {
                 let frame = self.spec.encoder.frame("ERROR", &error.to_value());
-                self.ready.push_back(frame);
+                self.out.ready.push_back(frame);
                 self.phase = Phase::Ended;
                 true
             }
@@ -314,7 +333,7 @@ impl WatchBody {
     }
 
     fn fill_initial(&mut self) {
-        let mut batch = Vec::new();
+        let mut count = 0;
         let mut size = 0;
         let mut exhausted = false;
         let room = usize::try_from(self.room_for_batch()).unwrap_or(usize::MAX);
@@ -322,25 +341,24 @@ impl WatchBody {
             return;
         };
         let revision = *revision;
-        while size < CHUNK && batch.len() < room {
+        while size < CHUNK && count < room {
             let Some(object) = objects.next() else {
                 exhausted = true;
                 break;
             };
             let frame = self.spec.encoder.event(EventType::Added, &object);
             size += frame.len();
-            batch.push(Outgoing {
-                key: object.key.clone(),
-                frame,
-            });
+            count += 1;
+            let faults = &self.spec.state.faults;
+            self.out.send(&object.key, frame, || faults.draw());
         }
-        self.push(batch);
+        self.release_edited();
         if exhausted {
             self.phase = Phase::Live;
             if self.spec.bookmarks && !self.spec.fault.no_end_marker && !self.spec.fault.ignore_initial_events
             {
                 let marker = self.bookmark_frame(revision, true);
-                self.ready.push_back(marker);
+                self.out.ready.push_back(marker);
             }
         }
     }
@@ -359,9 +377,8 @@ impl WatchBody {
                 self.converting = Some(Converting(converting.boxed()));
                 true
             }
-            Next::Events(batch) => {
-                let any = !batch.is_empty();
-                self.push(batch);
+            Next::Events(any) => {
+                self.release_edited();
                 any
             }
         }
@@ -374,17 +391,17 @@ impl WatchBody {
         let is_served = spec.selection.lens().is_served(&spec.state);
         let store = spec.state.store.read();
         let visible = spec.state.visible(spec.replica, &store);
-        let mut batch = Vec::new();
+        let mut count = 0;
         if visible <= self.position {
             // Also for a watch from a future version: nothing is sent until that version is passed.
-            return Next::Events(batch);
+            return Next::Events(false);
         }
         if self.position < store.floor(&spec.collection) {
             return Next::Lost;
         }
         let Some(collection) = store.collection(&spec.collection) else {
             self.position = visible;
-            return Next::Events(batch);
+            return Next::Events(false);
         };
         let behind = collection.count_changes(self.position, visible);
         if spec.state.config.slow_watch.is_some_and(|limit| behind > limit) {
@@ -392,8 +409,8 @@ impl WatchBody {
         }
         let mut size = 0;
         for change in collection.changes_after(self.position).take(behind) {
-            if size >= CHUNK || batch.len() >= room {
-                return Next::Events(batch);
+            if size >= CHUNK || count >= room {
+                return Next::Events(count > 0);
             }
             if store.is_lost(spec.replica, change) {
                 self.position = change.revision;
@@ -401,15 +418,15 @@ impl WatchBody {
             }
             // Nothing can be converted to a version that its definition does not have any more.
             if !is_served && !spec.selection.lens().is_version_of(change) {
-                return match batch.is_empty() {
-                    true => Next::Lost,
-                    false => Next::Events(batch),
+                return match count {
+                    0 => Next::Lost,
+                    _ => Next::Events(true),
                 };
             }
             let event = match spec.selection.event(change) {
                 Ok(event) => event,
-                Err(object) if batch.is_empty() => return Next::Unconverted(object.clone()),
-                Err(_) => return Next::Events(batch),
+                Err(object) if count == 0 => return Next::Unconverted(object.clone()),
+                Err(_) => return Next::Events(true),
             };
             self.position = change.revision;
             if let Some((event, object)) = event {
@@ -421,14 +438,13 @@ impl WatchBody {
                     object => spec.encoder.event(event, object),
                 };
                 size += frame.len();
-                batch.push(Outgoing {
-                    key: change.key().clone(),
-                    frame,
-                });
+                count += 1;
+                let faults = &spec.state.faults;
+                self.out.send(change.key(), frame, || faults.draw());
             }
         }
         self.position = visible;
-        Next::Events(batch)
+        Next::Events(count > 0)
     }
 
     /// Sends a bookmark if one is due.
@@ -461,7 +477,7 @@ impl WatchBody {
             return true;
         }
         let frame = self.bookmark_frame(self.position, false);
-        self.ready.push_back(frame);
+        self.out.ready.push_back(frame);
         true
     }
 
@@ -483,30 +499,16 @@ impl WatchBody {
 
     /// The number of events to read at once: one if edits are active, so that each passes them in order.
     fn room_for_batch(&self) -> u64 {
-        if self.edits.is_empty() { self.room() } else { 1 }
-    }
-
-    fn push(&mut self, batch: Vec<Outgoing>) {
-        if self.edits.is_empty() {
-            self.events_sent += batch.len() as u64;
-            self.ready.extend(batch.into_iter().map(|event| event.frame));
-            return;
-        }
-        for event in batch {
-            let faults = &self.spec.state.faults;
-            self.edits.take(event, || faults.draw());
-        }
-        self.release_edited();
+        if self.out.edits.is_empty() { self.room() } else { 1 }
     }
 
     /// Releases events from the edits; returns `false` if there are none.
     fn release_edited(&mut self) -> bool {
         let mut any = false;
         while self.room() > 0 {
-            match self.edits.next() {
+            match self.out.edits.next() {
                 Some(edits::Out::Frame(frame)) => {
-                    self.events_sent += 1;
-                    self.ready.push_back(frame);
+                    self.out.send_now(frame);
                     any = true;
                 }
                 Some(edits::Out::Wait(time)) => {
