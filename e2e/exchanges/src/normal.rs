@@ -4,7 +4,7 @@
 //! A kept value is replaced by its name, so that its occurrences are still compared. Other values are replaced by their
 //! class, so that their format is still compared.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use serde_json::{Map, Value};
@@ -22,12 +22,20 @@ const UNIQUE_HEADERS: [&str; 3] = [
 /// The normalized responses of a recording.
 pub fn normal(recording: &Recording, responses: &[Response]) -> Vec<Response> {
     let mut kept = BTreeMap::new();
+    let mut of_lists = BTreeSet::new();
     let mut normal = Vec::with_capacity(responses.len());
     for (exchange, response) in recording.exchanges.iter().zip(responses) {
         // A response without the value was reported when it was played.
         let _ = keep(exchange, response, &mut kept);
+        if let Body::Json(list) = &response.body
+            && list.get("items").is_some()
+        {
+            let versions = exchange.keep.iter();
+            let versions = versions.filter(|(_, pointer)| *pointer == "/metadata/resourceVersion");
+            of_lists.extend(versions.map(|(name, _)| name.clone()));
+        }
         let requested = serde_json::to_string(&exchange.request).unwrap_or_default();
-        normal.push(Names::new(&kept, requested).response(response));
+        normal.push(Names::new(&kept, &of_lists, requested).response(response));
     }
     normal
 }
@@ -35,17 +43,23 @@ pub fn normal(recording: &Recording, responses: &[Response]) -> Vec<Response> {
 /// The names of the values kept so far, for one response.
 struct Names {
     by_value: BTreeMap<String, String>,
+    /// The same without the versions of lists. Whether the last write before a list was that of a certain object depends
+    /// on unrelated writes, so an object's version is not named after a list.
+    of_objects: BTreeMap<String, String>,
     /// The request as text. A value that it contains was chosen by the client, not allocated.
     requested: String,
 }
 
 impl Names {
-    fn new(kept: &BTreeMap<String, String>, requested: String) -> Names {
+    /// `of_lists`: the names of the kept versions that are those of lists.
+    fn new(kept: &BTreeMap<String, String>, of_lists: &BTreeSet<String>, requested: String) -> Names {
+        let by_value = |(name, value): (&String, &String)| (value.clone(), format!("<{name}>"));
         Names {
             requested,
-            by_value: kept
-                .iter()
-                .map(|(name, value)| (value.clone(), format!("<{name}>")))
+            by_value: kept.iter().map(by_value).collect(),
+            of_objects: (kept.iter())
+                .filter(|(name, _)| !of_lists.contains(*name))
+                .map(by_value)
                 .collect(),
         }
     }
@@ -110,7 +124,11 @@ impl Names {
             let text = value.as_str().unwrap_or_default();
             let value = match key.as_str() {
                 "resourceVersion" if is_number(text) && collection => "<collection version>".into(),
-                "resourceVersion" if is_number(text) => self.named(text).unwrap_or("<version>").into(),
+                "resourceVersion" if is_number(text) => self
+                    .of_objects
+                    .get(text)
+                    .map_or("<version>", String::as_str)
+                    .into(),
                 "continue" if !text.is_empty() => "<continue>".into(),
                 "message" => self.sentence(text).into(),
                 "cells" => self.cells(value),
@@ -294,9 +312,10 @@ mod tests {
     use super::*;
 
     fn names() -> Names {
-        let kept = [("created", "71"), ("pod", "web-x7k2p")];
+        let kept = [("created", "71"), ("listed", "73"), ("pod", "web-x7k2p")];
         let kept = kept.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        Names::new(&BTreeMap::from(kept), r#"{"nodePort":30080}"#.into())
+        let of_lists = BTreeSet::from(["listed".to_owned()]);
+        Names::new(&BTreeMap::from(kept), &of_lists, r#"{"nodePort":30080}"#.into())
     }
 
     #[test]
@@ -324,6 +343,20 @@ mod tests {
             names().value(&list, false),
             json!({"metadata": {"resourceVersion": "<collection version>", "continue": "<continue>"},
                 "items": [{"metadata": {"resourceVersion": "<created>"}}, {"metadata": {"resourceVersion": "<version>"}}]})
+        );
+    }
+
+    #[test]
+    fn object_version_is_not_named_after_a_list() {
+        let object = json!({"metadata": {"resourceVersion": "73"}});
+
+        assert_eq!(
+            names().value(&object, false),
+            json!({"metadata": {"resourceVersion": "<version>"}})
+        );
+        assert_eq!(
+            names().sentence("too old resource version: 73"),
+            "too old resource version: <listed>"
         );
     }
 
@@ -362,7 +395,7 @@ mod tests {
 
     #[test]
     fn order_of_managed_fields_and_of_broken_rules_does_not_count() {
-        let names = Names::new(&BTreeMap::new(), String::new());
+        let names = Names::new(&BTreeMap::new(), &BTreeSet::new(), String::new());
         let entry = |subresource: &str| json!({ "manager": "m", "subresource": subresource });
         let object = |first: &str, second: &str| json!({ "managedFields": [entry(first), entry(second)] });
         let response = |object: Value, rule: &str| Response {
