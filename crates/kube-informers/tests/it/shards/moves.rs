@@ -7,6 +7,7 @@ use kube_informers::reflector::{Jitter, ReflectorState};
 use kube_informers::shard::ShardField;
 use kube_informers::{Cause, Event, Informer, InformerBuilder, Scope, Shard};
 use kube_testserver::{Fault, RequestMatcher, TestServer, Verb};
+use tokio::task::JoinSet;
 
 use super::support::*;
 use crate::support::{Log, cached, minutes, pass, secs, settle, stored, synced, wait_for};
@@ -372,70 +373,77 @@ fn create_in_place(server: &TestServer, shard: &Shard) {
 /// visible after a move.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn concurrent_moves_end_with_the_last_shard() {
+    // At the same time: requests are limited to 24 a minute, on a real clock.
+    let mut runs = JoinSet::new();
     for (honours, keyed) in [(true, false), (false, false), (true, true), (false, true)] {
-        let server = server(honours, 60);
-        let queue = if keyed {
-            QueueKind::Keyed { capacity: 8 }
-        } else {
-            QueueKind::InOrder { capacity: 8 }
-        };
-        let informer = synced(pods(&server, eighths(0..2)).queue(queue)).await;
-        let log = Log::new();
-        let handler = informer.add_event_handler(log.handler()).unwrap();
-        let writer = server.clone();
-        let writes = std::thread::Builder::new()
-            .spawn(move || {
-                for number in 0..300 {
-                    let name = format!("w{}", number % 40);
-                    if writer.get::<Pod>("a", &name).is_some() {
-                        writer.delete::<Pod>("a", &name);
-                    } else {
-                        writer.create(kube_testserver::builders::pod("a", &name));
-                    }
-                    if number % 50 == 49 {
-                        writer.break_watches();
-                    }
-                }
-            })
-            .unwrap();
-        for number in 0..60 {
-            let shard = eighths(number % 5..number % 5 + number % 3 + 1);
-            informer.set_shard(shard.clone()).unwrap();
-            // No other thread moves the shard, so evicted objects cannot return.
-            for _ in 0..20 {
-                let snapshot = informer.store().list();
-                assert!(
-                    snapshot.iter().all(|pod| contains(&shard, &**pod)),
-                    "something outside {shard}"
-                );
-                tokio::task::yield_now().await;
-            }
-            if number % 7 == 0 {
-                informer.settled().await.unwrap();
-            }
-        }
-        writes.join().unwrap();
-        informer.settled().await.unwrap();
-        let shard = informer.shard().unwrap();
-        wait_for("the cache is the shard", || {
-            cached(&informer) == stored_in(&server, &shard)
-        })
-        .await;
-        wait_for("the handler is idle", || handler.pending() == 0).await;
-        // Additions and deletions of each key alternate.
-        let mut there = std::collections::BTreeSet::new();
-        for line in log.take() {
-            let mut words = line.split(' ');
-            let (what, key) = (words.next().unwrap(), words.next().unwrap().to_owned());
-            match what {
-                "added" => assert!(there.insert(key), "{line}: twice"),
-                "deleted" => assert!(there.remove(&key), "{line}: it did not exist"),
-                _ => assert!(there.contains(&key), "{line}: it did not exist"),
-            }
-        }
-        let mut keys = keys_in(&server, &shard);
-        keys.sort();
-        assert_eq!(there.into_iter().collect::<Vec<_>>(), keys);
-        informer.shutdown().await;
+        runs.spawn(move_concurrently(honours, keyed));
     }
+    runs.join_all().await;
+}
+
+async fn move_concurrently(honours: bool, keyed: bool) {
+    let server = server(honours, 60);
+    let queue = if keyed {
+        QueueKind::Keyed { capacity: 8 }
+    } else {
+        QueueKind::InOrder { capacity: 8 }
+    };
+    let informer = synced(pods(&server, eighths(0..2)).queue(queue)).await;
+    let log = Log::new();
+    let handler = informer.add_event_handler(log.handler()).unwrap();
+    let writer = server.clone();
+    let writes = std::thread::Builder::new()
+        .spawn(move || {
+            for number in 0..300 {
+                let name = format!("w{}", number % 40);
+                if writer.get::<Pod>("a", &name).is_some() {
+                    writer.delete::<Pod>("a", &name);
+                } else {
+                    writer.create(kube_testserver::builders::pod("a", &name));
+                }
+                if number % 50 == 49 {
+                    writer.break_watches();
+                }
+            }
+        })
+        .unwrap();
+    for number in 0..60 {
+        let shard = eighths(number % 5..number % 5 + number % 3 + 1);
+        informer.set_shard(shard.clone()).unwrap();
+        // No other thread moves the shard, so evicted objects cannot return.
+        for _ in 0..20 {
+            let snapshot = informer.store().list();
+            assert!(
+                snapshot.iter().all(|pod| contains(&shard, &**pod)),
+                "something outside {shard}"
+            );
+            tokio::task::yield_now().await;
+        }
+        if number % 7 == 0 {
+            informer.settled().await.unwrap();
+        }
+    }
+    writes.join().unwrap();
+    informer.settled().await.unwrap();
+    let shard = informer.shard().unwrap();
+    wait_for("the cache is the shard", || {
+        cached(&informer) == stored_in(&server, &shard)
+    })
+    .await;
+    wait_for("the handler is idle", || handler.pending() == 0).await;
+    // Additions and deletions of each key alternate.
+    let mut there = std::collections::BTreeSet::new();
+    for line in log.take() {
+        let mut words = line.split(' ');
+        let (what, key) = (words.next().unwrap(), words.next().unwrap().to_owned());
+        match what {
+            "added" => assert!(there.insert(key), "{line}: twice"),
+            "deleted" => assert!(there.remove(&key), "{line}: it did not exist"),
+            _ => assert!(there.contains(&key), "{line}: it did not exist"),
+        }
+    }
+    let mut keys = keys_in(&server, &shard);
+    keys.sort();
+    assert_eq!(there.into_iter().collect::<Vec<_>>(), keys);
+    informer.shutdown().await;
 }
