@@ -134,7 +134,15 @@ impl Eq for ObjectKey {}
 
 impl Hash for ObjectKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        hash_parts(self.namespace(), self.name(), state);
+        // As bytes: limits of parts of a text would have to be checked.
+        let text = self.text.as_bytes();
+        let namespace = self
+            .namespace
+            .and_then(|length| text.split_at_checked(length as usize));
+        match namespace {
+            None => hash_parts(None, text, state),
+            Some((namespace, name)) => hash_parts(Some(namespace), name.get(1..).unwrap_or_default(), state),
+        }
     }
 }
 
@@ -143,11 +151,11 @@ impl Hash for ObjectKey {
 /// Every lookup hashes a key, so this writes the bytes only. Derived code also writes whether there is a namespace and
 /// where each text ends, which takes as long again. Two keys that differ only in that have equal hashes, and comparing
 /// them tells them apart.
-pub(crate) fn hash_parts<H: Hasher>(namespace: Option<&str>, name: &str, state: &mut H) {
+pub(crate) fn hash_parts<H: Hasher>(namespace: Option<&[u8]>, name: &[u8], state: &mut H) {
     if let Some(namespace) = namespace {
-        state.write(namespace.as_bytes());
+        state.write(namespace);
     }
-    state.write(name.as_bytes());
+    state.write(name);
 }
 
 impl PartialOrd for ObjectKey {

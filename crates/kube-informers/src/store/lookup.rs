@@ -147,7 +147,7 @@ impl<'a> From<&'a str> for KeyRef<'a> {
 
 impl Hash for KeyRef<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        hash_parts(self.namespace, self.name, state);
+        hash_parts(self.namespace.map(str::as_bytes), self.name.as_bytes(), state);
     }
 }
 
