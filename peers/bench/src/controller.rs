@@ -80,11 +80,19 @@ impl Progress {
 pub struct NoCache;
 
 impl crate::peer::Cache for NoCache {
-    fn get(&self, _: &str, _: &str) -> bool {
+    type Key = ();
+
+    fn key(&self, _: &str, _: &str) {}
+
+    fn get(&self, (): &()) -> bool {
         false
     }
 
-    fn read(&self, _: &str, _: &str) -> bool {
+    fn read(&self, (): &()) -> bool {
+        false
+    }
+
+    fn get_by_name(&self, _: &str, _: &str) -> bool {
         false
     }
 

@@ -197,20 +197,27 @@ impl Meter {
 
 /// Read access to the cache of a peer.
 pub trait Cache: Send + Sync + 'static {
+    /// The type by which the library looks objects up. Built before the measurement, as client-go's key is.
+    type Key;
+
+    /// The key of a pod.
+    fn key(&self, namespace: &str, name: &str) -> Self::Key;
     /// Whether the pod exists.
-    fn get(&self, namespace: &str, name: &str) -> bool;
+    fn get(&self, key: &Self::Key) -> bool;
     /// Looks the pod up and reads its name, as whoever looks it up does next.
-    fn read(&self, namespace: &str, name: &str) -> bool;
+    fn read(&self, key: &Self::Key) -> bool;
+    /// Whether the pod exists, given its namespace and name: the lister of client-go, which joins them.
+    fn get_by_name(&self, namespace: &str, name: &str) -> bool;
     /// The number of pods the index finds on a node; `None` if the library has no indexes.
     fn on_node(&self, node: &str) -> Option<usize>;
     /// Lists everything and reads each object; returns their number.
     fn list(&self) -> usize;
     /// Looks the pod up and reads its node; `None` if this form of a cache does not have it.
-    fn read_node(&self, _namespace: &str, _name: &str) -> Option<usize> {
+    fn read_node(&self, _key: &Self::Key) -> Option<usize> {
         None
     }
     /// Looks the pod up and obtains the whole object; `None` if this form of a cache does not have it.
-    fn read_whole(&self, _namespace: &str, _name: &str) -> Option<usize> {
+    fn read_whole(&self, _key: &Self::Key) -> Option<usize> {
         None
     }
 }
@@ -305,50 +312,44 @@ fn reads(cache: &impl Cache, objects: usize) -> Value {
         next = next.wrapping_mul(1_103_515_245).wrapping_add(12_345);
         (next >> 8) % objects.max(1)
     };
-    let keys: Vec<(String, String)> = (0..READS)
+    let names: Vec<(String, String)> = (0..READS)
         .map(|_| numbers())
         .map(|number| (pod::namespace(number), pod::name(number)))
         .collect();
+    let keys: Vec<_> = (names.iter())
+        .map(|(namespace, name)| cache.key(namespace, name))
+        .collect();
     let nodes: Vec<String> = keys.iter().map(|_| pod::node(numbers())).collect();
-    let found = keys
-        .iter()
-        .filter(|(namespace, name)| cache.get(namespace, name))
-        .count();
-    let get = median(|| {
-        keys.iter()
-            .filter(|(namespace, name)| cache.get(namespace, name))
-            .count()
-    });
-    let read = median(|| {
-        keys.iter()
-            .filter(|(namespace, name)| cache.read(namespace, name))
-            .count()
+    let found = keys.iter().filter(|key| cache.get(key)).count();
+    let get = median(|| keys.iter().filter(|key| cache.get(key)).count());
+    let read = median(|| keys.iter().filter(|key| cache.read(key)).count());
+    let by_name = median(|| {
+        let found = names
+            .iter()
+            .filter(|(namespace, name)| cache.get_by_name(namespace, name));
+        found.count()
     });
     let has_index = nodes.first().is_some_and(|node| cache.on_node(node).is_some());
     let index = has_index.then(|| median(|| nodes.iter().filter_map(|node| cache.on_node(node)).sum()));
     let list = median(|| cache.list());
-    let each = |read: &dyn Fn(&str, &str) -> Option<usize>| {
-        let available = keys
-            .first()
-            .is_some_and(|(namespace, name)| read(namespace, name).is_some());
-        let all = || {
-            keys.iter()
-                .filter_map(|(namespace, name)| read(namespace, name))
-                .sum()
-        };
-        available.then(|| median(all) * 1e9 / READS as f64)
-    };
-    let node = each(&|namespace, name| cache.read_node(namespace, name));
-    let whole = each(&|namespace, name| cache.read_whole(namespace, name));
+    let node = each(&keys, |key| cache.read_node(key));
+    let whole = each(&keys, |key| cache.read_whole(key));
     json!({
         "event": "reads", "found": found,
         "get_ns": get * 1e9 / READS as f64,
         "read_ns": read * 1e9 / READS as f64,
+        "name_ns": by_name * 1e9 / READS as f64,
         "index_ns": index.map(|index| index * 1e9 / READS as f64),
         "list_us": list * 1e6,
         "node_ns": node,
         "whole_ns": whole,
     })
+}
+
+/// The nanoseconds of a read by key; `None` if this form of a cache does not have it.
+fn each<Q>(keys: &[Q], read: impl Fn(&Q) -> Option<usize>) -> Option<f64> {
+    let is_available = keys.first().is_some_and(|key| read(key).is_some());
+    is_available.then(|| median(|| keys.iter().filter_map(&read).sum()) * 1e9 / READS as f64)
 }
 
 fn median(mut run: impl FnMut() -> usize) -> f64 {

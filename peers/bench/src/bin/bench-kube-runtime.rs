@@ -37,13 +37,23 @@ impl Object for CoreEvent {}
 struct Reflected<K: Object>(Store<K>);
 
 impl<K: Object> peer::Cache for Reflected<K> {
-    fn get(&self, namespace: &str, name: &str) -> bool {
-        self.0.get(&ObjectRef::new(name).within(namespace)).is_some()
+    type Key = ObjectRef<K>;
+
+    fn key(&self, namespace: &str, name: &str) -> ObjectRef<K> {
+        ObjectRef::new(name).within(namespace)
     }
 
-    fn read(&self, namespace: &str, name: &str) -> bool {
-        let pod = self.0.get(&ObjectRef::new(name).within(namespace));
-        pod.is_some_and(|pod| pod.metadata().name.as_ref().map(String::len) == Some(name.len()))
+    fn get(&self, key: &ObjectRef<K>) -> bool {
+        self.0.get(key).is_some()
+    }
+
+    fn read(&self, key: &ObjectRef<K>) -> bool {
+        let pod = self.0.get(key);
+        pod.is_some_and(|pod| pod.metadata().name.as_ref().map(String::len) == Some(key.name.len()))
+    }
+
+    fn get_by_name(&self, namespace: &str, name: &str) -> bool {
+        self.0.get(&self.key(namespace, name)).is_some()
     }
 
     fn on_node(&self, _: &str) -> Option<usize> {

@@ -10,7 +10,7 @@ use kube::{Client, Resource};
 use kube_informers::lazy::Validate;
 use kube_informers::source::{FromWire, ResourceType};
 use kube_informers::store::{Index, Store};
-use kube_informers::{Event, Informer, Lazy, ListWatch, Object, Scope};
+use kube_informers::{Event, Informer, Lazy, ListWatch, Object, ObjectKey, Scope};
 use kube_informers_bench::kind::Kind;
 use kube_informers_bench::peer::{self, Form, Meter, Options};
 use kube_informers_bench::pod::SENT;
@@ -158,12 +158,23 @@ struct Ours<K> {
 }
 
 impl<K: Read> peer::Cache for Ours<K> {
-    fn get(&self, namespace: &str, name: &str) -> bool {
-        self.pods.get((namespace, name)).is_some()
+    type Key = ObjectKey;
+
+    fn key(&self, namespace: &str, name: &str) -> ObjectKey {
+        ObjectKey::namespaced(namespace, name)
     }
 
-    fn read(&self, namespace: &str, name: &str) -> bool {
-        (self.pods.get((namespace, name))).is_some_and(|pod| pod.object_name().len() == name.len())
+    fn get(&self, key: &ObjectKey) -> bool {
+        self.pods.get(key).is_some()
+    }
+
+    fn read(&self, key: &ObjectKey) -> bool {
+        let pod = self.pods.get(key);
+        pod.is_some_and(|pod| pod.object_name().len() < key.as_str().len())
+    }
+
+    fn get_by_name(&self, namespace: &str, name: &str) -> bool {
+        self.pods.get((namespace, name)).is_some()
     }
 
     fn on_node(&self, node: &str) -> Option<usize> {
@@ -178,12 +189,12 @@ impl<K: Read> peer::Cache for Ours<K> {
             .count()
     }
 
-    fn read_node(&self, namespace: &str, name: &str) -> Option<usize> {
-        self.pods.get((namespace, name))?.node_length()
+    fn read_node(&self, key: &ObjectKey) -> Option<usize> {
+        self.pods.get(key)?.node_length()
     }
 
-    fn read_whole(&self, namespace: &str, name: &str) -> Option<usize> {
-        self.pods.get((namespace, name))?.whole()
+    fn read_whole(&self, key: &ObjectKey) -> Option<usize> {
+        self.pods.get(key)?.whole()
     }
 }
 

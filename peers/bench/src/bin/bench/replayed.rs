@@ -131,6 +131,7 @@ pub async fn run(
     let reads = opponent.says("reads").await?;
     add(book, "get", peer, &reads, "get_ns", 1.0);
     add(book, "read", peer, &reads, "read_ns", 1.0);
+    add(book, "by-name", peer, &reads, "name_ns", 1.0);
     add(book, "index", peer, &reads, "index_ns", 1.0);
     add(book, "list", peer, &reads, "list_us", 1.0);
     listed(&mut opponent, peer, replay, amount, book).await?;

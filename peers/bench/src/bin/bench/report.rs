@@ -148,10 +148,12 @@ const SECTIONS: &[Section] = &[
     },
     Section {
         title: "Reading the cache",
-        text: "kube-runtime's store has no indexes. An index lookup returns 20 pods; a list is iterated once.",
+        text: "A key is built before: client-go's string, our `ObjectKey`, kube-runtime's `ObjectRef`. By namespace and name, \
+               client-go's lister joins them for each lookup. kube-runtime's store has no indexes. An index lookup returns 20 pods; a list is iterated once.",
         figures: &[
             figure("get", "get by key, ns", 0).target(READ),
             figure("read", "get by key and read its name, ns", 0),
+            figure("by-name", "get by namespace and name, ns", 0).target(READ),
             figure("index", "index look-up, ns", 0),
             figure("list", "list of everything, µs", 0),
         ],
