@@ -168,7 +168,30 @@ impl fmt::Display for KeyRef<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::hash::BuildHasher;
+
+    use foldhash::fast::RandomState;
+
     use super::*;
+
+    #[test]
+    fn a_borrowed_key_has_the_hash_of_the_key() {
+        let hasher = RandomState::default();
+        let parts = [
+            (None, "web"),
+            (None, ""),
+            (None, "a/b"),
+            (Some("shop"), "web"),
+            (Some("shop"), ""),
+            (Some("a/b"), "c"),
+            (Some("ä"), "ö"),
+        ];
+        for (namespace, name) in parts {
+            let key = ObjectKey::new(namespace, name);
+            let borrowed = KeyRef::new(namespace, name);
+            assert_eq!(hasher.hash_one(&key), hasher.hash_one(borrowed), "{key}");
+        }
+    }
 
     #[test]
     fn a_borrowed_key_reads_like_the_key() {
