@@ -59,8 +59,10 @@ fn listings(check: bool) -> Result<bool, Box<dyn Error>> {
 
     let mut expected = Vec::new();
     let mut unchanged = true;
-    for (package, library) in published_libraries(&metadata, &root)? {
-        let listing = listing(&package, &target.join(format!("doc/{library}.json")))?;
+    let libraries = published_libraries(&metadata, &root)?;
+    document(&libraries)?;
+    for Library { package, name, .. } in libraries {
+        let listing = listing(&target.join(format!("doc/{name}.json")))?;
         let file = folder.join(format!("{package}.txt"));
         if check {
             unchanged &= compare(&file, &listing)?;
@@ -94,8 +96,16 @@ fn metadata() -> Result<Value, Box<dyn Error>> {
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-/// Package and library names of what is published: the crates below `crates/` that do not say `publish = false`.
-fn published_libraries(metadata: &Value, root: &Path) -> Result<Vec<(String, String)>, Box<dyn Error>> {
+/// The library of a published crate.
+struct Library {
+    package: String,
+    name: String,
+    /// Whether it enables features of other published crates, which are not to be listed.
+    enables_features: bool,
+}
+
+/// The libraries of what is published: the crates below `crates/` that do not say `publish = false`.
+fn published_libraries(metadata: &Value, root: &Path) -> Result<Vec<Library>, Box<dyn Error>> {
     let mut found = Vec::new();
     for package in metadata["packages"].as_array().into_iter().flatten() {
         let published = package["publish"]
@@ -109,32 +119,52 @@ fn published_libraries(metadata: &Value, root: &Path) -> Result<Vec<(String, Str
                 .as_array()
                 .is_some_and(|kinds| kinds.iter().any(|kind| kind == "lib"));
             if is_library {
-                let library = text(&target["name"])?.replace('-', "_");
-                found.push((text(&package["name"])?.to_owned(), library));
+                found.push(Library {
+                    package: text(&package["name"])?.to_owned(),
+                    name: text(&target["name"])?.replace('-', "_"),
+                    enables_features: enables_features(package),
+                });
             }
         }
     }
-    found.sort();
+    found.sort_by(|a, b| a.package.cmp(&b.package));
     Ok(found)
 }
 
-fn listing(package: &str, json: &Path) -> Result<String, Box<dyn Error>> {
-    let status = Command::new("cargo")
-        .args(["rustdoc", "--quiet", "--locked", "--lib", "--package", package])
-        .args([
-            "--",
-            "-Zunstable-options",
-            "--output-format",
-            "json",
-            "--cap-lints",
-            "allow",
-        ])
-        .env("RUSTDOC", std::env::current_exe()?)
-        .env(AS_RUSTDOC, "1")
-        .status()?;
-    if !status.success() {
-        return Err(format!("cargo rustdoc failed for {package}").into());
+/// Whether a package depends on another one of this repository with features.
+fn enables_features(package: &Value) -> bool {
+    let dependencies = package["dependencies"].as_array();
+    dependencies.into_iter().flatten().any(|dependency| {
+        let is_built = dependency["kind"].is_null() && dependency["optional"] == false;
+        let has_features = (dependency["features"].as_array()).is_some_and(|features| !features.is_empty());
+        is_built && has_features && dependency["path"].is_string()
+    })
+}
+
+/// Writes the documentation of these libraries as JSON: in one command, so that their dependencies are compiled once.
+/// A library that enables features of others is documented separately.
+fn document(libraries: &[Library]) -> Result<(), Box<dyn Error>> {
+    let (separate, together): (Vec<&Library>, Vec<&Library>) =
+        libraries.iter().partition(|library| library.enables_features);
+    for group in std::iter::once(together).chain(separate.into_iter().map(|library| vec![library])) {
+        let status = Command::new("cargo")
+            .args(["doc", "--quiet", "--locked", "--no-deps", "--lib"])
+            .args(group.iter().flat_map(|library| ["--package", &library.package]))
+            .env("RUSTDOC", std::env::current_exe()?)
+            .env(
+                "RUSTDOCFLAGS",
+                "-Zunstable-options --output-format json --cap-lints allow",
+            )
+            .env(AS_RUSTDOC, "1")
+            .status()?;
+        if !status.success() {
+            return Err("cargo doc failed".into());
+        }
     }
+    Ok(())
+}
+
+fn listing(json: &Path) -> Result<String, Box<dyn Error>> {
     let format = serde_json::from_slice::<Value>(&fs::read(json)?)?["format_version"].as_u64();
     let supported = u64::from(rustdoc_types::FORMAT_VERSION);
     if format != Some(supported) {
