@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube_testserver::builders::{Build, pod, secret};
 use serde_json::{Value, json};
 
-use crate::health::becomes;
+use crate::health::{becomes, becomes_unready};
 use crate::program::{Cluster, Ended, Program, within};
 
 /// A recording of a cluster in progress.
@@ -381,8 +381,10 @@ async fn replayed_outage_is_shown(recorded: &Recorded) {
     let line = serving.line_with("Serving http://").await;
     let address = line.trim_start_matches("Serving http://").trim_end_matches('/');
     let address = address.parse().unwrap();
-    let body = becomes(address, "/readyz", 503).await;
-    assert!(body.contains("disconnected for"), "{body}");
+    becomes_unready(address, "the outage is replayed", |body| {
+        body.contains("disconnected for")
+    })
+    .await;
     becomes(address, "/readyz", 200).await;
 }
 
