@@ -1,7 +1,8 @@
 //! The messages of the compiler for mistakes that beginners make.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::SystemTime;
 
 use crate::support::workspace;
@@ -47,11 +48,7 @@ fn library() -> (PathBuf, PathBuf) {
 /// What the compiler prints for a function body.
 fn errors_of(body: &str) -> String {
     let (directory, library) = library();
-    let folder = directory.join("diagnostics");
-    std::fs::create_dir_all(&folder).expect("a writable target directory");
-    let file = folder.join(format!("case_{:x}.rs", body.len()));
-    std::fs::write(&file, format!("{PREAMBLE}{body}")).expect("a writable target directory");
-    let output = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
+    let mut compiler = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
         .args([
             "--edition",
             "2024",
@@ -61,16 +58,24 @@ fn errors_of(body: &str) -> String {
             "metadata",
             "--out-dir",
         ])
-        .arg(&folder)
+        .arg(directory.join("diagnostics"))
         .arg("-L")
         .arg(format!("dependency={}", directory.display()))
         .arg("--extern")
         .arg(format!("kube_informers={}", library.display()))
-        .arg(&file)
+        // From its input: a file could be overwritten by another case before it is read.
+        .arg("-")
         // The compiler shows lines of the library, whose paths are relative to the workspace.
         .current_dir(workspace())
-        .output()
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
         .expect("rustc runs");
+    let source = format!("{PREAMBLE}{body}");
+    let mut input = compiler.stdin.take().expect("a pipe");
+    input.write_all(source.as_bytes()).expect("rustc reads");
+    drop(input);
+    let output = compiler.wait_with_output().expect("rustc runs");
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
         !output.status.success(),

@@ -28,7 +28,10 @@ pub async fn becomes(address: SocketAddr, path: &str, code: u16) -> String {
 /// first reasons need not be all.
 pub async fn becomes_unready(address: SocketAddr, what: &str, is_it: impl Fn(&str) -> bool) {
     within(what, async {
-        while !is_it(&becomes(address, "/readyz", 503).await) {}
+        let mut look = tokio::time::interval(std::time::Duration::from_millis(50));
+        while !is_it(&becomes(address, "/readyz", 503).await) {
+            look.tick().await;
+        }
     })
     .await;
 }
