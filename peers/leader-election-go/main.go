@@ -40,8 +40,8 @@ func main() {
 			LockConfig: resourcelock.ResourceLockConfig{Identity: *identity},
 		},
 		ReleaseOnCancel: true,
-		LeaseDuration:   3 * time.Second,
-		RenewDeadline:   2 * time.Second,
+		LeaseDuration:   10 * time.Second,
+		RenewDeadline:   8 * time.Second,
 		RetryPeriod:     300 * time.Millisecond,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(ctx context.Context) {

@@ -58,8 +58,9 @@ fn candidate(server: &TestServer, identity: &str) -> Candidate {
         identity,
     )
     .config(ElectionConfig {
-        lease_duration: Duration::from_secs(3),
-        renew_deadline: Duration::from_secs(2),
+        // Long enough for a busy machine: a candidate that cannot renew in time stops leading.
+        lease_duration: Duration::from_secs(10),
+        renew_deadline: Duration::from_secs(8),
         retry_period: Duration::from_millis(300),
         ..ElectionConfig::default()
     })

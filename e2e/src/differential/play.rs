@@ -20,6 +20,9 @@ use crate::temporary::Temporary;
 
 const FINALIZER: &str = "example.org/hold";
 
+/// client-go waits up to a minute before it connects again.
+const THEIR_TIMEOUT: Duration = Duration::from_secs(180);
+
 /// The result of a tape.
 #[derive(Debug)]
 pub struct Outcome {
@@ -86,7 +89,7 @@ pub async fn run(server: &Server, tape: Tape, ours: &Path, theirs: &Path) -> Res
                 .wait_for("delivery of all changes so far", TIMEOUT, arrived)
                 .await?;
             their_informer
-                .wait_for("delivery of all changes so far", TIMEOUT, arrived)
+                .wait_for("delivery of all changes so far", THEIR_TIMEOUT, arrived)
                 .await?;
         }
         player.play(op, Some(&proxies)).await?;
@@ -102,7 +105,7 @@ pub async fn run(server: &Server, tape: Tape, ours: &Path, theirs: &Path) -> Res
             .await
             .err(),
         their_informer
-            .wait_for("delivery of the final state", TIMEOUT, arrived)
+            .wait_for("delivery of the final state", THEIR_TIMEOUT, arrived)
             .await
             .err(),
     ]

@@ -61,8 +61,8 @@ async fn definition_with_a_pattern_too_large_to_compile_is_rejected() {
     assert_eq!(posted.status, 422, "{}", posted.text);
 }
 
-/// Ten times as many elements take ten times as long if the check is linear, a hundred times if it is quadratic. The
-/// ratio does not depend on the load of the machine.
+/// Ten times as many elements take ten times as long if the check is linear, a hundred times if it is quadratic. The best of
+/// several attempts counts: the load of the machine may change between two of them.
 #[tokio::test(start_paused = true)]
 async fn large_set_and_map_lists_are_checked_in_linear_time() {
     const FEW: usize = 4_000;
@@ -74,13 +74,15 @@ async fn large_set_and_map_lists_are_checked_in_linear_time() {
     }});
     send(&server, Method::POST, DEFINITIONS, &definition(&spec)).await;
 
-    let few = time_of_rejection(&server, FEW).await;
-    let many = time_of_rejection(&server, 10 * FEW).await;
-
-    assert!(
-        many < few * 45,
-        "{FEW} elements: {few:?}, ten times as many: {many:?}"
-    );
+    let (mut few, mut many) = (Duration::MAX, Duration::MAX);
+    for _ in 0..5 {
+        few = few.min(time_of_rejection(&server, FEW).await);
+        many = many.min(time_of_rejection(&server, 10 * FEW).await);
+        if many < few * 45 {
+            return;
+        }
+    }
+    panic!("{FEW} elements: {few:?}, ten times as many: {many:?}");
 }
 
 /// How long a list of this many elements and one duplicate takes to be rejected.

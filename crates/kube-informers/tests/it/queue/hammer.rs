@@ -19,7 +19,7 @@ const POPPERS: usize = 4;
 const KEYS: usize = 5;
 const ROUNDS: u64 = 400;
 const CAPACITY: usize = 16;
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_secs(600);
 
 /// Shared by all consumers of one queue.
 #[derive(Default)]

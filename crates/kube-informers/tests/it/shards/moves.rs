@@ -430,6 +430,8 @@ async fn move_concurrently(honours: bool, keyed: bool) {
         cached(&informer) == stored_in(&server, &shard)
     })
     .await;
+    // Readers see a change before its events are queued. This waits for the lock that is held for both.
+    informer.stats();
     wait_for("the handler is idle", || handler.pending() == 0).await;
     // Additions and deletions of each key alternate.
     let mut there = std::collections::BTreeSet::new();
