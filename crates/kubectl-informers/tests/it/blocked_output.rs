@@ -1,12 +1,10 @@
 //! A reader that stops reading without closing the pipe, as `| less` does.
 
 use std::io::{PipeReader, PipeWriter, Write};
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube_testserver::builders::{Build, pod};
 use rustix::pipe::fcntl_setpipe_size;
-use tokio::time::Instant;
 
 use crate::program::{Cluster, Program};
 
@@ -71,16 +69,9 @@ async fn a_second_signal_ends_the_program_at_once() {
         })
         .await;
     program.signal("TERM").await;
-    let second = Instant::now();
 
-    let code = program.exit_code().await;
-
-    assert_eq!(code, Some(143), "the code of the second signal");
-    assert!(
-        second.elapsed() < Duration::from_millis(1500),
-        "{:?}",
-        second.elapsed()
-    );
+    // Without the second signal it would wait, and end with the code of the first one.
+    assert_eq!(program.exit_code().await, Some(143));
 }
 
 #[tokio::test(flavor = "multi_thread")]

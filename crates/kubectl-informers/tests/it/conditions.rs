@@ -188,7 +188,7 @@ async fn expressions_see_secrets_redacted() {
             "--until",
             "int(new.data.password) == 1",
             "--timeout",
-            "2s",
+            "8s",
         ])
         .await;
     assert_eq!(ended.code, Some(124), "{}", ended.err);

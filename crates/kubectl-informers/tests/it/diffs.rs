@@ -55,8 +55,6 @@ async fn list_elements_are_named_and_the_pointer_stays_in_json() {
 async fn what_users_set_comes_first_and_times_come_last() {
     let cluster = Cluster::new().await;
     cluster.server.create(deployment("shop", "web"));
-    let mut text = cluster.start(&["watch", "deploy", "-A"]);
-    let mut json_lines = cluster.start(&["watch", "deploy", "-A", "-o", "json"]);
     let change = |round: i32| {
         cluster.server.modify("shop", "web", |web: &mut Deployment| {
             let number = round.to_string();
@@ -73,6 +71,8 @@ async fn what_users_set_comes_first_and_times_come_last() {
         });
     };
     change(1);
+    let mut text = cluster.start(&["watch", "deploy", "-A"]);
+    let mut json_lines = cluster.start(&["watch", "deploy", "-A", "-o", "json"]);
     text.says("watching for changes").await;
     json_lines.event_of("synced").await;
 

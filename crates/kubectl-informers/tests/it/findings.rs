@@ -44,7 +44,7 @@ async fn managers_that_overwrite_each_other_are_named_with_object_and_field() {
         "-o",
         "json",
         "--for",
-        "3s",
+        "8s",
         "--max-churn",
         "1",
     ]);
@@ -80,7 +80,7 @@ async fn managers_that_overwrite_each_other_are_named_with_object_and_field() {
 #[tokio::test(flavor = "multi_thread")]
 async fn without_trouble_the_exit_code_is_zero() {
     let cluster = cluster().await;
-    let mut program = cluster.start(&["trouble", "deploy", "--for", "2s"]);
+    let mut program = cluster.start(&["trouble", "deploy", "--for", "8s"]);
     ready(&mut program).await;
     fight(&cluster, 1).await;
     let ended = program.end().await;
@@ -190,7 +190,7 @@ async fn rewrite(cluster: &Cluster, rounds: usize) {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_object_that_one_manager_rewrites_is_a_loop() {
     let cluster = cluster().await;
-    let mut program = cluster.start(&["trouble", "deploy", "-o", "json", "--for", "3s"]);
+    let mut program = cluster.start(&["trouble", "deploy", "-o", "json", "--for", "8s"]);
     ready(&mut program).await;
     rewrite(&cluster, 10).await;
 

@@ -310,6 +310,8 @@ async fn a_recording_is_rotated_by_age() {
         }
     })
     .await;
+    // A change that is still on its way is not recorded after the signal.
+    recorded.has("updated", step).await;
     stop(recorder).await;
     let lines = recorded.history(&[]).await;
     let updates = lines.iter().filter(|line| line["event"] == "updated").count();
@@ -329,7 +331,17 @@ async fn an_outage_is_part_of_the_recording() {
     server.shutdown().await;
     recorded.has("interrupted", 1).await;
     recorded.label("cart", "one");
-    let again = server.listen(&address).await.unwrap();
+    // Another test may have been given the port for a moment.
+    let again = within("the port is free", async {
+        let mut look = tokio::time::interval(Duration::from_millis(20));
+        loop {
+            look.tick().await;
+            if let Ok(again) = server.listen(&address).await {
+                return again;
+            }
+        }
+    })
+    .await;
     let lines = recorded.has("recovered", 1).await;
     stop(recorder).await;
 
@@ -392,7 +404,7 @@ async fn replayed_outage_is_shown(recorded: &Recorded) {
 async fn recording_ends_after_the_given_time_and_rotates() {
     let recorded = Recorded::new().await;
     recorded.cluster.server.create(pod("shop", "cart"));
-    let mut arguments = vec!["record", recorded.path(), "pods", "--for", "2s"];
+    let mut arguments = vec!["record", recorded.path(), "pods", "--for", "8s"];
     arguments.extend(["--max-size", "700", "--keep", "2"]);
     let recorder = recorded.record_with(&arguments).await;
     for step in 0..200 {

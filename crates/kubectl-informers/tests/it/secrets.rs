@@ -57,8 +57,10 @@ async fn no_output_of_any_command_shows_a_value() {
         let mut command = cluster.home().command(arguments);
         command.env("RUST_LOG", "trace");
         let mut program = crate::program::Program::start(command);
-        // Whatever it prints first, it prints after the list.
-        program.line().await;
+        // Whatever `watch` prints first, it prints after the list.
+        program
+            .line_with(if arguments[0] == "top" { "SYNCED" } else { "" })
+            .await;
         rotate(&cluster);
         // The change is seen, though its length is the same.
         program.line_with("another value").await;

@@ -57,16 +57,20 @@ async fn live_lines_have_the_columns_before_and_after_the_change() {
     let mut text = cluster.start(&["watch", "widgets"]);
     text.says("watching for changes").await;
 
+    let mut with_columns = 0;
     for size in 2..20 {
         cluster.server.update(sized("a", size));
         let line = brief.line().await;
         let (old, new) = ((size - 1).to_string(), size.to_string());
-        // Not the field, and not the age.
+        // Not the field, and not the age. The field only if the row is late, which a busy machine makes possible.
+        let has_columns = has(&line, &["widget.example.com", "default/a", &old, "→", &new, "by"]);
         assert!(
-            has(&line, &["widget.example.com", "default/a", &old, "→", &new, "by"]),
+            has_columns || has(&line, &["default/a", "spec.size", &old, "→", &new, "by"]),
             "{line}"
         );
+        with_columns += usize::from(has_columns);
     }
+    assert!(with_columns > 0, "no line has the columns");
     cluster.server.create(sized("b", 7));
     let line = brief.line().await;
     assert!(has(&line, &["default/b", "added", "7", "by"]), "{line}");
