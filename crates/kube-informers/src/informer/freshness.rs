@@ -77,8 +77,10 @@ impl<K: Object> InformerInner<K> {
 impl<K: Object> Member<K> {
     /// The age of the last proof that the store is as current as the server, for this watch.
     pub(super) fn freshness(&self) -> Option<Duration> {
-        let proof = if self.queue.is_empty() {
-            self.reflector.last_proof()
+        // Read first: if everything is applied after that, so is what the proof is of.
+        let latest = self.reflector.last_proof();
+        let proof = if self.queue.stats().is_idle() {
+            latest
         } else {
             *self.proof.lock()
         };

@@ -324,8 +324,9 @@ impl<K: Object> InformerInner<K> {
             };
             let Some(batch) = batch else { break };
             let is_small = batch.deltas.len() < SMALL_BATCH;
-            // If it is the last one, the store is then as current as the reflector.
-            let proof = queue.is_empty().then(|| member.reflector.last_proof()).flatten();
+            // If it is the last one, the store is then as current as the reflector. The proof is read first: a newer one may
+            // belong to a delta that is queued in between.
+            let proof = member.reflector.last_proof().filter(|_| queue.is_empty());
             self.apply(member, batch);
             member.note_proof(proof);
             // A busy informer must not starve other tasks of the runtime. But yielding makes the worker poll for I/O, which
@@ -419,6 +420,12 @@ impl<K: Object> InformerInner<K> {
         true
     }
 
+    /// Returns when the events of all changes that are visible in the store are in the backlogs of the handlers. A batch is
+    /// applied and dispatched under one lock.
+    pub(super) fn wait_for_dispatch(&self) {
+        drop(self.core.lock());
+    }
+
     /// Wakes the callers that wait for a change.
     fn announce(&self, newly_synced: bool) {
         if newly_synced {
@@ -462,10 +469,10 @@ impl<K: Object> InformerInner<K> {
         let settled = core.synced
             && self.members().iter().all(|member| {
                 let (queue, shard) = (&member.queue, &member.shard);
-                // A queue that splits a list has delivered all of it when it is empty.
+                // A list that the queue splits is in the store when its last batch has been applied.
                 member.is_synced()
                     && shard.is_settled()
-                    && (queue.in_order() || queue.is_empty() && !shard.needs_fetch())
+                    && (queue.in_order() || queue.stats().is_idle() && !shard.needs_fetch())
             });
         (core.shard.clone(), settled)
     }

@@ -15,6 +15,9 @@ use crate::version::ResourceVersion;
 impl<K: Object> Informer<K> {
     /// Waits until the cache has reached a resource version, such as the one returned by a write you want to read back.
     ///
+    /// The events of all changes up to this version are then in the backlogs of the handlers;
+    /// [`Registration::pending`](crate::Registration::pending) counts them.
+    ///
     /// Every watch of the informer must reach it. A watch that has nothing to deliver, because the write was outside its
     /// scope, reaches it with its next bookmark (about a minute). If the object is known,
     /// [`wait_for_object`](Self::wait_for_object) is faster.
@@ -77,7 +80,8 @@ impl<K: Object> Informer<K> {
         self.wait_for_reached(Some(key), resource_version, timeout).await
     }
 
-    /// Waits until the cache is synced and a condition on it holds. The condition is evaluated after each change.
+    /// Waits until the cache is synced and a condition on it holds. The condition is evaluated after each change. The events of
+    /// what it saw are then in the backlogs of the handlers.
     ///
     /// ```no_run
     /// # use k8s_openapi::api::core::v1::Pod;
@@ -109,6 +113,7 @@ impl<K: Object> Informer<K> {
             applied.borrow_and_update();
             let now = *life.borrow_and_update();
             if now.synced && condition(&self.shared.store) {
+                self.shared.wait_for_dispatch();
                 return Ok(());
             }
             if now.stopped {
@@ -153,6 +158,7 @@ impl<K: Object> Informer<K> {
                 });
             }
             if self.shared.has_reached(&wanted, key)? {
+                self.shared.wait_for_dispatch();
                 return Ok(());
             }
             if life.borrow_and_update().stopped {

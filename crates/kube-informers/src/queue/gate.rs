@@ -155,6 +155,7 @@ impl<S: Contents> Gate<S> {
         let inner = self.inner.lock();
         QueueStats {
             len: inner.contents.len(),
+            in_flight: inner.busy.is_some(),
             pops: inner.pops,
             last_pop: inner.last_pop,
         }

@@ -199,9 +199,18 @@ pub struct QueueStats {
     /// The number of queued deltas, or values of a [`Fifo`].
     #[doc(alias = "queued_items")]
     pub len: usize,
+    /// Whether a pop is in flight: it was taken from the queue, and its processing has not ended.
+    pub in_flight: bool,
     /// The number of processed pops.
     pub pops: u64,
     /// The processing time of the last pop.
     #[doc(alias = "processing_latency_seconds")]
     pub last_pop: Option<Duration>,
+}
+
+impl QueueStats {
+    /// Whether everything that was queued has been processed.
+    pub fn is_idle(&self) -> bool {
+        self.len == 0 && !self.in_flight
+    }
 }

@@ -1,5 +1,7 @@
 //! Reading: late handlers and indexes, own writes, the keyed queue.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -8,6 +10,7 @@ use kube_informers::informer::QueueKind;
 use kube_informers::{Event, HandlerOptions};
 use kube_testserver::builders::{Build, pod};
 use kube_testserver::{Fault, RequestMatcher, TestServer};
+use tokio::time::Instant;
 
 use crate::support::*;
 
@@ -29,6 +32,41 @@ async fn late_handler_receives_snapshot_then_changes() {
     server.create(pod("ns", "c"));
     wait_for("it is delivered", || log.len() == 1).await;
     assert_eq!(log.take(), ["added ns/c"]);
+}
+
+/// A change is visible in the store a moment before its event is in the backlogs. With this many handlers, the moment is long.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_are_in_the_backlog_when_their_version_is_reached() {
+    let server = TestServer::new();
+    let informer = synced_pods(&server).await;
+    for _ in 0..1_000 {
+        informer.add_event_handler(|_: Event<Pod>| {}).unwrap();
+    }
+    let received = Arc::new(AtomicUsize::new(0));
+    let count = received.clone();
+    let last = informer
+        .add_event_handler(move |_: Event<Pod>| {
+            count.fetch_add(1, Ordering::SeqCst);
+        })
+        .unwrap();
+    last.synced().await.unwrap();
+
+    for number in 1..=20 {
+        let created = server.create(pod("ns", &format!("p{number}")));
+        let deadline = Instant::now() + secs(60);
+        // Not by `wait_until`: its wake-up comes after the dispatch.
+        while informer.store().len() < number {
+            assert!(Instant::now() < deadline, "pod {number} does not arrive");
+            std::thread::yield_now();
+        }
+        let version = created.metadata.resource_version.unwrap();
+        informer.wait_for(&version, secs(60)).await.unwrap();
+        let pending = last.pending();
+        assert!(
+            pending + received.load(Ordering::SeqCst) >= number,
+            "pod {number}"
+        );
+    }
 }
 
 #[tokio::test(start_paused = true)]

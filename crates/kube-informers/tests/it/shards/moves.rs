@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::Pod;
 use kube_informers::error::SetShardError;
 use kube_informers::informer::QueueKind;
+use kube_informers::queue::DEFAULT_BATCH;
 use kube_informers::reflector::{Jitter, ReflectorState};
 use kube_informers::shard::ShardField;
 use kube_informers::{Cause, Event, Informer, InformerBuilder, Scope, Shard};
@@ -113,6 +114,40 @@ async fn gaining_a_range_delivers_only_new_objects() {
             }
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_keyed_queue_has_not_settled_while_its_last_batch_is_being_applied() {
+    // Two batches: the queue splits a list of all pods, not only of the gained ones.
+    let server = server(false, DEFAULT_BATCH * 9 / 5);
+    let informer = synced(pods(&server, eighths(0..1)).queue(QueueKind::Keyed { capacity: 4_000 })).await;
+    let (store, kept) = (informer.store().clone(), informer.store().len());
+    let (second_batch, mut began) = tokio::sync::mpsc::unbounded_channel();
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let released = std::sync::Mutex::new(released);
+    // Blocks in the second batch, which it recognises by the objects of the first one.
+    let index = informer.add_index("blocks", move |_: &Pod| {
+        if store.len() > kept {
+            let _ = second_batch.send(());
+            let _ = released.lock().unwrap().recv();
+        }
+        None::<String>
+    });
+    index.unwrap();
+
+    informer.set_shard(Shard::everything(ShardField::Uid)).unwrap();
+    tokio::time::timeout(secs(60), began.recv()).await.unwrap();
+    wait_for("the list is handed over", || {
+        matches!(informer.state(), ReflectorState::Watching { .. })
+            && informer.stats().members[0].queue.len == 0
+    })
+    .await;
+    let settled_too_early = informer.has_settled();
+    drop(release);
+
+    assert!(!settled_too_early);
+    informer.settled().await.unwrap();
+    assert_eq!(cached(&informer), stored(&server, "pods"));
 }
 
 #[tokio::test(start_paused = true)]
