@@ -267,6 +267,15 @@ fn reads() {
             found.count()
         })
     });
+    short("get in a view", 1000, 300, || {
+        let keys = some_keys();
+        timed(|| {
+            let view = store.view();
+            keys.iter()
+                .filter(|key| black_box(view.get(*key)).is_some())
+                .count()
+        })
+    });
     short("list (a snapshot)", 1000, 100, || {
         timed(|| (0..1000).map(|_| black_box(store.list()).len()).sum::<usize>())
     });

@@ -6,8 +6,6 @@ use crate::key::ObjectKey;
 
 /// The allocation of an `Arc` besides its content.
 const ARC: usize = 16;
-/// The control byte of a slot in a hash table.
-const CONTROL: usize = 1;
 
 impl<V> Store<V, ObjectKey> {
     /// The memory of keys and slots, and of indexes. Reads every key and index value once.
@@ -20,24 +18,14 @@ impl<V> Store<V, ObjectKey> {
 
 fn key_bytes<V>(table: &Table<V, ObjectKey>) -> usize {
     let texts = table.iter().map(|(_, entry, _)| ARC + entry.key.as_str().len());
-    texts.sum::<usize>() + table.fixed_bytes()
-}
-
-impl<V, Q> Table<V, Q> {
-    /// The memory of the arrays.
-    fn fixed_bytes(&self) -> usize {
-        let (entries, map, slots) = self.capacities();
-        entries * size_of::<Option<super::table::SlotEntry<Q>>>()
-            + map * (size_of::<u32>() + CONTROL)
-            + slots * size_of::<usize>()
-    }
+    texts.sum::<usize>() + table.objects().bytes()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::store::StoreWriter;
-    use crate::store::table::SlotEntry;
+    use crate::store::keyed_objects::SlotEntry;
 
     #[test]
     fn the_memory_of_keys_is_that_of_their_texts_and_of_the_arrays_with_their_room() {
@@ -48,11 +36,12 @@ mod tests {
 
         let (keys, indexes) = writer.store().table_bytes();
 
-        // Arrays double when they are full; of a hash table with 2,048 places, seven eighths can be used.
-        let (entries, map, slots) = (1024, 1792, 1024);
-        assert_eq!(writer.store().table().capacities(), (entries, map, slots));
-        let arrays = entries * size_of::<Option<SlotEntry<ObjectKey>>>() + map * (4 + 1) + slots * 8;
-        assert_eq!(keys, 1024 * ("0000".len() + 16) + arrays);
+        let texts = 1024 * ("0000".len() + 16);
+        // 16 leaves of 64 slots each, with a pointer to each leaf.
+        let slots = 1024 * (size_of::<Option<SlotEntry<ObjectKey>>>() + 8) + 16 * 2 * 8;
+        let map = keys - texts - slots;
+        // A number and a control byte per key, with room for at most three times as many, and 16 headers.
+        assert!((1024 * 5..1024 * 15 + 16 * 64).contains(&map), "{map}");
         assert_eq!(indexes, 0);
     }
 }

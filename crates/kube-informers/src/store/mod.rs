@@ -1,6 +1,6 @@
 //! The cache: a table of objects with indexes. Any thread can read it at any time.
 //!
-//! [`Store`] is the read side. [`StoreWriter`] fills a store by hand; an informer fills its store itself. [`TtlStore`] drops
+//! [`Store`] is the read side, a [`View`] the same at one moment. [`StoreWriter`] fills a store by hand; an informer fills its store itself. [`TtlStore`] drops
 //! values after some time, and [`Overlay`] shows the program's own writes before the watch delivers them.
 //!
 //! A [`Reflector`](crate::reflector::Reflector) can also fill a store without an informer:
@@ -16,6 +16,8 @@ mod error;
 mod held;
 mod index;
 mod index_values;
+mod key_map;
+mod keyed_objects;
 mod lookup;
 mod memory;
 mod overlay;
@@ -24,9 +26,11 @@ mod progress;
 mod quarantined;
 mod read;
 mod shared_table;
+mod slots;
 mod snapshot;
 mod table;
 mod ttl;
+mod view;
 mod writer;
 
 pub(crate) use delta_writer::{Applied, DeltaWriter, Origin, Prepared};
@@ -38,4 +42,5 @@ pub use overlay::{Overlay, OverlayOptions};
 pub use read::{NAMESPACE_INDEX, QuarantineChanges, Quarantined, Served, Store};
 pub use snapshot::Snapshot;
 pub use ttl::TtlStore;
+pub use view::View;
 pub use writer::{StoreWriter, Transaction};

@@ -14,6 +14,7 @@ use super::lookup::{KeyRef, Lookup};
 use super::shared_table::SharedTable;
 use super::snapshot::Snapshot;
 use super::table::Table;
+use super::view::View;
 use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::quarantine::BadObject;
@@ -80,13 +81,11 @@ impl<V, Q: Hash + Eq + Clone> Store<V, Q> {
         self.shared.read()
     }
 
-    /// The object with this key.
+    /// The object with this key. To look up many, or several that belong together, use a [`view`](Self::view).
     #[doc(alias = "GetByKey")]
     pub fn get(&self, key: impl Lookup<Q>) -> Option<Arc<V>> {
         let key = key.into_key();
-        let table = self.table();
-        // Without the entry, which `Table::get` returns as well: its key has just been compared.
-        table.slots().get(table.find(&key)?).cloned()
+        self.table().objects().get(&key).cloned()
     }
 
     /// Whether there is an object with this key.
@@ -118,6 +117,13 @@ impl<V, Q: Hash + Eq + Clone> Store<V, Q> {
     pub fn list(&self) -> Snapshot<V> {
         let table = self.table();
         Snapshot::new(table.slots().clone(), table.len())
+    }
+
+    /// The store at this moment, for lookups by key that see one state and count no references. The cost does not depend on
+    /// the size of the store.
+    pub fn view(&self) -> View<V, Q> {
+        let table = self.table();
+        View::new(table.objects().clone(), table.version().cloned())
     }
 
     /// All keys, in the order of [`list`](Self::list). Clones each of them.
@@ -167,10 +173,7 @@ impl<V, Q: Hash + Eq + Clone> Store<V, Q> {
     /// informer with several watches, which has [one version per watch](Self::resource_versions).
     #[doc(alias = "LastStoreSyncResourceVersion")]
     pub fn resource_version(&self) -> Option<String> {
-        let table = self.table();
-        let mut versions = table.versions();
-        let only = versions.next()?.map(|version| version.to_string());
-        only.filter(|_| versions.next().is_none())
+        self.table().version().map(|version| version.to_string())
     }
 
     /// The resource version of each watch; `None` for one that has none yet.

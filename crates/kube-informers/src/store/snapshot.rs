@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::table::Slots;
+use super::slots::Slots;
 
 /// The content of a store at one moment. Holds no lock.
 ///
@@ -11,12 +11,12 @@ use super::table::Slots;
 /// store. While it exists, a write to the store copies the pointers around the object that it changes.
 #[doc(alias = "List")]
 pub struct Snapshot<V> {
-    slots: Slots<V>,
+    slots: Slots<Arc<V>>,
     len: usize,
 }
 
 impl<V> Snapshot<V> {
-    pub(super) fn new(slots: Slots<V>, len: usize) -> Self {
+    pub(super) fn new(slots: Slots<Arc<V>>, len: usize) -> Self {
         Self { slots, len }
     }
 

@@ -7,24 +7,23 @@ use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use hashbrown::{Equivalent, HashTable};
+use hashbrown::Equivalent;
 
 use super::index::Postings;
 use super::index_values::{IndexDef, IndexValues};
-use super::plan::{Age, BadVersion, PlannedKey, PlannedObject, WritePlan};
+use super::keyed_objects::{KeyedObjects, SlotEntry};
+use super::plan::{BadVersion, PlannedKey, PlannedObject, WritePlan};
 use super::progress::WatchProgress;
 use super::quarantined::QuarantineTable;
+use super::slots::Slots;
 
 /// Tables with fewer slots than this are not worth compacting.
 const SMALL: usize = 1024;
 
 pub(super) struct Table<V, Q> {
-    hasher: RandomState,
-    slots: Slots<V>,
-    /// The key and origin of each object. `None` exactly where the slot is empty.
-    entries: Vec<Option<SlotEntry<Q>>>,
-    /// Slots by the hash of their key.
-    by_key: HashTable<u32>,
+    objects: KeyedObjects<V, Q>,
+    /// The number of slots, used or empty.
+    capacity: u32,
     /// Empty slots; the last one is used next.
     free: Vec<u32>,
     /// Only grows, so a column number stays valid.
@@ -32,14 +31,6 @@ pub(super) struct Table<V, Q> {
     /// By watch. `None` for a watch that was removed.
     progress: Vec<Option<WatchProgress>>,
     quarantine: QuarantineTable<Q>,
-}
-
-#[derive(Clone)]
-pub(super) struct SlotEntry<Q> {
-    pub(super) key: Q,
-    /// The watch that last delivered it.
-    pub(super) member: u32,
-    pub(super) age: Age,
 }
 
 pub(super) struct TableIndex<V> {
@@ -52,10 +43,8 @@ pub(super) struct TableIndex<V> {
 impl<V, Q> Table<V, Q> {
     pub(super) fn new(hasher: RandomState) -> Self {
         Self {
-            hasher,
-            slots: Slots::new(),
-            entries: Vec::new(),
-            by_key: HashTable::new(),
+            objects: KeyedObjects::new(hasher),
+            capacity: 0,
             free: Vec::new(),
             indexes: Vec::new(),
             progress: Vec::new(),
@@ -64,25 +53,29 @@ impl<V, Q> Table<V, Q> {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.by_key.len()
+        self.objects.len()
     }
 
-    pub(super) fn slots(&self) -> &Slots<V> {
-        &self.slots
+    /// The objects with their keys.
+    pub(super) fn objects(&self) -> &KeyedObjects<V, Q> {
+        &self.objects
+    }
+
+    pub(super) fn slots(&self) -> &Slots<Arc<V>> {
+        self.objects.slots()
     }
 
     pub(super) fn hash<L: Hash + ?Sized>(&self, key: &L) -> u64 {
-        self.hasher.hash_one(key)
+        self.objects.hasher().hash_one(key)
     }
 
     /// The slot of a key.
     pub(super) fn find<L: Hash + Equivalent<Q> + ?Sized>(&self, key: &L) -> Option<u32> {
-        self.find_hashed(self.hash(key), key)
+        self.objects.find(key)
     }
 
     pub(super) fn find_hashed<L: Equivalent<Q> + ?Sized>(&self, hash: u64, key: &L) -> Option<u32> {
-        let is_slot = |slot: &u32| self.entry(*slot).is_some_and(|entry| key.equivalent(&entry.key));
-        self.by_key.find(hash, is_slot).copied()
+        self.objects.find_hashed(hash, key)
     }
 
     /// The entry and object of a key.
@@ -92,27 +85,20 @@ impl<V, Q> Table<V, Q> {
 
     /// The entry and object in a slot.
     pub(super) fn at(&self, slot: u32) -> Option<(&SlotEntry<Q>, &Arc<V>)> {
-        Some((self.entry(slot)?, self.slots.get(slot)?))
+        self.objects.at(slot)
     }
 
     pub(super) fn entry(&self, slot: u32) -> Option<&SlotEntry<Q>> {
-        self.entries.get(slot as usize)?.as_ref()
+        self.objects.entry(slot)
     }
 
     /// All entries with their slots and objects, in slot order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &SlotEntry<Q>, &Arc<V>)> {
-        let objects = self.slots.enumerate();
-        objects.filter_map(|(slot, object)| Some((slot, self.entry(slot)?, object)))
+        self.objects.iter()
     }
 
     pub(super) fn capacity(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// The room for entries, in the map from keys to slots, and for slots.
-    pub(super) fn capacities(&self) -> (usize, usize, usize) {
-        let slots = self.slots.leaves.len() * LEAF;
-        (self.entries.capacity(), self.by_key.capacity(), slots)
+        self.capacity as usize
     }
 
     pub(super) fn indexes(&self) -> &[TableIndex<V>] {
@@ -145,6 +131,13 @@ impl<V, Q> Table<V, Q> {
         self.progress.get(member).cloned().flatten().unwrap_or_default()
     }
 
+    /// The version of the only watch; `None` if there are several.
+    pub(super) fn version(&self) -> Option<&Arc<str>> {
+        let mut versions = self.versions();
+        let only = versions.next()?;
+        only.filter(|_| versions.next().is_none())
+    }
+
     /// The version of a key that is in quarantine.
     pub(super) fn bad<L: Hash + Equivalent<Q> + ?Sized>(&self, key: &L) -> Option<&BadVersion> {
         self.bad_hashed(self.hash(key), key)
@@ -167,8 +160,7 @@ impl<V, Q: Hash + Eq + Clone> Table<V, Q> {
         let new = keys.iter().filter(|planned| planned.slot.is_none()).count();
         if new > SMALL {
             // Growing in steps would rehash every key repeatedly.
-            let (hasher, entries) = (&self.hasher, &self.entries);
-            self.by_key.reserve(new, |slot| rehash(hasher, entries, *slot));
+            self.objects.reserve(new);
         }
         let mut gone = Vec::new();
         for planned in keys {
@@ -179,7 +171,7 @@ impl<V, Q: Hash + Eq + Clone> Table<V, Q> {
                 held,
                 bad,
             } = planned;
-            self.quarantine.set(&self.hasher, hash, &key, bad);
+            self.quarantine.set(self.objects.hasher(), hash, &key, bad);
             match (slot, held) {
                 (Some(slot), Some(held)) => gone.extend(self.update(slot, held, values)),
                 (None, Some(held)) => self.insert(hash, key, held, values),
@@ -197,51 +189,35 @@ impl<V, Q: Hash + Eq + Clone> Table<V, Q> {
     }
 
     fn insert(&mut self, hash: u64, key: Q, held: PlannedObject<V>, values: &IndexValues<V>) {
-        let entry = Some(SlotEntry {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.capacity += 1;
+            self.capacity - 1
+        });
+        let entry = SlotEntry {
             key,
             member: held.member,
             age: held.age,
-        });
-        let slot = match self.free.pop() {
-            Some(slot) => {
-                self.entries[slot as usize] = entry;
-                slot
-            }
-            None => {
-                self.entries.push(entry);
-                (self.entries.len() - 1) as u32
-            }
         };
-        let (hasher, entries) = (&self.hasher, &self.entries);
-        self.by_key
-            .insert_unique(hash, slot, |slot| rehash(hasher, entries, *slot));
-        self.slots.set(slot, Some(held.object));
+        self.objects.insert(hash, slot, entry, held.object);
         self.set_values(slot, held.row, values);
     }
 
     fn update(&mut self, slot: u32, held: PlannedObject<V>, values: &IndexValues<V>) -> Option<Arc<V>> {
-        if let Some(entry) = &mut self.entries[slot as usize] {
-            entry.member = held.member;
-            entry.age = held.age;
-        }
+        self.objects.set_origin(slot, held.member, held.age);
         // Without a row, the object is the one in the table.
         held.row?;
         if !mutant!(IndexNotUpdated) {
             self.set_values(slot, held.row, values);
         }
-        self.slots.set(slot, Some(held.object))
+        self.objects.replace(slot, held.object)
     }
 
     fn remove(&mut self, hash: u64, slot: u32) -> Option<Arc<V>> {
-        if let Ok(entry) = self.by_key.find_entry(hash, |other| *other == slot) {
-            entry.remove();
-        }
         for index in self.indexes.iter_mut().filter(|_| !mutant!(IndexNotCleared)) {
             index.postings.clear(slot);
         }
-        self.entries[slot as usize] = None;
         self.free.push(slot);
-        self.slots.set(slot, None)
+        self.objects.remove(hash, slot)
     }
 
     fn set_values(&mut self, slot: u32, row: Option<usize>, values: &IndexValues<V>) {
@@ -254,20 +230,21 @@ impl<V, Q: Hash + Eq + Clone> Table<V, Q> {
     /// Puts a key into quarantine.
     pub(super) fn set_quarantine(&mut self, key: &Q, bad: BadVersion) {
         let hash = self.hash(key);
-        self.quarantine.set(&self.hasher, hash, key, Some(bad));
+        self.quarantine.set(self.objects.hasher(), hash, key, Some(bad));
     }
 
     /// Whether few enough slots are used to compact the table. Never while an index is being built, because its builder
     /// keeps slot numbers.
     pub(super) fn is_sparse(&self) -> bool {
-        self.entries.len() > SMALL
-            && self.len() < self.entries.len() / 4
+        self.capacity() > SMALL
+            && self.len() < self.capacity() / 4
             && self.indexes.iter().all(|index| index.ready)
     }
 
     /// The same table without empty slots. The order of objects stays.
     pub(super) fn compacted(&self) -> Self {
-        let mut table = Self::new(self.hasher.clone());
+        let mut table = Self::new(self.objects.hasher().clone());
+        table.objects.reserve(self.len());
         table.indexes = (self.indexes.iter())
             .map(|index| TableIndex {
                 def: index.def.clone(),
@@ -278,15 +255,10 @@ impl<V, Q: Hash + Eq + Clone> Table<V, Q> {
         table.progress.clone_from(&self.progress);
         table.quarantine.clone_from(&self.quarantine);
         for (from, entry, object) in self.iter() {
-            let to = table.entries.len() as u32;
-            table.entries.push(Some(entry.clone()));
-            table.slots.set(to, Some(object.clone()));
-            let (hasher, entries) = (&table.hasher, &table.entries);
-            table
-                .by_key
-                .insert_unique(hasher.hash_one(&entry.key), to, |slot| {
-                    rehash(hasher, entries, *slot)
-                });
+            let to = table.capacity;
+            table.capacity += 1;
+            let hash = table.hash(&entry.key);
+            table.objects.insert(hash, to, entry.clone(), object.clone());
             for (old, new) in self.indexes.iter().zip(&mut table.indexes) {
                 let values = old.postings.values_of(from).map(|value| &**value);
                 new.postings.set(to, values);
@@ -296,21 +268,11 @@ impl<V, Q: Hash + Eq + Clone> Table<V, Q> {
     }
 }
 
-fn rehash<Q: Hash>(hasher: &RandomState, entries: &[Option<SlotEntry<Q>>], slot: u32) -> u64 {
-    match entries.get(slot as usize) {
-        Some(Some(entry)) => hasher.hash_one(&entry.key),
-        // Every slot in the map has an entry.
-        _ => 0,
-    }
-}
-
 impl<V, Q: Clone> Clone for Table<V, Q> {
     fn clone(&self) -> Self {
         Self {
-            hasher: self.hasher.clone(),
-            slots: self.slots.clone(),
-            entries: self.entries.clone(),
-            by_key: self.by_key.clone(),
+            objects: self.objects.clone(),
+            capacity: self.capacity,
             free: self.free.clone(),
             indexes: self.indexes.iter().map(TableIndex::clone).collect(),
             progress: self.progress.clone(),
@@ -329,103 +291,9 @@ impl<V> Clone for TableIndex<V> {
     }
 }
 
-/// Slots in a leaf. A write while a snapshot exists changes the reference count of every leaf and of every object in one
-/// leaf. With 100,000 objects listed in a loop, the median write differs by about a microsecond between 16, 64 and 256;
-/// the slowest percentile is best with 16 and 64, and 16 makes the list of leaves four times as long.
-const LEAF: usize = 64;
-
-type Leaf<V> = [Option<Arc<V>>; LEAF];
-
-/// Objects by slot number, in leaves that snapshots share and writes copy.
-///
-/// Cloning copies one pointer. The first write after a clone copies the list of leaves, and each leaf it changes. Without a
-/// clone, writes are in place.
-pub(super) struct Slots<V> {
-    leaves: Arc<Vec<Arc<Leaf<V>>>>,
-}
-
-impl<V> Slots<V> {
-    pub(super) fn new() -> Self {
-        Self {
-            leaves: Arc::default(),
-        }
-    }
-
-    pub(super) fn get(&self, slot: u32) -> Option<&Arc<V>> {
-        let (leaf, place) = split(slot);
-        self.leaves.get(leaf)?[place].as_ref()
-    }
-
-    /// Replaces the content of a slot and returns the old one. Grows as needed.
-    pub(super) fn set(&mut self, slot: u32, object: Option<Arc<V>>) -> Option<Arc<V>> {
-        let (leaf, place) = split(slot);
-        let leaves = Arc::make_mut(&mut self.leaves);
-        if leaves.len() <= leaf {
-            leaves.resize_with(leaf + 1, || Arc::new([const { None }; LEAF]));
-        }
-        std::mem::replace(&mut Arc::make_mut(&mut leaves[leaf])[place], object)
-    }
-
-    /// The objects in slot order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<V>> {
-        self.leaves.iter().flat_map(|leaf| leaf.iter().flatten())
-    }
-
-    /// The objects in slot order, with their slots.
-    pub(super) fn enumerate(&self) -> impl Iterator<Item = (u32, &Arc<V>)> {
-        self.leaves
-            .iter()
-            .flat_map(|leaf| leaf.iter())
-            .enumerate()
-            .filter_map(|(slot, object)| Some((slot as u32, object.as_ref()?)))
-    }
-}
-
-fn split(slot: u32) -> (usize, usize) {
-    (slot as usize / LEAF, slot as usize % LEAF)
-}
-
-impl<V> Clone for Slots<V> {
-    fn clone(&self) -> Self {
-        Self {
-            leaves: self.leaves.clone(),
-        }
-    }
-}
-
-impl<V> FromIterator<Arc<V>> for Slots<V> {
-    fn from_iter<I: IntoIterator<Item = Arc<V>>>(objects: I) -> Self {
-        let mut slots = Self::new();
-        for (slot, object) in objects.into_iter().enumerate() {
-            slots.set(slot as u32, Some(object));
-        }
-        slots
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::store::StoreWriter;
-
-    #[test]
-    fn a_clone_is_not_affected_by_later_writes() {
-        let mut slots: Slots<u32> = (0..200).map(Arc::new).collect();
-        let before = slots.clone();
-
-        slots.set(70, None);
-        slots.set(500, Some(Arc::new(1)));
-
-        assert_eq!(before.iter().count(), 200);
-        assert_eq!(before.get(70).map(|v| **v), Some(70));
-        assert_eq!(before.get(500), None);
-        assert_eq!(slots.iter().count(), 200);
-        assert_eq!(slots.get(70), None);
-        assert_eq!(
-            slots.enumerate().last().map(|(slot, v)| (slot, **v)),
-            Some((500, 1))
-        );
-    }
 
     #[test]
     fn a_table_is_compacted_when_less_than_a_quarter_is_used() {
@@ -441,21 +309,5 @@ mod tests {
         assert_eq!(store.table().capacity(), 2048, "a quarter is used");
         writer.remove(&"0".to_owned());
         assert_eq!(store.table().capacity(), 511);
-    }
-
-    #[test]
-    fn a_write_copies_one_leaf_if_a_clone_exists() {
-        let mut slots: Slots<u32> = (0..200).map(Arc::new).collect();
-        let leaf = |slots: &Slots<u32>, n: usize| Arc::as_ptr(&slots.leaves[n]);
-        let (first, second) = (leaf(&slots, 0), leaf(&slots, 1));
-
-        slots.set(3, None);
-        assert_eq!(leaf(&slots, 0), first);
-
-        let snapshot = slots.clone();
-        slots.set(3, Some(Arc::new(3)));
-        assert_ne!(leaf(&slots, 0), first);
-        assert_eq!(leaf(&slots, 1), second);
-        drop(snapshot);
     }
 }

@@ -13,7 +13,7 @@ use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashTable};
 
 use super::read::Store;
-use super::table::Slots;
+use super::slots::Slots;
 
 /// Results with more objects than this are collected after the lock is released.
 const LARGE_RESULT: usize = 256;
@@ -144,7 +144,7 @@ impl<V, Q: Hash + Eq + Clone> Index<V, Q> {
     }
 }
 
-fn gather<V>(slots: &Slots<V>, picked: &[u32]) -> Vec<Arc<V>> {
+fn gather<V>(slots: &Slots<Arc<V>>, picked: &[u32]) -> Vec<Arc<V>> {
     let mut objects = Vec::with_capacity(picked.len());
     objects.extend(picked.iter().filter_map(|slot| slots.get(*slot).cloned()));
     objects

@@ -22,7 +22,13 @@ fn readers_never_see_part_of_a_list_or_an_inconsistent_index() {
             let (store, index, done) = (store.clone(), index.clone(), done.clone());
             scope.spawn(move || {
                 while !done.load(Ordering::Relaxed) {
+                    let view = store.view();
                     let snapshot = store.list();
+                    for (key, thing) in view.iter() {
+                        assert_eq!(view.resource_version(), thing.version.as_deref());
+                        assert!(view.get(key).is_some_and(|found| Arc::ptr_eq(found, thing)));
+                    }
+                    assert!(matches!(view.iter().count(), 0 | 50 | 2000));
                     let mut rounds: Vec<_> = snapshot.iter().map(|thing| &thing.tags).collect();
                     rounds.dedup();
                     assert!(rounds.len() <= 1, "{rounds:?}");
