@@ -204,6 +204,10 @@ pub trait Cache: Send + Sync + 'static {
     fn key(&self, namespace: &str, name: &str) -> Self::Key;
     /// Whether the pod exists.
     fn get(&self, key: &Self::Key) -> bool;
+    /// The number of the keys that have a pod, all looked up at one moment; `None` if the library has no such lookup.
+    fn get_at_once(&self, _keys: &[Self::Key]) -> Option<usize> {
+        None
+    }
     /// Looks the pod up and reads its name, as whoever looks it up does next.
     fn read(&self, key: &Self::Key) -> bool;
     /// Whether the pod exists, given its namespace and name: the lister of client-go, which joins them.
@@ -322,6 +326,8 @@ fn reads(cache: &impl Cache, objects: usize) -> Value {
     let nodes: Vec<String> = keys.iter().map(|_| pod::node(numbers())).collect();
     let found = keys.iter().filter(|key| cache.get(key)).count();
     let get = median(|| keys.iter().filter(|key| cache.get(key)).count());
+    let has_view = cache.get_at_once(&keys).is_some();
+    let view = has_view.then(|| median(|| cache.get_at_once(&keys).unwrap_or_default()));
     let read = median(|| keys.iter().filter(|key| cache.read(key)).count());
     let by_name = median(|| {
         let found = names
@@ -337,6 +343,7 @@ fn reads(cache: &impl Cache, objects: usize) -> Value {
     json!({
         "event": "reads", "found": found,
         "get_ns": get * 1e9 / READS as f64,
+        "view_ns": view.map(|view| view * 1e9 / READS as f64),
         "read_ns": read * 1e9 / READS as f64,
         "name_ns": by_name * 1e9 / READS as f64,
         "index_ns": index.map(|index| index * 1e9 / READS as f64),

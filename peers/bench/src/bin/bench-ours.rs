@@ -168,6 +168,15 @@ impl<K: Read> peer::Cache for Ours<K> {
         self.pods.get(key).is_some()
     }
 
+    fn get_at_once(&self, keys: &[ObjectKey]) -> Option<usize> {
+        let pods = self.pods.view();
+        Some(
+            keys.iter()
+                .filter(|key| black_box(pods.get(*key)).is_some())
+                .count(),
+        )
+    }
+
     fn read(&self, key: &ObjectKey) -> bool {
         let pod = self.pods.get(key);
         pod.is_some_and(|pod| pod.object_name().len() < key.as_str().len())

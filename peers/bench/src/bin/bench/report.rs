@@ -149,9 +149,11 @@ const SECTIONS: &[Section] = &[
     Section {
         title: "Reading the cache",
         text: "A key is built before: client-go's string, our `ObjectKey`, kube-runtime's `ObjectRef`. By namespace and name, \
-               client-go's lister joins them for each lookup. kube-runtime's store has no indexes. An index lookup returns 20 pods; a list is iterated once.",
+               client-go's lister joins them for each lookup. A view is the store at one moment, taken once for 1,000 lookups; the others \
+               have none, and are compared by their get. kube-runtime's store has no indexes. An index lookup returns 20 pods; a list is iterated once.",
         figures: &[
             figure("get", "get by key, ns", 0).target(READ),
+            figure("view", "get by key in a view, ns", 0).target(READ),
             figure("read", "get by key and read its name, ns", 0),
             figure("by-name", "get by namespace and name, ns", 0).target(READ),
             figure("index", "index look-up, ns", 0),
