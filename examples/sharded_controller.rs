@@ -42,7 +42,7 @@ struct Pages {
 }
 
 /// While it lives, a replica is processing an object.
-struct Entry<'a> {
+struct ProcessingGuard<'a> {
     ledger: &'a Ledger,
     name: String,
 }
@@ -52,7 +52,7 @@ impl Ledger {
         read(&mut self.pages.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn begin(&self, name: &str, replica: usize) -> Entry<'_> {
+    fn begin(&self, name: &str, replica: usize) -> ProcessingGuard<'_> {
         self.with(|pages| {
             if let Some(other) = pages.running.insert(name.to_owned(), replica) {
                 pages
@@ -60,7 +60,7 @@ impl Ledger {
                     .push(format!("{name} by replicas {other} and {replica}"));
             }
         });
-        Entry {
+        ProcessingGuard {
             ledger: self,
             name: name.to_owned(),
         }
@@ -109,7 +109,7 @@ impl Ledger {
     }
 }
 
-impl Drop for Entry<'_> {
+impl Drop for ProcessingGuard<'_> {
     fn drop(&mut self) {
         self.ledger.with(|pages| pages.running.remove(&self.name));
     }

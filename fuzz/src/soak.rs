@@ -5,7 +5,7 @@
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use kube_sim::volumes::{Entry, Ledger, table};
+use kube_sim::volumes::{Ledger, LedgerEntry, table};
 use tokio::time::Instant;
 
 use crate::SEED_EXECUTIONS;
@@ -60,7 +60,7 @@ impl Soak {
             }
             findings += found;
             let seeds = parts * self.processes.max(1);
-            let entry = Entry::today(&self.commit, PART, first, seeds, done, found);
+            let entry = LedgerEntry::today(&self.commit, PART, first, seeds, done, found);
             ledger
                 .add(entry)
                 .map_err(|error| format!("the ledger: {error}"))?;

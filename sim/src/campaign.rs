@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::generate::{Profile, tape};
 use crate::tape::Kind;
-use crate::world::{Failure, State, run};
+use crate::world::{Failure, ReflectorPhase, run};
 
 /// A seed that violated an invariant.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ impl fmt::Display for Found {
 }
 
 /// How often each pair of state and fault occurred.
-pub type Coverage = BTreeMap<(State, Kind), u64>;
+pub type Coverage = BTreeMap<(ReflectorPhase, Kind), u64>;
 
 /// The result of a campaign.
 #[derive(Debug, Default)]

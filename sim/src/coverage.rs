@@ -4,17 +4,17 @@ use std::collections::BTreeSet;
 
 use crate::campaign::Coverage;
 use crate::tape::Kind;
-use crate::world::State;
+use crate::world::ReflectorPhase;
 
 /// A pair of state and fault, as in the baseline: `Watching break`.
-fn name(state: State, fault: Kind) -> String {
+fn name(state: ReflectorPhase, fault: Kind) -> String {
     format!("{state:?} {}", fault.name())
 }
 
 /// The pairs that can be reached: a tape can inject every fault in every state.
-fn reachable() -> impl Iterator<Item = (State, Kind)> {
+fn reachable() -> impl Iterator<Item = (ReflectorPhase, Kind)> {
     let faults = Kind::ALL.iter().copied().filter(|kind| kind.is_fault());
-    faults.flat_map(|fault| State::ALL.into_iter().map(move |state| (state, fault)))
+    faults.flat_map(|fault| ReflectorPhase::ALL.into_iter().map(move |state| (state, fault)))
 }
 
 /// The baseline of a campaign: one pair per line, sorted.
@@ -42,13 +42,13 @@ pub fn lost(coverage: &Coverage, baseline: &str) -> Vec<String> {
 /// A table with a row per fault and a column per state: how many schedules reached each pair.
 pub fn table(coverage: &Coverage) -> String {
     let mut text = format!("{:<16}", "fault");
-    for state in State::ALL {
+    for state in ReflectorPhase::ALL {
         text.push_str(&format!("{:>16}", format!("{state:?}")));
     }
     text.push('\n');
     for fault in Kind::ALL.iter().filter(|kind| kind.is_fault()) {
         text.push_str(&format!("{:<16}", fault.name()));
-        for state in State::ALL {
+        for state in ReflectorPhase::ALL {
             let count = coverage.get(&(state, *fault)).copied().unwrap_or(0);
             text.push_str(&format!("{count:>16}"));
         }

@@ -22,13 +22,13 @@ enum Consumer {
     /// A task that calls a handler.
     Task {
         registration: Registration,
-        shared: Arc<Shared>,
+        shared: Arc<SharedCalls>,
     },
 }
 
 /// What a handler on a task shares with the world.
 #[derive(Default)]
-struct Shared {
+struct SharedCalls {
     state: Mutex<Calls>,
     changed: Notify,
 }
@@ -45,10 +45,10 @@ struct Calls {
 }
 
 /// A handler that returns when the tape lets it.
-struct Gated(Arc<Shared>);
+struct Gated(Arc<SharedCalls>);
 
 /// Ends a call, also if it is cancelled.
-struct Calling<'a>(&'a Shared);
+struct Calling<'a>(&'a SharedCalls);
 
 impl Drop for Calling<'_> {
     fn drop(&mut self) {
@@ -103,7 +103,7 @@ impl SimHandler {
         model: HandlerModel,
     ) -> Option<Self> {
         let consumer = if on_task {
-            let shared = Arc::new(Shared::default());
+            let shared = Arc::new(SharedCalls::default());
             let handler = Gated(shared.clone());
             let registration = add_handler(dispatcher, options, handler, snapshot, synced).ok()?;
             Consumer::Task { registration, shared }

@@ -17,7 +17,7 @@ use kube_informers::store::Store;
 use tokio::time::Instant;
 
 use crate::object::{CANARY, Key, Thing, key_of};
-use crate::server::{Requested, Server, State};
+use crate::server::{CollectionState, Requested, Server};
 use crate::shards::Extent;
 
 /// A violated invariant.
@@ -193,7 +193,11 @@ fn c1_every_state_existed(store: &Store<Thing>, server: &Server) -> Check {
 
 /// How the store differs from the collection. Quarantined keys may hold an earlier state of the same object.
 /// After a restore that may be a state that was lost: it is the last one that could be read.
-fn difference(store: &Store<Thing>, expected: &State, restored: bool) -> Option<(&'static str, String)> {
+fn difference(
+    store: &Store<Thing>,
+    expected: &CollectionState,
+    restored: bool,
+) -> Option<(&'static str, String)> {
     let quarantine: Vec<Key> = (store.quarantine().iter())
         .filter_map(|bad| key_of(bad.object.key.as_ref()?.name()))
         .collect();

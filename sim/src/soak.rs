@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::campaign::{campaign, every_seed};
 use crate::generate::Profile;
-use crate::volumes::{Entry, Ledger, table};
+use crate::volumes::{Ledger, LedgerEntry, table};
 use crate::workqueue;
 
 /// How long a soak runs, and what.
@@ -130,7 +130,8 @@ impl Soak {
                 }
                 let found = round.findings.len() as u64;
                 findings += found;
-                let entry = Entry::today(&self.commit, part.name(), first, round.seeds, round.done, found);
+                let entry =
+                    LedgerEntry::today(&self.commit, part.name(), first, round.seeds, round.done, found);
                 ledger
                     .add(entry)
                     .map_err(|error| format!("the ledger: {error}"))?;

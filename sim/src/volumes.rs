@@ -18,7 +18,7 @@ const HEADER: &str = "\
 
 /// What was run of one part on one day at one commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct LedgerEntry {
     /// Year, month and day.
     pub date: String,
     /// The commit of the code under test.
@@ -35,7 +35,7 @@ pub struct Entry {
     pub findings: u64,
 }
 
-impl Entry {
+impl LedgerEntry {
     /// An entry of today.
     pub fn today(commit: &str, part: &str, first: u64, seeds: u64, done: u64, findings: u64) -> Self {
         Self {
@@ -75,7 +75,7 @@ impl Entry {
     }
 }
 
-impl fmt::Display for Entry {
+impl fmt::Display for LedgerEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             date,
@@ -105,7 +105,7 @@ pub struct Total {
 /// All entries of a ledger.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Volumes {
-    entries: Vec<Entry>,
+    entries: Vec<LedgerEntry>,
 }
 
 impl Volumes {
@@ -118,7 +118,7 @@ impl Volumes {
         let lines = text.lines().enumerate();
         let entries = lines.filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
         let entries = entries.map(|(number, line)| {
-            Entry::parse(line).ok_or_else(|| {
+            LedgerEntry::parse(line).ok_or_else(|| {
                 format!(
                     "line {}: expected DATE COMMIT PART FIRST SEEDS DONE FINDINGS, got {line:?}",
                     number + 1
@@ -133,11 +133,11 @@ impl Volumes {
     /// The first seed of a part that no run had.
     pub fn next_seed(&self, part: &str) -> u64 {
         let ends = self.entries.iter().filter(|entry| entry.part == part);
-        ends.map(Entry::end).max().unwrap_or(FIRST_SEED)
+        ends.map(LedgerEntry::end).max().unwrap_or(FIRST_SEED)
     }
 
     /// Adds an entry, or extends the one that it continues.
-    pub fn add(&mut self, entry: Entry) {
+    pub fn add(&mut self, entry: LedgerEntry) {
         match (self.entries.iter_mut()).find(|before| before.is_continued_by(&entry)) {
             Some(before) => {
                 before.seeds += entry.seeds;
@@ -215,7 +215,7 @@ impl Ledger {
     /// # Errors
     ///
     /// The file cannot be written.
-    pub fn add(&mut self, entry: Entry) -> io::Result<()> {
+    pub fn add(&mut self, entry: LedgerEntry) -> io::Result<()> {
         self.volumes.add(entry);
         let text = self.volumes.to_string();
         self.file.rewind()?;
@@ -229,8 +229,8 @@ impl Ledger {
 mod tests {
     use super::*;
 
-    fn entry(part: &str, commit: &str, first: u64, seeds: u64) -> Entry {
-        Entry {
+    fn entry(part: &str, commit: &str, first: u64, seeds: u64) -> LedgerEntry {
+        LedgerEntry {
             date: "2026-11-17".to_owned(),
             commit: commit.to_owned(),
             part: part.to_owned(),

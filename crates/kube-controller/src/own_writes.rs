@@ -61,10 +61,10 @@ const REMEMBERED: usize = 4096;
 #[doc(alias = "expectations")]
 #[doc(alias = "UIDTrackingControllerExpectations")]
 pub struct OwnWrites<T: Key = ObjectKey> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<OwnWritesInner<T>>,
 }
 
-struct Shared<T> {
+struct OwnWritesInner<T> {
     timeout: Duration,
     pending: Mutex<HashMap<T, Vec<Arc<Pending>>>>,
     chain: Mutex<Chain>,
@@ -125,7 +125,7 @@ impl<T: Key> OwnWrites<T> {
     /// The same with another limit for the wait before a run.
     pub fn with_timeout(timeout: Duration) -> Self {
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(OwnWritesInner {
                 timeout,
                 pending: Mutex::default(),
                 chain: Mutex::default(),

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use kube::Client;
 use kube_testserver::TestServer;
 
-use crate::gate::{Gate, Shared};
+use crate::gate::{Gate, RunState};
 
 /// The cluster of one run, as the controller under test sees it.
 #[derive(Clone)]
 pub struct Cluster {
-    shared: Arc<Shared>,
+    shared: Arc<RunState>,
 }
 
 impl fmt::Debug for Cluster {
@@ -21,7 +21,7 @@ impl fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    pub(crate) fn new(shared: Arc<Shared>) -> Cluster {
+    pub(crate) fn new(shared: Arc<RunState>) -> Cluster {
         Cluster { shared }
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::plan::Plan;
+use crate::plan::PerturbationPlan;
 
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -75,7 +75,12 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub(crate) fn new(kind: FindingKind, subject: &str, plan: &Plan, story: Vec<String>) -> Finding {
+    pub(crate) fn new(
+        kind: FindingKind,
+        subject: &str,
+        plan: &PerturbationPlan,
+        story: Vec<String>,
+    ) -> Finding {
         let id = format!("{} {subject}", kind.name());
         Finding {
             id: id.trim_end().to_owned(),

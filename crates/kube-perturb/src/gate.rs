@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tower_service::Service;
 
-use crate::plan::{Plan, Point, WriteId};
+use crate::plan::{PerturbationPlan, Point, WriteId};
 use crate::record::{Failure, Record, Write};
 
 /// How long a view stays behind the storage.
@@ -53,9 +53,9 @@ impl RequestLimits {
 }
 
 /// The state of a run that its gate and its driver share.
-pub(crate) struct Shared {
+pub(crate) struct RunState {
     pub(crate) server: TestServer,
-    pub(crate) plan: Plan,
+    pub(crate) plan: PerturbationPlan,
     /// Resources whose writes are not part of the result, such as Leases.
     ignored: Vec<String>,
     limits: RequestLimits,
@@ -81,9 +81,14 @@ pub(crate) enum Interruption {
     TooManyRequests,
 }
 
-impl Shared {
-    pub(crate) fn new(server: TestServer, plan: Plan, ignored: Vec<String>, limits: RequestLimits) -> Shared {
-        Shared {
+impl RunState {
+    pub(crate) fn new(
+        server: TestServer,
+        plan: PerturbationPlan,
+        ignored: Vec<String>,
+        limits: RequestLimits,
+    ) -> RunState {
+        RunState {
             server,
             plan,
             ignored,
@@ -152,7 +157,7 @@ impl Shared {
 
     /// Freezes the view in which a restarted controller finds the cluster.
     pub(crate) fn freeze_for_restart(&self) {
-        let Plan::StaleRestart { view, .. } = &self.plan else {
+        let PerturbationPlan::StaleRestart { view, .. } = &self.plan else {
             return;
         };
         let version = self.record(|record| record.version_before(view));
@@ -201,12 +206,12 @@ impl Shared {
 /// A client's service that passes every request through the gate.
 #[derive(Clone)]
 pub(crate) struct Gate {
-    shared: Arc<Shared>,
+    shared: Arc<RunState>,
     server: TestService,
 }
 
 impl Gate {
-    pub(crate) fn new(shared: Arc<Shared>) -> Gate {
+    pub(crate) fn new(shared: Arc<RunState>) -> Gate {
         let server = shared.server.service().authenticated();
         Gate { shared, server }
     }
@@ -275,21 +280,21 @@ async fn write(mut gate: Gate, request: Request<Body>) -> Result<Response<TestBo
     let is_at = |point: &Point| matches!(point, Point::Write(id) if is(id));
     let perturbed = shared.record(|record| record.struck);
     match &shared.plan {
-        Plan::CrashBefore(id) if shared.strike_if(is(id)) => {
+        PerturbationPlan::CrashBefore(id) if shared.strike_if(is(id)) => {
             shared.interrupt(Interruption::Crash);
             return std::future::pending().await;
         }
-        Plan::Lag(at) if shared.strike_if(is_at(at)) => shared.freeze(before, false),
-        Plan::Skip(at) if shared.strike_if(is_at(at)) => shared.freeze(before, true),
-        Plan::LostResponse(id) if shared.strike_if(is(id)) => {
+        PerturbationPlan::Lag(at) if shared.strike_if(is_at(at)) => shared.freeze(before, false),
+        PerturbationPlan::Skip(at) if shared.strike_if(is_at(at)) => shared.freeze(before, true),
+        PerturbationPlan::LostResponse(id) if shared.strike_if(is(id)) => {
             shared.server.fault(RequestMatcher::path(&path), Fault::cut(0));
         }
         _ => {}
     }
     let response = gate.server.call(request).await?;
     let crashes = match &shared.plan {
-        Plan::CrashAfter(id) => shared.strike_if(is(id)),
-        Plan::StaleRestart { at, .. } => shared.strike_if(is_at(at)),
+        PerturbationPlan::CrashAfter(id) => shared.strike_if(is(id)),
+        PerturbationPlan::StaleRestart { at, .. } => shared.strike_if(is_at(at)),
         _ => false,
     };
     let status = response.status().as_u16();
@@ -319,7 +324,7 @@ async fn write(mut gate: Gate, request: Request<Body>) -> Result<Response<TestBo
     Ok(response)
 }
 
-impl Shared {
+impl RunState {
     fn note_failure(&self, request: String, status: u16) {
         // An expired version is part of the protocol of watches and pages.
         if status >= 400 && status != 410 {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::end_state::Difference;
 use crate::finding::{Finding, FindingKind};
-use crate::plan::{Plan, Point};
+use crate::plan::{PerturbationPlan, Point};
 use crate::record::Write;
 use crate::run::{Ended, Outcome, Setup};
 
@@ -13,7 +13,12 @@ use crate::run::{Ended, Outcome, Setup};
 const NO_OP_WRITES: usize = 100;
 
 /// The findings of a run; `reference` is `None` for the reference run itself.
-pub(crate) fn judge(setup: &Setup, plan: &Plan, run: &Outcome, reference: Option<&Outcome>) -> Vec<Finding> {
+pub(crate) fn judge(
+    setup: &Setup,
+    plan: &PerturbationPlan,
+    run: &Outcome,
+    reference: Option<&Outcome>,
+) -> Vec<Finding> {
     let mut judge = Judge {
         setup,
         plan,
@@ -43,7 +48,7 @@ pub(crate) fn judge(setup: &Setup, plan: &Plan, run: &Outcome, reference: Option
 
 struct Judge<'a> {
     setup: &'a Setup,
-    plan: &'a Plan,
+    plan: &'a PerturbationPlan,
     run: &'a Outcome,
     reference: Option<&'a Outcome>,
     findings: Vec<Finding>,
@@ -239,20 +244,20 @@ impl Judge<'_> {
             Point::Step(number) => step(number),
         };
         Some(match self.plan {
-            Plan::Reference => return None,
-            Plan::CrashBefore(id) => format!(
+            PerturbationPlan::Reference => return None,
+            PerturbationPlan::CrashBefore(id) => format!(
                 "the controller crashed just before write {} ({}), which was never sent, and was restarted",
                 id.number, id.signature
             ),
-            Plan::CrashAfter(id) => format!(
+            PerturbationPlan::CrashAfter(id) => format!(
                 "the controller crashed after write {} ({}) was applied, before it received the response, and was restarted",
                 id.number, id.signature
             ),
-            Plan::LostResponse(id) => format!(
+            PerturbationPlan::LostResponse(id) => format!(
                 "write {} ({}) was applied, but the connection broke before the response",
                 id.number, id.signature
             ),
-            Plan::StaleRestart { at, view } => {
+            PerturbationPlan::StaleRestart { at, view } => {
                 let when = match at {
                     Point::Write(_) => "after",
                     Point::Step(_) => "when it had finished",
@@ -264,18 +269,18 @@ impl Judge<'_> {
                     point(view)
                 )
             }
-            Plan::Lag(at) => format!(
+            PerturbationPlan::Lag(at) => format!(
                 "for 30 s from {} on, watches delivered nothing and cached reads stayed as they were before it",
                 point(at)
             ),
-            Plan::Skip(at) => format!(
+            PerturbationPlan::Skip(at) => format!(
                 "for 30 s from {} on, watches delivered nothing; then they expired, and only the latest state was observed",
                 point(at)
             ),
-            Plan::Down { first, last } if first == last => {
+            PerturbationPlan::Down { first, last } if first == last => {
                 format!("the controller was down during {}", step(first))
             }
-            Plan::Down { first, last } => {
+            PerturbationPlan::Down { first, last } => {
                 format!(
                     "the controller was down during {} and {}",
                     step(first),
@@ -287,7 +292,7 @@ impl Judge<'_> {
 
     /// What the controller wrote after the perturbation.
     fn reaction(&self) -> Vec<String> {
-        if *self.plan == Plan::Reference {
+        if *self.plan == PerturbationPlan::Reference {
             return Vec::new();
         }
         let after: Vec<&Write> = self

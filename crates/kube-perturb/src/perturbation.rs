@@ -9,7 +9,7 @@ use crate::cluster::{Cluster, End};
 use crate::finding::{Finding, FindingKind, KnownFinding, Report};
 use crate::gate::RequestLimits;
 use crate::oracle;
-use crate::plan::{self, Kinds, Plan};
+use crate::plan::{self, Kinds, PerturbationPlan};
 use crate::run::{self, Ended, Outcome, Setup};
 use crate::scenario::Scenario;
 
@@ -221,8 +221,12 @@ impl Perturbation {
             test: thread.name().filter(|name| *name != "main").map(str::to_owned),
             timeline: Vec::new(),
         };
-        let reference = run::run(&self.setup, &Plan::Reference, RequestLimits::REFERENCE);
-        for finding in oracle::judge(&self.setup, &Plan::Reference, &reference, None) {
+        let reference = run::run(
+            &self.setup,
+            &PerturbationPlan::Reference,
+            RequestLimits::REFERENCE,
+        );
+        for finding in oracle::judge(&self.setup, &PerturbationPlan::Reference, &reference, None) {
             report.add(finding);
         }
         report.writes = reference.record.effective_writes().count();
@@ -249,14 +253,14 @@ impl Perturbation {
         let plans = match &self.only {
             Some(only) => {
                 let all = groups.into_iter().flatten();
-                let chosen: Vec<Plan> = all.filter(|plan| plan.to_string() == *only).collect();
+                let chosen: Vec<PerturbationPlan> = all.filter(|plan| plan.to_string() == *only).collect();
                 if chosen.is_empty() {
                     let text =
                         format!("no plan is named {only:?}: the scenario or the controller has changed");
                     report.add(Finding::new(
                         FindingKind::Unstable,
                         "",
-                        &Plan::Reference,
+                        &PerturbationPlan::Reference,
                         vec![text],
                     ));
                 }
@@ -282,7 +286,7 @@ impl Perturbation {
 impl Report {
     /// Whether a second reference run ends like the first. If not, no difference would mean anything.
     fn is_stable(&mut self, setup: &Setup, reference: &Outcome) -> bool {
-        let again = run::run(setup, &Plan::Reference, RequestLimits::REFERENCE);
+        let again = run::run(setup, &PerturbationPlan::Reference, RequestLimits::REFERENCE);
         let differences = again.state.differences(&reference.state);
         if differences.is_empty() {
             return true;
@@ -298,7 +302,12 @@ impl Report {
                 .take(5)
                 .map(|difference| format!("  {difference}")),
         );
-        self.add(Finding::new(FindingKind::Unstable, "", &Plan::Reference, story));
+        self.add(Finding::new(
+            FindingKind::Unstable,
+            "",
+            &PerturbationPlan::Reference,
+            story,
+        ));
         false
     }
 

@@ -34,7 +34,7 @@ impl fmt::Display for Point {
 
 /// One perturbation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Plan {
+pub(crate) enum PerturbationPlan {
     /// Nothing is perturbed.
     Reference,
     /// The controller crashes when it sends a write, which is lost.
@@ -54,18 +54,18 @@ pub(crate) enum Plan {
 }
 
 /// The replay name of a plan.
-impl fmt::Display for Plan {
+impl fmt::Display for PerturbationPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Plan::Reference => f.write_str("reference"),
-            Plan::CrashBefore(write) => write!(f, "crash-before-write-{}", write.number),
-            Plan::CrashAfter(write) => write!(f, "crash-after-write-{}", write.number),
-            Plan::LostResponse(write) => write!(f, "lost-response-write-{}", write.number),
-            Plan::StaleRestart { at, view } => write!(f, "stale-restart-{at}-view-{view}"),
-            Plan::Lag(at) => write!(f, "lag-{at}"),
-            Plan::Skip(at) => write!(f, "skip-{at}"),
-            Plan::Down { first, last } if first == last => write!(f, "down-step-{}", first + 1),
-            Plan::Down { first, last } => write!(f, "down-steps-{}-{}", first + 1, last + 1),
+            PerturbationPlan::Reference => f.write_str("reference"),
+            PerturbationPlan::CrashBefore(write) => write!(f, "crash-before-write-{}", write.number),
+            PerturbationPlan::CrashAfter(write) => write!(f, "crash-after-write-{}", write.number),
+            PerturbationPlan::LostResponse(write) => write!(f, "lost-response-write-{}", write.number),
+            PerturbationPlan::StaleRestart { at, view } => write!(f, "stale-restart-{at}-view-{view}"),
+            PerturbationPlan::Lag(at) => write!(f, "lag-{at}"),
+            PerturbationPlan::Skip(at) => write!(f, "skip-{at}"),
+            PerturbationPlan::Down { first, last } if first == last => write!(f, "down-step-{}", first + 1),
+            PerturbationPlan::Down { first, last } => write!(f, "down-steps-{}-{}", first + 1, last + 1),
         }
     }
 }
@@ -86,7 +86,7 @@ impl Kinds {
 }
 
 /// All plans for a reference run, grouped by kind.
-pub(crate) fn derive(kinds: Kinds, reference: &Record) -> Vec<Vec<Plan>> {
+pub(crate) fn derive(kinds: Kinds, reference: &Record) -> Vec<Vec<PerturbationPlan>> {
     let mut groups = Vec::new();
     let writes: Vec<(WriteId, usize)> = reference
         .effective_writes()
@@ -96,25 +96,25 @@ pub(crate) fn derive(kinds: Kinds, reference: &Record) -> Vec<Vec<Plan>> {
     let ids = || writes.iter().map(|(id, _)| id.clone());
     let steps = reference.steps.len();
     if kinds.crashes {
-        groups.push(ids().map(Plan::CrashBefore).collect());
-        groups.push(ids().map(Plan::CrashAfter).collect());
+        groups.push(ids().map(PerturbationPlan::CrashBefore).collect());
+        groups.push(ids().map(PerturbationPlan::CrashAfter).collect());
     }
     if kinds.lost_responses {
-        groups.push(ids().map(Plan::LostResponse).collect());
+        groups.push(ids().map(PerturbationPlan::LostResponse).collect());
     }
     if kinds.stale_views {
         let points = (0..steps).map(Point::Step).chain(ids().map(Point::Write));
-        groups.push(points.map(Plan::Lag).collect());
+        groups.push(points.map(PerturbationPlan::Lag).collect());
         groups.push(stale_restarts(&writes, steps));
     }
     if kinds.skipped_states {
         let points = (0..steps).map(Point::Step).chain(ids().map(Point::Write));
-        groups.push(points.map(Plan::Skip).collect());
-        let single = (0..steps).map(|step| Plan::Down {
+        groups.push(points.map(PerturbationPlan::Skip).collect());
+        let single = (0..steps).map(|step| PerturbationPlan::Down {
             first: step,
             last: step,
         });
-        let double = (1..steps).map(|step| Plan::Down {
+        let double = (1..steps).map(|step| PerturbationPlan::Down {
             first: step - 1,
             last: step,
         });
@@ -124,7 +124,7 @@ pub(crate) fn derive(kinds: Kinds, reference: &Record) -> Vec<Vec<Plan>> {
 }
 
 /// Restarts at the end of each step and after each write, with the views before the last writes and before each step.
-fn stale_restarts(writes: &[(WriteId, usize)], steps: usize) -> Vec<Plan> {
+fn stale_restarts(writes: &[(WriteId, usize)], steps: usize) -> Vec<PerturbationPlan> {
     let mut plans = Vec::new();
     let mut add = |at: &Point, last_write: usize, last_step: usize| {
         let recent = writes.get(last_write.saturating_sub(3)..last_write);
@@ -132,7 +132,7 @@ fn stale_restarts(writes: &[(WriteId, usize)], steps: usize) -> Vec<Plan> {
         let views = recent
             .map(|(id, _)| Point::Write(id.clone()))
             .chain((0..=last_step).map(Point::Step));
-        plans.extend(views.map(|view| Plan::StaleRestart { at: at.clone(), view }));
+        plans.extend(views.map(|view| PerturbationPlan::StaleRestart { at: at.clone(), view }));
     };
     for step in 0..steps {
         let written = writes.iter().filter(|(_, of)| *of <= step).count();
@@ -145,7 +145,7 @@ fn stale_restarts(writes: &[(WriteId, usize)], steps: usize) -> Vec<Plan> {
 }
 
 /// At most `budget` plans: every kind gets its share, spread evenly over the run. The same plans for the same input.
-pub(crate) fn within(budget: usize, groups: Vec<Vec<Plan>>) -> Vec<Plan> {
+pub(crate) fn within(budget: usize, groups: Vec<Vec<PerturbationPlan>>) -> Vec<PerturbationPlan> {
     let mut remaining = budget;
     // The smallest groups first, so that what they leave over goes to the others.
     let mut order: Vec<usize> = (0..groups.len()).collect();
@@ -176,8 +176,10 @@ pub(crate) fn within(budget: usize, groups: Vec<Vec<Plan>>) -> Vec<Plan> {
 mod tests {
     use super::*;
 
-    fn steps(count: usize) -> Vec<Plan> {
-        (0..count).map(|step| Plan::Lag(Point::Step(step))).collect()
+    fn steps(count: usize) -> Vec<PerturbationPlan> {
+        (0..count)
+            .map(|step| PerturbationPlan::Lag(Point::Step(step)))
+            .collect()
     }
 
     #[test]
@@ -185,7 +187,7 @@ mod tests {
         let chosen = within(10, vec![steps(100), steps(2), steps(100)]);
 
         assert_eq!(chosen.len(), 10);
-        let names: Vec<String> = chosen.iter().map(Plan::to_string).collect();
+        let names: Vec<String> = chosen.iter().map(PerturbationPlan::to_string).collect();
         assert_eq!(
             names[..4],
             ["lag-step-1", "lag-step-26", "lag-step-51", "lag-step-76"]

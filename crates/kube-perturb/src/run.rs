@@ -13,9 +13,9 @@ use tokio::time::{Instant, sleep};
 
 use crate::cluster::{Cluster, End};
 use crate::end_state::EndState;
-use crate::gate::{Interruption, RequestLimits, STALE, Shared};
+use crate::gate::{Interruption, RequestLimits, RunState, STALE};
 use crate::panics;
-use crate::plan::{Plan, Point};
+use crate::plan::{PerturbationPlan, Point};
 use crate::record::{Record, StepRecord};
 use crate::scenario::Scenario;
 
@@ -79,7 +79,7 @@ pub(crate) struct Outcome {
 }
 
 /// Performs a run on a thread of its own, because a controller that blocks its thread must not block the test.
-pub(crate) fn run(setup: &Setup, plan: &Plan, limits: RequestLimits) -> Outcome {
+pub(crate) fn run(setup: &Setup, plan: &PerturbationPlan, limits: RequestLimits) -> Outcome {
     let (sender, receiver) = mpsc::channel();
     let (of_thread, plan) = (setup.clone(), plan.clone());
     let started = kube_tasks::spawn_thread("perturb", move || {
@@ -107,9 +107,9 @@ pub(crate) fn run(setup: &Setup, plan: &Plan, limits: RequestLimits) -> Outcome 
 /// A run in progress. It outlives the controller's runtimes.
 struct Run<'a> {
     setup: &'a Setup,
-    plan: Plan,
+    plan: PerturbationPlan,
     limits: RequestLimits,
-    shared: Option<Arc<Shared>>,
+    shared: Option<Arc<RunState>>,
     /// The next step, and whether it was performed already.
     step: usize,
     performed: bool,
@@ -129,7 +129,7 @@ enum Life {
 }
 
 impl<'a> Run<'a> {
-    fn new(setup: &'a Setup, plan: Plan, limits: RequestLimits) -> Run<'a> {
+    fn new(setup: &'a Setup, plan: PerturbationPlan, limits: RequestLimits) -> Run<'a> {
         Run {
             setup,
             plan,
@@ -170,7 +170,7 @@ impl<'a> Run<'a> {
                 failed_checks: Vec::new(),
             };
         };
-        if self.exits > 0 && self.plan == Plan::Reference && ended == Ended::Settled {
+        if self.exits > 0 && self.plan == PerturbationPlan::Reference && ended == Ended::Settled {
             ended = Ended::ControllerExited(None);
         }
         let mut failed_checks = Vec::new();
@@ -251,7 +251,7 @@ impl<'a> Run<'a> {
     }
 
     /// Creates the server, inside the first runtime, whose clock it uses.
-    fn create(&mut self) -> Result<Arc<Shared>, Ended> {
+    fn create(&mut self) -> Result<Arc<RunState>, Ended> {
         let mut builder = TestServer::builder()
             .seed(1)
             .controllers(Controllers::none().garbage_collection().namespace_deletion());
@@ -265,13 +265,13 @@ impl<'a> Run<'a> {
             }
         }
         let ignored = self.setup.ignored_resources.clone();
-        let shared = Arc::new(Shared::new(server, self.plan.clone(), ignored, self.limits));
+        let shared = Arc::new(RunState::new(server, self.plan.clone(), ignored, self.limits));
         self.shared = Some(shared.clone());
         Ok(shared)
     }
 
     /// Performs the steps, and waits until the cluster has settled.
-    async fn drive(&mut self, shared: &Shared) -> Life {
+    async fn drive(&mut self, shared: &RunState) -> Life {
         let steps = self.setup.scenario.steps.len();
         // The controller starts in the given state, and may react to it.
         if self.step == 0 && !self.performed && !self.rest(shared, STEP_REST).await {
@@ -281,19 +281,19 @@ impl<'a> Run<'a> {
             let step = self.step;
             if !self.performed {
                 match self.plan {
-                    Plan::Down { first, last } if shared.strike_if(step == first) => {
+                    PerturbationPlan::Down { first, last } if shared.strike_if(step == first) => {
                         return Life::Down(first, last);
                     }
-                    Plan::Lag(Point::Step(at)) if shared.strike_if(step == at) => {
+                    PerturbationPlan::Lag(Point::Step(at)) if shared.strike_if(step == at) => {
                         shared.freeze(shared.server.resource_version(), false);
                     }
-                    Plan::Skip(Point::Step(at)) if shared.strike_if(step == at) => {
+                    PerturbationPlan::Skip(Point::Step(at)) if shared.strike_if(step == at) => {
                         shared.freeze(shared.server.resource_version(), true);
                     }
                     _ => {}
                 }
                 let mut result = self.perform_step(shared);
-                if result.is_err() && self.plan != Plan::Reference {
+                if result.is_err() && self.plan != PerturbationPlan::Reference {
                     // The step needs something that the controller has not done yet. A user would try again.
                     if !self.rest(shared, STEP_REST).await {
                         return Life::Over(Ended::NeverSettled);
@@ -304,14 +304,14 @@ impl<'a> Run<'a> {
                     return Life::Over(ended);
                 }
             }
-            if self.plan == Plan::Skip(Point::Step(step)) && step + 1 < steps {
+            if self.plan == PerturbationPlan::Skip(Point::Step(step)) && step + 1 < steps {
                 // The next step follows before the view catches up.
                 sleep(Duration::from_secs(5)).await;
             } else if !self.rest(shared, STEP_REST).await {
                 return Life::Over(Ended::NeverSettled);
             }
             (self.step, self.performed) = (step + 1, false);
-            if let Plan::StaleRestart {
+            if let PerturbationPlan::StaleRestart {
                 at: Point::Step(at), ..
             } = self.plan
                 && shared.strike_if(at == step)
@@ -327,7 +327,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn perform_step(&mut self, shared: &Shared) -> Result<(), Ended> {
+    fn perform_step(&mut self, shared: &RunState) -> Result<(), Ended> {
         let Some(step) = self.setup.scenario.steps.get(self.step) else {
             return Ok(());
         };
@@ -359,7 +359,7 @@ impl<'a> Run<'a> {
     }
 
     /// Waits until nothing has been written for a while; `false` if that does not happen.
-    async fn rest(&self, shared: &Shared, time: Duration) -> bool {
+    async fn rest(&self, shared: &RunState, time: Duration) -> bool {
         let deadline = Instant::now() + self.setup.time_limit;
         shared.touch();
         while shared.at_rest_for() < time {

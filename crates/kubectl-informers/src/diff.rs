@@ -44,13 +44,13 @@ pub const KEYS: [&[&str]; 9] = [
 
 /// What changed between two states, without noise, the most important fields first.
 pub fn of_items(old: &Item, new: &Item, noise: &Noise) -> Vec<FieldChange> {
-    let (old, new) = (State::of(old), State::of(new));
+    let (old, new) = (ComparedObject::of(old), ComparedObject::of(new));
     changes(&old, &new, noise)
 }
 
 /// The same with the authors of the changes; `None` if they cannot be known.
 pub fn with_authors(old: &Item, new: &Item, noise: &Noise) -> (Vec<FieldChange>, Option<Vec<Written>>) {
-    let (old, new) = (State::of(old), State::of(new));
+    let (old, new) = (ComparedObject::of(old), ComparedObject::of(new));
     let changes = changes(&old, &new, noise);
     let managers = (&old.summary.managers, &new.summary.managers);
     let authors = Managers::authors(managers.0, managers.1, &changes, (&old.tree, &new.tree));
@@ -58,12 +58,12 @@ pub fn with_authors(old: &Item, new: &Item, noise: &Noise) -> (Vec<FieldChange>,
 }
 
 /// An object in the form in which it is compared.
-struct State {
+struct ComparedObject {
     tree: Value,
     summary: Summary,
 }
 
-impl State {
+impl ComparedObject {
     fn of(item: &Item) -> Self {
         Self {
             tree: item.tree().0,
@@ -73,7 +73,7 @@ impl State {
 }
 
 /// Values that were taken out are compared, too.
-fn changes(old: &State, new: &State, noise: &Noise) -> Vec<FieldChange> {
+fn changes(old: &ComparedObject, new: &ComparedObject, noise: &Noise) -> Vec<FieldChange> {
     let mut changes = diff(&old.tree, &new.tree);
     let shown = |value: &'_ Value, path: &str| value.pointer(path).and_then(Value::as_str).map(str::to_owned);
     for (path, mark) in &old.summary.marks {

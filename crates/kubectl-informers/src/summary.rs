@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::redact::Marks;
-use crate::who::{Author, Entry, FieldSet, Managers};
+use crate::who::{Author, FieldSet, ManagerEntry, Managers};
 
 /// What was removed from an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,7 +71,7 @@ impl Summary {
         let entries = head
             .managers
             .into_iter()
-            .map(|(author, count)| Entry {
+            .map(|(author, count)| ManagerEntry {
                 author,
                 fields: FieldSet(hashes.by_ref().take(count).collect()),
             })

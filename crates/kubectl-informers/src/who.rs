@@ -20,14 +20,14 @@ const MOST_KEYS: usize = 16;
 /// the memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Managers {
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<ManagerEntry>,
     /// The names of the fields that identify list elements, where they are not among [`KEYS`].
     pub(crate) keys: Vec<Vec<String>>,
 }
 
 /// One manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct ManagerEntry {
     pub(crate) author: Author,
     pub(crate) fields: FieldSet,
 }
@@ -140,7 +140,9 @@ impl Managers {
     pub fn of(managed_fields: &Value) -> Self {
         let mut keys = Vec::new();
         let list = managed_fields.as_array().into_iter().flatten();
-        let entries = list.filter_map(|value| Entry::of(value, &mut keys)).collect();
+        let entries = list
+            .filter_map(|value| ManagerEntry::of(value, &mut keys))
+            .collect();
         Self { entries, keys }
     }
 
@@ -201,7 +203,7 @@ impl Managers {
     }
 }
 
-impl Entry {
+impl ManagerEntry {
     fn of(value: &Value, keys: &mut Vec<Vec<String>>) -> Option<Self> {
         let Value::Object(entry) = value else {
             return None;
@@ -229,8 +231,8 @@ impl Entry {
 
 /// Whether an entry was written since the old state. Losing fields to another manager changes the field set, but not the
 /// time.
-fn has_written(entry: &Entry, old: &[Entry]) -> bool {
-    let same = |other: &&Entry| {
+fn has_written(entry: &ManagerEntry, old: &[ManagerEntry]) -> bool {
+    let same = |other: &&ManagerEntry| {
         other.author.manager == entry.author.manager
             && other.author.operation == entry.author.operation
             && other.author.subresource == entry.author.subresource

@@ -31,7 +31,7 @@ impl Stored {
 }
 
 /// A collection at one version.
-pub type State = BTreeMap<Key, Stored>;
+pub type CollectionState = BTreeMap<Key, Stored>;
 
 /// How an object changed, as a watch reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,13 +64,13 @@ const START: u64 = 8;
 #[derive(Clone, Debug)]
 pub struct Epoch {
     /// The selected collection after each of its changes.
-    states: BTreeMap<u64, Arc<State>>,
+    states: BTreeMap<u64, Arc<CollectionState>>,
     /// Its changes, oldest first.
     pub changes: Vec<Change>,
     /// The newest version, of any collection.
     pub head: u64,
     /// Everything in the collection, selected or not.
-    all: State,
+    all: CollectionState,
 }
 
 impl Epoch {
@@ -79,7 +79,7 @@ impl Epoch {
             states: BTreeMap::from([(START, Arc::default())]),
             changes: Vec::new(),
             head: START,
-            all: State::new(),
+            all: CollectionState::new(),
         }
     }
 
@@ -89,7 +89,7 @@ impl Epoch {
     }
 
     /// The selected collection at a version.
-    pub fn at(&self, version: u64) -> Arc<State> {
+    pub fn at(&self, version: u64) -> Arc<CollectionState> {
         let state = self.states.range(..=version).next_back();
         state.map(|(_, state)| state.clone()).unwrap_or_default()
     }
@@ -130,7 +130,7 @@ impl Epoch {
             (Some(last), None) => (ChangeKind::Deleted, Stored { version, ..last }),
             (None, None) => return,
         };
-        let mut state = State::clone(&self.at(version));
+        let mut state = CollectionState::clone(&self.at(version));
         match kind {
             ChangeKind::Deleted => state.remove(&key),
             _ => state.insert(key, object),
@@ -145,7 +145,7 @@ impl Epoch {
     }
 
     /// The history of a backup taken at an earlier version.
-    pub(super) fn restored(&self, version: u64, all: State) -> Self {
+    pub(super) fn restored(&self, version: u64, all: CollectionState) -> Self {
         let mut states = self.states.clone();
         states.retain(|at, _| *at <= version);
         let mut changes = self.changes.clone();

@@ -21,7 +21,7 @@ use crate::object::Key;
 use crate::shards::Part;
 use crate::tape::Settings;
 pub use fault::{Fault, On, RequestFault};
-pub use history::{Change, ChangeKind, Epoch, State, Stored};
+pub use history::{Change, ChangeKind, CollectionState, Epoch, Stored};
 pub use source::ModelSource;
 use stream::{Item, Stream};
 
@@ -132,7 +132,7 @@ impl Server {
     }
 
     /// The selected collection as it is now.
-    pub fn now(&self) -> Arc<State> {
+    pub fn now(&self) -> Arc<CollectionState> {
         self.epoch().at(self.head())
     }
 
@@ -247,7 +247,7 @@ impl Server {
             return;
         }
         // With a selector, what is not selected is part of the backup too; the model keeps it as it is now.
-        let mut all = State::clone(&current.at(version));
+        let mut all = CollectionState::clone(&current.at(version));
         if self.settings.selector == 1 {
             for (key, object) in self.unselected() {
                 all.entry(key).or_insert(object);

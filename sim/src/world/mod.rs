@@ -63,7 +63,7 @@ pub struct Outcome {
     /// What was violated.
     pub failure: Option<Failure>,
     /// The faults that occurred, with the state in which they did.
-    pub coverage: BTreeSet<(State, Kind)>,
+    pub coverage: BTreeSet<(ReflectorPhase, Kind)>,
     /// The number of requests.
     pub requests: usize,
     /// What happened, one line per step, if it was requested.
@@ -72,7 +72,7 @@ pub struct Outcome {
 
 /// The state of the reflector, for the coverage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum State {
+pub enum ReflectorPhase {
     /// Nothing was requested yet.
     Starting,
     /// The initial list is being fetched.
@@ -89,7 +89,7 @@ pub enum State {
     Resting,
 }
 
-impl State {
+impl ReflectorPhase {
     /// All states.
     pub const ALL: [Self; 7] = [
         Self::Starting,
@@ -165,7 +165,7 @@ struct World {
     late: Vec<Index<Thing>>,
     cache: CacheModel,
     trace: DefaultHasher,
-    coverage: BTreeSet<(State, Kind)>,
+    coverage: BTreeSet<(ReflectorPhase, Kind)>,
     journal: Vec<String>,
     with_journal: bool,
     /// The number of events that handlers received.
@@ -258,16 +258,16 @@ impl World {
     }
 
     /// The state of the reflector.
-    fn state(&self) -> State {
+    fn state(&self) -> ReflectorPhase {
         let had_list = self.handle.stats().lists > 0;
         match self.handle.state() {
-            ReflectorState::Watching { .. } => State::Watching,
-            ReflectorState::Listing { .. } if had_list => State::Relisting,
-            ReflectorState::Listing { .. } => State::FirstList,
-            ReflectorState::BackingOff { .. } if had_list => State::WaitingToResume,
-            ReflectorState::BackingOff { .. } => State::WaitingToList,
-            ReflectorState::Resting => State::Resting,
-            _ => State::Starting,
+            ReflectorState::Watching { .. } => ReflectorPhase::Watching,
+            ReflectorState::Listing { .. } if had_list => ReflectorPhase::Relisting,
+            ReflectorState::Listing { .. } => ReflectorPhase::FirstList,
+            ReflectorState::BackingOff { .. } if had_list => ReflectorPhase::WaitingToResume,
+            ReflectorState::BackingOff { .. } => ReflectorPhase::WaitingToList,
+            ReflectorState::Resting => ReflectorPhase::Resting,
+            _ => ReflectorPhase::Starting,
         }
     }
 

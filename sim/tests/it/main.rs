@@ -6,7 +6,7 @@ use kube_sim::campaign::{campaign, profile_of, threads};
 use kube_sim::generate::{Profile, tape};
 use kube_sim::shrink::shrink;
 use kube_sim::tape::{Kind, Tape};
-use kube_sim::world::State;
+use kube_sim::world::ReflectorPhase;
 use kube_sim::{coverage, regressions, workqueue, world};
 
 #[test]
@@ -113,7 +113,7 @@ fn every_state_of_a_shard_that_moves_is_reached() {
     if let Some(found) = report.found {
         panic!("{found}");
     }
-    for state in State::ALL {
+    for state in ReflectorPhase::ALL {
         assert!(
             report.coverage.contains_key(&(state, Kind::MoveShard)),
             "no move in the state {state:?}"

@@ -59,14 +59,14 @@ const PATHS: usize = 64;
 /// hash and never kept, logged or reported.
 #[derive(Clone, Default)]
 pub struct LoopDetector {
-    shared: Arc<Shared>,
+    shared: Arc<LoopDetectorInner>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct LoopDetectorInner {
     options: LoopOptions,
     hasher: RandomState,
-    state: Mutex<State>,
+    state: Mutex<LoopState>,
 }
 
 /// What counts as a loop.
@@ -152,7 +152,7 @@ impl fmt::Display for Finding {
 }
 
 #[derive(Default)]
-struct State {
+struct LoopState {
     objects: HashMap<ObjectKey, Track>,
     loops: u64,
     fights: u64,
@@ -195,9 +195,9 @@ impl LoopDetector {
     /// A detector with other limits.
     pub fn new(options: LoopOptions) -> Self {
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(LoopDetectorInner {
                 options,
-                ..Shared::default()
+                ..LoopDetectorInner::default()
             }),
         }
     }
@@ -322,7 +322,7 @@ impl fmt::Debug for LoopDetector {
     }
 }
 
-impl State {
+impl LoopState {
     /// Counts an update. Whether the object changes so often that its fields are worth comparing.
     fn is_busy(&mut self, key: &ObjectKey, now: Instant, options: &LoopOptions) -> bool {
         if self.objects.len() >= TRACKED && !self.objects.contains_key(key) {

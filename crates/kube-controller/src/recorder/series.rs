@@ -83,7 +83,7 @@ pub(crate) enum Refused {
     Full,
 }
 
-struct Entry {
+struct SeriesEntry {
     event: Event,
     count: i32,
     last_observed: Timestamp,
@@ -95,7 +95,7 @@ struct Entry {
     urgent: bool,
 }
 
-impl Entry {
+impl SeriesEntry {
     fn series(&self) -> EventSeries {
         EventSeries {
             count: self.count,
@@ -125,7 +125,7 @@ struct Bucket {
 
 pub(crate) struct SeriesMachine {
     source: Source,
-    series: HashMap<SeriesKey, Entry>,
+    series: HashMap<SeriesKey, SeriesEntry>,
     buckets: HashMap<RefKey, Bucket>,
     /// No write before this time.
     not_before: Option<Instant>,
@@ -172,7 +172,7 @@ impl SeriesMachine {
         let event = self.event(regarding, note, time);
         self.series.insert(
             key,
-            Entry {
+            SeriesEntry {
                 event,
                 count: 1,
                 last_observed: time,
@@ -236,7 +236,7 @@ impl SeriesMachine {
 
     /// When [`next`](Self::next) may have something to do.
     pub(crate) fn due(&self) -> Option<Instant> {
-        let due = self.series.values().map(Entry::due).min()?;
+        let due = self.series.values().map(SeriesEntry::due).min()?;
         Some(self.not_before.map_or(due, |not_before| due.max(not_before)))
     }
 

@@ -80,9 +80,9 @@ where
 
 /// The log of a reconciler, and its runs in flight.
 #[derive(Clone)]
-pub struct Runs(Arc<Mutex<State>>);
+pub struct Runs(Arc<Mutex<RunsState>>);
 
-struct State {
+struct RunsState {
     began: Instant,
     log: Vec<(Duration, String)>,
     finished: usize,
@@ -93,7 +93,7 @@ struct State {
 
 impl Runs {
     pub fn new() -> Self {
-        Runs(Arc::new(Mutex::new(State {
+        Runs(Arc::new(Mutex::new(RunsState {
             began: Instant::now(),
             log: Vec::new(),
             finished: 0,

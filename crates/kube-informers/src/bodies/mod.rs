@@ -64,10 +64,10 @@ struct BodiesInner<K: kube::Resource> {
     client: kube::Client,
     resource: ResourceType,
     metadata: Store<PartialObjectMeta<K>>,
-    state: Mutex<State<K>>,
+    state: Mutex<BodiesState<K>>,
 }
 
-struct State<K> {
+struct BodiesState<K> {
     cache: BodyCache<K>,
     in_flight: HashMap<ObjectKey, WeakShared<Fetch<K>>>,
 }
@@ -162,7 +162,7 @@ where
             client,
             resource: metadata.resource().cloned().unwrap_or_else(ResourceType::of::<K>),
             metadata: metadata.store(),
-            state: Mutex::new(State {
+            state: Mutex::new(BodiesState {
                 cache: BodyCache::new(limits),
                 in_flight: HashMap::new(),
             }),
@@ -231,7 +231,7 @@ where
     }
 }
 
-impl<K> State<K>
+impl<K> BodiesState<K>
 where
     K: kube::Resource<DynamicType: Default> + DeserializeOwned + Send + Sync + 'static,
 {

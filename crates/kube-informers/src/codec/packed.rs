@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::format::{DecodeOptions, RawObject, Schema, Skim, Text};
 use super::{Codec, Encoding, Expected, LazyCodec, json, protobuf};
-use crate::lazy::{Context, Front, Lazy, LazyCounters, LazyOptions, Packed, Shared, Validate};
+use crate::lazy::{Context, Front, Lazy, LazyCounters, LazyOptions, Packed, SourceContext, Validate};
 use crate::object::Object;
 
 /// The encoded bytes of one object, and what is needed to decode them.
@@ -55,7 +55,7 @@ pub(crate) fn decode<T: DeserializeOwned + 'static>(encoded: Encoded<'_>) -> Res
 pub(super) fn codec<K: Object + DeserializeOwned>(options: LazyOptions) -> Codec<Lazy<K>> {
     let counters = Arc::<LazyCounters>::default();
     let contexts = Arc::new(Contexts {
-        shared: Arc::new(Shared::new(options, counters.clone())),
+        shared: Arc::new(SourceContext::new(options, counters.clone())),
         last: Mutex::new(None),
         validate: options.validate,
     });
@@ -111,7 +111,7 @@ fn cut_and_pack(bytes: &[u8], cut: bool) -> Result<Packed, Error> {
 
 /// Creates the objects of one source.
 struct Contexts<K> {
-    shared: Arc<Shared<K>>,
+    shared: Arc<SourceContext<K>>,
     /// That of the last object. A source whose resource changes its version has another one from then on.
     last: Mutex<Option<Arc<Context<K>>>>,
     validate: Validate,

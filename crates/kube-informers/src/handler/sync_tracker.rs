@@ -35,11 +35,11 @@ use tokio::sync::Notify;
 #[doc(alias = "SingleFileTracker")]
 #[doc(alias = "NewSingleFileTracker")]
 pub struct SyncTracker<T> {
-    state: Mutex<State<T>>,
+    state: Mutex<SyncState<T>>,
     synced: Notify,
 }
 
-struct State<T> {
+struct SyncState<T> {
     /// Started and not finished.
     pending: HashSet<T, RandomState>,
     /// Everything has been started.
@@ -51,7 +51,7 @@ impl<T: Hash + Eq> SyncTracker<T> {
     /// A tracker without work, whose upstream is not synced.
     pub fn new() -> Self {
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(SyncState {
                 pending: HashSet::default(),
                 upstream_synced: false,
                 synced: false,
@@ -109,7 +109,7 @@ impl<T: Hash + Eq> SyncTracker<T> {
         }
     }
 
-    fn check(&self, mut state: parking_lot::MutexGuard<'_, State<T>>) {
+    fn check(&self, mut state: parking_lot::MutexGuard<'_, SyncState<T>>) {
         if !state.synced && state.upstream_synced && state.pending.is_empty() {
             state.synced = true;
             drop(state);

@@ -73,7 +73,7 @@ impl LazyCounters {
 }
 
 /// What the objects of one source share.
-pub(crate) struct Shared<K> {
+pub(crate) struct SourceContext<K> {
     pub(super) counters: Arc<LazyCounters>,
     /// Objects that are decoded for events in flight, in estimated bytes.
     pub(super) in_flight: AtomicUsize,
@@ -82,7 +82,7 @@ pub(crate) struct Shared<K> {
     pub(super) siblings: Option<Siblings>,
 }
 
-impl<K> Shared<K> {
+impl<K> SourceContext<K> {
     pub(crate) fn new(options: LazyOptions, counters: Arc<LazyCounters>) -> Self {
         Self {
             siblings: options.compressed.then(|| Siblings::new(counters.clone())),
@@ -105,7 +105,7 @@ pub(crate) struct Context<K> {
     /// The schema of their kind in either encoding.
     schema: Option<&'static Message>,
     paths: RwLock<HashMap<Box<str>, Arc<ResolvedPath>>>,
-    pub(super) shared: Arc<Shared<K>>,
+    pub(super) shared: Arc<SourceContext<K>>,
 }
 
 /// A path, and what it is for the kind.
@@ -120,7 +120,11 @@ pub(super) enum ResolvedPath {
 }
 
 impl<K> Context<K> {
-    pub(crate) fn new(kind: Expected, message: Option<&'static Message>, shared: Arc<Shared<K>>) -> Self {
+    pub(crate) fn new(
+        kind: Expected,
+        message: Option<&'static Message>,
+        shared: Arc<SourceContext<K>>,
+    ) -> Self {
         Self {
             schema: message.or_else(|| schema::lookup(&kind.api_version, &kind.kind)),
             kind,

@@ -9,7 +9,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::context::ResolvedPath;
-use super::{Context, FieldPath, Lazy, LazyCounters, LazyError, LazyOptions, Packed, PathError, Shared};
+use super::{
+    Context, FieldPath, Lazy, LazyCounters, LazyError, LazyOptions, Packed, PathError, SourceContext,
+};
 use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::source::KnownResource;
@@ -136,7 +138,7 @@ impl<K: Object + Serialize + KnownResource> Lazy<K> {
                 .and_then(|bytes| Packed::from_json(&bytes))
                 .map_err(|error| unencodable(super::json_problem(error)))?,
         };
-        let shared = Shared::new(LazyOptions::default(), Arc::<LazyCounters>::default());
+        let shared = SourceContext::new(LazyOptions::default(), Arc::<LazyCounters>::default());
         Ok(Self::new(
             packed,
             Arc::new(Context::new(kind, message, Arc::new(shared))),

@@ -125,7 +125,7 @@ use context::ResolvedPath;
 use decoded::InFlight;
 
 pub use context::Validate;
-pub(crate) use context::{Context, Shared};
+pub(crate) use context::{Context, SourceContext};
 #[doc(hidden)]
 pub use context::{LazyCounters, LazyOptions};
 pub use error::LazyError;
@@ -403,7 +403,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Lazy<K> {
         if let Some(object) = in_flight {
             return Ok(object);
         }
-        let Shared {
+        let SourceContext {
             decoded, in_flight, ..
         } = &*self.context.shared;
         let cached = decoded

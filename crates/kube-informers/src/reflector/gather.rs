@@ -21,7 +21,7 @@ const NAMELESS_KEPT: usize = 16;
 /// The objects of an incomplete collection.
 pub(super) struct Gathered<K> {
     /// One entry per key, and empty entries.
-    entries: Vec<Entry<K>>,
+    entries: Vec<KeyStates<K>>,
     /// The positions of the entries that are in use. The key is not stored: it is read from the entry.
     positions: HashTable<usize>,
     /// The positions of the empty entries.
@@ -32,14 +32,14 @@ pub(super) struct Gathered<K> {
 }
 
 /// The states of one key: the last readable one, and an unreadable one after it.
-struct Entry<K> {
+struct KeyStates<K> {
     object: Option<Arc<K>>,
     unreadable: Option<Box<BadObject>>,
 }
 
 type Key<'a> = (Option<&'a str>, &'a str);
 
-impl<K: Object> Entry<K> {
+impl<K: Object> KeyStates<K> {
     fn key(&self) -> Option<Key<'_>> {
         match (&self.object, &self.unreadable) {
             (Some(object), _) => Some(key_of(&**object)),
@@ -130,7 +130,7 @@ impl<K: Object> Gathered<K> {
         let hash = self.hasher.hash_one(key);
         let entries = &self.entries;
         let found = self.positions.find_entry(hash, |position| {
-            entries.get(*position).and_then(Entry::key) == Some(key)
+            entries.get(*position).and_then(KeyStates::key) == Some(key)
         });
         if let Ok(found) = found {
             let (position, _) = found.remove();
@@ -142,7 +142,7 @@ impl<K: Object> Gathered<K> {
     fn find(&self, hash: u64, key: Key<'_>) -> Option<usize> {
         self.positions
             .find(hash, |position| {
-                self.entries.get(*position).and_then(Entry::key) == Some(key)
+                self.entries.get(*position).and_then(KeyStates::key) == Some(key)
             })
             .copied()
     }
@@ -154,19 +154,24 @@ impl<K: Object> Gathered<K> {
                 position
             }
             None => {
-                self.entries.push(Entry { object, unreadable });
+                self.entries.push(KeyStates { object, unreadable });
                 self.entries.len() - 1
             }
         };
         let (entries, hasher) = (&self.entries, &self.hasher);
         self.positions.insert_unique(hash, position, |position| {
-            hasher.hash_one(entries.get(*position).and_then(Entry::key).unwrap_or_default())
+            hasher.hash_one(
+                entries
+                    .get(*position)
+                    .and_then(KeyStates::key)
+                    .unwrap_or_default(),
+            )
         });
     }
 
     fn set(&mut self, position: usize, object: Option<Arc<K>>, unreadable: Option<Box<BadObject>>) {
         if let Some(entry) = self.entries.get_mut(position) {
-            *entry = Entry { object, unreadable };
+            *entry = KeyStates { object, unreadable };
         }
     }
 

@@ -105,7 +105,7 @@ impl std::fmt::Debug for ListItem {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ListState {
     Magic,
     /// Between the fields of the envelope.
     Envelope,
@@ -129,7 +129,7 @@ enum State {
 #[derive(Debug)]
 pub struct ListSplitter {
     chunks: Chunks,
-    state: State,
+    state: ListState,
     max_item_size: usize,
     api_version: String,
     kind: String,
@@ -149,7 +149,7 @@ impl ListSplitter {
     pub fn new(max_item_size: usize) -> Self {
         Self {
             chunks: Chunks::default(),
-            state: State::Magic,
+            state: ListState::Magic,
             max_item_size,
             api_version: String::new(),
             kind: String::new(),
@@ -186,7 +186,7 @@ impl ListSplitter {
     pub fn next_item(&mut self) -> Result<Option<ListItem>, Error> {
         let result = self.advance();
         if result.is_err() {
-            self.state = State::Failed;
+            self.state = ListState::Failed;
         }
         result
     }
@@ -197,7 +197,7 @@ impl ListSplitter {
     ///
     /// The body is incomplete or not a list.
     pub fn finish(self) -> Result<ListMeta, Error> {
-        if self.state == State::Envelope && self.chunks.is_empty() && self.has_list {
+        if self.state == ListState::Envelope && self.chunks.is_empty() && self.has_list {
             return Ok(self.meta);
         }
         Err(Error::malformed("the list ends too early"))
@@ -214,34 +214,34 @@ impl ListSplitter {
     fn advance(&mut self) -> Result<Option<ListItem>, Error> {
         loop {
             match self.state {
-                State::Failed => return Err(Error::malformed("the body is not a list")),
-                State::Magic => match self.chunks.take(4) {
-                    Some(magic) if magic[..] == MAGIC => self.state = State::Envelope,
+                ListState::Failed => return Err(Error::malformed("the body is not a list")),
+                ListState::Magic => match self.chunks.take(4) {
+                    Some(magic) if magic[..] == MAGIC => self.state = ListState::Envelope,
                     Some(_) => return Err(Error::malformed("the body does not start with k8s\\0")),
                     None => return Ok(None),
                 },
-                State::Skip { left, list } => {
+                ListState::Skip { left, list } => {
                     let left = left - self.chunks.skip(left);
                     if left > 0 {
-                        self.state = State::Skip { left, list };
+                        self.state = ListState::Skip { left, list };
                         return Ok(None);
                     }
-                    self.state = list.map_or(State::Envelope, State::List);
+                    self.state = list.map_or(ListState::Envelope, ListState::List);
                 }
-                State::Envelope => {
+                ListState::Envelope => {
                     if !self.advance_envelope()? {
                         return Ok(None);
                     }
                 }
-                State::Item { length, list } => {
+                ListState::Item { length, list } => {
                     let Some(item) = self.chunks.take(length) else {
                         return Ok(None);
                     };
-                    self.state = State::List(list);
+                    self.state = ListState::List(list);
                     return Ok(Some(ListItem::Object(item)));
                 }
-                State::List(0) => self.state = State::Envelope,
-                State::List(left) => match self.advance_list(left)? {
+                ListState::List(0) => self.state = ListState::Envelope,
+                ListState::List(left) => match self.advance_list(left)? {
                     Some(Some(item)) => return Ok(Some(item)),
                     Some(None) => {}
                     None => return Ok(None),
@@ -281,7 +281,7 @@ impl ListSplitter {
                 }
                 self.has_list = true;
                 self.chunks.skip(head as u64);
-                self.state = State::List(length);
+                self.state = ListState::List(length);
             }
             Field::Bytes(1, length, head) if length <= MAX_SMALL => {
                 let Some(types) = self.small(head, length) else {
@@ -299,7 +299,7 @@ impl ListSplitter {
             Field::Bytes(3, 1.., _) => return Err(Error::malformed("the content has an unknown encoding")),
             Field::Bytes(_, length, head) => {
                 self.chunks.skip(head as u64);
-                self.state = State::Skip {
+                self.state = ListState::Skip {
                     left: length,
                     list: None,
                 };
@@ -335,7 +335,7 @@ impl ListSplitter {
                     return Ok(None);
                 };
                 self.meta = ListMeta::parse(&meta)?;
-                self.state = State::List(rest);
+                self.state = ListState::List(rest);
                 Ok(Some(None))
             }
             2 if length > self.max_item_size as u64 => {
@@ -343,7 +343,7 @@ impl ListSplitter {
                 let Some(prefix) = self.small(head, prefix as u64) else {
                     return Ok(None);
                 };
-                self.state = State::Skip {
+                self.state = ListState::Skip {
                     left: length - prefix.len() as u64,
                     list: Some(rest),
                 };
@@ -351,7 +351,7 @@ impl ListSplitter {
             }
             2 => {
                 self.chunks.skip(head as u64);
-                self.state = State::Item {
+                self.state = ListState::Item {
                     length: length as usize,
                     list: rest,
                 };
@@ -359,7 +359,7 @@ impl ListSplitter {
             }
             _ => {
                 self.chunks.skip(head as u64);
-                self.state = State::Skip {
+                self.state = ListState::Skip {
                     left: length,
                     list: Some(rest),
                 };
@@ -386,7 +386,7 @@ impl ListSplitter {
         let rest = left
             .checked_sub(total)
             .ok_or_else(|| Error::malformed("a field is longer than its list"))?;
-        self.state = State::Skip {
+        self.state = ListState::Skip {
             left: total,
             list: Some(rest),
         };

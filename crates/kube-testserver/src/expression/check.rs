@@ -11,7 +11,7 @@ use cel::common::ast::{
 use super::Declarations;
 use super::estimate::{Known, estimate};
 use super::functions::{self, pattern};
-use super::node::{Call, Comprehension, Element, Entry, How, Node, Select};
+use super::node::{Call, Comprehension, Element, How, MapEntry, Node, Select};
 use super::parse::{Issue, Parsed};
 use super::signatures::{Overload, overloads};
 use super::types::{Substitutions, Type, most_general};
@@ -465,7 +465,7 @@ impl Checker<'_> {
                 value_type = self.unwrap(entry.value.id, value_type);
             }
             values = Some(self.join(entry.value.id, values, value_type));
-            nodes.push(Entry {
+            nodes.push(MapEntry {
                 key,
                 value,
                 is_optional: entry.optional,

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use super::functions;
-use super::node::{Call, Comprehension, Element, Entry, How, Node, Select};
+use super::node::{Call, Comprehension, Element, How, MapEntry, Node, Select};
 use super::value::{Key, Value};
 
 const LIST_COST: u64 = 10;
@@ -195,7 +195,7 @@ impl<'a> Evaluator<'a> {
         Ok(Value::from(items))
     }
 
-    fn map(&self, entries: &[Entry], scope: Option<&Scope<'_>>) -> Outcome {
+    fn map(&self, entries: &[MapEntry], scope: Option<&Scope<'_>>) -> Outcome {
         self.charge(MAP_COST)?;
         let mut map = std::collections::BTreeMap::new();
         for entry in entries {

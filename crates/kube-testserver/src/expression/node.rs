@@ -19,7 +19,7 @@ pub(super) enum Node {
     NotStrictlyFalse(Box<Node>),
     Call(Box<Call>),
     List(Vec<Element>),
-    Map(Vec<Entry>),
+    Map(Vec<MapEntry>),
     Comprehension(Box<Comprehension>),
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Element {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
+pub(super) struct MapEntry {
     pub(super) key: Node,
     pub(super) value: Node,
     pub(super) is_optional: bool,

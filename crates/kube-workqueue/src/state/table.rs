@@ -22,7 +22,7 @@ pub(super) enum Phase {
 }
 
 /// The state of a live key.
-pub(super) struct Entry<T> {
+pub(super) struct KeyEntry<T> {
     /// `None` while the slot is free. The other fields keep their old values: slots are reused often, and writing only
     /// what changes is much cheaper than moving whole entries.
     key: Option<T>,
@@ -40,7 +40,7 @@ pub(super) struct Entry<T> {
     pub(super) run: Option<NonZeroU64>,
 }
 
-impl<T> Entry<T> {
+impl<T> KeyEntry<T> {
     #[inline]
     pub(super) fn key(&self) -> &T {
         match &self.key {
@@ -52,7 +52,7 @@ impl<T> Entry<T> {
 
 /// Entries in slots, and an index from keys to slots.
 pub(super) struct Table<T> {
-    entries: Vec<Entry<T>>,
+    entries: Vec<KeyEntry<T>>,
     free: Vec<Slot>,
     index: HashTable<Slot>,
     hasher: foldhash::fast::RandomState,
@@ -114,7 +114,7 @@ impl<T: Hash + Eq> Table<T> {
                 entry.key = Some(key);
                 entry.hash = hash;
             }
-            None => entries.push(Entry {
+            None => entries.push(KeyEntry {
                 key: Some(key),
                 hash,
                 phase: Phase::Idle,
@@ -145,19 +145,19 @@ impl<T: Hash + Eq> Table<T> {
 
     /// The entry of a slot that is in use.
     #[inline]
-    pub(super) fn entry(&self, slot: Slot) -> &Entry<T> {
+    pub(super) fn entry(&self, slot: Slot) -> &KeyEntry<T> {
         &self.entries[slot as usize]
     }
 
     /// The entry of a slot that is in use.
     #[inline]
-    pub(super) fn entry_mut(&mut self, slot: Slot) -> &mut Entry<T> {
+    pub(super) fn entry_mut(&mut self, slot: Slot) -> &mut KeyEntry<T> {
         &mut self.entries[slot as usize]
     }
 
     /// The entry of a slot that may be free or unknown.
     #[inline]
-    pub(super) fn get(&self, slot: Slot) -> Option<&Entry<T>> {
+    pub(super) fn get(&self, slot: Slot) -> Option<&KeyEntry<T>> {
         self.entries.get(slot as usize)
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::{Entry, ObjectId};
+use super::{LogEntry, ObjectId};
 use crate::item::{Contents, Item};
 
 /// Changes kept for one object.
@@ -13,7 +13,7 @@ const MOST_BYTES: usize = 24 << 20;
 
 /// The recorded changes of one object.
 pub struct ObjectHistory {
-    entries: VecDeque<Arc<Entry>>,
+    entries: VecDeque<Arc<LogEntry>>,
     /// All changes since the start, kept or not.
     pub total: u64,
     /// The object as it last was, if it is gone.
@@ -23,12 +23,12 @@ pub struct ObjectHistory {
 
 impl ObjectHistory {
     /// The changes that are kept, newest first.
-    pub fn entries(&self) -> impl Iterator<Item = &Arc<Entry>> {
+    pub fn entries(&self) -> impl Iterator<Item = &Arc<LogEntry>> {
         self.entries.iter().rev()
     }
 
     /// The newest.
-    pub fn last(&self) -> Option<&Arc<Entry>> {
+    pub fn last(&self) -> Option<&Arc<LogEntry>> {
         self.entries.back()
     }
 
@@ -60,7 +60,7 @@ impl Default for History {
 
 impl History {
     /// Adds a change.
-    pub fn push(&mut self, id: ObjectId, entry: Arc<Entry>, last_state: Option<Arc<Item>>) {
+    pub fn push(&mut self, id: ObjectId, entry: Arc<LogEntry>, last_state: Option<Arc<Item>>) {
         let number = entry.number;
         let history = self.objects.entry(id.clone()).or_insert_with(|| ObjectHistory {
             entries: VecDeque::new(),

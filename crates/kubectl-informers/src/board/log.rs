@@ -13,7 +13,7 @@ const MOST: usize = 4096;
 const MOST_BYTES: usize = 8 << 20;
 
 /// One change in the log.
-pub struct Entry {
+pub struct LogEntry {
     /// Its number; the first change has 1.
     pub number: u64,
     /// The kind, as an index into the list of kinds.
@@ -27,7 +27,7 @@ pub struct Entry {
     bytes: usize,
 }
 
-impl Entry {
+impl LogEntry {
     /// Its approximate size in memory.
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -43,7 +43,7 @@ pub struct Missed {
 
 /// The log.
 pub struct Log {
-    entries: VecDeque<Arc<Entry>>,
+    entries: VecDeque<Arc<LogEntry>>,
     next: u64,
     bytes: usize,
     most_bytes: usize,
@@ -62,7 +62,7 @@ impl Default for Log {
 
 impl Log {
     /// Adds a change.
-    pub fn push(&mut self, kind: usize, mut change: Change) -> Arc<Entry> {
+    pub fn push(&mut self, kind: usize, mut change: Change) -> Arc<LogEntry> {
         let words = change.story();
         let object = change.object.take();
         change.old = None;
@@ -75,7 +75,7 @@ impl Log {
             .iter()
             .map(|(key, value)| key.len() + value.len() + 48)
             .sum();
-        let entry = Arc::new(Entry {
+        let entry = Arc::new(LogEntry {
             number: self.next,
             kind,
             bytes: 256 + text + words.as_ref().map_or(0, String::len) + weight(&change),
@@ -107,12 +107,12 @@ impl Log {
     }
 
     /// From the newest to the oldest.
-    pub fn newest_first(&self) -> impl Iterator<Item = &Arc<Entry>> {
+    pub fn newest_first(&self) -> impl Iterator<Item = &Arc<LogEntry>> {
         self.entries.iter().rev()
     }
 
     /// At most `most` changes after this number, oldest first, and how many changes after it were dropped.
-    pub fn after(&self, number: u64, most: usize) -> (Vec<Arc<Entry>>, Option<Missed>) {
+    pub fn after(&self, number: u64, most: usize) -> (Vec<Arc<LogEntry>>, Option<Missed>) {
         let oldest = self.next - self.entries.len() as u64;
         let missed = oldest.saturating_sub(number.saturating_add(1));
         let skip = number.saturating_add(1).saturating_sub(oldest);
@@ -149,7 +149,7 @@ mod tests {
     use super::super::fixtures::updated;
     use super::*;
 
-    fn numbers(found: &[Arc<Entry>]) -> Vec<u64> {
+    fn numbers(found: &[Arc<LogEntry>]) -> Vec<u64> {
         found.iter().map(|entry| entry.number).collect()
     }
 

@@ -24,7 +24,7 @@ pub use churn::{Churner, Churning};
 pub use findings::{Findings, Found};
 pub use history::{History, ObjectHistory};
 pub(crate) use log::weight;
-pub use log::{Entry, Log, Missed};
+pub use log::{Log, LogEntry, Missed};
 pub use series::Series;
 
 /// The number of objects and fields whose churn is counted separately. The quietest are forgotten first.
@@ -139,7 +139,7 @@ impl Board {
 
     /// Applies an event. Initial objects and resyncs are not changes.
     /// Returns the log entry, if there is one.
-    pub fn apply(&mut self, change: Change, now: Instant) -> Option<Arc<Entry>> {
+    pub fn apply(&mut self, change: Change, now: Instant) -> Option<Arc<LogEntry>> {
         let kind = self.kinds.iter().position(|known| known.kind == change.kind)?;
         if change.event.is_initial() || change.event.is_resync() {
             return None;

@@ -11,7 +11,7 @@ use kube_informers::{Cause, ObjectKey};
 use super::block::BlockKind;
 use super::reader::Recording;
 use super::record::{Record, RecordKind, SessionHead};
-use super::state::{Held, Since, State, Unusable};
+use super::state::{Held, RecordedState, Since, Unusable};
 use crate::failure::Failure;
 use crate::kinds::Kind;
 
@@ -105,7 +105,7 @@ pub struct Cursor {
     content: Vec<u8>,
     read: usize,
     session: Option<Session>,
-    state: State,
+    state: RecordedState,
     /// Whether the state is complete.
     valid: bool,
     /// Whether a keyframe is being read.
@@ -133,7 +133,7 @@ impl Cursor {
             content: Vec::new(),
             read: 0,
             session: None,
-            state: State::default(),
+            state: RecordedState::default(),
             valid: false,
             loading: false,
             relisting: HashMap::new(),
@@ -202,7 +202,7 @@ impl Cursor {
     }
 
     /// The objects now.
-    pub fn state(&mut self) -> &mut State {
+    pub fn state(&mut self) -> &mut RecordedState {
         &mut self.state
     }
 

@@ -36,16 +36,16 @@ impl Report {
 /// The reports of a player, for any number of readers. Clones share them.
 #[derive(Clone)]
 pub struct Reports {
-    shared: Arc<Shared>,
+    shared: Arc<ReportsInner>,
 }
 
-struct Shared {
+struct ReportsInner {
     sender: broadcast::Sender<Report>,
-    state: Mutex<State>,
+    state: Mutex<ReportsState>,
 }
 
 #[derive(Default)]
-struct State {
+struct ReportsState {
     past: VecDeque<Report>,
     /// The current interruption: since when it is played, and why.
     gap: Option<(Instant, String)>,
@@ -53,7 +53,7 @@ struct State {
 
 impl Default for Reports {
     fn default() -> Self {
-        let shared = Shared {
+        let shared = ReportsInner {
             sender: broadcast::Sender::new(KEPT),
             state: Mutex::default(),
         };
@@ -111,7 +111,7 @@ impl Reports {
         self.push(&mut self.shared.state.lock(), report);
     }
 
-    fn push(&self, state: &mut State, report: Report) {
+    fn push(&self, state: &mut ReportsState, report: Report) {
         if state.past.len() >= KEPT {
             state.past.pop_front();
         }

@@ -82,7 +82,7 @@ pub enum Since {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unusable;
 
-struct Entry {
+struct RecordedObject {
     held: Arc<Held>,
     /// Patches that were not applied yet.
     pending: Vec<Pending>,
@@ -94,7 +94,7 @@ struct Pending {
     marks: Box<[u8]>,
 }
 
-impl Entry {
+impl RecordedObject {
     fn settle(&mut self) -> Result<Arc<Held>, Unusable> {
         if !self.pending.is_empty() {
             let pending = std::mem::take(&mut self.pending);
@@ -105,18 +105,18 @@ impl Entry {
     }
 }
 
-type Objects = HashMap<ObjectKey, Entry>;
+type Objects = HashMap<ObjectKey, RecordedObject>;
 
 /// An object with its kind and key.
 pub type Found = (Arc<Kind>, ObjectKey, Arc<Held>);
 
 /// The objects by kind and key.
 #[derive(Default)]
-pub struct State {
+pub struct RecordedState {
     kinds: HashMap<Arc<Kind>, Objects>,
 }
 
-impl State {
+impl RecordedState {
     /// Sets an object; gives its state before.
     pub fn put(
         &mut self,
@@ -126,7 +126,7 @@ impl State {
     ) -> Result<Option<Arc<Held>>, Unusable> {
         let pending = Vec::new();
         let objects = self.kinds.entry(kind.clone()).or_default();
-        let before = objects.insert(key, Entry { held, pending });
+        let before = objects.insert(key, RecordedObject { held, pending });
         before.map(|mut entry| entry.settle()).transpose()
     }
 
@@ -161,7 +161,7 @@ impl State {
         Ok(())
     }
 
-    fn entry(&mut self, kind: &Arc<Kind>, key: &ObjectKey) -> Option<&mut Entry> {
+    fn entry(&mut self, kind: &Arc<Kind>, key: &ObjectKey) -> Option<&mut RecordedObject> {
         self.kinds.get_mut(kind)?.get_mut(key)
     }
 
@@ -265,7 +265,7 @@ mod tests {
         #[test]
         fn patches_restore_every_state_at_once_or_later(states in prop::collection::vec(value(), 1..6)) {
             let (kind, key) = (kind(), ObjectKey::cluster("a"));
-            let (mut eager, mut lazy) = (State::default(), State::default());
+            let (mut eager, mut lazy) = (RecordedState::default(), RecordedState::default());
             eager.put(&kind, key.clone(), held(&states[0])).unwrap();
             lazy.put(&kind, key.clone(), held(&states[0])).unwrap();
             for pair in states.windows(2) {
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn a_patch_that_does_not_fit_is_reported() {
         let (kind, key) = (kind(), ObjectKey::cluster("a"));
-        let mut state = State::default();
+        let mut state = RecordedState::default();
         let patch = br#"[{"op":"remove","path":"/x"}]"#;
         assert_eq!(state.patch(&kind, &key, patch, b""), Err(Unusable));
         state.put(&kind, key.clone(), held(&json!({}))).unwrap();

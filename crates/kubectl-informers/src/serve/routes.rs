@@ -69,17 +69,17 @@ pub(super) fn router(app: Arc<App>, exporter: Arc<Exporter>, gate: Arc<Gate>) ->
     router
         .route("/healthz", get(|| async { answer::text(StatusCode::OK, "ok\n") }))
         .route("/livez", get(|| async { answer::text(StatusCode::OK, "ok\n") }))
-        .route("/readyz", get(async |State(app): Shared| ready(&app)))
+        .route("/readyz", get(async |State(app): AppState| ready(&app)))
         .route("/metrics", get(async move || exporter.metrics()))
         .route("/api", get(paths))
         .route("/api/v1", get(paths))
         .route(
             "/api/v1/status",
-            get(async |State(app): Shared| answer::json(&status::status(&app))),
+            get(async |State(app): AppState| answer::json(&status::status(&app))),
         )
         .route(
             "/api/v1/series",
-            get(async |State(app): Shared| answer::json(&status::series(&app))),
+            get(async |State(app): AppState| answer::json(&status::series(&app))),
         )
         .route("/api/v1/changes", get(past))
         .route("/api/v1/watch", get(watch))
@@ -92,7 +92,7 @@ pub(super) fn router(app: Arc<App>, exporter: Arc<Exporter>, gate: Arc<Gate>) ->
         .with_state(app)
 }
 
-type Shared = State<Arc<App>>;
+type AppState = State<Arc<App>>;
 
 async fn admit(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Answer {
     let (head, body) = request.into_parts();
@@ -113,11 +113,11 @@ async fn paths() -> Answer {
     }))
 }
 
-async fn watch(State(app): Shared, RawQuery(query): RawQuery, headers: HeaderMap) -> Answer {
+async fn watch(State(app): AppState, RawQuery(query): RawQuery, headers: HeaderMap) -> Answer {
     stream::watch(&app, query.as_deref(), &headers)
 }
 
-async fn list(State(app): Shared, Path(kind): Path<String>, RawQuery(query): RawQuery) -> Answer {
+async fn list(State(app): AppState, Path(kind): Path<String>, RawQuery(query): RawQuery) -> Answer {
     if let Some((_, served)) = app.kind(&kind) {
         app.columns.settled(&served.kind).await;
     }
@@ -128,7 +128,10 @@ async fn list(State(app): Shared, Path(kind): Path<String>, RawQuery(query): Raw
     .await
 }
 
-async fn object(State(app): Shared, Path((kind, namespace, name)): Path<(String, String, String)>) -> Answer {
+async fn object(
+    State(app): AppState,
+    Path((kind, namespace, name)): Path<(String, String, String)>,
+) -> Answer {
     large(app, move |app| match app.kind(&kind) {
         Some((place, served)) => objects::get(app, place, served, &namespace, &name),
         None => Err(Box::new(unknown_kind(app, &kind))),
@@ -136,7 +139,7 @@ async fn object(State(app): Shared, Path((kind, namespace, name)): Path<(String,
     .await
 }
 
-async fn past(State(app): Shared, RawQuery(query): RawQuery) -> Answer {
+async fn past(State(app): AppState, RawQuery(query): RawQuery) -> Answer {
     large(app, move |app| stream::past(app, query.as_deref())).await
 }
 
@@ -169,7 +172,7 @@ async fn large(
     }
 }
 
-async fn index_names(State(app): Shared, Path(kind): Path<String>) -> Answer {
+async fn index_names(State(app): AppState, Path(kind): Path<String>) -> Answer {
     match app.kind(&kind) {
         Some((_, served)) => indexes::list(served),
         None => unknown_kind(&app, &kind),
@@ -177,7 +180,7 @@ async fn index_names(State(app): Shared, Path(kind): Path<String>) -> Answer {
 }
 
 async fn index_values(
-    State(app): Shared,
+    State(app): AppState,
     Path((kind, index)): Path<(String, String)>,
     RawQuery(query): RawQuery,
 ) -> Answer {

@@ -20,7 +20,7 @@ use super::answer::{self, Answer, Refused};
 use super::app::{App, Beat};
 use super::query::{Query, bad};
 use super::status;
-use crate::board::{Entry, Missed};
+use crate::board::{LogEntry, Missed};
 use crate::changes::json::line;
 
 /// Changes in one piece, and about how many bytes: what a reader that has stopped reading holds in memory.
@@ -62,7 +62,7 @@ impl Wanted {
         })
     }
 
-    fn includes(&self, entry: &Entry) -> bool {
+    fn includes(&self, entry: &LogEntry) -> bool {
         let key = entry.change.key.as_ref();
         let label = |wanted: &str| {
             let found = entry.labels.iter().find(|(name, _)| name == wanted);
@@ -92,7 +92,7 @@ fn number_of(epoch: &str, cursor: &str) -> Option<u64> {
 }
 
 /// The fields of the JSON lines, plus the number, the kind as URLs name it, and the text of an Event.
-pub(super) fn change(resource: &str, entry: &Entry) -> Value {
+pub(super) fn change(resource: &str, entry: &LogEntry) -> Value {
     let mut value: Value = serde_json::from_str(line(&entry.change, false).as_str()).unwrap_or_default();
     if let Value::Object(fields) = &mut value {
         fields.insert("number".to_owned(), Value::from(entry.number));
@@ -111,7 +111,7 @@ pub(super) fn past(app: &App, query: Option<&str>) -> Result<Bytes, Refused> {
     let wanted = Wanted::parse(app, &query)?;
     let limit = query.number("limit", 200, 4096)?;
     let board = app.board.lock();
-    let found: Vec<Arc<Entry>> = board
+    let found: Vec<Arc<LogEntry>> = board
         .log
         .newest_first()
         .filter(|entry| entry.change.key.is_some() && wanted.includes(entry))

@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 
 use super::look::Look;
 use super::model::{Model, Noted, Pane};
-use crate::board::{Entry, ObjectId};
+use crate::board::{LogEntry, ObjectId};
 use crate::changes::What;
 use crate::diff::FieldChange;
 use crate::watch::text::changed_part;
@@ -125,7 +125,7 @@ fn noted(note: &Noted, look: Look, width: usize) -> Vec<Line<'static>> {
 }
 
 /// A change with its diff.
-pub(super) fn change(model: &Model, entry: &Entry) -> Vec<Line<'static>> {
+pub(super) fn change(model: &Model, entry: &LogEntry) -> Vec<Line<'static>> {
     let look = model.look;
     let change = &entry.change;
     let word = match change.event {

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::look::Look;
 use super::object::Opened;
-use crate::board::{Board, Churner, Entry, FieldId, KindBoard, ObjectId};
+use crate::board::{Board, Churner, FieldId, KindBoard, LogEntry, ObjectId};
 use crate::changes::Change;
 use crate::observe::{InformerView, Note, NoteText};
 
@@ -182,7 +182,7 @@ impl Model {
     }
 
     /// The visible informers: all, or those that match the filter.
-    pub(super) fn found(&self, entry: &Entry) -> bool {
+    pub(super) fn found(&self, entry: &LogEntry) -> bool {
         if entry.change.key.is_none() {
             return self.filter.is_empty();
         }
@@ -217,7 +217,7 @@ impl Model {
     }
 
     /// The changes that are shown, the newest first: without the new ones while paused.
-    pub(super) fn changes(&self) -> impl Iterator<Item = &Entry> {
+    pub(super) fn changes(&self) -> impl Iterator<Item = &LogEntry> {
         let last = self.frozen.as_ref().map_or(u64::MAX, |frozen| frozen.last);
         self.board
             .log

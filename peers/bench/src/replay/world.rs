@@ -25,12 +25,12 @@ pub struct World {
     json: Encoded,
     protobuf: Option<Encoded>,
     metadata: Option<Encoded>,
-    state: Mutex<State>,
+    state: Mutex<ReplayState>,
     /// Incremented on every change, to wake waiters.
     changes: watch::Sender<u64>,
 }
 
-struct State {
+struct ReplayState {
     written: Vec<Written>,
     version: u64,
     plays: VecDeque<Play>,
@@ -71,7 +71,7 @@ impl World {
             json,
             metadata: protobuf.as_ref().and_then(Encoded::metadata_only),
             protobuf,
-            state: Mutex::new(State {
+            state: Mutex::new(ReplayState {
                 written: vec![Written::default(); count],
                 version: FIRST_VERSION,
                 plays: VecDeque::new(),

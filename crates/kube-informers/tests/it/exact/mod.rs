@@ -10,10 +10,10 @@ mod model;
 mod observer;
 mod run;
 
-use run::{Plan, run};
+use run::{RunKind, run};
 
 /// Runs each seed of the range, or the one in the environment.
-fn seeds(range: std::ops::Range<u64>, plan: fn(u64) -> Plan) {
+fn seeds(range: std::ops::Range<u64>, plan: fn(u64) -> RunKind) {
     let only = std::env::var("KUBE_INFORMERS_SEED").ok();
     let only: Option<u64> = only.map(|seed| seed.parse().expect("KUBE_INFORMERS_SEED is a number"));
     let offset = std::env::var("KUBE_INFORMERS_SEED_OFFSET").ok();
@@ -40,21 +40,21 @@ fn seeds(range: std::ops::Range<u64>, plan: fn(u64) -> Plan) {
 
 #[test]
 fn the_cache_is_exact_with_watch_lists_and_faults() {
-    seeds(0..130, |_| Plan::watch_list());
+    seeds(0..130, |_| RunKind::watch_list());
 }
 
 #[test]
 fn the_cache_is_exact_with_paged_lists_and_faults() {
-    seeds(1000..1130, |_| Plan::pages());
+    seeds(1000..1130, |_| RunKind::pages());
 }
 
 #[test]
 fn the_cache_is_exact_with_a_keyed_queue_whenever_it_reports_a_version() {
     seeds(2000..2080, |seed| {
         let plan = if seed % 2 == 0 {
-            Plan::watch_list()
+            RunKind::watch_list()
         } else {
-            Plan::pages()
+            RunKind::pages()
         };
         plan.keyed()
     });
@@ -65,9 +65,9 @@ fn the_cache_is_exact_with_a_keyed_queue_whenever_it_reports_a_version() {
 fn the_cache_is_exact_while_its_shard_moves() {
     seeds(4000..4100, |seed| {
         let plan = if seed % 4 < 2 {
-            Plan::watch_list()
+            RunKind::watch_list()
         } else {
-            Plan::pages()
+            RunKind::pages()
         };
         plan.sharded(seed % 2 == 0)
     });
@@ -77,9 +77,9 @@ fn the_cache_is_exact_while_its_shard_moves() {
 fn the_cache_is_exact_while_its_shard_moves_with_a_keyed_queue() {
     seeds(5000..5040, |seed| {
         let plan = if seed % 4 < 2 {
-            Plan::watch_list()
+            RunKind::watch_list()
         } else {
-            Plan::pages()
+            RunKind::pages()
         };
         plan.keyed().sharded(seed % 2 == 0)
     });
@@ -90,9 +90,9 @@ fn the_cache_is_exact_while_its_shard_moves_with_a_keyed_queue() {
 fn the_cache_is_exact_while_its_namespaces_change() {
     seeds(6000..6100, |seed| {
         let plan = if seed % 2 == 0 {
-            Plan::watch_list()
+            RunKind::watch_list()
         } else {
-            Plan::pages()
+            RunKind::pages()
         };
         plan.namespaced()
     });
@@ -102,9 +102,9 @@ fn the_cache_is_exact_while_its_namespaces_change() {
 fn the_cache_is_exact_while_its_namespaces_change_with_a_keyed_queue() {
     seeds(7000..7040, |seed| {
         let plan = if seed % 2 == 0 {
-            Plan::watch_list()
+            RunKind::watch_list()
         } else {
-            Plan::pages()
+            RunKind::pages()
         };
         plan.keyed().namespaced()
     });
@@ -113,5 +113,5 @@ fn the_cache_is_exact_while_its_namespaces_change_with_a_keyed_queue() {
 /// Without faults there are no relists, no missed deletes and no errors.
 #[test]
 fn the_cache_is_exact_without_faults() {
-    seeds(3000..3020, |_| Plan::watch_list().calm());
+    seeds(3000..3020, |_| RunKind::watch_list().calm());
 }

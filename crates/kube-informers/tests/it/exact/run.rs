@@ -17,7 +17,7 @@ use super::observer::Observer;
 use crate::support::{minutes, pass, secs};
 
 /// The kind of run.
-pub struct Plan {
+pub struct RunKind {
     watch_list: bool,
     keyed: bool,
     calm: bool,
@@ -27,7 +27,7 @@ pub struct Plan {
     namespaced: bool,
 }
 
-impl Plan {
+impl RunKind {
     pub fn watch_list() -> Self {
         Self {
             watch_list: true,
@@ -68,7 +68,7 @@ impl Plan {
     }
 }
 
-pub fn run(seed: u64, plan: &Plan) {
+pub fn run(seed: u64, plan: &RunKind) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -112,7 +112,7 @@ fn namespaces(rng: &mut Rng) -> Vec<&'static str> {
 
 struct Run<'a> {
     seed: u64,
-    plan: &'a Plan,
+    plan: &'a RunKind,
     rng: Rng,
     model: Model,
     informer: Informer<Pod>,
@@ -127,7 +127,7 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(seed: u64, plan: &'a Plan) -> Self {
+    fn new(seed: u64, plan: &'a RunKind) -> Self {
         let mut rng = Rng(seed);
         let mut server = TestServer::builder()
             .seed(seed)

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use super::thing::*;
 
 /// The state of a collection, by key.
-type State = BTreeMap<String, Made>;
+type ModelState = BTreeMap<String, Made>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Made {
@@ -68,7 +68,7 @@ impl Happened {
 struct Server {
     prefix: &'static str,
     /// The state after each revision; `history[n]` leads from `states[n]` to `states[n + 1]`.
-    states: Vec<State>,
+    states: Vec<ModelState>,
     history: Vec<Happened>,
     uids: u32,
     /// How much of the history the client has received.
@@ -79,7 +79,7 @@ impl Server {
     fn new(prefix: &'static str) -> Self {
         Self {
             prefix,
-            states: vec![State::new()],
+            states: vec![ModelState::new()],
             history: Vec::new(),
             uids: 0,
             received: 0,

@@ -14,12 +14,12 @@ use super::text_of;
 /// The target of a reflector under test. Clones are handles to the same sink.
 #[derive(Clone)]
 pub struct Sink {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<SinkState>>,
     changes: Arc<watch::Sender<u64>>,
 }
 
 #[derive(Default)]
-struct State {
+struct SinkState {
     log: Vec<String>,
     pods: BTreeMap<ObjectKey, Arc<Pod>>,
     /// The deltas to reject: the n-th of a name, counted from 1.
@@ -82,7 +82,7 @@ impl Sink {
     }
 }
 
-impl State {
+impl SinkState {
     fn refuses(&mut self, name: &'static str) -> bool {
         let count = self.counts.entry(name).or_default();
         *count += 1;
