@@ -1,7 +1,8 @@
 //! The cache: a table of objects with indexes. Any thread can read it at any time.
 //!
-//! [`Store`] is the read side, a [`View`] the same at one moment. [`StoreWriter`] fills a store by hand; an informer fills its store itself. [`TtlStore`] drops
-//! values after some time, and [`Overlay`] shows the program's own writes before the watch delivers them.
+//! [`Store`] is the read side, and a [`View`] is a store at one moment. [`StoreWriter`] fills a store by hand; an informer fills its
+//! store itself. [`TtlStore`] drops values after some time, and [`Overlay`] shows the program's own writes before the watch
+//! delivers them.
 //!
 //! A [`Reflector`](crate::reflector::Reflector) can also fill a store without an informer:
 //! [`Reflector::with_store`](crate::reflector::Reflector::with_store) for a store by namespace and name, or a
