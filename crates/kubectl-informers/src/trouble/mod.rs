@@ -36,6 +36,8 @@ const FIRST_RATE: Duration = Duration::from_secs(30);
 const WRITERS: usize = 10;
 /// Changes applied before timers and signals are checked again.
 const BATCH: usize = 1000;
+/// Changes applied at the end, at most: a busy cluster must not keep the program from ending.
+const REST: usize = 100_000;
 
 /// Observes until the time is over or a signal stops it.
 ///
@@ -106,6 +108,12 @@ pub async fn run(
         out.submit();
     };
     if ended.is_ok() {
+        // What was received before the end is part of the result. Notes are not: the summary has the state of each watch.
+        for item in std::iter::from_fn(|| feed.try_next()).take(REST) {
+            if let FeedItem::Change(change) = item {
+                search.board.apply(change, Instant::now());
+            }
+        }
         search.tick(session.informers(), Instant::now());
         search.print(&mut out);
         search.summary(&mut out);
