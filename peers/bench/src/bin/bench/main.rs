@@ -26,11 +26,11 @@ use tokio::signal::unix::{SignalKind, signal};
 /// Errors end the benchmark with a message.
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-const USAGE: &str =
-    "usage: peers/bench/run [--quick] [--objects N] [--runs N]
+const USAGE: &str = "usage: peers/bench/run [--quick] [--objects N] [--runs N]
                         [--only real,updates,replay,packed,kinds,controller,queue]
-                        [--peers ours,ours-jemalloc,ours-two-threads,client-go,client-go-json,kube-runtime,packed,
-                         packed-on-arrival,compressed,projected,metadata] [--generated]
+                        [--peers ours,ours-jemalloc,ours-two-threads,ours-jemalloc-two-threads,client-go,
+                         client-go-json,kube-runtime,packed,packed-on-arrival,compressed,projected,metadata]
+                        [--generated]
                         [--write FILE] [--results FILE]
   --quick      1,000 objects, one run: shows that everything works, measures nothing
   --objects    how many pods (20,000)

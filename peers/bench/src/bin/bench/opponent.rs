@@ -26,6 +26,8 @@ pub enum Peer {
     OursJemalloc,
     /// The same program with `ListWatch::parallel_decoding`.
     OursTwoThreads,
+    /// The same program with both.
+    OursJemallocTwoThreads,
     /// client-go with its defaults: protobuf.
     ClientGo,
     /// client-go with JSON, as used by kube-runtime.
@@ -58,10 +60,11 @@ impl Peer {
     ];
 
     /// The peers of all other parts, in the order of the columns.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Ours,
         Self::OursJemalloc,
         Self::OursTwoThreads,
+        Self::OursJemallocTwoThreads,
         Self::ClientGo,
         Self::ClientGoJson,
         Self::KubeRuntime,
@@ -74,6 +77,7 @@ impl Peer {
             Self::Ours => "here",
             Self::OursJemalloc => "here, jemalloc",
             Self::OursTwoThreads => "here, two threads",
+            Self::OursJemallocTwoThreads => "here, jemalloc, two threads",
             Self::ClientGo => "client-go",
             Self::ClientGoJson => "client-go, JSON",
             Self::KubeRuntime => "kube-runtime",
@@ -105,6 +109,7 @@ impl Peer {
             Self::Ours
             | Self::OursJemalloc
             | Self::OursTwoThreads
+            | Self::OursJemallocTwoThreads
             | Self::ClientGo
             | Self::ClientGoJson
             | Self::KubeRuntime => Form::Typed,
@@ -118,6 +123,7 @@ impl Peer {
             Self::Ours => "ours",
             Self::OursJemalloc => "ours-jemalloc",
             Self::OursTwoThreads => "ours-two-threads",
+            Self::OursJemallocTwoThreads => "ours-jemalloc-two-threads",
             Self::ClientGo => "client-go",
             Self::ClientGoJson => "client-go-json",
             Self::KubeRuntime => "kube-runtime",
@@ -182,7 +188,7 @@ impl Programs {
             | Peer::Compressed
             | Peer::Projected
             | Peer::Metadata => Some(self.directory.join("bench-ours")),
-            Peer::OursJemalloc => {
+            Peer::OursJemalloc | Peer::OursJemallocTwoThreads => {
                 let installed = self.jemalloc.as_ref();
                 installed.map(|_| self.directory.join("bench-ours"))
             }
@@ -265,12 +271,13 @@ impl Opponent {
         if job.drop_managed_fields {
             command.arg("--drop");
         }
-        if let (Peer::OursJemalloc, Some(library)) = (peer, &programs.jemalloc) {
+        if let (Peer::OursJemalloc | Peer::OursJemallocTwoThreads, Some(library)) = (peer, &programs.jemalloc)
+        {
             command.env("LD_PRELOAD", library);
         }
         match peer {
             Peer::ClientGoJson => _ = command.arg("--json"),
-            Peer::OursTwoThreads => _ = command.arg("--two-threads"),
+            Peer::OursTwoThreads | Peer::OursJemallocTwoThreads => _ = command.arg("--two-threads"),
             _ => {}
         }
         if peer.form() != Form::Typed {
