@@ -156,7 +156,7 @@ const SECTIONS: &[Section] = &[
             figure("view", "get by key in a view, ns", 0).target(READ),
             figure("read", "get by key and read its name, ns", 0),
             figure("by-name", "get by namespace and name, ns", 0).target(READ),
-            figure("index", "index look-up, ns", 0),
+            figure("index", "index lookup, ns", 0),
             figure("list", "list of everything, µs", 0),
         ],
     },
