@@ -10,6 +10,9 @@ use std::process::{Command, ExitCode};
 
 use serde_json::Value;
 
+/// The folders whose crates are published.
+const PUBLISHED: [&str; 3] = ["library", "server", "program"];
+
 /// Set when this program runs in place of rustdoc.
 const AS_RUSTDOC: &str = "API_LISTING_AS_RUSTDOC";
 
@@ -104,14 +107,15 @@ struct Library {
     enables_features: bool,
 }
 
-/// The libraries of what is published: the crates below `crates/` that do not say `publish = false`.
+/// The libraries of what is published: the crates of the published houses that do not say `publish = false`.
 fn published_libraries(metadata: &Value, root: &Path) -> Result<Vec<Library>, Box<dyn Error>> {
     let mut found = Vec::new();
     for package in metadata["packages"].as_array().into_iter().flatten() {
+        let manifest = Path::new(text(&package["manifest_path"])?);
         let published = package["publish"]
             .as_array()
             .is_none_or(|registries| !registries.is_empty());
-        if !published || !Path::new(text(&package["manifest_path"])?).starts_with(root.join("crates")) {
+        if !published || !PUBLISHED.iter().any(|house| manifest.starts_with(root.join(house))) {
             continue;
         }
         for target in package["targets"].as_array().into_iter().flatten() {

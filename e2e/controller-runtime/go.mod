@@ -1,6 +1,0 @@
-// The version of controller-runtime whose test suites `e2e/suites` runs. go.sum holds its checksum. Nothing is imported here.
-module github.com/kube-informers/kube-informers/e2e/controller-runtime
-
-go 1.26.0
-
-require sigs.k8s.io/controller-runtime v0.25.2
