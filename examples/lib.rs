@@ -94,9 +94,9 @@ mod documents {
     #[doc = include_str!("../README.md")]
     struct Readme;
 
-    #[doc = include_str!("../docs/coming-from-go.md")]
+    #[doc = include_str!("../docs/guide/coming-from-go.md")]
     struct ComingFromGo;
 
-    #[doc = include_str!("../docs/coming-from-kube-runtime.md")]
+    #[doc = include_str!("../docs/guide/coming-from-kube-runtime.md")]
     struct ComingFromKubeRuntime;
 }

@@ -11,7 +11,7 @@ use crate::path::{FieldPattern, ParsePathError};
 /// Left out of every kind: they change with every write.
 const EVERY_KIND: [&str; 2] = ["metadata.managedFields", "metadata.resourceVersion"];
 
-/// Kind, group, and the fields that are noise there. `docs/program.md` lists them; a test keeps both together.
+/// Kind, group, and the fields that are noise there. `docs/reference/program.md` lists them; a test keeps both together.
 pub const PROFILES: [(&str, &str, &[&str]); 6] = [
     ("Node", "", &["status.conditions[*].lastHeartbeatTime"]),
     ("Lease", "coordination.k8s.io", &["spec.renewTime"]),
@@ -119,11 +119,11 @@ mod tests {
 
     #[test]
     fn every_profile_is_documented() {
-        let document = include_str!("../../../docs/program.md");
+        let document = include_str!("../../../docs/reference/program.md");
         for (kind, _, paths) in PROFILES {
             for path in paths {
                 let row = format!("| {kind} | `{path}` |");
-                assert!(document.contains(&row), "docs/program.md lacks {row}");
+                assert!(document.contains(&row), "docs/reference/program.md lacks {row}");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Feeds mutated bytes to everything here that reads foreign bytes: see `docs/simulation.md`.
+//! Feeds mutated bytes to everything here that reads foreign bytes: see `docs/evidence/simulation.md`.
 //!
 //! An execution must return: no panic, no more memory than the limit of its reader, no more than a second. There is no
 //! instrumentation, so that it runs on stable Rust. Inputs with an outcome that was not seen before join the corpus.

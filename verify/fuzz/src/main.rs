@@ -1,4 +1,4 @@
-//! The command line of the fuzzer: see `docs/simulation.md`.
+//! The command line of the fuzzer: see `docs/evidence/simulation.md`.
 
 use std::cell::RefCell;
 use std::error::Error;

@@ -2,7 +2,7 @@
 //!
 //! Each [`Scenario`] has a name, a sentence about what the server does and one about what a client must do. The same
 //! scenarios run against the library (`tests/library.rs`, in process and on the paused clock) and can be served on a
-//! socket for programs. `docs/security.md` holds the table of all scenarios; `tests/page.rs` keeps it current.
+//! socket for programs. `docs/evidence/security.md` holds the table of all scenarios; `tests/page.rs` keeps it current.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]

@@ -1,4 +1,4 @@
-//! `docs/security.md` holds the table of scenarios and the default of every limit. `UPDATE_DOCS=1 cargo test -p
+//! `docs/evidence/security.md` holds the table of scenarios and the default of every limit. `UPDATE_DOCS=1 cargo test -p
 //! kube-hostile --test page` writes both.
 
 use std::fs;
@@ -9,7 +9,7 @@ use kube_informers::reflector::{BackoffConfig, Deadlines, LoadLimits, ReflectorC
 
 fn page() -> String {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../docs/security.md")
+        .join("../../docs/evidence/security.md")
         .to_string_lossy()
         .into_owned()
 }
@@ -39,7 +39,7 @@ fn check(marker: &str, expected: &str) {
     assert_eq!(
         found.trim(),
         expected.trim(),
-        "docs/security.md is not current; run `UPDATE_DOCS=1 cargo test -p kube-hostile --test page`"
+        "docs/evidence/security.md is not current; run `UPDATE_DOCS=1 cargo test -p kube-hostile --test page`"
     );
 }
 

@@ -1,6 +1,6 @@
 //! Seeded schedules over the stages of `kube-informers`, checked after every step against a model of the API server.
 //!
-//! A seed and a profile give a [`Tape`](tape::Tape); running a tape is deterministic. See `docs/simulation.md`.
+//! A seed and a profile give a [`Tape`](tape::Tape); running a tape is deterministic. See `docs/evidence/simulation.md`.
 
 pub mod campaign;
 pub mod coverage;

@@ -1,4 +1,4 @@
-//! The command line of the simulator: see `docs/simulation.md`.
+//! The command line of the simulator: see `docs/evidence/simulation.md`.
 
 use std::error::Error;
 use std::path::PathBuf;

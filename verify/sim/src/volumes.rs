@@ -12,7 +12,7 @@ use k8s_openapi::jiff::Timestamp;
 pub const FIRST_SEED: u64 = 1_000_000;
 
 const HEADER: &str = "\
-# What soaks have run, one line per day, commit and part: see docs/simulation.md. The next soak continues after the last seed.
+# What soaks have run, one line per day, commit and part: see docs/evidence/simulation.md. The next soak continues after the last seed.
 # date       commit   part            first seed      seeds       done  findings
 ";
 

@@ -1,10 +1,10 @@
-//! `docs/go-names.md` has a row for every exported name of the Go packages.
+//! `docs/guide/go-names.md` has a row for every exported name of the Go packages.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-const PAGE: &str = include_str!("../../../../docs/go-names.md");
+const PAGE: &str = include_str!("../../../../docs/guide/go-names.md");
 const NAMES: &str = include_str!("go_names.txt");
 
 /// The search aliases and the names of items in the sources of all crates.

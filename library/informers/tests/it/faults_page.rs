@@ -1,4 +1,4 @@
-//! `docs/faults.md` has one row for every fault of the catalogue, and the tests it names exist and carry its number.
+//! `docs/evidence/faults.md` has one row for every fault of the catalogue, and the tests it names exist and carry its number.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ struct Row {
 }
 
 fn rows() -> Vec<Row> {
-    let page = fs::read_to_string(workspace().join("docs/faults.md")).unwrap();
+    let page = fs::read_to_string(workspace().join("docs/evidence/faults.md")).unwrap();
     page.lines()
         .filter(|line| line.starts_with("| F"))
         .filter(|line| !line.starts_with("| Fault "))

@@ -14,6 +14,7 @@ mod kube_rs_findings;
 mod lazy;
 mod lifecycle;
 mod limits;
+mod links;
 mod list_trace;
 mod lister;
 mod log_volume;

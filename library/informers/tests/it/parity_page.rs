@@ -1,4 +1,4 @@
-//! `docs/parity.md` has one row for every test of client-go, and the tests it names exist.
+//! `docs/evidence/parity.md` has one row for every test of client-go, and the tests it names exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,7 +14,7 @@ struct Row {
 }
 
 fn rows() -> Vec<Row> {
-    let page = fs::read_to_string(workspace().join("docs/parity.md")).unwrap();
+    let page = fs::read_to_string(workspace().join("docs/evidence/parity.md")).unwrap();
     page.lines()
         .filter(|line| line.starts_with("| `"))
         .map(|line| {

@@ -1,4 +1,4 @@
-//! A change as one line of JSON. Scripts depend on the names: `docs/json-lines.md` has them, and a test keeps both
+//! A change as one line of JSON. Scripts depend on the names: `docs/reference/json-lines.md` has them, and a test keeps both
 //! together.
 
 use jiff::Timestamp;
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn every_name_is_documented() {
-        let document = include_str!("../../../../docs/json-lines.md");
+        let document = include_str!("../../../../docs/reference/json-lines.md");
         let mut change = change(Event::Updated {
             old: pod("7", "Pending"),
             new: pod("9", "Running"),
@@ -191,7 +191,7 @@ mod tests {
         for name in names {
             assert!(
                 document.contains(&format!("| `{name}` |")),
-                "{name} is not in docs/json-lines.md"
+                "{name} is not in docs/reference/json-lines.md"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! The bytes of a recording: a head, then blocks with length, times and checksums. docs/recording.md describes them.
+//! The bytes of a recording: a head, then blocks with length, times and checksums. docs/reference/recording.md describes them.
 //!
 //! Pure: takes and gives bytes.
 

@@ -7,7 +7,7 @@
 //!                    heads    blocks    state, steps
 //! ```
 //!
-//! docs/recording.md describes the format.
+//! docs/reference/recording.md describes the format.
 
 pub mod args;
 pub mod at;

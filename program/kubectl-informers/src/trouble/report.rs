@@ -1,4 +1,4 @@
-//! What was found, as text or as JSON lines. Scripts depend on the names: `docs/program.md` has them.
+//! What was found, as text or as JSON lines. Scripts depend on the names: `docs/reference/program.md` has them.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -397,7 +397,7 @@ async fn every_metric_is_documented_announced_once_and_a_number() {
 
     let body = get(address, "/metrics").await.body;
 
-    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/serve.md");
+    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/serve.md");
     let docs = std::fs::read_to_string(docs).unwrap();
     let types: Vec<&str> = body
         .lines()
@@ -412,7 +412,7 @@ async fn every_metric_is_documented_announced_once_and_a_number() {
         };
         assert!(
             docs.contains(&format!("`{sample}`")),
-            "{sample} is not in docs/serve.md"
+            "{sample} is not in docs/reference/serve.md"
         );
         let again = types.iter().filter(|other| other.split(' ').next() == Some(name));
         assert_eq!(again.count(), 1, "{name}");

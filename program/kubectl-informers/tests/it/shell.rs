@@ -65,7 +65,7 @@ async fn the_version_is_that_of_the_package() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_command_and_option_is_documented() {
-    let document = include_str!("../../../../docs/program.md");
+    let document = include_str!("../../../../docs/reference/program.md");
     let home = Home::new();
     for command in [
         "watch",
@@ -103,7 +103,11 @@ async fn only_the_test_server_itself_offers_envtest() {
     let help = home.run(&["testserver", "--help"]).await.out;
     assert!(help.contains("--manifest"), "{help}");
     let page = home.run(&["man"]).await.out;
-    for text in [help, page, include_str!("../../../../docs/program.md").to_owned()] {
+    for text in [
+        help,
+        page,
+        include_str!("../../../../docs/reference/program.md").to_owned(),
+    ] {
         assert!(!text.contains("--envtest"), "{text}");
     }
     let directory = home.path().join("assets");

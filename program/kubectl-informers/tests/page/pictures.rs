@@ -1,4 +1,4 @@
-//! The pictures of the README: real screenshots of the program, made by `docs/screenshots`.
+//! The pictures of the README: real screenshots of the program, made by `docs/images/screenshots`.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ fn keep(name: &str, picture: &[u8]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "takes minutes and writes into docs/images; docs/screenshots runs it"]
+#[ignore = "takes minutes and writes into docs/images; docs/images/screenshots runs it"]
 async fn the_web_page() {
     let home = Home::new();
     let mut program = home.start(&["serve", "--port", "0"]);
@@ -69,7 +69,7 @@ async fn collected(address: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "takes minutes and writes into docs/images; docs/screenshots runs it"]
+#[ignore = "takes minutes and writes into docs/images; docs/images/screenshots runs it"]
 async fn the_terminal() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("tmux");

@@ -7,7 +7,7 @@ use std::fmt;
 use super::history::{History, Step};
 use super::line::{Event, Line};
 
-/// A way in which an event log may differ from the full history. Each is documented in `docs/differential.md`.
+/// A way in which an event log may differ from the full history. Each is documented in `docs/evidence/differential.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Difference {
     /// An object that was deleted and recreated while no watch was open is delivered as an update across two uids.

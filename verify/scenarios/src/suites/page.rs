@@ -1,4 +1,4 @@
-//! The section of `docs/conformance.md`.
+//! The section of `docs/evidence/conformance.md`.
 
 use std::fmt::Write;
 

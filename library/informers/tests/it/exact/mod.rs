@@ -2,7 +2,7 @@
 //! it reports, and the events of every handler lead to that state.
 //!
 //! The whole stack runs here, with HTTP and the decoders, on the paused clock: the second layer of the simulator, see
-//! `docs/simulation.md`. Each run is determined by a seed and can be repeated: `KUBE_INFORMERS_SEED=17 cargo test exact`.
+//! `docs/evidence/simulation.md`. Each run is determined by a seed and can be repeated: `KUBE_INFORMERS_SEED=17 cargo test exact`.
 //! `KUBE_INFORMERS_SEED_OFFSET=100000` runs other seeds than those of every test run.
 
 mod faults;

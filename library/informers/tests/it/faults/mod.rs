@@ -1,4 +1,4 @@
-//! The 45 faults of the catalogue, by number, end to end against the embedded server. `docs/faults.md` lists all of them;
+//! The 45 faults of the catalogue, by number, end to end against the embedded server. `docs/evidence/faults.md` lists all of them;
 //! those of the work queue are tested in its crate.
 
 mod consistency;

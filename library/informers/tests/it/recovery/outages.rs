@@ -1,6 +1,6 @@
 //! The time from "the server is ready again" to the first new event, over many seeds and lengths of outages.
 //!
-//! `cargo test -p kube-informers --test it recovery::outages -- --nocapture` prints the figures of `docs/recovery.md`.
+//! `cargo test -p kube-informers --test it recovery::outages -- --nocapture` prints the figures of `docs/evidence/recovery.md`.
 
 use std::time::Duration;
 

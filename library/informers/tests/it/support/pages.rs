@@ -7,7 +7,7 @@ pub fn workspace() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// Prints a figure for `docs/faults.md`; visible with `--nocapture`.
+/// Prints a figure for `docs/evidence/faults.md`; visible with `--nocapture`.
 pub fn measured(fault: &str, figure: impl std::fmt::Display) {
     println!("{fault} measured: {figure}");
 }
