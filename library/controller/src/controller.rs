@@ -166,7 +166,7 @@ impl<T: Key + Sync + Debug> Controller<T> {
         // A dropped handle means the same as a shutdown.
         let stopped = async { stopped.await.unwrap_or(Stop::Configured) };
         let span = info_span!("controller", name = &*name);
-        let task = kube_tasks::spawn(span, life.run(stopped, reconcile));
+        let task = kube_informers_core::tasks::spawn(span, life.run(stopped, reconcile));
         Ok(ControllerHandle::new(name, queue, costs, stop, task))
     }
 

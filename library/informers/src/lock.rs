@@ -2,6 +2,6 @@
 //! interleavings controls.
 
 #[cfg(feature = "sim")]
-pub(crate) use kube_tasks::lock::{Mutex, RwLock};
+pub(crate) use kube_informers_core::tasks::lock::{Mutex, RwLock};
 #[cfg(not(feature = "sim"))]
 pub(crate) use parking_lot::{Mutex, RwLock};

@@ -1,4 +1,4 @@
-//! The only module that spawns tasks and threads, through `kube-tasks`.
+//! The only module that spawns tasks and threads, through `kube-informers-core`.
 
-pub use kube_tasks::TaskPanicError;
-pub(crate) use kube_tasks::{Spawner, spawn};
+pub use kube_informers_core::tasks::TaskPanicError;
+pub(crate) use kube_informers_core::tasks::{Spawner, spawn};

@@ -2,6 +2,6 @@
 //! interleavings controls.
 
 #[cfg(feature = "sim")]
-pub(crate) use kube_tasks::lock::Mutex;
+pub(crate) use kube_informers_core::tasks::lock::Mutex;
 #[cfg(not(feature = "sim"))]
 pub(crate) use parking_lot::Mutex;

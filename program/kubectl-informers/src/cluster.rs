@@ -10,7 +10,7 @@ use std::sync::Arc;
 use kube::client::AuthError;
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
-use kube_tasks::Task;
+use kube_informers_core::tasks::Task;
 use kube_testserver::TestServer;
 use kube_testserver::churn::{Churn, Population};
 

@@ -79,7 +79,7 @@ impl LogWriter {
         let (messages, incoming) = sync_channel(PENDING);
         let dropped = Arc::new(AtomicU64::new(0));
         let counted = dropped.clone();
-        kube_tasks::spawn_thread("log", move || write_all(out, &incoming, &counted)).ok()?;
+        kube_informers_core::tasks::spawn_thread("log", move || write_all(out, &incoming, &counted)).ok()?;
         Some(Self { messages, dropped })
     }
 }

@@ -43,7 +43,7 @@ impl Output {
     pub fn start() -> Result<Self, Failure> {
         let (batches, incoming) = std::sync::mpsc::channel::<Batch>();
         let (done, results) = mpsc::unbounded_channel();
-        kube_tasks::spawn_thread("output", move || {
+        kube_informers_core::tasks::spawn_thread("output", move || {
             while let Ok(batch) = incoming.recv() {
                 if done.send(write(&batch)).is_err() {
                     return;

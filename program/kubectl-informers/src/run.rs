@@ -76,7 +76,7 @@ fn report(failure: &Failure) {
         return;
     }
     let (text, (done, written)) = (failure.to_string(), std::sync::mpsc::channel());
-    let writer = kube_tasks::spawn_thread("last words", move || {
+    let writer = kube_informers_core::tasks::spawn_thread("last words", move || {
         let _ = writeln!(io::stderr().lock(), "{text}");
         let _ = done.send(());
     });

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kube_informers::Scope;
-use kube_tasks::Task;
+use kube_informers_core::tasks::Task;
 use tokio::sync::{broadcast, mpsc};
 
 use crate::changes::Change;

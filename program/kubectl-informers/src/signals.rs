@@ -1,6 +1,6 @@
 //! Signals that stop the program: SIGINT, and on Unix also SIGTERM and SIGHUP.
 
-use kube_tasks::Task;
+use kube_informers_core::tasks::Task;
 
 use crate::failure::Exit;
 

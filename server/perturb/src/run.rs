@@ -82,7 +82,7 @@ pub(crate) struct Outcome {
 pub(crate) fn run(setup: &Setup, plan: &PerturbationPlan, limits: RequestLimits) -> Outcome {
     let (sender, receiver) = mpsc::channel();
     let (of_thread, plan) = (setup.clone(), plan.clone());
-    let started = kube_tasks::spawn_thread("perturb", move || {
+    let started = kube_informers_core::tasks::spawn_thread("perturb", move || {
         panics::capture();
         let mut outcome = Run::new(&of_thread, plan, limits).perform();
         outcome.panics = panics::release();

@@ -12,7 +12,7 @@ use http::{HeaderValue, Request, Response, StatusCode};
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
-use kube_tasks::{Task, TaskSet};
+use kube_informers_core::tasks::{Task, TaskSet};
 use tokio::net::TcpListener;
 
 use crate::body::HostileBody;

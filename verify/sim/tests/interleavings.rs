@@ -12,8 +12,8 @@ use kube_informers::sim::{DeltaQueue, DeltaWriter, Dispatcher, InOrderQueue, Ori
 use kube_informers::store::Store;
 use kube_informers::target::Target;
 use kube_informers::{Event, HandlerOptions, Subscription};
+use kube_informers_core::tasks::lock::before_lock;
 use kube_sim::object::Thing;
-use kube_tasks::lock::before_lock;
 use kube_workqueue::WorkQueue;
 use shuttle::future::block_on;
 use shuttle::sync::atomic::AtomicBool;

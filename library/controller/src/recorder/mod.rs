@@ -188,7 +188,7 @@ impl Recorder {
         let span = tracing::info_span!("recorder", controller = source.controller);
         let driver = Driver::new(client, source, receiver, counters.clone());
         // It ends with the last recorder; nothing waits for it.
-        drop(kube_tasks::spawn(span, driver.run()));
+        drop(kube_informers_core::tasks::spawn(span, driver.run()));
         Self { commands, counters }
     }
 

@@ -1,6 +1,6 @@
 //! Which objects belong to the shard of an informer, and which part of a shard each watch has in the cache.
 //!
-//! The shard types come from the crate `kube-shards`. [`Shard::membership`] is the one decision about an object; the
+//! The shard types come from the crate `kube-informers-core`. [`Shard::membership`] is the one decision about an object; the
 //! codec, the source and the store all use it. `ShardTracker` is the state of one watch.
 
 pub(crate) mod tracker;
@@ -8,7 +8,7 @@ pub(crate) mod tracker;
 use crate::object::Object;
 use crate::quarantine::BadObject;
 
-pub use kube_shards::{
+pub use kube_informers_core::shards::{
     Membership, ParseRangeError, Shard, ShardField, ShardFieldError, ShardRange, shard_hash,
 };
 pub(crate) use tracker::ShardTracker;

@@ -209,7 +209,7 @@ impl Election {
             standing: sender,
             term: None,
         };
-        let task = kube_tasks::spawn(span, driver.run());
+        let task = kube_informers_core::tasks::spawn(span, driver.run());
         Ok(Candidate::new(standing, stop, task))
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kube_shards::Shard;
+use kube_informers_core::shards::Shard;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};

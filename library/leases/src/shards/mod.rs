@@ -72,7 +72,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use kube::Client;
-use kube_shards::ShardField;
+use kube_informers_core::shards::ShardField;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -258,7 +258,7 @@ impl ShardGroup {
             changes,
             error,
         };
-        let task = kube_tasks::spawn(span, driver.run());
+        let task = kube_informers_core::tasks::spawn(span, driver.run());
         Ok(ShardMember::new(
             Ownership::new(gates),
             receiver,

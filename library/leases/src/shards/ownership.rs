@@ -6,7 +6,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use kube::Resource;
-use kube_shards::{Shard, ShardField, ShardRange};
+use kube_informers_core::shards::{Shard, ShardField, ShardRange};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;

@@ -59,7 +59,7 @@ impl Evaluator {
                 }
             }
         };
-        kube_tasks::spawn_thread_with_stack("expression", STACK, run)
+        kube_informers_core::tasks::spawn_thread_with_stack("expression", STACK, run)
             .map_err(|error| Failure::error(format!("cannot start a thread for {option}: {error}")))?;
         Ok(Self {
             option,

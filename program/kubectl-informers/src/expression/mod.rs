@@ -61,7 +61,7 @@ impl FromStr for Expression {
         }
         check_complexity(source)?;
         let (text, (result, parsed)) = (source.to_owned(), mpsc::channel());
-        kube_tasks::spawn_thread_with_stack("parser", STACK, move || {
+        kube_informers_core::tasks::spawn_thread_with_stack("parser", STACK, move || {
             let _ = result.send(Self::parse(&text));
         })
         .map_err(|error| format!("cannot start a thread: {error}"))?;

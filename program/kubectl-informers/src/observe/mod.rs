@@ -14,7 +14,7 @@ use kube_informers::lazy::Validate;
 use kube_informers::reflector::ReflectorState;
 use kube_informers::stats::InformerStats;
 use kube_informers::{HandlerOptions, Informer, ListWatch, Scope};
-use kube_tasks::Task;
+use kube_informers_core::tasks::Task;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 

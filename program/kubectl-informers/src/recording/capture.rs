@@ -168,7 +168,7 @@ impl WriterThread {
         let (done, result) = oneshot::channel();
         let written = Arc::new(Mutex::new(Written::default()));
         let shared = written.clone();
-        kube_tasks::spawn_thread("recorder", move || {
+        kube_informers_core::tasks::spawn_thread("recorder", move || {
             let mut write = || -> Result<(), Failure> {
                 while let Some(message) = incoming.blocking_recv() {
                     match message {

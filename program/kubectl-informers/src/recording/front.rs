@@ -10,7 +10,7 @@ use axum::extract::State;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use kube::Client;
-use kube_tasks::Task;
+use kube_informers_core::tasks::Task;
 use kube_testserver::TestServer;
 use serde_json::json;
 use tokio::net::TcpListener;

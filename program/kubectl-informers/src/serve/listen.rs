@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use kube_tasks::Task;
+use kube_informers_core::tasks::Task;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 

@@ -159,7 +159,7 @@ async fn large(
             );
         }
     };
-    match kube_tasks::run_blocking(move || encode(&app)).await {
+    match kube_informers_core::tasks::run_blocking(move || encode(&app)).await {
         Some(Ok(body)) => {
             let answer = answer::of(StatusCode::OK, "application/json", Bytes::new());
             answer::streamed(answer, body, permit)

@@ -13,7 +13,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use kube::Client;
 use kube_informers::{ObjectKey, Scope};
-use kube_tasks::Task;
+use kube_informers_core::tasks::Task;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};

@@ -87,7 +87,7 @@ pub(super) fn parse_all(sources: &[String]) -> Vec<Result<Parsed, Vec<Issue>>> {
     let failed = |source: &String, message: &str| Err(vec![Issue::at(source, 0, message.to_owned())]);
     let (send, receive) = mpsc::channel();
     let texts = sources.to_vec();
-    let started = kube_tasks::spawn_thread_with_stack("cel-parser", STACK, move || {
+    let started = kube_informers_core::tasks::spawn_thread_with_stack("cel-parser", STACK, move || {
         let env = Env::stdlib();
         for text in &texts {
             if send.send(parse(&env, text)).is_err() {

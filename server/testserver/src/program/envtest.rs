@@ -12,7 +12,7 @@ use http::Response;
 use http_body_util::Full;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use kube_tasks::TaskSet;
+use kube_informers_core::tasks::TaskSet;
 use tokio::net::TcpListener;
 
 use super::Stop;

@@ -20,7 +20,7 @@ impl Task {
     ///
     /// Outside a tokio runtime.
     pub fn spawn(name: &'static str, task: impl Future<Output = ()> + Send + 'static) -> Self {
-        Self(AbortOnDropHandle::new(crate::spawn(
+        Self(AbortOnDropHandle::new(super::spawn(
             Span::current(),
             supervised(name, task),
         )))

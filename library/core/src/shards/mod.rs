@@ -1,5 +1,4 @@
-#![doc = include_str!("../README.md")]
-#![forbid(unsafe_code)]
+//! Shards of a Kubernetes collection: ranges of the hash of each object's UID or namespace, as API servers compute it.
 
 mod range;
 #[cfg(test)]
@@ -12,7 +11,7 @@ pub use range::{ParseRangeError, ShardRange};
 /// Hashes a text as API servers do to assign objects to shards: 64-bit FNV-1a.
 ///
 /// ```
-/// assert_eq!(kube_shards::shard_hash("foobar"), 0x8594_4171_f739_67e8);
+/// assert_eq!(kube_informers_core::shards::shard_hash("foobar"), 0x8594_4171_f739_67e8);
 /// ```
 pub fn shard_hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
@@ -78,7 +77,7 @@ pub enum Membership {
 /// Ranges are kept sorted and merged, so two shards that select the same objects by the same field are equal.
 ///
 /// ```
-/// use kube_shards::{Shard, ShardField, ShardRange};
+/// use kube_informers_core::shards::{Shard, ShardField, ShardRange};
 ///
 /// let quarters = ShardRange::ALL.split(4);
 /// let low = Shard::new(ShardField::Uid, quarters[..2].to_vec());

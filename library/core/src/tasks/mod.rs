@@ -8,7 +8,6 @@
 //!
 //! A panic never passes unnoticed: it is logged with the name of the task. The log does not contain the panic message,
 //! which may quote anything.
-#![forbid(unsafe_code)]
 
 #[cfg(feature = "sim")]
 pub mod lock;
@@ -71,8 +70,3 @@ pub fn spawn_thread_with_stack(
 pub async fn run_blocking<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     tokio::task::spawn_blocking(run).await.ok()
 }
-
-/// The examples of the README are tests.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
