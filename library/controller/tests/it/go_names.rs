@@ -1,11 +1,22 @@
-//! `docs/guide/go-names.md` has a row for every exported name of the Go packages.
+//! `docs/guide/coming-from-go.md` has a row for every exported name of the Go packages.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-const PAGE: &str = include_str!("../../../../docs/guide/go-names.md");
+const PAGE: &str = include_str!("../../../../docs/guide/coming-from-go.md");
 const NAMES: &str = include_str!("go_names.txt");
+
+/// The rows under "Names": the Go names, and the counterpart.
+fn rows() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let (_, names) = PAGE
+        .split_once("\n## Names\n")
+        .expect("the page has a section of names");
+    names
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .map(|line| line[1..].split_once(" | ").expect("two cells"))
+}
 
 /// The search aliases and the names of items in the sources of all crates.
 fn searchable() -> BTreeSet<String> {
@@ -63,8 +74,7 @@ fn every_go_name_with_a_counterpart_is_a_search_alias() {
     let elsewhere = ["not needed", "kube:", "std", "tokio"];
     let mut missing = Vec::new();
     let mut checked = 0;
-    for row in PAGE.lines().filter(|line| line.starts_with("| `")) {
-        let (names, counterpart) = row[1..].split_once(" | ").expect("two cells");
+    for (names, counterpart) in rows() {
         if elsewhere.iter().any(|place| counterpart.starts_with(place)) {
             continue;
         }
@@ -90,14 +100,13 @@ fn in_backticks(text: &str) -> impl Iterator<Item = &str> {
 #[test]
 fn every_go_name_has_a_row_with_a_counterpart() {
     let mut listed = BTreeSet::new();
-    for row in PAGE.lines().filter(|line| line.starts_with("| `")) {
-        let (names, counterpart) = row[1..].split_once(" | ").expect("two cells");
+    for (names, counterpart) in rows() {
         assert!(
             counterpart.trim_matches([' ', '|']).len() > 3,
-            "no counterpart: {row}"
+            "no counterpart: {names}"
         );
         if let Some(reason) = counterpart.strip_prefix("not needed") {
-            assert!(reason.starts_with(": "), "no reason: {row}");
+            assert!(reason.starts_with(": "), "no reason: {names}");
         }
         listed.extend(in_backticks(names));
     }
