@@ -15,8 +15,8 @@ pub type TargetError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The receiver of a [`Reflector`](crate::reflector::Reflector)'s deltas: a queue, or a store.
 ///
-/// [`StoreWriter`](crate::store::StoreWriter) and [`TtlStore`](crate::store::TtlStore) are targets. For your own store,
-/// implement [`ReflectorStore`], which needs three methods, and wrap it in [`StoreTarget`].
+/// [`StoreWriter`](crate::store::StoreWriter) is a target. For your own store, implement [`ReflectorStore`], which needs
+/// three methods, and wrap it in [`StoreTarget`].
 ///
 /// Deltas arrive in order, from one task.
 pub trait Target<K>: Send + Sync + 'static {

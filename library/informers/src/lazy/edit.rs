@@ -117,8 +117,7 @@ impl<K> Lazy<K> {
 }
 
 impl<K: Object + Serialize + KnownResource> Lazy<K> {
-    /// Encodes an object, as protobuf if its kind has a schema: for stores that programs fill themselves, for
-    /// [overlays](crate::store::Overlay), and for tests.
+    /// Encodes an object, as protobuf if its kind has a schema: for stores that programs fill themselves and for tests.
     ///
     /// # Errors
     ///

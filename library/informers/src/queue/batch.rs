@@ -138,12 +138,6 @@ pub struct PopInfo {
     pub initial: bool,
 }
 
-impl PopInfo {
-    pub(super) fn new(initial: bool) -> Self {
-        Self { initial }
-    }
-}
-
 /// The failure of a process function, and whether the deltas are requeued.
 ///
 /// `?` converts any error into a failure without requeue, as in client-go.
@@ -174,10 +168,6 @@ impl Failure {
     /// Whether the deltas are requeued.
     pub fn is_requeue(&self) -> bool {
         self.requeue
-    }
-
-    pub(super) fn into_parts(self) -> (BoxError, bool) {
-        (self.error, self.requeue)
     }
 }
 

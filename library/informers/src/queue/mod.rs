@@ -4,7 +4,6 @@
 //! |---|---|---|---|
 //! | [`InOrderQueue`] | all deltas, a list as one | order of arrival | informers (default) |
 //! | [`DeltaFifo`] | per key, the deltas since its last pop | first arrival of the keys | processing the history of one key at a time |
-//! | [`Fifo`] | per key, the newest value | first arrival of the keys | work lists of any value type |
 //!
 //! Pops are processed one at a time: the next pop waits until the processing of the previous one has ended. This
 //! provides the guarantee that client-go gets from processing under the queue's lock, without the lock. During the
@@ -21,7 +20,6 @@
 
 mod batch;
 mod delta_fifo;
-mod fifo;
 mod gate;
 mod gated;
 mod in_order;
@@ -38,7 +36,6 @@ use crate::target::Target;
 
 pub use batch::{Batch, BoxError, Failure, Finished, PopError, PopInfo};
 pub use delta_fifo::DeltaFifo;
-pub use fifo::Fifo;
 pub use gate::Closed;
 pub use in_order::InOrderQueue;
 
@@ -196,7 +193,7 @@ impl<K, T: KnownKeys<K> + ?Sized> KnownKeys<K> for Arc<T> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueStats {
-    /// The number of queued deltas, or values of a [`Fifo`].
+    /// The number of queued deltas.
     #[doc(alias = "queued_items")]
     pub len: usize,
     /// Whether a pop is in flight: it was taken from the queue, and its processing has not ended.

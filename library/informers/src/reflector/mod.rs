@@ -17,7 +17,6 @@ mod oversight;
 mod pager;
 mod recovery;
 pub(crate) mod report;
-mod retry_watch;
 mod status;
 mod trace;
 mod transform;
@@ -48,7 +47,6 @@ pub(crate) use oversight::Doubt;
 pub use pager::{Page, Pager};
 pub use recovery::RecoveryGroup;
 pub use report::{Operation, ReflectorState, RelistReason, Resume, StreamEnd};
-pub use retry_watch::{RetryWatch, StartVersionError};
 pub use status::{ReflectorHandle, ReflectorStats, ShardSupport};
 pub use transform::Transform;
 
@@ -98,9 +96,8 @@ struct ReflectorParts<K> {
 /// # }).unwrap();
 /// ```
 ///
-/// The target can also be a [`StoreWriter`](crate::store::StoreWriter), for other keys than namespace and name, a
-/// [`TtlStore`](crate::store::TtlStore), or a store of your own that implements
-/// [`ReflectorStore`](crate::target::ReflectorStore).
+/// The target can also be a [`StoreWriter`](crate::store::StoreWriter), for other keys than namespace and name, or a
+/// store of your own that implements [`ReflectorStore`](crate::target::ReflectorStore).
 ///
 /// - The target receives `ReplacedAll` first, then the changes, in order. After a gap it receives `ReplacedAll` again.
 ///   It never receives a part of a list.

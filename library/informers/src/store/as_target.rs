@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use tracing::warn;
 
-use super::ttl::TtlStore;
 use super::writer::{StoreWriter, Transaction};
 use crate::delta::{Delta, Replacement};
 use crate::key::ObjectKey;
@@ -182,42 +181,6 @@ where
 }
 
 impl<V, Q> Target<V> for StoreWriter<V, Q>
-where
-    V: Object,
-    Q: Hash + Eq + Clone + Send + Sync + 'static,
-{
-    fn accept(&self, delta: Delta<V>) -> Result<(), TargetError> {
-        store_delta(self, delta)
-    }
-}
-
-impl<V, Q> ReflectorStore<V> for TtlStore<V, Q>
-where
-    V: Object,
-    Q: Hash + Eq + Clone + Send + Sync + 'static,
-{
-    fn put(&self, object: Arc<V>) -> Result<(), TargetError> {
-        self.insert(object);
-        Ok(())
-    }
-
-    fn delete(&self, name: &ObjectKey, last: Option<&Arc<V>>) -> Result<(), TargetError> {
-        let key = last.and_then(|last| key_of(&*self.key, last).ok());
-        let keys = key.map_or_else(|| self.keys_where(|object| name.is_of(object)), |key| vec![key]);
-        for key in &keys {
-            self.remove(key);
-        }
-        Ok(())
-    }
-
-    fn replace_all(&self, list: Replacement<V>) -> Result<(), TargetError> {
-        let Keyed { objects, unreadable } = Keyed::new(&*self.key, list);
-        self.replace_except(objects.into_iter(), |object| unreadable.find(object).is_some());
-        Ok(())
-    }
-}
-
-impl<V, Q> Target<V> for TtlStore<V, Q>
 where
     V: Object,
     Q: Hash + Eq + Clone + Send + Sync + 'static,

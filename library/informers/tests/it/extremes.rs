@@ -1,13 +1,11 @@
 //! No public function panics on any duration or float.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube_informers::reflector::{BackoffConfig, InitialList, Jitter, ReflectorConfig};
 use kube_informers::source::{ApiError, ListAnswer, Script, WatchAnswer};
-use kube_informers::store::TtlStore;
-use kube_informers::{Event, HandlerOptions, Informer, ObjectKey, SharedInformerFactory};
+use kube_informers::{Event, HandlerOptions, Informer, SharedInformerFactory};
 use kube_testserver::TestServer;
 
 use crate::support::{pass, pod_at, seconds, within};
@@ -155,18 +153,6 @@ async fn a_reflector_accepts_any_configuration() {
             let informer = Informer::from_source(source).config(config).start();
             pass(seconds(30)).await;
             informer.shutdown().await;
-        }
-    }
-}
-
-#[test]
-fn a_ttl_store_accepts_any_duration() {
-    for ttl in DURATIONS {
-        for now in DURATIONS {
-            let store = TtlStore::with_key(ObjectKey::of::<Pod>, ttl, move || now);
-            store.insert(Arc::new(pod_at("a", "1")));
-            store.insert_for(ttl, Arc::new(pod_at("b", "1")));
-            let _ = store.list();
         }
     }
 }

@@ -1,14 +1,11 @@
 //! Reading: identity, labels, owners, fields, projections, indexes, listers, factories, shards, overlays.
 
-use std::time::Duration;
-
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::{ApiResource, DynamicObject};
 use kube_informers::error::{IndexByPathError, LazyError};
 use kube_informers::shard::{ShardField, ShardRange};
 use kube_informers::source::Encoding;
-use kube_informers::store::{Overlay, OverlayOptions};
 use kube_informers::{
     Event, Informer, Lazy, ListWatch, Object, Scope, Selector, Shard, SharedInformerFactory,
 };
@@ -259,17 +256,4 @@ async fn dynamic_objects_keep_the_encoding_of_their_kind_and_unknown_fields() {
     assert_eq!(object.value("spec.fromTheFuture.x").unwrap(), Some(json!(1)));
     let tree: Value = object.project().unwrap();
     assert_eq!(tree["spec"]["fromTheFuture"]["x"], json!(1));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_packed_object_can_be_overlaid() {
-    let server = TestServer::new();
-    server.create(pod("ns", "a"));
-    let informer = synced(lazy_pods(&server, Encoding::Auto)).await;
-    let overlay = Overlay::new(informer.store(), OverlayOptions::default(), || Duration::ZERO);
-    let stored: Pod = server.modify::<Pod>("ns", "a", |pod| *pod = pod.clone().label("x", "1"));
-    let written = Lazy::pack(&stored).unwrap();
-    assert_eq!(written.get().unwrap().metadata, stored.metadata);
-    overlay.record(written).unwrap();
-    assert_eq!(overlay.get("ns/a").unwrap().object_label("x"), Some("1"));
 }

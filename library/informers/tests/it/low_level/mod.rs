@@ -4,7 +4,6 @@ mod controllers;
 mod paging;
 mod queues;
 mod stores;
-mod watching;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube_informers::Store;

@@ -8,14 +8,13 @@ use kube_informers::delta::Replacement;
 use kube_informers::quarantine::{BadObject, Problem};
 use kube_informers::reflector::{Reflector, ReflectorHandle};
 use kube_informers::source::{ListAnswer, ListItem, ListMeta, WatchAnswer, WatchItem};
-use kube_informers::store::{StoreWriter, TtlStore};
+use kube_informers::store::StoreWriter;
 use kube_informers::target::{ReflectorStore, StoreTarget, TargetError};
 use kube_informers::{Object, ObjectKey, wait_for_sync};
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::contents;
-use crate::support::{Recorded, api, list_first, pod_at, refused, seconds, text_of, wait_for, within};
+use crate::support::{Recorded, api, list_first, pod_at, refused, seconds, wait_for, within};
 
 /// Runs a reflector during a test, and stops it.
 async fn while_running<T>(reflector: Reflector<Pod>, test: impl AsyncFnOnce(&ReflectorHandle) -> T) -> T {
@@ -109,28 +108,6 @@ async fn store_writer_under_its_own_keys_equals_the_collection_after_changes_and
 }
 
 #[tokio::test(start_paused = true)]
-async fn ttl_store_holds_what_was_listed_or_changed_within_its_time() {
-    let source = Recorded::new();
-    two_lists(&source);
-    let start = Instant::now();
-    let store = Arc::new(TtlStore::with_key(uid, seconds(60), move || start.elapsed()));
-    let reflector = Reflector::new(source.clone(), store.clone()).config(list_first());
-    let contents = || {
-        let mut pods: Vec<String> = store.list().iter().map(|pod| text_of(pod)).collect();
-        pods.sort();
-        pods
-    };
-
-    while_running(reflector, async |handle| {
-        handle.synced().await.unwrap();
-        wait_for("the changes", || contents() == ["a@4", "c@3"]).await;
-        wait_for("the second list", || contents() == ["a@4", "d@8"]).await;
-        wait_for("the expiry", || contents().is_empty()).await;
-    })
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn unreadable_object_keeps_its_last_state_in_every_store_and_is_deleted_by_name() {
     let answers = |source: &Recorded| {
         source.on_list(ListAnswer::page([pod_at("a", "1"), pod_at("b", "2")], "2"));
@@ -189,16 +166,6 @@ async fn unreadable_object_keeps_its_last_state_in_every_store_and_is_deleted_by
         quarantined.sort();
         assert_eq!(quarantined, ["a", "b", "c"]);
         wait_for("the deletion", || contents(&store) == ["a@1", "d@6"]).await;
-    })
-    .await;
-
-    let source = Recorded::new();
-    answers(&source);
-    let ttl = Arc::new(TtlStore::with_key(uid, seconds(0), || seconds(0)));
-    let expiring = Reflector::new(source, ttl.clone()).config(list_first());
-    while_running(expiring, async |_| {
-        wait_for("the list", || ttl.keys().len() == 3).await;
-        wait_for("the deletion", || ttl.get("uid of b").is_none()).await;
     })
     .await;
 }

@@ -2,9 +2,7 @@
 
 mod controller;
 mod delta_fifo;
-mod fifo;
 mod handlers;
-mod overlay;
 mod queue_synctrack;
 mod real_fifo;
 mod reflector_life;
@@ -14,4 +12,3 @@ mod reflector_watch_list;
 mod shared_informer;
 mod source;
 mod store;
-mod ttl;

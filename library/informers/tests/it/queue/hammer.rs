@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kube_informers::delta::Delta;
-use kube_informers::queue::{DeltaFifo, DeltaQueue, Failure, Fifo, InOrderQueue};
+use kube_informers::queue::{DeltaFifo, DeltaQueue, InOrderQueue};
 use kube_informers::target::Target;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
@@ -132,53 +132,6 @@ async fn a_delta_fifo_ends_with_the_newest_state_under_concurrent_load() {
 
     seen.assert_complete();
     assert!(queue.is_empty());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_fifo_ends_with_the_newest_value_under_concurrent_load() {
-    let fifo = Arc::new(Fifo::new(|item: &(String, u64)| item.0.clone()));
-    let seen = Arc::new(Seen::default());
-    let pops = Arc::new(AtomicUsize::new(0));
-    let mut poppers = JoinSet::new();
-    for _ in 0..POPPERS {
-        let (fifo, seen, pops) = (fifo.clone(), seen.clone(), pops.clone());
-        poppers.spawn(async move {
-            let mut ended = false;
-            while !ended {
-                let popped = fifo.pop(|item, _| {
-                    if fails(&pops) {
-                        return Err(Failure::requeue("not now"));
-                    }
-                    seen.process(std::iter::once((item.0.as_str(), item.1)));
-                    Ok(())
-                });
-                ended = matches!(popped.await, Err(kube_informers::queue::PopError::Closed(_)));
-            }
-        });
-    }
-    let mut producers = JoinSet::new();
-    for producer in 0..PRODUCERS {
-        let fifo = fifo.clone();
-        producers.spawn(async move {
-            for round in 1..=ROUNDS {
-                for key in 0..KEYS {
-                    fifo.add((name(producer, key), round));
-                }
-                tokio::task::yield_now().await;
-            }
-        });
-    }
-
-    tokio::time::timeout(DEADLINE, producers.join_all())
-        .await
-        .expect("producers end");
-    fifo.close();
-    tokio::time::timeout(DEADLINE, poppers.join_all())
-        .await
-        .expect("poppers end");
-
-    seen.assert_complete();
-    assert!(fifo.is_empty());
 }
 
 /// Each side waits for the other after every delta, so that one missed wake-up blocks both.

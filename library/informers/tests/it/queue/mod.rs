@@ -1,7 +1,6 @@
 //! Behaviour of the queues beyond client-go.
 
 mod delta_fifo;
-mod fifo;
 mod hammer;
 mod in_order;
 mod model_delta_fifo;

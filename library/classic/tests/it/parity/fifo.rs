@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use kube_informers::queue::{Fifo, PopError};
+use kube_informers_classic::{Fifo, PopError};
 
-use crate::queue::support::{assert_close_ends_blocked_pops, producers_keep_their_order};
+use crate::queue_support::{assert_close_ends_blocked_pops, producers_keep_their_order};
 
 type Item = (&'static str, u64);
 

@@ -1,16 +1,21 @@
 //! `TtlStore`: values that expire. No timer and no task: expired values are dropped when the store is read.
 
+use std::borrow::Borrow;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::hash::Hash;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use foldhash::fast::RandomState;
-use hashbrown::HashMap;
+use kube_informers::delta::Replacement;
+use kube_informers::quarantine::BadObject;
+use kube_informers::target::{ReflectorStore, TargetError};
+use kube_informers::{Object, ObjectKey};
 use parking_lot::Mutex;
+use tracing::warn;
 
-use super::lookup::Lookup;
-use crate::key::ObjectKey;
+use crate::may_be_missing;
 
 /// A store whose values expire.
 ///
@@ -24,7 +29,7 @@ use crate::key::ObjectKey;
 /// use std::sync::Arc;
 /// use std::sync::atomic::{AtomicU64, Ordering};
 /// use std::time::Duration;
-/// use kube_informers::store::TtlStore;
+/// use kube_informers_classic::TtlStore;
 ///
 /// let clock = Arc::new(AtomicU64::new(0));
 /// let seconds = clock.clone();
@@ -41,17 +46,18 @@ use crate::key::ObjectKey;
 /// assert!(names.get("cart").is_none());
 /// ```
 ///
-/// It can be the target of a [`Reflector`](crate::reflector::Reflector), shared with readers through an `Arc`. Then it holds
-/// the objects that were listed or changed within the time to live.
+/// With [`StoreTarget`](kube_informers::target::StoreTarget) it can be the target of a
+/// [`Reflector`](kube_informers::reflector::Reflector), shared with readers through an `Arc`. Then it holds the objects that
+/// were listed or changed within the time to live.
 #[doc(alias = "ExpirationPolicy")]
 #[doc(alias = "NewExpirationStore")]
 #[doc(alias = "ExpirationCache")]
 #[doc(alias = "NewTTLStore")]
 pub struct TtlStore<V, Q = ObjectKey> {
-    pub(super) key: Box<dyn Fn(&V) -> Q + Send + Sync>,
+    key: Box<dyn Fn(&V) -> Q + Send + Sync>,
     now: Box<dyn Fn() -> Duration + Send + Sync>,
     ttl: Duration,
-    entries: Mutex<HashMap<Q, Stamped<V>, RandomState>>,
+    entries: Mutex<HashMap<Q, Stamped<V>>>,
 }
 
 #[doc(alias = "TimestampedEntry")]
@@ -65,6 +71,15 @@ impl<V> Stamped<V> {
     #[doc(alias = "TTLPolicy")]
     fn is_expired(&self, now: Duration) -> bool {
         !self.ttl.is_zero() && now.saturating_sub(self.since) > self.ttl
+    }
+}
+
+impl<V: Object, Q> TtlStore<V, Q> {
+    /// The key of a listed or deleted object. A panic of the key function costs one object.
+    fn key_of(&self, object: &V) -> Option<Q> {
+        let key = catch_unwind(AssertUnwindSafe(|| (self.key)(object)));
+        key.inspect_err(|_| warn!(object = %ObjectKey::of(object), "the key function panicked"))
+            .ok()
     }
 }
 
@@ -98,9 +113,12 @@ impl<V, Q: Hash + Eq + Clone> TtlStore<V, Q> {
     }
 
     /// Removes a value and returns it.
-    pub fn remove(&self, key: impl Lookup<Q>) -> Option<Arc<V>> {
-        let (key, now) = (key.into_key(), (self.now)());
-        let old = self.entries.lock().remove(&key);
+    pub fn remove<B: Hash + Eq + ?Sized>(&self, key: &B) -> Option<Arc<V>>
+    where
+        Q: Borrow<B>,
+    {
+        let now = (self.now)();
+        let old = self.entries.lock().remove(key);
         old.filter(|old| !old.is_expired(now)).map(|old| old.value)
     }
 
@@ -118,14 +136,17 @@ impl<V, Q: Hash + Eq + Clone> TtlStore<V, Q> {
 
     /// The value with this key, unless it has expired.
     #[doc(alias = "GetByKey")]
-    pub fn get(&self, key: impl Lookup<Q>) -> Option<Arc<V>> {
-        let (key, now) = (key.into_key(), (self.now)());
+    pub fn get<B: Hash + Eq + ?Sized>(&self, key: &B) -> Option<Arc<V>>
+    where
+        Q: Borrow<B>,
+    {
+        let now = (self.now)();
         let mut entries = self.entries.lock();
-        let stamped = entries.get(&key)?;
+        let stamped = entries.get(key)?;
         if !stamped.is_expired(now) {
             return Some(stamped.value.clone());
         }
-        let expired = entries.remove(&key);
+        let expired = entries.remove(key);
         drop(entries);
         drop(expired);
         None
@@ -148,35 +169,81 @@ impl<V, Q: Hash + Eq + Clone> TtlStore<V, Q> {
         self.entries.lock().keys().cloned().collect()
     }
 
-    /// Replaces all values. Those for which `keep` returns true stay, unless there is a new value for their key.
-    pub(super) fn replace_except(
-        &self,
-        values: impl Iterator<Item = (Q, Arc<V>)>,
-        keep: impl Fn(&V) -> bool,
-    ) {
+    fn stamp(&self, ttl: Duration, value: Arc<V>) -> (Q, Stamped<V>, Duration) {
+        // User code runs before the lock is taken.
+        let (key, since) = ((self.key)(&value), (self.now)());
+        (key, Stamped { value, since, ttl }, since)
+    }
+}
+
+impl<V, Q> ReflectorStore<V> for TtlStore<V, Q>
+where
+    V: Object,
+    Q: Hash + Eq + Clone + Send + Sync + 'static,
+{
+    fn put(&self, object: Arc<V>) -> Result<(), TargetError> {
+        self.insert(object);
+        Ok(())
+    }
+
+    fn delete(&self, name: &ObjectKey, last: Option<&Arc<V>>) -> Result<(), TargetError> {
+        let keys = match last.and_then(|last| self.key_of(last)) {
+            Some(key) => vec![key],
+            None => {
+                let entries = self.entries.lock();
+                let named = (entries.iter()).filter(|(_, stamped)| ObjectKey::of(&*stamped.value) == *name);
+                named.map(|(key, _)| key.clone()).collect()
+            }
+        };
+        for key in &keys {
+            self.remove(key);
+        }
+        Ok(())
+    }
+
+    fn replace_all(&self, list: Replacement<V>) -> Result<(), TargetError> {
         let (ttl, since) = (self.ttl, (self.now)());
-        let stamped = values.map(|(key, value)| (key, Stamped { value, since, ttl }));
-        let mut new: HashMap<Q, Stamped<V>, RandomState> = stamped.collect();
+        let mut unreadable = Unreadable::new(list.unreadable);
+        let mut new = HashMap::with_capacity(list.objects.len());
+        for value in list.objects {
+            match self.key_of(&value) {
+                Some(key) => drop(new.insert(key, Stamped { value, since, ttl })),
+                None => drop(unreadable.named.insert(ObjectKey::of(&*value))),
+            }
+        }
         let mut entries = self.entries.lock();
-        for (key, kept) in entries.extract_if(|_, stamped| keep(&stamped.value)) {
+        for (key, kept) in entries.extract_if(|_, stamped| unreadable.may_be(&*stamped.value)) {
             new.entry(key).or_insert(kept);
         }
         let old = std::mem::replace(&mut *entries, new);
         drop(entries);
         drop(old);
+        Ok(())
+    }
+}
+
+/// The items of a list that could not be read. They exist, so their last values are kept.
+struct Unreadable {
+    named: HashSet<ObjectKey>,
+    nameless: Vec<BadObject>,
+}
+
+impl Unreadable {
+    fn new(items: Vec<BadObject>) -> Self {
+        let (named, nameless): (Vec<_>, Vec<_>) = items.into_iter().partition(|bad| bad.key.is_some());
+        Self {
+            named: named.into_iter().filter_map(|bad| bad.key).collect(),
+            nameless,
+        }
     }
 
-    /// The keys of the values for which `is_wanted` returns true, expired ones included.
-    pub(super) fn keys_where(&self, is_wanted: impl Fn(&V) -> bool) -> Vec<Q> {
-        let entries = self.entries.lock();
-        let wanted = entries.iter().filter(|(_, stamped)| is_wanted(&stamped.value));
-        wanted.map(|(key, _)| key.clone()).collect()
-    }
-
-    fn stamp(&self, ttl: Duration, value: Arc<V>) -> (Q, Stamped<V>, Duration) {
-        // User code runs before the lock is taken.
-        let (key, since) = ((self.key)(&value), (self.now)());
-        (key, Stamped { value, since, ttl }, since)
+    /// Whether one of them may be this object.
+    fn may_be<V: Object>(&self, object: &V) -> bool {
+        if self.named.is_empty() && self.nameless.is_empty() {
+            return false;
+        }
+        self.named.contains(&ObjectKey::of(object))
+            || may_be_missing(&self.nameless, object.object_uid()).is_some()
     }
 }
 

@@ -7,14 +7,14 @@ use std::fmt;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use super::QueueStats;
-use super::batch::{Failure, PopError, PopInfo};
-use super::gate::{Closed, Contents, Gate};
-use super::population::Population;
-use crate::delta::Delta;
-use crate::key::ObjectKey;
-use crate::object::Object;
-use crate::target::{Target, TargetError};
+use kube_informers::delta::Delta;
+use kube_informers::queue::Closed;
+use kube_informers::target::{Target, TargetError};
+use kube_informers::{Object, ObjectKey};
+
+use crate::gate::{Contents, Gate, QueueStats};
+use crate::pop::{Failure, PopError, PopInfo};
+use crate::population::Population;
 
 /// A work list: each key once, with its newest value, in the order of first arrival.
 ///
@@ -22,7 +22,7 @@ use crate::target::{Target, TargetError};
 /// under a queued key replaces the value and keeps the position.
 ///
 /// ```
-/// use kube_informers::queue::Fifo;
+/// use kube_informers_classic::Fifo;
 ///
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 /// let line = Fifo::new(|(name, _): &(&str, u32)| *name);
@@ -32,7 +32,7 @@ use crate::target::{Target, TargetError};
 ///
 /// let first = line.pop(|_, _| Ok(())).await?;
 /// assert_eq!(*first, ("foo", 13));
-/// # Ok::<(), kube_informers::queue::PopError>(())
+/// # Ok::<(), kube_informers_classic::PopError>(())
 /// # }).unwrap();
 /// ```
 #[doc(alias = "FIFO")]
@@ -116,7 +116,9 @@ impl<V, Q: Hash + Eq + Clone> Fifo<V, Q> {
     ) -> Result<Arc<V>, PopError> {
         let (key, entry) = self.gate.take(FifoValues::take).await.ok_or(Closed)?;
         let value = entry.value.clone();
-        let info = PopInfo::new(entry.initial);
+        let info = PopInfo {
+            initial: entry.initial,
+        };
         let popped = Popped {
             gate: &self.gate,
             entry: Some((key, entry)),
@@ -231,7 +233,7 @@ impl<K: Object> Target<K> for Fifo<K, ObjectKey> {
                 let kept: Vec<ObjectKey> = list.unreadable.into_iter().filter_map(|bad| bad.key).collect();
                 self.replace_but(list.objects, &kept);
             }
-            Delta::SyncAll | Delta::Bookmark { .. } => {}
+            _ => {}
         }
         Ok(())
     }

@@ -3,11 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube_informers::store::{Overlay, OverlayOptions, StoreWriter};
-use kube_informers::{Cause, Event};
+use k8s_openapi::api::core::v1::Pod;
+use kube_informers::store::StoreWriter;
+use kube_informers::{Cause, Event, Informer, Lazy, Object};
+use kube_informers_classic::{Overlay, OverlayOptions};
+use kube_testserver::TestServer;
+use kube_testserver::builders::{Build, pod};
 use tokio::time::{Instant, advance};
 
-use crate::store::thing::{Thing, state, thing};
+use crate::support::synced;
+use crate::thing::{Thing, state, thing};
 
 struct World {
     writer: StoreWriter<Thing>,
@@ -239,4 +244,17 @@ async fn an_object_that_left_the_scope_is_not_remembered_as_deleted() {
     world.overlay.record(Arc::new((*thing("a:u@6")).clone())).unwrap();
 
     assert_eq!(world.seen("a").as_deref(), Some("a@6"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_packed_object_can_be_overlaid() {
+    let server = TestServer::new();
+    server.create(pod("ns", "a"));
+    let informer = synced(Informer::<Lazy<Pod>>::all(server.client())).await;
+    let overlay = Overlay::new(informer.store(), OverlayOptions::default(), || Duration::ZERO);
+    let stored: Pod = server.modify::<Pod>("ns", "a", |pod| *pod = pod.clone().label("x", "1"));
+    let written = Lazy::pack(&stored).unwrap();
+    assert_eq!(written.get().unwrap().metadata, stored.metadata);
+    overlay.record(written).unwrap();
+    assert_eq!(overlay.get("ns/a").unwrap().object_label("x"), Some("1"));
 }

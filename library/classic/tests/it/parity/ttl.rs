@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kube_informers::store::TtlStore;
+use kube_informers_classic::TtlStore;
 use tokio::time::{Instant, advance};
 
 const TTL: Duration = Duration::from_secs(30);

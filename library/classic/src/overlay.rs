@@ -7,15 +7,10 @@ use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
+use kube_informers::error::ParseVersionError;
+use kube_informers::store::{KeyRef, UnknownIndexError};
+use kube_informers::{Cause, Event, Object, ObjectKey, ResourceVersion, Store};
 use parking_lot::Mutex;
-
-use super::error::UnknownIndexError;
-use super::lookup::KeyRef;
-use super::read::Store;
-use crate::event::{Cause, Event};
-use crate::key::ObjectKey;
-use crate::object::Object;
-use crate::version::{ParseVersionError, ResourceVersion};
 
 /// Reads from a store as if the watch had already delivered the program's own writes.
 ///
@@ -28,7 +23,7 @@ use crate::version::{ParseVersionError, ResourceVersion};
 /// Call [`observe`](Self::observe) from an event handler. It removes entries that the watch has caught up with and
 /// remembers deletions, so that a late `record` does not resurrect a deleted object.
 ///
-/// The clock is a function that returns the time since a fixed moment, as in [`TtlStore`](super::TtlStore).
+/// The clock is a function that returns the time since a fixed moment, as in [`TtlStore`](crate::TtlStore).
 #[doc(alias = "NewIntegerResourceVersionMutationCacheWithOptions")]
 #[doc(alias = "MutationCache")]
 #[doc(alias = "NewIntegerResourceVersionMutationCache")]

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use kube_informers::delta::{Delta, Replacement};
-use kube_informers::queue::{Closed, Failure, Fifo, PopError};
+use kube_informers::queue::Closed;
 use kube_informers::target::Target;
+use kube_informers_classic::{Failure, Fifo, PopError};
 
-use super::support::{Thing, bad, key, replaced, thing, updated};
+use crate::queue_support::{Thing, bad, key, replaced, thing, updated};
 
 type Item = (&'static str, u64);
 
