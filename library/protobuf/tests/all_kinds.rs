@@ -1,5 +1,6 @@
 //! Objects of every kind as values of `k8s-openapi`. Takes minutes to build: only the oracle run does it.
 
+#[path = "it/common/mod.rs"]
 mod common;
 
 #[test]

@@ -1,8 +1,8 @@
 //! A hostile API server: what a broken proxy, a compromised server or a hostile tenant can send.
 //!
 //! Each [`Scenario`] has a name, a sentence about what the server does and one about what a client must do. The same
-//! scenarios run against the library (`tests/library.rs`, in process and on the paused clock) and can be served on a
-//! socket for programs. `docs/evidence/security.md` holds the table of all scenarios; `tests/page.rs` keeps it current.
+//! scenarios run against the library (`tests/it/library.rs`, in process and on the paused clock) and can be served on a
+//! socket for programs. `docs/evidence/security.md` holds the table of all scenarios; `tests/it/page.rs` keeps it current.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -16,7 +16,7 @@
 //! # }
 //! ```
 //!
-//! An [`Endpoint`] is a socket that no client can use, such as one with an expired certificate (`tests/transport.rs`).
+//! An [`Endpoint`] is a socket that no client can use, such as one with an expired certificate (`tests/it/transport.rs`).
 //!
 //! To add a scenario, add an entry to the table in `scenarios.rs` and its expected outcome to the suite that runs it.
 //! The suite of the program runs all scenarios, and those of [`Audience::Program`] run there only.

@@ -17,6 +17,7 @@ mod hostile;
 mod http;
 mod kubectl;
 mod packaging;
+mod page;
 mod program;
 mod recording;
 mod recording_damage;

@@ -1,4 +1,4 @@
-//! Versions of custom resources: renamed, or converted by a webhook of the test. `verify/scenarios/tests/scenarios/conversion.rs` compares
+//! Versions of custom resources: renamed, or converted by a webhook of the test. `verify/scenarios/tests/it/scenarios/conversion.rs` compares
 //! webhooks over HTTPS with a real server.
 
 use std::sync::Arc;

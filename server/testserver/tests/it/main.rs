@@ -19,6 +19,7 @@ mod mirror;
 mod patch;
 mod poison;
 mod rbac;
+mod recorded_exchanges;
 mod remote_webhooks;
 mod replicas;
 mod rules;

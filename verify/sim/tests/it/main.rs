@@ -1,5 +1,6 @@
 //! The simulator itself: regressions, determinism, tapes, and a small volume of schedules.
 
+mod interleavings;
 mod logs;
 
 use kube_sim::campaign::{campaign, profile_of, threads};

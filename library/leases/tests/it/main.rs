@@ -1,0 +1,6 @@
+//! Elections and shard groups against the in-process API server, on a paused clock.
+
+mod election;
+mod extremes;
+mod malformed;
+mod shards;
