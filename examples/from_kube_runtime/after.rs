@@ -10,7 +10,7 @@ use kube_controller::{Action, Controller, RunError, Watch};
 use kube_informers::{ObjectKey, SharedInformerFactory};
 use tokio::sync::Notify;
 
-use crate::facts::write_facts;
+use super::facts::write_facts;
 
 /// Whether a run has found that its object was deleted.
 #[derive(Clone, Default)]

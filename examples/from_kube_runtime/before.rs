@@ -10,7 +10,7 @@ use kube::{Api, Client};
 use kube_runtime::controller::Action;
 use kube_runtime::{Controller, watcher};
 
-use crate::facts::write_facts;
+use super::facts::write_facts;
 
 pub async fn run(client: Client) {
     let deployments = Api::<Deployment>::all(client.clone());

@@ -10,7 +10,7 @@ use kube_informers::SharedInformerFactory;
 use kube_runtime::Controller;
 use kube_runtime_informers::ControllerExt;
 
-use crate::before::{error_policy, reconcile};
+use super::before::{error_policy, reconcile};
 
 pub async fn run(client: Client) {
     let factory = SharedInformerFactory::new(client.clone());

@@ -9,7 +9,7 @@ use kube_informers::Informer;
 use kube_perturb::{Cluster, Scenario, perturb};
 use serde_json::json;
 
-use crate::replicator::Replicator;
+use self::replicator::Replicator;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 

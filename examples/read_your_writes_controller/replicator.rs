@@ -7,7 +7,7 @@ use kube_controller::{Action, OwnWrites, Reconcile};
 use kube_informers::{Informer, Object, ObjectKey, Store};
 use kube_testserver::builders::pod;
 
-use crate::Error;
+use super::Error;
 
 /// Keeps the number of pods that each ConfigMap requests.
 pub struct Replicator {

@@ -11,9 +11,9 @@ use kube_informers::{Lister, Object, ObjectKey};
 use serde_json::json;
 use tracing::{info, warn};
 
-use crate::Error;
-use crate::foo::{Foo, FooStatus};
-use crate::recorder::{Recorder, Severity};
+use super::Error;
+use super::foo::{Foo, FooStatus};
+use super::recorder::{Recorder, Severity};
 
 const MANAGER: &str = "sample-controller";
 

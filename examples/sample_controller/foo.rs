@@ -104,7 +104,7 @@ pub fn definition() -> Value {
 }
 
 /// Creates the definition if it is missing.
-pub async fn install(client: &Client) -> Result<(), crate::Error> {
+pub async fn install(client: &Client) -> Result<(), super::Error> {
     let definitions = Api::<CustomResourceDefinition>::all(client.clone());
     let definition = serde_json::from_value(definition())?;
     match definitions.create(&PostParams::default(), &definition).await {

@@ -9,11 +9,11 @@ use kube_informers::{ObjectKey, SharedInformerFactory};
 use kube_workqueue::limiter::{Bucket, ExponentialBackoff, MaxOf};
 use kube_workqueue::{WorkQueue, limiter};
 
-use crate::Error;
-use crate::controller::SampleController;
-use crate::flags::Flags;
-use crate::foo::Foo;
-use crate::recorder::Recorder;
+use super::Error;
+use super::controller::SampleController;
+use super::flags::Flags;
+use super::foo::Foo;
+use super::recorder::Recorder;
 
 /// Runs until a signal.
 pub async fn run(client: Client, flags: &Flags) -> Result<(), Error> {

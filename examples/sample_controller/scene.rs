@@ -9,10 +9,10 @@ use kube_testserver::TestServer;
 use kube_testserver::builders::deployment;
 use serde_json::{Value, json};
 
-use crate::Error;
-use crate::flags::Flags;
-use crate::foo::{Foo, GROUP, VERSION, definition};
-use crate::run::run;
+use super::Error;
+use super::flags::Flags;
+use super::foo::{Foo, GROUP, VERSION, definition};
+use super::run::run;
 
 /// Runs the controller and the script, and ends both by a signal.
 pub async fn play(flags: Flags) -> Result<(), Error> {

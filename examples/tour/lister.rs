@@ -7,8 +7,7 @@ use kube_informers::{Object, Selector, SharedInformerFactory, indexes};
 use kube_testserver::TestServer;
 use kube_testserver::builders::{Build, pod, replica_set};
 
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn run() -> Result<(), Box<dyn std::error::Error>> {
     let server = TestServer::new();
     let cart: ReplicaSet = server.create(replica_set("shop", "cart"));
     for (name, tier) in [("cart-1", "front"), ("cart-2", "back"), ("cart-3", "front")] {

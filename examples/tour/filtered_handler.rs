@@ -7,8 +7,7 @@ use kube_informers::{Handlers, Informer, ObjectKey, filtered};
 use kube_testserver::TestServer;
 use kube_testserver::builders::pod;
 
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn run() -> Result<(), Box<dyn std::error::Error>> {
     let server = TestServer::new();
     server.create(pod("shop", "cart"));
     let pods = Informer::<Pod>::all(server.client()).start();

@@ -8,8 +8,7 @@ use kube_informers::bodies::Bodies;
 use kube_testserver::TestServer;
 use kube_testserver::builders::secret;
 
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn run() -> Result<(), Box<dyn std::error::Error>> {
     let server = TestServer::new();
     for number in 0..100 {
         let mut secret = secret("shop", &format!("token-{number}"));

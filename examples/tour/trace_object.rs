@@ -7,8 +7,7 @@ use kube_informers::{Event, Informer};
 use kube_testserver::TestServer;
 use kube_testserver::builders::{Build, pod};
 
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn run() -> Result<(), Box<dyn std::error::Error>> {
     tracing_subscriber::fmt()
         .with_env_filter("kube_informers=trace")
         .with_target(true)

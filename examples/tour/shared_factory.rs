@@ -10,8 +10,7 @@ use kube_informers::{Event, Scope, SharedInformerFactory};
 use kube_testserver::TestServer;
 use kube_testserver::builders::{deployment, node, pod};
 
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn run() -> Result<(), Box<dyn std::error::Error>> {
     let server = TestServer::new();
     server.create(node("worker-1"));
     server.create(deployment("shop", "cart"));

@@ -7,8 +7,7 @@ use kube_testserver::TestServer;
 use kube_testserver::builders::{Build, pod};
 use tokio::sync::mpsc;
 
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn run() -> Result<(), Box<dyn std::error::Error>> {
     let server = TestServer::new();
     for number in 0..12 {
         let mut pod = pod("shop", &format!("cart-{number}")).label("app", "cart");

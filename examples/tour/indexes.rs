@@ -5,8 +5,7 @@ use kube_informers::{Informer, Object};
 use kube_testserver::TestServer;
 use kube_testserver::builders::{Build, pod};
 
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn run() -> Result<(), Box<dyn std::error::Error>> {
     let server = TestServer::new();
     for number in 0..12 {
         server.create(on_node(

@@ -43,8 +43,7 @@ impl Object for PodNode {
     }
 }
 
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn run() -> Result<(), Box<dyn std::error::Error>> {
     let server = TestServer::new();
     let mut cart = pod("shop", "cart");
     cart.spec.get_or_insert_default().node_name = Some("worker-1".to_owned());

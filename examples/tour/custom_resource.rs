@@ -5,8 +5,7 @@ use kube_informers::{Informer, Scope};
 use kube_testserver::TestServer;
 use serde_json::json;
 
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn run() -> Result<(), Box<dyn std::error::Error>> {
     let server = TestServer::new();
     server.create(json!({
         "apiVersion": "apiextensions.k8s.io/v1",
