@@ -335,7 +335,7 @@ fn heading(options: &Options, repository: &Path, load: &str) -> String {
         Some(rest.split(['"', '\n', ' ']).next().unwrap_or_default().to_owned())
     };
     let parts = [
-        find("verify/go/bench/go.mod", "k8s.io/client-go ").map(|version| format!("client-go {version}")),
+        find("verify/go/go.mod", "k8s.io/client-go ").map(|version| format!("client-go {version}")),
         find("Cargo.lock", "name = \"kube-runtime\"\nversion = \"")
             .map(|version| format!("kube-runtime {version}")),
         find("verify/scenarios/go.mod", "k8s.io/kubernetes ")
