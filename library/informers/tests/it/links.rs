@@ -1,5 +1,6 @@
-//! Links between the documents lead somewhere: the file exists, and has the heading.
+//! Links between the documents lead somewhere: the file exists, and has the heading. The same for paths in the text.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -73,6 +74,94 @@ fn every_link_leads_to_a_file_and_a_heading() {
     }
     assert!(checked > 100, "{checked}");
     assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+/// Every file and folder below `folder`, relative to it.
+fn paths(folder: &Path, prefix: &str, into: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if ["target", ".git", "node_modules"].contains(&&*name) {
+            continue;
+        }
+        let path = format!("{prefix}{name}");
+        if entry.file_type().unwrap().is_dir() {
+            paths(&entry.path(), &format!("{path}/"), into);
+        }
+        into.insert(path);
+    }
+}
+
+/// The words of a text that begin with a folder of the repository, such as `verify/scenarios/run`. Words in capitals are placeholders.
+fn paths_from_the_root<'a>(text: &'a str, folders: &BTreeSet<String>) -> impl Iterator<Item = &'a str> {
+    text.split(|c: char| c.is_whitespace() || "`()[]\"'|<>,".contains(c))
+        .map(|word| word.split(['#', ':']).next().unwrap_or(word))
+        .map(|word| word.trim_end_matches(['.', ';', '!', '?', '/']))
+        .filter(|word| !word.contains(['*', '…', '$', '{', '=']))
+        .filter(|word| {
+            let last = word.rsplit('/').next().unwrap_or(word);
+            last.chars().any(|c| !c.is_ascii_uppercase())
+        })
+        .filter(|word| {
+            word.split_once('/')
+                .is_some_and(|(folder, _)| folders.contains(folder))
+        })
+}
+
+#[test]
+fn every_path_in_a_document_exists() {
+    let mut all = BTreeSet::new();
+    paths(workspace(), "", &mut all);
+    let folders = all
+        .iter()
+        .filter_map(|path| path.split_once('/'))
+        .map(|(folder, _)| folder.to_owned())
+        .collect();
+    let mut pages = Vec::new();
+    documents(workspace(), &mut pages);
+    let (mut missing, mut checked) = (Vec::new(), 0);
+    for page in pages {
+        let text = fs::read_to_string(&page).unwrap();
+        for path in paths_from_the_root(&text, &folders) {
+            checked += 1;
+            if !all.contains(path) {
+                missing.push(format!("{}: {path}", page.display()));
+            }
+        }
+    }
+    assert!(checked > 100, "{checked}");
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
+
+/// A page may shorten a path that is in its folder: `machine/watch.rs`.
+#[test]
+fn every_path_in_a_map_exists() {
+    let (mut missing, mut checked) = (Vec::new(), 0);
+    for folder in ["", "library/", "server/", "program/", "verify/"] {
+        let mut below = BTreeSet::new();
+        paths(&workspace().join(folder), folder, &mut below);
+        let text = fs::read_to_string(workspace().join(folder).join("ARCHITECTURE.md")).unwrap();
+        let named = text.split('`').skip(1).step_by(2).filter(|word| {
+            let path = Path::new(word);
+            word.ends_with('/')
+                || path.extension().is_some_and(|extension| {
+                    ["rs", "txt", "toml", "mod", "gz", "md"].contains(&&*extension.to_string_lossy())
+                })
+        });
+        for path in named {
+            checked += 1;
+            let path = path.trim_end_matches('/');
+            let ending = format!("/{path}");
+            let is_there = below
+                .iter()
+                .any(|other| other == path || other.ends_with(&ending));
+            if !is_there && !workspace().join(path).exists() {
+                missing.push(format!("{folder}ARCHITECTURE.md: {path}"));
+            }
+        }
+    }
+    assert!(checked > 100, "{checked}");
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
 }
 
 #[test]
