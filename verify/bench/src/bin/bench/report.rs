@@ -73,77 +73,44 @@ struct Section {
 
 const SECTIONS: &[Section] = &[
     Section {
-        title: "Initial list from a real server, managedFields kept",
-        text: "From the start of the process until the handler has received everything. With TLS, as the server requires.",
+        title: "Initial list",
+        text: "From the start of the process until the handler has received everything; memory 2 s later. The real server speaks TLS; the \
+               replay server sends the same bytes without, as fast as the client reads them. With \"kept\", every peer keeps managedFields; \
+               else ours cuts them before decoding, client-go drops them by a transform, kube-runtime by `modify`.",
         figures: &[
-            figure("real-kept-cpu", "CPU, s", 2),
-            figure("real-kept-wall", "wall, s", 2),
-            figure("real-kept-peak", "peak memory, MB", 0),
-            figure("real-kept-steady", "memory 2 s later, MB", 0),
+            figure("real-dropped-cpu", "real server: CPU, s", 2).target(CPU_REAL),
+            figure("real-dropped-wall", "real server: wall, s", 2).target(WALL),
+            figure("real-dropped-steady", "real server: memory, MB", 0).target(MEMORY),
+            figure("replay-dropped-cpu", "replayed: CPU, s", 2).target(CPU_REPLAY),
+            figure("replay-dropped-wall", "replayed: wall, s", 2).target(WALL),
+            figure("replay-dropped-steady", "replayed: memory, MB", 0).target(MEMORY),
+            figure("real-kept-cpu", "kept, real server: CPU, s", 2),
+            figure("real-kept-wall", "kept, real server: wall, s", 2),
+            figure("real-kept-peak", "kept, real server: peak memory, MB", 0),
+            figure("replay-kept-cpu", "kept, replayed: CPU, s", 2),
+            figure("replay-kept-wall", "kept, replayed: wall, s", 2),
+            figure("replay-kept-peak", "kept, replayed: peak memory, MB", 0),
         ],
     },
     Section {
-        title: "Initial list from a real server, managedFields dropped",
-        text: "Ours cuts them before decoding; client-go drops them by a transform, kube-runtime by `modify`.",
-        figures: &[
-            figure("real-dropped-cpu", "CPU, s", 2).target(CPU_REAL),
-            figure("real-dropped-wall", "wall, s", 2).target(WALL),
-            figure("real-dropped-peak", "peak memory, MB", 0),
-            figure("real-dropped-steady", "memory 2 s later, MB", 0).target(MEMORY),
-        ],
-    },
-    Section {
-        title: "Initial list from the replay server, managedFields kept",
-        text: "The same bytes, recorded, without TLS, as fast as the client reads them.",
-        figures: &[
-            figure("replay-kept-cpu", "CPU, s", 2),
-            figure("replay-kept-wall", "wall, s", 2),
-            figure("replay-kept-peak", "peak memory, MB", 0),
-            figure("replay-kept-steady", "memory 2 s later, MB", 0),
-        ],
-    },
-    Section {
-        title: "Initial list from the replay server, managedFields dropped",
-        text: "",
-        figures: &[
-            figure("replay-dropped-cpu", "CPU, s", 2).target(CPU_REPLAY),
-            figure("replay-dropped-wall", "wall, s", 2).target(WALL),
-            figure("replay-dropped-peak", "peak memory, MB", 0),
-            figure("replay-dropped-steady", "memory 2 s later, MB", 0).target(MEMORY),
-        ],
-    },
-    Section {
-        title: "Updates to a handler, replayed as fast as they are read",
-        text: "managedFields dropped, here and below.",
+        title: "Updates to a handler",
+        text: "Replayed as fast as they are read; the same while another thread lists everything in a loop; replayed at 2,000 a second, from \
+               the moment before the bytes are written to the handler; and written through the real server at 250 a second, from the moment \
+               before the request is sent, which is mostly the server and which all peers watch at the same time. Last, a relist during \
+               2,000 updates a second: the version expires, and a tenth of the objects has changed in between.",
         figures: &[
             rate("storm-rate", "events/s").target(RATE),
             figure("storm-cpu", "CPU per event, µs", 1),
-        ],
-    },
-    Section {
-        title: "Updates to a handler, replayed at 2,000 a second",
-        text: "From the moment before the bytes are written to the handler.",
-        figures: &[
-            figure("paced-p50", "delay, median, µs", 0),
-            figure("paced-p99", "delay, 99 %, µs", 0),
-            figure("paced-cpu", "CPU per event, µs", 1).target(CPU_OF_EVENT),
-        ],
-    },
-    Section {
-        title: "Updates to a handler, written through the real server at 250 a second",
-        text: "From the moment before the request is sent to the handler: mostly the server. All peers watch the same updates at the same time.",
-        figures: &[
-            figure("real-updates-p50", "delay, median, ms", 2).target(WALL),
-            figure("real-updates-p99", "delay, 99 %, ms", 2).target(WALL),
-            figure("real-updates-cpu", "CPU per event, µs", 0),
-        ],
-    },
-    Section {
-        title: "A relist during 2,000 updates per second",
-        text: "The version expires, and a tenth of the objects has changed in between. Peak memory above the value just before.",
-        figures: &[
-            figure("relist-ratio", "peak / before", 2).target(Target::AtMost(1.15)),
-            figure("relist-peak", "peak memory, MB", 0),
+            rate("listed-rate", "listing: events/s"),
+            rate("listed-lists", "listing: lists/s"),
+            figure("paced-p50", "2,000/s: delay, median, µs", 0),
+            figure("paced-p99", "2,000/s: delay, 99 %, µs", 0),
+            figure("paced-cpu", "2,000/s: CPU per event, µs", 1).target(CPU_OF_EVENT),
+            figure("real-updates-p50", "real server: delay, median, ms", 2).target(WALL),
+            figure("real-updates-p99", "real server: delay, 99 %, ms", 2).target(WALL),
+            figure("real-updates-cpu", "real server: CPU per event, µs", 0),
+            figure("relist-ratio", "relist: peak memory / before", 2).target(Target::AtMost(1.15)),
+            figure("relist-peak", "relist: peak memory, MB", 0),
         ],
     },
     Section {
@@ -161,14 +128,9 @@ const SECTIONS: &[Section] = &[
         ],
     },
     Section {
-        title: "Updates as fast as they are read, while another thread lists everything in a loop",
-        text: "",
-        figures: &[rate("listed-rate", "events/s"), rate("listed-lists", "lists/s")],
-    },
-    Section {
-        title: "A controller: 1,000 changes a second, 8 workers",
-        text: "10,000 ConfigMaps on the embedded server. Each change causes one write of another object: from the \
-               moment before the change to the end of that write. client-go has no controller of its own.",
+        title: "A controller",
+        text: "10,000 ConfigMaps on the embedded server, 1,000 changes a second, 8 workers. Each change causes one write of another object: \
+               from the moment before the change to the end of that write. client-go has no controller of its own.",
         figures: &[
             figure("controller-first", "start to the end of the first pass, s", 2),
             figure("controller-p50", "change to finished work, median, ms", 2),
@@ -212,11 +174,6 @@ const PACKED_FIGURES: &[PackedFigure] = &[
         Some(0.15),
     ),
     packed(
-        figure("packed-real-peak", "real server: peak memory, MB", 0),
-        None,
-        None,
-    ),
-    packed(
         figure("packed-replay-cpu", "replayed: CPU to synced, s", 2),
         Some(0.25),
         Some(0.3),
@@ -230,11 +187,6 @@ const PACKED_FIGURES: &[PackedFigure] = &[
         figure("packed-replay-steady", "replayed: memory, MB", 0),
         Some(0.25),
         Some(0.15),
-    ),
-    packed(
-        figure("packed-replay-peak", "replayed: peak memory, MB", 0),
-        None,
-        None,
     ),
     packed(
         figure("packed-storm-cpu", "CPU per event, unpaced, µs", 1),
@@ -308,29 +260,29 @@ fn forms(out: &mut String, book: &Book) {
     out.push('\n');
 }
 
-/// The tables of other kinds than pods.
+/// The table of other kinds than pods.
 fn kinds(out: &mut String, book: &Book) {
-    for kind in Kind::OTHERS {
+    let measured: Vec<Kind> = (Kind::OTHERS.into_iter())
+        .filter(|kind| book.median(kinds::figures(*kind).cpu, Peer::Ours).is_some())
+        .collect();
+    if measured.is_empty() {
+        return;
+    }
+    out.push_str("### Initial lists of other kinds from a real server\n\nmanagedFields dropped.\n\n| |");
+    for peer in kinds::PEERS {
+        let _ = write!(out, " {} |", peer.form_name());
+    }
+    out.push_str(" typed / client-go | packed / client-go |\n|---|");
+    out.push_str(&"---:|".repeat(kinds::PEERS.len() + 2));
+    out.push('\n');
+    for kind in measured {
         let ids = kinds::figures(kind);
-        let rows = [
-            figure(ids.cpu, "CPU to synced, s", 2),
-            figure(ids.wall, "wall to synced, s", 2),
+        for row in [
+            figure(ids.cpu, "CPU, s", 2),
+            figure(ids.wall, "wall, s", 2),
             figure(ids.steady, "memory, MB", 0),
-            figure(ids.peak, "peak memory, MB", 0),
-        ];
-        if book.median(ids.cpu, Peer::Ours).is_none() {
-            continue;
-        }
-        let _ = writeln!(out, "#### Initial list of {kind} from a real server\n");
-        out.push_str("| |");
-        for peer in kinds::PEERS {
-            let _ = write!(out, " {} |", peer.form_name());
-        }
-        out.push_str(" typed / client-go | packed / client-go |\n|---|");
-        out.push_str(&"---:|".repeat(kinds::PEERS.len() + 2));
-        out.push('\n');
-        for row in rows {
-            let _ = write!(out, "| {} |", row.name);
+        ] {
+            let _ = write!(out, "| {kind}: {} |", row.name);
             for peer in kinds::PEERS {
                 cell(out, &row, book.median(row.id, peer));
             }
@@ -343,8 +295,8 @@ fn kinds(out: &mut String, book: &Book) {
             }
             out.push('\n');
         }
-        out.push('\n');
     }
+    out.push('\n');
 }
 
 /// All tables, as Markdown.
@@ -370,12 +322,16 @@ pub fn tables(book: &Book) -> String {
     out
 }
 
+fn is_another_library(peer: Peer) -> bool {
+    matches!(peer, Peer::ClientGo | Peer::ClientGoJson | Peer::KubeRuntime)
+}
+
 fn table(out: &mut String, figures: &[Figure], book: &Book) {
-    // Peers that were not asked for have no column.
+    // A peer without any of these figures has no column.
     let measured: Vec<Peer> = (Peer::ALL.into_iter())
-        .filter(|peer| book.measured().any(|(_, other)| other == *peer))
+        .filter(|peer| figures.iter().any(|figure| book.median(figure.id, *peer).is_some()))
         .collect();
-    let others = measured.iter().filter(|peer| **peer != Peer::Ours);
+    let others = measured.iter().filter(|peer| is_another_library(**peer));
     out.push_str("| |");
     for peer in &measured {
         let _ = write!(out, " {} |", peer.name());
@@ -387,6 +343,9 @@ fn table(out: &mut String, figures: &[Figure], book: &Book) {
     out.push_str(&"---:|".repeat(measured.len() + others.clone().count()));
     out.push_str("---|\n");
     for figure in figures {
+        if book.median(figure.id, Peer::Ours).is_none() {
+            continue;
+        }
         let _ = write!(out, "| {} |", figure.name);
         for peer in &measured {
             cell(out, figure, book.median(figure.id, *peer));
@@ -498,7 +457,7 @@ mod tests {
         let text = tables(&book(0.9, 1.0, 2.0, "real-dropped-cpu"));
         assert!(text.contains("≤ 0.75× client-go: missed by 20 % |"), "{text}");
         assert!(
-            text.contains("| CPU, s | 0.90 | 1.00 | 2.00 | 0.90 | 0.45 |"),
+            text.contains("| real server: CPU, s | 0.90 | 1.00 | 2.00 | 0.90 | 0.45 |"),
             "{text}"
         );
 
@@ -510,6 +469,22 @@ mod tests {
     #[test]
     fn missing_measurements_are_not_shown() {
         assert_eq!(tables(&Book::default()), "");
+
+        let text = tables(&book(1.0, 2.0, 4.0, "storm-cpu"));
+        assert!(!text.contains("events/s") && !text.contains("jemalloc"), "{text}");
+    }
+
+    #[test]
+    fn another_allocator_is_a_column_and_not_another_library() {
+        let mut book = book(1.0, 2.0, 4.0, "storm-cpu");
+        book.add("storm-cpu", Peer::OursJemalloc, 0.5);
+
+        let text = tables(&book);
+
+        assert!(
+            text.contains("| CPU per event, µs | 1.0 | 0.5 | 2.0 | 4.0 | 0.50 | 0.25 |"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -539,11 +514,7 @@ mod tests {
 
         let text = tables(&book);
 
-        assert!(
-            text.contains("#### Initial list of secrets from a real server"),
-            "{text}"
-        );
-        let row = "| CPU to synced, s | 2.00 | 4.00 | 1.00 | 0.50 | 0.50 | 0.25 |";
+        let row = "| secrets: CPU, s | 2.00 | 4.00 | 1.00 | 0.50 | 0.50 | 0.25 |";
         assert!(text.contains(row), "{text}");
     }
 
