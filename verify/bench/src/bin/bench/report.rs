@@ -329,7 +329,11 @@ fn is_another_library(peer: Peer) -> bool {
 fn table(out: &mut String, figures: &[Figure], book: &Book) {
     // A peer without any of these figures has no column.
     let measured: Vec<Peer> = (Peer::ALL.into_iter())
-        .filter(|peer| figures.iter().any(|figure| book.median(figure.id, *peer).is_some()))
+        .filter(|peer| {
+            figures
+                .iter()
+                .any(|figure| book.median(figure.id, *peer).is_some())
+        })
         .collect();
     let others = measured.iter().filter(|peer| is_another_library(**peer));
     out.push_str("| |");
