@@ -95,9 +95,6 @@
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 
-#[macro_use]
-mod mutants;
-
 pub mod bodies;
 mod client;
 pub mod codec;
@@ -194,8 +191,6 @@ pub mod sim {
     pub use crate::dispatcher::{Dispatcher, Leftovers, Listener};
     use crate::error::AddHandlerError;
     use crate::handler::{HandlerOptions, IntoHandler, erase};
-    #[cfg(feature = "mutants")]
-    pub use crate::mutants::{Mutant, activate};
     pub use crate::queue::{DeltaFifo, DeltaQueue, InOrderQueue};
     use crate::reflector::Reflector;
     pub use crate::reflector::machine::{Action, Context, EventKind, Input, Machine, Next, Report};

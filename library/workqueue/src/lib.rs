@@ -86,9 +86,6 @@
 //! All time is Tokio's, so a test with a paused clock sees exact delays without waiting. The rules are a state machine
 //! without a clock: every input carries the time.
 
-#[macro_use]
-mod mutants;
-
 mod item;
 mod lease;
 pub mod limiter;

@@ -8,10 +8,9 @@ pub mod generate;
 mod handlers;
 pub mod invariants;
 pub mod leases;
-#[cfg(feature = "mutants")]
-pub mod mutants;
 pub mod object;
 pub mod options;
+pub mod planted;
 pub mod regressions;
 pub mod server;
 pub mod shards;

@@ -1,13 +1,16 @@
 //! The command line of the simulator: see `docs/evidence/simulation.md`.
 
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use fastrand::Rng;
 use kube_sim::campaign::{Found, campaign, every_seed, profile_of, threads};
 use kube_sim::coverage;
 use kube_sim::generate::{self, Profile};
 use kube_sim::options::{self, Done, Given};
+use kube_sim::planted::{self, hunt::Lab};
 use kube_sim::regressions;
 use kube_sim::shrink::shrink;
 use kube_sim::soak::{Part, Soak};
@@ -15,6 +18,7 @@ use kube_sim::tape::Tape;
 use kube_sim::volumes::{self, Ledger, Volumes};
 use kube_sim::workqueue;
 use kube_sim::world::run;
+use tokio::time::Instant;
 
 const USAGE: &str = "\
 usage: cargo run -p kube-sim -- COMMAND [OPTIONS]
@@ -40,6 +44,10 @@ usage: cargo run -p kube-sim -- COMMAND [OPTIONS]
   coverage           print which faults occurred in which state; fail if a pair of verify/sim/coverage.txt was not reached
       --seeds, --from, --threads as for run
       --write yes      replace verify/sim/coverage.txt
+  planted            plant the bugs of verify/sim/planted.txt, one at a time, in a copy of the commit, and find each
+      --seeds N        the number of seeds for each (default 5000)
+      --name NAME      one of them
+      --minutes N      begin none after that; the order is that of the day
   replay             run one tape and print what happens
       --seed N         the seed
       --profile NAME   the profile (default: that of `run`)
@@ -47,9 +55,6 @@ usage: cargo run -p kube-sim -- COMMAND [OPTIONS]
   shrink             reduce a failing tape and write it to verify/sim/regressions/
       --seed, --profile, --tape as for replay
       --name NAME      the name of the file
-  mutants            plant one bug after the other and find each (needs --features mutants)
-      --seeds N        the number of seeds for each (default 5000)
-      --name NAME      one of them
 
 profiles: swarm, calm, network, history, lists, handlers, shards; of leases: election, group
 ";
@@ -64,10 +69,9 @@ fn main() -> ExitCode {
         "soak" => run_soak(&options),
         "volumes" => print_volumes(&options),
         "coverage" => check_coverage(&options),
+        "planted" => hunt_planted(&options),
         "replay" => replay(&options),
         "shrink" => shrink_one(&options),
-        #[cfg(feature = "mutants")]
-        "mutants" => Ok(hunt_mutants(&options)),
         "" | "help" | "--help" => {
             print!("{USAGE}");
             Ok(true)
@@ -88,6 +92,7 @@ struct Options {
     name: Option<String>,
     write: bool,
     hours: Option<f64>,
+    minutes: Option<u64>,
     commit: Option<String>,
     stack: Option<PathBuf>,
     part: Option<Part>,
@@ -109,6 +114,7 @@ impl Options {
                     options.profile =
                         Some(profile.ok_or_else(|| format!("there is no profile {:?}", given.value))?);
                 }
+                "--minutes" => options.minutes = Some(number()?),
                 "--hours" => options.hours = Some(given.hours()?),
                 "--commit" => options.commit = Some(given.value),
                 "--stack" => options.stack = Some(given.value.into()),
@@ -161,7 +167,7 @@ fn run_many(options: &Options) -> Done {
 
 fn run_profile(options: &Options, count: u64, profile: Option<Profile>) -> bool {
     let threads = options.threads();
-    let began = tokio::time::Instant::now();
+    let began = Instant::now();
     let report = campaign(options.from.unwrap_or(0), count, profile, threads);
     let seconds = began.elapsed().as_secs_f64();
     println!(
@@ -178,7 +184,7 @@ fn run_profile(options: &Options, count: u64, profile: Option<Profile>) -> bool 
 
 fn run_workqueue(options: &Options) -> Done {
     let count = options.seeds.unwrap_or(20_000);
-    let began = tokio::time::Instant::now();
+    let began = Instant::now();
     let (done, found) = every_seed(
         options.from.unwrap_or(0),
         count,
@@ -254,26 +260,54 @@ fn check_coverage(options: &Options) -> Done {
     Ok(lost.is_empty())
 }
 
-#[cfg(feature = "mutants")]
-fn hunt_mutants(options: &Options) -> bool {
-    let limit = options.seeds.unwrap_or(5000);
-    let hunts = kube_sim::mutants::hunt(limit, options.name.as_deref(), |hunt| match hunt.found {
-        Some((seed, invariant)) => println!("{:<36} {invariant:<4} seed {seed}", hunt.mutant),
-        None => println!("{:<36} NOT FOUND in {limit} schedules", hunt.mutant),
-    });
-    let mut seeds: Vec<u64> = (hunts.iter())
-        .filter_map(|hunt| hunt.found)
-        .map(|(seed, _)| seed)
-        .collect();
-    seeds.sort_unstable();
+fn hunt_planted(options: &Options) -> Done {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository.join("target"), PathBuf::from);
+    let lab = Lab::new(
+        &repository,
+        &target.join("planted"),
+        options.seeds.unwrap_or(5000),
+    )?;
+    let mut bugs = planted::read(lab.tree())?;
+    bugs.retain(|bug| options.name.as_ref().is_none_or(|name| *name == bug.name));
+    if bugs.is_empty() {
+        return Err("there is no such bug in verify/sim/planted.txt".into());
+    }
+    if options.minutes.is_some() {
+        let day = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs() / 86_400;
+        Rng::with_seed(day).shuffle(&mut bugs);
+    }
+    let until = options
+        .minutes
+        .map(|minutes| Instant::now() + Duration::from_secs(60 * minutes));
+    let mut checked: Vec<&[String]> = Vec::new();
+    let mut survivors: Vec<&str> = Vec::new();
+    let mut tried = 0;
+    for bug in &bugs {
+        if until.is_some_and(|until| Instant::now() >= until) {
+            break;
+        }
+        if !checked.contains(&bug.found_by.as_slice()) {
+            lab.check(&bug.found_by)?;
+            checked.push(&bug.found_by);
+        }
+        let hunt = lab.hunt(bug)?;
+        println!("{:<26} {hunt}", bug.name);
+        tried += 1;
+        if hunt.found.is_none() {
+            survivors.push(&bug.name);
+        }
+    }
     println!(
-        "{} of {} found; median seed {}, highest {}",
-        seeds.len(),
-        hunts.len(),
-        seeds.get(seeds.len() / 2).unwrap_or(&0),
-        seeds.last().unwrap_or(&0),
+        "{} of {tried} found; {} in the list",
+        tried - survivors.len(),
+        bugs.len()
     );
-    seeds.len() == hunts.len()
+    for survivor in &survivors {
+        println!("not found: {survivor}");
+    }
+    Ok(survivors.is_empty())
 }
 
 fn replay(options: &Options) -> Done {

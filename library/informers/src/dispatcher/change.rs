@@ -113,22 +113,15 @@ impl<K: Object> Change<K> {
                     initial,
                 }
             }
-            (Self::Added { .. }, Event::Deleted { .. }) if !mutant!(CoalescedDeleteOfUnknown) => return None,
-            (Self::Added { .. }, event @ Event::Deleted { .. }) => Self::new(event),
+            (Self::Added { .. }, Event::Deleted { .. }) => return None,
 
             (
                 Self::Updated { old, resync, .. },
                 Event::Updated {
-                    old: before,
-                    new,
-                    resync: again,
+                    new, resync: again, ..
                 },
             ) => Self::Updated {
-                old: if mutant!(CoalescedOldIsWrong) {
-                    before.clone()
-                } else {
-                    old
-                },
+                old,
                 new: new.clone(),
                 resync: resync && *again,
             },

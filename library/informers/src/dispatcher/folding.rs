@@ -47,7 +47,7 @@ impl<K> Folding<K> {
     /// Appends a mark. Events behind a resync are not folded into changes before it: the resync repeats states that must
     /// have been delivered by then.
     pub(super) fn push_mark(&mut self, mark: Item<K>) {
-        if matches!(mark, Item::Resync(_)) && !mutant!(ResyncRevertsChange) {
+        if matches!(mark, Item::Resync(_)) {
             self.index = HashTable::new();
             self.sealed = self.next_number();
         }
@@ -89,7 +89,7 @@ impl<K: Object> Folding<K> {
     pub(super) fn push(&mut self, event: &Event<K>) {
         let hash = self.hash(event.object());
         let queued = self.find(hash, event.object());
-        match queued.filter(|_| !mutant!(CoalescingKeepsAll)) {
+        match queued {
             Some(number) => {
                 let Some(change) = self.lift(number) else { return };
                 self.settle(hash, number, change.then(event));

@@ -221,7 +221,7 @@ impl<K: Object> Listener<K> {
     pub(super) fn panicked(&self) {
         let panics = self.panics.load(Ordering::Relaxed);
         self.panics.store(panics + 1, Ordering::Relaxed);
-        if self.on_panic == OnPanic::End || mutant!(PanicEndsHandler) {
+        if self.on_panic == OnPanic::End {
             drop(self.leave(End::Panicked));
         }
     }

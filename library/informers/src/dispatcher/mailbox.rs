@@ -202,7 +202,7 @@ impl<K: Object> Mailbox<K> {
             return (false, Wake::default());
         }
         self.notice_given = true;
-        if mutant!(HandlerSyncedTooEarly) || self.is_empty() && in_flight == 0 {
+        if self.is_empty() && in_flight == 0 {
             return (true, Wake::default());
         }
         self.queue.push_mark(Item::Synced);

@@ -125,9 +125,7 @@ impl<K: Object> Dispatcher<K> {
         let id = HandlerId(self.next_id);
         self.next_id += 1;
         let listener = Arc::new(Listener::new(id, name, options, consumer));
-        if !mutant!(LateHandlerMissesSnapshot) {
-            listener.push_initial(snapshot);
-        }
+        listener.push_initial(snapshot);
         if synced {
             listener.push_synced();
         }

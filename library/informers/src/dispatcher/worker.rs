@@ -213,7 +213,7 @@ fn deliver<K: Object>(listener: &Listener<K>, cursor: &mut DeliveryCursor<K>, ca
 }
 
 fn next<K: Object>(listener: &Listener<K>, cursor: &mut DeliveryCursor<K>) -> Option<(Delivery<K>, usize)> {
-    if listener.is_leaving() && !mutant!(CalledAfterRemoval) {
+    if listener.is_leaving() {
         return None;
     }
     let (delivery, left) = cursor.next(listener)?;

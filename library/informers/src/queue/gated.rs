@@ -56,9 +56,6 @@ macro_rules! impl_delta_queue {
             fn accept_all(&self, deltas: &mut dyn Iterator<Item = Delta<K>>) -> Vec<TargetError> {
                 self.gate.change(|contents| {
                     for delta in deltas {
-                        if mutant!(FullQueueDrops) && contents.weight() >= self.capacity {
-                            continue;
-                        }
                         trace_delta(&delta, "queued");
                         contents.accept(delta);
                     }

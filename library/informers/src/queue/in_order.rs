@@ -223,9 +223,6 @@ impl<K: Object> DeltaContents<K> for InOrderDeltas<K> {
             _ => self.population.changed(),
         }
         self.weight = self.weight.saturating_add(weight(&delta));
-        if mutant!(BookmarkOvertakes) && matches!(delta, Delta::Bookmark { .. }) {
-            return self.items.push_front(QueuedDelta { delta, initial });
-        }
         self.items.push_back(QueuedDelta { delta, initial });
     }
 
@@ -246,15 +243,12 @@ impl<K: Object> DeltaContents<K> for InOrderDeltas<K> {
                 break;
             }
         }
-        if mutant!(BatchReversed) {
-            batch.reverse();
-        }
         Some((batch, initial))
     }
 
     fn finish(&mut self, initial: bool, finished: Finished<K>) {
         match finished {
-            Finished::Requeued(rest) if !rest.is_empty() && !mutant!(RequeueLosesDeltas) => {
+            Finished::Requeued(rest) if !rest.is_empty() => {
                 for delta in rest.into_iter().rev() {
                     self.weight = self.weight.saturating_add(weight(&delta));
                     self.items.push_front(QueuedDelta { delta, initial });

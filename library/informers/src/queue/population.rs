@@ -23,7 +23,7 @@ impl Population {
     /// Records the first list, with this number of entries.
     pub(super) fn begin(&mut self, entries: usize) {
         self.populated = true;
-        self.pending = if mutant!(SyncedTooEarly) { 0 } else { entries };
+        self.pending = entries;
     }
 
     /// Records that this number of entries have been processed or dropped.

@@ -62,7 +62,6 @@ impl Backoff {
     pub(crate) fn next(&mut self, jitter: f64, retry_after: Option<Duration>) -> Duration {
         let own = self.next_base(f64::INFINITY) * (1.0 + self.jitter() * jitter);
         // Extended by up to a fifth, so that all rejected clients do not retry at the same time.
-        let retry_after = retry_after.filter(|_| !mutant!(RetryAfterIgnored));
         let requested = retry_after.map(|delay| times(delay.min(MAX_RETRY_AFTER), 1.0 + 0.2 * jitter));
         from_secs(own).max(requested.unwrap_or_default())
     }
@@ -223,9 +222,6 @@ impl Pace {
 
     /// Takes a token. Returns the time at which the request may be sent.
     pub(crate) fn take(&mut self, now: Instant) -> Instant {
-        if mutant!(NoPacing) {
-            return now;
-        }
         self.tokens = self.tokens_at(now) - 1.0;
         self.filled = Some(now);
         now + Self::time_for(-self.tokens)

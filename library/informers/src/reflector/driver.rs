@@ -413,9 +413,7 @@ impl<K: Object> Driver<K> {
                         OpenStream::Watch(self.parts.source.watch(request, self.parts.known.clone()));
                 }
                 Action::Discard => {
-                    if !mutant!(PartialInitialKept) {
-                        self.gathered.clear();
-                    }
+                    self.gathered.clear();
                     self.status.discarded();
                 }
                 Action::Commit { resource_version, by } => {

@@ -249,7 +249,7 @@ impl<K: Object> Reflector<K> {
         // Both branches are cancel-safe: the token keeps its state, and dropping the driver closes its streams.
         tokio::select! {
             biased;
-            () = stop.cancelled(), if !mutant!(StopIgnored) => {}
+            () = stop.cancelled() => {}
             () = driver.drive() => {}
         }
         // Then `status` is dropped, which reports the stop, also if this future is dropped.

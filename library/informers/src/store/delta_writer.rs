@@ -158,9 +158,6 @@ impl<K: Object> DeltaWriter<K> {
     ///
     /// Later batches must be [restricted](Prepared::restrict_to) to the shard, or evicted objects return.
     pub fn evict_outside(&mut self, shard: &Shard, events: &mut Vec<Event<K>>) -> Applied {
-        if mutant!(GivenUpRangeStays) {
-            return Applied::default();
-        }
         let mut prepared = Prepared::new(&self.store(), Origin::default(), Vec::new());
         prepared.steps.push(PreparedDelta::EvictOutside);
         self.apply(prepared.restrict_to(Some(shard.clone())), events)

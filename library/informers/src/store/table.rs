@@ -206,14 +206,12 @@ impl<V, Q: Hash + Eq + Clone> Table<V, Q> {
         self.objects.set_origin(slot, held.member, held.age);
         // Without a row, the object is the one in the table.
         held.row?;
-        if !mutant!(IndexNotUpdated) {
-            self.set_values(slot, held.row, values);
-        }
+        self.set_values(slot, held.row, values);
         self.objects.replace(slot, held.object)
     }
 
     fn remove(&mut self, hash: u64, slot: u32) -> Option<Arc<V>> {
-        for index in self.indexes.iter_mut().filter(|_| !mutant!(IndexNotCleared)) {
+        for index in &mut self.indexes {
             index.postings.clear(slot);
         }
         self.free.push(slot);

@@ -12,7 +12,6 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("time", &[]),
     ("lock", &[]),
     ("log_limit", &[]),
-    ("mutants", &[]),
     ("quarantine", &["key"]),
     ("selector", &["object"]),
     ("shard", &["object", "quarantine"]),

@@ -58,7 +58,7 @@ impl Delayed {
         if let Some(place) = self.place(slot) {
             let waiting = &mut self.heap[place];
             waiting.priority = waiting.priority.max(priority);
-            if due < waiting.due && !mutant!(LaterDelayWins) {
+            if due < waiting.due {
                 waiting.due = due;
                 self.sift_up(place);
             }

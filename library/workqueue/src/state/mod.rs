@@ -155,11 +155,6 @@ impl<T: Clone + Eq + Hash> QueueMachine<T> {
     #[inline]
     pub fn advance(&mut self, now: Instant) {
         // Called by nearly every input, usually with nothing to do.
-        let now = if mutant!(DelayedEarly) {
-            now + Duration::from_millis(50)
-        } else {
-            now
-        };
         if self.delayed.next_due().is_some_and(|due| due <= now) {
             for waiting in self.delayed.take_due(now) {
                 // Outstanding since its due time, not since this call.
@@ -310,7 +305,7 @@ impl<T: Clone + Eq + Hash> QueueMachine<T> {
 
     /// Whether no key is ready or in flight.
     pub fn is_drained(&self) -> bool {
-        (self.ready.is_empty() || mutant!(DrainIgnoresQueued)) && self.running.is_empty()
+        self.ready.is_empty() && self.running.is_empty()
     }
 
     /// Statistics at this instant.
@@ -346,7 +341,7 @@ impl<T: Clone + Eq + Hash> QueueMachine<T> {
         limited: bool,
         now: Instant,
     ) -> Added<T> {
-        if self.shutting_down && !mutant!(AddedAfterShutdown) {
+        if self.shutting_down {
             self.meter.discarded += 1;
             return Added::Refused(key);
         }
@@ -390,7 +385,6 @@ impl<T: Clone + Eq + Hash> QueueMachine<T> {
                 entry.phase = Phase::Ready;
                 self.ready.push(&mut self.links, slot, priority);
             }
-            Phase::Running if mutant!(AddDuringRunLost) => return,
             // Not ready before this run ends: a key never has two runs at once.
             Phase::Running => {
                 entry.phase = Phase::RunningAgain;
@@ -414,7 +408,6 @@ impl<T: Clone + Eq + Hash> QueueMachine<T> {
             self.delayed.reset();
             self.links.reset();
         }
-        let limited = limited && !mutant!(FailureCountKept);
         Some(Gone { key, limited })
     }
 }

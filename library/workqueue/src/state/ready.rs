@@ -64,7 +64,7 @@ impl Ready {
     #[inline]
     pub(super) fn next(&self) -> Option<Slot> {
         let (urgent, oldest) = (self.bands.last()?.keys.first()?, self.by_age.first()?);
-        let aged = mutant!(PriorityIgnored) || self.ageing != 0 && self.passed_over >= self.ageing;
+        let aged = self.ageing != 0 && self.passed_over >= self.ageing;
         Some(if aged { oldest } else { urgent })
     }
 

@@ -2,6 +2,7 @@
 
 mod interleavings;
 mod logs;
+mod planted;
 
 use kube_sim::campaign::{campaign, profile_of, threads};
 use kube_sim::generate::{Profile, tape};

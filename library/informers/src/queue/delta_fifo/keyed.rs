@@ -277,10 +277,7 @@ impl<K: Object> KeyedDeltas<K> {
             self.push_under(key, delta);
         }
         for bad in list.unreadable {
-            self.push(match mutant!(ListedUnreadableAsEvent) {
-                true => Delta::Unreadable(bad),
-                false => Delta::ReplacedUnreadable(bad),
-            });
+            self.push(Delta::ReplacedUnreadable(bad));
         }
         for delta in missing {
             self.push(delta);
@@ -310,7 +307,7 @@ impl<K: Object> KeyedDeltas<K> {
             })
         };
 
-        let queued = (self.order.iter()).filter(|key| !listed.contains(*key) && !mutant!(QueuedAddLeaks));
+        let queued = (self.order.iter()).filter(|key| !listed.contains(*key));
         let mut vanished: Vec<Tombstone<K>> = queued
             .filter_map(|key| tombstone(key, &Outcome::of(self.queued(key))))
             .collect();

@@ -99,8 +99,6 @@ impl<K: Object> Driver<K> {
         let version = bad.resource_version.clone();
         self.unreadable(&bad);
         match (self.is_forwarded(kind, version.as_deref()), deleted) {
-            (true, true) if mutant!(UnreadableDeleteSkipped) => {}
-            (true, false) if mutant!(UnreadableEventSkipped) => {}
             (true, true) => self.forward(Delta::DeletedUnreadable(bad)),
             (true, false) => self.forward(Delta::Unreadable(bad)),
             (false, true) => {

@@ -17,7 +17,7 @@ impl<K: Object> Driver<K> {
             return self.rest().await;
         }
         let is_underway = self.machine.is_fetching() && shard.is_covered_by(self.requested.as_ref());
-        if shard.needs_fetch() && !is_underway && !mutant!(GainedRangeNotFetched) {
+        if shard.needs_fetch() && !is_underway {
             self.step(Input::ShardMoved, None).await;
         }
     }

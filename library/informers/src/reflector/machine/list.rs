@@ -126,7 +126,7 @@ impl Machine {
         let resource_version = match (&self.last, self.config.initial_list) {
             (_, _) if self.last_unavailable => None,
             (Some(last), _) => Some(last.clone()),
-            (None, InitialList::Consistent) if !mutant!(StaleFirstList) => None,
+            (None, InitialList::Consistent) => None,
             (None, _) => Some("0".to_owned()),
         };
         if self.is_repairing() {
@@ -166,7 +166,6 @@ impl Machine {
             Input::PageEnd(meta) => self.page_ended(listing, meta, cx),
             Input::Failed(error) => self.list_failed(listing, error, cx),
             Input::DeadlinePassed => self.retry_list(&listing, Failure::SERVED, None, cx),
-            Input::Ended if mutant!(TruncatedListAccepted) => self.list_complete(listing, cx),
             Input::Ended => self.retry_list(&listing, Failure::SERVED, Some(Violation::Truncated), cx),
             _ => self.phase = Phase::Listing(listing),
         }
@@ -175,7 +174,7 @@ impl Machine {
     fn page_ended(&mut self, mut listing: Listing, meta: &ListMeta, cx: &mut Context) {
         if listing.pages == 0 {
             listing.version = meta.resource_version.clone();
-        } else if meta.resource_version != listing.version && !mutant!(PagesOfDifferentVersions) {
+        } else if meta.resource_version != listing.version {
             // Pages of different versions do not form a collection that ever existed.
             let violation = Some(Violation::PagesDiffer);
             return self.retry_list(&listing, Failure::SERVED, violation, cx);
@@ -274,7 +273,7 @@ impl Machine {
             self.list_again(request, fell_back, resume, cx);
         } else if reason.is_some() && listing.first.resource_version.is_some() && !listing.fell_back {
             // The version is expired, too new or invalid: request the newest version, once.
-            self.last_unavailable = !mutant!(StickyListVersion);
+            self.last_unavailable = true;
             self.list_again(self.list_request(), true, Resume::RetryNewest, cx);
         } else {
             let spent = cx.now.saturating_duration_since(listing.started);

@@ -499,12 +499,12 @@ impl Machine {
             (Some(last), Some(version)) => ResourceVersion::compare(version, last) == Some(Ordering::Less),
             _ => false,
         };
-        if !older || mutant!(OlderListAccepted) {
+        if !older {
             return VersionCheck::Accept;
         }
         // If the newest version of the server is older than one it sent before, its history was replaced, for example
         // by a restored backup. Otherwise one replica lags behind the others, and versions never go back.
-        if requested.is_none() && !mutant!(RewindRefused) {
+        if requested.is_none() {
             self.rewinds += 1;
             VersionCheck::Rewound
         } else {
@@ -548,7 +548,7 @@ enum VersionCheck {
 
 /// Why an error requires a new list, if it does.
 fn relist_reason(error: &ApiError) -> Option<RelistReason> {
-    if error.is_expired() && !mutant!(ExpiredStatusIgnored) {
+    if error.is_expired() {
         Some(RelistReason::Expired)
     } else if error.is_too_large_resource_version() {
         Some(RelistReason::VersionTooLarge)

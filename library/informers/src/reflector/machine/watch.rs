@@ -102,9 +102,6 @@ impl Watching {
 
     /// F16: the end marker is due within 20 s, or 5 s after the last initial event, whichever is later.
     pub(super) fn end_marker_deadline(&self, deadlines: &Deadlines) -> Instant {
-        if mutant!(EndMarkerAwaitedForEver) {
-            return after(self.started, Duration::MAX);
-        }
         let due = after(self.started, deadlines.end_marker);
         let quiet = after(self.activity, deadlines.end_marker_quiet);
         due.max(quiet).min(self.flow.deadline(deadlines))
@@ -113,9 +110,6 @@ impl Watching {
 
 impl Machine {
     pub(super) fn watch_idle(&self) -> Duration {
-        if mutant!(SilentWatchKept) {
-            return Duration::MAX;
-        }
         let max = self.config.deadlines.watch_idle;
         match self.bookmark_gap {
             Some(gap) => times(gap, 2.5).max(MIN_IDLE).min(max),
@@ -191,11 +185,6 @@ impl Machine {
             Phase::Initial(watch) => {
                 watch.initial_progress(cx.now, kind != EventKind::Added);
                 watch.events += 1;
-                if mutant!(InitialEventsAreProgress)
-                    && let Some(version) = version
-                {
-                    self.last = Some(version.to_owned());
-                }
                 Action::Gather
             }
             _ => Action::Gather,
@@ -296,9 +285,6 @@ impl Machine {
 
     fn watch_list_broken(&mut self, watch: &Watching, error: &SourceError, cx: &mut Context) {
         match error {
-            _ if mutant!(InitialEventsAreProgress) && self.last.is_some() => {
-                self.rewatch_later(Failure::SERVED, None, cx);
-            }
             // The response is not a watch. A list may work.
             SourceError::Malformed(_) => self.list_instead(None, cx),
             // A list of the same collection would exceed the same limit.
@@ -383,11 +369,6 @@ impl Machine {
             let gap = cx.now.saturating_duration_since(previous);
             self.bookmark_gap = Some(self.bookmark_gap.map_or(gap, |longest| longest.max(gap)));
         }
-        if mutant!(OldBookmarkAccepted)
-            && let Some(version) = version
-        {
-            self.last = Some(version.to_owned());
-        }
         let backwards = match (version, &self.last) {
             (None | Some(""), _) => true,
             (Some(version), Some(last)) if is_step_back(last, version) => {
@@ -413,9 +394,8 @@ impl Machine {
 
     /// After an `ERROR` event only "too many requests" leaves the version valid.
     fn watch_error_event(&mut self, error: &ApiError, cx: &mut Context) {
-        let version_is_valid = mutant!(ErrorEventIgnored)
-            || error.is_too_many_requests()
-            || error.is_internal() && self.internal_errors.allows(cx.now);
+        let version_is_valid =
+            error.is_too_many_requests() || error.is_internal() && self.internal_errors.allows(cx.now);
         if version_is_valid {
             self.rewatch_later(Failure::of_api(error), None, cx);
         } else {

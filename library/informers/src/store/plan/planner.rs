@@ -215,7 +215,7 @@ impl<'a, K: Object> Planner<'a, K> {
             row: Some(row),
         };
         let planned = self.touch(key);
-        let recovered = !mutant!(QuarantineKept) && planned.bad.take().is_some();
+        let recovered = planned.bad.take().is_some();
         let old = planned.held.replace(held);
         self.applied.recovered += usize::from(recovered);
         match (verdict, old) {
@@ -234,7 +234,7 @@ impl<'a, K: Object> Planner<'a, K> {
                 self.applied.added += 1;
                 self.events.push(Event::Added {
                     object: object.clone(),
-                    initial: self.batch.origin.initial && !mutant!(InitialFlagLost),
+                    initial: self.batch.origin.initial,
                 });
             }
         }
@@ -392,7 +392,7 @@ impl<'a, K: Object> Planner<'a, K> {
 
         let table = self.table;
         for (slot, entry, _) in table.iter() {
-            if !listed.contains_slot(slot) && !mutant!(MissedDeleteLost) {
+            if !listed.contains_slot(slot) {
                 self.missing(&entry.key, unreadable);
             }
         }

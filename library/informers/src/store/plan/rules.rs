@@ -96,7 +96,7 @@ impl Known<'_> {
             uid: None,
             version: self.seen,
         };
-        let is_gone = self.held.is_none() && !mutant!(DeletedObjectReturns);
+        let is_gone = self.held.is_none();
         self.is_newer_than(state) || is_gone && state.is_older(Some(seen))
     }
 }
@@ -117,15 +117,14 @@ pub(super) enum Put {
 }
 
 pub(super) fn put(known: Known<'_>, state: Ident<'_>, source: DeltaSource) -> Put {
-    if source == DeltaSource::Watch && known.is_repeated(state) && !mutant!(OlderEventApplied) {
+    if source == DeltaSource::Watch && known.is_repeated(state) {
         return Put::Stale;
     }
     match known.held {
         None => Put::Add,
-        Some(held) if state.is_other(held) && !mutant!(UpdateAcrossUids) => Put::Swap,
+        Some(held) if state.is_other(held) => Put::Swap,
         Some(_) if !known.holds(state) => Put::Update,
         Some(_) if known.age.is_stale() && source == DeltaSource::List => Put::Confirmed,
-        Some(_) if mutant!(RepeatedEventNotified) => Put::Update,
         Some(_) => Put::Same,
     }
 }
@@ -181,13 +180,13 @@ pub(super) enum Delete {
 /// A late deletion of an earlier object must not delete its successor of the same name. Only a newer version shows that
 /// the held object was deleted. If versions do not compare, the UID decides: a deletion of another UID is ignored.
 pub(super) fn delete(known: Known<'_>, state: Ident<'_>) -> Delete {
-    if known.is_newer_than(state) && !mutant!(LateDeleteApplied) {
+    if known.is_newer_than(state) {
         return Delete::Stale;
     }
     match known.held {
         None => Delete::Absent,
         Some(held) if !state.is_other(held) => Delete::Held,
-        held if state.is_newer(held) || mutant!(LateDeleteApplied) => Delete::Missed,
+        held if state.is_newer(held) => Delete::Missed,
         Some(_) => Delete::Stale,
     }
 }
