@@ -156,6 +156,7 @@ impl Soak {
         let output = Command::new(program)
             .args(["exact", "--nocapture", "--test-threads"])
             .arg(self.threads.to_string())
+            .env("KUBE_INFORMERS_SEEDS", STACK_SEEDS.to_string())
             .env("KUBE_INFORMERS_SEED_OFFSET", offset.to_string())
             .output()
             .map_err(|error| format!("{}: {error}", program.display()))?;

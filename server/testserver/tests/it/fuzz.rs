@@ -336,8 +336,6 @@ async fn check_response(server: &TestServer, request: Request<Full<Bytes>>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
-
     #[test]
     fn arbitrary_requests_get_a_response(requests in proptest::collection::vec(request(), 1..8)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");

@@ -60,8 +60,6 @@ struct Items {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(3000))]
-
     #[test]
     fn a_list_splits_into_its_items_for_any_chunks(
         noise in prop::collection::vec(any::<u8>(), 0..400),

@@ -339,8 +339,6 @@ fn managed_fields_of_a_template_are_kept() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
-
     #[test]
     fn a_dynamic_object_equals_the_result_of_its_deserialize(
         noise in prop::collection::vec(any::<u8>(), 0..200),

@@ -426,8 +426,6 @@ fn a_split_message_is_read_as_one() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
-
     #[test]
     fn no_corruption_panics(at in any::<prop::sample::Index>(), byte in any::<u8>(), cuts in prop::collection::vec(any::<usize>(), 0..4)) {
         let list = pod_list(&[pod_message("a", "1"), pod_message("b", "2")]);

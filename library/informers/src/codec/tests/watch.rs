@@ -61,8 +61,6 @@ fn a_frame_without_its_object_has_up_to_64_kib() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(3000))]
-
     #[test]
     fn a_watch_splits_into_its_frames_for_any_chunks(
         noise in prop::collection::vec(any::<u8>(), 0..400),

@@ -3,7 +3,8 @@
 //!
 //! The whole stack runs here, with HTTP and the decoders, on the paused clock: the second layer of the simulator, see
 //! `docs/evidence/simulation.md`. Each run is determined by a seed and can be repeated: `KUBE_INFORMERS_SEED=17 cargo test exact`.
-//! `KUBE_INFORMERS_SEED_OFFSET=100000` runs other seeds than those of every test run.
+//! `KUBE_INFORMERS_SEEDS=130` runs as many in each test, and `KUBE_INFORMERS_SEED_OFFSET=100000` other seeds than those of every
+//! test run.
 
 mod faults;
 mod model;
@@ -20,7 +21,14 @@ fn seeds(range: std::ops::Range<u64>, plan: fn(u64) -> RunKind) {
     let offset: u64 = offset.map_or(0, |offset| {
         offset.parse().expect("KUBE_INFORMERS_SEED_OFFSET is a number")
     });
-    let range = range.start + offset..range.end + offset;
+    // What a test run has time for.
+    let most = std::env::var("KUBE_INFORMERS_SEEDS").ok();
+    let most: u64 = most.map_or(25, |most| most.parse().expect("KUBE_INFORMERS_SEEDS is a number"));
+    let end = match only {
+        Some(_) => range.end,
+        None => range.end.min(range.start + most),
+    };
+    let range = range.start + offset..end + offset;
     let mut schedules = 0;
     for seed in range.filter(|seed| only.is_none_or(|only| only == *seed)) {
         let result = std::panic::catch_unwind(|| run(seed, &plan(seed)));
