@@ -25,8 +25,6 @@ pub struct Options {
     pub form: Form,
     /// The kind of the objects.
     pub kind: Kind,
-    /// Whether this library decodes on two threads.
-    pub two_threads: bool,
 }
 
 /// A form in which this library caches objects.
@@ -81,7 +79,7 @@ impl Form {
 }
 
 impl Options {
-    /// Parses `--server URL`, `--drop`, `--two-threads`, `--form NAME` and `--kind NAME`.
+    /// Parses `--server URL`, `--drop`, `--form NAME` and `--kind NAME`.
     ///
     /// # Errors
     ///
@@ -92,19 +90,17 @@ impl Options {
             drop_managed_fields: false,
             form: Form::default(),
             kind: Kind::default(),
-            two_threads: false,
         };
         let mut arguments = std::env::args().skip(1);
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
                 "--server" => options.server = Some(arguments.next().ok_or("--server needs a URL")?),
                 "--drop" => options.drop_managed_fields = true,
-                "--two-threads" => options.two_threads = true,
                 "--form" => options.form = Form::parse(&arguments.next().ok_or("--form needs a name")?)?,
                 "--kind" => options.kind = Kind::parse(&arguments.next().ok_or("--kind needs a name")?)?,
                 other => {
                     return Err(format!(
-                        "unknown option {other}: use --server URL, --drop, --two-threads, --form NAME and --kind NAME"
+                        "unknown option {other}: use --server URL, --drop, --form NAME and --kind NAME"
                     ));
                 }
             }

@@ -33,7 +33,6 @@ mod encoding;
 pub(crate) mod error_body;
 mod format;
 mod from_wire;
-mod job;
 mod json;
 mod objects;
 mod open;
@@ -61,7 +60,6 @@ use protobuf::Protobuf;
 pub use encoding::{Encoding, NoSchemaError};
 pub(crate) use error_body::error_response;
 pub use from_wire::FromWire;
-pub use job::DecodeJob;
 
 /// Decodes objects of one type from any encoding.
 #[doc(alias = "Serializer")]
@@ -231,15 +229,6 @@ pub trait Decoder<T>: Send {
     ///
     /// The body is not a list or watch. The decoder is of no further use.
     fn next(&mut self) -> Result<Option<T>, SourceError>;
-
-    /// Splits the bytes without decoding them, and adds the items to the current job until it has `max_items`. Returns the
-    /// number of its items; fewer than `max_items` when more bytes are needed, or after an error, which is then the last item.
-    ///
-    /// Call either this or `next`: `next` does not return the items of the job.
-    fn collect(&mut self, max_items: usize) -> usize;
-
-    /// Returns the current job, which can be run on another thread; `None` if it has no items.
-    fn take_job(&mut self) -> Option<DecodeJob<T>>;
 
     /// Ends the body. Returns [`ListItem::End`] for a list, and nothing for a watch: an incomplete event at the end
     /// of a watch is discarded.

@@ -11,7 +11,7 @@ use crate::quarantine::{BadObject, Problem};
 use crate::shard::Membership;
 use crate::wire::{Fetched, Identity, SourceError};
 
-/// Decodes objects one by one, on any thread.
+/// Decodes objects one by one.
 pub(super) struct Objects<K> {
     decode: Decode<K>,
     decoding: Decoding<K>,
@@ -36,13 +36,24 @@ impl Scratch {
     /// The heaps of glibc's threads grow page by page, with a system call for each: six of them for a pod, a tenth of the
     /// time of an initial list. An allocation makes the heap grow by its size at once, and what is freed at the end of the
     /// heap stays there for the next objects. Other allocators take such a block from a cache.
-    pub(super) fn make_room(&mut self, encoded: usize) {
+    fn make_room(&mut self, encoded: usize) {
         self.taken = self.taken.saturating_add(encoded.saturating_mul(Self::EXPANSION));
         if self.taken >= Self::ROOM {
             self.taken = 0;
             drop(black_box(Vec::<u8>::with_capacity(Self::ROOM)));
         }
     }
+}
+
+/// What a body says of an object.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reads {
+    /// It exists: the cache may be about to hold one more object.
+    NewObject,
+    /// It has another state.
+    NewState,
+    /// It is gone. Never reused from the cache: the object has the version of the deletion.
+    Deleted,
 }
 
 /// Why there is no object.
@@ -76,8 +87,32 @@ impl<K: Object> Objects<K> {
         shard.membership(skim.uid.as_deref(), namespace) == Membership::Outside
     }
 
+    /// Returns the cached object if it has this version, and decodes it otherwise. The inner error is an object that is
+    /// rejected, the outer one a response.
+    #[allow(
+        clippy::result_large_err,
+        reason = "the caller moves it into an item of the same size"
+    )]
+    pub(super) fn read(
+        &self,
+        raw: &RawObject<'_>,
+        reads: Reads,
+        scratch: &mut Scratch,
+    ) -> Result<Result<Fetched<K>, BadObject>, SourceError> {
+        match self.known(raw, reads != Reads::Deleted) {
+            Ok(Some(object)) => return Ok(Ok(Fetched::Unchanged(object))),
+            Ok(None) => {}
+            Err(Rejected::Object(object)) => return Ok(Err(*object)),
+            Err(Rejected::Response(error)) => return Err(error),
+        }
+        if reads == Reads::NewObject {
+            scratch.make_room(raw.size);
+        }
+        Ok(self.decode(raw, scratch))
+    }
+
     /// Returns the cached object if `reuse` is set and the cache holds this version; `None` if the object has to be decoded.
-    pub(super) fn known(&self, raw: &RawObject<'_>, reuse: bool) -> Result<Option<Arc<K>>, Rejected> {
+    fn known(&self, raw: &RawObject<'_>, reuse: bool) -> Result<Option<Arc<K>>, Rejected> {
         self.check_kind(raw)?;
         if raw.too_large {
             let limit = self.decoding.max_object_size;
@@ -115,7 +150,7 @@ impl<K: Object> Objects<K> {
         clippy::result_large_err,
         reason = "the caller moves it into an item of the same size"
     )]
-    pub(super) fn decode(&self, raw: &RawObject<'_>, scratch: &mut Scratch) -> Result<Fetched<K>, BadObject> {
+    fn decode(&self, raw: &RawObject<'_>, scratch: &mut Scratch) -> Result<Fetched<K>, BadObject> {
         let options = DecodeOptions {
             expected: &self.decoding.expected,
             drop_managed_fields: self.decoding.drop_managed_fields,

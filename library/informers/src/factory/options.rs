@@ -42,7 +42,6 @@ pub(super) struct FactoryOptions {
     lazy: LazyOptions,
     encoding: Encoding,
     gzip: bool,
-    parallel_decoding: Option<bool>,
     hook: Option<RequestHook>,
     on_stream_end: Option<ErrorHook>,
     recovery: RecoveryGroup,
@@ -187,12 +186,6 @@ impl FactoryBuilder {
         self
     }
 
-    /// Decodes long lists and bursts of events on two threads; see [`ListWatch::parallel_decoding`].
-    pub fn parallel_decoding(mut self, parallel: bool) -> Self {
-        self.options.parallel_decoding = Some(parallel);
-        self
-    }
-
     /// How informers list, watch and back off.
     pub fn config(mut self, config: ReflectorConfig) -> Self {
         self.options.config = config;
@@ -253,9 +246,6 @@ impl FactoryOptions {
             .gzip(self.gzip);
         if let Some(drop) = self.drop_managed_fields {
             list_watch = list_watch.drop_managed_fields(drop);
-        }
-        if let Some(parallel) = self.parallel_decoding {
-            list_watch = list_watch.parallel_decoding(parallel);
         }
         match &self.hook {
             None => list_watch,

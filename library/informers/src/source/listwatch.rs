@@ -48,7 +48,6 @@ pub struct ListWatch<K> {
     hook: Option<Hook>,
     shard_selector: ShardSelector,
     connect_timeout: Duration,
-    parallel_decoding: bool,
 }
 
 type Hook = Arc<dyn Fn(&mut Query) + Send + Sync>;
@@ -91,7 +90,6 @@ impl<K: FromWire> ListWatch<K> {
             hook: None,
             shard_selector: ShardSelector::default(),
             connect_timeout: CONNECT_TIMEOUT,
-            parallel_decoding: false,
         }
     }
 }
@@ -180,17 +178,6 @@ impl<K> ListWatch<K> {
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
-        self
-    }
-
-    /// Decodes long lists and bursts of events on two threads, if the runtime has that many. Default: off.
-    ///
-    /// This shortens the time to sync a large collection of typed objects. If events arrive one by one, it gains
-    /// nothing and costs some CPU time and delay. The second thread is used after 256 objects of a response, if
-    /// decoding an object takes more than 10 µs. It ends a second after it was last needed.
-    #[must_use]
-    pub fn parallel_decoding(mut self, parallel: bool) -> Self {
-        self.parallel_decoding = parallel;
         self
     }
 
@@ -316,7 +303,6 @@ impl<K> ListWatch<K> {
             },
             shard_selector: self.shard_selector.clone(),
             connect_timeout: self.connect_timeout,
-            parallel_decoding: self.parallel_decoding,
         }
     }
 }
@@ -330,7 +316,6 @@ struct PreparedRequest<K> {
     decoding: Decoding<K>,
     shard_selector: ShardSelector,
     connect_timeout: Duration,
-    parallel_decoding: bool,
 }
 
 impl<K: Object> ListerWatcher<K> for ListWatch<K> {
@@ -376,7 +361,6 @@ impl<K: Object> ListerWatcher<K> for ListWatch<K> {
             codec: Codec::<ObjectIdentity>::new(),
             gzip: false,
             connect_timeout: self.connect_timeout,
-            parallel_decoding: self.parallel_decoding,
             drop_managed_fields: true,
             max_object_size: self.max_object_size,
             hook: self.hook.clone(),
@@ -454,7 +438,7 @@ fn exchange<K: Object, T: Send + 'static>(
                     let response = sent.map_err(|error| request.shard_selector.judge(error))?;
                     let decoder = decoder(&request.codec, response.content_type.as_deref(), request.decoding)
                         .map_err(|error| response.add_context(error))?;
-                    let reading = Reading::new(response, decoder, progress, request.parallel_decoding);
+                    let reading = Reading::new(response, decoder, progress);
                     Ok(Some((progress(0), Exchange::Reading(Box::new(reading), shard))))
                 }
                 Exchange::Reading(mut reading, shard) => {
@@ -508,7 +492,6 @@ impl<K> Clone for ListWatch<K> {
             hook: self.hook.clone(),
             shard_selector: self.shard_selector.clone(),
             connect_timeout: self.connect_timeout,
-            parallel_decoding: self.parallel_decoding,
         }
     }
 }

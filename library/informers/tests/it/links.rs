@@ -168,7 +168,7 @@ fn every_path_in_a_map_exists() {
 fn anchors_are_those_of_github() {
     assert_eq!(anchor(" `record FILE KIND[,KIND]...`"), "record-file-kindkind");
     assert_eq!(
-        anchor("The allocator, and a second thread"),
-        "the-allocator-and-a-second-thread"
+        anchor("Delays, and a full queue"),
+        "delays-and-a-full-queue"
     );
 }

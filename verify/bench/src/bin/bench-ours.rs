@@ -258,9 +258,7 @@ where
 }
 
 async fn run<K: Read>(source: ListWatch<K>, options: &Options) -> Result<(), Error> {
-    let source = source
-        .drop_managed_fields(options.drop_managed_fields)
-        .parallel_decoding(options.two_threads);
+    let source = source.drop_managed_fields(options.drop_managed_fields);
     let pods = Informer::from_list_watch(source).start();
     let by_node = pods.add_index("node", |pod: &K| pod.node())?;
     let meter = Arc::new(Meter::default());

@@ -40,42 +40,16 @@ fn chunks(bytes: &[u8], cuts: &[usize]) -> Vec<Bytes> {
         .collect()
 }
 
-/// The items that follow: of every other chunk one by one, and of the others in jobs. Both give the same.
-fn items<T>(decoder: &mut dyn Decoder<T>, number: usize) -> Vec<Result<T, SourceError>> {
-    let mut items = Vec::new();
-    if number.is_multiple_of(2) {
-        while let Some(item) = decoder.next().transpose() {
-            let failed = item.is_err();
-            items.push(item);
-            if failed {
-                break;
-            }
-        }
-    } else {
-        while decoder.collect(number % 5 + 1) > 0
-            && let Some(job) = decoder.take_job()
-        {
-            let failed = job.has_failed();
-            items.extend(job.run());
-            if failed {
-                assert!(items.last().is_some_and(Result::is_err));
-                break;
-            }
-        }
-    }
-    items
-}
-
 /// Reads a whole list body, each item as one line of text.
 fn read_list<K: Object>(
     decoder: &mut dyn Decoder<ListItem<K>>,
     chunks: Vec<Bytes>,
 ) -> Result<(Vec<String>, ListMeta), SourceError> {
     let mut seen = Vec::new();
-    for (number, chunk) in chunks.into_iter().enumerate() {
+    for chunk in chunks {
         decoder.push(chunk);
-        for item in items(decoder, number) {
-            seen.push(match item? {
+        while let Some(item) = decoder.next()? {
+            seen.push(match item {
                 ListItem::Progress { .. } => "progress".to_owned(),
                 ListItem::Object(object) => fetched(object),
                 ListItem::Unreadable(object) => object.to_string(),
@@ -96,10 +70,10 @@ fn read_watch<K: Object>(
     chunks: Vec<Bytes>,
 ) -> Result<Vec<String>, SourceError> {
     let mut seen = Vec::new();
-    for (number, chunk) in chunks.into_iter().enumerate() {
+    for chunk in chunks {
         decoder.push(chunk);
-        for item in items(decoder, number) {
-            seen.push(match item? {
+        while let Some(item) = decoder.next()? {
+            seen.push(match item {
                 WatchItem::Progress { .. } => "progress".to_owned(),
                 WatchItem::Added(object) => format!("added {}", fetched(object)),
                 WatchItem::Modified(object) => format!("modified {}", fetched(object)),

@@ -28,8 +28,8 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>
 
 const USAGE: &str = "usage: verify/bench/run [--quick] [--objects N] [--runs N]
                         [--only real,updates,replay,packed,kinds,controller,queue]
-                        [--peers ours,ours-jemalloc,ours-two-threads,ours-jemalloc-two-threads,client-go,
-                         client-go-json,kube-runtime,packed,packed-on-arrival,compressed,projected,metadata]
+                        [--peers ours,ours-jemalloc,client-go,client-go-json,
+                         kube-runtime,packed,packed-on-arrival,compressed,projected,metadata]
                         [--generated]
                         [--write FILE] [--results FILE]
   --quick      1,000 objects, one run: shows that everything works, measures nothing

@@ -24,10 +24,6 @@ pub enum Peer {
     Ours,
     /// The same program with jemalloc instead of the system's allocator.
     OursJemalloc,
-    /// The same program with `ListWatch::parallel_decoding`.
-    OursTwoThreads,
-    /// The same program with both.
-    OursJemallocTwoThreads,
     /// client-go with its defaults: protobuf.
     ClientGo,
     /// client-go with JSON, as used by kube-runtime.
@@ -60,11 +56,9 @@ impl Peer {
     ];
 
     /// The peers of all other parts, in the order of the columns.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 5] = [
         Self::Ours,
         Self::OursJemalloc,
-        Self::OursTwoThreads,
-        Self::OursJemallocTwoThreads,
         Self::ClientGo,
         Self::ClientGoJson,
         Self::KubeRuntime,
@@ -76,8 +70,6 @@ impl Peer {
         match self {
             Self::Ours => "here",
             Self::OursJemalloc => "here, jemalloc",
-            Self::OursTwoThreads => "here, two threads",
-            Self::OursJemallocTwoThreads => "here, jemalloc, two threads",
             Self::ClientGo => "client-go",
             Self::ClientGoJson => "client-go, JSON",
             Self::KubeRuntime => "kube-runtime",
@@ -108,8 +100,6 @@ impl Peer {
             Self::Metadata => Form::Metadata,
             Self::Ours
             | Self::OursJemalloc
-            | Self::OursTwoThreads
-            | Self::OursJemallocTwoThreads
             | Self::ClientGo
             | Self::ClientGoJson
             | Self::KubeRuntime => Form::Typed,
@@ -122,8 +112,6 @@ impl Peer {
         match self {
             Self::Ours => "ours",
             Self::OursJemalloc => "ours-jemalloc",
-            Self::OursTwoThreads => "ours-two-threads",
-            Self::OursJemallocTwoThreads => "ours-jemalloc-two-threads",
             Self::ClientGo => "client-go",
             Self::ClientGoJson => "client-go-json",
             Self::KubeRuntime => "kube-runtime",
@@ -182,13 +170,12 @@ impl Programs {
         match peer {
             Peer::KubeRuntime => Some(self.directory.join("bench-kube-runtime")),
             Peer::Ours
-            | Peer::OursTwoThreads
             | Peer::Packed
             | Peer::PackedOnArrival
             | Peer::Compressed
             | Peer::Projected
             | Peer::Metadata => Some(self.directory.join("bench-ours")),
-            Peer::OursJemalloc | Peer::OursJemallocTwoThreads => {
+            Peer::OursJemalloc => {
                 let installed = self.jemalloc.as_ref();
                 installed.map(|_| self.directory.join("bench-ours"))
             }
@@ -271,14 +258,12 @@ impl Opponent {
         if job.drop_managed_fields {
             command.arg("--drop");
         }
-        if let (Peer::OursJemalloc | Peer::OursJemallocTwoThreads, Some(library)) = (peer, &programs.jemalloc)
+        if let (Peer::OursJemalloc, Some(library)) = (peer, &programs.jemalloc)
         {
             command.env("LD_PRELOAD", library);
         }
-        match peer {
-            Peer::ClientGoJson => _ = command.arg("--json"),
-            Peer::OursTwoThreads | Peer::OursJemallocTwoThreads => _ = command.arg("--two-threads"),
-            _ => {}
+        if peer == Peer::ClientGoJson {
+            command.arg("--json");
         }
         if peer.form() != Form::Typed {
             command.args(["--form", peer.form().argument()]);

@@ -3,7 +3,6 @@
 mod compressed;
 mod connecting;
 mod errors;
-mod two_threads;
 
 use std::convert::Infallible;
 use std::sync::Arc;
