@@ -81,7 +81,12 @@ impl<K: Object, F: Format> Decoder<WatchItem<K>> for WatchReader<K, F> {
             let Some(event) = self.splitter.next()? else {
                 return Ok(None);
             };
-            let Self { objects, scratch, reported_unknown_type, .. } = self;
+            let Self {
+                objects,
+                scratch,
+                reported_unknown_type,
+                ..
+            } = self;
             if let Some(item) = watch_item::<K, F>(event, objects, scratch, reported_unknown_type)? {
                 return Ok(Some(item));
             }

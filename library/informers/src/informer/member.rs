@@ -166,7 +166,6 @@ impl<K: Object> MemberTemplate<K> {
         if let Some(transform) = &self.transform {
             reflector = reflector.transform(transform.clone());
         }
-        reflector.handle().expect_list_applied();
         let member = Arc::new(Member {
             id,
             namespace,

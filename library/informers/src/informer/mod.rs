@@ -7,7 +7,6 @@ pub(crate) mod errors;
 mod freshness;
 mod index_by_path;
 mod known_keys;
-mod list_part;
 mod low_level;
 mod member;
 mod namespaces;

@@ -17,7 +17,6 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::errors::{SetShardError, StoppedError};
-use super::list_part::ListPart;
 use super::member::{Member, MemberTask, MemberTemplate};
 use super::problem_log::ProblemLog;
 use super::stats::{HandlerStats, InformerStats, MemoryStats, Totals};
@@ -346,7 +345,6 @@ impl<K: Object> InformerInner<K> {
             Delta::ReplacedAll(list) => Some(list.shard.clone()),
             _ => None,
         });
-        let part = ListPart::dequeued(&member.reflector, &deltas, queue.in_order());
         let origin = Origin {
             member: member.id,
             initial: batch.initial,
@@ -379,9 +377,6 @@ impl<K: Object> InformerInner<K> {
         batch.done();
         let newly_synced = self.member_synced(&mut core, member);
         drop(core);
-        if let Some(part) = part {
-            part.applied();
-        }
         member.tracking.applied(recorded);
 
         self.problem_log.lock().report(&self.store, &applied.problems);

@@ -48,10 +48,6 @@ pub struct ReflectorConfig {
     /// The period of resyncs: the target receives `SyncAll`. Default: never.
     #[doc(alias = "ResyncPeriod")]
     pub resync: Option<Duration>,
-    /// Whether to list at exactly the version of each watch-list and report differences. For tests: it doubles the
-    /// load on the server. Default: no.
-    #[doc(alias = "KUBE_WATCHLIST_INCONSISTENCY_DETECTOR")]
-    pub consistency_check: bool,
     /// How an informer verifies its cache. A reflector alone does not.
     pub audit: AuditConfig,
     /// The source of randomness.
@@ -73,7 +69,6 @@ impl Default for ReflectorConfig {
             deadlines: Deadlines::default(),
             limits: LoadLimits::default(),
             resync: None,
-            consistency_check: false,
             audit: AuditConfig::default(),
             jitter: Jitter::Random,
         }

@@ -18,6 +18,7 @@ use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tracing::{debug, info, warn};
 
+use super::ReflectorParts;
 use super::config::JitterRng;
 use super::gather::Gathered;
 use super::load::Load;
@@ -27,7 +28,6 @@ use super::report::{Operation, RelistReason, Resume, StreamEnd, Violation};
 use super::status::ReflectorStatus;
 use super::trace::{ListTrace, Received};
 use super::transform::{Transformed, transformed};
-use super::{ReflectorParts, consistency};
 use crate::delta::Delta;
 use crate::object::Object;
 use crate::quarantine::{BadObject, Problem};
@@ -78,8 +78,6 @@ pub(super) struct Driver<K> {
     synced: bool,
     /// There was no progress since the last failure.
     failing: bool,
-    /// The contents of the last watch-list, until they are checked.
-    watch_listed: Option<consistency::Contents>,
     trace: ListTrace,
     /// No object of the current page has been received.
     page_starts: bool,
@@ -112,7 +110,6 @@ impl<K: Object> Driver<K> {
             resync_at: None,
             synced: false,
             failing: false,
-            watch_listed: None,
             trace: ListTrace::default(),
             page_starts: true,
             group,
@@ -369,7 +366,6 @@ impl<K: Object> Driver<K> {
     async fn perform(&mut self, actions: Vec<Action>, error: Option<Arc<SourceError>>) {
         // Whatever follows, the target receives the events before it first.
         self.flush();
-        let mut commit = None;
         for action in actions {
             match action {
                 Action::List(mut request) => {
@@ -417,14 +413,13 @@ impl<K: Object> Driver<K> {
                     self.status.discarded();
                 }
                 Action::Commit { resource_version, by } => {
-                    if let Err(error) = self.commit(resource_version.clone(), by) {
+                    if let Err(error) = self.commit(resource_version, by) {
                         // The remaining actions, which follow a successful commit, are dropped.
                         let actions = self.actions(Input::CommitRejected(by));
                         Box::pin(self.perform(actions, Some(Arc::new(error)))).await;
                         return;
                     }
                     self.actions(Input::Committed);
-                    commit = Some((resource_version, by));
                 }
                 Action::Bookmark { resource_version } => {
                     self.offer(Delta::Bookmark { resource_version });
@@ -436,12 +431,6 @@ impl<K: Object> Driver<K> {
         }
         if !self.machine.is_fetching() {
             self.turn = None;
-        }
-        if let Some((Some(version), Operation::WatchList)) = commit
-            && self.parts.config.consistency_check
-        {
-            self.flush();
-            self.check_consistency(&version).await;
         }
     }
 
@@ -498,14 +487,8 @@ impl<K: Object> Driver<K> {
             .gathered
             .take(resource_version.clone(), self.requested.clone());
         let objects = replacement.objects.len();
-        if self.parts.config.consistency_check && by == Operation::WatchList {
-            self.watch_listed = Some(consistency::contents(&replacement.objects));
-        }
         self.flush();
         self.parts.shard.admit(self.requested.as_ref());
-        // Before the target has it: the informer may apply it at once.
-        let (took, accepted) = self.trace.accepted(now, &self.resource, objects);
-        self.status.list_accepted(accepted);
         if let Err(error) = self.parts.target.accept(Delta::ReplacedAll(replacement)) {
             self.parts.shard.withdraw();
             self.status.count(|stats| stats.target_errors += 1);
@@ -513,6 +496,7 @@ impl<K: Object> Driver<K> {
             return Err(SourceError::Malformed("the target rejected the list".to_owned()));
         }
         self.parts.shard.mark_fetched(self.requested.as_ref());
+        let took = self.trace.complete(&self.resource, objects);
         self.synced = true;
         self.resync_at = self.parts.config.resync.map(|period| after(now, period));
         self.status.version(resource_version.as_deref(), Some(now));

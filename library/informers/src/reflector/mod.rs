@@ -5,7 +5,6 @@
 
 mod backoff;
 mod config;
-mod consistency;
 mod driver;
 mod durations;
 mod errors;

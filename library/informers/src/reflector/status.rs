@@ -14,7 +14,6 @@ use super::durations::ListDurations;
 use super::errors::{NotSyncedError, ReflectorStoppedError};
 use super::oversight::{Doubt, Oversight};
 use super::report::{ReflectorState, RelistReason, Resume};
-use super::trace::AcceptedList;
 use crate::wire::SourceError;
 
 /// The counters of a reflector.
@@ -74,8 +73,6 @@ pub struct ReflectorStats {
     pub target_errors: u64,
     /// The number of times the server's history was replaced.
     pub rewinds: u64,
-    /// Consistency checks that found a difference.
-    pub inconsistencies: u64,
 }
 
 /// Whether a server honours the shard selector.
@@ -190,37 +187,6 @@ impl ReflectorHandle {
         self.status.retry.notify_waiters();
     }
 
-    /// The target calls [`list_dequeued`](Self::list_dequeued) and [`list_applied`](Self::list_applied).
-    pub(crate) fn expect_list_applied(&self) {
-        self.status.inner.lock().reports_applied = true;
-    }
-
-    /// A batch has left the queue that holds the last list (`None`), or this number of its objects. Returns whether it is
-    /// part of the last list.
-    pub(crate) fn list_dequeued(&self, now: Instant, objects: Option<usize>) -> bool {
-        let mut inner = self.status.inner.lock();
-        let accepted = inner.accepted.as_mut();
-        let Some(accepted) = accepted.filter(|accepted| accepted.concerns(objects)) else {
-            return false;
-        };
-        accepted.dequeued(now);
-        true
-    }
-
-    /// That batch is in the store.
-    pub(crate) fn list_applied(&self, now: Instant, objects: Option<usize>) {
-        let mut inner = self.status.inner.lock();
-        let is_complete = inner
-            .accepted
-            .as_mut()
-            .is_some_and(|accepted| accepted.applied(now, objects));
-        let complete = inner.accepted.take_if(|_| is_complete);
-        drop(inner);
-        if let Some(accepted) = complete {
-            accepted.log_if_slow();
-        }
-    }
-
     /// The counters.
     pub fn stats(&self) -> ReflectorStats {
         self.status.inner.lock().stats.clone()
@@ -294,10 +260,6 @@ struct StatusInner {
     opened: Option<Instant>,
     /// The time of the last proof that the target is current.
     proof: Option<Instant>,
-    /// The target reports when it has applied a list.
-    reports_applied: bool,
-    /// The list that the target has accepted and not applied yet.
-    accepted: Option<AcceptedList>,
 }
 
 impl ReflectorStatus {
@@ -317,8 +279,6 @@ impl ReflectorStatus {
                 attempts: 0,
                 opened: None,
                 proof: None,
-                reports_applied: false,
-                accepted: None,
             }),
             oversight: Oversight::default(),
             retry: Notify::new(),
@@ -333,17 +293,6 @@ impl ReflectorStatus {
     /// Changes the counters.
     pub(super) fn count(&self, count: impl FnOnce(&mut ReflectorStats)) {
         count(&mut self.inner.lock().stats);
-    }
-
-    /// The target is about to receive a list.
-    pub(super) fn list_accepted(&self, list: AcceptedList) {
-        let mut inner = self.inner.lock();
-        if inner.reports_applied {
-            inner.accepted = Some(list);
-        } else {
-            drop(inner);
-            list.log_if_slow();
-        }
     }
 
     /// Counts an object of a list or watch-list.

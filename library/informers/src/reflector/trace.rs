@@ -20,37 +20,24 @@ pub(super) struct ListTimes {
     receive: Duration,
     /// Decoding and transforming the objects.
     decode: Duration,
-    /// Waiting in the queue; `None` if the target is not an informer's.
-    queue: Option<Duration>,
-    /// Applying the list to the store.
-    apply: Option<Duration>,
     requests: u32,
 }
 
 impl ListTimes {
-    /// The time until the list was complete.
-    fn fetch(&self) -> Duration {
-        self.request + self.receive + self.decode
-    }
-
     fn total(&self) -> Duration {
-        self.fetch() + self.queue.unwrap_or_default() + self.apply.unwrap_or_default()
+        self.request + self.receive + self.decode
     }
 }
 
 impl fmt::Display for ListTimes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stages = [
-            ("request", Some(self.request)),
-            ("receive", Some(self.receive)),
-            ("decode", Some(self.decode)),
-            ("queue", self.queue),
-            ("apply", self.apply),
+            ("request", self.request),
+            ("receive", self.receive),
+            ("decode", self.decode),
         ];
         for (stage, time) in stages {
-            if let Some(time) = time {
-                write!(f, "{stage} {:.1} s, ", time.as_secs_f64())?;
-            }
+            write!(f, "{stage} {:.1} s, ", time.as_secs_f64())?;
         }
         match self.requests {
             1 => f.write_str("1 request"),
@@ -128,79 +115,18 @@ impl ListTrace {
         self.answered = true;
     }
 
-    /// The target has accepted the list. Returns its duration, and the trace of what follows.
-    pub(super) fn accepted(
-        &mut self,
-        now: Instant,
-        resource: &str,
-        objects: usize,
-    ) -> (Duration, AcceptedList) {
+    /// The target has accepted the list, which is logged if it was slow. Returns its duration.
+    pub(super) fn complete(&mut self, resource: &str, objects: usize) -> Duration {
         self.open = false;
-        let accepted = AcceptedList {
-            resource: resource.to_owned(),
-            what: self.what,
-            objects,
-            unapplied: objects,
-            times: self.times,
-            since: now,
-            span: std::mem::replace(&mut self.span, Span::none()),
-        };
-        debug!(parent: &accepted.span, "accepted by the target");
-        (self.times.fetch(), accepted)
-    }
-}
-
-/// A list on its way to the store.
-pub(super) struct AcceptedList {
-    resource: String,
-    what: &'static str,
-    objects: usize,
-    /// The objects that have not left the queue, if the queue splits the list.
-    unapplied: usize,
-    times: ListTimes,
-    /// The start of the current stage.
-    since: Instant,
-    span: Span,
-}
-
-impl AcceptedList {
-    /// The list, or a part of it, has left the queue.
-    pub(super) fn dequeued(&mut self, now: Instant) {
-        let time = now.saturating_duration_since(self.since);
-        *self.times.queue.get_or_insert_default() += time;
-        self.since = now;
-    }
-
-    /// Whether a batch with this number of objects of a list is a part of this one; `None` for a whole list.
-    pub(super) fn concerns(&self, objects: Option<usize>) -> bool {
-        // Nothing of an empty list is queued. It is applied with whatever follows.
-        objects != Some(0) || self.unapplied == 0
-    }
-
-    /// What has left the queue is in the store. Returns whether that completes the list.
-    pub(super) fn applied(&mut self, now: Instant, objects: Option<usize>) -> bool {
-        let time = now.saturating_duration_since(self.since);
-        *self.times.apply.get_or_insert_default() += time;
-        self.since = now;
-        self.unapplied = objects.map_or(0, |objects| self.unapplied.saturating_sub(objects));
-        self.unapplied == 0
-    }
-
-    pub(super) fn log_if_slow(self) {
-        let Self {
-            resource,
-            what,
-            objects,
-            times,
-            span,
-            ..
-        } = self;
+        let (what, times) = (self.what, self.times);
+        let span = std::mem::replace(&mut self.span, Span::none());
         debug!(parent: &span, "{what} complete: {times}");
         let total = times.total();
         if total > SLOW_LIST {
             let seconds = total.as_secs_f64();
-            warn!(parent: &span, %resource, objects, seconds, "slow {what}: {times}");
+            warn!(parent: &span, resource, objects, seconds, "slow {what}: {times}");
         }
+        total
     }
 }
 
@@ -229,36 +155,8 @@ mod tests {
         trace.received(after(1000), Received::Bytes);
         trace.received(after(100), Received::Item);
 
-        let (took, mut accepted) = trace.accepted(after(0), "pods", 3);
-        accepted.dequeued(after(3000));
-        assert_eq!(took, Duration::from_millis(8100));
-        assert!(accepted.applied(after(700), None));
-        let times = accepted.times;
-        assert_eq!(
-            times.to_string(),
-            "request 5.0 s, receive 2.0 s, decode 1.1 s, queue 3.0 s, apply 0.7 s, 2 requests"
-        );
-        assert_eq!(times.total(), Duration::from_millis(11_800));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_parts_of_a_split_list_are_added_up() {
-        let mut now = Instant::now();
-        let mut after = |seconds: u64| {
-            now += Duration::from_secs(seconds);
-            now
-        };
-        let mut trace = ListTrace::default();
-        trace.begin(after(0), "pods", "list");
-        let (_, mut accepted) = trace.accepted(after(0), "pods", 3);
-
-        accepted.dequeued(after(4));
-        assert!(!accepted.concerns(Some(0)) && accepted.concerns(Some(2)));
-        assert!(!accepted.applied(after(1), Some(2)));
-        accepted.dequeued(after(2));
-        assert!(accepted.applied(after(3), Some(1)));
-
-        assert_eq!(accepted.times.queue, Some(Duration::from_secs(6)));
-        assert_eq!(accepted.times.apply, Some(Duration::from_secs(4)));
+        let times = trace.times.to_string();
+        assert_eq!(times, "request 5.0 s, receive 2.0 s, decode 1.1 s, 2 requests");
+        assert_eq!(trace.complete("pods", 3), Duration::from_millis(8100));
     }
 }

@@ -15,7 +15,11 @@ pub(super) struct Reading<T> {
 }
 
 impl<T> Reading<T> {
-    pub(super) fn new(response: ResponseBody, decoder: Box<dyn Decoder<T>>, progress: fn(usize) -> T) -> Self {
+    pub(super) fn new(
+        response: ResponseBody,
+        decoder: Box<dyn Decoder<T>>,
+        progress: fn(usize) -> T,
+    ) -> Self {
         Self {
             response,
             decoder,

@@ -167,8 +167,5 @@ fn every_path_in_a_map_exists() {
 #[test]
 fn anchors_are_those_of_github() {
     assert_eq!(anchor(" `record FILE KIND[,KIND]...`"), "record-file-kindkind");
-    assert_eq!(
-        anchor("Delays, and a full queue"),
-        "delays-and-a-full-queue"
-    );
+    assert_eq!(anchor("Delays, and a full queue"), "delays-and-a-full-queue");
 }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::informer::QueueKind;
 use kube_informers::{Informer, Scope};
 use kube_testserver::builders::pod;
 use kube_testserver::{Fault, RequestMatcher, TestServer};
@@ -25,8 +24,7 @@ fn stage(line: &str, name: &str) -> f64 {
     rest.split(' ').next().unwrap().parse().unwrap()
 }
 
-/// Two watches of one informer, so that the second list waits in its queue while the first is applied.
-async fn traced(queue: QueueKind, watch_list: bool) -> Vec<String> {
+async fn traced(watch_list: bool) -> Vec<String> {
     let (lines, _guard) = CapturedLogs::of_this_thread(tracing::Level::WARN);
     let server = TestServer::new();
     for namespace in ["a", "b"] {
@@ -37,17 +35,9 @@ async fn traced(queue: QueueKind, watch_list: bool) -> Vec<String> {
     server.fault(RequestMatcher::any().times(2), Fault::delay(secs(9)));
     let informer = Informer::<Pod>::scoped(server.client(), Scope::namespaces(["a", "b"]))
         .configure(|config| config.watch_list = watch_list)
-        .queue(queue)
-        .transform(|_: &mut Pod| work(ms(500)))
+        .transform(|_: &mut Pod| work(ms(1000)))
         .start();
-    informer
-        .add_index("slow", |_: &Pod| {
-            work(secs(1));
-            Some("all".to_owned())
-        })
-        .unwrap();
     informer.synced_within(minutes(2)).await.unwrap();
-    settle().await;
     let text = lines.text();
     let slow = text.lines().filter(|line| line.contains("slow "));
     slow.map(str::to_owned).collect()
@@ -55,52 +45,34 @@ async fn traced(queue: QueueKind, watch_list: bool) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_list_is_logged_with_the_time_of_each_stage() {
-    let queues = [
-        QueueKind::InOrder { capacity: 1000 },
-        QueueKind::Keyed { capacity: 1000 },
-        // Each object leaves the queue on its own.
-        QueueKind::Keyed { capacity: 1 },
-    ];
-    for queue in queues {
-        for watch_list in [false, true] {
-            let lines = traced(queue, watch_list).await;
-            let what = format!("{queue:?}, watch-list: {watch_list}: {lines:#?}");
-            assert_eq!(lines.len(), 2, "one line for each watch: {what}");
-            let (mut queued, mut total) = (0.0, 0.0);
-            for line in &lines {
-                let by = if watch_list {
-                    "slow watch-list: "
-                } else {
-                    "slow list: "
-                };
-                assert!(line.contains(by) && line.contains("objects=2"), "{what}");
-                assert!(stage(line, "request") >= 9.0, "{what}");
-                assert!(stage(line, "decode") >= 1.0, "two transforms: {what}");
-                assert!(stage(line, "apply") >= 2.0, "two index functions: {what}");
-                queued += stage(line, "queue");
-                total += ["request", "receive", "decode", "queue", "apply"]
-                    .iter()
-                    .map(|name| stage(line, name))
-                    .sum::<f64>();
-            }
-            assert!(queued >= 1.0, "one list waits while the other is applied: {what}");
-            // Nothing is counted twice: 9 s, and at most the work of both watches for each.
-            assert!(total <= 2.0 * (9.0 + 2.0 + 4.0) + 0.5, "{total}: {what}");
+    for watch_list in [false, true] {
+        let lines = traced(watch_list).await;
+        let what = format!("watch-list: {watch_list}: {lines:#?}");
+        assert_eq!(lines.len(), 2, "one line for each watch: {what}");
+        for line in &lines {
+            let by = if watch_list {
+                "slow watch-list: "
+            } else {
+                "slow list: "
+            };
+            assert!(line.contains(by) && line.contains("objects=2"), "{what}");
+            assert!(stage(line, "request") >= 9.0, "{what}");
+            assert!(stage(line, "decode") >= 2.0, "two transforms: {what}");
+            let stages = ["request", "receive", "decode"];
+            let total: f64 = stages.iter().map(|name| stage(line, name)).sum();
+            // Nothing is counted twice: 9 s, and at most the work of both watches.
+            assert!(total <= 9.0 + 4.0 + 0.5, "{total}: {what}");
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_empty_list_is_logged_with_the_keyed_queue_as_well() {
+async fn a_slow_empty_list_is_logged() {
     let (lines, _guard) = CapturedLogs::of_this_thread(tracing::Level::WARN);
     let server = TestServer::new();
     server.fault(RequestMatcher::any().times(1), Fault::delay(secs(12)));
-    let informer = paged_pods(&server)
-        .queue(QueueKind::Keyed { capacity: 1000 })
-        .start();
+    let informer = paged_pods(&server).start();
     informer.synced_within(minutes(2)).await.unwrap();
-    server.create(pod("shop", "later"));
-    wait_for("the next change", || informer.store().len() == 1).await;
 
     let text = lines.text();
     assert!(text.contains("slow list: request 12.0 s"), "{text}");

@@ -1,14 +1,13 @@
-//! What a reflector does besides following the collection: resyncs, and the check of a watch-list.
+//! Resyncs.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tokio::time::Instant;
-use tracing::{debug, warn};
+use tracing::warn;
 
 use super::Driver;
 use crate::delta::Delta;
 use crate::object::Object;
-use crate::reflector::consistency;
 use crate::reflector::machine::Input;
 use crate::time::after;
 use crate::wire::SourceError;
@@ -40,25 +39,5 @@ impl<K: Object> Driver<K> {
             warn!(resource = %self.resource, "should_resync panicked; this resync is skipped");
             false
         })
-    }
-
-    pub(super) async fn check_consistency(&mut self, version: &str) {
-        let Some(watch_listed) = self.watch_listed.take() else {
-            return;
-        };
-        let transform = self.parts.transform.as_ref();
-        let shard = self.requested.clone();
-        match consistency::check(&*self.parts.source, version, shard, transform, &watch_listed).await {
-            Ok(difference) if difference.is_empty() => {
-                debug!(resource = %self.resource, version, "the watch-list agrees with a list");
-            }
-            Ok(difference) => {
-                self.status.count(|stats| stats.inconsistencies += 1);
-                warn!(resource = %self.resource, version, "the watch-list differs from a list: {difference}");
-            }
-            Err(error) => {
-                warn!(resource = %self.resource, version, %error, "the watch-list could not be checked");
-            }
-        }
     }
 }

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Pod;
 use kube_informers::Informer;
 use kube_testserver::builders::{Build, pod};
-use kube_testserver::{TestServer, Verb};
+use kube_testserver::{Fault, RequestMatcher, TestServer, Verb, Which};
 
 use crate::support::*;
 
@@ -57,6 +57,29 @@ async fn f04_a_lost_deletion_is_found_by_the_audit_and_delivered() {
         );
         assert_gentle(&server);
     }
+}
+
+/// client-go lists a second time after each watch-list, and panics. Here the audit finds it and the cache is repaired.
+///
+/// Upstream: TestReflectorDataConsistencyDetector
+#[tokio::test(start_paused = true)]
+async fn f04_an_incomplete_watch_list_is_found_by_the_audit_and_completed() {
+    let server = TestServer::new();
+    for name in ["a", "b", "c"] {
+        server.create(pod("ns", name));
+    }
+    server.fault(
+        RequestMatcher::watch_list("pods").times(1),
+        Fault::drop_events(Which::Object("ns/b".to_owned())),
+    );
+    let informer = synced(pods(&server).configure(|config| config.audit.period = Some(hours(1)))).await;
+    assert_eq!(names(&informer), ["a", "c"]);
+    pass(hours(2)).await;
+
+    assert_eq!(names(&informer), ["a", "b", "c"]);
+    let audit = audit(&informer);
+    assert_eq!(audit.drifted, 1);
+    assert_eq!(audit.last_drift[0].key.as_str(), "ns/b");
 }
 
 #[tokio::test(start_paused = true)]
@@ -143,6 +166,8 @@ async fn f04_a_pass_survives_tokens_that_expire() {
 }
 
 /// A year of audits on a healthy server that changes all the time.
+///
+/// Upstream: TestReflectorDataConsistencyDetector
 #[tokio::test(start_paused = true)]
 async fn f04_audits_of_a_healthy_server_never_list() {
     let server = TestServer::builder().replicas(2).build();

@@ -39,10 +39,7 @@ async fn through_everything(texts: Arc<Mutex<Vec<String>>>) {
     for watch_list in [true, false] {
         let ends = ends.clone();
         let informer = Informer::<Secret>::all(server.client())
-            .configure(|config| {
-                config.watch_list = watch_list;
-                config.consistency_check = true;
-            })
+            .configure(|config| config.watch_list = watch_list)
             .index("by-note", |object: &Secret| {
                 assert!(object.metadata.name.as_deref() != Some("unindexable"), "no index");
                 object

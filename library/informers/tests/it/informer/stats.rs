@@ -1,4 +1,4 @@
-//! Observability: counters, state, the end of every stream, the consistency check.
+//! Observability: counters, state, the end of every stream.
 
 use std::sync::Arc;
 
@@ -187,37 +187,4 @@ async fn panicking_hook_does_not_affect_the_informer() {
     server.break_watches();
     server.create(pod("ns", "a"));
     wait_for("the watch continues", || informer.store().len() == 1).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn consistency_check_reports_a_wrong_watch_list() {
-    let server = TestServer::new();
-    for name in ["a", "b", "c"] {
-        server.create(pod("ns", name));
-    }
-    let checked = || pods(&server).configure(|config| config.consistency_check = true);
-    let honest = synced(checked()).await;
-    pass(secs(5)).await;
-    assert_eq!(honest.stats().members[0].reflector.inconsistencies, 0);
-    assert!(
-        server
-            .requests()
-            .iter()
-            .any(|r| r.param("resourceVersionMatch") == Some("Exact"))
-    );
-
-    server.fault(
-        RequestMatcher::watch_list("pods"),
-        Fault::drop_events(kube_testserver::Which::Object("ns/b".to_owned())),
-    );
-    let inconsistent = synced(checked()).await;
-    pass(secs(5)).await;
-    assert_eq!(inconsistent.stats().members[0].reflector.inconsistencies, 1);
-    assert_eq!(
-        names(&inconsistent),
-        ["a", "c"],
-        "the difference is reported, not repaired"
-    );
-    server.create(pod("ns", "d"));
-    wait_for("the watch continues", || inconsistent.store().len() == 3).await;
 }

@@ -1,17 +1,14 @@
-//! reflector_watchlist_test.go and reflector_data_consistency_detector_test.go: the initial list through a watch.
+//! reflector_watchlist_test.go: the initial list through a watch.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::core::v1::Pod;
 use kube_informers::delta::Delta;
-use kube_informers::informer::{LowLevelInformer, QueueKind};
+use kube_informers::informer::LowLevelInformer;
+use kube_informers::queue::{DeltaFifo, DeltaQueue, InOrderQueue};
 use kube_informers::reflector::{InitialList, ReflectorConfig, Resume, Transform};
 use kube_informers::source::{ListAnswer, WatchAnswer};
-use kube_informers::{
-    Informer,
-    queue::{DeltaFifo, DeltaQueue, InOrderQueue},
-};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{
@@ -403,68 +400,4 @@ async fn every_object_is_transformed_once_with_every_queue() {
         assert_eq!(source.requests(), ["watch-list rv=-"]);
         tasks.assert_gone();
     }
-}
-
-/// Upstream: TestReflectorDataConsistencyDetector
-#[tokio::test(start_paused = true)]
-async fn the_consistency_check_passes_for_equal_contents() {
-    let capacity = 10;
-    for queue in [QueueKind::InOrder { capacity }, QueueKind::Keyed { capacity }] {
-        for transforming in [false, true] {
-            let tasks = Tasks::now();
-            let source = Recorded::with_watch_list();
-            source.on_watch(
-                WatchAnswer::new()
-                    .added(pod_at("a", "1"))
-                    .added(pod_at("b", "2"))
-                    .initial_events_end("2")
-                    .hang(),
-            );
-            source.on_list(ListAnswer::page([pod_at("a", "1"), pod_at("b", "2")], "2"));
-            let mut builder = Informer::from_source(source.clone())
-                .queue(queue)
-                .config(watch_list_first())
-                .configure(|config| config.consistency_check = true);
-            let calls = Arc::new(AtomicUsize::new(0));
-            if transforming {
-                let transform = labelling(&calls);
-                builder = builder.try_transform(move |pod| transform(pod));
-            }
-            let informer = builder.start();
-
-            within(seconds(60), informer.synced()).await.unwrap();
-            within(seconds(60), source.seen(2)).await;
-
-            assert_eq!(source.requests(), ["watch-list rv=-", "list rv=2="]);
-            let stats = informer.stats().members[0].reflector.clone();
-            assert_eq!((stats.watch_lists, stats.inconsistencies), (1, 0));
-            informer.shutdown().await;
-            tasks.assert_gone();
-        }
-    }
-}
-
-/// Differs from client-go: a difference is counted and reported, and the informer continues; upstream panics.
-///
-/// Upstream: TestReflectorDataConsistencyDetector
-#[tokio::test(start_paused = true)]
-async fn the_consistency_check_reports_a_difference() {
-    let source = Recorded::with_watch_list();
-    source.on_watch(
-        WatchAnswer::new()
-            .added(pod_at("a", "1"))
-            .initial_events_end("2")
-            .after(seconds(1))
-            .added(pod_at("c", "3"))
-            .hang(),
-    );
-    source.on_list(ListAnswer::page([pod_at("a", "1"), pod_at("b", "2")], "2"));
-    let mut config = watch_list_first();
-    config.consistency_check = true;
-
-    reflect(config, &source, &Sink::new(), async |run| {
-        assert_eq!(run.sink.seen(2).await, ["replaced @2 [a@1]", "added c@3"]);
-        assert_eq!(run.handle.stats().inconsistencies, 1);
-    })
-    .await;
 }

@@ -98,11 +98,9 @@ impl Peer {
             Self::Compressed => Form::Compressed,
             Self::Projected => Form::Projected,
             Self::Metadata => Form::Metadata,
-            Self::Ours
-            | Self::OursJemalloc
-            | Self::ClientGo
-            | Self::ClientGoJson
-            | Self::KubeRuntime => Form::Typed,
+            Self::Ours | Self::OursJemalloc | Self::ClientGo | Self::ClientGoJson | Self::KubeRuntime => {
+                Form::Typed
+            }
         }
     }
 
@@ -258,8 +256,7 @@ impl Opponent {
         if job.drop_managed_fields {
             command.arg("--drop");
         }
-        if let (Peer::OursJemalloc, Some(library)) = (peer, &programs.jemalloc)
-        {
+        if let (Peer::OursJemalloc, Some(library)) = (peer, &programs.jemalloc) {
             command.env("LD_PRELOAD", library);
         }
         if peer == Peer::ClientGoJson {
