@@ -87,14 +87,14 @@ mod write;
 pub use controllers::{Controllers, PodRule};
 pub use documents::discovery::GIT_VERSION as KUBERNETES_VERSION;
 pub use fault::{Fault, FaultHandle, Poison, RequestMatcher, Which};
-pub use read::selector::SelectorError;
+pub use kube_api_protocol::request::{Query, Verb};
+pub use kube_api_protocol::selector::SelectorError;
+pub use kube_api_protocol::status::ApiError;
 pub use server::builder::TestServerBuilder;
 pub use server::{ReplicaHandle, Snapshot, TestServer};
 pub use transport::body::TestBody;
 pub use transport::journal::SeenRequest;
-pub use transport::request::{Query, Verb};
 pub use transport::service::TestService;
-pub use transport::status::ApiError;
 pub use webhooks::{Admission, AdmissionRequest, ConversionWebhook, Operation, Webhook, WebhookRule};
 
 /// Compiles the examples of the README.

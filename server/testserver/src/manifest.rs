@@ -3,11 +3,10 @@
 use std::collections::HashSet;
 use std::fmt;
 
+use kube_api_protocol::field_error::quote;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_saphyr::Spanned;
-
-use crate::admission::field_error::quote;
 
 /// Why a manifest was rejected. The message never quotes the content of objects.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! Immutable fields: the type of a secret, and the data of objects declared immutable.
 
+use kube_api_protocol::field_error::FieldError;
 use serde_json::{Map, Value};
 
 use super::metadata::same;
-use crate::admission::field_error::FieldError;
 use crate::kinds::Kind;
 
 /// The immutable fields that a write changes. A secret written without a type keeps its type.

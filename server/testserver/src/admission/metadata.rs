@@ -1,12 +1,12 @@
 //! The fields of `metadata` that the server owns or validates: names, uid, timestamps, generation.
 
+use kube_api_protocol::field_error::FieldError;
+use kube_api_protocol::go_json::json_type;
+use kube_api_protocol::names;
+use kube_api_protocol::status::ApiError;
 use serde_json::{Map, Value};
 
-use crate::admission::field_error::FieldError;
-use crate::admission::names;
 use crate::kinds::Kind;
-use crate::transport::go_json::json_type;
-use crate::transport::status::ApiError;
 
 /// Built-in kinds with `metadata.generation`. All custom kinds have it.
 const COUNTED: &[&str] = &[

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use kube_api_protocol::status::ApiError;
 use serde_json::{Map, Value};
 
 use super::User;
@@ -13,7 +14,6 @@ use crate::admission::metadata::same;
 use crate::controllers::{list, text};
 use crate::kinds::Kind;
 use crate::storage::Store;
-use crate::transport::status::ApiError;
 
 /// A write of a role or binding.
 #[derive(Debug)]

@@ -8,13 +8,13 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use kube_api_protocol::request::ResourcePath;
+use kube_api_protocol::status::ApiError;
 use serde_json::Value;
 
 use crate::server::state::ServerState;
 use crate::storage::storage_key;
 use crate::transport::journal::SeenRequest;
-use crate::transport::request::ResourcePath;
-use crate::transport::status::ApiError;
 use rbac::{Action, Decision};
 
 /// The client of a request.

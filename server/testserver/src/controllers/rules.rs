@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use kube_api_protocol::selector::{LabelSelector, SelectorError};
 use serde_json::Value;
 
 use super::fields::text;
-use crate::read::selector::{LabelSelector, SelectorError};
 
 /// How the pods that a rule matches run; see [`TestServer::pod_rule`](crate::TestServer::pod_rule).
 ///

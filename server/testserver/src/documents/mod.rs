@@ -8,14 +8,14 @@ mod storage_hash;
 mod v2;
 
 use http::{Method, Response, StatusCode};
+use kube_api_protocol::request::Query;
+use kube_api_protocol::status::ApiError;
 use serde_json::{Value, json};
 
 use crate::kinds::Registry;
 use crate::server::state::ServerState;
 use crate::transport::body::TestBody;
-use crate::transport::request::Query;
 use crate::transport::response;
-use crate::transport::status::ApiError;
 
 /// The response for a path that is not a resource.
 pub(crate) fn answer(

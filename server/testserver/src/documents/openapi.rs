@@ -2,12 +2,12 @@
 //!
 //! Built-in kinds are described by the schemas of a real server, custom kinds by those of their definitions.
 
+use kube_api_protocol::selector::fnv1a;
 use serde_json::{Map, Value, json};
 
 use crate::documents::discovery::GIT_VERSION;
 use crate::documents::schemas;
 use crate::kinds::{Kind, Registry};
-use crate::read::shard::fnv1a;
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 

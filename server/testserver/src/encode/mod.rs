@@ -3,12 +3,12 @@
 
 mod protobuf;
 pub(crate) mod table;
-pub(crate) mod yaml;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
+use kube_api_protocol::negotiation::{Accepted, Encoding, Form};
 use serde_json::{Map, Value, json};
 
 use crate::fault::{Poison, Poisons};
@@ -16,8 +16,6 @@ use crate::kinds::{Kind, bookmark_annotations, empty_parts, has_internal_metadat
 use crate::server::clock::Clock;
 use crate::server::state::ServerState;
 use crate::storage::{Change, Stored};
-use crate::transport::accept::{Accepted, Encoding};
-use table::IncludeObject;
 
 /// The types of watch events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,17 +33,6 @@ impl EventType {
             EventType::Deleted => "DELETED",
         }
     }
-}
-
-/// The representation that the client requested.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// The whole object.
-    Object,
-    /// `PartialObjectMetadata`.
-    Metadata,
-    /// A row of a `Table`.
-    Table(IncludeObject),
 }
 
 /// Encodes the objects of one response.

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode};
+use kube_api_protocol::status::ApiError;
 
 use super::list::ListFault;
 use super::poison::Poison;
 use super::shape::Shape;
 use super::watch::WatchFault;
-use crate::transport::status::ApiError;
 
 /// The effect of a fault. Combine several effects with [`Fault::and`].
 ///
@@ -117,7 +117,7 @@ impl Fault {
     /// The 422 of a server that does not know `sendInitialEvents`.
     pub fn refuse_watch_list() -> Fault {
         let detail = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
-        let broken = [crate::admission::field_error::FieldError::forbidden(
+        let broken = [kube_api_protocol::field_error::FieldError::forbidden(
             "sendInitialEvents",
             detail,
         )];

@@ -1,8 +1,9 @@
 //! Selects the requests that a fault applies to, and how often it applies.
 //! Knows nothing of the effects.
 
+use kube_api_protocol::request::Verb;
+
 use crate::transport::journal::SeenRequest;
-use crate::transport::request::Verb;
 
 /// The requests that a fault applies to. By default only the next matching request.
 ///

@@ -149,7 +149,7 @@ impl Poison {
                 set(&mut value, &["kind"], json!(kind));
             }
             Poison::StatusObject => {
-                value = crate::transport::status::ApiError::internal("failed on purpose").to_value()
+                value = kube_api_protocol::status::ApiError::internal("failed on purpose").to_value()
             }
             Poison::Null => value = Value::Null,
             Poison::GarbageAfter(garbage) => return [object, garbage.as_ref()].concat().into(),

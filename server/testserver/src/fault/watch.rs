@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use kube_api_protocol::status::ApiError;
 
 use super::Fault;
-use crate::transport::status::ApiError;
 
 /// The faults of a watch.
 #[derive(Clone, Debug, Default)]

@@ -5,10 +5,10 @@
 
 use std::borrow::Cow;
 
+use kube_api_protocol::selector::{FieldSelector, SelectorError};
 use serde_json::Value;
 
 use super::Kind;
-use crate::read::selector::{FieldSelector, SelectorError};
 
 impl Kind {
     /// Validates the fields of a selector. Returns the selector in terms of the stored object, or the message of the

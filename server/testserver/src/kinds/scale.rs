@@ -1,9 +1,9 @@
 //! The scale subresource: the desired and current number of replicas of an object.
 
+use kube_api_protocol::field_error::FieldError;
 use serde_json::{Map, Value, json};
 
 use super::Kind;
-use crate::admission::field_error::FieldError;
 
 /// Why a Scale body was rejected.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,12 +3,12 @@
 //! The types of built-in kinds are those of the protobuf schema, the types of custom kinds are in their definition. The errors are
 //! those of structured-merge-diff, which real servers use: it prints values as Go does, and skips what follows an unknown field.
 
+use kube_api_protocol::field_error::quote;
 use kube_protobuf::schema::{self, FieldSchema, Kind as Scalar, Message, Shape};
 use serde_json::{Map, Value};
 
 use super::fieldset::shown_key;
 use super::shape::{ListShape, key_default, list_shape};
-use crate::admission::field_error::quote;
 use crate::kinds::Kind;
 use crate::typed;
 

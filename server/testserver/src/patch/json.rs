@@ -3,11 +3,11 @@
 use std::io;
 
 use json_patch::PatchOperation;
+use kube_api_protocol::go_json;
+use kube_api_protocol::nesting::{DEEPEST, is_deeper};
 use serde_json::Value;
 
 use super::{PatchError, parse, undecodable};
-use crate::admission::nesting::{DEEPEST, is_deeper};
-use crate::transport::go_json;
 
 /// The maximum number of operations in a JSON patch.
 pub(super) const MAX_OPERATIONS: usize = 10_000;

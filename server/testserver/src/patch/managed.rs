@@ -69,11 +69,11 @@ impl ManagerEntry {
 
     /// The manager as conflict messages name it.
     pub(super) fn describe(&self) -> String {
-        let mut text = crate::admission::field_error::quote(&self.manager);
+        let mut text = kube_api_protocol::field_error::quote(&self.manager);
         if !self.subresource.is_empty() {
             text.push_str(&format!(
                 " with subresource {}",
-                crate::admission::field_error::quote(&self.subresource)
+                kube_api_protocol::field_error::quote(&self.subresource)
             ));
         }
         if self.operation == Operation::Update {

@@ -14,11 +14,12 @@ mod strategic;
 
 use std::fmt;
 
+use kube_api_protocol::field_error::FieldError;
+use kube_api_protocol::go_json;
+use kube_api_protocol::status::ApiError;
 use serde_json::{Map, Value};
 
-use crate::admission::field_error::FieldError;
 use crate::kinds::Kind;
-use crate::transport::go_json;
 
 pub use apply::apply;
 pub(crate) use apply::check_applied;
@@ -116,6 +117,20 @@ pub enum PatchError {
 }
 
 impl PatchError {
+    /// The response to a request with such a patch.
+    pub(crate) fn into_status(self) -> ApiError {
+        let status = ApiError::new(self.code(), self.reason(), self.message());
+        let status = if self.code() == 422 {
+            status.generic()
+        } else {
+            status
+        };
+        match self.causes() {
+            causes if causes.is_empty() => status,
+            causes => status.details(Map::from_iter([("causes".to_owned(), causes.into())])),
+        }
+    }
+
     /// The HTTP status code.
     pub fn code(&self) -> u16 {
         match self {

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use http::{Response, StatusCode};
+use kube_api_protocol::status::ApiError;
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -14,7 +15,6 @@ use crate::server::state::ServerState;
 use crate::storage::storage_key;
 use crate::transport::body::TestBody;
 use crate::transport::response;
-use crate::transport::status::ApiError;
 
 /// The subresources that are handled here.
 pub(crate) const CONNECT: &[&str] = &["attach", "exec", "log", "portforward", "proxy"];

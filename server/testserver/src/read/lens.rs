@@ -8,12 +8,12 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
+use kube_api_protocol::status::ApiError;
 use serde_json::Value;
 
 use crate::kinds::{Kind, structural};
 use crate::server::state::ServerState;
 use crate::storage::{Change, Stored};
-use crate::transport::status::ApiError;
 
 /// The number of objects that a webhook converts at the same time.
 const CONCURRENT: usize = 16;

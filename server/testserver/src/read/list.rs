@@ -6,20 +6,21 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use kube_api_protocol::field_error::quote;
+use kube_api_protocol::negotiation::Form;
+use kube_api_protocol::request::{ListOptions, VersionMatch, parse_version};
+use kube_api_protocol::status::ApiError;
 use kube_protobuf::TypeMeta;
 use kube_protobuf::envelope::{ListMeta, to_list_body};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::admission::field_error::quote;
-use crate::encode::{Encoder, Form, json_string};
+use crate::encode::{Encoder, json_string};
 use crate::fault::ListFault;
 use crate::read::selection::Selection;
 use crate::server::state::ServerState;
 use crate::storage::{Stored, View};
 use crate::transport::body::{ListBody, TestBody};
-use crate::transport::request::{ListOptions, VersionMatch, parse_version};
-use crate::transport::status::ApiError;
 
 /// One page of a list, not yet encoded.
 #[derive(Debug)]

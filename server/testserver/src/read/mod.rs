@@ -5,15 +5,16 @@ pub(crate) mod connect;
 pub(crate) mod lens;
 pub(crate) mod list;
 pub(crate) mod selection;
-pub(crate) mod selector;
-pub(crate) mod shard;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Response, StatusCode};
+use kube_api_protocol::field_error::quote;
+use kube_api_protocol::negotiation::{Accepted, Offer};
+use kube_api_protocol::request::{ListOptions, Query, parse_version};
+use kube_api_protocol::status::ApiError;
 
-use crate::admission::field_error::quote;
 use crate::encode::Encoder;
 use crate::fault::Fault;
 use crate::kinds::Kind;
@@ -21,11 +22,8 @@ use crate::read::lens::Lens;
 use crate::read::selection::Selection;
 use crate::server::state::ServerState;
 use crate::storage::storage_key;
-use crate::transport::accept::{Accepted, Offer};
 use crate::transport::body::TestBody;
-use crate::transport::request::{ListOptions, Query, parse_version};
 use crate::transport::response;
-use crate::transport::status::ApiError;
 use crate::watch::{Start, WatchBody, WatchSpec};
 use crate::write::{self, Origin, Place};
 

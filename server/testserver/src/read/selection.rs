@@ -3,14 +3,15 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use kube_api_protocol::request::ListOptions;
+use kube_api_protocol::selector::ShardSelector;
+use kube_api_protocol::selector::{FieldSelector, LabelSelector};
+use kube_api_protocol::status::ApiError;
+
 use crate::kinds::Kind;
 use crate::read::lens::Lens;
-use crate::read::selector::{FieldSelector, LabelSelector};
-use crate::read::shard::ShardSelector;
 use crate::server::state::ServerState;
 use crate::storage::{Change, Stored};
-use crate::transport::request::ListOptions;
-use crate::transport::status::ApiError;
 
 use crate::encode::EventType;
 
@@ -112,7 +113,10 @@ impl Selection {
                     .labels
                     .matches(|key| object.meta.labels.get(key).map(String::as_str)))
             && (self.fields.is_empty() || self.fields.matches(|field| self.field(object, field)))
-            && self.shard.as_ref().is_none_or(|shard| shard.matches(object))
+            && self
+                .shard
+                .as_ref()
+                .is_none_or(|shard| shard.matches(&object.meta.uid, object.meta.namespace.as_deref()))
     }
 
     fn field<'a>(&self, object: &'a Stored, field: &str) -> Cow<'a, str> {

@@ -3,12 +3,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use kube_api_protocol::status::ApiError;
 use serde_json::{Value, json};
 
 use super::TestServer;
 use super::objects::namespace_of;
 use crate::manifest;
-use crate::transport::status::ApiError;
 use crate::write::{self, NewObject, Place};
 
 /// Manifests.

@@ -1,10 +1,10 @@
 //! Copies of objects of another server, for replays and caches in front of a real one.
 
+use kube_api_protocol::status::ApiError;
 use serde_json::Value;
 
 use super::TestServer;
 use super::objects::namespace_of;
-use crate::transport::status::ApiError;
 use crate::write::{self, Place};
 
 /// Copies of objects of another server.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kube_api_protocol::status::ApiError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -12,7 +13,6 @@ use crate::kinds::Kind;
 use crate::patch::Manager;
 use crate::server::state::ServerState;
 use crate::storage::{Collection, Store, storage_key};
-use crate::transport::status::ApiError;
 use crate::write::{self, DeleteOptions, Made, NewObject, Part, Place};
 
 /// Writing objects without HTTP. Objects are stored as given, status included; uid, creation time, generation and

@@ -7,9 +7,9 @@ use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use kube_api_protocol::negotiation::Encoding;
 
 use super::object::Stored;
-use crate::transport::accept::Encoding;
 
 /// A change of one object. Shared by all watches, so that it is encoded once and not once per watch.
 #[derive(Debug)]

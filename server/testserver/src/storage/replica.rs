@@ -3,9 +3,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use kube_api_protocol::status::ApiError;
 use parking_lot::RwLock;
-
-use crate::transport::status::ApiError;
 
 /// The state of one replica.
 #[derive(Clone, Debug, Default)]

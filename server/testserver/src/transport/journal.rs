@@ -3,9 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use kube_api_protocol::request::{Query, Verb};
 use parking_lot::Mutex;
-
-use crate::transport::request::{Query, Verb};
 
 /// The number of requests kept, so that a long-running server does not grow.
 const KEPT: usize = 20_000;

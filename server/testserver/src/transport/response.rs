@@ -3,16 +3,17 @@
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, VARY, WARNING};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
+use kube_api_protocol::negotiation::{Accepted, Encoding, Offer};
+use kube_api_protocol::status::ApiError;
+use kube_api_protocol::warning;
+use kube_api_protocol::yaml;
 use kube_protobuf::MEDIA_TYPE;
 use kube_protobuf::envelope::WATCH_MEDIA_TYPE;
 
-use crate::encode::{Encoder, yaml};
+use crate::encode::Encoder;
 use crate::server::state::ServerState;
 use crate::storage::Stored;
-use crate::transport::accept::{Accepted, Encoding, Offer};
 use crate::transport::body::TestBody;
-use crate::transport::status::ApiError;
-use crate::transport::warning;
 
 const YAML: &str = "application/yaml";
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");

@@ -12,6 +12,8 @@ use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, Method, Request, Response};
 use http_body::Body;
 use http_body_util::{BodyExt, Limited};
+use kube_api_protocol::request::{Query, ResourcePath, Verb};
+use kube_api_protocol::status::ApiError;
 
 use crate::auth::User;
 use crate::documents;
@@ -22,8 +24,6 @@ use crate::server::state::ServerState;
 use crate::transport::body::TestBody;
 use crate::transport::compress;
 use crate::transport::journal::SeenRequest;
-use crate::transport::request::{Query, ResourcePath, Verb};
-use crate::transport::status::ApiError;
 use crate::webhooks;
 use crate::write::request::{self as write_request, Writing};
 use crate::{auth, transport::response};

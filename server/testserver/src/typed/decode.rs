@@ -4,12 +4,12 @@ use std::fmt;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use kube_api_protocol::go_json::{self, json_type};
 use kube_protobuf::schema::{FieldSchema, Kind as Type, Message, Shape};
 use serde_json::{Map, Value};
 
 use super::quantity;
 use crate::kinds::Kind;
-use crate::transport::go_json::{self, json_type};
 
 /// What decoding an object finds, besides its value.
 #[derive(Debug, Default)]

@@ -1,10 +1,10 @@
 //! Fields of built-in objects that an update may not change.
 
+use kube_api_protocol::field_error::{FieldError, quote};
 use kube_protobuf::schema;
 use serde_json::{Map, Value, json};
 
 use super::internal::{difference, quoted};
-use crate::admission::field_error::{FieldError, quote};
 use crate::admission::metadata::same;
 use crate::kinds::Kind;
 

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
+use kube_api_protocol::field_error::FieldError;
+use kube_api_protocol::names;
 use kube_protobuf::schema::{self, Message};
 use serde_json::{Value, json};
 
 use super::internal::quoted;
 use super::{quantity, table};
-use crate::admission::field_error::FieldError;
-use crate::admission::names;
 
 #[derive(Debug)]
 struct Row {

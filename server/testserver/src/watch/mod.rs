@@ -14,6 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use kube_api_protocol::status::ApiError;
 use serde_json::json;
 use tokio::time::{Instant, Sleep};
 
@@ -22,7 +23,6 @@ use crate::fault::{BookmarkForm, WatchFault, broken};
 use crate::read::selection::Selection;
 use crate::server::state::ServerState;
 use crate::storage::Stored;
-use crate::transport::status::ApiError;
 use crate::watch::hub::{OpenWatch, Order};
 
 mod edits;

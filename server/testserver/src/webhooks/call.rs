@@ -2,6 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use kube_api_protocol::status::ApiError;
 use serde_json::{Map, Value};
 
 use super::Phase;
@@ -9,7 +10,6 @@ use super::backend::{Backend, Remote, Unsent};
 use super::hook::{Decider, DryRun, Hook};
 use super::request::{Admission, AdmissionRequest, Verdict};
 use crate::server::state::ServerState;
-use crate::transport::status::ApiError;
 
 /// Why a webhook has not decided.
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kube_api_protocol::selector::LabelSelector;
 use serde_json::Value;
 
 use super::Phase;
@@ -9,7 +10,6 @@ use super::backend::{Backend, Remote};
 use super::hook::{DEFAULT_TIMEOUT, Decider, DryRun, Hook};
 use super::rule::Rule;
 use crate::kinds::selector_text;
-use crate::read::selector::LabelSelector;
 use crate::storage::Store;
 
 const GROUP: &str = "admissionregistration.k8s.io";

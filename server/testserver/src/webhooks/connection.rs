@@ -1,12 +1,12 @@
 //! Connections to containers, which webhooks decide on by the options in their query.
 
+use kube_api_protocol::request::Query;
+use kube_api_protocol::status::ApiError;
 use serde_json::{Value, json};
 
 use super::dispatch::{Attributes, Incoming, Webhooks};
 use super::request::Operation;
 use crate::server::state::ServerState;
-use crate::transport::request::Query;
-use crate::transport::status::ApiError;
 
 /// Has webhooks decide on a connection; returns their warnings. Reading a log is not a connection.
 pub(crate) async fn admit_connection(

@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use kube_api_protocol::field_error::FieldError;
+use kube_api_protocol::status::ApiError;
 use serde_json::{Map, Value, json};
 
 use super::backend::{Backend, Remote, Unsent};
-use crate::admission::field_error::FieldError;
 use crate::admission::metadata;
 use crate::kinds::Kind;
 use crate::server::state::ServerState;
-use crate::transport::status::ApiError;
 
 /// The timeout of a conversion, which definitions cannot set.
 const TIMEOUT: Duration = Duration::from_secs(30);

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use kube::core::{GroupVersionKind, GroupVersionResource};
+use kube_api_protocol::selector::LabelSelector;
+use kube_api_protocol::status::ApiError;
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::hook::Hook;
 use super::request::{AdmissionRequest, Operation, Verdict};
@@ -15,10 +17,8 @@ use super::{Phase, call, conditions, configuration};
 use crate::auth::User;
 use crate::kinds::Kind;
 use crate::patch;
-use crate::read::selector::LabelSelector;
 use crate::server::state::ServerState;
 use crate::transport::journal::SeenRequest;
-use crate::transport::status::ApiError;
 use crate::typed;
 
 /// Kinds whose writes no webhook decides on, because a broken one could not be repaired.
@@ -30,6 +30,23 @@ const EXEMPT: &[&str] = &[
     "ValidatingAdmissionPolicyBinding",
     "ValidatingWebhookConfiguration",
 ];
+
+/// The refusal of a webhook, from the fields of the `Status` that it returned.
+#[doc(alias = "ToStatusErr")]
+fn denied_by(webhook: &str, status: &Map<String, Value>) -> ApiError {
+    let text = |field: &str| status.get(field).and_then(Value::as_str).unwrap_or_default();
+    let object = |field: &str| status.get(field).and_then(Value::as_object).cloned();
+    let code = status.get("code").and_then(Value::as_u64);
+    let code = code.and_then(|code| u16::try_from(code).ok()).unwrap_or(400);
+    let denied = format!("admission webhook \"{webhook}\" denied the request");
+    let message = match (text("message"), text("reason")) {
+        ("", "") => format!("{denied} without explanation"),
+        ("", why) | (why, _) => format!("{denied}: {why}"),
+    };
+    ApiError::new(code.clamp(400, 599), text("reason"), message)
+        .details(object("details").unwrap_or_default())
+        .metadata(object("metadata").unwrap_or_default())
+}
 
 /// A write request, as far as webhooks are concerned.
 #[derive(Clone, Copy, Debug)]
@@ -241,7 +258,7 @@ impl<'a> Webhooks<'a> {
                     }
                 }
                 match admission.verdict {
-                    Verdict::Deny(status) => Err(ApiError::denied_by(&hook.name, &status)),
+                    Verdict::Deny(status) => Err(denied_by(&hook.name, &status)),
                     verdict => Ok(Some(verdict)),
                 }
             }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use kube_api_protocol::selector::{LabelSelector, SelectorError};
 use serde_json::Value;
 
 use super::backend::Backend;
 use super::request::{Admission, AdmissionRequest, Operation};
 use super::rule::{Rule, WebhookRule};
-use crate::read::selector::{LabelSelector, SelectorError};
 
 /// The timeout of a webhook that sets none.
 pub(super) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);

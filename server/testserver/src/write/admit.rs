@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use kube_api_protocol::status::ApiError;
 use serde_json::{Map, Value};
 
 use super::change::{CheckedChange, Draft, Part};
@@ -12,7 +13,6 @@ use super::{Place, into_map};
 use crate::read::selection::Selection;
 use crate::server::state::ServerState;
 use crate::storage::{Store, Stored};
-use crate::transport::status::ApiError;
 use crate::webhooks::{Attributes, Operation, Webhooks};
 
 /// Creates an object that a client sent. Without webhooks this is one step.

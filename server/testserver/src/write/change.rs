@@ -1,18 +1,18 @@
 //! A change of an existing object, before it is stored: decoded, completed with what it must not change, and validated. Nothing
 //! here reads or locks the store.
 
+use kube_api_protocol::field_error::{FieldError, quote};
+use kube_api_protocol::request::parse_version;
+use kube_api_protocol::status::ApiError;
 use serde_json::{Map, Value};
 
 use super::{Origin, Place, check_decodes, check_depth, definition, into_map};
-use crate::admission::field_error::{FieldError, quote};
 use crate::admission::immutable;
 use crate::admission::metadata::{check, check_types, differs, has_generation, metadata_mut, text};
 use crate::kinds::{Kind, structural};
 use crate::patch;
 use crate::server::state::ServerState;
 use crate::storage::storage_key;
-use crate::transport::request::parse_version;
-use crate::transport::status::ApiError;
 use crate::typed;
 
 /// The part of an object that a write may change.

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
+use kube_api_protocol::field_error::FieldError;
+use kube_api_protocol::status::ApiError;
 use serde_json::{Map, Value, json};
 
 use super::{Origin, Place, check_decodes, check_depth, definition, into_map};
-use crate::admission::field_error::FieldError;
 use crate::admission::metadata::{check, check_types, has_generation, metadata_mut, text};
 use crate::kinds::structural;
 use crate::patch;
 use crate::server::state::ServerState;
 use crate::storage::{Store, Stored, storage_key};
-use crate::transport::status::ApiError;
 use crate::typed;
 
 /// The maximum length of a `generateName` before the random suffix.

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use kube_api_protocol::field_error::FieldError;
+use kube_api_protocol::status::ApiError;
 use serde_json::{Map, Value};
 
 use super::Origin;
-use crate::admission::field_error::FieldError;
 use crate::kinds::{self, TakenNames};
 use crate::server::state::ServerState;
 use crate::storage::{Store, Stored};
-use crate::transport::status::ApiError;
 use crate::watch::hub::Order;
 
 pub(super) const GROUP: &str = "apiextensions.k8s.io";

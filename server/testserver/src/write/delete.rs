@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use kube_api_protocol::status::ApiError;
 use serde_json::{Map, Value, json};
 
 use super::garbage::{CONTENTS, is_held};
@@ -10,7 +11,6 @@ use super::{Origin, Place, definition, into_map};
 use crate::admission::metadata::metadata_mut;
 use crate::server::state::ServerState;
 use crate::storage::{Store, Stored};
-use crate::transport::status::ApiError;
 
 /// The propagation policy for owned objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

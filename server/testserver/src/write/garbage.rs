@@ -14,10 +14,9 @@ use super::{
 use crate::admission::metadata::{is_gone, metadata_mut};
 use crate::auth::rbac;
 use crate::kinds::Kind;
-use crate::patch::{self, Manager};
+use crate::patch::{self, Manager, PatchError};
 use crate::server::state::{ServerState, Timing};
 use crate::storage::{Event, Spot, Store, Stored, storage_key};
-use crate::transport::status::ApiError;
 
 /// Holds a namespace until it is empty. Unlike all others, this finalizer is in `spec.finalizers`.
 pub(super) const CONTENTS: &str = "kubernetes";
@@ -84,7 +83,7 @@ fn aggregate_roles(state: &ServerState, store: &mut Store) {
         let place = Place::of_test(&kind, &kind, None, &name);
         let made = |live: &Value| {
             let made = patch::apply(&kind, Some(live), &applied, &manager, true);
-            made.map(Made::Applied).map_err(|error| ApiError::patch(&error))
+            made.map(Made::Applied).map_err(PatchError::into_status)
         };
         // The role was found under the same lock, so it exists.
         let _ = update_now(state, store, &place, Part::Object, made);

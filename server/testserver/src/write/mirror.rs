@@ -1,11 +1,11 @@
 //! Copies of objects of another server: stored as they are, without checks and without consequences.
 
+use kube_api_protocol::status::ApiError;
 use serde_json::Value;
 
 use super::{Place, check_depth, definition};
 use crate::server::state::ServerState;
 use crate::storage::{Store, storage_key};
-use crate::transport::status::ApiError;
 
 /// Creates or replaces an object. Only its resource version is this server's own.
 pub(crate) fn mirror(

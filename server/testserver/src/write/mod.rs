@@ -18,12 +18,13 @@ mod update;
 
 use std::sync::Arc;
 
+use kube_api_protocol::field_error::FieldError;
+use kube_api_protocol::nesting::{DEEPEST, is_deeper};
+use kube_api_protocol::status::ApiError;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
-use crate::admission::field_error::FieldError;
 use crate::admission::metadata;
-use crate::admission::nesting::{DEEPEST, is_deeper};
 use crate::auth::User;
 use crate::auth::escalation::{self, Grant};
 use crate::kinds::Kind;
@@ -32,7 +33,6 @@ use crate::patch::Manager;
 use crate::read::lens::Lens;
 use crate::server::state::ServerState;
 use crate::storage::{Store, Stored, storage_key};
-use crate::transport::status::ApiError;
 use crate::typed;
 use crate::webhooks::Webhooks;
 

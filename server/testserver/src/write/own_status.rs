@@ -5,13 +5,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use kube_api_protocol::status::ApiError;
 use serde_json::{Value, json};
 
 use super::{Made, Part, Place, definition, update_now};
-use crate::patch::{self, Manager};
+use crate::patch::{self, Manager, PatchError};
 use crate::server::state::ServerState;
 use crate::storage::{Event, Store, Stored};
-use crate::transport::status::ApiError;
 
 const FLOW_GROUP: &str = "flowcontrol.apiserver.k8s.io";
 const FLOW_SCHEMAS: &str = "flowschemas.flowcontrol.apiserver.k8s.io";
@@ -193,7 +193,7 @@ fn resolve(state: &ServerState, store: &mut Store, key: &str) {
     };
     let make = |live: &Value| {
         let made = patch::apply(&kind, Some(live), &applied, &manager, true);
-        made.map(Made::Applied).map_err(|error| ApiError::patch(&error))
+        made.map(Made::Applied).map_err(PatchError::into_status)
     };
     write(
         state,

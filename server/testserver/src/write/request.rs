@@ -6,23 +6,24 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
+use kube_api_protocol::field_error::FieldError;
+use kube_api_protocol::negotiation::Form;
+use kube_api_protocol::negotiation::{Accepted, Offer};
+use kube_api_protocol::request::{ListOptions, Verb};
+use kube_api_protocol::status::ApiError;
 use serde_json::{Value, json};
 
-use crate::admission::field_error::FieldError;
 use crate::auth::{User, escalation};
-use crate::encode::{Encoder, Form};
+use crate::encode::Encoder;
 use crate::kinds::Kind;
-use crate::patch::{self, Manager, PatchType};
+use crate::patch::{self, Manager, PatchError, PatchType};
 use crate::read::lens::Lens;
 use crate::read::selection::Selection;
 use crate::server::state::ServerState;
 use crate::storage::Stored;
-use crate::transport::accept::{Accepted, Offer};
 use crate::transport::body::TestBody;
 use crate::transport::journal::SeenRequest;
-use crate::transport::request::{ListOptions, Verb};
 use crate::transport::response;
-use crate::transport::status::ApiError;
 use crate::webhooks::{Attributes, Incoming, Operation, Webhooks};
 use crate::write::{self, DeleteOptions, Deleted, Made, Origin, Part, Place, Propagation, Warnings};
 
@@ -215,7 +216,7 @@ impl Writing<'_> {
             return self.show(StatusCode::OK, &patched).await;
         }
         let (applied, duplicates) = self.applied()?;
-        patch::check_applied(self.kind, &applied).map_err(|error| ApiError::patch(&error))?;
+        patch::check_applied(self.kind, &applied).map_err(PatchError::into_status)?;
         self.check_fit(&applied)?;
         let (status, object) = self.apply(place, part, &applied, &duplicates).await?;
         self.show(status, &object).await
@@ -225,7 +226,7 @@ impl Writing<'_> {
     #[doc(alias = "validateAndTranscodePatch")]
     fn check_patch(&self) -> Result<(), ApiError> {
         let parsed = patch::parse(self.body);
-        parsed.map(drop).map_err(|error| ApiError::patch(&error))
+        parsed.map(drop).map_err(PatchError::into_status)
     }
 
     /// Keys that an applied configuration has twice: warnings, or an error if the client requests strict validation.
@@ -258,7 +259,7 @@ impl Writing<'_> {
         let force = self.seen.query.flag("force");
         let apply = |live: Option<&Value>| {
             let made = patch::apply(self.kind, live, applied, manager, force);
-            let made = made.map_err(|error| ApiError::patch(&error))?;
+            let made = made.map_err(PatchError::into_status)?;
             self.check_duplicates(place, duplicates)?;
             Ok(made)
         };
@@ -323,7 +324,7 @@ impl Writing<'_> {
         let patch_type = PatchType::of(content_type, self.kind).map_err(|error| match error.code() {
             // Built-in kinds have routes by content type: the error does not list the supported ones.
             415 if !self.kind.custom => ApiError::no_such_media_type(),
-            _ => ApiError::patch(&error),
+            _ => error.into_status(),
         })?;
         let errors = patch_type.check_options(
             self.seen.param("fieldManager"),
@@ -343,7 +344,7 @@ impl Writing<'_> {
             PatchType::Strategic => patch::strategic_merge_patch(self.kind, present, self.body),
             PatchType::Apply => return Err(ApiError::bad_request("this subresource cannot be applied to")),
         };
-        result.map_err(|error| ApiError::patch(&error))
+        result.map_err(PatchError::into_status)
     }
 
     async fn delete(&self, place: &Place<'_>) -> Result<Response<TestBody>, ApiError> {

@@ -2,15 +2,15 @@
 
 use std::fmt;
 
+use kube_api_protocol::field_error::quote;
+use kube_api_protocol::go_json::{self, Unreadable};
+use kube_api_protocol::status::ApiError;
 use kube_protobuf::{MEDIA_TYPE, Options, from_body, schema};
 use serde_json::{Value, json};
 
 use super::request::Writing;
 use super::too_deep;
-use crate::admission::field_error::quote;
 use crate::kinds::Kind;
-use crate::transport::go_json::{self, Unreadable};
-use crate::transport::status::ApiError;
 
 /// The Go type in which a real server looks for the version and the kind of an object.
 const TYPE_META: &str = "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; \

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use kube_api_protocol::field_error::FieldError;
+use kube_api_protocol::status::ApiError;
 use serde_json::{Value, json};
 
 use super::change::Made;
 use super::review::AUDIENCE;
 use super::{Part, Place, update};
-use crate::admission::field_error::FieldError;
 use crate::kinds::ScaleError;
-use crate::patch;
+use crate::patch::{self, PatchError};
 use crate::server::state::ServerState;
 use crate::storage::Stored;
-use crate::transport::status::ApiError;
 
 /// The Scale of an object.
 pub(crate) async fn read_scale(
@@ -89,7 +89,7 @@ pub(crate) async fn apply_scale(
     let updated = update(state, place, Part::Object, |object| {
         patch::apply(place.kind, Some(object), &applied, manager, force)
             .map(Made::Applied)
-            .map_err(|error| ApiError::patch(&error))
+            .map_err(PatchError::into_status)
     })
     .await?;
     read_scale(state, place, &updated).await

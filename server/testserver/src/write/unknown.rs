@@ -1,14 +1,14 @@
 //! Fields that a kind does not have: warnings or errors, as the client requests, with a message for each kind of write. Applied
 //! configurations must fit the types in every other respect, too.
 
+use kube_api_protocol::field_error::{FieldError, quote};
+use kube_api_protocol::status::ApiError;
 use kube_protobuf::schema;
 use serde_json::{Map, Value};
 
 use super::request::Writing;
-use crate::admission::field_error::{FieldError, quote};
 use crate::kinds::structural;
 use crate::patch::{self, Misfits, PatchType, go_value};
-use crate::transport::status::ApiError;
 use crate::typed;
 
 impl Writing<'_> {

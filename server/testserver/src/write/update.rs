@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kube_api_protocol::status::ApiError;
 use serde_json::{Map, Value};
 
 use super::change::{CheckedChange, Draft, Made, Part};
@@ -11,7 +12,6 @@ use crate::admission::metadata::{is_gone, metadata_mut, same};
 use crate::patch;
 use crate::server::state::ServerState;
 use crate::storage::{Store, Stored};
-use crate::transport::status::ApiError;
 use crate::typed;
 
 /// Replaces an object by what `make` returns for the current one, both in the requested version.

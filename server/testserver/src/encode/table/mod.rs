@@ -13,34 +13,11 @@ pub mod printed;
 mod workloads;
 
 use jiff::Timestamp;
+use kube_api_protocol::negotiation::IncludeObject;
 use serde_json::{Value, json};
 
 use crate::kinds::{Kind, has_internal_metadata, internal_metadata};
 use columns::Column;
-
-/// What a row contains of its object besides the cells: the query parameter `includeObject`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum IncludeObject {
-    /// Nothing.
-    None,
-    /// Its metadata, as a `PartialObjectMetadata`.
-    #[default]
-    Metadata,
-    /// The whole object.
-    Object,
-}
-
-impl IncludeObject {
-    /// The value of the query parameter; `None` if it is unknown.
-    pub fn parse(value: &str) -> Option<Self> {
-        match value {
-            "None" => Some(Self::None),
-            "" | "Metadata" => Some(Self::Metadata),
-            "Object" => Some(Self::Object),
-            _ => None,
-        }
-    }
-}
 
 /// A table of objects. `metadata` is the metadata of the list, or only the resource version for one object. With
 /// `headers` the column definitions are included; a watch sends them in its first event only.

@@ -1,7 +1,8 @@
 //! Named formats, such as `format.dns1123Label()`.
 
+use kube_api_protocol::names;
+
 use super::Result;
-use crate::admission::names;
 use crate::expression::value::Value;
 use crate::kinds::structural::fits_format;
 

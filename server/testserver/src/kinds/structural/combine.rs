@@ -1,10 +1,10 @@
 //! `allOf`, `anyOf`, `oneOf` and `not`, with the errors of a real server.
 
+use kube_api_protocol::field_error::FieldError;
 use serde_json::Value;
 
 use super::validate::{Place, check_value};
 use super::{field, properties};
-use crate::admission::field_error::FieldError;
 
 /// Validates a value against the combined schemas of its schema.
 pub(super) fn check(schema: &Value, value: &Value, place: &Place<'_>, errors: &mut Vec<FieldError>) {

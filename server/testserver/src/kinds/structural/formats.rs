@@ -5,8 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::{Timestamp, civil};
-
-use crate::admission::names;
+use kube_api_protocol::names;
 
 /// Whether a text has a format. Unknown formats are not checked.
 pub(crate) fn fits(format: &str, text: &str) -> bool {

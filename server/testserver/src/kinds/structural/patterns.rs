@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use kube_api_protocol::field_error::FieldError;
 use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 
 use super::properties;
-use crate::admission::field_error::FieldError;
 
 /// Limit for one compiled expression. Larger ones are rejected as invalid: they would take seconds to compile.
 const COMPILED_LIMIT: usize = 4 << 20;

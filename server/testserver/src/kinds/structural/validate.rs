@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
+use kube_api_protocol::field_error::FieldError;
 use serde_json::{Map, Value, json};
 
 use super::{Patterns, combine, field, flag, formats, properties, schema_type};
-use crate::admission::field_error::FieldError;
 
 /// Validates an object against its schema. Metadata is validated elsewhere.
 pub(crate) fn check(schema: &Value, patterns: &Patterns, object: &Map<String, Value>) -> Vec<FieldError> {

@@ -6,10 +6,10 @@ mod pods;
 pub(crate) mod webhooks;
 mod workloads;
 
+use kube_api_protocol::field_error::FieldError;
 use serde_json::{Map, Value};
 
 use super::{rules, table};
-use crate::admission::field_error::FieldError;
 use crate::kinds::Kind;
 
 /// The errors of an object with its defaults set.

@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
+use kube_api_protocol::field_error::FieldError;
+use kube_api_protocol::names;
 use kube_protobuf::schema;
 use serde_json::{Value, json};
 
-use crate::admission::field_error::FieldError;
-use crate::admission::names;
 use crate::typed::internal::quoted;
 use crate::typed::{items, text};
 

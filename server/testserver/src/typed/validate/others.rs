@@ -2,10 +2,10 @@
 
 use std::cmp::Ordering;
 
+use kube_api_protocol::field_error::FieldError;
 use kube_protobuf::schema;
 use serde_json::{Value, json};
 
-use crate::admission::field_error::FieldError;
 use crate::kinds::Kind;
 use crate::typed::internal::quoted;
 use crate::typed::{items, quantity, text};

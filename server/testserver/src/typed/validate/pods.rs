@@ -3,9 +3,9 @@
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
+use kube_api_protocol::field_error::FieldError;
 use serde_json::{Value, json};
 
-use crate::admission::field_error::FieldError;
 use crate::typed::{items, quantity, text};
 
 /// The rules of a pod that span several fields.
@@ -67,7 +67,7 @@ pub(super) fn check(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
         ));
     }
     if let Some(hostname) = spec.get("hostname").and_then(Value::as_str) {
-        for broken in crate::admission::names::dns_1123_label(hostname) {
+        for broken in kube_api_protocol::names::dns_1123_label(hostname) {
             errors.push(FieldError::invalid(format!("{path}.hostname"), hostname, broken));
         }
     }

@@ -1,10 +1,10 @@
 //! Configurations of admission webhooks.
 
 use http::Uri;
+use kube_api_protocol::field_error::FieldError;
+use kube_api_protocol::names;
 use serde_json::{Value, json};
 
-use crate::admission::field_error::FieldError;
-use crate::admission::names;
 use crate::typed::{items, rules, text};
 use crate::webhooks::conditions;
 

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
+use kube_api_protocol::field_error::FieldError;
 use serde_json::{Value, json};
 
-use crate::admission::field_error::FieldError;
 use crate::kinds::Kind;
 use crate::typed::internal::quoted;
 use crate::typed::{rules, table, text};

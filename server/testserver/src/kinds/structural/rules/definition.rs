@@ -2,12 +2,12 @@
 
 use std::cmp::Reverse;
 
+use kube_api_protocol::field_error::FieldError;
 use serde_json::{Value, json};
 
 use super::super::field;
 use super::paths::normalize;
 use super::{Level, Rule, Rules};
-use crate::admission::field_error::FieldError;
 use crate::expression::Type;
 
 /// The reasons that a rule can give.

@@ -9,9 +9,9 @@ mod types;
 
 use std::collections::BTreeMap;
 
+use kube_api_protocol::field_error::{FieldError, FieldErrorKind};
 use serde_json::{Map, Value};
 
-use crate::admission::field_error::{FieldError, FieldErrorKind};
 use crate::expression::Expression;
 
 pub(crate) use definition::invalid_rules;

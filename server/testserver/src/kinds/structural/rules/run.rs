@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use kube_api_protocol::field_error::FieldError;
 use serde_json::{Map, Value as Json};
 
 use super::super::{field, schema_type};
 use super::paths::normalize;
 use super::types::{list_keys, value_of};
 use super::{Level, Rule, Rules, Violations};
-use crate::admission::field_error::FieldError;
 use crate::expression::{Expression, Failure, Value};
 
 /// The limits of a real server: for one expression, and for all rules of an object together.

@@ -6,9 +6,9 @@ use std::time::Duration;
 use http::Method;
 use percent_encoding::percent_decode_str;
 
-use crate::admission::field_error::FieldError;
-use crate::read::selector::{FieldSelector, LabelSelector};
-use crate::transport::status::ApiError;
+use crate::field_error::FieldError;
+use crate::selector::{FieldSelector, LabelSelector};
+use crate::status::ApiError;
 
 /// The verb of a request, as Kubernetes names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -52,20 +52,26 @@ impl Verb {
 
 /// The parts of a path under `/api` or `/apis`, before any lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ResourcePath {
-    pub(crate) group: String,
-    pub(crate) version: String,
-    pub(crate) resource: String,
-    pub(crate) namespace: Option<String>,
-    pub(crate) name: Option<String>,
-    pub(crate) subresource: Option<String>,
+pub struct ResourcePath {
+    /// The API group; empty for the core group.
+    pub group: String,
+    /// The version, such as `v1`.
+    pub version: String,
+    /// The plural name, such as `pods`.
+    pub resource: String,
+    /// The namespace; `None` at cluster scope.
+    pub namespace: Option<String>,
+    /// The object's name; `None` for a collection.
+    pub name: Option<String>,
+    /// What follows the name, such as `status`.
+    pub subresource: Option<String>,
     /// The legacy form of a watch: `/api/v1/watch/pods`.
-    pub(crate) watch: bool,
+    pub watch: bool,
 }
 
 impl ResourcePath {
     /// Parses `/api/v1/…` and `/apis/group/version/…` if they name a resource; `None` for everything else.
-    pub(crate) fn parse(path: &str) -> Option<ResourcePath> {
+    pub fn parse(path: &str) -> Option<ResourcePath> {
         let mut segments = Vec::new();
         for segment in path.strip_prefix('/')?.split('/') {
             segments.push(percent_decode_str(segment).decode_utf8().ok()?.into_owned());
@@ -114,7 +120,7 @@ impl ResourcePath {
     }
 
     /// The verb of the request. A `GET` of one object with `watch=true` is a watch, too.
-    pub(crate) fn verb(&self, method: &Method, query: &Query) -> Option<Verb> {
+    pub fn verb(&self, method: &Method, query: &Query) -> Option<Verb> {
         let named = self.name.is_some();
         let watch = (self.watch || query.flag("watch")) && self.subresource.is_none();
         Some(match *method {
@@ -165,7 +171,8 @@ impl Query {
         &self.pairs
     }
 
-    pub(crate) fn optional_flag(&self, key: &str) -> Option<bool> {
+    /// The same; `None` if the key is absent.
+    pub fn optional_flag(&self, key: &str) -> Option<bool> {
         self.get(key)
             .map(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
@@ -177,7 +184,7 @@ impl Query {
         let number = text.parse().map_err(|_| {
             ApiError::bad_request(format!(
                 "strconv.ParseInt: parsing {}: invalid syntax",
-                crate::admission::field_error::quote(text)
+                crate::field_error::quote(text)
             ))
         })?;
         Ok(Some(number))
@@ -186,29 +193,39 @@ impl Query {
 
 /// The match rule of a list's resource version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum VersionMatch {
+pub enum VersionMatch {
+    /// The state at this version.
     Exact,
+    /// Any state at or after it.
     NotOlderThan,
 }
 
 /// The options of a list or a watch, decoded, defaulted and checked.
 #[derive(Clone, Debug)]
-pub(crate) struct ListOptions {
-    pub(crate) labels: LabelSelector,
-    pub(crate) fields: FieldSelector,
-    pub(crate) limit: usize,
-    pub(crate) continue_token: Option<String>,
-    pub(crate) resource_version: String,
-    pub(crate) version_match: Option<VersionMatch>,
-    pub(crate) bookmarks: bool,
+pub struct ListOptions {
+    /// `labelSelector`.
+    pub labels: LabelSelector,
+    /// `fieldSelector`, not yet checked against the fields of a kind.
+    pub fields: FieldSelector,
+    /// The size of a page; 0 means no limit.
+    pub limit: usize,
+    /// The token of the page before.
+    pub continue_token: Option<String>,
+    /// `resourceVersion` as the client wrote it; see [`parse_version`].
+    pub resource_version: String,
+    /// `resourceVersionMatch`.
+    pub version_match: Option<VersionMatch>,
+    /// Whether a watch may send bookmarks.
+    pub bookmarks: bool,
     /// Whether a watch starts with the existing objects.
-    pub(crate) initial_events: bool,
-    pub(crate) timeout: Option<Duration>,
+    pub initial_events: bool,
+    /// When a watch ends; `None` leaves it to the server.
+    pub timeout: Option<Duration>,
 }
 
 impl ListOptions {
     /// Decodes and validates in the server's order: format, rules (422), selectors (400).
-    pub(crate) fn parse(query: &Query, watch: bool) -> Result<ListOptions, ApiError> {
+    pub fn parse(query: &Query, watch: bool) -> Result<ListOptions, ApiError> {
         let limit = query.number("limit")?.unwrap_or(0);
         let timeout = query.number("timeoutSeconds")?.filter(|&seconds| seconds > 0);
         let continue_token = query
@@ -260,7 +277,7 @@ impl ListOptions {
     }
 
     /// Narrows the options to the object of one name.
-    pub(crate) fn select_name(&mut self, name: &str) -> Result<(), ApiError> {
+    pub fn select_name(&mut self, name: &str) -> Result<(), ApiError> {
         let mut selector = format!("metadata.name={}", escape(name));
         for term in self.fields.terms() {
             let operator = if term.equal { "=" } else { "!=" };
@@ -281,11 +298,11 @@ fn escape(value: &str) -> String {
 }
 
 /// Parses a resource version; the error is that of Go's number parser.
-pub(crate) fn parse_version(text: &str) -> Result<u64, String> {
+pub fn parse_version(text: &str) -> Result<u64, String> {
     if text.is_empty() {
         return Ok(0);
     }
-    let quoted = crate::admission::field_error::quote(text);
+    let quoted = crate::field_error::quote(text);
     if !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(format!("strconv.ParseUint: parsing {quoted}: invalid syntax"));
     }

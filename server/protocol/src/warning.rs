@@ -11,7 +11,7 @@ const CUT: usize = 256;
 
 /// The headers for these warnings, each text once. If they are too long together, all long ones are cut, and the last ones dropped.
 #[doc(alias = "AddWarning")]
-pub(crate) fn headers<'a>(texts: impl IntoIterator<Item = &'a str>) -> Vec<HeaderValue> {
+pub fn headers<'a>(texts: impl IntoIterator<Item = &'a str>) -> Vec<HeaderValue> {
     let (mut known, mut ordered) = (HashSet::new(), Vec::new());
     let (mut written, mut cuts) = (0, false);
     let mut headers = Vec::new();

@@ -2,11 +2,9 @@
 
 use kube_protobuf::MEDIA_TYPE;
 
-use crate::admission::field_error::FieldError;
-use crate::encode::Form;
-use crate::encode::table::IncludeObject;
-use crate::transport::request::Query;
-use crate::transport::status::ApiError;
+use crate::field_error::FieldError;
+use crate::request::Query;
+use crate::status::ApiError;
 
 /// The supported media types.
 const WRITTEN: &[&str] = &["application/json", "application/yaml", MEDIA_TYPE];
@@ -18,18 +16,18 @@ const STREAMED: &[&str] = &[
 
 /// What a path can respond with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Offer {
+pub struct Offer {
     /// Whether the response is a stream.
-    pub(crate) streaming: bool,
+    pub streaming: bool,
     /// Whether the path can be watched.
-    pub(crate) watchable: bool,
+    pub watchable: bool,
     /// Whether the kind has a protobuf schema. Metadata always has one.
-    pub(crate) schema: bool,
+    pub schema: bool,
 }
 
 impl Offer {
     /// A single object.
-    pub(crate) fn object(schema: bool) -> Offer {
+    pub fn object(schema: bool) -> Offer {
         Offer {
             streaming: false,
             watchable: false,
@@ -38,24 +36,64 @@ impl Offer {
     }
 }
 
+/// The representation that the client requested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// The whole object.
+    Object,
+    /// `PartialObjectMetadata`.
+    Metadata,
+    /// A row of a `Table`.
+    Table(IncludeObject),
+}
+
+/// What a row contains of its object besides the cells: the query parameter `includeObject`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IncludeObject {
+    /// Nothing.
+    None,
+    /// Its metadata, as a `PartialObjectMetadata`.
+    #[default]
+    Metadata,
+    /// The whole object.
+    Object,
+}
+
+impl IncludeObject {
+    /// The value of the query parameter; `None` if it is unknown.
+    pub fn parse(value: &str) -> Option<Self> {
+        match value {
+            "None" => Some(Self::None),
+            "" | "Metadata" => Some(Self::Metadata),
+            "Object" => Some(Self::Object),
+            _ => None,
+        }
+    }
+}
+
 /// The encoding of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Encoding {
+pub enum Encoding {
+    /// `application/json`.
     Json,
+    /// `application/yaml`; cannot be streamed.
     Yaml,
+    /// `application/vnd.kubernetes.protobuf`.
     Protobuf,
 }
 
 /// The negotiated representation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Accepted {
-    pub(crate) form: Form,
-    pub(crate) encoding: Encoding,
+pub struct Accepted {
+    /// The objects, their metadata or a table.
+    pub form: Form,
+    /// How they are written.
+    pub encoding: Encoding,
 }
 
 impl Accepted {
     /// The first clause the server can serve, best quality first. No header means JSON.
-    pub(crate) fn choose(accept: Option<&str>, offer: Offer) -> Result<Accepted, ApiError> {
+    pub fn choose(accept: Option<&str>, offer: Offer) -> Result<Accepted, ApiError> {
         let json = Accepted {
             form: Form::Object,
             encoding: Encoding::Json,
@@ -91,7 +129,7 @@ impl Accepted {
 
 impl Accepted {
     /// The value of `includeObject`.
-    pub(crate) fn including(mut self, query: &Query) -> Result<Accepted, ApiError> {
+    pub fn including(mut self, query: &Query) -> Result<Accepted, ApiError> {
         if let Form::Table(include) = &mut self.form {
             let asked = query.get("includeObject").unwrap_or_default();
             *include = IncludeObject::parse(asked).ok_or_else(|| {

@@ -1,8 +1,7 @@
 //! Shards: the part of a collection whose uid or namespace hashes into a range.
 //! Parses `shardSelector` into a predicate on objects. Only supported if the server is configured so.
 
-use crate::admission::field_error::quote;
-use crate::storage::Stored;
+use crate::field_error::quote;
 
 /// The field that is hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +21,7 @@ impl Field {
 
 /// A union of ranges over the hash of one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ShardSelector {
+pub struct ShardSelector {
     text: String,
     field: Field,
     /// Start inclusive, end exclusive; wide enough for an end of 2⁶⁴.
@@ -31,7 +30,7 @@ pub(crate) struct ShardSelector {
 
 impl ShardSelector {
     /// Parses `shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000') || …`.
-    pub(crate) fn parse(text: &str) -> Result<ShardSelector, String> {
+    pub fn parse(text: &str) -> Result<ShardSelector, String> {
         let invalid = |why: String| format!("invalid shard selector: {why}");
         let mut parsed: Vec<(Field, (u128, u128))> = Vec::new();
         for part in text.split("||") {
@@ -57,14 +56,15 @@ impl ShardSelector {
     }
 
     /// The normalized selector, as repeated in list metadata.
-    pub(crate) fn text(&self) -> &str {
+    pub fn text(&self) -> &str {
         &self.text
     }
 
-    pub(crate) fn matches(&self, object: &Stored) -> bool {
+    /// Whether the object with this uid, in this namespace, is in the shard.
+    pub fn matches(&self, uid: &str, namespace: Option<&str>) -> bool {
         let value = match self.field {
-            Field::Uid => object.meta.uid.as_str(),
-            Field::Namespace => object.meta.namespace.as_deref().unwrap_or_default(),
+            Field::Uid => uid,
+            Field::Namespace => namespace.unwrap_or_default(),
         };
         let hash = u128::from(fnv1a(value.as_bytes()));
         self.ranges
@@ -196,7 +196,7 @@ fn bound(name: &str, text: &str) -> Result<u128, String> {
 }
 
 /// The 64-bit FNV-1a hash, which clients compute too.
-pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
+pub fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })

@@ -4,10 +4,10 @@ use serde_json::Value;
 
 /// The maximum nesting of stored objects. JSON parsers commonly stop at 128, and the managed fields, which repeat the
 /// nesting of the object, are a few levels deeper than the object.
-pub(crate) const DEEPEST: usize = 100;
+pub const DEEPEST: usize = 100;
 
 /// Whether a value is nested deeper than `limit`. Recurses no deeper than that itself.
-pub(crate) fn is_deeper(value: &Value, limit: usize) -> bool {
+pub fn is_deeper(value: &Value, limit: usize) -> bool {
     match value {
         Value::Array(items) => limit == 0 || items.iter().any(|item| is_deeper(item, limit - 1)),
         Value::Object(fields) => limit == 0 || fields.values().any(|field| is_deeper(field, limit - 1)),

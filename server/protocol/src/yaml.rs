@@ -17,7 +17,7 @@ const WIDTH: usize = 80;
 const LONGEST_KEY: usize = 128;
 
 /// The document, with a newline at the end.
-pub(crate) fn to_string(value: &Value) -> String {
+pub fn to_string(value: &Value) -> String {
     let mut writer = Writer { out: String::new() };
     // Lines of a text are never at the first column, where they could end the document.
     let indent = if value.is_string() { 2 } else { 0 };
@@ -465,7 +465,7 @@ mod tests {
         #[test]
         fn every_value_reads_back_as_itself(value in values()) {
             let text = to_string(&value);
-            let read = crate::manifest::yaml(&text);
+            let read = serde_saphyr::from_str::<Value>(&text);
             prop_assert!(read.is_ok(), "{value} as {text:?}: {read:?}");
             let read = read.unwrap();
             prop_assert!(is_same(&value, &read), "{value} as {text:?} is {read}");

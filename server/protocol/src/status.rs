@@ -7,8 +7,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use crate::admission::field_error::{FieldError, aggregate};
-use crate::patch::PatchError;
+use crate::field_error::{FieldError, aggregate};
 
 /// An error response of the server.
 ///
@@ -29,9 +28,9 @@ pub struct ApiError {
 
 /// The resource an error is about: group and plural name, `apps` and `deployments`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Subject<'a> {
-    pub(crate) group: &'a str,
-    pub(crate) resource: &'a str,
+struct Subject<'a> {
+    group: &'a str,
+    resource: &'a str,
 }
 
 impl fmt::Display for Subject<'_> {
@@ -109,13 +108,13 @@ impl ApiError {
     }
 
     /// 403 `Forbidden` of a path that is not a resource.
-    pub(crate) fn forbidden_path(user: &str, verb: &str, path: &str) -> ApiError {
+    pub fn forbidden_path(user: &str, verb: &str, path: &str) -> ApiError {
         let message = format!("forbidden: User \"{user}\" cannot {verb} path \"{path}\"");
         ApiError::new(403, "Forbidden", message)
     }
 
     /// The same with the reason of the authorizer, if it has one.
-    pub(crate) fn because(mut self, reason: &str) -> ApiError {
+    pub fn because(mut self, reason: &str) -> ApiError {
         if !reason.is_empty() {
             self.message = format!("{}: {reason}", self.message);
         }
@@ -123,7 +122,7 @@ impl ApiError {
     }
 
     /// The same for one object.
-    pub(crate) fn about(mut self, qualified: &str, group: &str, resource: &str, name: &str) -> ApiError {
+    pub fn about(mut self, qualified: &str, group: &str, resource: &str, name: &str) -> ApiError {
         if let Some((_, rest)) = self.message.split_once(" is forbidden: ") {
             let subject = match name {
                 "" => qualified.to_owned(),
@@ -136,7 +135,7 @@ impl ApiError {
     }
 
     /// 403 of one object, for a reason of the server's own.
-    pub(crate) fn forbidden_because(group: &str, resource: &str, name: &str, why: &str) -> ApiError {
+    pub fn forbidden_because(group: &str, resource: &str, name: &str, why: &str) -> ApiError {
         let subject = Subject { group, resource };
         let message = match name {
             "" => format!("{subject} is forbidden: {why}"),
@@ -148,32 +147,8 @@ impl ApiError {
         }
     }
 
-    /// The refusal of an admission webhook, from the fields of the `Status` that it returned.
-    #[doc(alias = "ToStatusErr")]
-    pub(crate) fn denied_by(webhook: &str, status: &Map<String, Value>) -> ApiError {
-        let text = |field: &str| status.get(field).and_then(Value::as_str).unwrap_or_default();
-        let object = |field: &str| status.get(field).and_then(Value::as_object).cloned();
-        let code = status.get("code").and_then(Value::as_u64);
-        let code = code.and_then(|code| u16::try_from(code).ok()).unwrap_or(400);
-        let denied = format!("admission webhook \"{webhook}\" denied the request");
-        let message = match (text("message"), text("reason")) {
-            ("", "") => format!("{denied} without explanation"),
-            ("", why) | (why, _) => format!("{denied}: {why}"),
-        };
-        ApiError {
-            details: object("details").unwrap_or_default(),
-            metadata: object("metadata").unwrap_or_default(),
-            ..ApiError::new(code.clamp(400, 599), text("reason"), message)
-        }
-    }
-
     /// 403 of a create in a terminating namespace.
-    pub(crate) fn namespace_terminating(
-        group: &str,
-        resource: &str,
-        name: &str,
-        namespace: &str,
-    ) -> ApiError {
+    pub fn namespace_terminating(group: &str, resource: &str, name: &str, namespace: &str) -> ApiError {
         let subject = Subject { group, resource };
         let message = format!(
             "{subject} \"{name}\" is forbidden: unable to create new content in namespace {namespace} because it is \
@@ -203,7 +178,7 @@ impl ApiError {
     }
 
     /// 404 of an unknown path under a known group and version.
-    pub(crate) fn no_such_resource() -> ApiError {
+    pub fn no_such_resource() -> ApiError {
         let message = "the server could not find the requested resource";
         ApiError {
             generic: true,
@@ -260,12 +235,7 @@ impl ApiError {
     }
 
     /// 409 `Conflict` with another cause than a changed object.
-    pub(crate) fn conflict_because(
-        group: &str,
-        resource: &str,
-        name: &str,
-        why: impl fmt::Display,
-    ) -> ApiError {
+    pub fn conflict_because(group: &str, resource: &str, name: &str, why: impl fmt::Display) -> ApiError {
         let subject = Subject { group, resource };
         let message = format!("Operation cannot be fulfilled on {subject} \"{name}\": {why}");
         ApiError {
@@ -286,30 +256,19 @@ impl ApiError {
     }
 
     /// 410 of a list at an exact version before the window.
-    pub(crate) fn list_too_old() -> ApiError {
+    pub fn list_too_old() -> ApiError {
         ApiError::expired("The resourceVersion for the provided list is too old.")
     }
 
     /// 410 of a continue token; `token` continues with an inconsistent list.
-    pub(crate) fn continue_expired(token: String) -> ApiError {
+    pub fn continue_expired(token: String) -> ApiError {
         let mut error = ApiError::expired(INCONSISTENT_CONTINUE);
         error.metadata.insert("continue".to_owned(), token.into());
         error
     }
 
-    /// The error of a rejected patch.
-    pub(crate) fn patch(error: &PatchError) -> ApiError {
-        let mut status = ApiError::new(error.code(), error.reason(), error.message());
-        status.generic = error.code() == 422;
-        let causes = error.causes();
-        if !causes.is_empty() {
-            status.details.insert("causes".to_owned(), causes.into());
-        }
-        status
-    }
-
     /// 413 of a request body above the limit.
-    pub(crate) fn body_too_large(limit: usize) -> ApiError {
+    pub fn body_too_large(limit: usize) -> ApiError {
         ApiError::new(
             413,
             "RequestEntityTooLarge",
@@ -318,7 +277,7 @@ impl ApiError {
     }
 
     /// 415 of a request body in an unsupported format.
-    pub(crate) fn unsupported_media_type(accepted: &[&str]) -> ApiError {
+    pub fn unsupported_media_type(accepted: &[&str]) -> ApiError {
         ApiError::new(
             415,
             "UnsupportedMediaType",
@@ -330,7 +289,7 @@ impl ApiError {
     }
 
     /// 415 of a patch in an unsupported format.
-    pub(crate) fn no_such_media_type() -> ApiError {
+    pub fn no_such_media_type() -> ApiError {
         ApiError {
             generic: true,
             ..ApiError::new(415, "UnsupportedMediaType", "415: Unsupported Media Type")
@@ -338,7 +297,7 @@ impl ApiError {
     }
 
     /// 422 `Invalid` with one cause per field. `kind` is the kind, not the resource.
-    pub(crate) fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> ApiError {
+    pub fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> ApiError {
         let subject = Subject {
             group,
             resource: kind,
@@ -376,18 +335,18 @@ impl ApiError {
     }
 
     /// 500 without a reason: the server's fallback for unknown errors.
-    pub(crate) fn unknown(message: impl Into<String>) -> ApiError {
+    pub fn unknown(message: impl Into<String>) -> ApiError {
         ApiError::new(500, "", message)
     }
 
     /// 500 `InternalError` about a stored object that cannot be converted to the requested version.
     #[doc(alias = "NewCorruptObjError")]
-    pub(crate) fn corrupt_object(key: &str, revision: u64, why: &ApiError) -> ApiError {
+    pub fn corrupt_object(key: &str, revision: u64, why: &ApiError) -> ApiError {
         ApiError::internal(ApiError::corrupt(key, revision, why))
     }
 
     /// The text of such an error.
-    pub(crate) fn corrupt(key: &str, revision: u64, why: &ApiError) -> String {
+    pub fn corrupt(key: &str, revision: u64, why: &ApiError) -> String {
         let why = ApiError::undecodable(revision, why).message;
         format!(
             "StorageError: corrupt object, Code: 7, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}"
@@ -396,7 +355,7 @@ impl ApiError {
 
     /// 500 `StorageReadError` of a list with such objects: their keys, and what is wrong with them.
     #[doc(alias = "NewStorageReadError")]
-    pub(crate) fn storage_read(group: &str, resource: &str, corrupt: &[(String, String)]) -> ApiError {
+    pub fn storage_read(group: &str, resource: &str, corrupt: &[(String, String)]) -> ApiError {
         let subject = Subject { group, resource };
         let texts: Vec<&str> = corrupt.iter().map(|(_, why)| why.as_str()).collect();
         let shown = match texts.as_slice() {
@@ -417,7 +376,7 @@ impl ApiError {
     }
 
     /// The same where the object was to be changed.
-    pub(crate) fn undecodable(revision: u64, why: &ApiError) -> ApiError {
+    pub fn undecodable(revision: u64, why: &ApiError) -> ApiError {
         ApiError::unknown(format!(
             "object not decodable revision={revision}: {}",
             why.message
@@ -439,6 +398,27 @@ impl ApiError {
             json!([{ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" }]),
         );
         error.retry_after(retry_after_seconds)
+    }
+
+    /// Sets `details`, such as the causes.
+    #[must_use]
+    pub fn details(mut self, details: Map<String, Value>) -> ApiError {
+        self.details = details;
+        self
+    }
+
+    /// Sets the list metadata of the status.
+    #[must_use]
+    pub fn metadata(mut self, metadata: Map<String, Value>) -> ApiError {
+        self.metadata = metadata;
+        self
+    }
+
+    /// Sends `details` even if it is empty, as in the generic errors of a server.
+    #[must_use]
+    pub fn generic(mut self) -> ApiError {
+        self.generic = true;
+        self
     }
 
     /// Sets the retry delay, in `details.retryAfterSeconds` and in the `Retry-After` header.
@@ -490,7 +470,8 @@ impl ApiError {
         status
     }
 
-    pub(crate) fn to_bytes(&self) -> Bytes {
+    /// The `Status` object as a response body.
+    pub fn to_bytes(&self) -> Bytes {
         let value = self.to_value();
         if self.indented {
             format!("{value:#}\n").into()
@@ -499,7 +480,8 @@ impl ApiError {
         }
     }
 
-    pub(crate) fn http_status(&self) -> StatusCode {
+    /// The HTTP status of the response.
+    pub fn http_status(&self) -> StatusCode {
         StatusCode::from_u16(self.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::SelectorError;
-use crate::admission::field_error::{FieldError, aggregate};
-use crate::admission::names;
+use crate::field_error::{FieldError, aggregate};
+use crate::names;
 
 /// The operator of a requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

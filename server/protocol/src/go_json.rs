@@ -6,10 +6,10 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-use crate::admission::nesting::DEEPEST;
+use crate::nesting::DEEPEST;
 
 /// The type of a value, as the decoder names it.
-pub(crate) fn json_type(value: &Value) -> &'static str {
+pub fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",
@@ -21,7 +21,7 @@ pub(crate) fn json_type(value: &Value) -> &'static str {
 }
 
 /// The error of a value that does not fit the Go type it is decoded into.
-pub(crate) fn mismatch(value: &Value, go_type: &str) -> String {
+pub fn mismatch(value: &Value, go_type: &str) -> String {
     format!(
         "json: cannot unmarshal {} into Go value of type {go_type}",
         json_type(value)
@@ -30,7 +30,7 @@ pub(crate) fn mismatch(value: &Value, go_type: &str) -> String {
 
 /// Why bytes cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Unreadable {
+pub enum Unreadable {
     /// The error of Go's decoder.
     Invalid(String),
     /// Valid, but deeper than objects can be.
@@ -38,7 +38,7 @@ pub(crate) enum Unreadable {
 }
 
 /// Parses JSON as Go's decoder does: bytes that are not UTF-8 and halves of surrogate pairs become replacement characters.
-pub(crate) fn parse(bytes: &[u8]) -> Result<Value, Unreadable> {
+pub fn parse(bytes: &[u8]) -> Result<Value, Unreadable> {
     if let Ok(value) = serde_json::from_slice(bytes) {
         return Ok(value);
     }
@@ -92,7 +92,7 @@ fn unit(text: &str) -> Option<u32> {
 }
 
 /// Whether a map of valid JSON has a key twice.
-pub(crate) fn has_duplicates(bytes: &[u8]) -> bool {
+pub fn has_duplicates(bytes: &[u8]) -> bool {
     serde_json::from_slice::<Distinct>(bytes).is_err_and(|error| error.is_data())
 }
 
@@ -244,7 +244,7 @@ fn invalid(byte: u8, context: &str) -> String {
         b'\'' => "\\'".to_owned(),
         b'"' => "\"".to_owned(),
         _ => {
-            let quoted = crate::admission::field_error::quote(&char::from(byte).to_string());
+            let quoted = crate::field_error::quote(&char::from(byte).to_string());
             quoted.trim_matches('"').to_owned()
         }
     };

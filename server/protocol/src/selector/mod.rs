@@ -1,15 +1,17 @@
 //! Parses label and field selectors into predicates on objects.
 //!
-//! Parsing follows the server's grammar and wording, since clients show the message unchanged. [`crate::kinds`] defines
-//! which fields a kind supports.
+//! Parsing follows the server's grammar and wording, since clients show the message unchanged. Which fields a kind
+//! supports is up to the caller, see [`FieldSelector::rename`].
 
 mod field;
 mod label;
+mod shard;
 
 use std::fmt;
 
-pub use field::FieldSelector;
-pub use label::LabelSelector;
+pub use field::{FieldSelector, FieldTerm};
+pub use label::{LabelSelector, Operator, Requirement};
+pub use shard::{ShardSelector, fnv1a};
 
 /// A selector that cannot be parsed. The text is the message of the 400 response.
 #[derive(Clone, Debug, PartialEq, Eq)]
