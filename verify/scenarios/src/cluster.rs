@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
+use tempfile::TempDir;
 use tokio::process::Command;
 
 use crate::error::NoServer;
-use crate::temporary::Temporary;
 
 /// The script's exit code if it cannot build the programs.
 const CANNOT_BUILD: i32 = 77;
@@ -15,7 +15,7 @@ const CANNOT_BUILD: i32 = 77;
 #[derive(Debug)]
 pub struct Cluster {
     directory: PathBuf,
-    own: Option<Temporary>,
+    own: Option<TempDir>,
 }
 
 impl Cluster {
@@ -25,7 +25,7 @@ impl Cluster {
     ///
     /// Skipped without a Go toolchain to build it; failed if it does not start.
     pub async fn start(flags: &[String]) -> Result<Cluster, NoServer> {
-        let own = Temporary::new().map_err(|error| NoServer::failed("no directory for a cluster", error))?;
+        let own = TempDir::new().map_err(|error| NoServer::failed("no directory for a cluster", error))?;
         // The handle exists before the processes, so that they are stopped on any failure.
         let cluster = Cluster {
             directory: own.path().to_owned(),

@@ -20,14 +20,12 @@
 
 mod cluster;
 pub mod controllers;
-pub mod differential;
 mod error;
 mod proxy;
 pub mod recorder;
 mod server;
 mod setup;
 pub mod suites;
-mod temporary;
 
 pub use cluster::Cluster;
 pub use error::NoServer;

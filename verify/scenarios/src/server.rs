@@ -9,6 +9,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use kube_testserver::TestServer;
 use parking_lot::Mutex;
+use tempfile::TempDir;
 use tokio::net::lookup_host;
 use tower::service_fn;
 
@@ -16,7 +17,6 @@ use crate::cluster::Cluster;
 use crate::error::NoServer;
 use crate::proxy::Proxy;
 use crate::setup::{NOBODY_TOKEN, Setup};
-use crate::temporary::Temporary;
 
 /// Set by `verify/scenarios/cluster with`: the directory of a shared cluster.
 const SHARED: &str = "KUBE_INFORMERS_E2E_DIR";
@@ -39,7 +39,7 @@ enum Behind {
     Embedded {
         /// The handle changes at each restart; the objects stay.
         server: Mutex<TestServer>,
-        _directory: Temporary,
+        _directory: TempDir,
     },
     Cluster(Cluster),
     Existing,
@@ -55,7 +55,7 @@ impl Server {
     pub async fn embedded(setup: &Setup) -> Result<Server, NoServer> {
         let fail = |error: std::io::Error| NoServer::failed("the embedded server", error);
         let server = setup.embedded().listen("127.0.0.1:0").await.map_err(fail)?;
-        let directory = Temporary::new().map_err(fail)?;
+        let directory = TempDir::new().map_err(fail)?;
         let kubeconfig = directory.path().join("kubeconfig");
         std::fs::write(&kubeconfig, server.kubeconfig().unwrap_or_default()).map_err(fail)?;
         let behind = Behind::Embedded {

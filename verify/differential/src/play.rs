@@ -6,17 +6,15 @@ use std::time::Duration;
 use kube::Api;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
+use kube_informers_e2e::{Proxy, Server, TIMEOUT};
 use serde_json::json;
+use tempfile::TempDir;
 
-use super::check::{Rules, Verdict, check, compare_causes};
-use super::history::History;
-use super::informer_process::{InformerProcess, InformerProgram};
-use super::line::{Event, Line};
-use super::tape::{Op, Tape, Who};
-use crate::TIMEOUT;
-use crate::proxy::Proxy;
-use crate::server::Server;
-use crate::temporary::Temporary;
+use crate::check::{Rules, Verdict, check, compare_causes};
+use crate::history::History;
+use crate::informer_process::{InformerProcess, InformerProgram};
+use crate::line::{Event, Line};
+use crate::tape::{Op, Tape, Who};
 
 const FINALIZER: &str = "example.org/hold";
 
@@ -49,7 +47,7 @@ impl Outcome {
 ///
 /// The tape could not be played completely.
 pub async fn run(server: &Server, tape: Tape, ours: &Path, theirs: &Path) -> Result<Outcome, String> {
-    let directory = Temporary::new().map_err(|error| error.to_string())?;
+    let directory = TempDir::new().map_err(|error| error.to_string())?;
     // Unique even on a cluster that was used before.
     let namespace = format!("e2e-tape-{}-{}", tape.seed, std::process::id());
     let mut player = Player::new(server, &tape, &namespace).await?;

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube_differential::{Event as LineType, Line};
 use kube_informers::source::Encoding;
 use kube_informers::{Cause, Event, Informer, Object, Scope};
-use kube_informers_e2e::differential::{Event as LineType, Line};
 use tokio::io::AsyncReadExt;
 
 const USAGE: &str = "usage: informer-lines --kubeconfig=FILE --resource=group/version/resource [--namespace=NAME] \

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::history::{History, Step};
-use super::line::{Event, Line};
+use crate::history::{History, Step};
+use crate::line::{Event, Line};
 
 /// A way in which an event log may differ from the full history. Each is documented in `docs/evidence/differential.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

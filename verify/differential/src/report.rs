@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::check::{Difference, Verdict};
-use super::line::Line;
-use super::play::Outcome;
+use crate::check::{Difference, Verdict};
+use crate::line::Line;
+use crate::play::Outcome;
 
 /// The results of all tapes, as a Markdown page.
 #[derive(Debug, Default)]

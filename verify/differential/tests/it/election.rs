@@ -1,13 +1,10 @@
-//! client-go's leader election competes with ours. Reported as ignored if no Go toolchain is installed; a Go program that
-//! does not build is a failure.
-
-#[path = "../../../verify/go/program.rs"]
-mod go_program;
+//! client-go's leader election competes with ours.
 
 use std::path::Path;
-use std::process::{ExitCode, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
+use kube_differential::go;
 use kube_leases::{Candidate, Election, ElectionConfig, LeaseName};
 use kube_testserver::TestServer;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
@@ -68,8 +65,8 @@ fn candidate(server: &TestServer, identity: &str) -> Candidate {
     .unwrap()
 }
 
-async fn candidates_of_both_languages_exclude_each_other_and_hand_over() {
-    let program = go_program::build("leader-election");
+pub async fn candidates_of_both_languages_exclude_each_other_and_hand_over() {
+    let program = go::build("leader-election");
     let server = TestServer::start().await.unwrap();
     let first = candidate(&server, "rust-1");
     timeout(TIMEOUT, first.leading()).await.unwrap().unwrap();
@@ -100,11 +97,4 @@ async fn candidates_of_both_languages_exclude_each_other_and_hand_over() {
     let third = candidate(&server, "rust-3");
     timeout(TIMEOUT, third.leading()).await.unwrap().unwrap();
     third.shutdown().await;
-}
-
-fn main() -> ExitCode {
-    go_program::run(
-        "candidates_of_both_languages_exclude_each_other_and_hand_over",
-        candidates_of_both_languages_exclude_each_other_and_hand_over,
-    )
 }

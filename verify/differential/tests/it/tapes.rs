@@ -3,12 +3,10 @@
 //! `TAPES=3,17` plays only these seeds; `verify/scenarios/run` also plays them at a real kube-apiserver.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use futures_util::StreamExt;
-use kube_informers_e2e::differential::{Outcome, Report, Tape, client_go, run};
+use kube_differential::{Outcome, Report, Tape, go, run};
 use kube_informers_e2e::{NoServer, Server, Setup};
-use libtest_mimic::{Arguments, Trial};
 
 /// Tapes that can share a server.
 const GENTLE: std::ops::Range<u64> = 0..20;
@@ -39,8 +37,12 @@ async fn compare(
     gentle: Result<Server, NoServer>,
     own: impl AsyncFn() -> Result<Server, NoServer>,
 ) -> Result<Report, NoServer> {
-    let theirs = client_go().await?;
-    let theirs = &theirs;
+    if !go::is_installed() {
+        return Err(NoServer::Skipped(
+            "building client-go's informer needs a Go toolchain".into(),
+        ));
+    }
+    let theirs = &go::build("client-go");
     let server = gentle?;
     let server = &server;
     let mut report = Report::default();
@@ -99,33 +101,14 @@ fn finish(report: Result<Report, NoServer>, server: &str) {
     );
 }
 
-async fn on_the_embedded_server() {
+pub async fn on_the_embedded_server() {
     let shared = Server::embedded(&Setup::shared()).await;
     let own = async || Server::embedded(&Setup::own()).await;
     finish(compare(shared, own).await, "embedded");
 }
 
-async fn on_a_real_server() {
+pub async fn on_a_real_server() {
     let shared = Server::real(&Setup::shared()).await;
     let own = async || Server::real(&Setup::own()).await;
     finish(compare(shared, own).await, "real");
-}
-
-fn trial<F: Future<Output = ()>>(name: &str, test: impl FnOnce() -> F + Send + 'static) -> Trial {
-    Trial::test(format!("client_go_and_ours_deliver_the_same_{name}"), move || {
-        tokio::runtime::Runtime::new()?.block_on(test());
-        Ok(())
-    })
-}
-
-/// Without Go there is no client-go to compare with: the tests are reported as ignored. The one on a real server is
-/// ignored unless requested, as `verify/scenarios/run` does.
-fn main() -> ExitCode {
-    let go = std::process::Command::new("go").arg("version").output();
-    let has_go = go.is_ok_and(|output| output.status.success());
-    let tests = vec![
-        trial("on_the_embedded_server", on_the_embedded_server).with_ignored_flag(!has_go),
-        trial("on_a_real_server", on_a_real_server).with_ignored_flag(true),
-    ];
-    libtest_mimic::run(&Arguments::from_args(), tests).exit_code()
 }

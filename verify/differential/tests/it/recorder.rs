@@ -1,11 +1,7 @@
-//! client-go's event recorder and ours, on the same story. Reported as ignored if no Go toolchain is installed; a Go program
-//! that does not build is a failure.
-
-#[path = "../../../verify/go/program.rs"]
-mod go_program;
+//! client-go's event recorder and ours, on the same story.
 
 use std::path::Path;
-use std::process::{ExitCode, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -13,6 +9,7 @@ use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::ListParams;
 use kube_controller::Recorder;
+use kube_differential::go;
 use kube_testserver::TestServer;
 use kube_testserver::builders::pod;
 use serde_json::{Value, json};
@@ -185,8 +182,8 @@ async fn play(server: &TestServer, reporter: &mut impl Reporter) {
     }
 }
 
-async fn same_occurrences_lead_to_the_same_events() {
-    let program = go_program::build("recorder");
+pub async fn same_occurrences_lead_to_the_same_events() {
+    let program = go::build("recorder");
     let theirs = TestServer::start().await.unwrap();
     let ours = TestServer::start().await.unwrap();
 
@@ -216,11 +213,4 @@ async fn same_occurrences_lead_to_the_same_events() {
         );
     }
     assert_eq!(counts, [4, 2]);
-}
-
-fn main() -> ExitCode {
-    go_program::run(
-        "same_occurrences_lead_to_the_same_events",
-        same_occurrences_lead_to_the_same_events,
-    )
 }

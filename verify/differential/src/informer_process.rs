@@ -2,20 +2,17 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::Arc;
 use std::time::Duration;
 
 use kube::config::Kubeconfig;
 use kube_informers_core::tasks::Task;
+use kube_informers_e2e::{NoServer, Proxy, Server};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
-use tokio::sync::{OnceCell, watch};
+use tokio::sync::watch;
 
-use super::line::Line;
-use super::tape::Tape;
-use crate::error::NoServer;
-use crate::proxy::Proxy;
-use crate::server::Server;
+use crate::line::Line;
+use crate::tape::Tape;
 
 /// The program of an informer.
 #[derive(Clone, Debug)]
@@ -60,7 +57,7 @@ impl InformerProcess {
         directory: &Path,
     ) -> Result<InformerProcess, NoServer> {
         let name = program.name;
-        let fail = |error: &dyn std::fmt::Display| NoServer::failed(&format!("{name}'s informer"), error);
+        let fail = |error: &dyn std::fmt::Display| NoServer::Failed(format!("{name}'s informer: {error}"));
         let kubeconfig = directory.join(format!("{name}.kubeconfig"));
         let text = kubeconfig_through(server, proxy).map_err(|error| fail(&error))?;
         std::fs::write(&kubeconfig, text).map_err(|error| fail(&error))?;
@@ -185,43 +182,4 @@ fn kubeconfig_through(server: &Server, proxy: &Proxy) -> Result<String, String> 
         }
     }
     serde_json::to_string(&kubeconfig).map_err(|error| error.to_string())
-}
-
-/// Builds client-go's informer once per process.
-///
-/// # Errors
-///
-/// Skipped without a Go toolchain; failed if it does not build.
-pub async fn client_go() -> Result<PathBuf, NoServer> {
-    static BUILT: OnceCell<Result<PathBuf, Arc<NoServer>>> = OnceCell::const_new();
-    let built = BUILT
-        .get_or_init(|| async { build().await.map_err(Arc::new) })
-        .await;
-    built.clone().map_err(|error| match &*error {
-        NoServer::Skipped(reason) => NoServer::Skipped(reason.clone()),
-        NoServer::Failed(reason) => NoServer::Failed(reason.clone()),
-    })
-}
-
-async fn build() -> Result<PathBuf, NoServer> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let program = root.join("target/e2e/client-go-informer");
-    let built = Command::new("go")
-        .args(["build", "-mod=readonly", "-o"])
-        .arg(&program)
-        .arg(".")
-        .current_dir(root.join("verify/go/client-go"))
-        .output()
-        .await;
-    match built {
-        Ok(output) if output.status.success() => Ok(program),
-        Ok(output) => Err(NoServer::Failed(format!(
-            "verify/go/client-go does not build: {}",
-            String::from_utf8_lossy(&output.stderr)
-        ))),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(NoServer::Skipped(
-            "building client-go's informer needs a Go toolchain".into(),
-        )),
-        Err(error) => Err(NoServer::failed("go cannot be run", error)),
-    }
 }

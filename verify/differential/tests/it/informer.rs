@@ -1,14 +1,11 @@
-//! client-go's informer as a client of the server. Reported as ignored if no Go toolchain is installed; a Go program
-//! that does not build is a failure.
-
-#[path = "../../../verify/go/program.rs"]
-mod go_program;
+//! client-go's informer as a client of the embedded server.
 
 use std::path::Path;
-use std::process::{ExitCode, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
+use kube_differential::go;
 use kube_testserver::TestServer;
 use kube_testserver::builders::{Build, pod};
 use serde_json::Value;
@@ -66,8 +63,8 @@ impl Informer {
     }
 }
 
-async fn client_go_informer_lists_watches_and_notices_missed_deletes() {
-    let program = go_program::build("client-go");
+pub async fn client_go_informer_lists_watches_and_notices_missed_deletes() {
+    let program = go::build("client-go");
     let server = TestServer::start().await.expect("a loopback socket");
     server.create(pod("shop", "cart"));
     server.create(pod("shop", "till"));
@@ -121,11 +118,4 @@ async fn client_go_informer_lists_watches_and_notices_missed_deletes() {
     }
     assert_eq!(stored, ["shop/till"]);
     assert!(informer.process.wait().await.expect("an exit status").success());
-}
-
-fn main() -> ExitCode {
-    go_program::run(
-        "client_go_informer_lists_watches_and_notices_missed_deletes",
-        client_go_informer_lists_watches_and_notices_missed_deletes,
-    )
 }

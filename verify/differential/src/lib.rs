@@ -4,7 +4,10 @@
 //! writes, and runs two [`InformerProcess`]es that print the events their handlers receive. [`check`] compares one
 //! event log with the history: per object it must be a subsequence that ends in the same state.
 
+#![forbid(unsafe_code)]
+
 mod check;
+pub mod go;
 mod history;
 mod informer_process;
 mod line;
@@ -14,7 +17,7 @@ mod tape;
 
 pub use check::{Difference, Rules, Verdict, check, compare_causes};
 pub use history::{History, Step};
-pub use informer_process::{InformerProcess, InformerProgram, client_go};
+pub use informer_process::{InformerProcess, InformerProgram};
 pub use line::{Event, Line};
 pub use play::{Outcome, run};
 pub use report::Report;
